@@ -1,0 +1,3 @@
+"""Provision and verify NVIDIA GPU software stacks."""
+
+__version__ = "0.1.0"

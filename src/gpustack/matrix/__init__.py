@@ -1,0 +1,1 @@
+"""From matrix files to facts: read, compile, look up, check."""

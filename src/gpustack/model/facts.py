@@ -1,0 +1,168 @@
+"""The facts that the program decides by: releases, rules, offers. Each row says where it comes from."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct, field
+
+Known = Literal["stated", "tested", "reported"]
+Strength = Literal["required", "only-if", "optional", "advised"]
+
+COMPONENTS = (
+    "driver",
+    "fabric-manager",
+    "cuda",
+    "cudnn",
+    "nccl",
+    "tensorrt",
+    "nv-codec-headers",
+    "ffmpeg",
+    "container-toolkit",
+    "triton",
+)
+"""Everything that has a version and a place in a stack, in the order in which it is installed."""
+
+PROPERTIES = ("compute-capability", "kernel", "glibc", "gcc", "clang", "msvc")
+"""What a rule may demand of a host besides components."""
+
+
+class Source(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One page, file or measurement that facts come from. ``dated`` is its own date, ``read`` when it was read."""
+
+    address: str
+    known: Known
+    dated: str = ""
+    read: str = ""
+    note: str = ""
+
+
+class When(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Conditions on the host under which a rule holds; all given ones must hold, an empty one always does.
+
+    On a host with several GPUs a GPU condition holds when any GPU meets it. ``gpu`` names product names.
+    """
+
+    os: Literal["", "linux", "windows"] = ""
+    arch: tuple[str, ...] = ()
+    environment: tuple[str, ...] = ()
+    gpu_class: tuple[str, ...] = ()
+    compute_capability: str = ""
+    gpu: tuple[str, ...] = ()
+    fabric: bool | None = None
+    flavour: Literal["", "open", "proprietary"] = ""
+    method: tuple[str, ...] = ()
+
+
+class Rule(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """One statement about what works together. Exactly one of ``any``, ``none``, ``equal`` is given.
+
+    * range: ``of`` "cuda>=13,<14" ``needs`` "driver" ``any`` [">=580"]
+    * two-sided window: ``of`` "cuda==12.9.*" ``needs`` "compute-capability" ``any`` [">=5.0,<=12.1"]
+    * exclusion: ``of`` ... ``needs`` ... ``none`` ["==9.10.0"]
+    * exact equality: ``of`` "driver" ``equal`` ["fabric-manager", "imex"]: the same version text
+
+    ``strength``: required (also brings the object into the stack), only-if (required while ``when`` holds),
+    optional (binds only when both are there), advised (a breach is a warning).
+    ``says`` replaces the derived sentence where the source has an exception to tell.
+    """
+
+    id: str
+    of: str
+    needs: str = ""
+    any: tuple[str, ...] = ()
+    none: tuple[str, ...] = ()
+    equal: tuple[str, ...] = ()
+    when: When = field(default_factory=When)
+    strength: Strength = "optional"
+    says: str = ""
+    note: str = ""
+    known: Literal["", "stated", "tested", "reported"] = ""
+    src: tuple[str, ...] = ()
+
+
+class Release(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One version of a component: the domain of the solver. Further columns of its row are for readers.
+
+    ``os`` lists the systems it was released for (empty: no statement). ``branch`` and ``kind`` carry driver branches
+    and their support class (LTS, PB, NFB, legacy, beta, developer). ``status``: released, preview, beta, withdrawn, pip-only...
+    ``basis`` says how the version itself is known when not from a page ("neighbours", "file name").
+    """
+
+    version: str
+    component: str = ""
+    date: str = ""
+    os: tuple[str, ...] = ()
+    arch: tuple[str, ...] = ()
+    branch: str = ""
+    kind: str = ""
+    status: str = "released"
+    note: str = ""
+    known: Literal["", "stated", "tested", "reported"] = ""
+    src: tuple[str, ...] = ()
+
+
+class Availability(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Which versions of a component a place offers: a vendor repository folder (``repo``) for an architecture folder.
+
+    ``versions`` is a range over the component's releases; ``basis`` is "seen", "range" (both ends seen) or "guide".
+    """
+
+    component: str
+    method: str
+    repo: str
+    arch: tuple[str, ...]
+    versions: str
+    basis: str = ""
+    note: str = ""
+    known: Literal["", "stated", "tested", "reported"] = ""
+    src: tuple[str, ...] = ()
+
+
+class PackageSet(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """The packages that bring a component, by package family and era. Names are data: never composed.
+
+    ``role``: main (what a plan installs), dev, samples, static, doc, pinning, branch-lock, module-stream ...
+    ``repos`` narrows to repository folders (empty: all of the family). ``with_cuda`` narrows to CUDA versions.
+    ``pin`` is the package version with ``{version}`` for the release's own text ("" when the name itself pins it).
+    ``flavour`` is the kernel module flavour that the set brings. ``exact`` marks a set that must all have one version.
+    """
+
+    component: str
+    method: str
+    family: str
+    versions: str
+    packages: tuple[str, ...]
+    role: str = "main"
+    repos: tuple[str, ...] = ()
+    arch: tuple[str, ...] = ()
+    with_cuda: str = ""
+    flavour: Literal["", "open", "proprietary"] = ""
+    pin: str = ""
+    exact: bool = False
+    note: str = ""
+    known: Literal["", "stated", "tested", "reported"] = ""
+    src: tuple[str, ...] = ()
+
+
+class Archive(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One file that can be downloaded: a tar or zip archive, a runfile, a local repository package, a wheel.
+
+    ``size`` is in bytes; ``sha256`` is empty where nobody publishes one. ``part`` is the vendor's component name.
+    """
+
+    version: str
+    platform: str
+    file: str
+    component: str = ""
+    method: str = ""
+    part: str = ""
+    cuda: str = ""
+    url: str = ""
+    sha256: str = ""
+    md5: str = ""
+    size: int | None = None
+    top_dir: str = ""
+    note: str = ""
+    known: Literal["", "stated", "tested", "reported"] = ""
+    src: tuple[str, ...] = ()

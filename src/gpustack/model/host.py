@@ -1,0 +1,140 @@
+"""A host: the snapshot of one machine that every later stage works from. Unknown is None, never an error."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct, field
+
+Environment = Literal["bare-metal", "vm", "container", "wsl", "chroot", "jetson"]
+
+
+class OperatingSystem(Struct, frozen=True, kw_only=True):
+    """The system by os-release. ``family`` is the package family of ``systems`` ("" unknown), ``repo`` NVIDIA's folder.
+
+    ``base`` is the system whose repository a derivative uses, as ID + VERSION ("ubuntu24.04").
+    """
+
+    id: str | None = None
+    version_id: str | None = None
+    family: str | None = None
+    name: str | None = None
+    eol: str | None = None
+    codename: str | None = None
+    like: tuple[str, ...] = ()
+    repo: str | None = None
+    base: str | None = None
+
+    @property
+    def spelled(self) -> str:
+        """ID + VERSION_ID as ``--os`` takes it."""
+        return f"{self.id or 'unknown'}{self.version_id or ''}"
+
+
+class Gpu(Struct, frozen=True, kw_only=True):
+    """One GPU. ``pci_id`` is "10de:2335"; ``memory_mib`` in MiB; ``nvenc``/``nvdec`` count engines (None: not known).
+
+    ``kind`` is the product class of the matrix (datacenter, professional, consumer, soc); ``open_module`` says whether
+    open kernel modules can, must or cannot drive it; ``bound`` is the kernel module that holds it now.
+    """
+
+    name: str | None = None
+    pci_id: str | None = None
+    subsystem_id: str | None = None
+    architecture: str | None = None
+    compute_capability: str | None = None
+    nvenc: int | None = None
+    nvdec: int | None = None
+    memory_mib: int | None = None
+    bus_id: str | None = None
+    kind: str | None = None
+    open_module: str | None = None
+    fabric: str | None = None
+    driver_first: str | None = None
+    driver_last: str | None = None
+    bound: str | None = None
+    uuid: str | None = None
+
+
+class Installed(Struct, frozen=True, kw_only=True):
+    """One installed component: its version, how it came (method), where it lies, and who owns it.
+
+    ``method`` is a method of the contract, or "unknown"; ``origin`` says more ("nvidia", "ubuntu", "debian", "wheel").
+    """
+
+    version: str | None = None
+    method: str | None = None
+    path: str | None = None
+    origin: str | None = None
+    packages: tuple[str, ...] = ()
+
+
+class Copy(Struct, frozen=True, kw_only=True):
+    """One copy of a library that programs could load, in load order; ``wins`` marks the one the loader takes."""
+
+    component: str
+    path: str
+    version: str | None = None
+    soname: str | None = None
+    owner: str | None = None
+    wins: bool = False
+
+
+class KernelModule(Struct, frozen=True, kw_only=True):
+    """The loaded (or installed) kernel module of the driver. ``flavour``: open or proprietary."""
+
+    version: str | None = None
+    flavour: Literal["open", "proprietary"] | None = None
+    loaded: bool = False
+    signer: str | None = None
+
+
+class RepositoryEntry(Struct, frozen=True, kw_only=True):
+    """One package source already configured that names NVIDIA."""
+
+    path: str
+    url: str
+    signed_by: str | None = None
+    enabled: bool = True
+
+
+class Problem(Struct, frozen=True, kw_only=True):
+    """Something wrong with the host, with its cure. ``id`` is a row of the conflicts matrix or a detect-* name.
+
+    ``reboot`` tells whether the cure needs one (None: it depends).
+    """
+
+    id: str
+    message: str
+    fix: str = ""
+    severity: Literal["block", "warn", "info"] = "warn"
+    reboot: bool | None = None
+    sources: tuple[str, ...] = ()
+
+
+class Host(Struct, frozen=True, kw_only=True):
+    """The document ``gpustack/host/v1``."""
+
+    schema: Literal["gpustack/host/v1"] = "gpustack/host/v1"
+    os: OperatingSystem = field(default_factory=OperatingSystem)
+    arch: str | None = None
+    kernel: str | None = None
+    next_kernel: str | None = None
+    environment: Environment | None = None
+    secure_boot: bool | None = None
+    gpus: tuple[Gpu, ...] = ()
+    nvswitches: int | None = None
+    module: KernelModule | None = None
+    installed: dict[str, Installed] = field(default_factory=dict)
+    copies: tuple[Copy, ...] = ()
+    glibc: str | None = None
+    gcc: str | None = None
+    python: str | None = None
+    repositories: tuple[RepositoryEntry, ...] = ()
+    keys: tuple[str, ...] = ()
+    pins: tuple[str, ...] = ()
+    holds: tuple[str, ...] = ()
+    streams: tuple[str, ...] = ()
+    reboot_pending: bool | None = None
+    described: bool = False
+    problems: tuple[Problem, ...] = ()

@@ -1,0 +1,131 @@
+"""Operating systems, repositories and GPUs as the matrices know them."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+Known = Literal["", "stated", "tested", "reported"]
+
+
+class System(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One operating system release.
+
+    ``id`` and ``version`` as in os-release (a version may be a prefix: "9" covers 9.4). ``family`` is the package
+    family (apt, dnf, yum, zypper, tdnf, windows, none); ``manager`` the command. ``repo`` is NVIDIA's repository
+    folder; empty means there is none and ``no_repo`` says why and what would do. ``base`` is the system whose
+    repository and packages a derivative uses ("ubuntu24.04"). ``kernel``, ``gcc``, ``glibc`` are the release's defaults.
+    """
+
+    id: str
+    version: str
+    name: str
+    family: str
+    manager: str = ""
+    repo: str = ""
+    no_repo: str = ""
+    base: str = ""
+    codename: str = ""
+    eol: str = ""
+    arch: tuple[str, ...] = ()
+    kernel: str = ""
+    gcc: str = ""
+    glibc: str = ""
+    initramfs: str = ""
+    note: str = ""
+    known: Known = ""
+    src: tuple[str, ...] = ()
+
+
+class Repository(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One repository folder for one architecture. ``url`` is the whole base address, ``key`` a row of ``keys``.
+
+    ``file`` is the repository file a plan writes; ``repo_file`` the vendor's own .repo address; ``keyring`` the
+    vendor's keyring package address where one exists; ``pin_file`` the vendor's apt preferences file.
+    ``status``: supported, dropped, frozen, new.
+    """
+
+    repo: str
+    arch: str
+    family: str
+    url: str
+    key: str = ""
+    repo_file: str = ""
+    keyring: str = ""
+    keyring_sha256: str = ""
+    pin_file: str = ""
+    status: str = ""
+    note: str = ""
+    known: Known = ""
+    src: tuple[str, ...] = ()
+
+
+class SigningKey(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A repository signing key. ``fingerprint`` is 40 hexadecimal digits, empty where nobody published it.
+
+    ``status``: current or retired; a retired key is never rendered for a live system.
+    """
+
+    id: str
+    file: str
+    fingerprint: str = ""
+    formats: tuple[str, ...] = ()
+    status: Literal["current", "retired"] = "current"
+    since: str = ""
+    until: str = ""
+    sha256: str = ""
+    note: str = ""
+    known: Known = ""
+    src: tuple[str, ...] = ()
+
+
+class GpuProduct(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One product by PCI id. Several rows share a device id; ``subsystem`` ("10de:1234") tells them apart.
+
+    ``kind``: datacenter, professional, consumer, soc, mobile-... ; ``open_module``: impossible, possible, required.
+    ``nvenc``/``nvdec`` are engines on the board (0: known to be none, None: not known). ``fabric``: "" or the reason
+    why a fabric manager is needed on its baseboard ("nvswitch", "nvl72", ...). ``sessions``: NVENC session limit class.
+    ``bandwidth_gbs``/``fp16_tflops`` are datasheet figures (GB/s; dense TFLOP/s).
+    """
+
+    device: str
+    name: str
+    architecture: str
+    compute_capability: str = ""
+    subsystem: str = ""
+    chip: str = ""
+    kind: str = ""
+    open_module: Literal["", "impossible", "possible", "required"] = ""
+    driver_first: str = ""
+    driver_last: str = ""
+    memory_gib: float | None = None
+    nvenc: int | None = None
+    nvdec: int | None = None
+    fabric: str = ""
+    mig_max: int | None = None
+    bandwidth_gbs: float | None = None
+    fp16_tflops: float | None = None
+    aliases: tuple[str, ...] = ()
+    confidence: str = ""
+    note: str = ""
+    known: Known = ""
+    src: tuple[str, ...] = ()
+
+
+class ConflictRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A known bad state of a host: how it is seen, what it means, and what cures it.
+
+    ``detect`` is prose for people; the code that sees it carries the same ``id``. ``severity``: block, warn, info.
+    ``reboot`` says whether the cure needs one ("yes", "no", "" where it depends).
+    """
+
+    id: str
+    what: str
+    severity: str
+    fix: tuple[str, ...] = ()
+    detect: tuple[str, ...] = ()
+    reboot: str = ""
+    basis: str = ""
+    known: Known = ""
+    src: tuple[str, ...] = ()

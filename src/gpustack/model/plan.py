@@ -1,0 +1,40 @@
+"""The plan document: the ordered steps that take a host to a stack, with the reason for each."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct, field
+
+from gpustack.model.host import Host
+from gpustack.model.request import Request
+from gpustack.model.resolution import State
+from gpustack.model.steps import Step
+
+PHASES = ("preflight", "prerequisites", "repositories", "driver", "reboot", "toolkit", "libraries", "applications", "verification")
+"""The order of a plan's steps."""
+
+
+class StackEntry(Struct, frozen=True, kw_only=True):
+    """One component of the stack as the plan document shows it."""
+
+    version: str
+    method: str
+    reason: str
+    sources: tuple[str, ...] = ()
+    state: State = "install"
+    flavour: Literal["", "open", "proprietary"] = ""
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    """The document ``gpustack/plan/v1``. ``digest`` is the sha256 of everything else in canonical JSON."""
+
+    schema: Literal["gpustack/plan/v1"] = "gpustack/plan/v1"
+    host: Host
+    host_digest: str
+    request: Request
+    facts: str
+    stack: dict[str, StackEntry] = field(default_factory=dict)
+    steps: tuple[Step, ...] = ()
+    warnings: tuple[str, ...] = ()
+    digest: str = ""

@@ -1,0 +1,36 @@
+"""What was asked for."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct, field
+
+Method = Literal["network", "local", "tar", "runfile", "distro", "pip", "source", "container", "zip"]
+METHODS: tuple[Method, ...] = ("network", "local", "tar", "runfile", "distro", "pip", "source", "container", "zip")
+Policy = Literal["newest", "production", "minimal"]
+KernelModule = Literal["auto", "open", "proprietary"]
+
+
+class Requirement(Struct, frozen=True, kw_only=True):
+    """A component and the versions that will do; ``versions`` is a range in the syntax of PEP 440 ("" is any)."""
+
+    component: str
+    versions: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.component}{self.versions}"
+
+
+class Request(Struct, frozen=True, kw_only=True):
+    """The requirements and options of one question. ``methods`` maps a component to its method, "" to all others'."""
+
+    requirements: tuple[Requirement, ...]
+    methods: dict[str, Method] = field(default_factory=dict)
+    policy: Policy = "production"
+    kernel_module: KernelModule = "auto"
+    target: Literal["", "sbsa", "drive-os", "qnx"] = ""
+
+    def method(self, component: str) -> Method | None:
+        """The method asked for this component, None where none was."""
+        return self.methods.get(component) or self.methods.get("")

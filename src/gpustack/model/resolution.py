@@ -1,0 +1,59 @@
+"""The answers of the solver: a resolution with reasons, a conflict with its smallest cause, a verdict of ``check``."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+State = Literal["install", "upgrade", "downgrade", "keep"]
+
+
+class Reason(Struct, frozen=True, kw_only=True):
+    """Why a pick was made. For people only: no code may branch on it.
+
+    ``role``: asked, host, newest, policy, installed, needed-by, refused-newer.
+    """
+
+    role: str
+    text: str
+    sources: tuple[str, ...] = ()
+
+
+class Pick(Struct, frozen=True, kw_only=True):
+    """One component of a stack: the version chosen and the method that brings it."""
+
+    component: str
+    version: str
+    method: str
+    state: State = "install"
+    flavour: Literal["", "open", "proprietary"] = ""
+    reasons: tuple[Reason, ...] = ()
+
+
+class Resolution(Struct, frozen=True, kw_only=True):
+    """One version for each component, all compatible with each other and with the host."""
+
+    picks: tuple[Pick, ...]
+    warnings: tuple[str, ...] = ()
+
+    def pick(self, component: str) -> Pick | None:
+        """The pick of a component, None when it is not in the stack."""
+        return next((pick for pick in self.picks if pick.component == component), None)
+
+
+class Conflict(Struct, frozen=True, kw_only=True):
+    """Things that cannot hold together. ``between`` names them ("cuda==13.0.2", "gpu: ...", "os: ...")."""
+
+    between: tuple[str, ...]
+    reason: str
+    sources: tuple[str, ...] = ()
+
+
+class Verdict(Struct, frozen=True, kw_only=True):
+    """What ``check`` answers. Unknown is neither compatible nor incompatible."""
+
+    compatible: bool
+    conflicts: tuple[Conflict, ...] = ()
+    warnings: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()

@@ -1,0 +1,73 @@
+"""The steps of a plan: a closed union of data. Commands are argument lists; files are records; nothing is a shell line."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+Kind = Literal[
+    "note",
+    "add-repository",
+    "refresh-index",
+    "install-packages",
+    "remove-packages",
+    "hold-packages",
+    "download",
+    "extract",
+    "write-file",
+    "make-link",
+    "set-environment",
+    "pip-install",
+    "build",
+    "run",
+    "load-module",
+    "rebuild-initramfs",
+    "enable-service",
+    "manual",
+    "reboot",
+]
+
+
+class Artifact(Struct, frozen=True, kw_only=True):
+    """One file that a step downloads. ``sha256`` is empty only where nobody publishes one; ``size`` is in bytes."""
+
+    url: str
+    path: str
+    sha256: str = ""
+    size: int | None = None
+    fingerprint: str = ""
+
+
+class FileWrite(Struct, frozen=True, kw_only=True):
+    """One file that a step writes, whole."""
+
+    path: str
+    content: str
+    mode: str = "0644"
+
+
+class Step(Struct, frozen=True, kw_only=True):
+    """One action. ``id`` is derived from the content, so a changed version is another step.
+
+    ``done_when`` tells how an installer sees that nothing is left to do: "package NAME VERSION", "file PATH SHA256",
+    "path PATH", "never". ``undo`` holds the commands that take the step back, empty with ``undo_note`` where none can.
+    """
+
+    id: str
+    component: str
+    kind: Kind
+    title: str
+    why: str
+    commands: tuple[tuple[str, ...], ...] = ()
+    files: tuple[FileWrite, ...] = ()
+    artifacts: tuple[Artifact, ...] = ()
+    packages: tuple[str, ...] = ()
+    needs_root: bool = True
+    reboot_after: bool = False
+    depends_on: tuple[str, ...] = ()
+    undo: tuple[tuple[str, ...], ...] = ()
+    undo_note: str = ""
+    done_when: str = "never"
+    phase: str = ""
+    sources: tuple[str, ...] = ()

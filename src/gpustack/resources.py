@@ -1,0 +1,30 @@
+"""Where matrices and templates are. Read-only package data; nothing here decides anything."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+_PACKAGE = Path(__file__).resolve().parent
+_CHECKOUT = _PACKAGE.parent.parent
+
+
+def is_checkout() -> bool:
+    """Whether the program runs from its own repository (an editable install or ``PYTHONPATH=src``)."""
+    return (_CHECKOUT / "matrices").is_dir() and (_CHECKOUT / "pyproject.toml").is_file()
+
+
+def folder(name: str) -> Path:
+    """The folder ``matrices`` or ``templates``: the checkout's own when there is one, else the packaged copy."""
+    return _CHECKOUT / name if is_checkout() else _PACKAGE / name
+
+
+def compiled_folder() -> Path:
+    """Where compiled matrices lie: inside an installed package, or below ``build/`` of a checkout."""
+    return _CHECKOUT / "build" / "matrices" if is_checkout() else _PACKAGE / "compiled"
+
+
+def cache_folder() -> Path:
+    """The user's cache folder for gpustack (XDG), for a checkout that cannot be written."""
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111 (no error without a home)
+    return Path(base) / "gpustack"

@@ -1,0 +1,148 @@
+"""Versions as the vendor spells them, and ranges over them.
+
+``packaging`` prints 580.95.05 as 580.95.5 and 25.08 as 25.8, so a version here keeps its text and is only *compared*
+by a key. Ranges use the clauses of PEP 440 (``>=12.4,<13``, ``==9.*``, ``~=1.4``, ``!=1.2``), and ``|`` joins
+alternatives: ``==11.8.* | ==12.*``.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache, total_ordering
+
+_NUMBERS = re.compile(r"\d+(?:\.\d+)*")
+_CLAUSE = re.compile(r"(===?|!=|~=|>=|<=|<|>)\s*([0-9A-Za-z][0-9A-Za-z.+-]*?)(\.\*)?")
+
+Key = tuple[tuple[int, ...], int, str]
+
+
+def version_key(text: str) -> Key:
+    """The key by which versions are ordered: numbers first, then a suffix (``rc1`` before none, ``.post1`` after)."""
+    match = _NUMBERS.match(text)
+    if match is None:
+        msg = f"{text!r} is not a version: it has to start with a number"
+        raise ValueError(msg)
+    numbers = [int(part) for part in match.group().split(".")]
+    while len(numbers) > 1 and numbers[-1] == 0:
+        numbers.pop()
+    suffix = text[match.end() :]
+    rank = 1 if not suffix else 2 if suffix.startswith((".post", "-", "+", "u")) else 0
+    return tuple(numbers), rank, suffix
+
+
+@total_ordering
+class Version:
+    """One version in the vendor's spelling. Equal when the numbers are equal: 13.0 is 13.0.0."""
+
+    __slots__ = ("key", "numbers", "text")
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.key = version_key(text)
+        match = _NUMBERS.match(text)
+        self.numbers = tuple(int(part) for part in match.group().split(".")) if match else ()
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return f"Version({self.text!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Version) and self.key == other.key
+
+    def __lt__(self, other: Version) -> bool:
+        return self.key < other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def has_prefix(self, prefix: tuple[int, ...]) -> bool:
+        """Whether the numbers begin with ``prefix``, as ``==12.4.*`` asks; missing numbers count as 0."""
+        padded = self.numbers + (0,) * (len(prefix) - len(self.numbers))
+        return padded[: len(prefix)] == prefix
+
+
+class Clause:
+    """One comparison of a range. Compares keys, so ``==13.0`` holds for 13.0.0."""
+
+    __slots__ = ("operator", "version", "wildcard")
+
+    def __init__(self, operator: str, version: Version, *, wildcard: bool) -> None:
+        self.operator = operator
+        self.version = version
+        self.wildcard = wildcard
+
+    def holds(self, candidate: Version) -> bool:
+        bound = self.version
+        match self.operator:
+            case "==":
+                return candidate.has_prefix(bound.numbers) if self.wildcard else candidate.key == bound.key
+            case "!=":
+                return not (candidate.has_prefix(bound.numbers) if self.wildcard else candidate.key == bound.key)
+            case ">=":
+                return candidate.key >= bound.key
+            case "<=":
+                return candidate.key <= bound.key
+            case ">":
+                return candidate.key > bound.key
+            case "<":
+                return candidate.key < bound.key
+            case _:  # "~=": at least this, and the same in all but the last number
+                return candidate.key >= bound.key and candidate.has_prefix(bound.numbers[:-1])
+
+
+class Range:
+    """A set of versions: alternatives (joined by ``|``) of clauses (joined by ``,``). Empty text means any version."""
+
+    __slots__ = ("alternatives", "text")
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.alternatives = tuple(_parse_clauses(part, text) for part in text.split("|"))
+
+    def __contains__(self, version: Version) -> bool:
+        return any(all(clause.holds(version) for clause in clauses) for clauses in self.alternatives)
+
+    def __repr__(self) -> str:
+        return f"Range({self.text!r})"
+
+    @property
+    def is_any(self) -> bool:
+        return any(not clauses for clauses in self.alternatives)
+
+
+def _parse_clauses(part: str, whole: str) -> tuple[Clause, ...]:
+    clauses = []
+    for raw in part.split(","):
+        text = raw.strip()
+        if not text:
+            continue
+        match = _CLAUSE.fullmatch(text)
+        if match is None or match[1] == "===" or (match[3] and match[1] not in {"==", "!="}):
+            msg = f"{text!r} in {whole!r} is not a version clause such as >=12.4 or ==9.*"
+            raise ValueError(msg)
+        version = Version(match[2])
+        if match[1] == "~=" and len(version.numbers) < 2:  # noqa: PLR2004 (PEP 440: ~= needs two numbers)
+            msg = f"{text!r} in {whole!r}: ~= needs at least two numbers"
+            raise ValueError(msg)
+        clauses.append(Clause(match[1], version, wildcard=bool(match[3])))
+    return tuple(clauses)
+
+
+@lru_cache(maxsize=8192)
+def version(text: str) -> Version:
+    """The version spelled ``text``. Raises ValueError when it does not start with a number."""
+    return Version(text)
+
+
+@lru_cache(maxsize=8192)
+def version_range(text: str) -> Range:
+    """The range spelled ``text``. Raises ValueError with the clause that is wrong."""
+    return Range(text)
+
+
+@lru_cache(maxsize=65536)
+def is_within(candidate: str, range_text: str) -> bool:
+    """Whether the version spelled ``candidate`` is in the range spelled ``range_text``."""
+    return version(candidate) in version_range(range_text)
