@@ -1,0 +1,66 @@
+"""From checked subjects to their compiled form. Imported only when something has to be compiled (it reads YAML)."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import msgspec
+
+from gpustack.errors import MatrixError
+from gpustack.matrix import load
+from gpustack.matrix.store import FORMAT, Index, SubjectEntry, SubjectFile, TableFile, encode_rows
+
+
+def compile_folder(
+    folder: Path, stamps: dict[str, tuple[int, int]], old: tuple[Path, Index | None] | None = None
+) -> tuple[Index, dict[str, bytes]]:
+    """The index and the compiled subjects of ``folder``; subjects whose stamp is unchanged are taken from ``old``."""
+    entries: dict[str, SubjectEntry] = {}
+    blobs: dict[str, bytes] = {}
+    for name, stamp in sorted(stamps.items()):
+        kept = _kept(name, stamp, old)
+        if kept is not None:
+            entries[name], blobs[name] = kept
+            continue
+        path = folder / f"{name}.yaml"
+        subject = load.read_subject(path)
+        if subject.name != name:
+            raise MatrixError(f"subject is {subject.name!r}, the file's name says {name!r}", where=str(path))  # noqa: EM102
+        blobs[name] = compile_subject(subject)
+        entries[name] = SubjectEntry(
+            digest=hashlib.sha256(path.read_bytes()).hexdigest(),
+            stamp=stamp,
+            tables={table: len(content.rows) for table, content in subject.tables.items()},
+            about=subject.about,
+        )
+    return Index(format=FORMAT, subjects=entries), blobs
+
+
+def compile_subject(subject: load.Subject) -> bytes:
+    """One subject as msgpack. Source keys become global: ``guide`` of subject cuda is ``cuda/guide``."""
+    tables = {
+        name: TableFile(
+            about=table.about,
+            key=table.key,
+            fields=table.fields,
+            rows=encode_rows([{**row, "src": [f"{subject.name}/{key}" for key in row["src"]]} for row in table.rows]),
+        )
+        for name, table in subject.tables.items()
+    }
+    sources = msgspec.Raw(msgspec.msgpack.encode(subject.sources))
+    return msgspec.msgpack.encode(SubjectFile(name=subject.name, sources=sources, tables=tables))
+
+
+def _kept(
+    name: str, stamp: tuple[int, int], old: tuple[Path, Index | None] | None
+) -> tuple[SubjectEntry, bytes] | None:
+    if old is None or old[1] is None:
+        return None
+    entry = old[1].subjects.get(name)
+    if entry is None or entry.stamp != stamp:
+        return None
+    try:
+        return entry, (old[0] / f"{name}.msgpack").read_bytes()
+    except OSError:
+        return None

@@ -1,0 +1,147 @@
+"""Look-ups in the facts. Decodes only the tables that are asked for; imports no yaml."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from gpustack.matrix.store import Store, open_store
+from gpustack.model.facts import Archive, Availability, PackageSet, Release, Rule, Source
+from gpustack.model.places import ConflictRow, GpuProduct, Repository, SigningKey, System
+from gpustack.versions import version
+
+T = TypeVar("T")
+
+MIRRORED = {"fabric-manager": "driver"}
+"""Components whose versions are those of another, because they must be equal to the last digit."""
+
+
+class Matrix:
+    """All facts of one run. Look-ups are cached; the object is never changed."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._rows: dict[tuple[str, str, object], tuple[Any, ...]] = {}
+        self._sources: dict[str, dict[str, Source]] = {}
+        self._releases: dict[str, tuple[Release, ...]] = {}
+
+    @property
+    def subjects(self) -> tuple[str, ...]:
+        return tuple(sorted(self._store.index.subjects))
+
+    def about(self, subject: str) -> str:
+        return self._store.index.subjects[subject].about
+
+    def tables(self, subject: str) -> dict[str, int]:
+        """The tables of a subject and how many rows each has."""
+        return self._store.index.subjects[subject].tables
+
+    @cached_property
+    def digest(self) -> str:
+        """The sha256 over the digests of all matrix files in use: names the facts that an answer was made with."""
+        lines = [f"{name} {entry.digest}\n" for name, entry in sorted(self._store.index.subjects.items())]
+        return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+    def table_head(self, subject: str, table: str) -> tuple[str, tuple[str, ...], dict[str, str]]:
+        """What a table is about, its key columns and its declared columns. Raises KeyError for an unknown table."""
+        compiled = self._store.subject(subject)
+        if compiled is None:
+            raise KeyError(subject)
+        head = compiled.tables[table]
+        return head.about, head.key, head.fields
+
+    def rows(self, subject: str, table: str, kind: type[T]) -> tuple[T, ...]:
+        """The rows of a table as ``kind`` (a Struct, or dict), in the file's order; () where there is no such table."""
+        place = (subject, table, kind)
+        if place not in self._rows:
+            compiled = self._store.subject(subject)
+            found = compiled.tables.get(table) if compiled else None
+            rows = msgspec.msgpack.decode(found.rows, type=list[kind], strict=False) if found else []  # type: ignore[valid-type]
+            self._rows[place] = tuple(rows)
+        return self._rows[place]
+
+    def everywhere(self, table: str, kind: type[T]) -> tuple[T, ...]:
+        """The rows of every subject's table of that name."""
+        return tuple(
+            row
+            for subject in self.subjects
+            if table in self._store.index.subjects[subject].tables
+            for row in self.rows(subject, table, kind)
+        )
+
+    def sources(self, subject: str) -> dict[str, Source]:
+        """The sources of a subject by their short key."""
+        if subject not in self._sources:
+            compiled = self._store.subject(subject)
+            raw = msgspec.msgpack.decode(compiled.sources, type=dict[str, Source]) if compiled else {}
+            self._sources[subject] = raw
+        return self._sources[subject]
+
+    def addresses(self, keys: tuple[str, ...]) -> tuple[str, ...]:
+        """The addresses of sources named globally ("cuda/guide_13_4"), each once, in order."""
+        found: dict[str, None] = {}
+        for key in keys:
+            subject, _, short = key.partition("/")
+            source = self.sources(subject).get(short)
+            if source is not None:
+                found[source.address] = None
+        return tuple(found)
+
+    def releases(self, component: str) -> tuple[Release, ...]:
+        """The known releases of a component, newest first."""
+        if component not in self._releases:
+            rows = self.rows(MIRRORED.get(component, component), "releases", Release)
+            self._releases[component] = tuple(sorted(rows, key=lambda row: version(row.version).key, reverse=True))
+        return self._releases[component]
+
+    @cached_property
+    def rules(self) -> tuple[Rule, ...]:
+        return self.everywhere("rules", Rule)
+
+    @cached_property
+    def availability(self) -> tuple[Availability, ...]:
+        return self.everywhere("availability", Availability)
+
+    @cached_property
+    def packages(self) -> tuple[PackageSet, ...]:
+        return self.everywhere("packages", PackageSet)
+
+    @cached_property
+    def systems(self) -> tuple[System, ...]:
+        return self.rows("systems", "systems", System)
+
+    @cached_property
+    def repositories(self) -> tuple[Repository, ...]:
+        return self.everywhere("repositories", Repository)
+
+    @cached_property
+    def keys(self) -> dict[str, SigningKey]:
+        return {row.id: row for row in self.everywhere("keys", SigningKey)}
+
+    @cached_property
+    def products(self) -> tuple[GpuProduct, ...]:
+        return self.rows("gpus", "products", GpuProduct)
+
+    @cached_property
+    def conflicts(self) -> dict[str, ConflictRow]:
+        return {row.id: row for row in self.rows("conflicts", "conflicts", ConflictRow)}
+
+    def archives(self, subject: str) -> tuple[Archive, ...]:
+        return self.rows(subject, "archives", Archive)
+
+
+def load_matrix(overlay: Path | None = None) -> Matrix:
+    """The built-in facts, with the files of the folder ``overlay`` laid over them.
+
+    Raises MatrixError (exit 2) naming file, row and field when the overlay is broken.
+    """
+    store = open_store()
+    if overlay is not None:
+        from gpustack.matrix.overlay import lay_over  # noqa: PLC0415 (imports yaml)
+
+        store = lay_over(store, overlay)
+    return Matrix(store)

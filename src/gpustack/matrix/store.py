@@ -1,0 +1,156 @@
+"""Compiled matrices: one msgpack file a subject, and an index of them.
+
+An installed package carries the compiled form only. A checkout keeps it under ``build/`` and compiles a file again when
+its size or time of change differs; where that folder cannot be written, the user's cache folder is used, and where
+that fails too the facts are compiled in memory. Reading never imports yaml while the compiled form is fresh.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct, field
+
+from gpustack import resources
+
+FORMAT = 3
+"""Raised whenever the layout below or the conversion changes, so that old compiled files are not read."""
+
+
+class SubjectEntry(Struct, frozen=True, kw_only=True):
+    """What the index knows of one subject. ``stamp`` is (time of change in ns, size) of the YAML file."""
+
+    digest: str
+    stamp: tuple[int, int]
+    tables: dict[str, int]
+    about: str = ""
+
+
+class Index(Struct, frozen=True, kw_only=True):
+    """All subjects of a set of matrices."""
+
+    format: int
+    subjects: dict[str, SubjectEntry]
+
+
+class TableFile(Struct, frozen=True, kw_only=True):
+    """One compiled table; ``rows`` stays encoded until a type is asked for."""
+
+    about: str
+    key: tuple[str, ...]
+    fields: dict[str, str]
+    rows: msgspec.Raw
+
+
+class SubjectFile(Struct, frozen=True, kw_only=True):
+    """One compiled subject."""
+
+    name: str
+    sources: msgspec.Raw
+    tables: dict[str, TableFile] = field(default_factory=dict)
+
+
+class Store:
+    """Where compiled subjects come from: files of a folder, or memory."""
+
+    def __init__(self, index: Index, folder: Path | None, memory: dict[str, bytes]) -> None:
+        self.index = index
+        self._folder = folder
+        self._memory = memory
+        self._subjects: dict[str, SubjectFile] = {}
+
+    def subject(self, name: str) -> SubjectFile | None:
+        """The compiled subject, None when there is no matrix of that name."""
+        if name not in self.index.subjects:
+            return None
+        if name not in self._subjects:
+            raw = self._memory.get(name)
+            if raw is None and self._folder is not None:
+                raw = (self._folder / f"{name}.msgpack").read_bytes()
+            self._subjects[name] = msgspec.msgpack.decode(raw or b"", type=SubjectFile)
+        return self._subjects[name]
+
+    def overlaid(self, entries: dict[str, SubjectEntry], memory: dict[str, bytes]) -> Store:
+        """This store with other subjects in front: ``memory`` holds them compiled, ``entries`` is the whole index."""
+        index = Index(format=self.index.format, subjects=entries)
+        return Store(index, self._folder, {**self._memory, **memory})
+
+
+def open_store() -> Store:
+    """The built-in matrices, compiled and fresh."""
+    folder = resources.compiled_folder()
+    if not resources.is_checkout():
+        return Store(_read_index(folder) or Index(format=FORMAT, subjects={}), folder, {})
+    stamps = _stamps(resources.folder("matrices"))
+    for place in (folder, resources.cache_folder() / "matrices"):
+        index = _read_index(place)
+        if index is not None and _is_fresh(index, stamps):
+            return Store(index, place, {})
+    return _compile_again(stamps, (folder, resources.cache_folder() / "matrices"))
+
+
+def write_folder(folder: Path, index: Index, blobs: dict[str, bytes]) -> None:
+    """Write compiled subjects and their index into ``folder``, each file whole or not at all, the index last."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, blob in blobs.items():
+        _replace(folder / f"{name}.msgpack", blob)
+    _replace(folder / "index.msgpack", msgspec.msgpack.encode(index))
+
+
+def _stamps(folder: Path) -> dict[str, tuple[int, int]]:
+    stamps = {}
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.endswith(".yaml"):
+                status = entry.stat()
+                stamps[entry.name.removesuffix(".yaml")] = (status.st_mtime_ns, status.st_size)
+    return stamps
+
+
+def _is_fresh(index: Index, stamps: dict[str, tuple[int, int]]) -> bool:
+    return index.subjects.keys() == stamps.keys() and all(
+        index.subjects[name].stamp == stamp for name, stamp in stamps.items()
+    )
+
+
+def _read_index(folder: Path) -> Index | None:
+    try:
+        index = msgspec.msgpack.decode((folder / "index.msgpack").read_bytes(), type=Index)
+    except (OSError, msgspec.MsgspecError):
+        return None
+    return index if index.format == FORMAT else None
+
+
+def _compile_again(stamps: dict[str, tuple[int, int]], places: tuple[Path, ...]) -> Store:
+    from gpustack.matrix import compile as compiler  # noqa: PLC0415 (imports yaml)
+
+    old = next((found for found in ((place, _read_index(place)) for place in places) if found[1]), None)
+    index, blobs = compiler.compile_folder(resources.folder("matrices"), stamps, old)
+    for place in places:
+        try:
+            write_folder(place, index, blobs)
+        except OSError:
+            continue
+        return Store(index, place, blobs)
+    return Store(index, None, blobs)
+
+
+def _replace(path: Path, blob: bytes) -> None:
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(blob)
+        Path(name).chmod(0o644)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def encode_rows(rows: list[dict[str, Any]]) -> msgspec.Raw:
+    """Rows in the form that a compiled table keeps."""
+    return msgspec.Raw(msgspec.msgpack.encode(rows))
