@@ -1,0 +1,189 @@
+"""``check``: is this combination compatible, and why (not)? Unknown is neither yes nor no."""
+
+from __future__ import annotations
+
+from gpustack.matrix.index import Matrix
+from gpustack.model.facts import COMPONENTS
+from gpustack.model.host import Host
+from gpustack.model.request import Request
+from gpustack.model.resolution import Conflict, Verdict
+from gpustack.solve.conflict import explain
+from gpustack.solve.question import Candidate, Question, exact_version
+from gpustack.solve.search import Chosen, Refusal, Search
+from gpustack.solve.sentences import host_has, host_name, rule_sentence, spelled
+from gpustack.solve.words import title
+from gpustack.versions import version
+
+COVERED_PAIRS = (
+    ("cuda", "driver"),
+    ("cudnn", "cuda"),
+    ("nccl", "cuda"),
+    ("tensorrt", "cuda"),
+    ("ffmpeg", "nv-codec-headers"),
+    ("nv-codec-headers", "driver"),
+    ("triton", "driver"),
+)
+"""Pairs for which every release has a fact, or else the answer is unknown: the second limits the first."""
+
+
+def check(matrix: Matrix, host: Host, request: Request) -> Verdict:
+    """The verdict on the components of ``request`` with each other and on ``host``."""
+    question = Question(matrix, host, request, mode="check")
+    search = Search(question)
+    direct = _direct_conflicts(question, search)
+    solution = None if direct else search.run()
+    if not direct and solution is None:
+        direct = [explain(question).conflict]
+    unknown = _unknown_versions(question) + ([] if direct else _unknown_pairs(question, solution or {}))
+    warnings = _warnings(question, search, solution or {})
+    return Verdict(
+        compatible=not direct and not unknown,
+        conflicts=tuple(direct),
+        warnings=tuple(warnings),
+        unknown=tuple(unknown),
+    )
+
+
+def _given(question: Question) -> list[str]:
+    """The components that take part with a version: asked for, or installed and bound by something asked for."""
+    members = Search(question).members()
+    installed = [name for name in members if name not in question.asked and name in question.host.installed]
+    return [*question.asked, *installed]
+
+
+def _direct_conflicts(question: Question, search: Search) -> list[Conflict]:
+    """Every conflict that needs no detour over a third component: with the host, and between two that are given."""
+    found = []
+    given = _given(question)
+    for name in given:
+        refusals = [search.host_refusal(candidate) for candidate in search.domain(name)]
+        if refusals and all(refusals):
+            found.append(_host_conflict(question, name, next(r for r in refusals if r)))
+    for i, a in enumerate(given):
+        for b in given[i + 1 :]:
+            refused = _refused_pair(search, a, b)
+            if refused is not None:
+                found.append(_pair_conflict(question, a, b, refused))
+    return found
+
+
+def _refused_pair(search: Search, a: str, b: str) -> Refusal | None:
+    """A refusal when no candidate of ``a`` goes with any candidate of ``b``."""
+    first = None
+    for one in search.domain(a):
+        for other in search.domain(b):
+            refused = search.pair_refusal(one, other)
+            if refused is None:
+                return None
+            first = first or refused
+    return first
+
+
+def _host_conflict(question: Question, component: str, refused: Refusal) -> Conflict:
+    if refused.rule is None:
+        reason = f"{title(component)} cannot be had here"
+        return Conflict(between=(spelled(question, component),), reason=reason)
+    sentence = rule_sentence(question, refused.rule)
+    name = refused.rule.rule.needs
+    return Conflict(
+        between=(spelled(question, component), host_name(question, name)),
+        reason=f"{sentence.text}. {host_has(question, name)}.{_last_branch(question, component, name)}",
+        sources=sentence.sources,
+    )
+
+
+def _last_branch(question: Question, component: str, name: str) -> str:
+    if component != "driver" or name != "compute-capability":
+        return ""
+    last = [gpu for gpu in question.host.gpus if gpu.driver_last]
+    return "".join(f" The last driver branch for {gpu.name} is {gpu.driver_last}." for gpu in last[:1])
+
+
+def _pair_conflict(question: Question, a: str, b: str, refused: Refusal) -> Conflict:
+    sentence = rule_sentence(question, refused.rule) if refused.rule else None
+    text = f"{sentence.text}; this is {title(refused.group[2])} {refused.value}" if sentence else "they do not go together"
+    return Conflict(
+        between=(spelled(question, a), spelled(question, b)),
+        reason=f"{text}.{_forward_compatibility(question, a, b)}",
+        sources=sentence.sources if sentence else (),
+    )
+
+
+def _forward_compatibility(question: Question, a: str, b: str) -> str:
+    """Tells "will not run" from "runs with the compatibility package", with its condition."""
+    if {a, b} != {"cuda", "driver"} or question.view.is_windows:
+        return ""
+    classes = {gpu.kind for gpu in question.host.gpus}
+    if classes and classes <= {"datacenter"}:
+        return (
+            " On data-centre GPUs the cuda-compat package of that CUDA release may bridge this (forward compatibility);"
+            " `gpustack matrix show cuda` lists which driver branches it accepts."
+        )
+    if classes:
+        return " Forward compatibility (cuda-compat) does not exist for this class of GPU."
+    return ""
+
+
+def _unknown_versions(question: Question) -> list[str]:
+    found = []
+    for name, requirement in question.asked.items():
+        candidates = question.candidates(name)
+        if candidates and any(candidate.is_known for candidate in candidates):
+            continue
+        known = nearest_known(question, name, requirement.versions)
+        found.append(f"{requirement}: no fact knows this version; {known}")
+    return found
+
+
+def nearest_known(question: Question, component: str, range_text: str) -> str:
+    """The known versions around what was asked for, in words."""
+    releases = sorted({row.version for row in question.matrix.releases(component)}, key=lambda text: version(text).key)
+    if not releases:
+        return f"the facts hold no release of {component}"
+    pinned = exact_version(range_text)
+    if pinned is None:
+        return f"known are {releases[0]} to {releases[-1]}"
+    wanted = version(pinned)
+    below = [text for text in releases if version(text) < wanted]
+    above = [text for text in releases if version(text) > wanted]
+    near = [*below[-1:], *above[:1]]
+    return f"the nearest known are {' and '.join(near)}"
+
+
+def _unknown_pairs(question: Question, solution: Chosen) -> list[str]:
+    found = []
+    for subject, other in COVERED_PAIRS:
+        one, two = _asked_pick(question, solution, subject), _asked_pick(question, solution, other)
+        if one is None or two is None or not one.is_known or not two.is_known:
+            continue
+        if not question.book.covers(subject, one.version, other, question.view):
+            text = f"{subject}=={one.version} with {other}=={two.version}: no fact covers this pair"
+            found.append(text)
+    return found
+
+
+def _asked_pick(question: Question, solution: Chosen, component: str) -> Candidate | None:
+    if component in question.asked or component in question.host.installed:
+        return solution.get(component)
+    return None
+
+
+def _warnings(question: Question, search: Search, solution: Chosen) -> list[str]:
+    """Advice that the combination breaches."""
+    found = []
+    for name in COMPONENTS:
+        candidate = _asked_pick(question, solution, name)
+        if candidate is None:
+            continue
+        breach = question.book.host_breach(name, candidate.version, question.view, advice=True)
+        if breach is not None:
+            found.append(f"{rule_sentence(question, breach[0]).text}; {host_has(question, breach[0].rule.needs)}")
+        for other in COMPONENTS:
+            two = _asked_pick(question, solution, other)
+            if two is None or other <= name:
+                continue
+            bound = question.book.breach(name, candidate.version, other, two.version, question.view, advice=True)
+            if bound is not None:
+                value = two.version if bound.component == name else candidate.version
+                found.append(f"{rule_sentence(question, bound).text}; this is {value}")
+    return found

@@ -1,0 +1,111 @@
+"""From a failed search to the smallest set of requirements and facts that cannot hold, in sentences.
+
+Requirements, properties of the host, offers and pairs of components are groups of constraints. Each group is left out
+in turn; one without which the search still fails has nothing to do with the failure. What remains is the cause:
+with any one of them gone there is a stack.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpustack.model.facts import COMPONENTS, PROPERTIES
+from gpustack.model.resolution import Conflict
+from gpustack.solve.question import Group, Question
+from gpustack.solve.search import Chosen, Search
+from gpustack.solve.sentences import Sentence, asked_sentence, between, group_sentences
+
+MOST_RELAXATIONS = 3
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """A conflict with its sentences in reading order, and the relaxations that were solved again and do work."""
+
+    groups: frozenset[Group]
+    conflict: Conflict
+    sentences: tuple[Sentence, ...]
+    hints: tuple[str, ...]
+
+
+def explain(question: Question) -> Explanation:
+    """Why the question has no answer. Only to be asked when the search failed."""
+    groups = smallest_cause(question)
+    sentences = [sentence for group in _in_reading_order(groups) for sentence in group_sentences(question, group)]
+    sources = tuple(dict.fromkeys(address for sentence in sentences for address in sentence.sources))
+    conflict = Conflict(
+        between=between(question, groups),
+        reason=". ".join(sentence.text for sentence in sentences) + ".",
+        sources=sources,
+    )
+    return Explanation(
+        groups=groups, conflict=conflict, sentences=tuple(sentences), hints=relaxations(question, groups)
+    )
+
+
+def smallest_cause(question: Question) -> frozenset[Group]:
+    """The groups of constraints that cannot hold together; without any one of them there is a stack."""
+    everything = _groups(question)
+    off: set[Group] = set()
+    for group in everything:
+        if Search(question, frozenset(off | {group})).run() is None:
+            off.add(group)
+    return frozenset(everything) - off
+
+
+def _groups(question: Question) -> list[Group]:
+    """Every group, those first that people would rather not have in the explanation."""
+    members = Search(question).members()
+    asked: list[Group] = [("asked", name) for name in members if _is_bound(question, name)]
+    pairs: list[Group] = [("pair", a, b) for a in members for b in members if a != b]
+    pairs.sort(key=lambda pair: (pair[1] in question.asked) + (pair[2] in question.asked))
+    host: list[Group] = [("host", name, prop) for name in members for prop in PROPERTIES]
+    offers: list[Group] = [("offer", name) for name in members] if question.mode == "plan" else []
+    return [*pairs, *offers, *host, *asked]
+
+
+def _is_bound(question: Question, component: str) -> bool:
+    """Whether the user or the host fixes the versions of this component."""
+    requirement = question.asked.get(component)
+    return bool(requirement.versions) if requirement else component in question.host.installed
+
+
+def _in_reading_order(groups: frozenset[Group]) -> list[Group]:
+    """What was asked, then the host's limits, then what follows from them."""
+    place = {"asked": 0, "host": 1, "offer": 2, "pair": 3}
+    return sorted(groups, key=lambda group: (place[group[0]], [_rank(name) for name in group[1:]]))
+
+
+def _rank(name: str) -> int:
+    return COMPONENTS.index(name) if name in COMPONENTS else len(COMPONENTS)
+
+
+def relaxations(question: Question, groups: frozenset[Group]) -> tuple[str, ...]:
+    """Hints, each solved again and found to work: a requirement dropped, with the version that comes then."""
+    hints = []
+    for group in sorted(groups):
+        if group[0] == "asked":
+            solution = Search(question, frozenset({group})).run()
+            if solution is not None:
+                hints.append(_relaxed(question, group[1], solution))
+    return tuple(hints[:MOST_RELAXATIONS])
+
+
+def _relaxed(question: Question, component: str, solution: Chosen) -> str:
+    others = ", ".join(
+        f"{name} {candidate.version}"
+        for name, candidate in solution.items()
+        if candidate is not None and name != component and name in question.asked
+    )
+    pick = solution.get(component)
+    if pick is None:
+        return f"leave {component} out" + (f": then {others} can be had" if others else "")
+    beside = f" goes with {others}" if others else " can be had here"
+    if component in question.asked:
+        return f"ask for {component}=={pick.version}: it{beside}"
+    return f"change the installed {component} to {pick.version}: it{beside}"
+
+
+def cause_in_short(question: Question, groups: frozenset[Group]) -> str:
+    """What was asked, in one line."""
+    return "; ".join(asked_sentence(question, group[1]).text for group in _in_reading_order(groups) if group[0] == "asked")

@@ -1,0 +1,167 @@
+"""What can be installed here: which versions of a component a method offers on this host.
+
+A version is offered by packages when a repository folder of the host's system and architecture carries it
+(``availability``) *and* the facts know what the packages are called there (``packages``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from gpustack.matrix.index import MIRRORED, Matrix
+from gpustack.model.facts import Archive, PackageSet
+from gpustack.model.host import Host
+from gpustack.model.request import Method, Request
+from gpustack.versions import is_within
+
+POSSIBLE: dict[str, tuple[Method, ...]] = {
+    "driver": ("network", "local", "runfile", "distro"),
+    "fabric-manager": ("network", "local"),
+    "cuda": ("network", "local", "tar", "runfile", "distro", "pip", "zip"),
+    "cudnn": ("network", "local", "tar", "distro", "pip", "zip"),
+    "nccl": ("network", "local", "tar", "pip"),
+    "tensorrt": ("network", "local", "tar", "pip", "zip"),
+    "nv-codec-headers": ("source", "distro"),
+    "ffmpeg": ("source", "distro"),
+    "container-toolkit": ("network",),
+    "triton": ("container",),
+}
+"""The methods that exist for each component, the default first."""
+
+ARCH_FOLDERS = {"x86_64": ("x86_64",), "aarch64": ("sbsa",), "ppc64le": ("ppc64le",)}
+"""Repository folders that serve an architecture (uname -m) on servers."""
+
+PLATFORMS = {"x86_64": "linux-x86_64", "aarch64": "linux-sbsa", "ppc64le": "linux-ppc64le"}
+
+ARCHIVES = {"cuda": "cuda-redist", "cudnn": "cudnn-archives", "tensorrt": "tensorrt-archives"}
+"""The subject that holds the downloadable archives of a component."""
+
+OWN_REPOSITORY = {"container-toolkit": "container-toolkit"}
+"""Components that the vendor serves from a repository of their own, the same for every system of a family."""
+
+
+class Offer(Struct, frozen=True, kw_only=True):
+    """That a version can be had: for which CUDA versions ("" any), and with which kernel module flavours."""
+
+    with_cuda: tuple[str, ...] = ()
+    flavours: tuple[str, ...] = ()
+
+
+class OfferBook:
+    """The offers for one host and request."""
+
+    def __init__(self, matrix: Matrix, host: Host, request: Request) -> None:
+        self._matrix = matrix
+        self._host = host
+        self._request = request
+        self._found: dict[tuple[str, str], Offer | None] = {}
+        self._ranges: dict[str, tuple[str, ...]] = {}
+        self._sets: dict[str, tuple[PackageSet, ...]] = {}
+        self._archives: dict[str, dict[str, list[Archive]]] = {}
+
+    def method(self, component: str) -> Method:
+        """The method for a component: the one asked for it, else the one asked for all where it exists, else its own."""
+        asked = self._request.methods.get(component)
+        if asked is not None:
+            return asked
+        general = self._request.methods.get("")
+        possible = POSSIBLE[component]
+        if general in possible:
+            return general
+        return "zip" if self._host.os.family == "windows" and "zip" in possible else possible[0]
+
+    def offer(self, component: str, version: str) -> Offer | None:
+        """The offer of this version by the component's method here, None when there is none."""
+        key = (component, version)
+        if key not in self._found:
+            self._found[key] = self._look_up(component, version)
+        return self._found[key]
+
+    def _look_up(self, component: str, version: str) -> Offer | None:
+        method = self.method(component)
+        if method not in POSSIBLE[component]:
+            return None
+        match method:
+            case "network":
+                return self._from_network(component, version)
+            case "tar" | "zip":
+                return self._from_archives(component, version)
+            case "source" | "container":
+                return None if self._host.os.family == "windows" else Offer()
+            case _:
+                return self._from_packages(component, version, self.package_sets(component))
+
+    def _from_network(self, component: str, version: str) -> Offer | None:
+        if not any(is_within(version, text) for text in self.served(component)):
+            return None
+        return self._from_packages(component, version, self.package_sets(component))
+
+    def served(self, component: str) -> tuple[str, ...]:
+        """The ranges of versions that this host's repository folders carry."""
+        if component not in self._ranges:
+            subject = MIRRORED.get(component, component)
+            repo = OWN_REPOSITORY.get(component, self._host.os.repo)
+            folders = ARCH_FOLDERS.get(self._host.arch or "", ())
+            self._ranges[component] = tuple(
+                row.versions
+                for row in self._matrix.availability
+                if row.component == subject
+                and row.method == "network"
+                and row.repo == repo
+                and (not row.arch or any(folder in row.arch for folder in folders))
+            )
+        return self._ranges[component]
+
+    def package_sets(self, component: str) -> tuple[PackageSet, ...]:
+        """The package sets that bring the component itself by its method on this host's package family."""
+        if component not in self._sets:
+            method, family, repo = self.method(component), self._host.os.family, self._host.os.repo
+            folders = ARCH_FOLDERS.get(self._host.arch or "", ())
+            self._sets[component] = tuple(
+                row
+                for row in self._matrix.packages
+                if row.component == component
+                and row.method == method
+                and row.role == "main"
+                and row.family in {family, "any"}
+                and (not row.repos or repo in row.repos)
+                and (not row.arch or any(name in row.arch for name in (*folders, self._host.arch)))
+            )
+        return self._sets[component]
+
+    def _from_packages(self, component: str, version: str, sets: Iterable[PackageSet]) -> Offer | None:
+        found = [row for row in sets if is_within(version, row.versions)]
+        if not found:
+            return None
+        with_cuda = () if any(not row.with_cuda for row in found) else tuple(row.with_cuda for row in found)
+        flavours = tuple(dict.fromkeys(row.flavour for row in found if row.flavour))
+        return Offer(with_cuda=with_cuda, flavours=flavours)
+
+    def _from_archives(self, component: str, version: str) -> Offer | None:
+        rows = self._archives_by_version(component).get(version)
+        if not rows:
+            return None
+        with_cuda = tuple(dict.fromkeys(_cuda_range(row.cuda) for row in rows if row.cuda)) if component != "cuda" else ()
+        return Offer(with_cuda=with_cuda)
+
+    def _archives_by_version(self, component: str) -> dict[str, list[Archive]]:
+        if component not in self._archives:
+            platform = self._platform()
+            by_version: dict[str, list[Archive]] = {}
+            for row in self._matrix.archives(ARCHIVES.get(component, "")):
+                if row.platform == platform and row.method == self.method(component):
+                    by_version.setdefault(row.version, []).append(row)
+            self._archives[component] = by_version
+        return self._archives[component]
+
+    def _platform(self) -> str:
+        if self._host.os.family == "windows":
+            return f"windows-{self._host.arch}"
+        return PLATFORMS.get(self._host.arch or "", "")
+
+
+def _cuda_range(cuda: str) -> str:
+    """The CUDA versions that an archive built "for 12" or "for 11.8" serves."""
+    return f"=={cuda}.*"

@@ -1,0 +1,189 @@
+"""One question to the solver: the host, what is asked, and the candidates of each component."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Literal
+
+from msgspec import Struct
+
+from gpustack.matrix.index import Matrix
+from gpustack.model.facts import Release
+from gpustack.model.host import Host
+from gpustack.model.request import Request, Requirement
+from gpustack.solve.hostview import HostView
+from gpustack.solve.offers import OfferBook
+from gpustack.solve.rulebook import RuleBook, rule_book
+from gpustack.versions import is_within, version, version_range
+
+NEVER_INSTALLED = {"container", "wsl", "jetson", "chroot"}
+"""Environments whose driver belongs to somebody else: the host, Windows, the board's own system."""
+
+KERNEL_SIDE = ("driver", "fabric-manager")
+"""Components that live with the kernel module."""
+
+Group = tuple[str, ...]
+"""A named group of constraints that can be switched off while looking for the cause of a conflict."""
+
+
+class Candidate(Struct, frozen=True, kw_only=True):
+    """One version that a component could have. ``is_known`` is False for a version that no fact covers."""
+
+    component: str
+    version: str
+    release: Release | None = None
+    is_installed: bool = False
+    is_known: bool = True
+
+
+class Question:
+    """What is asked of the solver. ``mode`` plan demands that everything can be installed here; check does not."""
+
+    def __init__(self, matrix: Matrix, host: Host, request: Request, *, mode: Literal["plan", "check"]) -> None:
+        self.matrix = matrix
+        self.host = host
+        self.request = request
+        self.mode = mode
+        self.book: RuleBook = rule_book(matrix)
+        self.offers = OfferBook(matrix, host, request)
+        self._candidates: dict[tuple[str, bool], tuple[Candidate, ...]] = {}
+
+    @cached_property
+    def view(self) -> HostView:
+        return HostView(self.host, {name: self.offers.method(name) for name in self.asked})
+
+    @cached_property
+    def asked(self) -> dict[str, Requirement]:
+        return {requirement.component: requirement for requirement in self.request.requirements}
+
+    def may_install(self, component: str) -> bool:
+        """Whether gpustack may put this component on the host (never a driver into WSL or a container)."""
+        return component not in KERNEL_SIDE or self.host.environment not in NEVER_INSTALLED
+
+    def wants(self, component: str) -> bool:
+        """Whether a component that others need is brought in although nobody asked for it.
+
+        In ``check`` all that is needed takes part. In ``plan`` a driver comes only where there is a GPU to drive.
+        """
+        if component in self.asked or self.mode == "check":
+            return True
+        if component in self.host.installed and self.host.installed[component].version:
+            return True
+        return self.may_install(component) and (component not in KERNEL_SIDE or bool(self.host.gpus))
+
+    def candidates(self, component: str, *, is_free: bool = False) -> tuple[Candidate, ...]:
+        """The candidates of a component, the preferred first. ``is_free`` leaves the requirement of the user aside."""
+        key = (component, is_free)
+        if key not in self._candidates:
+            self._candidates[key] = self._list_candidates(component, is_free=is_free)
+        return self._candidates[key]
+
+    def _list_candidates(self, component: str, *, is_free: bool) -> tuple[Candidate, ...]:
+        requirement = None if is_free else self.asked.get(component)
+        installed = self._installed(component)
+        is_given = component not in self.asked and not is_free
+        if installed and is_given and (self.mode == "check" or not self.may_install(component)):
+            return (installed,)
+        releases = self._released(component, requirement)
+        ordered = sorted(releases, key=self._preference(component))
+        found = [Candidate(component=component, version=row.version, release=row) for row in ordered]
+        if installed and self._accepts(requirement, installed.version):
+            return self._with_installed(found, installed)
+        return tuple(found) or self._unknown(requirement)
+
+    def _with_installed(self, found: list[Candidate], installed: Candidate) -> tuple[Candidate, ...]:
+        """The installed version joins; it comes first where nothing newer was asked for."""
+        rest = [candidate for candidate in found if version(candidate.version) != version(installed.version)]
+        is_preferred = self.request.policy == "minimal" or installed.component not in self.asked
+        if is_preferred:
+            return (installed, *rest)
+        place = next(
+            (i for i, other in enumerate(found) if version(other.version) <= version(installed.version)), len(rest)
+        )
+        return (*rest[:place], installed, *rest[place:])
+
+    def _installed(self, component: str) -> Candidate | None:
+        entry = self.host.installed.get(component)
+        if entry is None or not entry.version:
+            return None
+        try:
+            wanted = version(entry.version)
+        except ValueError:
+            return None
+        release = next((row for row in self.matrix.releases(component) if version(row.version) == wanted), None)
+        return Candidate(
+            component=component,
+            version=entry.version,
+            release=release,
+            is_installed=True,
+            is_known=release is not None,
+        )
+
+    def _released(self, component: str, requirement: Requirement | None) -> list[Release]:
+        """The releases for this system in the asked range; unfinished ones only where they are asked for by name."""
+        system = "windows" if self.view.is_windows else "linux"
+        rows = [row for row in self.matrix.releases(component) if not row.os or system in row.os]
+        text = requirement.versions if requirement else ""
+        if not text:
+            return [row for row in rows if row.status in _FINISHED]
+        found = [row for row in rows if is_within(row.version, text)]
+        if not found:
+            found = [row for row in rows if _is_line(text, row.version)]
+        finished = [row for row in found if row.status in _FINISHED]
+        return finished or found
+
+    def _unknown(self, requirement: Requirement | None) -> tuple[Candidate, ...]:
+        """In ``check`` a version that no fact knows still takes part: rules over ranges may bind it."""
+        pinned = exact_version(requirement.versions) if requirement and self.mode == "check" else None
+        if requirement is None or pinned is None:
+            return ()
+        return (Candidate(component=requirement.component, version=pinned, is_known=False),)
+
+    @staticmethod
+    def _accepts(requirement: Requirement | None, text: str) -> bool:
+        return (
+            requirement is None
+            or not requirement.versions
+            or is_within(text, requirement.versions)
+            or _is_line(requirement.versions, text)
+        )
+
+    def _preference(self, component: str) -> Callable[[Release], tuple[int, int]]:
+        releases = self.matrix.releases(component)
+        place = {id(row): number for number, row in enumerate(releases)}
+        is_ranked = component in KERNEL_SIDE and self.request.policy != "newest"
+
+        def rank(row: Release) -> tuple[int, int]:
+            return (_support_rank(row.kind) if is_ranked else 0, place[id(row)])
+
+        return rank
+
+
+_FINISHED = frozenset({"released", ""})
+
+
+def _support_rank(kind: str) -> int:
+    """Production and long-term branches before new-feature ones, these before the rest (beta, developer, legacy)."""
+    if kind.startswith(("PB", "LTS", "production")):
+        return 0
+    return 1 if kind.startswith("NFB") else 2
+
+
+def exact_version(range_text: str) -> str | None:
+    """The version that ``==X`` pins, None for any other range."""
+    alternatives = version_range(range_text).alternatives
+    if len(alternatives) == 1 and len(alternatives[0]) == 1:
+        clause = alternatives[0][0]
+        if clause.operator == "==" and not clause.wildcard:
+            return clause.version.text
+    return None
+
+
+def _is_line(range_text: str, candidate: str) -> bool:
+    """Whether ``==8.9.5`` can mean this version: people name a line by fewer numbers than its releases have."""
+    pinned = exact_version(range_text)
+    if pinned is None:
+        return False
+    numbers = version(pinned).numbers
+    return len(version(candidate).numbers) > len(numbers) and version(candidate).has_prefix(numbers)

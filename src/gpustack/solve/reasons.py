@@ -1,0 +1,101 @@
+"""Why a version was picked: what asked for it, and what refused the next newer one."""
+
+from __future__ import annotations
+
+from gpustack.model.facts import COMPONENTS, Release
+from gpustack.model.resolution import Reason
+from gpustack.solve.question import Candidate, Question
+from gpustack.solve.search import Chosen, Refusal, Search
+from gpustack.solve.sentences import rule_sentence
+from gpustack.solve.words import in_words, title
+from gpustack.versions import version
+
+
+def reasons(question: Question, search: Search, solution: Chosen, component: str) -> tuple[Reason, ...]:
+    """The reasons for the pick of ``component``, the first being the one to show when there is room for one only."""
+    pick = solution[component]
+    if pick is None:
+        return ()
+    found = [_origin(question, solution, component), _choice(question, pick)]
+    newer = _next_newer(question, pick)
+    if newer is not None:
+        found.append(_refused_newer(question, search, solution, pick, newer))
+    return tuple(reason for reason in found if reason is not None)
+
+
+def _origin(question: Question, solution: Chosen, component: str) -> Reason:
+    requirement = question.asked.get(component)
+    if requirement is not None:
+        wanted = in_words(requirement.versions) if requirement.versions else "any version"
+        return Reason(role="asked", text=f"asked for ({wanted})")
+    for name in COMPONENTS:
+        other = solution.get(name)
+        if other is None or name == component:
+            continue
+        for bound in question.book.applying(name, other.version).get(component, ()):
+            if bound.pulls and question.view.holds(bound.rule.when, name):
+                sentence = rule_sentence(question, bound)
+                return Reason(role="needed-by", text=f"needed: {sentence.text}", sources=sentence.sources)
+    return Reason(role="needed-by", text="needed by another component")
+
+
+def _choice(question: Question, pick: Candidate) -> Reason | None:
+    if pick.is_installed:
+        return Reason(role="installed", text=f"{pick.version} is installed and fits")
+    release = pick.release
+    if pick.component == "driver" and release is not None and release.kind and question.request.policy == "production":
+        text = f"newest fitting release of a {_kind_in_words(release.kind)} branch (R{release.branch})"
+        return Reason(role="policy", text=text, sources=question.matrix.addresses(release.src))
+    return Reason(role="newest", text=f"newest that fits ({question.request.policy} policy)")
+
+
+def _kind_in_words(kind: str) -> str:
+    words = {"PB": "production", "LTS": "long-term support", "NFB": "new-feature"}
+    return next((text for short, text in words.items() if kind.startswith(short)), kind)
+
+
+def _next_newer(question: Question, pick: Candidate) -> Release | None:
+    """The oldest finished release newer than the pick, whatever was asked for."""
+    system = "windows" if question.view.is_windows else "linux"
+    newer = [
+        row
+        for row in question.matrix.releases(pick.component)
+        if version(row.version) > version(pick.version) and row.status in {"released", ""} and (not row.os or system in row.os)
+    ]
+    return newer[-1] if newer else None
+
+
+def _refused_newer(
+    question: Question, search: Search, solution: Chosen, pick: Candidate, newer: Release
+) -> Reason | None:
+    candidate = Candidate(component=pick.component, version=newer.version, release=newer)
+    requirement = question.asked.get(pick.component)
+    if requirement is not None and candidate.version not in {c.version for c in question.candidates(pick.component)}:
+        return Reason(role="refused-newer", text=f"{newer.version} is not among what was asked for")
+    others = {name: other for name, other in solution.items() if name != pick.component}
+    refused = search.refusal(candidate, others)
+    if refused is not None:
+        return _refusal_in_words(question, newer.version, refused)
+    bound = search.advice(candidate, others)
+    if bound is not None:
+        sentence = rule_sentence(question, bound)
+        return Reason(role="refused-newer", text=f"{newer.version} not chosen: {sentence.text}", sources=sentence.sources)
+    if pick.component == "driver" and newer.branch != (pick.release.branch if pick.release else ""):
+        kind = _kind_in_words(newer.kind) if newer.kind else "no stated support class"
+        return Reason(role="refused-newer", text=f"{newer.version} not chosen: R{newer.branch} is a {kind} branch")
+    return None
+
+
+def _refusal_in_words(question: Question, newer: str, refused: Refusal) -> Reason:
+    if refused.rule is not None:
+        sentence = rule_sentence(question, refused.rule)
+        text = f"{newer} refused: {sentence.text}; here it is {refused.value}"
+        return Reason(role="refused-newer", text=text, sources=sentence.sources)
+    component = refused.group[1]
+    if refused.group[0] == "offer":
+        method = question.offers.method(component)
+        place = question.host.os.name or question.host.os.spelled
+        about = f" for CUDA {refused.value}" if refused.value and refused.value != "flavour" else ""
+        text = f"{newer} refused: method {method} is not known to offer {title(component)} {newer}{about} for {place}"
+        return Reason(role="refused-newer", text=text)
+    return Reason(role="refused-newer", text=f"{newer} refused: it would bring in {title(refused.group[2])}")

@@ -1,0 +1,197 @@
+"""From host and request to a resolution, or to an error that says why there is none and what would do."""
+
+from __future__ import annotations
+
+from gpustack.errors import NoSolutionError, UnsupportedError
+from gpustack.matrix.index import Matrix
+from gpustack.model.facts import COMPONENTS
+from gpustack.model.host import Host
+from gpustack.model.request import METHODS, Request
+from gpustack.model.resolution import Pick, Resolution, State
+from gpustack.solve.check import nearest_known
+from gpustack.solve.conflict import Explanation, explain
+from gpustack.solve.flavour import flavours
+from gpustack.solve.offers import OWN_REPOSITORY, POSSIBLE, OfferBook
+from gpustack.solve.question import KERNEL_SIDE, NEVER_INSTALLED, Candidate, Question
+from gpustack.solve.reasons import reasons
+from gpustack.solve.search import Chosen, Search
+from gpustack.solve.sentences import rule_sentence
+from gpustack.solve.words import title
+from gpustack.versions import version
+
+DRIVER_OWNERS = {
+    "wsl": "In WSL the driver is that of Windows: install or update it on the Windows side",
+    "container": "In a container the driver is that of the host below: install it there",
+    "jetson": "On Jetson the driver is part of Jetson Linux (L4T): it comes with a JetPack release",
+    "chroot": "In a chroot the driver is that of the running system",
+}
+"""Who owns the driver where gpustack never installs one."""
+
+
+def resolve(matrix: Matrix, host: Host, request: Request) -> Resolution:
+    """The newest stack that the policy allows.
+
+    Raises UnsupportedError (exit 4) when this host or a method on it offers nothing of what is asked, and
+    NoSolutionError (exit 3) with the smallest cause and working relaxations when nothing fits together.
+    """
+    question = Question(matrix, host, request, mode="plan")
+    _demand_installable(question)
+    _demand_known_versions(question)
+    search = Search(question)
+    solution = search.run()
+    if solution is None:
+        raise no_solution(explain(question))
+    picks = tuple(
+        _pick(question, search, solution, candidate)
+        for name in COMPONENTS
+        if (candidate := solution.get(name)) is not None
+    )
+    return Resolution(picks=picks, warnings=tuple(_warnings(question, search, solution)))
+
+
+def no_solution(explanation: Explanation) -> NoSolutionError:
+    """The error that carries an explanation: sentences, sources, hints."""
+    lines = []
+    for sentence in explanation.sentences:
+        source = f"  [{sentence.sources[0]}]" if sentence.sources else ""
+        lines.append(f"  {sentence.text}.{source}")
+    return NoSolutionError("no stack meets this\n" + "\n".join(lines), hint="\n".join(explanation.hints))
+
+
+def _demand_installable(question: Question) -> None:
+    """Refuse what this host can never get by the method asked, and say which method or release would do."""
+    host = question.host
+    for component in question.asked:
+        if component in KERNEL_SIDE and host.environment in NEVER_INSTALLED:
+            msg = f"{title(component)} cannot be installed here. {DRIVER_OWNERS[host.environment or '']}"
+            raise UnsupportedError(msg, where=host.os.spelled, hint="leave it out of the requirements")
+        method = question.offers.method(component)
+        if method not in POSSIBLE[component]:
+            msg = f"there is no method {method} for {title(component)}"
+            raise UnsupportedError(msg, hint=f"methods for it: {', '.join(POSSIBLE[component])}")
+        if method == "network" and component not in OWN_REPOSITORY and not host.os.repo:
+            raise _no_repository(question, component)
+        if not _has_offer(question.offers, question, component):
+            raise _no_offer(question, component)
+
+
+def _no_repository(question: Question, component: str) -> UnsupportedError:
+    host = question.host
+    row = next(
+        (s for s in question.matrix.systems if s.id == host.os.id and (host.os.version_id or "").startswith(s.version)), None
+    )
+    why = row.no_repo if row and row.no_repo else "no NVIDIA repository is known for it"
+    msg = f"{host.os.name or host.os.spelled} is not supported by method network: {why}"
+    return UnsupportedError(msg, where=component, hint=_other_methods(question, component))
+
+
+def _has_offer(offers: OfferBook, question: Question, component: str) -> bool:
+    return any(offers.offer(component, row.version) is not None for row in question.matrix.releases(component))
+
+
+def _no_offer(question: Question, component: str) -> UnsupportedError:
+    host = question.host
+    method = question.offers.method(component)
+    msg = (
+        f"no {title(component)} is known to be offered for {host.os.name or host.os.spelled}"
+        f" on {host.arch or 'this architecture'} by method {method}"
+    )
+    return UnsupportedError(msg, hint=_other_methods(question, component))
+
+
+def _other_methods(question: Question, component: str) -> str:
+    """The methods that do offer something of the component here."""
+    found = []
+    for method in METHODS:
+        if method == question.offers.method(component) or method not in POSSIBLE[component]:
+            continue
+        methods = {**question.request.methods, component: method}
+        request = Request(requirements=question.request.requirements, methods=methods)
+        if method == "network" and not question.host.os.repo and component not in OWN_REPOSITORY:
+            continue
+        if _has_offer(OfferBook(question.matrix, question.host, request), question, component):
+            found.append(f"--method {component}={method}")
+    return f"what is known to work here: {', '.join(found)}" if found else "`gpustack matrix list` shows what is known"
+
+
+def _demand_known_versions(question: Question) -> None:
+    for component, requirement in question.asked.items():
+        if not question.candidates(component):
+            msg = f"no fact knows {title(component)} {requirement.versions}"
+            raise NoSolutionError(msg, where=str(requirement), hint=nearest_known(question, component, requirement.versions))
+
+
+def _pick(question: Question, search: Search, solution: Chosen, candidate: Candidate) -> Pick:
+    component = candidate.component
+    flavour = ""
+    if component == "driver" and not question.view.is_windows:
+        flavour = next(iter(flavours(question, candidate.version)), "")
+    return Pick(
+        component=component,
+        version=candidate.version,
+        method=question.offers.method(component),
+        state=_state(question, candidate),
+        flavour=flavour,  # type: ignore[arg-type]  # one of the two flavours or none
+        reasons=reasons(question, search, solution, component),
+    )
+
+
+def _state(question: Question, candidate: Candidate) -> State:
+    installed = question.host.installed.get(candidate.component)
+    if installed is None or not installed.version:
+        return "install"
+    try:
+        present = version(installed.version)
+    except ValueError:
+        return "install"
+    if present == version(candidate.version):
+        return "keep"
+    return "upgrade" if present < version(candidate.version) else "downgrade"
+
+
+def _warnings(question: Question, search: Search, solution: Chosen) -> list[str]:
+    found = [*_advice_warnings(question, search, solution), *_driver_warnings(question, solution)]
+    picked = solution.get("ffmpeg")
+    if picked is not None:
+        found += [
+            f"{gpu.name} has no NVENC: FFmpeg can decode on it (NVDEC) but not encode"
+            for gpu in {gpu.name: gpu for gpu in question.host.gpus}.values()
+            if gpu.nvenc == 0
+        ]
+    return list(dict.fromkeys(found))
+
+
+def _advice_warnings(question: Question, search: Search, solution: Chosen) -> list[str]:
+    found = []
+    for name, candidate in solution.items():
+        if candidate is None:
+            continue
+        others = {other: value for other, value in solution.items() if other != name}
+        bound = search.advice(candidate, others)
+        if bound is not None:
+            found.append(rule_sentence(question, bound).text)
+        breach = question.book.host_breach(name, candidate.version, question.view, advice=True)
+        if breach is not None:
+            found.append(f"{rule_sentence(question, breach[0]).text}; this host has {breach[1]}")
+    return found
+
+
+def _driver_warnings(question: Question, solution: Chosen) -> list[str]:
+    """Where something needs a driver and the plan brings none, say who does."""
+    if solution.get("driver") is not None or not any(solution.values()):
+        return []
+    host = question.host
+    needs = [
+        bound
+        for name, candidate in solution.items()
+        if candidate is not None
+        for bound in question.book.applying(name, candidate.version).get("driver", ())
+        if bound.pulls and question.view.holds(bound.rule.when, name)
+    ]
+    if not needs:
+        return []
+    sentence = rule_sentence(question, needs[0]).text
+    if host.environment in NEVER_INSTALLED:
+        return [f"{DRIVER_OWNERS[host.environment or '']}. {sentence}"]
+    what = "no GPU is named" if host.described else "no NVIDIA GPU is seen here"
+    return [f"{what}, so no driver is planned (ask for one by name: driver). {sentence}"]

@@ -1,0 +1,118 @@
+"""The rules of a matrix, arranged for look-up by component and version."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from gpustack.matrix.index import Matrix
+from gpustack.model.facts import COMPONENTS, Rule
+from gpustack.solve.hostview import HostView
+from gpustack.versions import Range, is_within, version, version_range
+
+_OF = re.compile(r"([a-z][a-z0-9-]*)(.*)", re.DOTALL)
+
+
+class BoundRule:
+    """A rule with its subject taken apart. ``objects`` are what it speaks of: components or one property."""
+
+    __slots__ = ("component", "is_advice", "objects", "pulls", "rule", "subject")
+
+    def __init__(self, rule: Rule) -> None:
+        match = _OF.fullmatch(rule.of)
+        if match is None:
+            msg = f"rule {rule.id}: of {rule.of!r} does not begin with a component"
+            raise ValueError(msg)
+        self.rule = rule
+        self.component: str = match[1]
+        self.subject: Range = version_range(match[2].strip())
+        self.objects: tuple[str, ...] = rule.equal or (rule.needs,)
+        self.is_advice = rule.strength == "advised"
+        self.pulls = rule.strength in {"required", "only-if"}
+
+    def accepts(self, subject: str, value: str) -> bool:
+        """Whether the object's ``value`` satisfies the rule for the subject's version."""
+        rule = self.rule
+        if rule.equal:
+            return version(subject) == version(value)
+        if rule.none:
+            return not any(is_within(value, text) for text in rule.none)
+        return any(is_within(value, text) for text in rule.any)
+
+
+class RuleBook:
+    """All rules of a matrix. What a version is bound by is looked up once and kept."""
+
+    def __init__(self, matrix: Matrix) -> None:
+        self._by_component: dict[str, list[BoundRule]] = {name: [] for name in COMPONENTS}
+        for rule in matrix.rules:
+            bound = BoundRule(rule)
+            self._by_component.setdefault(bound.component, []).append(bound)
+        self._applying: dict[tuple[str, str], dict[str, tuple[BoundRule, ...]]] = {}
+
+    def of(self, component: str) -> list[BoundRule]:
+        """Every rule whose subject is ``component``."""
+        return self._by_component.get(component, [])
+
+    def applying(self, component: str, version_text: str) -> dict[str, tuple[BoundRule, ...]]:
+        """The rules that bind this version, by object, whatever the host."""
+        key = (component, version_text)
+        found = self._applying.get(key)
+        if found is None:
+            candidate = version(version_text)
+            collected: dict[str, list[BoundRule]] = {}
+            for bound in self.of(component):
+                if candidate in bound.subject:
+                    for name in bound.objects:
+                        collected.setdefault(name, []).append(bound)
+            found = self._applying[key] = {name: tuple(rules) for name, rules in collected.items()}
+        return found
+
+    def covers(self, component: str, version_text: str, other: str, view: HostView) -> bool:
+        """Whether any rule that holds on this host speaks of this version and ``other``."""
+        rules = self.applying(component, version_text).get(other, ())
+        return any(view.holds(bound.rule.when, component) for bound in rules)
+
+    def breach(self, a: str, va: str, b: str, vb: str, view: HostView, *, advice: bool) -> BoundRule | None:  # noqa: PLR0913 (two versioned things)
+        """The first rule, in either direction, that refuses these two versions together; None when none does."""
+        for subject, vs, other, vo in ((a, va, b, vb), (b, vb, a, va)):
+            for bound in self.applying(subject, vs).get(other, ()):
+                if (
+                    bound.is_advice == advice
+                    and view.holds(bound.rule.when, subject)
+                    and not bound.accepts(vs, vo)
+                ):
+                    return bound
+        return None
+
+    def host_breach(
+        self, component: str, version_text: str, view: HostView, *, advice: bool
+    ) -> tuple[BoundRule, str] | None:
+        """The first rule about a property of the host that refuses this version, with the value it refuses."""
+        for name, rules in self.applying(component, version_text).items():
+            if name in COMPONENTS:
+                continue
+            for value in view.values(name):
+                for bound in rules:
+                    if (
+                        bound.is_advice == advice
+                        and view.holds(bound.rule.when, component)
+                        and not bound.accepts(version_text, value)
+                    ):
+                        return bound, value
+        return None
+
+    def pulled(self, component: str, version_text: str, view: HostView) -> frozenset[str]:
+        """The components that this version brings into the stack on this host."""
+        return frozenset(
+            name
+            for name, rules in self.applying(component, version_text).items()
+            if name in COMPONENTS
+            and any(bound.pulls and view.holds(bound.rule.when, component) for bound in rules)
+        )
+
+
+@lru_cache(maxsize=4)
+def rule_book(matrix: Matrix) -> RuleBook:
+    """The rule book of a matrix, made once."""
+    return RuleBook(matrix)

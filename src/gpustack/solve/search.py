@@ -1,0 +1,237 @@
+"""Newest-first search with look-ahead over all components at once.
+
+Components are chosen in the order of installation (driver first). A version is taken when it fits the host and all
+that is chosen already, and when every component still open keeps at least one version that fits everything chosen.
+Versions that breach advice are tried after those that do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from gpustack.model.facts import COMPONENTS
+from gpustack.solve.offers import POSSIBLE
+from gpustack.solve.question import Candidate, Group, Question
+from gpustack.solve.rulebook import BoundRule
+from gpustack.versions import is_within
+
+Chosen = dict[str, Candidate | None]
+"""The stack so far; None where a component that only some versions need is left out."""
+
+_NOT_ADVICE_TO_CHOOSE_BY = frozenset({"gcc", "clang", "msvc"})
+"""Another compiler can be installed, so its window never decides between versions."""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why two versions, or a version and the host, do not go together: the group of constraints and the rule."""
+
+    group: Group
+    rule: BoundRule | None = None
+    value: str = ""
+
+
+@dataclass
+class Search:
+    """One search. ``off`` names groups of constraints that are left out (to find the cause of a failure)."""
+
+    question: Question
+    off: frozenset[Group] = frozenset()
+    _host: dict[tuple[str, str], Refusal | None] = field(default_factory=dict)
+    _pairs: dict[tuple[str, str, str, str], Refusal | None] = field(default_factory=dict)
+
+    def run(self) -> Chosen | None:
+        """The stack, or None when there is none."""
+        members = self.members()
+        order = [name for name in COMPONENTS if name in members]
+        solution, _ = self._extend({}, order, members)
+        return solution
+
+    def members(self) -> dict[str, bool]:
+        """The components that take part: True where one has to be there, False where only some versions need it."""
+        members = dict.fromkeys(self.question.asked, True)
+        pending = list(members)
+        while pending:
+            name = pending.pop(0)
+            for other, is_needed in self._needs(name).items():
+                if other in members and (members[other] or not is_needed):
+                    continue
+                if not self.question.wants(other):
+                    continue
+                members[other] = is_needed and members[name]
+                pending.append(other)
+        return members
+
+    def domain(self, component: str) -> tuple[Candidate, ...]:
+        """The candidates of a component, with the user's requirement unless that is switched off."""
+        return self.question.candidates(component, is_free=("asked", component) in self.off)
+
+    def _needs(self, component: str) -> dict[str, bool]:
+        """The components that some (False) or all (True) candidates of ``component`` bring with them."""
+        candidates = self.domain(component)
+        needed: dict[str, set[str]] = {}
+        for bound in self.question.book.of(component):
+            if not bound.pulls or not self.question.view.holds(bound.rule.when, component):
+                continue
+            found = {c.version for c in candidates if is_within(c.version, bound.subject.text)}
+            for name in bound.objects:
+                if found and name in POSSIBLE and ("pair", component, name) not in self.off:
+                    needed.setdefault(name, set()).update(found)
+        return {name: len(found) == len({c.version for c in candidates}) for name, found in needed.items()}
+
+    def _extend(
+        self, chosen: Chosen, order: list[str], members: dict[str, bool]
+    ) -> tuple[Chosen | None, frozenset[str]]:
+        """The finished stack, or None and the components to blame.
+
+        When the component at hand is not to blame for a failure further down, its other versions would fail in the
+        same way, so the search jumps back past it.
+        """
+        if not order:
+            return chosen, frozenset()
+        name, rest = order[0], order[1:]
+        blamed = self._blame(name, chosen, is_needed=members[name])
+        for candidate in self._tries(name, chosen, is_needed=members[name]):
+            extended = {**chosen, name: candidate}
+            failed = next(
+                (other for other in rest if not self._has_support(other, extended, is_needed=members[other])), None
+            )
+            if failed is None:
+                solution, culprits = self._extend(extended, rest, members)
+                if solution is not None:
+                    return solution, frozenset()
+            else:
+                culprits = self._blame(failed, extended, is_needed=members[failed])
+            if name not in culprits:
+                return None, culprits
+            blamed |= culprits
+        return None, blamed - {name}
+
+    def _blame(self, name: str, chosen: Chosen, *, is_needed: bool) -> frozenset[str]:
+        """The chosen components that refuse candidates of ``name``, or that bring it in."""
+        culprits: set[str] = set()
+        for candidate in self.domain(name):
+            if self.host_refusal(candidate) is None:
+                culprits.update(self._refusing(candidate, chosen))
+        if not is_needed:
+            culprits.update(
+                other.component for other in chosen.values() if other is not None and name in self._pulled(other)
+            )
+        return frozenset(culprits)
+
+    def _refusing(self, candidate: Candidate, chosen: Chosen) -> Iterator[str]:
+        pulled = self._pulled(candidate)
+        for name, other in chosen.items():
+            if (name in pulled) if other is None else (self.pair_refusal(candidate, other) is not None):
+                yield name
+
+    def _pulled(self, candidate: Candidate) -> frozenset[str]:
+        return self.question.book.pulled(candidate.component, candidate.version, self.question.view)
+
+    def _tries(self, name: str, chosen: Chosen, *, is_needed: bool) -> Iterator[Candidate | None]:
+        """The values to try for a component: left out first where that is possible, advice kept before advice breached."""
+        if not is_needed and self._may_be_absent(name, chosen):
+            yield None
+        later = []
+        for candidate in self.domain(name):
+            if not self._fits(candidate, chosen):
+                continue
+            if self.advice(candidate, chosen) is None or candidate.is_installed:
+                yield candidate
+            else:
+                later.append(candidate)
+        yield from later
+
+    def _may_be_absent(self, name: str, chosen: Chosen) -> bool:
+        return not any(other is not None and name in self._pulled(other) for other in chosen.values())
+
+    def _has_support(self, name: str, chosen: Chosen, *, is_needed: bool) -> bool:
+        if not is_needed and self._may_be_absent(name, chosen):
+            return True
+        return any(self._fits(candidate, chosen) for candidate in self.domain(name))
+
+    def _fits(self, candidate: Candidate, chosen: Chosen) -> bool:
+        return self.refusal(candidate, chosen) is None
+
+    def refusal(self, candidate: Candidate, chosen: Chosen) -> Refusal | None:
+        """What refuses this version on the host or beside what is chosen; None when nothing does."""
+        refused = self.host_refusal(candidate)
+        if refused is not None:
+            return refused
+        pulled = self._pulled(candidate)
+        for name, other in chosen.items():
+            if other is None:
+                if name in pulled:
+                    return Refusal(group=("pair", candidate.component, name))
+            elif (refused := self.pair_refusal(candidate, other)) is not None:
+                return refused
+        return None
+
+    def host_refusal(self, candidate: Candidate) -> Refusal | None:
+        """What of the host refuses this version: one of its properties, or that nothing offers the version here."""
+        key = (candidate.component, candidate.version)
+        if key not in self._host:
+            self._host[key] = self._judge_by_host(candidate)
+        return self._host[key]
+
+    def _judge_by_host(self, candidate: Candidate) -> Refusal | None:
+        question = self.question
+        if question.mode == "plan" and not candidate.is_installed and ("offer", candidate.component) not in self.off:
+            if question.offers.offer(candidate.component, candidate.version) is None:
+                return Refusal(group=("offer", candidate.component))
+            if candidate.component == "driver" and not self._flavours(candidate):
+                return Refusal(group=("offer", "driver"), value="flavour")
+        breach = question.book.host_breach(candidate.component, candidate.version, question.view, advice=False)
+        if breach is None:
+            return None
+        group = ("host", candidate.component, breach[0].rule.needs)
+        return None if group in self.off else Refusal(group=group, rule=breach[0], value=breach[1])
+
+    def _flavours(self, candidate: Candidate) -> tuple[str, ...]:
+        from gpustack.solve.flavour import flavours  # noqa: PLC0415 (flavour reads the question too)
+
+        return flavours(self.question, candidate.version)
+
+    def pair_refusal(self, a: Candidate, b: Candidate) -> Refusal | None:
+        """What refuses these two versions together."""
+        key = (a.component, a.version, b.component, b.version)
+        if key not in self._pairs:
+            self._pairs[key] = self._judge_pair(a, b)
+        return self._pairs[key]
+
+    def _judge_pair(self, a: Candidate, b: Candidate) -> Refusal | None:
+        book, view = self.question.book, self.question.view
+        bound = book.breach(a.component, a.version, b.component, b.version, view, advice=False)
+        if bound is not None:
+            subject, other = (a, b) if bound.component == a.component else (b, a)
+            group = ("pair", subject.component, other.component)
+            return None if group in self.off else Refusal(group=group, rule=bound, value=other.version)
+        if self.question.mode == "plan":
+            for one, other in ((a, b), (b, a)):
+                if other.component == "cuda" and not self._is_built_for(one, other):
+                    group = ("offer", one.component)
+                    return None if group in self.off else Refusal(group=group, value=other.version)
+        return None
+
+    def _is_built_for(self, candidate: Candidate, cuda: Candidate) -> bool:
+        """Whether the packages or archives of this version include a build for the CUDA version."""
+        if candidate.is_installed or ("offer", candidate.component) in self.off:
+            return True
+        offer = self.question.offers.offer(candidate.component, candidate.version)
+        return offer is None or not offer.with_cuda or any(is_within(cuda.version, text) for text in offer.with_cuda)
+
+    def advice(self, candidate: Candidate, chosen: Chosen) -> BoundRule | None:
+        """The first advice that this version would breach here; compilers aside, since another can be installed."""
+        book, view = self.question.book, self.question.view
+        breach = book.host_breach(candidate.component, candidate.version, view, advice=True)
+        if breach is not None and breach[0].rule.needs not in _NOT_ADVICE_TO_CHOOSE_BY:
+            return breach[0]
+        for other in chosen.values():
+            if other is not None:
+                bound = book.breach(
+                    candidate.component, candidate.version, other.component, other.version, view, advice=True
+                )
+                if bound is not None:
+                    return bound
+        return None

@@ -1,0 +1,157 @@
+"""Groups of constraints in sentences, with the addresses of the facts behind them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpustack.model.facts import COMPONENTS
+from gpustack.solve.question import Candidate, Group, Question, exact_version
+from gpustack.solve.rulebook import BoundRule
+from gpustack.solve.words import in_words, rule_in_words, title
+from gpustack.versions import version
+
+MOST_RULES = 3
+"""At most so many sentences for one pair of components; more rules are told by their extremes."""
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """One sentence without its full stop, and where it comes from."""
+
+    text: str
+    sources: tuple[str, ...] = ()
+
+
+def group_sentences(question: Question, group: Group) -> list[Sentence]:
+    """The sentences that say what a group of constraints demands."""
+    match group:
+        case ("asked", component):
+            return [asked_sentence(question, component)]
+        case ("host", component, name):
+            return _host_sentences(question, component, name)
+        case ("offer", component):
+            return [_offer_sentence(question, component)]
+        case (_, subject, other):
+            return _rule_sentences(question, subject, other)
+        case _:
+            return []
+
+
+def asked_sentence(question: Question, component: str) -> Sentence:
+    """What the user asked for, or what the host has installed."""
+    requirement = question.asked.get(component)
+    if requirement is None:
+        installed = question.host.installed[component]
+        how = "given" if question.host.described else "installed"
+        return Sentence(f"This host has {title(component)} {installed.version} ({how})")
+    wanted = in_words(requirement.versions) if requirement.versions else "of any version"
+    return Sentence(f"You asked for {title(component)} {wanted}")
+
+
+def rule_sentence(question: Question, bound: BoundRule) -> Sentence:
+    """One rule, its subject named by the rule's own range."""
+    subject = subject_in_words(bound)
+    return Sentence(rule_in_words(bound.rule, subject), question.matrix.addresses(bound.rule.src))
+
+
+def subject_in_words(bound: BoundRule) -> str:
+    """The rule's subject: "CUDA 13.x", "driver 590 or newer"."""
+    return f"{title(bound.component)} {in_words(bound.subject.text)}" if bound.subject.text else title(bound.component)
+
+
+def _host_sentences(question: Question, component: str, name: str) -> list[Sentence]:
+    sentences = [rule_sentence(question, bound) for bound in _rules(question, component, name)]
+    return [*sentences, Sentence(host_has(question, name))]
+
+
+def host_has(question: Question, name: str) -> str:
+    """What the host has of a property: "This host has GeForce GTX 1050 (compute capability 6.1)"."""
+    values = question.view.values(name)
+    if name != "compute-capability":
+        return f"This host has {title(name)} {', '.join(values)}"
+    named = [f"{', '.join(question.view.gpus_with(value))} (compute capability {value})" for value in values]
+    return f"This host has {' and '.join(named)}"
+
+
+def _offer_sentence(question: Question, component: str) -> Sentence:
+    method = question.offers.method(component)
+    place = question.host.os.name or question.host.os.spelled
+    offered = sorted(
+        (
+            row.version
+            for row in question.matrix.releases(component)
+            if question.offers.offer(component, row.version) is not None
+        ),
+        key=lambda text: version(text).key,
+    )
+    if not offered:
+        return Sentence(f"No {title(component)} is known to be offered for {place} by method {method}")
+    span = offered[0] if len(offered) == 1 else f"{offered[0]} to {offered[-1]}"
+    return Sentence(f"For {place} method {method} offers {title(component)} {span}")
+
+
+def _rules(question: Question, subject: str, other: str) -> list[BoundRule]:
+    """The rules of ``subject`` about ``other`` that bind its candidates here, each once, at most three."""
+    found: dict[str, BoundRule] = {}
+    for candidate in question.candidates(subject):
+        for bound in question.book.applying(subject, candidate.version).get(other, ()):
+            if not bound.is_advice and question.view.holds(bound.rule.when, subject):
+                found.setdefault(bound.rule.id, bound)
+    rules = list(found.values())
+    refusing = [bound for bound in rules if _refuses_all(question, bound, other)]
+    rules = refusing or rules
+    return rules if len(rules) <= MOST_RULES else [rules[0], rules[-1]]
+
+
+def _refuses_all(question: Question, bound: BoundRule, other: str) -> bool:
+    """Whether the rule refuses everything that the other side can be."""
+    values = _values(question, other)
+    return bool(values) and not bound.rule.equal and not any(bound.accepts("0", value) for value in values)
+
+
+def _values(question: Question, other: str) -> tuple[str, ...]:
+    if other in COMPONENTS:
+        return tuple(candidate.version for candidate in question.candidates(other))
+    return question.view.values(other)
+
+
+def _rule_sentences(question: Question, subject: str, other: str) -> list[Sentence]:
+    return [rule_sentence(question, bound) for bound in _rules(question, subject, other)]
+
+
+def between(question: Question, groups: frozenset[Group]) -> tuple[str, ...]:
+    """The names of what cannot hold together: "cuda==13.0.2", "gpu: GeForce GTX 1050", "os: Ubuntu 24.04"."""
+    named = [spelled(question, group[1]) for group in sorted(groups) if group[0] == "asked"]
+    for group in sorted(groups):
+        if group[0] == "host":
+            named.append(host_name(question, group[2]))
+        elif group[0] == "offer":
+            named.append(f"os: {question.host.os.name or question.host.os.spelled}")
+    members = {name for group in groups if group[0] == "pair" for name in group[1:]}
+    asked_only = [name for name in question.asked if name in members and not question.asked[name].versions]
+    return tuple(dict.fromkeys([*named, *asked_only]))
+
+
+def spelled(question: Question, component: str) -> str:
+    """A component as the user gave it, or as it is installed."""
+    requirement = question.asked.get(component)
+    if requirement is None:
+        return f"{component}=={question.host.installed[component].version}"
+    return str(requirement)
+
+
+def host_name(question: Question, name: str) -> str:
+    """A property of the host as a member of a conflict."""
+    if name == "compute-capability":
+        return f"gpu: {', '.join(dict.fromkeys(gpu.name or gpu.pci_id or 'unknown' for gpu in question.host.gpus))}"
+    return f"os: {title(name)} {', '.join(question.view.values(name))}"
+
+
+def candidate_spelled(candidate: Candidate) -> str:
+    """A candidate as a pinned requirement."""
+    return f"{candidate.component}=={candidate.version}"
+
+
+def pinned_or_range(range_text: str) -> str:
+    """A short form of a requirement's range for a sentence."""
+    return exact_version(range_text) or in_words(range_text)

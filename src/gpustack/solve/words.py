@@ -1,0 +1,90 @@
+"""Ranges, rules and releases in sentences."""
+
+from __future__ import annotations
+
+from gpustack.model.facts import COMPONENTS, Rule
+from gpustack.versions import Clause, version_range
+
+TITLES = {
+    "driver": "driver",
+    "fabric-manager": "Fabric Manager",
+    "cuda": "CUDA",
+    "cudnn": "cuDNN",
+    "nccl": "NCCL",
+    "tensorrt": "TensorRT",
+    "nv-codec-headers": "nv-codec-headers",
+    "ffmpeg": "FFmpeg",
+    "container-toolkit": "the container toolkit",
+    "triton": "Triton",
+    "compute-capability": "compute capability",
+    "kernel": "kernel",
+    "glibc": "glibc",
+    "gcc": "GCC",
+    "clang": "Clang",
+    "msvc": "MSVC",
+}
+
+
+def title(name: str) -> str:
+    """A component or property as people write it."""
+    return TITLES.get(name, name)
+
+
+def in_words(range_text: str) -> str:
+    """A range in words: ``>=580`` is "580 or newer"."""
+    alternatives = version_range(range_text).alternatives
+    return " or ".join(_clauses_in_words(clauses) for clauses in alternatives)
+
+
+def ranges_in_words(ranges: tuple[str, ...]) -> str:
+    """Alternatives in words, joined by "or"."""
+    return " or ".join(in_words(text) for text in ranges)
+
+
+def _clauses_in_words(clauses: tuple[Clause, ...]) -> str:
+    if not clauses:
+        return "any version"
+    low = next((clause for clause in clauses if clause.operator == ">="), None)
+    high = next((clause for clause in clauses if clause.operator == "<="), None)
+    if low and high and len(clauses) == 2:  # noqa: PLR2004 (a closed window)
+        return f"{low.version} to {high.version}"
+    return " and ".join(_clause_in_words(clause) for clause in clauses)
+
+
+def _clause_in_words(clause: Clause) -> str:
+    text = str(clause.version)
+    match clause.operator:
+        case "==":
+            return f"{text}.x" if clause.wildcard else text
+        case "!=":
+            return f"not {text}{'.x' if clause.wildcard else ''}"
+        case ">=":
+            return f"{text} or newer"
+        case "<=":
+            return f"{text} or older"
+        case ">":
+            return f"newer than {text}"
+        case "<":
+            return f"older than {text}"
+        case _:
+            return f"compatible with {text}"
+
+
+def rule_in_words(rule: Rule, subject: str) -> str:
+    """The sentence of a rule; ``subject`` names what it binds ("CUDA 13.0.2", "every CUDA asked for")."""
+    if rule.says:
+        return rule.says.rstrip(".")
+    if rule.equal:
+        others = ", ".join(title(name) for name in rule.equal)
+        return f"{subject} needs {others} of exactly its own version"
+    if rule.none:
+        return f"{subject} does not work with {title(rule.needs)} {ranges_in_words(rule.none)}"
+    verb = "asks for" if rule.strength == "advised" else "needs"
+    if rule.needs == "compute-capability":
+        return f"{subject} {verb} a GPU of compute capability {ranges_in_words(rule.any)}"
+    return f"{subject} {verb} {title(rule.needs)} {ranges_in_words(rule.any)}"
+
+
+def is_component(name: str) -> bool:
+    """Whether a rule's object is a component (else it is a property of the host)."""
+    return name in COMPONENTS
