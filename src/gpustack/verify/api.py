@@ -1,0 +1,49 @@
+"""The entry points of verify, for the command line and for programs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from datetime import datetime, timezone
+
+from gpustack.matrix.index import Matrix
+from gpustack.model.host import Host
+from gpustack.model.results import Level, Report
+from gpustack.system.run import Runner
+from gpustack.verify.declare import Context
+from gpustack.verify.report import build_report, exit_code
+from gpustack.verify.runner import run_checks
+from gpustack.verify.writers import MODULES as _FORMATS
+from gpustack.verify.writers import writer
+
+__all__ = ["FORMATS", "exit_code", "verify", "write"]
+
+FORMATS = tuple(_FORMATS)
+"""What ``write`` takes as a format."""
+
+
+def verify(  # noqa: PLR0913, PLR0917 (what the command line has, one argument each)
+    components: Iterable[str],
+    level: Level,
+    host: Host,
+    matrix: Matrix,
+    runner: Runner | None,
+    require: Iterable[str] = (),
+    *,
+    started: str | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> Report:
+    """Run the checks of ``components`` (all, if none is named) up to ``level`` on ``host``.
+
+    ``runner`` runs commands on that host; None where ``host`` is a saved snapshot. ``require`` names components and
+    checks whose skip is a failure. ``started`` is a time in ISO 8601, now if not given.
+    Raises UsageError (exit 2) for unknown names, UnsupportedError (exit 4) where there are no checks yet.
+    """
+    now = datetime.now(tz=timezone.utc).isoformat(timespec="seconds") if started is None else started
+    context = Context(host=host, matrix=matrix, runner=runner, clock=clock)
+    return build_report(host, run_checks(components, level, context, require), level, started=now)
+
+
+def write(report: Report, format: str, *, colour: bool = False) -> str:  # noqa: A002 (the option's own name)
+    """The report in one of ``FORMATS``. Raises UsageError (exit 2) for another."""
+    return writer(format)(report, colour=colour)

@@ -1,0 +1,152 @@
+"""What the checks read out of a host, and the conditions under which many of them have nothing to look at."""
+
+from __future__ import annotations
+
+import re
+
+from gpustack.model.host import Copy, Gpu, Host
+from gpustack.verify.declare import Outcome, needless, skipped
+
+_UPSTREAM = re.compile(r"(?:\d+:)?(\d+(?:\.\d+)*)")
+FOREIGN_MODULES = ("nouveau", "nova", "nova_core", "nova_drm")
+"""Kernel modules of the kernel's own that drive NVIDIA GPUs and keep NVIDIA's module away from them."""
+
+_INITRAMFS = {
+    "apt": "sudo update-initramfs -u",
+    "dnf": "sudo dracut --force",
+    "yum": "sudo dracut --force",
+    "tdnf": "sudo dracut --force",
+    "zypper": "sudo dracut --force",
+}
+
+
+def upstream(text: str | None) -> str | None:
+    """The vendor's numbers of a package version ("580.95.05-0ubuntu1" is 580.95.05); None when there are none."""
+    match = _UPSTREAM.match(text or "")
+    return match[1] if match else None
+
+
+def name_of(gpu: Gpu) -> str:
+    """A GPU as people know it, with its place on the bus."""
+    called = gpu.name or gpu.pci_id or "a GPU"
+    return f"{called} ({gpu.bus_id})" if gpu.bus_id else called
+
+
+def names_of(gpus: tuple[Gpu, ...]) -> str:
+    return ", ".join(name_of(gpu) for gpu in gpus)
+
+
+def own_gpus(host: Host) -> tuple[Gpu, ...]:
+    """The GPUs that this host uses itself: not those handed to virtual machines."""
+    return tuple(gpu for gpu in host.gpus if gpu.bound != "vfio-pci")
+
+
+def no_gpu(host: Host) -> Outcome | None:
+    """A skip when this host has no GPU of its own."""
+    if not host.gpus:
+        return skipped("no NVIDIA GPU was found here")
+    if not own_gpus(host):
+        return needless("every GPU here is handed to virtual machines (bound to vfio-pci)")
+    return None
+
+
+def foreign_driver(host: Host) -> Outcome | None:
+    """A skip where the driver is not a Linux driver of this host's own."""
+    if host.environment == "jetson":
+        return needless("on Jetson the driver is part of the board's own Linux")
+    if host.environment == "wsl":
+        return needless("inside WSL the driver is the one of Windows; a Linux driver must not be installed here")
+    if host.os.family == "windows":
+        return needless("Windows has no kernel module to look at")
+    if host.environment == "chroot":
+        return skipped("this is a file system tree, not a running system")
+    return None
+
+
+def not_counted(host: Host) -> Outcome | None:
+    """A skip where driver versions are not those of the Linux drivers that the GPU tables speak of."""
+    if host.environment == "jetson":
+        return needless("Jetson's driver comes with its own Linux and is not counted as other drivers are")
+    if host.environment == "wsl" or host.os.family == "windows":
+        return needless("drivers of Windows are counted differently from those of Linux, which the GPU tables name")
+    return None
+
+
+def is_jetson(host: Host) -> Outcome | None:
+    """A skip on Jetson boards, for what is decided by driver versions."""
+    return not_counted(host) if host.environment == "jetson" else None
+
+
+def in_container(host: Host) -> Outcome | None:
+    """A skip for what is set on the machine that runs a container."""
+    return needless("that is set on the machine below the container") if host.environment == "container" else None
+
+
+def is_windows(host: Host) -> Outcome | None:
+    """A skip on Windows, where the host compiler is Visual C++."""
+    return skipped("which Visual C++ is installed is not known") if host.os.family == "windows" else None
+
+
+def copies_of(host: Host, component: str) -> tuple[Copy, ...]:
+    """The known copies of a component's library, those on the loader's path first; headers are not among them."""
+    return tuple(copy for copy in host.copies if copy.component == component and not copy.path.endswith(".h"))
+
+
+def headers_of(host: Host, component: str) -> tuple[Copy, ...]:
+    """The copies of a component's header that tell a version."""
+    mine = (copy for copy in host.copies if copy.component == component and copy.path.endswith(".h"))
+    return tuple(copy for copy in mine if copy.version)
+
+
+def loaded_copies(host: Host, component: str) -> tuple[Copy, ...]:
+    """The copies that the loader takes: one for each soname, as libcudnn.so.8 and .9 can be there together."""
+    return tuple(copy for copy in copies_of(host, component) if copy.wins)
+
+
+def compat_library(host: Host) -> Copy | None:
+    """The libcuda of CUDA's forward compatibility package, where it is the one that programs load."""
+    order = [copy for copy in host.copies if copy.component in {"driver", "cuda-compat"} and copy.wins]
+    return order[0] if order and order[0].component == "cuda-compat" else None
+
+
+def module_version(host: Host) -> str | None:
+    """The version of the loaded kernel module."""
+    return upstream(host.module.version) if host.module and host.module.loaded else None
+
+
+def driver_library(host: Host) -> Copy | None:
+    """The libcuda that programs load, or else any whose version is known; forward compatibility libraries aside."""
+    mine = copies_of(host, "driver")
+    order = (*(copy for copy in mine if copy.wins), *mine)
+    return next((copy for copy in order if copy.version), None)
+
+
+def package_version(host: Host) -> str | None:
+    """The version of the installed driver packages (or of the runfile's installation)."""
+    found = host.installed.get("driver")
+    return upstream(found.version) if found and (found.packages or found.method == "runfile") else None
+
+
+def driver_version(host: Host) -> str | None:
+    """The driver that programs meet: the loaded module's version, else the library's, else the installed one."""
+    library = driver_library(host)
+    found = host.installed.get("driver")
+    library_version = upstream(library.version) if library else None
+    return module_version(host) or library_version or (upstream(found.version) if found else None)
+
+
+def installed_version(host: Host, component: str) -> str | None:
+    """The version of an installed component in the vendor's numbers."""
+    found = host.installed.get(component)
+    return upstream(found.version) if found else None
+
+
+def rebuild_initramfs(host: Host) -> str:
+    """The command that rebuilds the initial ramdisk on this system."""
+    return _INITRAMFS.get(host.os.family or "", "rebuild the initial ramdisk")
+
+
+def told_by(copy: Copy) -> str:
+    """A copy with its version and who brought it, for a sentence."""
+    owner = f", from {copy.owner}" if copy.owner else ", owned by no package"
+    return f"{copy.path} ({copy.version or 'version unknown'}{owner})"

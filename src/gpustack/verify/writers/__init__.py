@@ -1,0 +1,34 @@
+"""The formats of a report, one module each with ``write(report, *, colour)``; imported when its name is met."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Protocol, cast
+
+from gpustack.errors import UsageError
+from gpustack.model.results import Report
+
+MODULES = {
+    "text": "text",
+    "json": "document",
+    "junit": "junit",
+    "tap": "tap",
+    "github": "github",
+    "prometheus": "prometheus",
+}
+"""Formats by the name that --format takes, and the module of each."""
+
+
+class Writer(Protocol):
+    """What a format's module offers. ``colour`` asks for terminal colours where the format has a use for them."""
+
+    def __call__(self, report: Report, *, colour: bool) -> str:
+        """Return the whole report as text."""
+
+
+def writer(name: str) -> Writer:
+    """The writer of a format. Raises UsageError for a name that is none."""
+    if name not in MODULES:
+        message = f"no report format is called {name!r}"
+        raise UsageError(message, where="--format", hint=f"known: {', '.join(MODULES)}")
+    return cast("Writer", importlib.import_module(f"gpustack.verify.writers.{MODULES[name]}").write)

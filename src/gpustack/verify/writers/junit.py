@@ -1,0 +1,70 @@
+"""The report as JUnit XML, as CI systems read it: one testcase a check, one suite a component."""
+
+from __future__ import annotations
+
+import re
+from xml.sax.saxutils import escape, quoteattr
+
+from gpustack.model.results import CheckResult, Report
+
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that XML 1.0 cannot hold, not even escaped."""
+
+
+def write(report: Report, *, colour: bool) -> str:  # noqa: ARG001 (every writer is called alike)
+    """XML 1.0 in UTF-8. Attributes and their order follow the schema that Jenkins' readers use."""
+    components = tuple(dict.fromkeys(one.component for one in report.checks))
+    lines = ['<?xml version="1.0" encoding="UTF-8"?>', f"<testsuites{_counts('gpustack verify', report.checks)}>"]
+    for component in components:
+        checks = tuple(one for one in report.checks if one.component == component)
+        stamp = f" timestamp={_attribute(report.started[:19])}" if report.started else ""
+        skipped = sum(one.status == "skip" for one in checks)
+        lines.append(f'  <testsuite{_counts(component, checks)} skipped="{skipped}"{stamp}>')
+        lines += [line for one in checks for line in _case(one)]
+        lines.append("  </testsuite>")
+    lines.append("</testsuites>")
+    return "\n".join(lines) + "\n"
+
+
+def _counts(name: str, checks: tuple[CheckResult, ...]) -> str:
+    failures = sum(one.status == "fail" for one in checks)
+    errors = sum(one.status == "error" for one in checks)
+    seconds = sum(one.duration_s for one in checks)
+    counts = f'tests="{len(checks)}" failures="{failures}" errors="{errors}" time="{seconds:.6f}"'
+    return f" name={_attribute(name)} {counts}"
+
+
+def _case(one: CheckResult) -> list[str]:
+    head = f'    <testcase name={_attribute(one.id)} classname={_attribute(one.component)} time="{one.duration_s:.6f}"'
+    match one.status:
+        case "pass":
+            inner = []
+        case "skip":
+            inner = [f"      <skipped message={_attribute(one.reason)}/>"]
+        case "fail":
+            inner = [_told("failure", "check failed", one)]
+        case _:
+            inner = [_told("error", "check broke", one)]
+    if one.status == "pass" and one.detail:
+        inner.append(f"      <system-out>{_text(one.detail)}</system-out>")
+    return [f"{head}>", *inner, "    </testcase>"] if inner else [f"{head}/>"]
+
+
+def _told(element: str, kind: str, one: CheckResult) -> str:
+    parts = (
+        one.reason,
+        one.detail,
+        one.expected and f"expected: {one.expected}",
+        one.actual and f"actual: {one.actual}",
+        one.fix and f"fix: {one.fix}",
+    )
+    body = "\n".join(part for part in parts if part)
+    return f"      <{element} message={_attribute(one.reason)} type={_attribute(kind)}>{_text(body)}</{element}>"
+
+
+def _attribute(text: str) -> str:
+    return quoteattr(_NOT_XML.sub("\ufffd", text), {"\n": "&#10;", "\r": "&#13;", "\t": "&#9;"})
+
+
+def _text(text: str) -> str:
+    return escape(_NOT_XML.sub("\ufffd", text), {"\r": "&#13;"})

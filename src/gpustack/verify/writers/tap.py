@@ -1,0 +1,36 @@
+"""The report in the Test Anything Protocol, version 14."""
+
+from __future__ import annotations
+
+import msgspec
+
+from gpustack.model.results import CheckResult, Report
+from gpustack.verify.writers.text import plain
+
+
+def write(report: Report, *, colour: bool) -> str:  # noqa: ARG001 (every writer is called alike)
+    """One test point a check; what failed is told in a YAML block, whose values are quoted as JSON."""
+    lines = ["TAP version 14", f"1..{len(report.checks)}"]
+    for number, one in enumerate(report.checks, start=1):
+        lines += _point(number, one)
+    return "\n".join(lines) + "\n"
+
+
+def _point(number: int, one: CheckResult) -> list[str]:
+    state = "not ok" if one.status in {"fail", "error"} else "ok"
+    directive = f" # SKIP {_escaped(one.reason)}" if one.status == "skip" else ""
+    lines = [f"{state} {number} - {_escaped(f'{one.id} {one.title}'.strip())}{directive}"]
+    if one.status in {"fail", "error"}:
+        compared = {"expected": one.expected, "actual": one.actual}
+        told = {"status": one.status, "message": one.reason, "fix": one.fix, **compared}
+        lines += ["  ---", *(f"  {key}: {_quoted(value)}" for key, value in told.items() if value), "  ..."]
+    return lines
+
+
+def _escaped(text: str) -> str:
+    return plain(text).replace("\\", "\\\\").replace("#", "\\#")
+
+
+def _quoted(text: str) -> str:
+    """A YAML scalar: JSON's strings are YAML's double-quoted ones."""
+    return msgspec.json.encode(text.replace("\x7f", " ")).decode()

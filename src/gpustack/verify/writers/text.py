@@ -1,0 +1,46 @@
+"""The report for people at a terminal."""
+
+from __future__ import annotations
+
+from gpustack.model.results import CheckResult, Report, Status
+from gpustack.verify.report import STATUSES
+
+_COLOURS: dict[Status, str] = {"pass": "32", "fail": "1;31", "skip": "33", "error": "1;35"}
+_INDENT = " " * 7
+
+
+def write(report: Report, *, colour: bool) -> str:
+    """One aligned line a check, with reason and fix below those that need it; a summary last."""
+    width = max((len(one.id) for one in report.checks), default=0)
+    lines = [line for one in report.checks for line in _check(one, width, colour=colour)]
+    return "\n".join([*lines, *([""] if lines else []), summary(report), ""])
+
+
+def summary(report: Report) -> str:
+    """The counts in one line: "20 checks: 12 passed, 1 failed, 7 skipped"."""
+    words = {"pass": "passed", "fail": "failed", "skip": "skipped", "error": "could not be carried out"}
+    counts = [f"{report.summary[name]} {words[name]}" for name in STATUSES if report.summary.get(name)]
+    total = len(report.checks)
+    return f"{total} check{'' if total == 1 else 's'}: {', '.join(counts) or 'nothing ran'}"
+
+
+def _check(one: CheckResult, width: int, *, colour: bool) -> list[str]:
+    mark = f"{one.status:<5}"
+    if colour:
+        mark = f"\x1b[{_COLOURS[one.status]}m{mark}\x1b[0m"
+    said = one.detail if one.status == "pass" else one.reason
+    first = plain(said or one.title)
+    if one.status in {"pass", "skip"}:
+        lines = [f"{mark}  {one.id:<{width}}  {first}"]
+        return [*lines, f"{_INDENT}fix: {plain(one.fix)}"] if one.fix else lines
+    lines = [f"{mark}  {one.id:<{width}}  {plain(one.title)}", f"{_INDENT}{first}"]
+    if one.detail:
+        lines.append(f"{_INDENT}{plain(one.detail)}")
+    if one.fix:
+        lines.append(f"{_INDENT}fix: {plain(one.fix)}")
+    return lines
+
+
+def plain(text: str) -> str:
+    """``text`` on one line and without control characters: what a host says must not steer a terminal."""
+    return " ".join("".join(char if char.isprintable() else " " for char in text).split())
