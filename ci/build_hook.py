@@ -1,0 +1,35 @@
+"""Build hook: put the compiled matrices and the templates into the wheel.
+
+An editable install gets neither: it reads the checkout's own folders (src/gpustack/resources.py).
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+
+class CustomBuildHook(BuildHookInterface):  # type: ignore[misc]  # hatchling is not typed for strict use
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        if version == "editable":
+            return
+        root = Path(self.root)
+        sys.path.insert(0, str(root / "src"))
+        try:
+            from gpustack.matrix.compile import compile_folder
+            from gpustack.matrix.store import write_folder
+        finally:
+            sys.path.pop(0)
+        matrices = root / "matrices"
+        # Stamps only matter to a checkout; constant ones keep the wheel reproducible.
+        stamps = {path.stem: (0, path.stat().st_size) for path in sorted(matrices.glob("*.yaml"))}
+        index, blobs = compile_folder(matrices, stamps)
+        folder = Path(tempfile.mkdtemp(prefix="gpustack-compiled-"))
+        write_folder(folder, index, blobs)
+        build_data["force_include"][str(folder)] = "gpustack/compiled"
+        if any((root / "templates").iterdir()):
+            build_data["force_include"][str(root / "templates")] = "gpustack/templates"

@@ -1,0 +1,21 @@
+"""The entry point. Answers ``--version`` at once; everything else goes through ``cli.main``."""
+
+from __future__ import annotations
+
+import sys
+
+
+def run() -> None:
+    """Run the command line and exit with its code."""
+    if sys.argv[1:] == ["--version"]:
+        from gpustack import __version__  # noqa: PLC0415 (nothing else is worth importing for this)
+
+        sys.stdout.write(f"gpustack {__version__}\n")
+        return
+    from gpustack.cli import main  # noqa: PLC0415 (typer costs more than --version may)
+
+    sys.exit(main(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,68 @@
+"""The command line: parse options, call a stage, print its document. The only place that prints or exits.
+
+Commands live in modules of their own, imported when they are called for; ``--help`` imports them all.
+"""
+
+from __future__ import annotations
+
+import importlib
+
+import typer
+
+from gpustack import __version__
+
+COMMANDS = {
+    "detect": "gpustack.cli.detect",
+    "check": "gpustack.cli.check",
+    "plan": "gpustack.cli.plan",
+    "explain": "gpustack.cli.explain",
+    "render": "gpustack.cli.render",
+    "install": "gpustack.cli.install",
+    "verify": "gpustack.cli.verify",
+    "matrix": "gpustack.cli.matrix",
+    "schema": "gpustack.cli.schema",
+}
+"""Every command and the module that defines it, in the order of ``--help``."""
+
+
+def main(arguments: list[str]) -> int:
+    """Run one command line; the exit code of the contract."""
+    application = build(arguments)
+    try:
+        application(arguments, prog_name="gpustack")
+    except SystemExit as exit_:
+        return exit_.code if isinstance(exit_.code, int) else 1
+    return 0
+
+
+def build(arguments: list[str] | None = None) -> typer.Typer:
+    """The application: with one command where the arguments begin with its name, with all otherwise."""
+    application = typer.Typer(
+        name="gpustack",
+        help="Plan, install and verify NVIDIA GPU software stacks.",
+        epilog="Example: gpustack plan cuda cudnn --os ubuntu24.04 --gpu L4",
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    application.callback()(_everything)
+    only = arguments[0] if arguments else ""
+    for name in [only] if only in COMMANDS else COMMANDS:
+        importlib.import_module(COMMANDS[name]).register(application)
+    return application
+
+
+def _print_version(value: bool) -> None:
+    if value:
+        typer.echo(f"gpustack {__version__}")
+        raise typer.Exit
+
+
+def _everything(
+    version: bool = typer.Option(False, "--version", callback=_print_version, is_eager=True, help="Print the version."),
+) -> None:
+    """Plan, install and verify NVIDIA GPU software stacks.
+
+    Documents go to standard output, everything else to standard error.
+    """

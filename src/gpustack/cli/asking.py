@@ -1,0 +1,81 @@
+"""From the options of ``plan``, ``explain`` and ``install`` to a request, a host and an answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from gpustack.cli.options import KernelModule, Policy, host_of
+from gpustack.errors import UsageError
+
+if TYPE_CHECKING:
+    from gpustack.matrix.index import Matrix
+    from gpustack.model.host import Host
+    from gpustack.model.request import Request
+
+DEFAULT_REQUIREMENTS = ("driver", "cuda", "cudnn")
+"""What ``gpustack plan`` plans when nothing is named: the stack that nearly everything else builds on."""
+
+
+class Asked(Struct, frozen=True, kw_only=True):
+    """The options that ask for a stack, from the command line and from gpustack.toml together."""
+
+    requirements: tuple[str, ...] = ()
+    methods: tuple[str, ...] = ()
+    policy: Policy | None = None
+    kernel_module: KernelModule | None = None
+    target: str | None = None
+    root: Path | None = None
+    host: Path | None = None
+    os: str | None = None
+    arch: str | None = None
+    gpus: tuple[str, ...] = ()
+    driver: str | None = None
+
+
+def asked(**options: Any) -> Asked:
+    """The options given on the command line, those of ``file`` filling what is not given. Raises DocumentError."""
+    file: Path | None = options.pop("file", None)
+    given = Asked(
+        requirements=tuple(options.pop("requirements") or ()),
+        methods=tuple(options.pop("methods", None) or ()),
+        gpus=tuple(options.pop("gpus", None) or ()),
+        **options,
+    )
+    if file is None:
+        return given
+    from gpustack.cli.requestfile import read_request_file
+
+    return read_request_file(file, given)
+
+
+def host_and_request(matrix: Matrix, question: Asked) -> tuple[Host, Request]:
+    """The host and the request that the options describe. Raises UsageError, UnsupportedError, DocumentError."""
+    from gpustack.model.request import Request
+    from gpustack.solve.requirements import merge, parse_methods, parse_requirement
+
+    requirements = merge(tuple(parse_requirement(text) for text in question.requirements))
+    methods = parse_methods(question.methods)
+    host = host_of(
+        matrix, question.root, question.host, question.os, question.arch, list(question.gpus), question.driver
+    )
+    if not requirements:
+        requirements = tuple(parse_requirement(name) for name in _default_requirements(host))
+    if question.target:
+        msg = f"--target {question.target}: cross-compile set-ups are not planned yet"
+        raise UsageError(msg, hint="leave --target out")
+    request = Request(
+        requirements=requirements,
+        methods=methods,
+        policy=(question.policy or Policy.PRODUCTION).value,
+        kernel_module=(question.kernel_module or KernelModule.AUTO).value,
+    )
+    return host, request
+
+
+def _default_requirements(host: Host) -> tuple[str, ...]:
+    """The default stack, without a driver where there is no GPU to drive or the driver is somebody else's."""
+    has_own_driver = bool(host.gpus) and host.environment not in {"container", "wsl", "jetson", "chroot"}
+    return DEFAULT_REQUIREMENTS if has_own_driver else DEFAULT_REQUIREMENTS[1:]

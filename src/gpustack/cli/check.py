@@ -1,0 +1,58 @@
+"""``gpustack check``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gpustack.cli import frame
+from gpustack.cli.options import Arch, Driver, Gpu, HostFile, Os, Root, TextOrJson, host_of
+
+if TYPE_CHECKING:
+    from gpustack.model.resolution import Verdict
+
+INCOMPATIBLE = 3
+UNKNOWN = 7
+
+
+def register(application: typer.Typer) -> None:
+    """Add the command to the application."""
+
+    @frame.command(
+        application, "check", example="gpustack check cuda==13.0.2 driver==535.104.05 --os ubuntu24.04 --gpu H200"
+    )
+    def check(
+        combination: Annotated[list[str], typer.Argument(metavar="COMPONENT==VERSION...", help="What goes together?")],
+        root: Root = None,
+        host: HostFile = None,
+        os: Os = None,
+        arch: Arch = None,
+        gpu: Gpu = None,
+        driver: Driver = None,
+        format: TextOrJson = TextOrJson.TEXT,
+    ) -> int:
+        """Is this combination compatible, and why (not)? Exit 0 yes, 3 no, 7 not known."""
+        from gpustack.model.request import Request
+        from gpustack.solve.check import check as judge
+        from gpustack.solve.requirements import merge, parse_requirement
+
+        matrix = frame.matrix()
+        request = Request(requirements=merge(tuple(parse_requirement(text) for text in combination)))
+        verdict = judge(matrix, host_of(matrix, root, host, os, arch, gpu, driver), request)
+        frame.document(frame.to_json(verdict) if format is TextOrJson.JSON else _text(verdict))
+        if verdict.conflicts:
+            return INCOMPATIBLE
+        return UNKNOWN if verdict.unknown else 0
+
+
+def _text(verdict: Verdict) -> str:
+    lines = []
+    for conflict in verdict.conflicts:
+        lines.append(f"conflict between {' and '.join(conflict.between)}")
+        lines.append(f"  {conflict.reason}")
+        lines += [f"  [{source}]" for source in conflict.sources]
+    lines += [f"unknown: {text}" for text in verdict.unknown]
+    lines += [f"warning: {text}" for text in verdict.warnings]
+    answer = "incompatible" if verdict.conflicts else "unknown" if verdict.unknown else "compatible"
+    return "\n".join([answer, *lines])

@@ -1,0 +1,154 @@
+"""What every command shares: the common options, how errors are told, how documents are written."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from contextvars import ContextVar
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from msgspec import Struct
+
+from gpustack.errors import GpustackError
+
+if TYPE_CHECKING:
+    from gpustack.matrix.index import Matrix
+
+
+class Color(str, Enum):
+    """When to colour."""
+
+    AUTO = "auto"
+    ALWAYS = "always"
+    NEVER = "never"
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """The common options of one run."""
+
+    verbose: int = 0
+    is_quiet: bool = False
+    color: Color = Color.AUTO
+    matrices: Path | None = None
+
+
+_SETTINGS: ContextVar[Settings] = ContextVar("settings", default=Settings())  # noqa: B039 (frozen)
+
+_COMMON: dict[str, tuple[Any, Any]] = {
+    "verbose": (Annotated[int, typer.Option("-v", "--verbose", count=True, help="Say more; twice: tracebacks.")], 0),
+    "quiet": (Annotated[bool, typer.Option("-q", "--quiet", help="Warnings and progress are not shown.")], False),
+    "color": (Annotated[Color, typer.Option(help="When to use colour (NO_COLOR is honoured).")], Color.AUTO),
+    "matrices": (
+        Annotated[Path | None, typer.Option(metavar="DIR", help="Facts of one's own, laid over the built-in ones.")],
+        None,
+    ),
+}
+
+
+def settings() -> Settings:
+    """The common options of this run."""
+    return _SETTINGS.get()
+
+
+def command(application: typer.Typer, name: str, *, example: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Register a function that returns an exit code as a command, with the common options added."""
+
+    def register(function: Callable[..., int]) -> Callable[..., int]:
+        @functools.wraps(function)
+        def run(**arguments: Any) -> None:
+            common = {key: arguments.pop(key) for key in _COMMON}
+            _SETTINGS.set(
+                Settings(
+                    verbose=common["verbose"],
+                    is_quiet=common["quiet"],
+                    color=common["color"],
+                    matrices=common["matrices"],
+                )
+            )
+            raise typer.Exit(_guarded(function, arguments))
+
+        signature = inspect.signature(function, eval_str=True)
+        added = [
+            inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=default)
+            for key, (kind, default) in _COMMON.items()
+        ]
+        parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in signature.parameters.values()]
+        run.__signature__ = inspect.Signature([*parameters, *added])  # type: ignore[attr-defined]  # typer reads it
+        run.__annotations__ = {p.name: p.annotation for p in [*parameters, *added]}
+        del run.__wrapped__
+        application.command(name, epilog=f"Example: {example}", context_settings=_CONTEXT)(run)
+        return function
+
+    return register
+
+
+_CONTEXT = {"help_option_names": ["-h", "--help"]}
+
+
+def _guarded(function: Callable[..., int], arguments: dict[str, Any]) -> int:
+    try:
+        return function(**arguments)
+    except GpustackError as error:
+        _tell(error)
+        return error.exit_code
+    except KeyboardInterrupt:
+        typer.echo("interrupted", err=True)
+        return 130
+    except BrokenPipeError:
+        # Whoever read the document has seen enough; leave without a word, and without one from Python at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except RecursionError:
+        typer.echo("error: the input is nested too deeply", err=True)
+        return 2
+
+
+def _tell(error: GpustackError) -> None:
+    """What is wrong, where, why, and the next thing to try."""
+    if settings().verbose >= 2:
+        traceback.print_exc()
+    where = f"{error.where}: " if error.where else ""
+    typer.echo(f"error: {where}{error.message}", err=True)
+    for line in error.hint.splitlines():
+        typer.echo(f"hint: {line}", err=True)
+
+
+def warn(text: str) -> None:
+    """A warning to standard error, unless quiet."""
+    if not settings().is_quiet:
+        typer.echo(f"warning: {text}", err=True)
+
+
+def document(text: str) -> None:
+    """A document to standard output, alone and whole."""
+    sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
+    sys.stdout.flush()
+
+
+def wants_color() -> bool:
+    """Whether standard output may be coloured."""
+    color = settings().color
+    if color is Color.AUTO:
+        return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return color is Color.ALWAYS
+
+
+def matrix() -> Matrix:
+    """The facts, with the user's own laid over them."""
+    from gpustack.matrix.index import load_matrix
+
+    return load_matrix(settings().matrices)
+
+
+def to_json(value: object) -> str:
+    """A document of ours as JSON, indented for people and diffs."""
+    import msgspec
+
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()

@@ -1,0 +1,143 @@
+"""``gpustack matrix``: read the knowledge."""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gpustack.cli import frame
+
+if TYPE_CHECKING:
+    from gpustack.matrix.index import Matrix
+
+
+class Action(str, Enum):
+    """What to do with the facts."""
+
+    LIST = "list"
+    SHOW = "show"
+    SOURCES = "sources"
+    CHECK = "check"
+
+
+def register(application: typer.Typer) -> None:
+    """Add the command to the application."""
+
+    @frame.command(application, "matrix", example="gpustack matrix show cuda==13.0.2")
+    def matrix(
+        action: Annotated[Action, typer.Argument(help="list, show, sources or check.")],
+        what: Annotated[
+            str | None, typer.Argument(metavar="[WHAT]", help="A subject, subject.table, component==version or source.")
+        ] = None,
+        format: Annotated[str, typer.Option(metavar="FORMAT", help="text or json.")] = "text",
+    ) -> int:
+        """The facts, each with its source, its date and how it is known."""
+        as_json = _is_json(format)
+        if action is Action.CHECK:
+            return _check()
+        facts = frame.matrix()
+        if action is Action.LIST:
+            frame.document(_list(facts, what, as_json=as_json))
+        elif action is Action.SOURCES:
+            frame.document(_sources(facts, what, as_json=as_json))
+        else:
+            frame.document(_show(facts, what, as_json=as_json))
+        return 0
+
+
+def _is_json(name: str) -> bool:
+    from gpustack.errors import UsageError
+
+    if name not in {"text", "json"}:
+        msg = f"{name!r} is not a format of this command"
+        raise UsageError(msg, hint="text or json")
+    return name == "json"
+
+
+def _list(facts: Matrix, subject: str | None, *, as_json: bool) -> str:
+    names = [_subject(facts, subject)] if subject else list(facts.subjects)
+    if as_json:
+        return frame.to_json({name: {"about": facts.about(name), "tables": facts.tables(name)} for name in names})
+    lines = []
+    for name in names:
+        lines.append(f"{name}: {facts.about(name)}")
+        lines += [f"  {table:28} {count:6} rows" for table, count in facts.tables(name).items()]
+    return "\n".join(lines)
+
+
+def _sources(facts: Matrix, subject: str | None, *, as_json: bool) -> str:
+    import msgspec
+
+    names = [_subject(facts, subject)] if subject else list(facts.subjects)
+    if as_json:
+        return frame.to_json({f"{n}/{k}": msgspec.to_builtins(s) for n in names for k, s in facts.sources(n).items()})
+    lines = []
+    for name in names:
+        for key, source in facts.sources(name).items():
+            dates = ", ".join(part for part in (f"dated {source.dated}" if source.dated else "", f"read {source.read}" if source.read else "") if part)
+            lines.append(f"{name}/{key}  {source.address}  ({source.known}{', ' + dates if dates else ''})")
+    return "\n".join(lines)
+
+
+def _show(facts: Matrix, what: str | None, *, as_json: bool) -> str:
+    from gpustack.errors import UsageError
+    from gpustack.matrix.show import everything_about, rows_of, source_named
+
+    if what is None:
+        msg = "nothing to show is named"
+        raise UsageError(msg, hint="for example: gpustack matrix show cuda==13.0.2, cuda.releases or cuda/guide_13_4")
+    found: list[dict[str, Any]]
+    if "/" in what:
+        found = [source_named(facts, what)]
+    elif re.search(r"[=<>!~]", what):
+        from gpustack.solve.requirements import parse_requirement
+
+        requirement = parse_requirement(what)
+        found = everything_about(facts, requirement.component, requirement.versions)
+    else:
+        subject, _, table = what.partition(".")
+        found = rows_of(facts, _subject(facts, subject), table)
+    if as_json:
+        return frame.to_json(found)
+    return "\n".join(_row_text(facts, row) for row in found)
+
+
+def _row_text(facts: Matrix, row: dict[str, Any]) -> str:
+    """One row for people: where it stands, its values, how it is known and where it comes from."""
+    place = row.pop("in", "")
+    sources = tuple(row.pop("src", ()))
+    known = row.pop("known", "")
+    values = "  ".join(f"{name}={_value(value)}" for name, value in row.items())
+    addresses = "".join(f"\n    [{address}]" for address in facts.addresses(sources))
+    return f"{place}: {values}  ({known}){addresses}"
+
+
+def _value(value: object) -> str:
+    if isinstance(value, list):
+        return ",".join(_value(item) for item in value)
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{k}: {_value(v)}" for k, v in value.items()) + "}"
+    return str(value)
+
+
+def _subject(facts: Matrix, name: str) -> str:
+    from gpustack.errors import UsageError
+    from gpustack.solve.requirements import nearest
+
+    if name in facts.subjects:
+        return name
+    msg = f"{name!r} is not a subject of the matrices"
+    raise UsageError(msg, hint=nearest(name, facts.subjects))
+
+
+def _check() -> int:
+    from gpustack.matrix.check import faults
+
+    found = faults(frame.settings().matrices)
+    for fault in found:
+        typer.echo(fault, err=True)
+    frame.document(f"{len(found)} faults" if found else "every invariant holds")
+    return 1 if found else 0

@@ -1,0 +1,94 @@
+"""Option types that commands share."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gpustack.errors import UsageError
+
+if TYPE_CHECKING:
+    from gpustack.matrix.index import Matrix
+    from gpustack.model.host import Host
+
+
+class TextOrJson(str, Enum):
+    """The formats of commands that describe."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class Policy(str, Enum):
+    """How the solver chooses."""
+
+    NEWEST = "newest"
+    PRODUCTION = "production"
+    MINIMAL = "minimal"
+
+
+class KernelModule(str, Enum):
+    """Which kernel modules the driver may bring."""
+
+    AUTO = "auto"
+    OPEN = "open"
+    PROPRIETARY = "proprietary"
+
+
+Root = Annotated[Path | None, typer.Option("--root", metavar="DIR", help="Read another file system tree instead of /.")]
+HostFile = Annotated[
+    Path | None, typer.Option("--host", metavar="FILE", help="A host saved by `gpustack detect --format json`.")
+]
+Os = Annotated[str | None, typer.Option("--os", metavar="NAME", help="Describe a host: ubuntu24.04, rhel9.4, ...")]
+Arch = Annotated[str | None, typer.Option("--arch", metavar="ARCH", help="x86_64 or aarch64, with --os.")]
+Gpu = Annotated[
+    list[str] | None,
+    typer.Option("--gpu", metavar="NAME", help='A GPU of the host: "H200", 10de:2335 or cc:9.0; repeatable; with --os.'),
+]
+Driver = Annotated[str | None, typer.Option("--driver", metavar="VERSION", help="The driver it has, with --os.")]
+MethodOption = Annotated[
+    list[str] | None,
+    typer.Option("--method", metavar="METHOD", help="A method for all, or for one: cudnn=tar; repeatable."),
+]
+PolicyOption = Annotated[Policy | None, typer.Option("--policy", help="How to choose (production if not given).")]
+ModuleOption = Annotated[KernelModule | None, typer.Option("--kernel-module", help="Kernel module flavour.")]
+RequestFile = Annotated[
+    Path | None, typer.Option("--file", metavar="FILE", help="Requirements and options from a gpustack.toml.")
+]
+
+
+def host_of(  # one argument for each option that can name a host
+    matrix: Matrix,
+    root: Path | None,
+    host: Path | None,
+    os: str | None,
+    arch: str | None,
+    gpu: list[str] | None,
+    driver: str | None,
+) -> Host:
+    """The host that the options name: a tree, a saved document, a description, or this machine. Raises UsageError."""
+    given = [name for name, value in (("--root", root), ("--host", host), ("--os", os)) if value is not None]
+    if len(given) > 1:
+        msg = f"{' and '.join(given)} name two different hosts"
+        raise UsageError(msg, hint="give one of --root, --host and --os")
+    described = [n for n, v in (("--arch", arch), ("--gpu", gpu or None), ("--driver", driver)) if v is not None]
+    if described and os is None:
+        msg = f"{described[0]} describes a host, so it needs --os"
+        raise UsageError(msg, hint=f"for example --os ubuntu24.04 {described[0]} ...")
+    if os is not None:
+        from gpustack.detect.describe import describe
+
+        return describe(matrix, os=os, arch=arch, gpus=tuple(gpu or ()), driver=driver)
+    if host is not None:
+        from gpustack.detect.hostfile import load
+
+        return load(host)
+    if root is not None and not root.is_dir():
+        msg = f"{root} is not a folder"
+        raise UsageError(msg, hint="--root takes the root folder of a file system tree")
+    from gpustack.detect.api import detect
+
+    return detect(root, matrix)

@@ -1,0 +1,28 @@
+"""``gpustack render``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gpustack.cli import frame
+
+
+def register(application: typer.Typer) -> None:
+    """Add the command to the application."""
+
+    @frame.command(application, "render", example="gpustack render plan.json --format table")
+    def render(
+        plan: Annotated[Path, typer.Argument(metavar="PLAN.json", help="A plan saved by `gpustack plan --out`.")],
+        format: Annotated[str, typer.Option(metavar="FORMAT", help="table, json, shell, ...")] = "table",
+    ) -> int:
+        """Write a saved plan in another form."""
+        from gpustack.plan.document import load
+        from gpustack.render.api import demand_format
+        from gpustack.render.api import render as write
+
+        demand_format(format)
+        frame.document(write(load(plan), format))
+        return 0

@@ -1,0 +1,40 @@
+"""``gpustack schema``."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Annotated
+
+import typer
+
+from gpustack.cli import frame
+
+
+class Kind(str, Enum):
+    """The documents that have a schema."""
+
+    HOST = "host"
+    PLAN = "plan"
+    REPORT = "report"
+
+
+def register(application: typer.Typer) -> None:
+    """Add the command to the application."""
+
+    @frame.command(application, "schema", example="gpustack schema plan")
+    def schema(kind: Annotated[Kind, typer.Argument(help="Which document.")]) -> int:
+        """Print the JSON Schema of a document."""
+        import msgspec
+
+        from gpustack.model.host import Host
+        from gpustack.model.plan import Plan
+        from gpustack.model.results import Report
+
+        kinds: dict[Kind, type] = {Kind.HOST: Host, Kind.PLAN: Plan, Kind.REPORT: Report}
+        document = {
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "title": f"gpustack {kind.value} document",
+            **msgspec.json.schema(kinds[kind]),
+        }
+        frame.document(frame.to_json(document))
+        return 0
