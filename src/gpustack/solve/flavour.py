@@ -2,29 +2,52 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
+from gpustack.model.host import Gpu
 from gpustack.solve.question import Question
 from gpustack.versions import is_within
 
-FIRST_OPEN = "515.43.04"
-"""The first driver with open kernel modules (matrix: driver, open_modules)."""
-
 DEFAULT_OPEN_SINCE = "560"
-"""From this branch on the vendor installs open modules by default where the GPU allows both."""
+"""From this branch on the vendor installs open modules where the GPU allows both (matrix: driver, branches)."""
+
+
+class FlavourRule(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One row of the matrix: a flavour that driver versions do not have, or that cannot drive some GPUs."""
+
+    id: str
+    driver: str
+    flavour: str
+    compute_capability: str = ""
+    gpus: tuple[str, ...] = ()
 
 
 def flavours(question: Question, driver: str) -> tuple[str, ...]:
     """The flavours, preferred first, that every GPU accepts, the version has, the packages offer and the user allows."""
     allowed = ["open", "proprietary"] if is_within(driver, f">={DEFAULT_OPEN_SINCE}") else ["proprietary", "open"]
-    for gpu in question.host.gpus:
-        if gpu.open_module == "impossible" and "open" in allowed:
-            allowed.remove("open")
-        if gpu.open_module == "required" and "proprietary" in allowed:
-            allowed.remove("proprietary")
-    if not is_within(driver, f">={FIRST_OPEN}") and "open" in allowed:
-        allowed.remove("open")
+    gpus = question.host.gpus
+    refused = {
+        rule.flavour
+        for rule in question.matrix.rows("driver", "flavour_rules", FlavourRule)
+        if is_within(driver, rule.driver) and _concerns(rule, gpus)
+    }
+    refused |= {"open" for gpu in gpus if gpu.open_module == "impossible"}
+    refused |= {"proprietary" for gpu in gpus if gpu.open_module == "required"}
     if question.request.kernel_module != "auto":
-        allowed = [flavour for flavour in allowed if flavour == question.request.kernel_module]
+        refused |= {"open", "proprietary"} - {question.request.kernel_module}
     offer = question.offers.offer("driver", driver)
     if offer is not None and offer.flavours:
-        allowed = [flavour for flavour in allowed if flavour in offer.flavours]
-    return tuple(allowed)
+        refused |= {"open", "proprietary"} - set(offer.flavours)
+    return tuple(flavour for flavour in allowed if flavour not in refused)
+
+
+def _concerns(rule: FlavourRule, gpus: tuple[Gpu, ...]) -> bool:
+    """Whether a rule speaks of this host: it names no GPU at all, or one that is here."""
+    if not rule.compute_capability and not rule.gpus:
+        return True
+    return any(
+        (not rule.compute_capability or is_within(gpu.compute_capability or "0", rule.compute_capability))
+        and (not rule.gpus or any(name in (gpu.name or "") for name in rule.gpus))
+        for gpu in gpus
+        if gpu.compute_capability or not rule.compute_capability
+    )

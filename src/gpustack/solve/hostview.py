@@ -24,6 +24,12 @@ class HostView:
     def is_windows(self) -> bool:
         return self.host.os.family == "windows"
 
+    def system(self, component: str) -> str:
+        """The system whose releases of a component count here: in WSL the driver is that of Windows."""
+        if component == "driver" and self.host.environment == "wsl":
+            return "windows"
+        return "windows" if self.is_windows else "linux"
+
     @cached_property
     def capabilities(self) -> tuple[str, ...]:
         """The compute capabilities of the host's GPUs, each once."""

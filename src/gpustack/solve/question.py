@@ -66,8 +66,10 @@ class Question:
 
         In ``check`` all that is needed takes part. In ``plan`` a driver comes only where there is a GPU to drive.
         """
-        if component in self.asked or self.mode == "check":
+        if component in self.asked:
             return True
+        if self.mode == "check":
+            return bool(self.candidates(component))
         if component in self.host.installed and self.host.installed[component].version:
             return True
         return self.may_install(component) and (component not in KERNEL_SIDE or bool(self.host.gpus))
@@ -122,7 +124,7 @@ class Question:
 
     def _released(self, component: str, requirement: Requirement | None) -> list[Release]:
         """The releases for this system in the asked range; unfinished ones only where they are asked for by name."""
-        system = "windows" if self.view.is_windows else "linux"
+        system = self.view.system(component)
         rows = [row for row in self.matrix.releases(component) if not row.os or system in row.os]
         text = requirement.versions if requirement else ""
         if not text:

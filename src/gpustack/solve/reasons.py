@@ -56,7 +56,7 @@ def _kind_in_words(kind: str) -> str:
 
 def _next_newer(question: Question, pick: Candidate) -> Release | None:
     """The oldest finished release newer than the pick, whatever was asked for."""
-    system = "windows" if question.view.is_windows else "linux"
+    system = question.view.system(pick.component)
     newer = [
         row
         for row in question.matrix.releases(pick.component)

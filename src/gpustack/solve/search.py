@@ -91,7 +91,7 @@ class Search:
         if not order:
             return chosen, frozenset()
         name, rest = order[0], order[1:]
-        blamed = self._blame(name, chosen, is_needed=members[name])
+        blamed: frozenset[str] = frozenset()
         for candidate in self._tries(name, chosen, is_needed=members[name]):
             extended = {**chosen, name: candidate}
             failed = next(
@@ -106,7 +106,7 @@ class Search:
             if name not in culprits:
                 return None, culprits
             blamed |= culprits
-        return None, blamed - {name}
+        return None, (blamed | self._blame(name, chosen, is_needed=members[name])) - {name}
 
     def _blame(self, name: str, chosen: Chosen, *, is_needed: bool) -> frozenset[str]:
         """The chosen components that refuse candidates of ``name``, or that bring it in."""

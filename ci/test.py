@@ -1,0 +1,35 @@
+"""Every check of the project, as .ci/run and the README call it: lint, types, layers, spelling, tests.
+
+    python3 ci/test.py [arguments of pytest]
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+
+from bootstrap import ENVIRONMENT, environment, install_packages, run, say
+
+PROGRAMS = {"rpm": "rpm", "shellcheck": "shellcheck", "dpkg": "dpkg", "gpg": "gnupg"}
+"""Programs that the tests run for real, and the Debian packages that bring them."""
+
+
+def main() -> None:
+    install_packages(sorted({package for program, package in PROGRAMS.items() if not shutil.which(program)}))
+    python = str(environment(for_tests=True))
+    tools = ENVIRONMENT / "bin"
+    for title, command in (
+        ("lint", [str(tools / "ruff"), "check", "src", "tests", "ci"]),
+        ("format", [str(tools / "ruff"), "format", "--check", "src", "tests", "ci"]),
+        ("types", [str(tools / "mypy")]),
+        ("layers", [str(tools / "lint-imports")]),
+        ("spelling", [str(tools / "codespell"), "src", "tests", "ci", "docs", "README.md", "CHANGELOG.md"]),
+        ("facts", [python, "-m", "gpustack", "matrix", "check"]),
+        ("tests", [python, "-m", "pytest", "-n", "2", *sys.argv[1:]]),
+    ):
+        say(title)
+        run(command)
+
+
+if __name__ == "__main__":
+    main()
