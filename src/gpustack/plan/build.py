@@ -1,0 +1,84 @@
+"""The plan: one place that knows in which order components come, and what may not be planned at all."""
+
+from __future__ import annotations
+
+from gpustack.matrix.index import Matrix
+from gpustack.model.facts import COMPONENTS
+from gpustack.model.host import Host
+from gpustack.model.plan import Plan, StackEntry
+from gpustack.model.request import Request
+from gpustack.model.resolution import Pick, Resolution
+from gpustack.plan.context import Context
+from gpustack.plan.document import digest_of
+from gpustack.plan.draft import Draft, assemble, draft, sha256_of
+from gpustack.plan.methods import planner
+from gpustack.plan.preflight import check, notes, replace_other_methods
+
+_FIRST_SENTENCES = 3
+"""How many of a pick's reasons its entry in the stack tells; ``explain`` tells all."""
+
+
+def build(host: Host, request: Request, resolution: Resolution, matrix: Matrix) -> Plan:
+    """The ordered steps that take ``host`` to ``resolution``.
+
+    Pure: the same input gives the same bytes. Raises UnsupportedError (exit 4) where this host or method has no way.
+    """
+    ctx = Context(host=host, request=request, resolution=resolution, matrix=matrix)
+    picks = sorted(resolution.picks, key=_place)
+    changing = [pick for pick in picks if pick.state != "keep"]
+    check(ctx, changing)
+    drafts = notes(ctx, changing)
+    for pick in changing:
+        drafts += replace_other_methods(ctx, pick)
+        drafts += planner(pick.method).drafts(ctx, pick)
+    if changing:
+        drafts.append(_verification(ctx, changing, drafts))
+    plan = Plan(
+        host=host,
+        host_digest=sha256_of(host),
+        request=request,
+        facts=matrix.digest,
+        stack={pick.component: _entry(pick) for pick in picks},
+        steps=assemble(drafts),
+        warnings=tuple(dict.fromkeys((*resolution.warnings, *ctx.warnings))),
+    )
+    return _sealed(plan)
+
+
+def _sealed(plan: Plan) -> Plan:
+    from msgspec.structs import replace  # noqa: PLC0415
+
+    return replace(plan, digest=digest_of(plan))
+
+
+def _place(pick: Pick) -> int:
+    return COMPONENTS.index(pick.component) if pick.component in COMPONENTS else len(COMPONENTS)
+
+
+def _entry(pick: Pick) -> StackEntry:
+    texts = dict.fromkeys(reason.text for reason in pick.reasons if reason.text)
+    sources = dict.fromkeys(address for reason in pick.reasons for address in reason.sources)
+    return StackEntry(
+        version=pick.version,
+        method=pick.method,
+        reason="; ".join(list(texts)[:_FIRST_SENTENCES]),
+        sources=tuple(sources),
+        state=pick.state,
+        flavour=pick.flavour,
+    )
+
+
+def _verification(ctx: Context, picks: list[Pick], drafts: list[Draft]) -> Draft:
+    names = [pick.component for pick in picks]
+    return draft(
+        "verify",
+        after=[one.key for one in drafts if one.step.kind not in {"note", "download"}],
+        component="",
+        kind="run",
+        title="verify the stack",
+        why="an installation that ended well is no proof that a GPU computes",
+        commands=(("gpustack", "verify", *names),),
+        needs_root=False,
+        undo_note="it reads only",
+        phase="verification",
+    )

@@ -1,0 +1,23 @@
+"""What each component needs around its installation, found by its name."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import cast
+
+from gpustack.plan.components.base import Component
+
+_MODULES = {
+    "driver": "driver",
+    "fabric-manager": "fabric_manager",
+    "cuda": "cuda",
+    "container-toolkit": "container_toolkit",
+}
+
+
+def component(name: str) -> Component:
+    """What belongs to the component of that name; the defaults where it needs nothing of its own."""
+    module = _MODULES.get(name)
+    if module is None:
+        return Component()
+    return cast("Component", import_module(f"gpustack.plan.components.{module}").COMPONENT)

@@ -1,0 +1,151 @@
+"""The driver: headers before it, a lock around it, other modules away, keys enrolled, persistence, reboot."""
+
+from __future__ import annotations
+
+from gpustack.model.resolution import Pick
+from gpustack.model.steps import FileWrite
+from gpustack.plan.components.base import Component
+from gpustack.plan.context import Context
+from gpustack.plan.draft import Draft, draft
+from gpustack.plan.preparation import (
+    SUBJECT,
+    ConflictModule,
+    Initramfs,
+    SecureBoot,
+    enable,
+    kernel_headers,
+    rows_for,
+)
+
+BLACKLIST = "/etc/modprobe.d/gpustack-blacklist.conf"
+
+
+class Driver(Component):
+    """The kernel module and the libraries of one version, of one flavour, from one origin."""
+
+    phase = "driver"
+
+    def before(self, ctx: Context, pick: Pick) -> list[Draft]:
+        drafts = enable(ctx, ["driver"]) if pick.method in {"network", "local"} else []
+        headers = None if ctx.host.environment == "container" else kernel_headers(ctx)
+        drafts += [headers] if headers else []
+        return drafts + _conflicting_modules(ctx, pick)
+
+    def roles(self, ctx: Context, pick: Pick) -> tuple[str, ...]:  # noqa: ARG002 (the same for every pick)
+        return ("main", "video") if ctx.has_video else ("main",)
+
+    def after(self, ctx: Context, pick: Pick, installed: tuple[str, ...]) -> list[Draft]:
+        drafts = [_persistence(ctx, installed)]
+        key = _enrol_key(ctx, pick, installed)
+        drafts += [key] if key else []
+        if not ctx.is_image:
+            drafts.append(_reboot(ctx, pick, tuple(one.key for one in drafts) + installed))
+        return drafts
+
+
+def _conflicting_modules(ctx: Context, pick: Pick) -> list[Draft]:
+    """Keep other modules off the GPU: for a runfile always, for packages (which do it themselves) only where one is bound."""
+    bound = {gpu.bound for gpu in ctx.host.gpus if gpu.bound}
+    rows = ctx.matrix.rows(SUBJECT, "conflict_modules", ConflictModule)
+    holding = sorted(row.module for row in rows if row.module in bound)
+    if not holding and pick.method != "runfile":
+        return []
+    lines = [line for row in rows for line in row.lines]
+    reason = f"{' and '.join(holding)} holds a GPU now" if holding else "the runfile does not drive a GPU that another module holds"
+    write = draft(
+        "blacklist",
+        component="driver",
+        kind="write-file",
+        title="keep nouveau and nova away from the GPUs",
+        why=reason,
+        files=(FileWrite(path=BLACKLIST, content="# Written by gpustack\n" + "\n".join(lines) + "\n"),),
+        undo=(("rm", "-f", "--", BLACKLIST),),
+        phase="driver",
+        sources=ctx.addresses(*rows),
+    )
+    tools = {row.tool: row for row in ctx.matrix.rows(SUBJECT, "initramfs", Initramfs)}
+    tool = tools.get(ctx.system.initramfs)
+    if tool is None:
+        ctx.warn("the facts do not say how this system rebuilds its initramfs: do it after the file with the blacklist is written")
+        return [write]
+    rebuild = draft(
+        "initramfs",
+        after=["blacklist"],
+        component="driver",
+        kind="rebuild-initramfs",
+        title="rebuild the initramfs",
+        why="without it the other module is loaded from the old initramfs at the next boot",
+        commands=(tool.command,),
+        undo=(tool.command,),
+        phase="driver",
+        sources=ctx.addresses(tool),
+    )
+    return [write, rebuild]
+
+
+def _persistence(ctx: Context, installed: tuple[str, ...]) -> Draft:
+    image = ctx.is_image
+    return draft(
+        "persistence",
+        after=installed,
+        component="driver",
+        kind="enable-service",
+        title="enable the persistence daemon",
+        why="without it a GPU loses its state, and takes seconds to start, whenever no program uses it; it starts at boot"
+        + (", and not now: there is no GPU in an image" if image else ""),
+        commands=(("systemctl", "enable", "nvidia-persistenced.service"),),
+        undo=(("systemctl", "disable", "nvidia-persistenced.service"),),
+        phase="driver",
+        sources=ctx.addresses(ctx.matrix.conflicts.get("persistenced_in_image_build")),
+    )
+
+
+def _enrol_key(ctx: Context, pick: Pick, installed: tuple[str, ...]) -> Draft | None:
+    if ctx.host.secure_boot is not True or ctx.is_image:
+        return None
+    row = next(iter(rows_for(ctx, ctx.matrix.rows(SUBJECT, "secure_boot", SecureBoot))), None)
+    problem = ctx.matrix.conflicts.get("secure_boot_unsigned")
+    if row is None or not row.key:
+        advice = row.action if row and row.action else "sign the modules with a key that the firmware knows"
+        ctx.warn(f"Secure Boot is on and the modules of this plan are not signed by a key that the firmware knows: {advice}")
+        return None
+    return draft(
+        "secure-boot",
+        after=installed,
+        component="driver",
+        kind="manual",
+        title="enrol the key that signs the driver's modules",
+        why=f"Secure Boot is on: the kernel refuses modules built here until the firmware knows {row.key}. The command asks "
+        "for a password; the next boot stops at a blue screen, where 'Enroll MOK' and that password have to be given on "
+        "the console",
+        commands=(("mokutil", "--import", row.key),),
+        undo=(("mokutil", "--delete", row.key),),
+        phase="driver",
+        sources=ctx.addresses(row, problem),
+    )
+
+
+def _reboot(ctx: Context, pick: Pick, after: tuple[str, ...]) -> Draft:
+    loaded = ctx.host.module.version if ctx.host.module and ctx.host.module.loaded else None
+    if loaded:
+        why = f"the module {loaded} in memory and the libraries of {pick.version} do not work together"
+    elif any(gpu.bound == "nouveau" for gpu in ctx.host.gpus):
+        why = "nouveau lets go of the GPU at a boot only"
+    else:
+        why = f"the module {pick.version} is loaded at the next boot, by the kernel it was built for"
+    return draft(
+        "reboot",
+        after=after,
+        component="driver",
+        kind="reboot",
+        title="reboot",
+        why=why,
+        commands=(("systemctl", "reboot"),),
+        reboot_after=True,
+        undo_note="a reboot takes nothing back",
+        phase="reboot",
+        sources=ctx.addresses(ctx.matrix.conflicts.get("driver_library_mismatch")),
+    )
+
+
+COMPONENT = Driver()

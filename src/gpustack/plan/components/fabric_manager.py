@@ -1,0 +1,76 @@
+"""The Fabric Manager of machines with NVSwitch, and what goes with it on newer ones."""
+
+from __future__ import annotations
+
+from gpustack.model.resolution import Pick
+from gpustack.model.steps import FileWrite
+from gpustack.plan.components.base import Component
+from gpustack.plan.context import Context
+from gpustack.plan.draft import Draft, draft
+
+UMAD = "/etc/modules-load.d/gpustack-ib-umad.conf"
+
+
+class FabricManager(Component):
+    """The service that sets up NVSwitch; its version is that of the driver to the last digit."""
+
+    phase = "driver"
+
+    def roles(self, ctx: Context, pick: Pick) -> tuple[str, ...]:  # noqa: ARG002 (the same for every pick)
+        roles = ["main", "nscq"]
+        if _has_nvlink5(ctx):
+            roles += ["nvsdm", "nvlsm"]
+        if _has_imex(ctx):
+            roles.append("imex")
+        return tuple(roles)
+
+    def after(self, ctx: Context, pick: Pick, installed: tuple[str, ...]) -> list[Draft]:
+        drafts = []
+        if _has_nvlink5(ctx):
+            drafts.append(_umad(ctx, installed))
+        now = [] if ctx.driver_changes or ctx.is_image else ["--now"]
+        units = ["nvidia-fabricmanager.service", *(["nvidia-imex.service"] if _has_imex(ctx) else [])]
+        drafts.append(
+            draft(
+                "fabric-service",
+                after=(*installed, *(one.key for one in drafts)),
+                component="fabric-manager",
+                kind="enable-service",
+                title="enable the Fabric Manager",
+                why="CUDA answers with error 802 on these GPUs until it runs"
+                + ("" if now else "; it starts at the next boot, with the new driver"),
+                commands=(("systemctl", "enable", *now, *units),),
+                undo=(("systemctl", "disable", *now, *units),),
+                phase="driver",
+                sources=ctx.addresses(ctx.matrix.conflicts.get("fabric_manager_missing")),
+            )
+        )
+        return drafts
+
+
+def _umad(ctx: Context, installed: tuple[str, ...]) -> Draft:
+    return draft(
+        "ib-umad",
+        after=installed,
+        component="fabric-manager",
+        kind="write-file",
+        title="load ib_umad at boot",
+        why="the subnet manager of NVLink 5 switches talks through it",
+        files=(FileWrite(path=UMAD, content="# Written by gpustack\nib_umad\n"),),
+        undo=(("rm", "-f", "--", UMAD),),
+        phase="driver",
+        sources=ctx.addresses(ctx.matrix.conflicts.get("fabric_manager_missing")),
+    )
+
+
+def _has_nvlink5(ctx: Context) -> bool:
+    """Whether the boards have NVLink 5 switches (Blackwell baseboards on), which need the subnet manager too."""
+    return any((gpu.fabric or "") and (gpu.architecture or "").lower().startswith("blackwell") for gpu in ctx.host.gpus)
+
+
+def _has_imex(ctx: Context) -> bool:
+    """Whether NVLink crosses machines (GB200, GB300 racks)."""
+    return any("nvl72" in (gpu.fabric or "").lower() or "imex" in (gpu.fabric or "").lower() for gpu in ctx.host.gpus)
+
+
+COMPONENT = FabricManager()

@@ -1,0 +1,102 @@
+"""What every part of the planner works from: host, request, resolution, facts, and what follows from them at once."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from gpustack.errors import UnsupportedError
+from gpustack.matrix.index import Matrix
+from gpustack.model.host import Host
+from gpustack.model.places import Repository, System
+from gpustack.model.request import Request
+from gpustack.model.resolution import Pick, Resolution
+from gpustack.plan.lookup import ARCH_FOLDERS, repository_of, system_of
+
+_RELEASE = re.compile(r"[0-9][A-Za-z0-9._+~-]{0,120}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Context:
+    """One planning run. ``warnings`` collects what the reader of the plan has to know; nothing else changes."""
+
+    host: Host
+    request: Request
+    resolution: Resolution
+    matrix: Matrix
+    warnings: list[str] = field(default_factory=list)
+
+    @cached_property
+    def system(self) -> System:
+        """The row of the host's operating system. Raises UnsupportedError when the facts have none."""
+        return system_of(self.matrix, self.host)
+
+    @cached_property
+    def base(self) -> System:
+        """The system whose packages and repository the host uses: its own row, or that of a derivative's base."""
+        if not self.system.base:
+            return self.system
+        return next((row for row in self.matrix.systems if f"{row.id}{row.version}" == self.system.base), self.system)
+
+    @cached_property
+    def repository(self) -> Repository:
+        """NVIDIA's repository folder for the host. Raises UnsupportedError when there is none."""
+        return repository_of(self.matrix, self.host, self.system)
+
+    @property
+    def arch(self) -> str:
+        """The architecture as ``uname -m`` says it. Raises UnsupportedError when it is not known."""
+        if not self.host.arch:
+            msg = "the architecture of the host is not known"
+            raise UnsupportedError(msg, hint="say `--arch x86_64` or `--arch aarch64`")
+        return self.host.arch
+
+    @property
+    def arch_folders(self) -> tuple[str, ...]:
+        """Every word that the facts use for the host's architecture."""
+        return ARCH_FOLDERS.get(self.arch, (self.arch,))
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """The kernel releases that a module has to be built for: the running one and the one that boots next."""
+        releases = dict.fromkeys((self.host.next_kernel, self.host.kernel))
+        return tuple(text for text in releases if text and _RELEASE.fullmatch(text))
+
+    @property
+    def is_image(self) -> bool:
+        """Whether nothing runs in the target: no service can be started, no module loaded, nothing rebooted."""
+        return self.host.environment in {"container", "chroot"}
+
+    @property
+    def driver_changes(self) -> bool:
+        """Whether the kernel module will be another one after this plan."""
+        return self.changes("driver") is not None
+
+    @property
+    def has_video(self) -> bool:
+        """Whether the stack encodes or decodes video, so that the driver's video libraries are needed."""
+        return any(self.resolution.pick(name) for name in ("ffmpeg", "nv-codec-headers"))
+
+    def changes(self, component: str) -> Pick | None:
+        """The pick of a component that is not there yet in this version, None when nothing is to be done for it."""
+        pick = self.resolution.pick(component)
+        return pick if pick is not None and pick.state != "keep" else None
+
+    def version(self, component: str) -> str | None:
+        """The version of a component in the resolved stack, or on the host when it is not part of the stack."""
+        pick = self.resolution.pick(component)
+        if pick is not None:
+            return pick.version
+        there = self.host.installed.get(component)
+        return there.version if there else None
+
+    def warn(self, text: str) -> None:
+        """Add a warning once."""
+        if text not in self.warnings:
+            self.warnings.append(text)
+
+    def addresses(self, *rows: object) -> tuple[str, ...]:
+        """The addresses of the sources of matrix rows, each once."""
+        keys = tuple(key for row in rows if row is not None for key in getattr(row, "src", ()))
+        return self.matrix.addresses(keys)

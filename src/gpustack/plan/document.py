@@ -1,0 +1,94 @@
+"""The plan document as a file: read with every doubt, written byte for byte the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from gpustack.errors import DocumentError
+from gpustack.model.plan import PHASES, Plan
+from gpustack.plan.draft import sha256_of
+
+SCHEMA = "gpustack/plan/v1"
+MAX_BYTES = 64 * 1024 * 1024
+"""No plan is that large; a larger file is not read."""
+
+_HINT = "`gpustack plan --format json` makes a plan document"
+
+
+def dump(plan: Plan) -> str:
+    """The document of a plan: indented JSON, keys in the order of the types, one line break at the end."""
+    compact = msgspec.json.encode(plan, order="deterministic")
+    return msgspec.json.format(compact, indent=2).decode() + "\n"
+
+
+def load(path: Path) -> Plan:
+    """The plan in the file ``path``.
+
+    Raises DocumentError (exit 2) when it cannot be read, is no plan, has another schema, or was changed by hand.
+    """
+    return parse(_read(path), where=str(path))
+
+
+def parse(raw: bytes, *, where: str) -> Plan:
+    """The plan in the bytes ``raw``; ``where`` names them in errors. Raises DocumentError as ``load`` does."""
+    try:
+        document = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
+        raise _fault(f"is not JSON: {exc}", where) from exc
+    _check_schema(document, where)
+    try:
+        plan = msgspec.convert(document, Plan)
+    except (msgspec.ValidationError, RecursionError) as exc:
+        raise _fault(f"is not a plan: {exc}", where) from exc
+    if plan.digest != digest_of(plan):
+        msg = "was changed after it was made: its digest does not fit its content"
+        raise DocumentError(msg, where=where, hint="make the plan again with `gpustack plan --out FILE`")
+    _check_steps(plan, where)
+    return plan
+
+
+def digest_of(plan: Plan) -> str:
+    """The sha256 over the canonical JSON of a plan without its digest."""
+    content: dict[str, Any] = msgspec.to_builtins(plan)
+    content.pop("digest")
+    return sha256_of(content)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        if not path.is_file():
+            raise _fault("is not a file" if path.exists() else "does not exist", str(path))
+        if path.stat().st_size > MAX_BYTES:
+            raise _fault(f"is larger than {MAX_BYTES // 2**20} MiB; no plan is", str(path))
+        return path.read_bytes()
+    except OSError as exc:
+        raise _fault(f"cannot be read: {exc.strerror or exc}", str(path)) from exc
+
+
+def _check_schema(document: object, where: str) -> None:
+    if not isinstance(document, dict):
+        raise _fault("is JSON, but not a plan document", where)
+    schema = document.get("schema")
+    if schema != SCHEMA:
+        raise _fault(f"has the schema {schema!r}; a plan has {SCHEMA!r}"[:300], where)
+
+
+def _check_steps(plan: Plan, where: str) -> None:
+    earlier: set[str] = set()
+    for step in plan.steps:
+        if step.phase not in PHASES:
+            raise _fault(f"step {step.id!r} has the unknown phase {step.phase!r}", where)
+        if step.id in earlier:
+            raise _fault(f"step id {step.id!r} stands twice", where)
+        if not earlier.issuperset(step.depends_on):
+            raise _fault(f"step {step.id!r} comes before one that it needs", where)
+        if any(not argv for argv in (*step.commands, *step.undo)):
+            raise _fault(f"step {step.id!r} has an empty command", where)
+        earlier.add(step.id)
+
+
+def _fault(message: str, where: str) -> DocumentError:
+    return DocumentError(message, where=where, hint=_HINT)

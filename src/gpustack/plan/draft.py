@@ -1,0 +1,85 @@
+"""Steps while a plan is being made: named by a key, so that others can come after them, and given their ids last."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from gpustack.model.plan import PHASES
+from gpustack.model.steps import Step
+
+_NOT_IN_ID = frozenset({"id", "depends_on"})
+
+
+class Draft(Struct, frozen=True, kw_only=True):
+    """A step that has no id yet. ``key`` names it within the plan; ``after`` are the keys that have to come before it.
+
+    A key in ``after`` that no draft of the plan has is ignored: what is there already needs no step.
+    """
+
+    key: str
+    step: Step
+    after: tuple[str, ...] = ()
+
+
+def draft(key: str, *, after: Iterable[str] = (), **fields: Any) -> Draft:
+    """A draft of the step with these fields (all of ``Step`` but ``id`` and ``depends_on``)."""
+    return Draft(key=key, after=tuple(after), step=Step(id="", **fields))
+
+
+def assemble(drafts: Iterable[Draft]) -> tuple[Step, ...]:
+    """The steps in the order of the phases, each key once (the first one counts), with ids and ``depends_on``.
+
+    Raises ValueError when a step would come before one that it needs: a fault of the planner, never of the user.
+    """
+    unique: dict[str, Draft] = {}
+    for one in drafts:
+        unique.setdefault(one.key, one)
+    ordered = sorted(unique.values(), key=lambda one: PHASES.index(one.step.phase))
+    ids: dict[str, str] = {}
+    seen: set[str] = set()
+    steps = []
+    for one in ordered:
+        late = [key for key in one.after if key in unique and key not in ids]
+        if late:
+            msg = f"step {one.key!r} comes before {late[0]!r}, which it needs"
+            raise ValueError(msg)
+        step_id = _free_id(step_id_of(one.key, one.step), seen)
+        depends_on = tuple(dict.fromkeys(ids[key] for key in one.after if key in ids))
+        steps.append(msgspec.structs.replace(one.step, id=step_id, depends_on=depends_on))
+        ids[one.key] = step_id
+    return tuple(steps)
+
+
+def step_id_of(prefix: str, step: Step) -> str:
+    """The id of a step: a readable prefix and the first 12 digits of the sha256 of its content."""
+    content = {name: value for name, value in msgspec.to_builtins(step).items() if name not in _NOT_IN_ID}
+    return f"{kebab(prefix)}-{sha256_of(content)[:12]}"
+
+
+def kebab(text: str) -> str:
+    """``text`` in lower case with dashes between its words."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "step"
+
+
+def canonical(value: object) -> bytes:
+    """The canonical JSON of a value: sorted keys, no white space."""
+    return msgspec.json.encode(value, order="sorted")
+
+
+def sha256_of(value: object) -> str:
+    """The sha256 (hexadecimal) of the canonical JSON of a value."""
+    return hashlib.sha256(canonical(value)).hexdigest()
+
+
+def _free_id(wanted: str, seen: set[str]) -> str:
+    free, number = wanted, 2
+    while free in seen:
+        free, number = f"{wanted}-{number}", number + 1
+    seen.add(free)
+    return free

@@ -1,0 +1,19 @@
+"""Package managers: how each writes a repository, installs an exact version, holds it, and takes it back."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import cast
+
+from gpustack.errors import UnsupportedError
+from gpustack.plan.managers.base import Manager
+
+NAMES = ("apt", "dnf", "tdnf", "yum", "zypper")
+
+
+def manager(name: str) -> Manager:
+    """The manager of that name. Raises UnsupportedError when there is none."""
+    if name not in NAMES:
+        msg = f"there is no way to install packages with {name or 'an unknown package manager'!r}"
+        raise UnsupportedError(msg, hint=f"package managers: {', '.join(NAMES)}")
+    return cast("Manager", import_module(f"gpustack.plan.managers.{name}").MANAGER)

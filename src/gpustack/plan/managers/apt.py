@@ -1,0 +1,87 @@
+"""apt: Debian, Ubuntu and their derivatives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpustack.model.host import RepositoryEntry
+from gpustack.model.steps import FileWrite
+from gpustack.plan.managers.base import Argv, Package, Place
+
+_ENV = ("env", "DEBIAN_FRONTEND=noninteractive")
+_GET = (*_ENV, "apt-get", "-o", "DPkg::Lock::Timeout=300")
+_DEB_ARCH = {"x86_64": "amd64", "sbsa": "arm64", "aarch64": "arm64", "arm64": "arm64", "ppc64el": "ppc64el"}
+
+
+class Apt:
+    """apt-get, dpkg and apt-mark. Repository entries are deb822 or one line, as the file's name says."""
+
+    name = "apt"
+    tools = ("ca-certificates", "curl", "gnupg")
+
+    def key_path(self, place: Place) -> str:
+        return f"/usr/share/keyrings/{place.id}-archive-keyring.gpg"
+
+    def key_commands(self, place: Place) -> tuple[Argv, ...]:  # noqa: ARG002 (Signed-By names the file; that is enough)
+        return ()
+
+    def repository_file(self, place: Place) -> FileWrite:
+        url, arch = place.repository.url.rstrip("/") + "/", _DEB_ARCH.get(place.repository.arch, "")
+        content = "\n".join(
+            [
+                f"# {place.title}; written by gpustack",
+                "Types: deb",
+                f"URIs: {url}",
+                "Suites: /",
+                *([f"Architectures: {arch}"] if arch else []),
+                f"Signed-By: {place.keyring}",
+            ]
+        )
+        return FileWrite(path=f"/etc/apt/sources.list.d/{file_stem(place)}.sources", content=content + "\n")
+
+    def disable(self, entry: RepositoryEntry) -> tuple[tuple[Argv, ...], tuple[Argv, ...]]:
+        if not entry.path.endswith(".list"):
+            moved = f"{entry.path}.disabled-by-gpustack"
+            return (("mv", "--", entry.path, moved),), (("mv", "--", moved, entry.path),)
+        # Only the lines with this address: the file may hold other archives too.
+        address = entry.url.partition("://")[2].rstrip("/")
+        pattern = "".join(f"\\{char}" if char in "\\.*[]^$#&" else char for char in address)
+        expression = f"\\#^deb.*{pattern}#s#^#\\# off by gpustack: #"
+        saved = f"{entry.path}.saved-by-gpustack"
+        return (
+            (("cp", "--preserve", "--", entry.path, saved), ("sed", "-i", "-e", expression, "--", entry.path)),
+            (("mv", "--", saved, entry.path),),
+        )
+
+    def refresh(self, place: Place | None = None) -> tuple[Argv, ...]:  # noqa: ARG002 (apt has one index for all)
+        return ((*_GET, "update"),)
+
+    def install(self, packages: Sequence[Package], *, downgrade: bool = False) -> Argv:
+        extra = ["--allow-downgrades"] if downgrade else []
+        return (*_GET, "install", "-y", *extra, *map(self.word, packages))
+
+    def word(self, package: Package) -> str:
+        return f"{package.name}={package.pin}" if package.pin else package.name
+
+    def install_file(self, path: str) -> Argv:
+        return (*_ENV, "dpkg", "-i", path)
+
+    def remove(self, names: Sequence[str]) -> Argv:
+        return (*_GET, "purge", "-y", *names)
+
+    def hold(self, names: Sequence[str]) -> tuple[Argv, ...]:
+        return (("apt-mark", "hold", *names),)
+
+    def unhold(self, names: Sequence[str]) -> tuple[Argv, ...]:
+        return (("apt-mark", "unhold", *names),)
+
+    def hold_tools(self) -> tuple[str, ...]:
+        return ()
+
+
+def file_stem(place: Place) -> str:
+    """The name of the repository's file without its ending: the vendor's own, so that nothing is doubled later."""
+    return f"{place.id}-{place.repository.repo}-{place.repository.arch}"
+
+
+MANAGER = Apt()

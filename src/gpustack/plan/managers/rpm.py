@@ -1,0 +1,84 @@
+"""What dnf, yum, tdnf and zypper have in common: .repo files and keys in the rpm database."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpustack.model.host import RepositoryEntry
+from gpustack.model.steps import FileWrite
+from gpustack.plan.managers.base import Argv, Package, Place
+
+KEY_FOLDER = "/etc/pki/rpm-gpg"
+
+
+class RpmManager:
+    """The common part; ``folder`` is where .repo files lie."""
+
+    name = ""
+    folder = "/etc/yum.repos.d"
+    tools: tuple[str, ...] = ("gnupg2",)
+
+    def key_path(self, place: Place) -> str:
+        name = place.key.id if place.key else place.id
+        return f"{KEY_FOLDER}/RPM-GPG-KEY-NVIDIA-{name}"
+
+    def key_commands(self, place: Place) -> tuple[Argv, ...]:
+        return (("rpm", "--import", place.keyring),)
+
+    def repository_file(self, place: Place) -> FileWrite:
+        row = place.repository
+        lines = [
+            f"# {place.title}; written by gpustack",
+            f"[{self.section(place)}]",
+            f"name={self.section(place)}",
+            f"baseurl={row.url}",
+            "enabled=1",
+            "gpgcheck=1",
+            f"gpgkey={f'file://{place.keyring}' if place.keyring else key_address(place)}",
+            *self.extra_lines(place),
+        ]
+        return FileWrite(path=f"{self.folder}/{place.id}-{row.repo}.repo", content="\n".join(lines) + "\n")
+
+    def section(self, place: Place) -> str:
+        """The section's name: the vendor's own, so that its .repo file would replace this one and not double it."""
+        return f"{place.id}-{place.repository.repo}-{place.repository.arch}"
+
+    def extra_lines(self, place: Place) -> list[str]:  # noqa: ARG002 (for those that need one)
+        return []
+
+    def disable(self, entry: RepositoryEntry) -> tuple[tuple[Argv, ...], tuple[Argv, ...]]:
+        moved = f"{entry.path}.disabled-by-gpustack"
+        return (("mv", "--", entry.path, moved),), (("mv", "--", moved, entry.path),)
+
+    def refresh(self, place: Place | None = None) -> tuple[Argv, ...]:  # noqa: ARG002 (all indexes at once)
+        return ((self.name, "clean", "expire-cache"), (self.name, "-y", "makecache"))
+
+    def install(self, packages: Sequence[Package], *, downgrade: bool = False) -> Argv:
+        return (self.name, "-y", "downgrade" if downgrade else "install", *map(self.word, packages))
+
+    def word(self, package: Package) -> str:
+        """The package as the manager's command line takes it."""
+        pin = package.pin.removesuffix("-*")
+        return f"{package.name}-{pin}" if pin else package.name
+
+    def install_file(self, path: str) -> Argv:
+        return ("rpm", "--install", path)
+
+    def remove(self, names: Sequence[str]) -> Argv:
+        return (self.name, "-y", "remove", *names)
+
+    def hold(self, names: Sequence[str]) -> tuple[Argv, ...]:
+        return tuple((self.name, "-y", "versionlock", "add", name) for name in names)
+
+    def unhold(self, names: Sequence[str]) -> tuple[Argv, ...]:
+        return tuple((self.name, "-y", "versionlock", "delete", name) for name in names)
+
+    def hold_tools(self) -> tuple[str, ...]:
+        return ()
+
+
+def key_address(place: Place) -> str:
+    """Where the vendor keeps the key of a repository."""
+    if place.key is None:
+        return ""
+    return f"{place.repository.url.rstrip('/')}/{place.key.file}"

@@ -1,0 +1,29 @@
+"""tdnf: Azure Linux 3 and CBL-Mariner 2."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpustack.plan.managers.base import Argv, Place
+from gpustack.plan.managers.rpm import RpmManager
+
+LOCKS = "/etc/tdnf/locks.d/gpustack.conf"
+"""tdnf has no lock command and ignores ``exclude`` in .repo files: it reads names from files here."""
+
+
+class Tdnf(RpmManager):
+    """tdnf."""
+
+    name = "tdnf"
+
+    def refresh(self, place: Place | None = None) -> tuple[Argv, ...]:  # noqa: ARG002 (all indexes at once)
+        return (("tdnf", "clean", "all"), ("tdnf", "-y", "makecache"))
+
+    def hold(self, names: Sequence[str]) -> tuple[Argv, ...]:  # noqa: ARG002 (a file does it)
+        return ()
+
+    def unhold(self, names: Sequence[str]) -> tuple[Argv, ...]:  # noqa: ARG002
+        return (("rm", "-f", "--", LOCKS),)
+
+
+MANAGER = Tdnf()

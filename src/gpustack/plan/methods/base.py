@@ -1,0 +1,17 @@
+"""What a method of delivery does for one component."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from gpustack.model.resolution import Pick
+from gpustack.plan.context import Context
+from gpustack.plan.draft import Draft
+
+
+class MethodPlanner(Protocol):
+    """A method: it turns a pick into steps, or refuses."""
+
+    def drafts(self, ctx: Context, pick: Pick) -> list[Draft]:
+        """The steps that bring this pick. Raises UnsupportedError when the method has no offer here."""
+        ...

@@ -1,0 +1,153 @@
+"""Keeping a driver at its version: pinning packages, preferences, module streams, version locks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gpustack.model.facts import PackageSet
+from gpustack.model.resolution import Pick
+from gpustack.model.steps import FileWrite
+from gpustack.plan.context import Context
+from gpustack.plan.draft import Draft, draft
+from gpustack.plan.managers import manager
+from gpustack.plan.managers.base import Argv, Manager, Package
+from gpustack.plan.managers.tdnf import LOCKS
+
+PREFERENCES = "/etc/apt/preferences.d/gpustack-nvidia-driver"
+UNATTENDED = "/etc/apt/apt.conf.d/51gpustack-nvidia-driver"
+_DRIVER_GLOBS = "nvidia-* libnvidia-* cuda-drivers* libxnvctrl* xserver-xorg-video-nvidia*"
+_BLACKLIST = ("nvidia-", "libnvidia-", "cuda-drivers", "linux-modules-nvidia-")
+
+
+def lock_driver(ctx: Context, pick: Pick, rows: tuple[PackageSet, ...]) -> list[Draft]:
+    """The steps that fix the version before the driver is installed; ``rows`` are the pinning sets that the facts have."""
+    tool = manager(ctx.system.family)
+    by_role = {row.role: row for row in rows}
+    if tool.name == "apt":
+        return _apt(ctx, tool, pick, by_role.get("pinning"))
+    if tool.name == "dnf":
+        return _dnf(ctx, tool, pick, by_role)
+    if tool.name == "tdnf":
+        return [_tdnf(pick)]
+    return []
+
+
+def unlock_commands(ctx: Context, tool: Manager, names: Iterable[str]) -> tuple[Argv, ...]:
+    """The commands that lift holds of the host on exactly these packages."""
+    held = [name for name in names if name in ctx.host.holds]
+    return tool.unhold(held) if held else ()
+
+
+def _apt(ctx: Context, tool: Manager, pick: Pick, row: PackageSet | None) -> list[Draft]:
+    drafts = []
+    if row is not None:
+        drafts.append(
+            draft(
+                "pinning",
+                after=["index:cuda"],
+                component="driver",
+                kind="hold-packages",
+                title=f"pin the driver branch with {', '.join(row.packages)}",
+                why="the driver's packages follow the newest branch of the repository otherwise",
+                commands=(tool.install([Package(name=name) for name in row.packages]),),
+                packages=row.packages,
+                undo=(tool.remove(row.packages),),
+                phase="driver",
+                sources=ctx.addresses(row),
+            )
+        )
+    text = (
+        "# Written by gpustack: every driver package at one version, whichever archive offers others\n"
+        f"Package: {_DRIVER_GLOBS}\nPin: version {pick.version}*\nPin-Priority: 1001\n"
+    )
+    entries = "".join(f'    "^{name}";\n' for name in _BLACKLIST)
+    unattended = (
+        "// Written by gpustack: a driver replaced under running programs breaks them until the next boot\n"
+        f"Unattended-Upgrade::Package-Blacklist {{\n{entries}}};\n"
+    )
+    drafts.append(
+        draft(
+            "driver-lock",
+            component="driver",
+            kind="hold-packages",
+            title=f"lock every driver package to {pick.version}",
+            why="the meta packages ask for 'this version or newer' of their parts, and unattended upgrades replace libraries "
+            "under a running module",
+            files=(FileWrite(path=PREFERENCES, content=text), FileWrite(path=UNATTENDED, content=unattended)),
+            undo=(("rm", "-f", "--", PREFERENCES, UNATTENDED),),
+            phase="driver",
+            sources=ctx.addresses(ctx.matrix.conflicts.get("ubuntu_archive_vs_nvidia_repo")),
+        )
+    )
+    return drafts
+
+
+def _dnf(ctx: Context, tool: Manager, pick: Pick, rows: dict[str, PackageSet]) -> list[Draft]:
+    drafts = []
+    stream = rows.get("module-stream")
+    if stream is not None:
+        drafts.append(_stream(ctx, tool, pick, stream))
+    lock = rows.get("branch-lock")
+    if lock is not None:
+        branch = pick.version.partition(".")[0]
+        patterns = [name.replace(f"*{branch}*", f"*{pick.version}*") for name in lock.packages]
+        needs = () if ctx.system.manager == "dnf5" else tool.hold_tools()
+        install = (tool.install([Package(name=name) for name in needs]),) if needs else ()
+        drafts.append(
+            draft(
+                "driver-lock",
+                after=["index:cuda", "stream"],
+                component="driver",
+                kind="hold-packages",
+                title=f"lock every driver package to {pick.version}",
+                why="an ordinary upgrade would move the driver to another version or branch",
+                commands=(*install, *tool.hold(patterns)),
+                packages=tuple(patterns),
+                undo=tool.unhold(patterns),
+                phase="driver",
+                sources=ctx.addresses(lock),
+            )
+        )
+    return drafts
+
+
+def _stream(ctx: Context, tool: Manager, pick: Pick, row: PackageSet) -> Draft:
+    stream = row.packages[0]
+    name = stream.partition(":")[0]
+    others = [text for text in ctx.host.streams if text.startswith(f"{name}:") and text != stream]
+    enable = (tool.name, "-y", "module", "enable", stream)
+    if others and "driver" in ctx.host.installed:
+        commands: tuple[Argv, ...] = ((tool.name, "-y", "module", "switch-to", stream, "--allowerasing"),)
+    elif others:
+        commands = ((tool.name, "-y", "module", "reset", name), enable)
+    else:
+        commands = (enable,)
+    why = f"it holds the branch, and the {pick.flavour or 'chosen'} kernel modules, of {pick.version}"
+    if others:
+        why += f"; {others[0]} is enabled now and hides every other version"
+    return draft(
+        "stream",
+        after=["index:cuda"],
+        component="driver",
+        kind="hold-packages",
+        title=f"enable the module stream {stream}",
+        why=why,
+        commands=commands,
+        packages=(stream,),
+        undo=((tool.name, "-y", "module", "reset", name),),
+        phase="driver",
+        sources=ctx.addresses(row),
+    )
+
+
+def _tdnf(pick: Pick) -> Draft:
+    # Read by tdnf as names that no transaction may change; so it is written after the driver.
+    return draft(
+        "driver-lock",
+        component="driver",
+        kind="note",
+        title=f"keep the driver at {pick.version}",
+        why=f"tdnf has no version lock: once the driver is in, the names of its packages belong in {LOCKS}, one a line",
+        needs_root=False,
+        phase="driver",
+    )

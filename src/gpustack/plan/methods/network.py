@@ -1,0 +1,169 @@
+"""The vendor's package repository: the component's packages at their exact version, held there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gpustack.errors import UnsupportedError
+from gpustack.model.facts import PackageSet
+from gpustack.model.resolution import Pick
+from gpustack.plan.components import component
+from gpustack.plan.context import Context
+from gpustack.plan.draft import Draft, draft
+from gpustack.plan.lookup import package_sets
+from gpustack.plan.managers import manager
+from gpustack.plan.managers.base import Manager, Package
+from gpustack.plan.methods.base import MethodPlanner
+from gpustack.plan.methods.driver_lock import lock_driver, unlock_commands
+from gpustack.plan.preparation import enable
+from gpustack.plan.repositories import component_repository
+
+_FALLBACK = {"main": "newest"}
+"""The role that stands in where a folder has no packages of its own for a branch."""
+
+
+class Network(MethodPlanner):
+    """Packages from NVIDIA's repository for the host's system."""
+
+    def drafts(self, ctx: Context, pick: Pick) -> list[Draft]:
+        part = component(pick.component)
+        repository = component_repository(ctx, pick)
+        before = part.before(ctx, pick)
+        if pick.component == "cuda" and not ctx.is_image:
+            before += enable(ctx, ["cuda"])
+        lock = lock_driver(ctx, pick, sets(ctx, pick, ("pinning", "branch-lock", "module-stream"))) if pick.component == "driver" else []
+        keys = [one.key for one in (*repository, *before, *lock)]
+        install = install_step(ctx, pick, sets(ctx, pick, part.roles(ctx, pick), required=True), phase=part.phase, after=keys)
+        hold = hold_step(ctx, pick, sets(ctx, pick, part.roles(ctx, pick)))
+        after = part.after(ctx, pick, (install.key,))
+        return [*repository, *before, *lock, install, *hold, *after]
+
+
+def sets(
+    ctx: Context, pick: Pick, roles: Iterable[str], *, required: bool = False, of: str = ""
+) -> tuple[PackageSet, ...]:
+    """The package sets of these roles, one each, the first role required where ``required``.
+
+    Raises UnsupportedError when the facts name no packages for the first role.
+    """
+    found: list[PackageSet] = []
+    for number, role in enumerate(roles):
+        row = _best(ctx, pick, role, of or pick.component)
+        if row is None and role in _FALLBACK:
+            row = _best(ctx, pick, _FALLBACK[role], of or pick.component)
+        if row is not None:
+            found.append(row)
+        elif required and number == 0:
+            where = ctx.system.repo or ctx.system.name
+            flavour = f" with {pick.flavour} kernel modules" if pick.flavour else ""
+            msg = f"the facts name no packages of {pick.component} {pick.version}{flavour} for {where} on {ctx.arch}"
+            raise UnsupportedError(msg, hint="another version, or another method (`--method`), may have an offer")
+    return tuple(found)
+
+
+def install_step(
+    ctx: Context, pick: Pick, rows: tuple[PackageSet, ...], *, phase: str, after: Iterable[str]
+) -> Draft:
+    """The step that installs the packages of these sets at their exact versions."""
+    tool = manager(ctx.system.family)
+    packages = packages_of(ctx, pick, rows)
+    there = ctx.host.installed.get(pick.component)
+    command = _with_switches(ctx, tool, pick, tool.install(packages, downgrade=pick.state == "downgrade"))
+    words = {"install": "install", "upgrade": "upgrade to", "downgrade": "go back to"}
+    pins = sorted({one.pin for one in packages if one.pin})
+    loose = [one.name for one in packages if not one.pin]
+    why = "; ".join(
+        part
+        for part in (
+            _reason(pick),
+            f"pinned to {', '.join(pins)}" if pins else "",
+            f"{', '.join(loose)}: the name or the lock before it fixes the version" if loose else "",
+        )
+        if part
+    )
+    first = packages[0]
+    undo = () if there and there.version else (tool.remove([one.name for one in packages]),)
+    return draft(
+        f"install:{pick.component}",
+        after=after,
+        component=pick.component,
+        kind="install-packages",
+        title=f"{words.get(pick.state, 'install')} {pick.component} {pick.version}",
+        why=why,
+        commands=(*unlock_commands(ctx, tool, [one.name for one in packages]), command),
+        packages=tuple(tool.word(one) for one in packages),
+        undo=undo,
+        undo_note="" if undo else f"version {there.version if there else ''} was there before; plan for it to go back",
+        done_when=f"package {first.name} {pick.version}",
+        phase=phase,
+        sources=ctx.addresses(*rows),
+    )
+
+
+def packages_of(ctx: Context, pick: Pick, rows: tuple[PackageSet, ...]) -> list[Package]:
+    """The packages of these sets with their pins filled in, each name once."""
+    packages: dict[str, Package] = {}
+    for row in rows:
+        pin = row.pin.replace("{version}", pick.version)
+        for name in row.packages:
+            packages.setdefault(name, Package(name=name, pin=pin))
+    return list(packages.values())
+
+
+def hold_step(ctx: Context, pick: Pick, rows: tuple[PackageSet, ...]) -> list[Draft]:
+    """The step that keeps libraries at their version; a driver is locked before it is installed."""
+    tool = manager(ctx.system.family)
+    names = [name for row in rows for name in row.packages]
+    if pick.component in {"cuda", "container-toolkit"} or not names or (pick.component == "driver" and tool.name != "zypper"):
+        return []
+    commands = tool.hold(names)
+    if not commands:
+        return []
+    needs = tool.hold_tools()
+    return [
+        draft(
+            f"hold:{pick.component}",
+            after=[f"install:{pick.component}"],
+            component=pick.component,
+            kind="hold-packages",
+            title=f"hold {pick.component} at {pick.version}",
+            why="an ordinary upgrade would take the newest build, which another CUDA or driver may not fit",
+            commands=(*((tool.install([Package(name=name) for name in needs]),) if needs else ()), *commands),
+            packages=tuple(names),
+            undo=tool.unhold(names),
+            phase=component(pick.component).phase,
+            sources=ctx.addresses(ctx.matrix.conflicts.get("held_packages")),
+        )
+    ]
+
+
+def _best(ctx: Context, pick: Pick, role: str, name: str) -> PackageSet | None:
+    found = package_sets(
+        ctx.matrix.packages,
+        component=name,
+        version=pick.version,
+        method="network",
+        family=ctx.system.family,
+        repo=ctx.system.repo,
+        arch=ctx.arch_folders,
+        cuda=ctx.version("cuda"),
+        flavour=pick.flavour,
+        role=role,
+    )
+    return found[0] if found else None
+
+
+def _with_switches(ctx: Context, tool: Manager, pick: Pick, command: tuple[str, ...]) -> tuple[str, ...]:
+    """A driver that replaces another one takes the packages of the old branch or flavour away in the same run."""
+    if pick.component != "driver" or "driver" not in ctx.host.installed:
+        return command
+    extra = {"apt": ("--autoremove", "--purge"), "dnf": ("--allowerasing",)}.get(tool.name, ())
+    verb = command.index("install") if "install" in command else len(command) - 1
+    return (*command[: verb + 1], *extra, *command[verb + 1 :])
+
+
+def _reason(pick: Pick) -> str:
+    return next((reason.text for reason in pick.reasons), "") or f"{pick.component} {pick.version} is in the stack"
+
+
+PLANNER = Network()

@@ -1,0 +1,202 @@
+"""Before the first step: what may not be planned here, what stands in the way, and what has to be known."""
+
+from __future__ import annotations
+
+from gpustack.errors import UnsupportedError
+from gpustack.model.host import Problem
+from gpustack.model.resolution import Pick
+from gpustack.plan.context import Context
+from gpustack.plan.draft import Draft, draft
+from gpustack.plan.managers import manager
+from gpustack.versions import version
+
+PLANNED = frozenset(
+    {
+        "nouveau_loaded",
+        "old_key_7fa2af80",
+        "machine_learning_repo",
+        "signed_by_conflict",
+        "keyring_wrong_distro",
+        "distro_upgraded",
+        "held_packages",
+        "dnf_module_filter",
+        "headers_missing",
+        "secure_boot_unsigned",
+        "driver_library_mismatch",
+        "fabric_manager_missing",
+        "fabric_manager_mismatch",
+        "mix_driver_runfile_packages",
+        "eol_distro",
+    }
+)
+"""Problems that a plan's own steps, refusals or warnings deal with."""
+
+REFUSED = {
+    "other_vfio": ("driver",),
+    "vgpu_guest": ("driver",),
+    "vgpu_host_cc": ("driver",),
+    "immutable_os": (),
+    "container_driver": ("driver",),
+    "wsl_driver": ("driver",),
+    "suse_kmp_mix": ("driver",),
+    "almalinux_signed_vs_nvidia": ("driver",),
+    "rpmfusion_vs_nvidia_repo": ("driver",),
+}
+"""Blocking problems and the components whose change they rule out (none named: every package)."""
+
+
+def check(ctx: Context, picks: list[Pick]) -> None:
+    """Refuse what must never be planned. Raises UnsupportedError with what would do instead."""
+    names = {pick.component for pick in picks}
+    environment = ctx.host.environment
+    if environment == "wsl" and names & {"driver", "fabric-manager"}:
+        msg = "under WSL the driver is the one of Windows: a Linux driver would overwrite the libraries that Windows lends"
+        raise UnsupportedError(msg, hint="install or update the NVIDIA driver in Windows; plan cuda and the libraries here")
+    if environment == "container" and names & {"driver", "fabric-manager"}:
+        msg = "in a container the driver is the one of the host: nothing here may install another"
+        raise UnsupportedError(msg, hint="plan the driver on the host, and container-toolkit there to lend it to containers")
+    if environment == "jetson" and names & {"driver", "fabric-manager"}:
+        msg = "on Jetson the driver comes with Jetson Linux (JetPack): server driver packages do not run there"
+        raise UnsupportedError(msg, hint="update JetPack for another driver")
+    for problem in ctx.host.problems:
+        ruled_out = REFUSED.get(problem.id)
+        if problem.severity == "block" and ruled_out is not None and (not ruled_out or names & set(ruled_out)):
+            raise UnsupportedError(problem.message, where=f"problem {problem.id}", hint=problem.fix)
+
+
+def notes(ctx: Context, picks: list[Pick]) -> list[Draft]:
+    """What has to be known before the first step, as steps that change nothing."""
+    if not picks:
+        return []
+    _warn_of_age(ctx)
+    drafts = [_problem_note(ctx, problem) for problem in ctx.host.problems if problem.id not in PLANNED]
+    if ctx.host.reboot_pending and any(pick.component == "driver" for pick in picks):
+        drafts.insert(0, _pending_reboot(ctx))
+    elif ctx.host.kernel and ctx.host.next_kernel and ctx.host.kernel != ctx.host.next_kernel and ctx.driver_changes:
+        drafts.insert(0, _other_kernel(ctx))
+    return drafts
+
+
+def replace_other_methods(ctx: Context, pick: Pick) -> list[Draft]:
+    """The steps that take away what another method brought, where both cannot stand side by side.
+
+    Raises UnsupportedError where it cannot be taken away safely.
+    """
+    there = ctx.host.installed.get(pick.component)
+    if there is None or there.method in {None, "unknown", pick.method}:
+        return []
+    if pick.component == "driver":
+        return _replace_driver(ctx, pick)
+    if pick.component == "cuda" and there.version and _same_release(there.version, pick.version):
+        return [_replace_toolkit(ctx, pick)] if "runfile" in {there.method, pick.method} else []
+    ctx.warn(
+        f"{pick.component} {there.version or ''} is there by the method {there.method}"
+        + (f" in {there.path}" if there.path else "")
+        + f": it stays, beside the one of the method {pick.method}; which one a program loads is up to its search path"
+    )
+    return []
+
+
+def _replace_driver(ctx: Context, pick: Pick) -> list[Draft]:
+    there = ctx.host.installed["driver"]
+    conflict = ctx.matrix.conflicts.get("mix_driver_runfile_packages")
+    if there.method == "runfile":
+        commands: tuple[tuple[str, ...], ...] = (("nvidia-uninstall", "--silent"),)
+        title, why = "remove the driver that came by runfile", "its files would overwrite those of the packages, and theirs its"
+    elif there.packages:
+        commands = (manager(ctx.system.family).remove(there.packages),)
+        title = f"remove the driver packages of {there.origin or there.method}"
+        why = "driver packages of two origins share names and files: one set has to go first"
+    else:
+        msg = f"a driver is installed by the method {there.method}, and its packages are not known"
+        raise UnsupportedError(msg, hint=f"remove it first, or keep it: --method driver={there.method}")
+    return [
+        draft(
+            "remove:driver",
+            component="driver",
+            kind="remove-packages",
+            title=title,
+            why=why,
+            commands=commands,
+            packages=there.packages,
+            undo_note=f"driver {there.version or ''} has to be installed again the way it came ({there.method})",
+            phase="prerequisites",
+            sources=ctx.addresses(conflict),
+        )
+    ]
+
+
+def _replace_toolkit(ctx: Context, pick: Pick) -> Draft:
+    there = ctx.host.installed["cuda"]
+    major, minor = (*version(pick.version).numbers, 0)[:2]
+    runfile = there.method == "runfile"
+    tool = f"/usr/local/cuda-{major}.{minor}/bin/cuda-uninstaller"
+    return draft(
+        "remove:cuda",
+        component="cuda",
+        kind="manual" if runfile or not there.packages else "remove-packages",
+        title=f"remove the toolkit {there.version} that came by {there.method}",
+        why="two methods cannot own the same release folder; other releases may stay",
+        commands=((tool,),) if runfile else ((manager(ctx.system.family).remove(there.packages)),) if there.packages else (),
+        undo_note=f"it has to be installed again the way it came ({there.method})",
+        phase="prerequisites",
+        sources=ctx.addresses(ctx.matrix.conflicts.get("mix_toolkit_runfile_packages")),
+    )
+
+
+def _same_release(one: str, other: str) -> bool:
+    try:
+        return version(one).numbers[:2] == version(other).numbers[:2]
+    except ValueError:
+        return False
+
+
+def _warn_of_age(ctx: Context) -> None:
+    """Warn of a system past its end; measured against the day of the facts, never against a clock."""
+    end = ctx.host.os.eol or ctx.system.eol
+    read = max((source.read for source in ctx.matrix.sources("systems").values()), default="")
+    if end and read and end <= read:
+        name = ctx.host.os.name or ctx.system.name or ctx.host.os.spelled
+        ctx.warn(f"{name} reached its end of life on {end}: it gets no fixes, and NVIDIA makes no new packages for it")
+
+
+def _problem_note(ctx: Context, problem: Problem) -> Draft:
+    row = ctx.matrix.conflicts.get(problem.id)
+    return draft(
+        f"problem:{problem.id}",
+        component="",
+        kind="manual" if problem.severity == "block" else "note",
+        title=problem.message,
+        why=problem.fix or "found on this host; nothing in this plan changes it",
+        needs_root=problem.severity == "block",
+        undo_note="nothing is changed",
+        phase="preflight",
+        sources=problem.sources or ctx.addresses(row),
+    )
+
+
+def _pending_reboot(ctx: Context) -> Draft:
+    return draft(
+        "pending-reboot",
+        component="",
+        kind="manual",
+        title="reboot first: the host already waits for a reboot",
+        why="a module that is built before it may be built for a kernel that is gone afterwards",
+        undo_note="a reboot takes nothing back",
+        phase="preflight",
+        sources=ctx.addresses(ctx.matrix.conflicts.get("running_kernel_old")),
+    )
+
+
+def _other_kernel(ctx: Context) -> Draft:
+    return draft(
+        "other-kernel",
+        component="",
+        kind="note",
+        title=f"kernel {ctx.host.next_kernel} boots next, {ctx.host.kernel} runs now",
+        why="headers are installed for both, so that the module is there whichever boots",
+        needs_root=False,
+        undo_note="nothing is changed",
+        phase="preflight",
+        sources=ctx.addresses(ctx.matrix.conflicts.get("running_kernel_old")),
+    )

@@ -1,0 +1,226 @@
+"""What a system needs before NVIDIA's packages: further repositories and kernel headers, from the facts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Protocol, TypeVar
+
+from msgspec import Struct
+
+from gpustack.plan.context import Context
+from gpustack.plan.draft import Draft, draft
+from gpustack.plan.managers import manager
+from gpustack.plan.managers.base import Package
+
+SUBJECT = "preparation"
+_DEB_ARCH = {"x86_64": "amd64", "aarch64": "arm64", "ppc64le": "ppc64el"}
+_SUSE_KERNEL = re.compile(r"(.+)-([a-z0-9_]+)")
+
+
+class Headers(Struct, frozen=True, kw_only=True):
+    """Which packages hold the kernel headers of a system."""
+
+    systems: tuple[str, ...]
+    kernel: str = ""
+    exact: tuple[str, ...] = ()
+    follow: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    why: str = ""
+    src: tuple[str, ...] = ()
+
+
+class Enable(Struct, frozen=True, kw_only=True):
+    """One repository or package that a system needs first."""
+
+    systems: tuple[str, ...]
+    order: int
+    title: str
+    why: str
+    needed_for: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
+    undo: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
+    src: tuple[str, ...] = ()
+
+
+class Initramfs(Struct, frozen=True, kw_only=True):
+    """How a tool rebuilds the initramfs."""
+
+    tool: str
+    command: tuple[str, ...]
+    src: tuple[str, ...] = ()
+
+
+class SecureBoot(Struct, frozen=True, kw_only=True):
+    """Where the key lies that modules built on the host are signed with."""
+
+    systems: tuple[str, ...]
+    key: str = ""
+    action: str = ""
+    src: tuple[str, ...] = ()
+
+
+class ConflictModule(Struct, frozen=True, kw_only=True):
+    """A kernel module that can hold a GPU in place of nvidia's."""
+
+    module: str
+    lines: tuple[str, ...]
+    src: tuple[str, ...] = ()
+
+
+class _HasSystems(Protocol):
+    @property
+    def systems(self) -> tuple[str, ...]: ...
+
+
+Row = TypeVar("Row", bound=_HasSystems)
+
+
+def rows_for(ctx: Context, rows: Iterable[Row], *, by_base: bool = True) -> tuple[Row, ...]:
+    """The rows of the most exact name under which the host's system is listed."""
+    found = tuple(rows)
+    for name in _names(ctx, by_base=by_base):
+        matching = tuple(row for row in found if name in row.systems)
+        if matching:
+            return matching
+    return ()
+
+
+def enable(ctx: Context, components: Iterable[str]) -> list[Draft]:
+    """The steps that enable what the system's packages need, for these components."""
+    wanted = set(components)
+    rows = ctx.matrix.rows(SUBJECT, "enable", Enable)
+    # A rebuild of RHEL has other names for these repositories than RHEL, so a base does not lend its rows there.
+    apt = ctx.system.family == "apt"
+    found = [row for row in rows_for(ctx, rows, by_base=apt) if wanted.intersection(row.needed_for)]
+    if not found and ctx.system.base.startswith("rhel") and ctx.system.family == "dnf":
+        ctx.warn(
+            f"the facts do not say which further repositories {ctx.system.name} needs (CodeReady Builder and EPEL on its kin): "
+            "without dkms and its dependencies the driver does not install"
+        )
+    drafts: list[Draft] = []
+    for row in sorted(found, key=lambda row: row.order):
+        drafts.append(_enable_step(ctx, row, after=tuple(one.key for one in drafts)))
+    if drafts and apt:
+        drafts.append(_refresh(ctx, after=tuple(one.key for one in drafts)))
+    return drafts
+
+
+def kernel_headers(ctx: Context) -> Draft | None:
+    """The step that installs the headers of every kernel that the module is built for; None where the facts have none."""
+    rows = rows_for(ctx, ctx.matrix.rows(SUBJECT, "headers", Headers))
+    names: dict[str, None] = {}
+    used: list[Headers] = []
+    for kernel in ctx.kernels:
+        row = _row_for_kernel(rows, kernel)
+        if row is not None:
+            used.append(row)
+            names.update(dict.fromkeys(_expand(ctx, row.exact, kernel)))
+            names.update(dict.fromkeys(row.follow))
+    if not ctx.kernels:
+        row = next((row for row in rows if not row.kernel), None)
+        if row is not None:
+            used.append(row)
+            names.update(dict.fromkeys(_expand(ctx, row.unknown, "")))
+    if not names:
+        return None
+    tool = manager(ctx.system.family)
+    shown = " and ".join(ctx.kernels) or "the kernel, whose release is not known here"
+    follow = next((row.why for row in used if row.why), "")
+    return draft(
+        "headers",
+        after=["index:system", "tools"],
+        component="driver",
+        kind="install-packages",
+        title="install the kernel headers",
+        why=f"the module is built for {shown}" + (f"; {follow}" if follow else ""),
+        commands=(tool.install([_package(name) for name in names]),),
+        packages=tuple(names),
+        undo_note="headers do no harm and stay",
+        phase="prerequisites",
+        sources=ctx.addresses(*used),
+    )
+
+
+def _row_for_kernel(rows: tuple[Headers, ...], kernel: str) -> Headers | None:
+    matching = [row for row in rows if not row.kernel or re.fullmatch(row.kernel, kernel)]
+    return max(matching, key=lambda row: len(row.kernel), default=None)
+
+
+def _package(name: str) -> Package:
+    package, _, pin = name.partition("=")
+    return Package(name=package, pin=pin)
+
+
+def _expand(ctx: Context, templates: tuple[str, ...], kernel: str) -> list[str]:
+    split = _SUSE_KERNEL.fullmatch(kernel)
+    values = {
+        "kernel": kernel,
+        "release": split[1] if split else kernel,
+        "variant": split[2] if split else "default",
+        "deb_arch": _DEB_ARCH.get(ctx.arch, ctx.arch),
+    }
+    return [_fill(template, values) for template in templates]
+
+
+def _enable_step(ctx: Context, row: Enable, after: tuple[str, ...]) -> Draft:
+    values = {"rpm_arch": ctx.arch, "version": ctx.host.os.version_id or ctx.system.version}
+    tool = manager(ctx.system.family)
+    if row.packages:
+        packages = tuple(_fill(name, values) for name in row.packages)
+        commands = (tool.install([Package(name=name) for name in packages]),)
+        undo: tuple[tuple[str, ...], ...] = ()
+        note = "a repository package does no harm and stays"
+    else:
+        packages = ()
+        commands = (tuple(_fill(word, values) for word in row.command),)
+        undo = (tuple(_fill(word, values) for word in row.undo),) if row.undo else ()
+        note = "" if undo else "the component stays enabled: other packages may need it by then"
+    return draft(
+        f"enable:{row.title}",
+        after=after,
+        component="",
+        kind="install-packages" if packages else "run",
+        title=row.title,
+        why=row.why,
+        commands=commands,
+        packages=packages,
+        undo=undo,
+        undo_note=note,
+        phase="prerequisites",
+        sources=ctx.addresses(row),
+    )
+
+
+def _refresh(ctx: Context, after: tuple[str, ...]) -> Draft:
+    return draft(
+        "index:system",
+        after=after,
+        component="",
+        kind="refresh-index",
+        title="read the package indexes of the system",
+        why="a component was added to its sources",
+        commands=manager(ctx.system.family).refresh(),
+        undo_note="an index takes nothing back",
+        phase="prerequisites",
+    )
+
+
+def _fill(template: str, values: dict[str, str]) -> str:
+    text = template
+    for name, value in values.items():
+        text = text.replace("{" + name + "}", value)
+    return text
+
+
+def _names(ctx: Context, *, by_base: bool) -> list[str]:
+    """The names of the host's system from the most exact to its package family."""
+    rows = [(ctx.system.id, ctx.host.os.version_id or ctx.system.version)]
+    if by_base and ctx.base is not ctx.system:
+        rows.append((ctx.base.id, ctx.base.version))
+    names = []
+    for name, version in rows:
+        parts = version.split(".")
+        names += [f"{name}{'.'.join(parts[:count])}" for count in range(len(parts), 0, -1)] + [name]
+    return [*names, ctx.system.family]

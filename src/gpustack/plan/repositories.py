@@ -1,0 +1,373 @@
+"""Adding a package repository: its key checked first, entries of the host merged, nothing ever doubled."""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct
+
+from gpustack.errors import UnsupportedError
+from gpustack.model.host import RepositoryEntry
+from gpustack.model.places import Repository, SigningKey
+from gpustack.model.resolution import Pick
+from gpustack.model.steps import Artifact, FileWrite
+from gpustack.plan.context import Context
+from gpustack.plan.draft import Draft, draft
+from gpustack.plan.managers import manager
+from gpustack.plan.managers.base import CACHE, Argv, Manager, Package, Place
+
+_FOLDERS = re.compile(r"/etc/(apt|yum\.repos\.d|zypp/repos\.d)/[A-Za-z0-9_.+@/-]+")
+_ADDRESS = re.compile(r"[a-z]+://[A-Za-z0-9_./:-]+")
+_SHORT_ID = re.compile(r"[0-9A-Fa-f]{8}")
+_PIN_PATH = "/etc/apt/preferences.d/cuda-repository-pin-600"
+
+
+class KeySum(Struct, frozen=True, kw_only=True):
+    """The one column of a key's row that only this module reads: its sum without the changing Version line."""
+
+    id: str
+    sha256_without_version_line: str = ""
+
+
+class PinRule(Struct, frozen=True, kw_only=True):
+    """One rule of the vendor's apt preferences."""
+
+    packages: tuple[str, ...]
+    pin: str
+    priority: int
+    effect: str = ""
+    src: tuple[str, ...] = ()
+
+
+def component_repository(ctx: Context, pick: Pick) -> list[Draft]:
+    """The steps that make the repository of a component known: its own where the facts have one, else CUDA's."""
+    own = [row for row in ctx.matrix.rows(pick.component, "repositories", Repository) if row.family == ctx.system.family]
+    if not own:
+        return cuda_repository(ctx)
+    row = next((row for row in own if row.arch in ctx.arch_folders), own[0])
+    return add_repository(ctx, row, id=pick.component, title=f"repository of {pick.component}")
+
+
+def cuda_repository(ctx: Context) -> list[Draft]:
+    """The steps that make NVIDIA's repository for this host known; the last one has the key ``index:cuda``."""
+    row = ctx.repository
+    return add_repository(ctx, row, id="cuda", title=f"NVIDIA CUDA repository {row.repo}/{row.arch}")
+
+
+def add_repository(ctx: Context, row: Repository, *, id: str, title: str) -> list[Draft]:  # noqa: A002 (a row's id)
+    """The steps that add a repository. Raises UnsupportedError when its packages cannot be checked."""
+    tool = manager(ctx.system.family)
+    key = ctx.matrix.keys.get(row.key)
+    existing, foreign = _entries(ctx, row)
+    place = Place(id=id, title=title, repository=row, key=key, existing=existing)
+    place = _with_keyring(place, tool)
+    drafts = [_disable(ctx, tool, entry, row) for entry in foreign if _is_safe(ctx, entry)]
+    good = [entry for entry in existing if _is_as_planned(entry, place, tool)]
+    if good:
+        drafts.append(_reuse(ctx, place, good[0]))
+        drafts += [_disable(ctx, tool, entry, row) for entry in existing if entry != good[0] and _is_safe(ctx, entry)]
+    else:
+        target = tool.repository_file(place).path
+        drafts += [_disable(ctx, tool, one, row) for one in existing if one.path != target and _is_safe(ctx, one)]
+        drafts += _add(ctx, tool, place)
+    drafts.append(_refresh(ctx, tool, place, after=tuple(one.key for one in drafts)))
+    return drafts
+
+
+def _with_keyring(place: Place, tool: Manager) -> Place:
+    return Place(
+        id=place.id,
+        title=place.title,
+        repository=place.repository,
+        key=place.key,
+        existing=place.existing,
+        keyring=tool.key_path(place),
+    )
+
+
+def _add(ctx: Context, tool: Manager, place: Place) -> list[Draft]:
+    row, key = place.repository, place.key
+    if tool.name == "apt" and row.keyring and (row.keyring_sha256 or (key and key.status == "retired")):
+        return _keyring_package(ctx, tool, place)
+    if key is None:
+        msg = f"the facts know no signing key for NVIDIA's repository folder {row.repo}, so its packages cannot be checked"
+        raise UnsupportedError(msg, hint="other methods are tar, runfile, pip and container (`--method`)")
+    if key.status == "retired":
+        msg = f"NVIDIA's repository folder {row.repo} is signed only by the key {key.id}, which was withdrawn"
+        raise UnsupportedError(msg, hint="a newer release of the system, or --method tar, runfile or container")
+    drafts = [_tools(tool), _download_key(ctx, place), _check_key(ctx, tool, place)]
+    if tool.name == "apt" and place.id == "cuda":
+        drafts.append(_apt_pin(ctx))
+    file = tool.repository_file(place)
+    drafts.append(
+        draft(
+            f"repository:{place.id}",
+            after=[one.key for one in drafts],
+            component="",
+            kind="add-repository",
+            title=f"add the {place.title}",
+            why=f"packages come from {row.url}, each checked against the key {key.id}",
+            files=(file,),
+            undo=(("rm", "-f", "--", file.path),),
+            done_when=f"path {file.path}",
+            phase="repositories",
+            sources=ctx.addresses(row),
+        )
+    )
+    return drafts
+
+
+def _tools(tool: Manager) -> Draft:
+    return draft(
+        "tools",
+        component="",
+        kind="install-packages",
+        title=f"install {', '.join(tool.tools)}",
+        why="they fetch and check the keys of package repositories",
+        commands=_tool_commands(tool),
+        packages=tool.tools,
+        undo_note="these common tools stay",
+        phase="prerequisites",
+    )
+
+
+def _tool_commands(tool: Manager) -> tuple[Argv, ...]:
+    install = tool.install([Package(name=name) for name in tool.tools])
+    return (*tool.refresh(), install) if tool.name == "apt" else (install,)
+
+
+def _keyring_package(ctx: Context, tool: Manager, place: Place) -> list[Draft]:
+    """The vendor's cuda-keyring package: it brings source list, key and preferences."""
+    row, key = place.repository, place.key
+    path = f"{CACHE}/{row.repo}-{row.arch}/{row.keyring.rpartition('/')[2]}"
+    shown = f"key {key.id}" + (f", fingerprint {key.fingerprint}" if key.fingerprint else "") if key else "its key"
+    if row.keyring_sha256:
+        trust = "its sha256 is pinned here"
+    else:
+        trust = "nobody published its sha256, so it is trusted because it comes over https from NVIDIA's own host"
+        ctx.warn(f"the keyring package of {row.repo}/{row.arch} has no published sha256: {trust}")
+    fetch = draft(
+        f"keyring-file:{place.id}",
+        after=["tools"],
+        component="",
+        kind="download",
+        title=f"download {path.rpartition('/')[2]}",
+        why=f"the package with the repository's {shown if not key or key.status == 'current' else 'key'}; {trust}",
+        artifacts=(Artifact(url=row.keyring, path=path, sha256=row.keyring_sha256),),
+        undo=(("rm", "-f", "--", path),),
+        done_when=f"file {path} {row.keyring_sha256}" if row.keyring_sha256 else f"path {path}",
+        phase="repositories",
+        sources=ctx.addresses(row, key),
+    )
+    install = draft(
+        f"repository:{place.id}",
+        after=["tools", f"keyring-file:{place.id}"],
+        component="",
+        kind="add-repository",
+        title=f"add the {place.title}",
+        why="cuda-keyring brings the source list, the key that it is signed by, and the preference for these packages",
+        commands=(tool.install_file(path),),
+        packages=("cuda-keyring",),
+        undo=(tool.remove(["cuda-keyring"]),),
+        phase="repositories",
+        sources=ctx.addresses(row),
+    )
+    return [_tools(tool), fetch, install]
+
+
+def _download_key(ctx: Context, place: Place) -> Draft:
+    key = _key(place)
+    path = _key_file(place)
+    return draft(
+        f"key-file:{place.id}",
+        after=["tools"],
+        component="",
+        kind="download",
+        title=f"download the signing key {key.id}",
+        why=f"packages of {place.repository.repo} are signed with it",
+        artifacts=(Artifact(url=_key_url(place), path=path, sha256=key.sha256, fingerprint=key.fingerprint),),
+        undo=(("rm", "-f", "--", path),),
+        phase="repositories",
+        sources=ctx.addresses(key),
+    )
+
+
+def _check_key(ctx: Context, tool: Manager, place: Place) -> Draft:
+    key, path, target = _key(place), _key_file(place), place.keyring
+    extra = {row.id: row for row in ctx.matrix.everywhere("keys", KeySum)}.get(key.id)
+    files: tuple[FileWrite, ...] = ()
+    if key.fingerprint:
+        commands = _by_fingerprint(key.fingerprint, place, tool)
+        why = f"only the key with the fingerprint {key.fingerprint} is taken from the file"
+    elif extra and extra.sha256_without_version_line:
+        sums = f"{path}.sha256"
+        files = (FileWrite(path=sums, content=f"{extra.sha256_without_version_line}  {path}\n"),)
+        # The Version line of an armoured key changes with every export; without it the file is always the same.
+        commands = (
+            ("sed", "-i", "-e", "/^Version/d", "--", path),
+            ("sha256sum", "--check", "--strict", "--", sums),
+            ("install", "-D", "-m", "0644", "--", path, target),
+        )
+        why = "the file has the published sha256 once its Version line is taken out"
+    elif _SHORT_ID.fullmatch(key.id):
+        commands = _by_fingerprint(key.id, place, tool)
+        why = f"only the key with the id {key.id} is taken; nobody has published its whole fingerprint"
+        ctx.warn(
+            f"the whole fingerprint of the signing key {key.id} of {place.repository.repo} is not published: it is trusted "
+            "by its short id and because it comes over https from NVIDIA's own host"
+        )
+    else:
+        commands = (("install", "-D", "-m", "0644", "--", path, target),)
+        why = "neither id nor fingerprint of this key is published"
+        ctx.warn(
+            f"the signing key of {place.repository.repo} has no published id: it is trusted because it comes over https "
+            "from NVIDIA's own host"
+        )
+    return draft(
+        f"key:{place.id}",
+        after=["tools", f"key-file:{place.id}"],
+        component="",
+        kind="run",
+        title=f"check the signing key {key.id} and store it",
+        why=why,
+        commands=(*commands, *tool.key_commands(place)),
+        files=files,
+        undo=(("rm", "-f", "--", target),),
+        done_when=f"path {target}",
+        phase="repositories",
+        sources=ctx.addresses(key),
+    )
+
+
+def _by_fingerprint(wanted: str, place: Place, tool: Manager) -> tuple[Argv, ...]:
+    """Import into a scratch keyring, insist on the key, and take out that one key only."""
+    home = f"{CACHE}/keys/{place.id}-gnupg"
+    gpg = ("gpg", "--homedir", home, "--batch")
+    armour = () if tool.name == "apt" else ("--armor",)
+    return (
+        ("install", "-d", "-m", "0700", "--", home),
+        (*gpg, "--import", _key_file(place)),
+        (*gpg, "--list-keys", wanted),
+        ("install", "-d", "-m", "0755", "--", place.keyring.rpartition("/")[0]),
+        (*gpg, "--yes", *armour, "--output", place.keyring, "--export", wanted),
+        ("chmod", "0644", "--", place.keyring),
+    )
+
+
+def _apt_pin(ctx: Context) -> Draft:
+    rules = [row for row in ctx.matrix.everywhere("pin_rules", PinRule) if "older" not in row.effect]
+    blocks = [
+        f"# {row.effect}\nPackage: {' '.join(row.packages)}\nPin: {row.pin}\nPin-Priority: {row.priority}\n"
+        for row in rules
+    ]
+    return draft(
+        "apt-pin",
+        component="",
+        kind="write-file",
+        title="prefer NVIDIA's packages over those of the archive with the same name",
+        why="the archive carries packages of the same names in other versions; mixed sets do not work",
+        files=(FileWrite(path=_PIN_PATH, content="\n".join(blocks)),),
+        undo=(("rm", "-f", "--", _PIN_PATH),),
+        phase="repositories",
+        sources=ctx.addresses(*rules),
+    )
+
+
+def _refresh(ctx: Context, tool: Manager, place: Place, *, after: tuple[str, ...]) -> Draft:
+    return draft(
+        f"index:{place.id}",
+        after=after,
+        component="",
+        kind="refresh-index",
+        title=f"read the package index of the {place.title}",
+        why="the packages below are looked up in it",
+        commands=tool.refresh(place),
+        undo_note="an index takes nothing back",
+        phase="repositories",
+        sources=ctx.addresses(place.repository),
+    )
+
+
+def _reuse(ctx: Context, place: Place, entry: RepositoryEntry) -> Draft:
+    return draft(
+        f"repository:{place.id}",
+        component="",
+        kind="note",
+        title=f"the {place.title} is there already",
+        why=f"{entry.path} names it with its key, so it is used as it is and not added a second time",
+        needs_root=False,
+        phase="repositories",
+        sources=ctx.addresses(place.repository),
+    )
+
+
+def _disable(ctx: Context, tool: Manager, entry: RepositoryEntry, row: Repository) -> Draft:
+    commands, undo = tool.disable(entry)
+    same = _bare(entry.url) == _bare(row.url)
+    why = (
+        "a second entry for one address with another key setting stops the package manager"
+        if same
+        else f"it belongs to another system than {row.repo}, and its packages would be mixed in"
+    )
+    return draft(
+        f"disable:{entry.path}:{_bare(entry.url)}",
+        component="",
+        kind="run",
+        title=f"switch off the entry for {_bare(entry.url)} in {entry.path}",
+        why=why,
+        commands=commands,
+        undo=undo,
+        phase="repositories",
+        sources=ctx.addresses(ctx.matrix.conflicts.get("signed_by_conflict") if same else None),
+    )
+
+
+def _entries(ctx: Context, row: Repository) -> tuple[tuple[RepositoryEntry, ...], tuple[RepositoryEntry, ...]]:
+    """The host's enabled entries for this address, and those of NVIDIA that are for another system."""
+    wanted = _bare(row.url)
+    enabled = [entry for entry in ctx.host.repositories if entry.enabled]
+    same = tuple(entry for entry in enabled if _bare(entry.url) == wanted)
+    mine = "/compute/cuda/repos/" in wanted
+    foreign = tuple(
+        entry
+        for entry in enabled
+        if mine
+        and _bare(entry.url) != wanted
+        and any(part in entry.url for part in ("/compute/cuda/repos/", "/compute/machine-learning/repos/"))
+        and "cross-linux" not in entry.url
+    )
+    return same, foreign
+
+
+def _is_as_planned(entry: RepositoryEntry, place: Place, tool: Manager) -> bool:
+    """Whether an entry of the host does what the plan's own would do: over https, with a key of its own."""
+    if not entry.url.startswith("https://") or not entry.signed_by:
+        return False
+    return tool.name == "apt" and entry.signed_by.startswith("/usr/share/keyrings/") and "cuda" in entry.signed_by
+
+
+def _is_safe(ctx: Context, entry: RepositoryEntry) -> bool:
+    """Whether the entry's file and address may stand in a command: anything odd is left to a person."""
+    plain = _FOLDERS.fullmatch(entry.path) and ".." not in entry.path and _ADDRESS.fullmatch(entry.url)
+    if not plain:
+        ctx.warn(f"the repository entry {entry.url!r} in {entry.path!r} has to be switched off by hand")
+    return bool(plain)
+
+
+def _bare(url: str) -> str:
+    return url.partition("://")[2].rstrip("/")
+
+
+def _key(place: Place) -> SigningKey:
+    if place.key is None:
+        msg = f"repository {place.id} has no key"
+        raise ValueError(msg)
+    return place.key
+
+
+def _key_file(place: Place) -> str:
+    return f"{CACHE}/keys/{place.id}-{place.repository.repo}-{_key(place).file.rpartition('/')[2]}"
+
+
+def _key_url(place: Place) -> str:
+    return f"{place.repository.url.rstrip('/')}/{_key(place).file}"
