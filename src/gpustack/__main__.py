@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
 
@@ -12,6 +13,8 @@ def run() -> None:
 
         sys.stdout.write(f"gpustack {__version__}\n")
         return
+    # A command lives for milliseconds and drops nothing worth collecting; the collector costs a tenth of its time.
+    gc.disable()
     from gpustack.cli import main  # noqa: PLC0415 (typer costs more than --version may)
 
     sys.exit(main(sys.argv[1:]))

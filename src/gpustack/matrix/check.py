@@ -142,7 +142,7 @@ def _place_faults(facts: Matrix) -> Iterator[str]:
     for key in facts.keys.values():
         if key.fingerprint and (len(key.fingerprint) != _FINGERPRINT_DIGITS or not _is_hexadecimal(key.fingerprint)):
             yield f"key {key.id}: the fingerprint is not 40 hexadecimal digits"
-        if key.fingerprint and not key.id.startswith("unknown") and not key.fingerprint.lower().endswith(key.id.lower()):
+        if key.fingerprint and _is_hexadecimal(key.id) and not key.fingerprint.lower().endswith(key.id.lower()):
             yield f"key {key.id}: the fingerprint does not end in the id"
 
 
@@ -162,6 +162,7 @@ def _offer_faults(facts: Matrix) -> Iterator[str]:
         yield from _range_faults(where, (packages.versions, packages.with_cuda))
         if not packages.packages and not packages.pin:
             yield f"{where}: names no package"
-        for name in packages.packages:
+        # A lock takes patterns: it has to catch packages that do not exist yet.
+        for name in packages.packages if packages.role != "branch-lock" else ():
             if any(character in name for character in "{}<>*$ "):
                 yield f"{where}: {name!r} is a pattern, names are data"

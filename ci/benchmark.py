@@ -1,0 +1,129 @@
+"""What gpustack costs, measured in one run beside its yardsticks: a bare interpreter, a typer hello world, hpccm.
+
+    python3 ci/benchmark.py
+
+Prints medians of CPU time (user + system) of whole processes, their peak memory, and CPU time of the solver inside one
+process. No verdict and no assertion: machines differ; compare the ratios of one run.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from bootstrap import ROOT, environment
+
+RUNS = 15
+HELLO = "import typer\napp = typer.Typer()\n@app.command()\ndef hello(name: str = 'world'):\n    print(name)\napp()\n"
+
+
+def cpu_ms(command: list[str]) -> tuple[float, float]:
+    """Median CPU milliseconds and peak MiB of a command over several runs after a warm-up."""
+    subprocess.run(command, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    times, peaks = [], []
+    for _ in range(RUNS):
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        _, _, usage = os.wait4(process.pid, 0)
+        process.returncode = 0
+        times.append((usage.ru_utime + usage.ru_stime) * 1000)
+        peaks.append(usage.ru_maxrss / 1024)
+    return statistics.median(times), statistics.median(peaks)
+
+
+def processes(python: str, host: Path, folder: Path) -> None:
+    hello = folder / "hello.py"
+    hello.write_text(HELLO)
+    recipe = folder / "recipe.py"
+    recipe.write_text("Stage0 += baseimage(image='nvidia/cuda:12.4.1-devel-ubuntu22.04')\nStage0 += ofed()\n")
+    gpustack = [python, "-m", "gpustack"]
+    commands = {
+        "bare interpreter": [python, "-c", "pass"],
+        "typer hello world": [python, str(hello)],
+        "hpccm recipe": [python, "-m", "hpccm.cli", "--recipe", str(recipe)],
+        "gpustack --version": [*gpustack, "--version"],
+        "gpustack check, five components": [
+            *gpustack, "check", "driver==580.95.05", "cuda==13.0.2", "cudnn==9.14.0.64", "tensorrt==10.13.3.9",
+            "nv-codec-headers==13.0.19.0", "--host", str(host),
+        ],
+        "gpustack plan for a recorded host": [*gpustack, "plan", "cuda", "cudnn", "--host", str(host), "--format", "json"],
+        "gpustack detect": [*gpustack, "detect", "--format", "json"],
+        "gpustack verify --level quick": [*gpustack, "verify", "--level", "quick"],
+    }  # fmt: skip
+    bare = 0.0
+    print(f"{'process':40} {'CPU ms':>8} {'x bare':>7} {'peak MiB':>9}")
+    for name, command in commands.items():
+        if "hpccm" in name and subprocess.run([python, "-c", "import hpccm"], check=False, stderr=subprocess.DEVNULL).returncode:
+            print(f"{name:40} not installed (pip install hpccm)")
+            continue
+        spent, peak = cpu_ms(command)
+        bare = bare or spent
+        print(f"{name:40} {spent:8.1f} {spent / bare:7.1f} {peak:9.1f}")
+
+
+def solver(host_file: Path) -> None:
+    sys.path.insert(0, str(ROOT / "src"))
+    from gpustack.detect.hostfile import load
+    from gpustack.errors import NoSolutionError
+    from gpustack.matrix.index import load_matrix
+    from gpustack.model.request import Request
+    from gpustack.plan.build import build
+    from gpustack.solve.requirements import parse_requirement
+    from gpustack.solve.resolve import resolve
+
+    def request(*texts: str) -> Request:
+        return Request(requirements=tuple(parse_requirement(text) for text in texts))
+
+    host = load(host_file)
+    start = time.process_time()
+    matrix = load_matrix()
+    len(matrix.rules)
+    print(f"\n{'facts: open and decode the rules':40} {(time.process_time() - start) * 1000:8.1f} ms CPU")
+    full = request("driver", "cuda", "cudnn", "tensorrt", "nv-codec-headers", "ffmpeg", "triton", "container-toolkit")
+    report("full stack solved (first)", lambda: resolve(matrix, host, full), 1)
+    report("full stack solved (warm)", lambda: resolve(matrix, host, full), 10)
+
+    def conflict() -> None:
+        try:
+            resolve(matrix, host, request("cuda==11.2.*", "cudnn==9.*"))
+        except NoSolutionError:
+            return
+
+    report("conflict with explanation (first)", conflict, 1)
+    report("conflict with explanation (warm)", conflict, 5)
+    plain = request("cuda", "cudnn")
+    report("1,000 hosts planned, all of them", lambda: [build(host, plain, resolve(matrix, host, plain), matrix) for _ in range(1000)], 1)
+
+
+def report(name: str, action: Callable[[], object], times: int) -> None:
+    start = time.process_time()
+    for _ in range(times):
+        action()
+    print(f"{name:40} {(time.process_time() - start) * 1000 / times:8.1f} ms CPU")
+
+
+def main() -> None:
+    python = str(environment(for_tests=True))
+    if Path(sys.executable).resolve() != Path(python).resolve() or sys.prefix == sys.base_prefix:
+        os.execv(python, [python, __file__])
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        host = folder / "host.json"
+        tree = ROOT / "tests" / "fixtures" / "hosts" / "h200" / "root"
+        saved = subprocess.run(
+            [python, "-m", "gpustack", "detect", "--root", str(tree), "--format", "json"], check=True, capture_output=True
+        )
+        host.write_bytes(saved.stdout)
+        processes(python, host, folder)
+        solver(host)
+    print(f"\npeak of this process: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.1f} MiB")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,44 @@
+"""The compiled form says exactly what the YAML files say, and is made again when they change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpustack import resources
+from gpustack.matrix.check import faults
+from gpustack.matrix.compile import compile_folder
+from gpustack.matrix.index import Matrix, load_matrix
+from gpustack.matrix.load import read_subject
+from gpustack.matrix.store import Store
+
+
+def test_every_invariant_holds() -> None:
+    assert faults() == []
+
+
+def test_compiled_rows_equal_the_files_rows() -> None:
+    folder = resources.folder("matrices")
+    matrix = load_matrix()
+    for path in sorted(folder.glob("*.yaml")):
+        subject = read_subject(path)
+        for name, table in subject.tables.items():
+            rows: list[dict[str, Any]] = [dict(row) for row in matrix.rows(subject.name, name, dict)]
+            for row in rows:
+                row["src"] = [key.removeprefix(f"{subject.name}/") for key in row["src"]]
+            assert rows == table.rows, f"{subject.name}.{name}"
+
+
+def test_a_subject_whose_file_changed_is_compiled_again_and_the_others_are_kept() -> None:
+    folder = resources.folder("matrices")
+    stamps = {path.stem: (1, 1) for path in folder.glob("nv-codec-headers.yaml")}
+    index, blobs = compile_folder(folder, stamps)
+    again, same = compile_folder(folder, {name: (2, 2) for name in stamps}, (folder, index))
+    assert blobs == same
+    assert all(entry.stamp == (2, 2) for entry in again.subjects.values())
+    assert Matrix(Store(again, None, same)).releases("nv-codec-headers")
+
+
+def test_every_source_key_resolves_to_an_address() -> None:
+    matrix = load_matrix()
+    for rule in matrix.rules:
+        assert len(matrix.addresses(rule.src)) >= 1, rule.id
