@@ -14,6 +14,8 @@ from gpustack.model.results import CheckResult, Level
 from gpustack.system.run import Finished, Runner
 from gpustack.verify.declare import LEVELS, MODULES, Check, Context, Outcome, checks_of, errored, skipped
 
+_ENDED = {"fail": "failed", "error": "could not be carried out"}
+
 
 class LimitedRunner:
     """A runner that gives no command more time than is left of the check's own limit."""
@@ -77,14 +79,19 @@ def _run_one(check: Check, context: Context, done: dict[str, CheckResult], requi
         title=check.title,
         level=check.level,
         duration_s=round(seconds, 6),
-        reason=outcome.reason,
-        fix=outcome.fix or (check.mends if outcome.status == "fail" else ""),
-        detail=outcome.detail,
-        expected=outcome.expected or (check.expects if outcome.status == "fail" else ""),
-        actual=outcome.actual,
+        reason=_clean(outcome.reason),
+        fix=_clean(outcome.fix or (check.mends if outcome.status == "fail" else "")),
+        detail=_clean(outcome.detail),
+        expected=_clean(outcome.expected or (check.expects if outcome.status == "fail" else "")),
+        actual=_clean(outcome.actual),
         measurements=outcome.measurements,
-        evidence=outcome.evidence,
+        evidence={_clean(name): _clean(text) for name, text in outcome.evidence.items()},
     )
+
+
+def _clean(text: str) -> str:
+    """``text`` as UTF-8 can hold it: names of files on a host may be no text at all."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _unmet(check: Check, done: dict[str, CheckResult]) -> Outcome | None:
@@ -92,7 +99,7 @@ def _unmet(check: Check, done: dict[str, CheckResult]) -> Outcome | None:
     for need in check.needs:
         before = done.get(need)
         if before is not None and before.status in {"fail", "error"}:
-            return skipped(f"needs {need}, which ended in {before.status}: {before.reason}", before.fix)
+            return skipped(f"needs {need}, which {_ENDED[before.status]}: {before.reason}")
     return None
 
 

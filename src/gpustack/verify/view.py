@@ -147,6 +147,6 @@ def rebuild_initramfs(host: Host) -> str:
 
 
 def told_by(copy: Copy) -> str:
-    """A copy with its version and who brought it, for a sentence."""
-    owner = f", from {copy.owner}" if copy.owner else ", owned by no package"
+    """A copy with its version and, where that is known, who brought it, for a sentence."""
+    owner = f", from {copy.owner}" if copy.owner else ""
     return f"{copy.path} ({copy.version or 'version unknown'}{owner})"

@@ -87,7 +87,7 @@ def _will_not_run(context: Context, cuda: str, version: str, answer: Fit) -> Out
         return failed(
             f"{reason}; the forward compatibility library {compat.path} does not help, because"
             f" {view.names_of(unable)} is no data-centre GPU (error 804)",
-            f"take {compat.path} off the loader path and {_newer_driver(host, answer)}",
+            f"take {compat.path} off the loader path, then {_newer_driver(host, answer)}",
         )
     return _by_compat(context, cuda, version, compat, reason)
 

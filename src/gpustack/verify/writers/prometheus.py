@@ -40,7 +40,7 @@ def write(report: Report, *, colour: bool) -> str:  # noqa: ARG001 (every writer
 
 
 def _family(name: str, about: str, samples: Iterable[tuple[dict[str, str], float]]) -> str:
-    lines = [f"{name}{{{_labels(labels)}}} {value:g}" for labels, value in samples]
+    lines = [f"{name}{{{_labels(labels)}}} {value!r}" for labels, value in samples]
     if not lines:
         return ""
     return "\n".join((f"# HELP {name} {about}", f"# TYPE {name} gauge", *lines)) + "\n"

@@ -33,4 +33,5 @@ def _escaped(text: str) -> str:
 
 def _quoted(text: str) -> str:
     """A YAML scalar: JSON's strings are YAML's double-quoted ones."""
-    return msgspec.json.encode(text.replace("\x7f", " ")).decode()
+    held = text.encode("utf-8", "replace").decode().replace("\x7f", " ")
+    return msgspec.json.encode(held).decode()
