@@ -13,6 +13,7 @@ class OperatingSystem(Struct, frozen=True, kw_only=True):
     """The system by os-release. ``family`` is the package family of ``systems`` ("" unknown), ``repo`` NVIDIA's folder.
 
     ``base`` is the system whose repository a derivative uses, as ID + VERSION ("ubuntu24.04").
+    ``system`` is the row of ``systems`` that covers it, as its id + version ("wsl-ubuntu24.04", "l4t36", "rhel9").
     """
 
     id: str | None = None
@@ -24,6 +25,7 @@ class OperatingSystem(Struct, frozen=True, kw_only=True):
     like: tuple[str, ...] = ()
     repo: str | None = None
     base: str | None = None
+    system: str | None = None
 
     @property
     def spelled(self) -> str:

@@ -125,7 +125,12 @@ class Question:
     def _released(self, component: str, requirement: Requirement | None) -> list[Release]:
         """The releases for this system in the asked range; unfinished ones only where they are asked for by name."""
         system = self.view.system(component)
-        rows = [row for row in self.matrix.releases(component) if not row.os or system in row.os]
+        arch = self.host.arch
+        rows = [
+            row
+            for row in self.matrix.releases(component)
+            if (not row.os or system in row.os) and (not row.arch or arch is None or arch in row.arch)
+        ]
         text = requirement.versions if requirement else ""
         if not text:
             return [row for row in rows if row.status in _FINISHED]
