@@ -1,0 +1,64 @@
+"""Evidence to Host. Pure: the same evidence and facts give the same host on any machine and day."""
+
+from __future__ import annotations
+
+import re
+
+from gpustack.detect.evidence import Evidence
+from gpustack.detect.installed import find_installed, toolkit_copies
+from gpustack.detect.parse import platform, repositories
+from gpustack.detect.parse.packages import matching
+from gpustack.detect.problems import find_problems
+from gpustack.detect.scene import Scene, build_scene
+from gpustack.matrix.index import Matrix
+from gpustack.model.host import Host
+
+
+def host_of(evidence: Evidence, matrix: Matrix) -> Host:
+    """The host that the evidence describes, with everything that is wrong with it."""
+    scene = build_scene(evidence, matrix)
+    return Host(
+        os=scene.os,
+        arch=scene.arch,
+        kernel=scene.kernel,
+        next_kernel=scene.next_kernel,
+        environment=scene.environment,
+        secure_boot=scene.secure_boot,
+        gpus=scene.gpus,
+        nvswitches=scene.nvswitches,
+        module=scene.module,
+        installed=find_installed(scene),
+        copies=(*scene.copies, *toolkit_copies(scene)),
+        glibc=_glibc(scene),
+        gcc=_gcc(scene),
+        python=_python(scene),
+        repositories=repositories.nvidia_repositories(scene.sources),
+        keys=scene.keys,
+        pins=repositories.pins(evidence),
+        holds=repositories.holds(evidence, scene.packages),
+        streams=repositories.streams(evidence),
+        reboot_pending=platform.reboot_pending(evidence, scene.kernel, scene.next_kernel),
+        problems=find_problems(scene),
+    )
+
+
+def _glibc(scene: Scene) -> str | None:
+    told = re.match(r"glibc (\d+\.\d+)", scene.evidence.output("confstr CS_GNU_LIBC_VERSION") or "")
+    return told[1] if told else _numbers(scene, r"libc6|glibc", r"\d+\.\d+")
+
+
+def _gcc(scene: Scene) -> str | None:
+    told = (scene.evidence.output("gcc -dumpfullversion") or "").strip()
+    return told if re.fullmatch(r"\d+\.\d+\.\d+", told) else _numbers(scene, r"gcc", r"\d+(?:\.\d+)*")
+
+
+def _python(scene: Scene) -> str | None:
+    found = _numbers(scene, r"python3", r"\d+\.\d+(?:\.\d+)?")
+    name = re.fullmatch(r"python(3\.\d+)", scene.evidence.links.get("/usr/bin/python3", "").rpartition("/")[2])
+    return found or (name[1] if name else None)
+
+
+def _numbers(scene: Scene, package: str, pattern: str) -> str | None:
+    found = matching(scene.packages, package)
+    match = re.match(pattern, found[0].version) if found else None
+    return match[0] if match else None

@@ -1,0 +1,287 @@
+"""Runs the probes: from a root directory or the running machine to Evidence. Changes nothing, needs no root."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from gpustack.detect import probes
+from gpustack.detect.evidence import CommandOutput, Evidence, Fault
+from gpustack.detect.packages_db import PackageReader
+from gpustack.detect.parse.libraries import loader_folders
+from gpustack.detect.tree import MissingFileError, Tree, UnusableFileError
+from gpustack.errors import UsageError
+from gpustack.system.run import LocalRunner, Runner
+
+SIGNATURE = b"~Module signature appended~\n"
+_DENIED = os.strerror(13)
+
+
+def gather(root: Path | None = None, *, runner: Runner | None = None) -> Evidence:
+    """The evidence of the running machine, or of the tree below ``root`` (files only, no command is run).
+
+    Raises UsageError where ``root`` is no folder.
+    """
+    if root is not None and not root.is_dir():
+        msg = f"{str(root)!r} is not a folder"
+        raise UsageError(msg, where="--root", hint="give the root of a file system tree: a mounted image, a chroot")
+    work = _Gatherer(Tree(str(root) if root is not None else "/"))
+    work.static()
+    work.pci()
+    work.kernels()
+    if root is None:
+        work.running(runner or LocalRunner())
+    work.libraries()
+    work.wheels()
+    packages = PackageReader(work.tree)
+    status = packages.dpkg_status()
+    if status is not None:
+        work.files["/var/lib/dpkg/status"] = status
+    rpms = packages.rpm_lines() or (_rpm_answer(runner or LocalRunner(), work.tree) if root is None else ())
+    work.faults.update(packages.faults)
+    return Evidence(
+        files=work.files, links=work.links, listings=work.listings, blobs=work.blobs, marks=work.marks,
+        commands=work.commands, rpms=rpms, environ=work.environ, nvml=work.nvml,
+        faults=tuple(Fault(path=path, reason=reason) for path, reason in sorted(work.faults.items())),
+        date=datetime.datetime.now(tz=datetime.timezone.utc).date().isoformat(), live=root is None,
+    )  # fmt: skip
+
+
+class _Gatherer:
+    """Collects one machine's evidence, piece by piece."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+        self.files: dict[str, str] = {}
+        self.links: dict[str, str] = {}
+        self.listings: dict[str, tuple[str, ...]] = {}
+        self.blobs: dict[str, str] = {}
+        self.marks: dict[str, str] = {}
+        self.commands: dict[str, CommandOutput] = {}
+        self.environ: dict[str, str] = {}
+        self.nvml: dict[str, Any] | None = None
+        self.faults: dict[str, str] = {}
+
+    def static(self) -> None:
+        """Everything whose place is known beforehand."""
+        for path in probes.TEXTS:
+            self.text(path)
+        for path in probes.QUIET_TEXTS:
+            self.quiet_text(path)
+        for path in probes.MARKS:
+            if self.tree.exists(path):
+                self.marks[path] = "there"
+        for pattern in probes.TEXT_GLOBS:
+            for path in self.tree.glob(pattern, limit=200):
+                name = path.rpartition("/")[2]
+                if not name.startswith("cudnn") or name.startswith(probes.CUDNN_HEADERS):
+                    self.text(path)
+        for path in probes.LOGS:
+            self.log(path)
+        for path in probes.LISTINGS:
+            self.listing(path, probes.KEPT_NAMES.get(path))
+        for path in probes.LINKS:
+            self.link(path)
+        for pattern in probes.BLOB_GLOBS:
+            for path in self.tree.glob(pattern, limit=50):
+                self.blob(path)
+        for name in self.tree.listing("/usr/local") or ():
+            if name.startswith("cuda"):
+                for tail in ("bin/nvcc", "bin/cuda-uninstaller"):
+                    if self.tree.exists(f"/usr/local/{name}/{tail}"):
+                        self.marks[f"/usr/local/{name}/{tail}"] = "there"
+
+    def text(self, path: str) -> None:
+        try:
+            self.files[path] = self.tree.read_text(path, probes.TEXT_LIMIT)
+        except MissingFileError:
+            pass
+        except UnusableFileError as exc:
+            self.faults[path] = str(exc)
+
+    def quiet_text(self, path: str) -> None:
+        try:
+            data = self.tree.read_bytes(path, probes.TEXT_LIMIT)
+        except (MissingFileError, UnusableFileError):
+            return
+        self.files[path] = data.decode("utf-8", "replace").replace("\0", "\n")
+
+    def log(self, path: str) -> None:
+        try:
+            data = self.tree.read_bytes(path, probes.LOG_LIMIT, tail=True)
+        except (MissingFileError, UnusableFileError):
+            return
+        lines = data.decode("utf-8", "replace").splitlines()
+        kept = [line for line in lines if any(word in line for word in probes.LOG_WORDS)]
+        if kept:
+            self.files[path] = "\n".join(kept[-200:]) + "\n"
+
+    def listing(self, path: str, kept: str | None = None) -> None:
+        try:
+            names = self.tree.listing(path)
+        except UnusableFileError as exc:
+            if str(exc) != _DENIED:
+                self.faults[path] = str(exc)
+            return
+        if names is not None:
+            self.listings[path] = tuple(name for name in names if kept is None or re.match(kept, name))
+
+    def link(self, path: str) -> None:
+        target = self.tree.link(path)
+        if target is None:
+            return
+        self.links[path] = target
+        if not self.tree.exists(path):
+            self.marks[path] = "dangling"
+
+    def blob(self, path: str) -> None:
+        try:
+            data = self.tree.read_bytes(path, probes.BLOB_LIMIT)
+        except (MissingFileError, UnusableFileError):
+            return
+        self.blobs[path] = base64.b64encode(data).decode("ascii")
+
+    def pci(self) -> None:
+        """The functions of vendor 10de with their ids and the module that holds each."""
+        base = "/sys/bus/pci/devices"
+        kept = []
+        for name in self.listings.get(base, ()):
+            here = f"{base}/{name}"
+            try:
+                vendor = self.tree.read_text(f"{here}/vendor", 64)
+            except MissingFileError:
+                continue
+            except UnusableFileError as exc:
+                self.faults[f"{here}/vendor"] = str(exc)
+                continue
+            if "10de" not in vendor.lower():
+                continue
+            kept.append(name)
+            self.files[f"{here}/vendor"] = vendor
+            for part in ("device", "class", "subsystem_vendor", "subsystem_device"):
+                self.text(f"{here}/{part}")
+            self.link(f"{here}/driver")
+            self.marks.pop(f"{here}/driver", None)
+        if base in self.listings:
+            self.listings[base] = tuple(kept)
+        for path in self.tree.glob("/sys/class/infiniband/*/device/vpd", limit=64):
+            try:
+                if b"SW_MNG" in self.tree.read_bytes(path, 1 << 16):
+                    self.marks[path] = "SW_MNG"
+            except (MissingFileError, UnusableFileError):
+                continue
+
+    def kernels(self) -> None:
+        """For each installed kernel: are its headers there, which driver modules does it have."""
+        for name in self.listings.get("/lib/modules", ())[-20:]:
+            here = f"/lib/modules/{name}"
+            self.link(f"{here}/build")
+            if self.tree.is_folder(f"{here}/build"):
+                self.marks[f"{here}/build"] = "there"
+            for folder in probes.MODULE_FOLDERS:
+                for path in self.tree.glob(f"{here}/{folder}", limit=30):
+                    self.modules(path)
+        for version in self.listings.get("/var/lib/dkms/nvidia", ()):
+            self.listing(f"/var/lib/dkms/nvidia/{version}")
+
+    def modules(self, folder: str) -> None:
+        try:
+            names = self.tree.listing(folder) or ()
+        except UnusableFileError:
+            return
+        found = tuple(name for name in names if re.fullmatch(r"(?:nvidia|nouveau)\.ko(?:\.\w+)?", name))
+        if not found:
+            return
+        self.listings[folder] = found
+        for name in found:
+            if name == "nvidia.ko":
+                self.signature(f"{folder}/{name}")
+
+    def signature(self, path: str) -> None:
+        try:
+            tail = self.tree.read_bytes(path, len(SIGNATURE), tail=True)
+        except (MissingFileError, UnusableFileError):
+            return
+        if len(tail) == len(SIGNATURE):
+            self.marks[path] = "signed" if tail == SIGNATURE else "unsigned"
+
+    def running(self, runner: Runner) -> None:
+        """What only the running machine can say."""
+        from gpustack.detect.nvml import read_nvml  # noqa: PLC0415 (imports pynvml)
+
+        uname = os.uname()
+        self.files.setdefault("/proc/sys/kernel/osrelease", uname.release + "\n")
+        self.files["/proc/sys/kernel/arch"] = uname.machine + "\n"
+        self.environ = {name: os.environ[name] for name in probes.ENVIRON if name in os.environ}
+        glibc = os.confstr("CS_GNU_LIBC_VERSION") if "CS_GNU_LIBC_VERSION" in os.confstr_names else None
+        if glibc:
+            self.commands["confstr CS_GNU_LIBC_VERSION"] = CommandOutput(code=0, out=glibc)
+        for argv in self._wanted_commands():
+            done = runner.run(argv, timeout=5.0)
+            if done.code is not None:
+                answer = CommandOutput(code=done.code, out=done.out[:4000], err=done.err[:1000])
+                self.commands[" ".join(argv)] = answer
+        if any(path in self.marks for path in ("/dev/nvidiactl", "/dev/dxg")):
+            self.nvml = read_nvml()
+
+    def _wanted_commands(self) -> Iterator[tuple[str, ...]]:
+        has_module = any("nvidia" in name for folder in self.listings for name in self.listings[folder] if ".ko" in name)
+        for argv in probes.COMMANDS:
+            if argv[0] != "modinfo" or has_module:
+                yield argv
+
+    def libraries(self) -> None:
+        """The libraries of interest in every folder on the loader's path and in the usual other places."""
+        configured = loader_folders(Evidence(files=self.files, environ=self.environ))
+        others = [path for pattern in probes.OTHER_LIBRARY_GLOBS for path in self.tree.glob(pattern, limit=60)]
+        seen: set[str] = set()
+        for folder in dict.fromkeys((*configured, *others)):
+            self.library_folder(folder, seen)
+
+    def library_folder(self, folder: str, seen: set[str]) -> None:
+        try:
+            real = self.tree.resolve(folder)
+            names = () if real in seen else self.tree.listing(folder) or ()
+        except (MissingFileError, UnusableFileError):
+            return
+        seen.add(real)
+        found = tuple(name for name in names if re.fullmatch(probes.LIBRARY_NAMES, name))
+        if found:
+            self.listings[folder] = found
+            for name in found:
+                target = self.tree.link(f"{folder}/{name}")
+                if target is not None:
+                    self.link(f"{folder}/{name}")
+
+    def wheels(self) -> None:
+        """NVIDIA's wheels in the Python environments of the usual places."""
+        places = [path for pattern in probes.PYTHON_GLOBS for path in self.tree.glob(pattern, limit=100)]
+        active = (self.environ.get("VIRTUAL_ENV"), self.environ.get("CONDA_PREFIX"))
+        own = [p for prefix in active if prefix for p in self.tree.glob(f"{prefix}/lib/python3*/site-packages")]
+        seen: set[str] = set()
+        for place in dict.fromkeys((*own, *places)):
+            try:
+                names = self.tree.listing(place) or ()
+            except UnusableFileError:
+                continue
+            found = tuple(name for name in names if re.fullmatch(probes.WHEEL_NAMES, name))
+            if not found:
+                continue
+            self.listings[place] = found
+            for folder in probes.WHEEL_LIBRARIES:
+                self.library_folder(f"{place}/{folder}", seen)
+
+
+def _rpm_answer(runner: Runner, tree: Tree) -> tuple[str, ...]:
+    if not tree.exists("/usr/bin/rpm"):
+        return ()
+    query = r"%{NAME}\t%{EPOCH}\t%{VERSION}\t%{RELEASE}\t%{ARCH}\t%{VENDOR}\n"
+    done = runner.run(("rpm", "-qa", "--qf", query), timeout=20.0)
+    wanted = re.compile(probes.PACKAGE_NAMES)
+    lines = done.out.splitlines() if done.code == 0 else []
+    return tuple(sorted(line.replace("(none)", "") for line in lines if wanted.fullmatch(line.partition("\t")[0])))

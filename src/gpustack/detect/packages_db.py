@@ -1,0 +1,116 @@
+"""Package databases read from their files: dpkg's status piece by piece, rpm's sqlite database read-only."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from gpustack.detect import probes
+from gpustack.detect.parse.rpm_header import parse_header
+from gpustack.detect.tree import MissingFileError, Tree, UnusableFileError
+
+STATUS_LIMIT = 96 << 20
+"""How much of dpkg's status file is read, in bytes."""
+
+STANZA_LIMIT = 1 << 20
+RPM_LIMIT = 20_000
+"""How many packages of an rpm database are looked at."""
+
+RPM_FOLDERS = ("/var/lib/rpm", "/usr/lib/sysimage/rpm", "/usr/share/rpm")
+_FIELDS = re.compile(rb"^(?:Package|Status|Version|Architecture|Maintainer|Source): [^\n]{0,400}", re.MULTILINE)
+_NAME = re.compile(rb"^Package: ([^\s]{1,200})", re.MULTILINE)
+
+
+class PackageReader:
+    """Reads the package databases of one tree; ``faults`` says what could not be read."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+        self.faults: dict[str, str] = {}
+        self._wanted = re.compile(probes.PACKAGE_NAMES)
+
+    def dpkg_status(self) -> str | None:
+        """The stanzas of packages that matter, with the fields that matter; None where there is no dpkg."""
+        path = "/var/lib/dpkg/status"
+        try:
+            handle = self.tree.open_stream(path)
+        except MissingFileError:
+            return self._dpkg_folder()
+        except UnusableFileError as exc:
+            self.faults[path] = str(exc)
+            return None
+        try:
+            return self._stanzas(handle, path)
+        except OSError as exc:
+            self.faults[path] = exc.strerror or str(exc)
+            return None
+        finally:
+            os.close(handle)
+
+    def _dpkg_folder(self) -> str | None:
+        """Images without a shell keep one file for each package in status.d."""
+        paths = self.tree.glob("/var/lib/dpkg/status.d/*", limit=2000)
+        kept = []
+        for path in paths:
+            try:
+                kept.append(self._kept(self.tree.read_bytes(path, STANZA_LIMIT)))
+            except (MissingFileError, UnusableFileError):
+                continue
+        return "".join(kept) if paths else None
+
+    def _stanzas(self, handle: int, path: str) -> str:
+        kept: list[str] = []
+        rest = b""
+        total = 0
+        while piece := os.read(handle, 1 << 20):
+            total += len(piece)
+            if total > STATUS_LIMIT:
+                self.faults[path] = f"is longer than {STATUS_LIMIT} bytes; the rest was not read"
+                break
+            stanzas = (rest + piece).replace(b"\r\n", b"\n").split(b"\n\n")
+            rest = stanzas.pop()[:STANZA_LIMIT]
+            kept.extend(map(self._kept, stanzas))
+        kept.append(self._kept(rest))
+        return "".join(kept)
+
+    def _kept(self, stanza: bytes) -> str:
+        name = _NAME.search(stanza)
+        if name is None or not self._wanted.fullmatch(name[1].decode("ascii", "replace")):
+            return ""
+        return "\n".join(line.decode("utf-8", "replace") for line in _FIELDS.findall(stanza)) + "\n\n"
+
+    def rpm_lines(self) -> tuple[str, ...]:
+        """Name, epoch, version, release, architecture, vendor of the packages that matter, tab-separated."""
+        for folder in RPM_FOLDERS:
+            path = f"{folder}/rpmdb.sqlite"
+            if self.tree.is_file(path):
+                return self._sqlite(path)
+        for folder in RPM_FOLDERS:
+            for name in ("Packages", "Packages.db"):
+                if self.tree.is_file(f"{folder}/{name}"):
+                    self.faults[f"{folder}/{name}"] = "is an rpm database in a format that only rpm itself reads"
+                    return ()
+        return ()
+
+    def _sqlite(self, path: str) -> tuple[str, ...]:
+        import sqlite3  # noqa: PLC0415 (only hosts with rpm need it)
+        from urllib.parse import quote  # noqa: PLC0415
+
+        lines: list[str] = []
+        address = f"file:{quote(self.tree.root + self.tree.resolve(path))}?mode=ro&immutable=1"
+        try:
+            base = sqlite3.connect(address, uri=True, timeout=1.0)
+        except sqlite3.Error as exc:
+            self.faults[path] = f"cannot be opened: {exc}"
+            return ()
+        try:
+            query = "SELECT blob FROM Packages WHERE length(blob) < 4000000 LIMIT ?"
+            for (blob,) in base.execute(query, (RPM_LIMIT,)):
+                header = parse_header(blob) if isinstance(blob, bytes) else None
+                if header is not None and self._wanted.fullmatch(header[0]):
+                    lines.append("\t".join(header))
+        except (sqlite3.Error, MemoryError) as exc:
+            self.faults[path] = f"cannot be read: {exc}"
+        finally:
+            base.close()
+        return tuple(sorted(lines))

@@ -1,0 +1,131 @@
+"""Copies of libraries in load order: which ones a program could load, and which one the loader takes."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+
+from gpustack.detect.evidence import Evidence
+from gpustack.detect.probes import STANDARD_LIBRARY_FOLDERS
+from gpustack.model.host import Copy
+
+MAX_FOLDERS = 200
+SONAMES = {
+    "driver": "libcuda", "cudnn": "libcudnn", "tensorrt": "libnvinfer", "nccl": "libnccl", "cuda-runtime": "libcudart",
+}  # fmt: skip
+"""The library that stands for each component."""
+
+_WHEELS = {
+    "cudnn": r"nvidia_cudnn_\w+", "nccl": r"nvidia_nccl_\w+", "tensorrt": r"tensorrt_(?:cu\d+_)?libs",
+}  # fmt: skip
+_WHEEL_FOLDERS = {"nvidia/cudnn/lib": "cudnn", "nvidia/nccl/lib": "nccl", "tensorrt_libs": "tensorrt"}
+
+
+def loader_folders(evidence: Evidence) -> tuple[str, ...]:
+    """The folders the dynamic loader searches, in its order: LD_LIBRARY_PATH, ld.so.conf with what it includes, standard."""
+    found: dict[str, None] = {}
+    for part in evidence.environ.get("LD_LIBRARY_PATH", "").split(":"):
+        if part.startswith("/"):
+            found[part.rstrip("/") or "/"] = None
+    for line in _configured(evidence):
+        found[line] = None
+    for folder in STANDARD_LIBRARY_FOLDERS:
+        found[folder] = None
+    return tuple(found)[:MAX_FOLDERS]
+
+
+def _configured(evidence: Evidence) -> list[str]:
+    text = evidence.text("/etc/ld.so.conf")
+    if text is None:
+        text = "include /etc/ld.so.conf.d/*.conf"
+    lines: list[str] = []
+    for raw in text.splitlines():
+        line = raw.partition("#")[0].strip()
+        if line.startswith("include"):
+            pattern = line.removeprefix("include").strip()
+            pattern = pattern if pattern.startswith("/") else f"/etc/{pattern}"
+            included = [path for path in sorted(evidence.files) if fnmatch.fnmatchcase(path, pattern)]
+            parts = [part for path in included for part in evidence.files[path].splitlines()]
+        else:
+            parts = [line]
+        folders = (part.partition("#")[0].strip() for part in parts)
+        lines.extend(folder.rstrip("/") or "/" for folder in folders if folder.startswith("/"))
+    return lines
+
+
+def find_copies(evidence: Evidence) -> tuple[Copy, ...]:
+    """Every copy of the libraries of interest: those on the loader's path first, in its order, then the others.
+
+    The first on the path of each soname is the one that wins.
+    """
+    on_path = [folder for folder in loader_folders(evidence) if folder in evidence.listings]
+    others = [folder for folder in evidence.listings if folder not in on_path]
+    copies: list[Copy] = []
+    won: set[tuple[str, str]] = set()
+    for folder in (*on_path, *others):
+        for copy in _folder_copies(evidence, folder):
+            key = (copy.component, copy.soname or "")
+            wins = folder in on_path and key not in won
+            if wins:
+                won.add(key)
+            copies.append(_marked(copy, wins=wins))
+    return tuple(copies)
+
+
+def _marked(copy: Copy, *, wins: bool) -> Copy:
+    return Copy(
+        component=copy.component, path=copy.path, version=copy.version, soname=copy.soname, owner=copy.owner, wins=wins
+    )
+
+
+def _folder_copies(evidence: Evidence, folder: str) -> list[Copy]:
+    names = evidence.listings[folder]
+    found = []
+    for component, stem in SONAMES.items():
+        by_soname: dict[str, str] = {}
+        for name in names:
+            match = re.fullmatch(rf"{stem}\.so\.(\d+)((?:\.\d+)*)", name)
+            if match is None:
+                continue
+            soname = f"{stem}.so.1" if component == "driver" else f"{stem}.so.{match[1]}"
+            if soname not in by_soname or len(name) < len(by_soname[soname]):
+                by_soname[soname] = name
+        for soname, name in sorted(by_soname.items()):
+            version = _version_at(evidence, folder, name, stem)
+            place = "cuda-compat" if component == "driver" and "/compat" in folder else component
+            owner = _wheel_owner(evidence, folder)
+            found.append(Copy(component=place, path=f"{folder}/{name}", version=version, soname=soname, owner=owner))
+    return found
+
+
+def _version_at(evidence: Evidence, folder: str, name: str, stem: str) -> str | None:
+    """The version in the file name that the links of one folder lead to."""
+    for _ in range(8):
+        target = evidence.links.get(f"{folder}/{name}")
+        if target is None:
+            break
+        name = target.rpartition("/")[2]
+    match = re.fullmatch(rf"{stem}\.so\.(\d+(?:\.\d+)+)", name)
+    if match:
+        return match[1]
+    wheel = _wheel_owner(evidence, folder)
+    return wheel.rpartition(" ")[2] if wheel else None
+
+
+def _wheel_owner(evidence: Evidence, folder: str) -> str | None:
+    """The wheel that a copy inside a Python environment belongs to: its name and version."""
+    for tail, component in _WHEEL_FOLDERS.items():
+        if not folder.endswith("/" + tail):
+            continue
+        for name in evidence.listings.get(folder.removesuffix("/" + tail), ()):
+            match = re.fullmatch(rf"({_WHEELS[component]})-([\w.+!]+)\.dist-info", name)
+            if match:
+                return f"wheel {match[1].replace('_', '-')} {match[2]}"
+    return None
+
+
+def driver_library(copies: tuple[Copy, ...]) -> Copy | None:
+    """The libcuda that programs load: the winner on the path, else any other copy whose version is known."""
+    mine = [copy for copy in copies if copy.component == "driver"]
+    winners = [copy for copy in mine if copy.wins]
+    return next((copy for copy in (*winners, *mine) if copy.version), winners[0] if winners else None)

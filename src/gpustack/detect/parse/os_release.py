@@ -1,0 +1,107 @@
+"""os-release: its shell-like values, and which known system a release is or derives from."""
+
+from __future__ import annotations
+
+import re
+
+from gpustack.model.host import OperatingSystem
+from gpustack.model.places import System
+
+MAX_LINES = 500
+MAX_VALUE = 300
+_LINE = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)=(.*)")
+_ESCAPE = re.compile(r"\\(.)")
+_FAMILY_OF_LIKE = {"ubuntu": "apt", "debian": "apt", "rhel": "dnf", "fedora": "dnf", "centos": "dnf", "suse": "zypper"}
+
+
+def parse_os_release(text: str) -> dict[str, str]:
+    """The assignments of an os-release file. Values may be bare or quoted either way; other lines are passed over."""
+    found: dict[str, str] = {}
+    for line in text.splitlines()[:MAX_LINES]:
+        match = _LINE.fullmatch(line)
+        if match is None:
+            continue
+        value = _unquoted(match[2].strip())
+        if value and value.isprintable() and len(value) <= MAX_VALUE:
+            found[match[1]] = value
+    return found
+
+
+def _unquoted(value: str) -> str:
+    if len(value) >= 2 and value[0] == value[-1] and value[0] in "\"'":  # noqa: PLR2004 (both quotes)
+        inner = value[1:-1]
+        return inner if value[0] == "'" else _ESCAPE.sub(r"\1", inner)
+    return "" if value[:1] in {'"', "'"} else value
+
+
+def operating_system(
+    values: dict[str, str], systems: tuple[System, ...], *, manager_hint: str | None = None
+) -> OperatingSystem:
+    """The system that os-release describes. ``manager_hint`` is the family of the package database that was found."""
+    identity = values.get("ID")
+    version = values.get("VERSION_ID")
+    like = tuple(values.get("ID_LIKE", "").lower().split())
+    codename = values.get("VERSION_CODENAME") or values.get("UBUNTU_CODENAME") or values.get("DEBIAN_CODENAME")
+    row = find_system(systems, identity, version) or _by_codename(systems, identity, version, codename)
+    base = None if row is not None and not _is_bare(row) else _base(values, systems, row)
+    told = row or base
+    family = told.family if told is not None else None
+    if family in {None, "", "none"} and row is None:
+        family = manager_hint or next((_FAMILY_OF_LIKE[word] for word in like if word in _FAMILY_OF_LIKE), None)
+    return OperatingSystem(
+        id=row.id if row is not None else identity,
+        version_id=version,
+        family=family or None,
+        name=values.get("PRETTY_NAME") or values.get("NAME") or (row.name if row is not None else None),
+        eol=(row.eol if row is not None else "") or None,
+        codename=codename,
+        like=like,
+        repo=(row.repo if row is not None and row.repo else base.repo if base is not None else "") or None,
+        base=(row.base if row is not None and row.base else f"{base.id}{base.version}" if base is not None else "") or None,
+        system=f"{row.id}{row.version}" if row is not None else None,
+    )
+
+
+def _is_bare(row: System) -> bool:
+    """A row that neither has a repository nor says why not leaves room for what the release says of its base."""
+    return not row.repo and not row.base and not row.no_repo
+
+
+def find_system(systems: tuple[System, ...], identity: str | None, version: str | None) -> System | None:
+    """The row of this ID and VERSION_ID; a row's version may be a prefix of it, the longest wins."""
+    if not identity:
+        return None
+    same = [row for row in systems if row.id.lower() == identity.lower() and _covers(row.version, version)]
+    return max(same, key=lambda row: len(row.version), default=None)
+
+
+def _covers(row: str, version: str | None) -> bool:
+    if not row or version is None:
+        return not row
+    known, given = row.lower(), version.lower()
+    return given == known or given.startswith(f"{known}.")
+
+
+def _by_codename(
+    systems: tuple[System, ...], identity: str | None, version: str | None, codename: str | None
+) -> System | None:
+    if version is not None or not identity or not codename:
+        return None
+    return next((r for r in systems if r.id == identity.lower() and r.codename == codename), None)
+
+
+def _base(values: dict[str, str], systems: tuple[System, ...], row: System | None) -> System | None:
+    """The system whose repository a derivative uses, by what the release itself declares; ID_LIKE alone is no proof."""
+    identity = (values.get("ID") or "").lower()
+    for key, parent in (("UBUNTU_CODENAME", "ubuntu"), ("DEBIAN_CODENAME", "debian")):
+        name = values.get(key)
+        if name and identity != parent:
+            return next((r for r in systems if r.id == parent and r.codename == name.lower()), None)
+    if "debian" in values.get("ID_LIKE", "").lower().split() and values.get("VERSION_CODENAME"):
+        name = values["VERSION_CODENAME"].lower()
+        return next((r for r in systems if r.id == "debian" and r.codename == name), None)
+    platform = re.fullmatch(r"platform:(el|f)(\d+)", values.get("PLATFORM_ID", ""))
+    if platform is None or identity in {"rhel", "fedora", "amzn"}:
+        return None
+    parent = "rhel" if platform[1] == "el" else "fedora"
+    return find_system(systems, parent, platform[2]) if row is None or not row.no_repo else None

@@ -1,0 +1,111 @@
+"""Installed packages from dpkg's and rpm's records, and who built them."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from msgspec import Struct
+
+from gpustack.detect.evidence import Evidence
+
+_NAME = re.compile(r"[A-Za-z0-9][\w.+-]{0,150}")
+
+
+class Package(Struct, frozen=True, kw_only=True):
+    """One package. ``version`` is upstream-revision without the epoch; ``origin`` who built it ("" not known)."""
+
+    name: str
+    version: str
+    manager: Literal["dpkg", "rpm"]
+    arch: str = ""
+    epoch: str = ""
+    maintainer: str = ""
+    origin: str = ""
+    installed: bool = True
+    held: bool = False
+
+    @property
+    def upstream(self) -> str:
+        """The version as its maker numbers it: without the packager's revision and build suffix."""
+        text = self.version.rsplit("-", 1)[0] if "-" in self.version else self.version
+        return re.split(r"[+~]", text, maxsplit=1)[0]
+
+
+def parse_dpkg_status(text: str) -> tuple[Package, ...]:
+    """The packages of a dpkg status file, installed or half-way; stanzas without name or version are passed over."""
+    found = []
+    for stanza in text.split("\n\n"):
+        fields = dict(line.partition(": ")[::2] for line in stanza.splitlines() if ": " in line and line[0] != " ")
+        name, version = fields.get("Package", "").strip(), fields.get("Version", "").strip()
+        words = fields.get("Status", "install ok installed").split()
+        if not _NAME.fullmatch(name) or not version or not version.isprintable() or words[-1:] in (["config-files"], ["not-installed"]):
+            continue
+        epoch, _, plain = version.rpartition(":")
+        maintainer = fields.get("Maintainer", "")
+        found.append(
+            Package(
+                name=name, version=plain, epoch=epoch, manager="dpkg", arch=fields.get("Architecture", "").strip(),
+                maintainer=maintainer, origin=deb_origin(plain, maintainer), installed=words[-1:] == ["installed"],
+                held=words[:1] == ["hold"],
+            )  # fmt: skip
+        )
+    return tuple(found)
+
+
+def deb_origin(version: str, maintainer: str) -> str:
+    """Who built a Debian package: by its maintainer, else by the revision each builder uses."""
+    who = maintainer.lower()
+    for mark, origin in (
+        ("debian", "debian"), ("ubuntu", "ubuntu"), ("canonical", "ubuntu"), ("system76", "pop"), ("nvidia", "nvidia"),
+        ("cudatools", "nvidia"), ("marillat", "deb-multimedia"),
+    ):  # fmt: skip
+        if mark in who:
+            return _not_canonical(version) if origin == "ubuntu" else origin
+    if re.search(r"-0ubuntu0\.\d|-\d+ubuntu\d+(?:\.\d+)+$|-0ubuntu[2-9]", version):
+        return "ubuntu"
+    if re.search(r"-(?:0|1)ubuntu1$|-1(?:\+cuda[\d.]+)?$", version):
+        return "nvidia"
+    if re.search(r"-\d+(?:~bpo|~deb|\+deb|\+b)", version):
+        return "debian"
+    return ""
+
+
+def _not_canonical(version: str) -> str:
+    """NVIDIA's early driver packages kept Ubuntu's maintainer line; their revision is the bare -0ubuntu1."""
+    return "nvidia" if re.fullmatch(r"\d{3}\.\d+(?:\.\d+)?-0ubuntu1", version) else "ubuntu"
+
+
+_RPM_VENDORS = (
+    ("nvidia", "nvidia"), ("rpm fusion", "rpmfusion"), ("negativo17", "negativo17"), ("suse", "suse"), ("almalinux", "almalinux"),
+    ("rocky", "rocky"), ("red hat", "redhat"), ("fedora", "fedora"), ("oracle", "oracle"), ("microsoft", "microsoft"),
+    ("amazon", "amazon"), ("centos", "centos"),
+)  # fmt: skip
+
+
+def parse_rpm_lines(lines: tuple[str, ...]) -> tuple[Package, ...]:
+    """The packages of lines of name, epoch, version, release, architecture, vendor separated by tabs."""
+    found = []
+    for line in lines:
+        parts = line.split("\t")
+        if len(parts) != 6 or not _NAME.fullmatch(parts[0]) or not parts[2]:  # noqa: PLR2004 (the six columns)
+            continue
+        name, epoch, version, release, arch, vendor = parts
+        who = vendor.lower()
+        origin = next((origin for mark, origin in _RPM_VENDORS if mark in who), "")
+        full = f"{version}-{release}" if release else version
+        found.append(
+            Package(name=name, version=full, epoch=epoch, manager="rpm", arch=arch, maintainer=vendor, origin=origin)
+        )
+    return tuple(found)
+
+
+def all_packages(evidence: Evidence) -> tuple[Package, ...]:
+    """Every package that matters, of both databases."""
+    return (*parse_dpkg_status(evidence.text("/var/lib/dpkg/status") or ""), *parse_rpm_lines(evidence.rpms))
+
+
+def matching(packages: tuple[Package, ...], pattern: str) -> tuple[Package, ...]:
+    """The installed packages whose whole name matches."""
+    wanted = re.compile(pattern)
+    return tuple(package for package in packages if package.installed and wanted.fullmatch(package.name))

@@ -1,0 +1,64 @@
+"""GPUs and NVSwitches from PCI ids, without a driver."""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct
+
+from gpustack.detect.evidence import Evidence
+
+BASE = "/sys/bus/pci/devices"
+GPU_CLASSES = ("0300", "0302", "0380")
+"""VGA controller, 3D controller, other display controller."""
+
+NVSWITCH_IDS = (
+    *range(0x1AC0, 0x1AD0), 0x10F5, 0x1AE8, *range(0x1AF0, 0x1B00), *range(0x22A0, 0x22A8),
+)  # fmt: skip
+"""Device ids of NVSwitch generations 1 to 3, by NVIDIA's open kernel modules (nvswitch.c); the fourth shows none."""
+
+_HEX = re.compile(r"(?:0x)?([0-9a-fA-F]{4,6})")
+
+
+class PciFunction(Struct, frozen=True, kw_only=True):
+    """One PCI function of vendor 10de. Ids are four lower-case hexadecimal digits, None where the file is nonsense."""
+
+    bus_id: str
+    device: str | None = None
+    kind: str | None = None
+    subsystem: str | None = None
+    bound: str | None = None
+
+    @property
+    def is_gpu(self) -> bool:
+        return self.kind is not None and self.kind[:4] in GPU_CLASSES
+
+    @property
+    def is_nvswitch(self) -> bool:
+        return self.device is not None and int(self.device, 16) in NVSWITCH_IDS
+
+
+def parse_functions(evidence: Evidence) -> tuple[PciFunction, ...]:
+    """All functions of vendor 10de in the order of their addresses."""
+    found = []
+    for name in evidence.listings.get(BASE, ()):
+        here = f"{BASE}/{name}"
+        if _hex(evidence.line(f"{here}/vendor"), 4) != "10de":
+            continue
+        vendor, device = (_hex(evidence.line(f"{here}/subsystem_{part}"), 4) for part in ("vendor", "device"))
+        driver = evidence.links.get(f"{here}/driver", "").rstrip("/").rpartition("/")[2]
+        found.append(
+            PciFunction(
+                bus_id=name,
+                device=_hex(evidence.line(f"{here}/device"), 4),
+                kind=_hex(evidence.line(f"{here}/class"), 6),
+                subsystem=f"{vendor}:{device}" if vendor and device else None,
+                bound=driver or None,
+            )
+        )
+    return tuple(found)
+
+
+def _hex(text: str | None, digits: int) -> str | None:
+    match = _HEX.fullmatch(text.strip()) if text else None
+    return match[1].lower() if match and len(match[1]) == digits else None

@@ -1,0 +1,243 @@
+"""Package sources, keys, pins, holds and module streams that are already configured."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import re
+
+from msgspec import Struct
+
+from gpustack.detect.evidence import Evidence
+from gpustack.detect.parse.packages import Package
+from gpustack.model.host import RepositoryEntry
+
+MAX_ENTRIES = 500
+_OURS = re.compile(r"nvidia", re.IGNORECASE)
+_ONE_LINE = re.compile(r"deb(?:-src)?\s+(?:\[([^\]]*)\]\s*)?(\S+)\s*(.*)")
+_CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
+
+
+class SourceEntry(Struct, frozen=True, kw_only=True):
+    """One package source, of anybody. ``arches`` are the architectures it is limited to."""
+
+    path: str
+    url: str
+    signed_by: str = ""
+    enabled: bool = True
+    arches: tuple[str, ...] = ()
+    key: str = ""
+    text: str = ""
+
+    @property
+    def is_nvidia(self) -> bool:
+        return bool(_OURS.search(self.url))
+
+
+def all_sources(evidence: Evidence) -> tuple[SourceEntry, ...]:
+    """The sources of apt, dnf and zypper in the order of their files."""
+    found: list[SourceEntry] = []
+    for path, text in sorted(evidence.files.items()):
+        folder = path.rpartition("/")[0]
+        if path == "/etc/apt/sources.list" or (folder == "/etc/apt/sources.list.d" and path.endswith(".list")):
+            found.extend(parse_one_line(path, text))
+        elif folder == "/etc/apt/sources.list.d" and path.endswith(".sources"):
+            found.extend(parse_deb822(path, text))
+        elif folder in {"/etc/yum.repos.d", "/etc/zypp/repos.d"}:
+            found.extend(parse_repo_file(path, text))
+    return tuple(found[:MAX_ENTRIES])
+
+
+def nvidia_repositories(sources: tuple[SourceEntry, ...]) -> tuple[RepositoryEntry, ...]:
+    """The sources that name NVIDIA, as the host document shows them."""
+    return tuple(
+        RepositoryEntry(path=s.path, url=s.url, signed_by=s.signed_by or s.key or None, enabled=s.enabled)
+        for s in sources
+        if s.is_nvidia
+    )
+
+
+def parse_one_line(path: str, text: str) -> list[SourceEntry]:
+    """The entries of a sources.list: ``deb [options] address suite components``; a commented one is not enabled."""
+    found = []
+    for raw in text.splitlines()[:MAX_ENTRIES]:
+        line = raw.strip()
+        enabled = not line.startswith("#")
+        match = _ONE_LINE.match(line.lstrip("# "))
+        if match is None or "://" not in match[2] or (not enabled and not _OURS.search(line)):
+            continue
+        options = dict(part.partition("=")[::2] for part in (match[1] or "").split())
+        found.append(
+            SourceEntry(
+                path=path, url=_plain(match[2]), signed_by=options.get("signed-by", ""), enabled=enabled,
+                arches=tuple(a for a in options.get("arch", "").split(",") if a), text=match[3],
+            )  # fmt: skip
+        )
+    return found
+
+
+def parse_deb822(path: str, text: str) -> list[SourceEntry]:
+    """The entries of a .sources file; a stanza with several addresses gives several entries."""
+    found = []
+    for stanza in re.split(r"\n[ \t]*\n", text)[:MAX_ENTRIES]:
+        fields: dict[str, str] = {}
+        name = ""
+        for line in stanza.splitlines():
+            if line.startswith("#"):
+                continue
+            if line[:1] in {" ", "\t"} and name:
+                fields[name] += "\n" + line.strip()
+            elif ":" in line:
+                name, _, value = line.partition(":")
+                name = name.strip().lower()
+                fields[name] = value.strip()
+        enabled = fields.get("enabled", "yes").lower() not in {"no", "false", "0", "off"}
+        signed_by = fields.get("signed-by", "").strip()
+        for url in fields.get("uris", "").split():
+            found.append(
+                SourceEntry(
+                    path=path, url=_plain(url), signed_by="(key in the file)" if "BEGIN PGP" in signed_by else signed_by,
+                    enabled=enabled, arches=tuple(fields.get("architectures", "").split()), text=fields.get("suites", ""),
+                )  # fmt: skip
+            )
+    return found
+
+
+def parse_repo_file(path: str, text: str) -> list[SourceEntry]:
+    """The sections of a .repo file of dnf or zypper."""
+    found = []
+    for section in re.split(r"^\[", text, flags=re.MULTILINE)[1 : MAX_ENTRIES + 1]:
+        fields: dict[str, str] = {}
+        name = ""
+        for line in section.splitlines()[1:]:
+            if line[:1] in {" ", "\t"} and name:
+                fields[name] += " " + line.strip()
+            elif "=" in line and not line.startswith(("#", ";")):
+                name, _, value = line.partition("=")
+                name = name.strip().lower()
+                fields[name] = value.strip()
+        enabled = fields.get("enabled", "1").lower() not in {"0", "no", "false"}
+        excludes = " ".join((fields.get("exclude", ""), fields.get("excludepkgs", ""))).strip()
+        for url in (fields.get("baseurl") or fields.get("mirrorlist") or fields.get("metalink") or "").split():
+            found.append(
+                SourceEntry(path=path, url=_plain(url), enabled=enabled, key=_plain(fields.get("gpgkey", "")), text=excludes)
+            )
+    return found
+
+
+def _plain(url: str) -> str:
+    return _CREDENTIALS.sub("", url)
+
+
+def normal_url(url: str) -> str:
+    """An address in one spelling, to find the same one written twice."""
+    return re.sub(r"^\w+://", "", url.lower()).rstrip("/")
+
+
+_KEY_FOLDERS = ("/usr/share/keyrings", "/etc/apt/keyrings", "/etc/apt/trusted.gpg.d")
+
+
+def key_files(evidence: Evidence) -> dict[str, tuple[str, ...]]:
+    """The key files that name NVIDIA or hold a key, by path with the fingerprints in them."""
+    found = {path: fingerprints(content) for path, content in sorted(evidence.blobs.items()) if "/efivars/" not in path}
+    for folder in _KEY_FOLDERS:
+        for name in evidence.listings.get(folder, ()):
+            if re.search(r"nvidia|cuda|7fa2af80|3bf863cc", name, re.IGNORECASE):
+                found.setdefault(f"{folder}/{name}", ())
+    return found
+
+
+def host_keys(evidence: Evidence, packages: tuple[Package, ...]) -> tuple[str, ...]:
+    """What keys there are, one text each: a file with its fingerprints, or an rpm public key."""
+    files = [f"{path} {' '.join(prints)}".strip() for path, prints in key_files(evidence).items()]
+    rpms = [f"gpg-pubkey-{package.version}" for package in packages if package.name == "gpg-pubkey"]
+    return (*files, *rpms)
+
+
+def fingerprints(content: str) -> tuple[str, ...]:
+    """The fingerprints of the version 4 public keys in a key file (base64 of its bytes), armoured or binary."""
+    try:
+        data = base64.b64decode(content, validate=True)
+    except (binascii.Error, ValueError):
+        return ()
+    if b"-----BEGIN PGP" in data:
+        body = re.search(rb"-----BEGIN PGP[^\n]*\n(?:[^\n]*:[^\n]*\n)*\r?\n?(.*?)(?:\n=|-----END)", data, re.DOTALL)
+        try:
+            data = base64.b64decode(body[1]) if body else b""
+        except (binascii.Error, ValueError):
+            return ()
+    return tuple(_packet_fingerprints(data))
+
+
+def _packet_fingerprints(data: bytes) -> list[str]:
+    found = []
+    at = 0
+    while at + 2 < len(data) and data[at] & 0x80 and len(found) < 100:  # noqa: PLR2004
+        head = _packet(data, at)
+        if head is None:
+            break
+        tag, start, length = head
+        body = data[start : start + length]
+        if tag == 6 and body[:1] == b"\x04":  # noqa: PLR2004 (a public key packet, version 4)
+            digest = hashlib.sha1(b"\x99" + len(body).to_bytes(2, "big") + body, usedforsecurity=False)
+            found.append(digest.hexdigest().upper())
+        at = start + length
+    return found
+
+
+def _packet(data: bytes, at: int) -> tuple[int, int, int] | None:
+    """Tag, start and length of the OpenPGP packet at ``at`` (RFC 4880, section 4.2)."""
+    first = data[at]
+    if not first & 0x40:
+        size = 1 << (first & 3)
+        if size == 8:  # noqa: PLR2004 (length not given)
+            return None
+        return (first >> 2) & 15, at + 1 + size, int.from_bytes(data[at + 1 : at + 1 + size], "big")
+    one = data[at + 1]
+    if one < 192:  # noqa: PLR2004
+        return first & 63, at + 2, one
+    if one < 224 and at + 2 < len(data):  # noqa: PLR2004
+        return first & 63, at + 3, ((one - 192) << 8) + data[at + 2] + 192
+    if one == 255:  # noqa: PLR2004
+        return first & 63, at + 6, int.from_bytes(data[at + 2 : at + 6], "big")
+    return None
+
+
+def pins(evidence: Evidence) -> tuple[str, ...]:
+    """The apt pins that concern NVIDIA, one line each: file, what, priority."""
+    found: list[str] = []
+    for path, text in sorted(evidence.files.items()):
+        if path != "/etc/apt/preferences" and not path.startswith("/etc/apt/preferences.d/"):
+            continue
+        for stanza in re.split(r"\n[ \t]*\n", text)[:MAX_ENTRIES]:
+            fields: dict[str, str] = dict(line.partition(":")[::2] for line in stanza.splitlines() if ":" in line)
+            package, pin, priority = (fields.get(name, "").strip() for name in ("Package", "Pin", "Pin-Priority"))
+            if re.search(r"nvidia|cuda|cudnn|nvinfer|tensorrt|nccl", f"{path} {package} {pin}", re.IGNORECASE):
+                found.append(f"{path}: {package} {pin} {priority}".strip())
+    return tuple(found)
+
+
+def holds(evidence: Evidence, packages: tuple[Package, ...]) -> tuple[str, ...]:
+    """The held or locked packages that concern NVIDIA."""
+    found = [package.name for package in packages if package.held and package.installed]
+    for path in ("/etc/dnf/plugins/versionlock.list", "/etc/yum/pluginconf.d/versionlock.list", "/etc/dnf/versionlock.toml"):
+        found.extend(line.strip() for line in (evidence.text(path) or "").splitlines() if line.strip()[:1] not in {"", "#", "["})
+    found.extend(re.findall(r"^solvable_name:\s*(\S+)", evidence.text("/etc/zypp/locks") or "", re.MULTILINE))
+    for text in evidence.under("/etc/tdnf/locks.d").values():
+        found.extend(line.strip() for line in text.splitlines() if line.strip()[:1] not in {"", "#"})
+    wanted = re.compile(r"nvidia|cuda|cudnn|nvinfer|tensorrt|nccl|kernel|linux-(?:image|headers)", re.IGNORECASE)
+    return tuple(dict.fromkeys(name for name in found if wanted.search(name)))
+
+
+def streams(evidence: Evidence) -> tuple[str, ...]:
+    """The enabled dnf module streams of NVIDIA's: "nvidia-driver:575-open"."""
+    found = []
+    for text in evidence.under("/etc/dnf/modules.d", ".module").values():
+        for section in re.split(r"^\[", text, flags=re.MULTILINE)[1:]:
+            name = section.partition("]")[0].strip()
+            fields = dict(line.partition("=")[::2] for line in section.splitlines()[1:] if "=" in line)
+            fields = {key.strip(): value.strip() for key, value in fields.items()}
+            if "nvidia" in name and fields.get("state") == "enabled" and fields.get("stream"):
+                found.append(f"{name}:{fields['stream']}")
+    return tuple(found)

@@ -1,0 +1,162 @@
+"""CUDA toolkits, header versions, and the other components' versions from their own files."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from gpustack.detect.evidence import Evidence
+from gpustack.detect.parse.packages import Package, matching
+from gpustack.versions import version_key
+
+_VERSION = re.compile(r"\d{1,3}(?:\.\d{1,4}){1,3}")
+_FOLDER = re.compile(r"/usr/local/cuda-(\d+\.\d+)")
+
+
+class Toolkit(msgspec.Struct, frozen=True, kw_only=True):
+    """One CUDA toolkit. ``folder`` is the X.Y of its folder's name; ``runfile`` that its own uninstaller is there."""
+
+    path: str
+    version: str | None
+    folder: str
+    runfile: bool = False
+    packages: tuple[str, ...] = ()
+    origin: str = ""
+    broken: str = ""
+
+
+def parse_version_json(text: str) -> str | None:
+    """The toolkit's version in version.json; None where the file is not of that shape."""
+    try:
+        document = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+    entry = document.get("cuda") if isinstance(document, dict) else None
+    found = entry.get("version") if isinstance(entry, dict) else None
+    return found if isinstance(found, str) and _VERSION.fullmatch(found) else None
+
+
+def parse_version_txt(text: str) -> str | None:
+    """The toolkit's version in version.txt, as toolkits before 11.1 have it: "CUDA Version 10.0.130"."""
+    match = re.match(r"\s*CUDA Version (\d+(?:\.\d+){1,3})\s*$", text, re.MULTILINE)
+    return match[1] if match and _VERSION.fullmatch(match[1]) else None
+
+
+def find_toolkits(evidence: Evidence, packages: tuple[Package, ...]) -> tuple[Toolkit, ...]:
+    """The toolkits in /usr/local/cuda-X.Y, lowest first, and the distribution's own under /usr."""
+    folders = {match[0] for path in _paths(evidence) if (match := _FOLDER.match(path))}
+    found = [_toolkit(evidence, packages, folder) for folder in folders]
+    own = matching(packages, r"nvidia-cuda-toolkit|cuda-toolkit")
+    for package in own:
+        if package.name == "nvidia-cuda-toolkit" and re.match(r"\d+\.\d", package.upstream):
+            found.append(
+                Toolkit(
+                    path="/usr", version=package.upstream, folder=".".join(package.upstream.split(".")[:2]),
+                    packages=(package.name,), origin=package.origin,
+                )  # fmt: skip
+            )
+    if not found:
+        plain = next((parsed for path in ("/usr/local/cuda/version.json", "/usr/local/cuda/version.txt")
+                      if (parsed := _parsed(evidence, path))), None)  # fmt: skip
+        if plain:
+            found.append(Toolkit(path="/usr/local/cuda", version=plain, folder=".".join(plain.split(".")[:2])))
+    return tuple(sorted(found, key=lambda kit: version_key(kit.folder)))
+
+
+def _paths(evidence: Evidence) -> list[str]:
+    """What lies in a toolkit's folder: an empty left-over folder is no toolkit."""
+    marks = [path for path in evidence.marks if path.endswith(("/bin/nvcc", "/bin/cuda-uninstaller"))]
+    files = [path for path in evidence.files if path.rpartition("/")[2] in {"version.json", "version.txt"}]
+    libraries = [
+        folder for folder, names in evidence.listings.items() if any(name.startswith("libcudart.so") for name in names)
+    ]
+    return [*marks, *files, *libraries]
+
+
+def _parsed(evidence: Evidence, path: str) -> str | None:
+    text = evidence.text(path)
+    if text is None:
+        return None
+    return parse_version_json(text) if path.endswith(".json") else parse_version_txt(text)
+
+
+def _toolkit(evidence: Evidence, packages: tuple[Package, ...], folder: str) -> Toolkit:
+    name = folder.removeprefix("/usr/local/cuda-")
+    dashed = name.replace(".", "-")
+    mine = matching(packages, rf"cuda-(?:toolkit|runtime|cudart|nvcc|libraries|compiler)-{dashed}")
+    named = next((p for p in mine if p.name.startswith("cuda-toolkit-")), None)
+    texts = [f"{folder}/version.json", f"{folder}/version.txt"]
+    parsed = next((v for path in texts if (v := _parsed(evidence, path))), None)
+    broken = next((path for path in texts if path in evidence.files and not _parsed(evidence, path)), "")
+    return Toolkit(
+        path=folder,
+        version=parsed or (named.upstream if named is not None else None) or name,
+        folder=name,
+        runfile=f"{folder}/bin/cuda-uninstaller" in evidence.marks,
+        packages=tuple(package.name for package in mine),
+        origin=mine[0].origin if mine else "",
+        broken=broken if not parsed else "",
+    )
+
+
+def default_toolkit(evidence: Evidence, toolkits: tuple[Toolkit, ...]) -> Toolkit | None:
+    """The toolkit that /usr/local/cuda leads to, else the newest."""
+    target = evidence.links.get("/usr/local/cuda", "")
+    if target.startswith("/etc/alternatives/"):
+        target = evidence.links.get("/etc/alternatives/cuda", "")
+    name = target.rstrip("/").rpartition("/")[2]
+    return next((kit for kit in toolkits if kit.path.endswith("/" + name) and name), toolkits[-1] if toolkits else None)
+
+
+def defines(text: str) -> dict[str, str]:
+    """The ``#define NAME VALUE`` lines of a header; a value that is another defined name is looked up once."""
+    found: dict[str, str] = dict(re.findall(r"^[ \t]*#[ \t]*define[ \t]+(\w{1,80})[ \t]+(\w{1,80})", text, re.MULTILINE))
+    return {name: found.get(value, value) for name, value in found.items()}
+
+
+def cudnn_header(text: str) -> str | None:
+    """The version of a cuDNN header: major.minor.patch."""
+    return _numbers(defines(text), ("CUDNN_MAJOR", "CUDNN_MINOR", "CUDNN_PATCHLEVEL"))
+
+
+def tensorrt_header(text: str) -> str | None:
+    """The version of TensorRT's NvInferVersion.h: major.minor.patch.build where it names a build."""
+    names = ("NV_TENSORRT_MAJOR", "NV_TENSORRT_MINOR", "NV_TENSORRT_PATCH")
+    found = defines(text)
+    return _numbers(found, (*names, "NV_TENSORRT_BUILD")) or _numbers(found, names)
+
+
+def _numbers(found: dict[str, str], names: tuple[str, ...]) -> str | None:
+    values = [found.get(name, "") for name in names]
+    return ".".join(values) if all(value.isdigit() and len(value) <= 5 for value in values) else None  # noqa: PLR2004
+
+
+def cudnn_headers(evidence: Evidence) -> dict[str, str]:
+    """The cuDNN headers by path with their versions, in the compiler's order."""
+    paths = [path for path in evidence.files if re.search(r"/cudnn(?:_version)?\w*\.h$", path)]
+    found = {path: version for path in paths if (version := cudnn_header(evidence.files[path]))}
+    return dict(sorted(found.items()))
+
+
+def tensorrt_headers(evidence: Evidence) -> dict[str, str]:
+    """TensorRT's headers by path with their versions."""
+    paths = [path for path in evidence.files if path.endswith("/NvInferVersion.h")]
+    return {path: version for path in paths if (version := tensorrt_header(evidence.files[path]))}
+
+
+def codec_headers(evidence: Evidence) -> dict[str, str]:
+    """The ffnvcodec.pc files with the versions they name, /usr/local first as pkg-config's users mean it."""
+    found = {}
+    for path in sorted(evidence.files, key=lambda path: (not path.startswith("/usr/local"), path)):
+        if path.endswith("/ffnvcodec.pc"):
+            match = re.search(r"^Version:\s*(\d+(?:\.\d+){2,3})\s*$", evidence.files[path], re.MULTILINE)
+            if match:
+                found[path] = match[1]
+    return found
+
+
+def ffmpeg_version(evidence: Evidence) -> str | None:
+    """The version that the ffmpeg on the running machine's path prints."""
+    match = re.match(r"ffmpeg version n?(\d+\.\d+(?:\.\d+)?)", evidence.output("ffmpeg -hide_banner -version") or "")
+    return match[1] if match else None

@@ -1,0 +1,148 @@
+"""What is looked at on a machine, as data. Paths are absolute inside the root; ``*`` matches within one component."""
+
+from __future__ import annotations
+
+TEXT_LIMIT = 1 << 20
+"""Longest text file that is read, in bytes; a longer one is a problem, not a value."""
+
+LOG_LIMIT = 256 << 10
+"""How much of the end of a log is read, in bytes."""
+
+TEXTS = (
+    "/etc/os-release", "/usr/lib/os-release", "/etc/dgx-release", "/etc/armbian-release", "/etc/rpi-issue",
+    "/etc/nv_tegra_release", "/etc/redhat-release", "/etc/debian_version",
+    "/proc/version", "/proc/sys/kernel/osrelease", "/proc/sys/kernel/arch", "/proc/modules",
+    "/proc/driver/nvidia/version", "/proc/driver/nvidia/params", "/proc/sys/fs/binfmt_misc/WSLInterop",
+    "/sys/class/dmi/id/sys_vendor", "/sys/class/dmi/id/product_name", "/sys/hypervisor/type",
+    "/var/lib/dpkg/arch", "/etc/apt/sources.list", "/etc/apt/preferences", "/etc/dnf/plugins/versionlock.list",
+    "/etc/yum/pluginconf.d/versionlock.list", "/etc/dnf/versionlock.toml", "/etc/zypp/locks", "/etc/ld.so.conf",
+    "/etc/environment", "/run/reboot-required", "/run/reboot-required.pkgs", "/var/run/reboot-required",
+    "/var/run/reboot-required.pkgs", "/etc/nvidia-container-runtime/config.toml", "/opt/tritonserver/TRITON_VERSION",
+    "/etc/default/grub", "/etc/apt/apt.conf.d/50unattended-upgrades", "/boot/grub2/grubenv", "/boot/grub/grubenv",
+)  # fmt: skip
+
+QUIET_TEXTS = ("/proc/1/environ", "/proc/1/cgroup", "/proc/device-tree/compatible", "/proc/device-tree/model")
+"""Read where allowed; NUL separates their parts. Being kept from them says nothing about the machine."""
+
+MARKS = (
+    "/.dockerenv", "/run/.containerenv", "/run/ostree-booted", "/etc/nvidia/gridd.conf", "/usr/lib/nvidia/sriov-manage",
+    "/usr/bin/nvidia-vgpu-mgr", "/usr/bin/nvidia-uninstall", "/var/lib/nvidia/log", "/var/log/nvidia-installer.log",
+    "/usr/lib/wsl/lib", "/usr/bin/nv-fabricmanager", "/usr/bin/nvidia-ctk", "/usr/bin/nvidia-smi", "/usr/bin/ffmpeg",
+    "/usr/local/bin/ffmpeg", "/opt/tritonserver/bin/tritonserver", "/etc/apt/trusted.gpg", "/usr/bin/sqv",
+    "/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg", "/proc/device-tree", "/proc/sys/kernel", "/sys/bus/pci/devices",
+)  # fmt: skip
+"""Paths whose mere existence tells something."""
+
+TEXT_GLOBS = (
+    "/etc/apt/sources.list.d/*.list", "/etc/apt/sources.list.d/*.sources", "/etc/apt/preferences.d/*",
+    "/etc/apt/apt.conf.d/*unattended*", "/etc/yum.repos.d/*.repo", "/etc/zypp/repos.d/*.repo",
+    "/etc/dnf/modules.d/*.module", "/etc/tdnf/locks.d/*", "/etc/ld.so.conf.d/*.conf", "/etc/modprobe.d/*.conf",
+    "/usr/lib/modprobe.d/*.conf", "/run/modprobe.d/*.conf", "/etc/cdi/*.yaml", "/etc/cdi/*.json", "/run/cdi/*.yaml",
+    "/run/cdi/*.json", "/var/run/cdi/*.yaml", "/var/run/cdi/*.json", "/sys/module/nvidia*/version",
+    "/sys/module/nouveau/version", "/usr/local/cuda-*/version.json", "/usr/local/cuda-*/version.txt",
+    "/usr/local/cuda/version.json", "/usr/local/cuda/version.txt",
+    "/usr/include/cudnn*.h", "/usr/include/*-linux-gnu/cudnn*.h", "/usr/local/cuda*/include/cudnn*.h",
+    "/usr/include/NvInferVersion.h", "/usr/include/*-linux-gnu/NvInferVersion.h",
+    "/usr/local/*/include/NvInferVersion.h", "/opt/*/include/NvInferVersion.h",
+    "/usr/lib/pkgconfig/ffnvcodec.pc", "/usr/local/lib/pkgconfig/ffnvcodec.pc", "/usr/share/pkgconfig/ffnvcodec.pc",
+    "/usr/local/share/pkgconfig/ffnvcodec.pc", "/usr/lib/*/pkgconfig/ffnvcodec.pc", "/usr/lib64/pkgconfig/ffnvcodec.pc",
+    "/usr/local/lib64/pkgconfig/ffnvcodec.pc", "/boot/loader/entries/*.conf",
+)  # fmt: skip
+
+CUDNN_HEADERS = ("cudnn_version", "cudnn.h")
+"""Of the cudnn*.h files only those whose name begins so hold version numbers."""
+
+LOGS = (
+    "/var/log/unattended-upgrades/unattended-upgrades.log", "/var/log/apt/history.log", "/var/log/dpkg.log",
+    "/var/log/dnf.rpm.log", "/var/log/kern.log", "/var/log/dmesg", "/var/log/messages",
+)  # fmt: skip
+
+LOG_WORDS = ("nvidia", "nouveau", "nova", "NVRM", "module verification", "unsigned module", "A4B469963BF863CC", "libcuda")
+"""Only lines of a log that hold one of these words are kept."""
+
+LISTINGS = (
+    "/boot", "/lib/modules", "/etc/apt/trusted.gpg.d", "/etc/apt/keyrings", "/usr/share/keyrings", "/usr/local",
+    "/proc/driver/nvidia-nvswitch/devices", "/proc/driver/nvidia/gpus", "/var/lib/dkms", "/var/lib/dkms/nvidia",
+    "/etc/apt/sources.list.d", "/sys/bus/pci/devices", "/etc/pki/rpm-gpg", "/usr/lib/wsl/lib", "/sys/firmware/efi/efivars",
+)  # fmt: skip
+
+LINKS = (
+    "/usr/local/cuda", "/etc/alternatives/cuda", "/boot/vmlinuz", "/vmlinuz", "/usr/bin/python3", "/usr/bin/gcc",
+    "/usr/bin/nvcc", "/usr/include/cudnn.h", "/etc/alternatives/libcudnn",
+)  # fmt: skip
+
+BLOB_GLOBS = (
+    "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c",
+    "/usr/share/keyrings/*nvidia*", "/usr/share/keyrings/*cuda*", "/etc/apt/keyrings/*nvidia*", "/etc/apt/keyrings/*cuda*",
+    "/etc/apt/trusted.gpg", "/etc/apt/trusted.gpg.d/*.gpg", "/etc/apt/trusted.gpg.d/*.asc",
+)  # fmt: skip
+BLOB_LIMIT = 256 << 10
+
+KEPT_NAMES = {
+    "/boot": r"vmlinu[xz]|initr|kernel|Image",
+    "/usr/local": r"cuda|TensorRT|tensorrt|nvidia",
+    "/etc/apt/sources.list.d": r".",
+    "/sys/firmware/efi/efivars": r"SecureBoot-|MokList",
+    "/usr/share/keyrings": r"nvidia|cuda|libnvidia",
+    "/etc/apt/keyrings": r"nvidia|cuda",
+}
+"""Which names of a listing are kept (all of them for other folders)."""
+
+LIBRARY_NAMES = (
+    r"lib(?:cuda|cudart|nvidia-[\w-]+|nvcuvid|cudnn[\w]*|nvinfer[\w]*|nvonnxparser|nvparsers|nccl|nvrtc|cublas)\.so[\d.]*"
+)
+"""Libraries whose copies are listed wherever they lie."""
+
+STANDARD_LIBRARY_FOLDERS = (
+    "/usr/lib/x86_64-linux-gnu", "/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/lib/aarch64-linux-gnu",
+    "/usr/lib/powerpc64le-linux-gnu", "/usr/lib64", "/lib64", "/usr/lib", "/lib",
+)  # fmt: skip
+"""Searched by the loader after its configured folders."""
+
+OTHER_LIBRARY_GLOBS = (
+    "/usr/local/cuda*/lib64", "/usr/local/cuda*/compat", "/usr/local/cuda*/targets/*/lib", "/usr/local/TensorRT*/lib",
+    "/opt/TensorRT*/lib", "/opt/tensorrt*/lib", "/usr/lib/wsl/lib", "/usr/local/nvidia/lib64", "/usr/local/nvidia/lib",
+    "/usr/lib/*/nvidia/current", "/usr/lib/*/tegra", "/usr/lib/*/nvidia", "/usr/local/lib", "/usr/local/lib64",
+)  # fmt: skip
+"""Folders that hold copies without being on the loader's path by themselves."""
+
+PYTHON_GLOBS = (
+    "/usr/lib/python3*/site-packages", "/usr/lib/python3/dist-packages", "/usr/lib64/python3*/site-packages",
+    "/usr/local/lib/python3*/dist-packages", "/usr/local/lib/python3*/site-packages", "/opt/*/lib/python3*/site-packages",
+    "/opt/*/envs/*/lib/python3*/site-packages", "/root/*/lib/python3*/site-packages", "/root/.*/lib/python3*/site-packages",
+    "/home/*/.local/lib/python3*/site-packages", "/home/*/*/lib/python3*/site-packages", "/venv/lib/python3*/site-packages",
+)  # fmt: skip
+WHEEL_NAMES = r"(?:nvidia_(?:cudnn|nccl|cuda_runtime|cublas)\w*|tensorrt\w*|torch)-[\w.+!]+\.dist-info"
+WHEEL_LIBRARIES = ("nvidia/cudnn/lib", "nvidia/nccl/lib", "tensorrt_libs")
+
+MODULE_FOLDERS = (
+    "updates/dkms", "updates", "updates/nvidia", "extra", "extra/nvidia", "extra/nvidia-open", "extra/drivers/video/nvidia",
+    "kernel/drivers/video", "kernel/drivers/video/nvidia", "kernel/nvidia-*", "weak-updates", "weak-updates/nvidia*", "misc",
+    "weak-updates/updates", "kernel/drivers/gpu/drm/nouveau",
+)  # fmt: skip
+"""Where a kernel's folder can hold the driver's modules."""
+
+ENVIRON = (
+    "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "PATH", "NVIDIA_VISIBLE_DEVICES",
+    "NVIDIA_DRIVER_CAPABILITIES", "container", "WSL_DISTRO_NAME", "CUDAHOSTCXX",
+)  # fmt: skip
+"""Variables of the running process that decide what programs load."""
+
+COMMANDS = (
+    ("modinfo", "-F", "signer", "nvidia"),
+    ("modinfo", "-F", "license", "nvidia"),
+    ("modinfo", "-F", "version", "nvidia"),
+    ("ffmpeg", "-hide_banner", "-version"),
+    ("gcc", "-dumpfullversion"),
+)
+"""Asked on the running machine only; none of them changes anything or needs root."""
+
+PACKAGE_NAMES = (
+    r"(?:lib)?(?:32)?nvidia.*|libnv.*|cuda.*|libcuda.*|libcu(?:blas|fft|rand|solver|sparse|file).*|(?:lib)?cudnn.*|tensorrt.*|"
+    r"nv-codec-headers|libffmpeg-nvenc-dev|libnccl.*|nccl.*|python3-libnvinfer.*|ffmpeg|"
+    r"linux-(?:image|headers|modules-nvidia|objects-nvidia|signatures-nvidia)-.*|kernel(?:-.*)?|kmod-.*|akmod-.*|dkms|"
+    r"xorg-x11-drv-nvidia.*|xserver-xorg-video-nvidia.*|nvidia-x11-drv.*|firmware-nvidia.*|glx-.*|libc6|glibc|"
+    r"gcc(?:-\d+)?|g\+\+|python3|docker.*|containerd.*|podman|mft|mlnx-.*|doca-.*|nvlsm|libnvsdm.*|almalinux-release-nvidia.*|"
+    r"datacenter-gpu-manager.*|gpg-pubkey|sqv|apt|nsight-.*|nvlink.*|triton.*|ib_umad|infiniband-diags|primus.*"
+)
+"""Packages that matter here; all others are read over."""

@@ -1,0 +1,305 @@
+"""The driver: module, libraries and packages that do not belong together, or do not fit the GPU."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from gpustack.detect.installed import DISTRIBUTIONS
+from gpustack.detect.parse import driver
+from gpustack.detect.parse.libraries import driver_library
+from gpustack.detect.problems.registry import Finding, detects
+from gpustack.detect.scene import Scene
+from gpustack.model.host import Gpu
+from gpustack.versions import version_key
+
+NVIDIA_HOST = "developer.download.nvidia.com"
+_NO_LINUX_DRIVER = {"wsl", "jetson"}
+_UPGRADE_LINE = re.compile(r"(?:Packages that will be upgraded|Upgrade:|upgrade |install )[^\n]*nvidia", re.IGNORECASE)
+
+
+def nvidia_source_active(scene: Scene) -> bool:
+    """Whether NVIDIA's own CUDA repository is configured and enabled."""
+    return any(NVIDIA_HOST in source.url and "/compute/cuda/repos" in source.url and source.enabled for source in scene.sources)
+
+
+def gpu_name(gpu: Gpu) -> str:
+    return gpu.name or gpu.pci_id or "the GPU"
+
+
+@detects("driver_library_mismatch")
+def library_mismatch(scene: Scene) -> Iterator[Finding]:
+    """The loaded module against the library that programs load."""
+    if scene.module is None or not scene.module.loaded or not scene.module.version or scene.environment in _NO_LINUX_DRIVER:
+        return
+    library = driver_library(scene.copies)
+    found, where = (library.version, library.path) if library is not None and library.version else (None, "")
+    if found is None:
+        found, where = driver.package_version(scene.packages), "the packages"
+    loaded = scene.module.version
+    if found is None or found == loaded:
+        return
+    order = "newer" if version_key(found) > version_key(loaded) else "older"
+    line = _upgrade_line(scene, found)
+    cause = f" The log says: {line}." if line else ""
+    inside = scene.environment == "container"
+    yield Finding(
+        message=f"driver/library version mismatch: the loaded kernel module is {loaded}, {where} is {found} ({order}): "
+        f"new programs fail until they agree.{cause}",
+        fix="start the container again, so that the host's libraries are put in"
+        if inside
+        else f"reboot, so that the kernel loads module {found}; without a reboot: stop all GPU programs and reload "
+        "nvidia_uvm, nvidia_drm, nvidia_modeset and nvidia",
+        reboot=not inside,
+    )
+
+
+def _upgrade_line(scene: Scene, version: str) -> str:
+    """The line of a package log that brought this version, or that upgraded driver packages."""
+    logs = [text for path, text in sorted(scene.evidence.files.items()) if path.startswith("/var/log/")]
+    lines = [line.strip() for text in logs for line in text.splitlines() if _UPGRADE_LINE.search(line)]
+    exact = [line for line in lines if version in line]
+    return (exact or [line for line in lines if "unattended" in line or "will be upgraded" in line] or [""])[-1][:300]
+
+
+@detects("mix_driver_runfile_packages")
+def runfile_and_packages(scene: Scene) -> Iterator[Finding]:
+    """A .run installer's driver beside packages."""
+    mine = scene.installed(driver.DRIVER_PACKAGES)
+    if driver.is_runfile(scene.evidence) and mine:
+        names = ", ".join(package.name for package in mine[:4])
+        yield Finding(
+            message=f"the driver was installed from a .run file (runfile) and from packages ({names}): they overwrite each other",
+            fix="`sudo nvidia-uninstall --silent`, then reinstall the packages; or remove the packages first",
+        )
+
+
+@detects("ubuntu_archive_vs_nvidia_repo")
+def ubuntu_and_nvidia(scene: Scene) -> Iterator[Finding]:
+    """Driver packages of Canonical's and of NVIDIA's on one host."""
+    by_origin = driver.origins(scene.packages)
+    ours, theirs = by_origin.get("nvidia", ()), by_origin.get("ubuntu", ())
+    if ours and theirs:
+        yield Finding(
+            message=f"driver packages of two origins are mixed: {theirs[0].name} {theirs[0].version} from Ubuntu's archive "
+            f"and {ours[0].name} {ours[0].version} from NVIDIA's repository",
+        )
+    elif theirs and nvidia_source_active(scene) and not _pinned(scene):
+        yield Finding(
+            message=f"{theirs[0].name} {theirs[0].version} comes from Ubuntu's archive, while NVIDIA's repository, which has "
+            "packages of the same names, is active too: the next upgrade can mix their origins",
+            severity="warn",
+        )
+
+
+def _pinned(scene: Scene) -> bool:
+    """Whether a pin says which of two origins wins for driver packages."""
+    texts = [text for path, text in scene.evidence.files.items() if path.startswith("/etc/apt/preferences")]
+    return any(re.search(r"nvidia|cuda", text, re.IGNORECASE) for text in texts)
+
+
+@detects("debian_archive_vs_nvidia_repo")
+def debian_and_nvidia(scene: Scene) -> Iterator[Finding]:
+    """Debian's driver packaging beside NVIDIA's repository."""
+    theirs = scene.installed(r"nvidia-alternative|glx-alternative-nvidia|nvidia-legacy-check")
+    mixed = driver.origins(scene.packages)
+    if scene.os.family == "apt" and "debian" in mixed and "nvidia" in mixed:
+        a, b = mixed["debian"][0], mixed["nvidia"][0]
+        yield Finding(
+            message=f"driver packages of two origins are mixed: {a.name} {a.version} from Debian and {b.name} {b.version} "
+            "from NVIDIA's repository",
+        )
+    elif theirs and theirs[0].origin != "nvidia" and nvidia_source_active(scene):
+        yield Finding(
+            message=f"Debian's driver packages ({theirs[0].name}) are installed while NVIDIA's repository is active: both "
+            "use the same package names, so their origins can mix",
+        )
+
+
+@detects("rpmfusion_vs_nvidia_repo")
+def rpmfusion_and_nvidia(scene: Scene) -> Iterator[Finding]:
+    """RPM Fusion's or negativo17's driver beside NVIDIA's."""
+    theirs = scene.installed(r"akmod-nvidia.*|xorg-x11-drv-nvidia.*|nvidia-x11-drv.*")
+    ours = driver.origins(scene.packages).get("nvidia", ())
+    if theirs and (ours or nvidia_source_active(scene)):
+        yield Finding(
+            message=f"{theirs[0].name} ({theirs[0].origin or 'another repository'}) is installed while NVIDIA's repository "
+            "is active: their driver packages conflict",
+        )
+
+
+@detects("suse_kmp_mix")
+def suse_mix(scene: Scene) -> Iterator[Finding]:
+    """Kernel module and libraries of different generations or versions on SUSE."""
+    packages = scene.installed(r".*-G0\d(?:-.*)?")
+    generations = {match[1]: p for p in packages if (match := re.search(r"-(G0\d)", p.name))}
+    if len(generations) > 1:
+        yield Finding(message=f"driver packages of {' and '.join(sorted(generations))} are installed side by side")
+    kmp = [p for p in packages if "driver-G0" in p.name and "signed" in p.name]
+    user = [p for p in packages if p.name.startswith("nvidia-compute-G0")]
+    if kmp and user:
+        first, second = (driver.driver_version(p) or p.upstream.partition("_")[0] for p in (kmp[0], user[0]))
+        if first.partition("_")[0] != second:
+            yield Finding(message=f"{kmp[0].name} is {first} but {user[0].name} is {second}: module and library must be equal")
+
+
+@detects("almalinux_signed_vs_nvidia")
+def almalinux_mix(scene: Scene) -> Iterator[Finding]:
+    """AlmaLinux's signed module beside NVIDIA's DKMS module."""
+    dkms = scene.installed(r"kmod-nvidia-.*dkms")
+    if scene.installed(r"almalinux-release-nvidia-driver") and dkms:
+        yield Finding(message=f"AlmaLinux's signed driver repository is set up and NVIDIA's {dkms[0].name} is installed too")
+
+
+@detects("detect-mixed-origins")
+def other_mixes(scene: Scene) -> Iterator[Finding]:
+    """Driver packages of two builders that no special detector names."""
+    named = [name for name in driver.origins(scene.packages) if name in DISTRIBUTIONS or name == "nvidia"]
+    told = {frozenset(("ubuntu", "nvidia")), frozenset(("debian", "nvidia"))}
+    if len(named) > 1 and frozenset(named) not in told and not {"rpmfusion", "negativo17"} & set(named):
+        by_origin = driver.origins(scene.packages)
+        parts = ", ".join(f"{by_origin[name][0].name} from {name}" for name in sorted(named))
+        yield Finding(message=f"driver packages of several origins are mixed: {parts}", fix="keep the packages of one origin")
+
+
+@detects("detect-half-installed")
+def half_installed(scene: Scene) -> Iterator[Finding]:
+    """Packages that dpkg left half-way."""
+    broken = [p for p in scene.packages if not p.installed and re.search(r"nvidia|cuda|cudnn|nvinfer|nccl", p.name)]
+    if broken:
+        names = ", ".join(f"{package.name} {package.version}" for package in broken[:4])
+        yield Finding(
+            message=f"{names}: not fully installed (unpacked or half-configured), often because a module build failed",
+            fix="`sudo dpkg --configure -a`; look at /var/lib/dkms/nvidia/*/build/make.log first",
+        )
+
+
+@detects("proprietary_on_blackwell")
+def flavour(scene: Scene) -> Iterator[Finding]:
+    """The module's flavour against what each GPU can be driven by."""
+    module = scene.module
+    if module is None or module.flavour is None or scene.environment in {"wsl", "jetson", "container"}:
+        return
+    for gpu in scene.gpus:
+        if module.flavour == "proprietary" and gpu.open_module == "required":
+            yield Finding(
+                message=f"{gpu_name(gpu)} is driven only by the open kernel modules, the installed module is proprietary: "
+                "no device will be found",
+                fix="install the open flavour (nvidia-open or nvidia-driver-<branch>-open), then reboot",
+                reboot=True,
+            )
+        if module.flavour == "open" and gpu.open_module == "impossible":
+            yield Finding(
+                message=f"{gpu_name(gpu)} ({gpu.architecture}) cannot be driven by the open kernel modules, which are installed: "
+                "it needs the proprietary module",
+                fix=f"install the proprietary flavour of a driver up to branch {gpu.driver_last or '580'}, then reboot",
+                reboot=True,
+            )
+
+
+def _window_findings(scene: Scene) -> Iterator[tuple[Gpu, str, Finding]]:
+    version = scene.driver_version
+    if version is None or scene.environment in _NO_LINUX_DRIVER:
+        return
+    branch = version.partition(".")[0]
+    seen = set()
+    for gpu in scene.gpus:
+        first, last = gpu.driver_first, gpu.driver_last
+        key = (gpu_name(gpu), first, last)
+        if key in seen:
+            continue
+        seen.add(key)
+        if last and int(branch) > int(last.partition(".")[0]):
+            yield gpu, "new", Finding(
+                message=f"{gpu_name(gpu)} ({gpu.architecture}) is not supported by driver {version}: branch {last} is the last "
+                f"one that drives it, {branch} ignores this GPU",
+                fix=f"install driver branch {last} and hold it, then reboot",
+                reboot=True,
+                severity="block",
+            )
+        elif first and version_key(branch) < version_key(first.partition(".")[0]):
+            yield gpu, "old", Finding(
+                message=f"{gpu_name(gpu)} ({gpu.architecture}) is newer than driver {version}: it needs branch {first} or later",
+                fix=f"install a driver of branch {first} or later, then reboot",
+                reboot=True,
+                severity="block",
+            )
+
+
+@detects("detect-gpu-driver-window")
+def driver_window(scene: Scene) -> Iterator[Finding]:
+    """GPUs that the installed driver is too new or too old for."""
+    from_debian = "debian" in driver.origins(scene.packages)
+    for _, side, finding in _window_findings(scene):
+        if not (side == "old" and from_debian):
+            yield finding
+
+
+@detects("old_distro_driver_new_gpu")
+def debian_driver_too_old(scene: Scene) -> Iterator[Finding]:
+    """Debian's driver, older than the GPU."""
+    if "debian" in driver.origins(scene.packages):
+        yield from (finding for _, side, finding in _window_findings(scene) if side == "old")
+
+
+@detects("branch_eol")
+def branch_end(scene: Scene) -> Iterator[Finding]:
+    """A driver branch that gets no more fixes."""
+    version = scene.driver_version
+    if version is None or scene.environment in {"wsl", "jetson", "container"}:
+        return
+    branch = version.partition(".")[0]
+    for row in scene.matrix.rows("conflicts", "branch_ends", dict):
+        end = str(row.get("eol") or "")
+        if str(row.get("branch")) == branch and end and scene.evidence.date and end < scene.evidence.date:
+            yield Finding(
+                message=f"driver branch {branch} (installed: {version}) is past its end of life, {end}",
+                fix="plan a branch that still gets fixes: `gpustack plan driver`",
+                severity="info",
+            )
+
+
+@detects("fabric_manager_mismatch")
+def fabric_manager_differs(scene: Scene) -> Iterator[Finding]:
+    """Fabric manager and its like against the driver, to the last digit."""
+    version = scene.driver_version
+    mine = scene.installed(r"(?:cuda-drivers-)?(?:nvidia-)?fabric-?manager(?:-\d+)?|nvidia-fabric-manager|libnvidia-nscq(?:-\d+)?|nvidia-imex(?:-\d+)?")
+    for package in mine:
+        if version and package.upstream != version:
+            yield Finding(
+                message=f"{package.name} is {package.upstream} but the driver is {version}: they must be equal to the last "
+                "digit, or CUDA fails with error 802 (system not yet initialized)",
+                fix=f"install {package.name} {version}, from the same origin as the driver, and restart its service",
+                reboot=False,
+            )
+
+
+@detects("fabric_manager_missing")
+def fabric_manager_absent(scene: Scene) -> Iterator[Finding]:
+    """NVSwitches without a fabric manager."""
+    if scene.environment in {"container", "wsl", "chroot"} or scene.driver_version is None:
+        return
+    switches = scene.nvswitches or 0
+    managed = any(mark == "SW_MNG" for mark in scene.evidence.marks.values())
+    fabric = [gpu for gpu in scene.gpus if gpu.fabric == "nvswitch"]
+    has = scene.installed(r"(?:cuda-drivers-)?(?:nvidia-)?fabric-?manager(?:-\d+)?") or "/usr/bin/nv-fabricmanager" in scene.evidence.marks
+    if has or not (switches or managed or (len(fabric) >= 8 and scene.environment == "bare-metal")):
+        return
+    seen = f"{switches} NVSwitches" if switches else f"{len(fabric)} GPUs of an NVSwitch baseboard"
+    yield Finding(
+        message=f"this machine has {seen} but no Fabric Manager: CUDA fails with error 802 (system not yet initialized)",
+        fix=f"install the fabric manager (nvidia-fabricmanager) of exactly version {scene.driver_version}, enable and start its service",
+        reboot=False,
+    )
+
+
+@detects("mig_enabled")
+def mig(scene: Scene) -> Iterator[Finding]:
+    """GPUs that are split."""
+    gpus = (scene.evidence.nvml or {}).get("gpus")
+    split = [gpu for gpu in gpus if isinstance(gpu, dict) and gpu.get("mig") == 1] if isinstance(gpus, list) else []
+    if split:
+        yield Finding(
+            message=f"MIG is enabled on {len(split)} GPU(s): programs see instances, and small ones have no encoder",
+            severity="info",
+        )

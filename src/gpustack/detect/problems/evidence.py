@@ -1,0 +1,121 @@
+"""Evidence that is missing, unreadable or nonsense: the value is unknown and this says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpustack.detect.parse import driver, pci
+from gpustack.detect.problems.registry import Finding, detects
+from gpustack.detect.scene import Scene
+
+_OPTIONAL = ("/var/log/", "/sys/firmware/", "/root/", "/home/")
+_DENIED = "Permission denied"
+
+
+@detects("detect-unreadable")
+def unreadable(scene: Scene) -> Iterator[Finding]:
+    """Files that are there but cannot be used; logs and what only root may read are not missed."""
+    for fault in scene.evidence.faults:
+        if fault.path.startswith(_OPTIONAL) or (fault.reason == _DENIED and scene.evidence.live):
+            continue
+        yield Finding(
+            message=f"{fault.path} could not be read: it {fault.reason}"
+            if fault.reason.startswith(("is ", "holds "))
+            else f"{fault.path} could not be read: {fault.reason}",
+            fix=f"look at {fault.path}; what it would have told is taken as unknown",
+            severity="warn",
+        )
+
+
+@detects("detect-os-unknown")
+def os_unknown(scene: Scene) -> Iterator[Finding]:
+    """An os-release that is missing or names no known system."""
+    if not scene.told.get("ID"):
+        yield Finding(
+            message="the operating system is unknown: /etc/os-release is missing, unreadable or has no ID",
+            fix="restore /etc/os-release, or describe the host with --os and --arch",
+        )
+    elif scene.system is None and scene.os.repo is None:
+        yield Finding(
+            message=f"the facts know no release {scene.os.spelled!r} of an operating system",
+            fix="`gpustack matrix show systems` lists the known ones; name the one it derives from with --os",
+            severity="info",
+        )
+
+
+@detects("detect-pci")
+def pci_nonsense(scene: Scene) -> Iterator[Finding]:
+    """Functions of NVIDIA's on the bus whose ids are no numbers."""
+    for function in scene.functions:
+        if function.device is None:
+            yield Finding(
+                message=f"the PCI device id of {function.bus_id} (vendor 10de) cannot be read or is no number",
+                fix=f"compare with `lspci -nn -s {function.bus_id}`",
+            )
+        elif function.kind is None:
+            yield Finding(
+                message=f"the PCI class of {function.bus_id} (10de:{function.device}) cannot be read or is no number",
+                fix=f"compare with `lspci -nn -s {function.bus_id}`",
+            )
+
+
+@detects("detect-unknown-gpu")
+def unknown_gpu(scene: Scene) -> Iterator[Finding]:
+    """GPUs whose id the table does not have."""
+    lowest, highest = scene.products.span()
+    for gpu in scene.gpus:
+        digits = (gpu.pci_id or "").rpartition(":")[2]
+        if not digits or digits in scene.products.by_device or not scene.products.by_device:
+            continue
+        if digits > highest or int(digits, 16) > 0x2900:  # the highest families known start there
+            age = "it is most likely newer than the facts, and would need the newest driver with open kernel modules"
+        elif digits < lowest:
+            age = "it is older than everything in the facts"
+        else:
+            age = "the facts do not have it"
+        yield Finding(
+            message=f"the GPU {gpu.pci_id} at {gpu.bus_id} is not in the GPU table: {age}",
+            fix="name it with --matrices, or describe the host with --gpu cc:X.Y",
+        )
+
+
+@detects("detect-module-versions")
+def module_versions(scene: Scene) -> Iterator[Finding]:
+    """Two files that must say the same of the loaded module."""
+    proc, sys = driver.module_versions(scene.evidence)
+    if proc and sys and proc != sys:
+        yield Finding(
+            message=f"/proc/driver/nvidia/version says {proc} but /sys/module/nvidia/version says {sys}",
+            fix="reboot, so that one module is loaded",
+            reboot=True,
+        )
+    for path in ("/proc/driver/nvidia/version", "/sys/module/nvidia/version"):
+        text = scene.evidence.text(path)
+        if text is not None and (proc if "proc" in path else sys) is None:
+            yield Finding(message=f"{path} names no driver version that makes sense", fix=f"look at {path}")
+
+
+@detects("detect-nvml")
+def nvml_error(scene: Scene) -> Iterator[Finding]:
+    """NVML that does not answer although the driver is loaded."""
+    error = (scene.evidence.nvml or {}).get("error")
+    if isinstance(error, str):
+        yield Finding(
+            message=f"the driver does not answer through NVML: {error}",
+            fix="look at `dmesg | grep NVRM`; a reboot cures a library that differs from the loaded module",
+        )
+
+
+@detects("detect-version-file")
+def version_file(scene: Scene) -> Iterator[Finding]:
+    """A toolkit whose version file has another shape."""
+    for kit in scene.toolkits:
+        if kit.broken:
+            yield Finding(
+                message=f"{kit.broken} does not hold the toolkit's version; the folder's name says {kit.folder}",
+                fix=f"reinstall the toolkit of {kit.path}, or repair {kit.broken}",
+                severity="warn",
+            )
+    for path in (f"{pci.BASE}",):
+        if scene.evidence.live and path not in scene.evidence.listings and scene.environment not in {"container", "wsl"}:
+            yield Finding(message=f"{path} is not there, so GPUs cannot be seen without a driver", severity="info")

@@ -1,0 +1,214 @@
+"""The kernel: who holds the GPU, what boots next, headers, compilers, Secure Boot."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from gpustack.detect.parse.kernel import compiler_of_kernel
+from gpustack.detect.problems.registry import Finding, detects
+from gpustack.detect.scene import Scene
+from gpustack.versions import is_within
+
+FOREIGN = ("nouveau", "nova", "nova_core", "nova_drm")
+"""Modules of the kernel's own that take an NVIDIA GPU."""
+
+_OWN_KERNEL = {"container", "wsl", "jetson", "chroot"}
+_BUILT_PACKAGES = r"nvidia-dkms-.*|nvidia-kernel-(?:open-)?dkms|kmod-nvidia.*dkms|akmod-nvidia.*|dkms-nvidia|nvidia-kernel-source.*"
+_INITRAMFS = {
+    "update-initramfs": "sudo update-initramfs -u -k all", "dracut": "sudo dracut --force --regenerate-all",
+    "mkinitcpio": "sudo mkinitcpio -P", "mkinitrd": "sudo mkinitrd",
+}  # fmt: skip
+_BY_FAMILY = {"apt": "update-initramfs", "dnf": "dracut", "yum": "dracut", "tdnf": "dracut", "zypper": "dracut"}
+
+
+def initramfs_command(scene: Scene) -> str:
+    """How this system rebuilds its initramfs."""
+    word = (scene.system.initramfs if scene.system is not None else "") or _BY_FAMILY.get(scene.os.family or "", "")
+    return _INITRAMFS.get(word, "rebuild the initramfs")
+
+
+def _blacklisted(scene: Scene, module: str) -> str | None:
+    """The modprobe file that blacklists a module."""
+    pattern = re.compile(rf"^\s*(?:blacklist\s+{module}\b|install\s+{module}\s+/bin/(?:false|true))", re.MULTILINE)
+    files = [path for path in sorted(scene.evidence.files) if "/modprobe.d/" in path]
+    return next((path for path in files if pattern.search(scene.evidence.files[path])), None)
+
+
+@detects("nouveau_loaded")
+def foreign_module(scene: Scene) -> Iterator[Finding]:
+    """nouveau or nova holds a GPU, or is loaded."""
+    bound = {gpu.bound.replace("-", "_").replace("NovaCore", "nova_core"): gpu for gpu in scene.gpus if gpu.bound}
+    holders = [name for name in bound if name.lower() in FOREIGN]
+    loaded = [name for name in scene.modules if name in FOREIGN]
+    if not loaded and scene.evidence.has("/sys/module/nouveau/version"):
+        loaded = ["nouveau"]
+    names = tuple(dict.fromkeys((*holders, *loaded)))
+    if not names or scene.environment in {"container", "wsl"}:
+        return
+    name = names[0]
+    rebuild = initramfs_command(scene)
+    if holders:
+        gpu = bound[holders[0]]
+        what = f"{name} holds {gpu.name or gpu.pci_id} at {gpu.bus_id}: the NVIDIA driver cannot take the GPU"
+    else:
+        what = f"the kernel module {name} is loaded; it competes with the NVIDIA driver for the GPU"
+    file = _blacklisted(scene, name)
+    if file is not None:
+        what += f". {file} blacklists it already, so the initramfs was not rebuilt since"
+    files = f"blacklist {', '.join(FOREIGN)} in /etc/modprobe.d, then " if file is None else ""
+    yield Finding(message=what, fix=f"{files}rebuild the initramfs (`{rebuild}`) and reboot", reboot=True)
+
+
+@detects("other_vfio")
+def vfio(scene: Scene) -> Iterator[Finding]:
+    """GPUs that are handed to virtual machines."""
+    for gpu in scene.gpus:
+        if gpu.bound in {"vfio-pci", "pci-stub", "xen-pciback"}:
+            yield Finding(
+                message=f"{gpu.name or gpu.pci_id} at {gpu.bus_id} is bound to {gpu.bound}: it is handed to virtual machines",
+                severity="info",
+            )
+
+
+def _has_module(scene: Scene, kernel: str) -> bool:
+    head = f"/lib/modules/{kernel}/"
+    if any(folder.startswith(head) and any(name.startswith("nvidia.ko") for name in names)
+           for folder, names in scene.evidence.listings.items()):  # fmt: skip
+        return True
+    dkms = any(kernel in names for folder, names in scene.evidence.listings.items() if folder.startswith("/var/lib/dkms/nvidia/"))
+    prebuilt = scene.installed(rf"linux-modules-nvidia-\d+.*-{re.escape(kernel)}")
+    return dkms or bool(prebuilt)
+
+
+def _wants_module(scene: Scene) -> bool:
+    return scene.environment not in _OWN_KERNEL and bool(
+        scene.installed(_BUILT_PACKAGES + r"|linux-modules-nvidia-.*|kmod-nvidia.*")
+        or "/usr/bin/nvidia-uninstall" in scene.evidence.marks
+        or (scene.module is not None and scene.module.loaded)
+    )
+
+
+@detects("detect-next-kernel-module")
+def next_kernel_without_module(scene: Scene) -> Iterator[Finding]:
+    """The kernel that boots next has no driver module: predicted before the reboot."""
+    kernel = scene.next_kernel
+    kernels = scene.evidence.listings.get("/lib/modules", ())
+    if kernel is None or not _wants_module(scene) or (kernel not in kernels and scene.kernel not in kernels):
+        return
+    seen_running = scene.kernel is not None and _has_module(scene, scene.kernel)
+    if _has_module(scene, kernel) or (kernel == scene.kernel and scene.module is not None and scene.module.loaded):
+        return
+    if kernel == scene.kernel:
+        yield Finding(
+            message=f"the running kernel {kernel} has no nvidia module: the driver's module was not built or installed for it",
+            fix=f"install the headers of {kernel} and run `sudo dkms autoinstall`, then load the module",
+        )
+    elif seen_running or scene.module is not None:
+        yield Finding(
+            message=f"kernel {kernel} boots next and has no nvidia module (the running {scene.kernel} has one): the driver will be "
+            "gone after the reboot",
+            fix=f"before rebooting: install the headers of {kernel} and run `sudo dkms autoinstall -k {kernel}`, or install the "
+            "prebuilt module package of that kernel",
+            reboot=False,
+        )
+
+
+@detects("headers_missing")
+def headers(scene: Scene) -> Iterator[Finding]:
+    """Modules that are built here need the headers of the running and the next kernel."""
+    if scene.environment in _OWN_KERNEL or not scene.installed(_BUILT_PACKAGES):
+        return
+    kernels = scene.evidence.listings.get("/lib/modules", ())
+    for kernel in dict.fromkeys((scene.kernel, scene.next_kernel)):
+        if kernel is None or kernel not in kernels or f"/lib/modules/{kernel}/build" in _present(scene):
+            continue
+        role = "boots next" if kernel != scene.kernel else "is running"
+        yield Finding(
+            message=f"kernel {kernel} {role} and its headers are not installed, so the driver's module cannot be built for it",
+            fix=f"install the headers of {kernel}, or the header package that follows the kernel",
+        )
+
+
+def _present(scene: Scene) -> set[str]:
+    return {path for path, mark in scene.evidence.marks.items() if mark == "there"}
+
+
+@detects("running_kernel_old")
+def running_old(scene: Scene) -> Iterator[Finding]:
+    """Another kernel boots next."""
+    if scene.environment in _OWN_KERNEL or not scene.kernel or not scene.next_kernel or scene.kernel == scene.next_kernel:
+        return
+    yield Finding(
+        message=f"kernel {scene.kernel} is running but {scene.next_kernel} boots next",
+        fix="reboot before a driver is installed, so that its module is built for the kernel that stays",
+        reboot=True,
+        severity="info",
+    )
+
+
+@detects("kernel_too_new")
+def kernel_too_new(scene: Scene) -> Iterator[Finding]:
+    """A kernel on which this driver is known to fail, or on which dkms did not finish."""
+    version = scene.driver_version
+    if scene.environment in _OWN_KERNEL or version is None:
+        return
+    rules = [r for r in scene.matrix.rules if r.needs == "kernel" and r.of.startswith("driver")]
+    for kernel in dict.fromkeys((scene.kernel, scene.next_kernel)):
+        number = re.match(r"\d+(?:\.\d+)+", kernel or "")
+        if number is None:
+            continue
+        for rule in rules:
+            if is_within(version, rule.of.removeprefix("driver")) and any(is_within(number[0], text) for text in rule.none):
+                yield Finding(
+                    message=f"driver {version} is known to fail on kernel {kernel}: {rule.says or rule.note}".rstrip(": "),
+                )
+    for folder, names in scene.evidence.listings.items():
+        match = re.fullmatch(r"/var/lib/dkms/nvidia/([\d.]+)", folder)
+        if match and scene.next_kernel and "build" in names and scene.next_kernel not in names:
+            yield Finding(
+                message=f"dkms has not finished nvidia {match[1]} for kernel {scene.next_kernel}; its build folder is left over",
+                fix=f"look at {folder}/build/make.log; take a newer point release of the branch, or an older kernel",
+            )
+
+
+@detects("gcc_mismatch")
+def gcc_differs(scene: Scene) -> Iterator[Finding]:
+    """The compiler of the kernel against the one that would build the module."""
+    built = compiler_of_kernel(scene.evidence)
+    mine = scene.installed(r"gcc")
+    if built is None or not mine or scene.environment in _OWN_KERNEL or not scene.installed(_BUILT_PACKAGES):
+        return
+    major, own = built.partition(".")[0], mine[0].version.partition(".")[0].partition("-")[0]
+    if major != own and not scene.installed(rf"gcc-{major}"):
+        yield Finding(
+            message=f"the kernel was built with gcc {built}, the installed compiler is gcc {own}", severity="info"
+        )
+
+
+def _module_signature(scene: Scene) -> str | None:
+    head = f"/lib/modules/{scene.kernel}/"
+    return next((m for path, m in scene.evidence.marks.items() if path.startswith(head) and path.endswith("/nvidia.ko")), None)
+
+
+@detects("secure_boot_unsigned")
+def secure_boot(scene: Scene) -> Iterator[Finding]:
+    """A module that Secure Boot refuses."""
+    logs = "\n".join(text for path, text in scene.evidence.files.items() if path.startswith("/var/log/"))
+    refused = re.search(r"[^\n]*(?:Key was rejected by service|Loading of unsigned module is rejected)[^\n]*", logs)
+    if scene.environment in _OWN_KERNEL or (scene.module is not None and scene.module.loaded):
+        return
+    if not scene.secure_boot and not (refused and scene.secure_boot is None):
+        return
+    signature = _module_signature(scene)
+    signer = scene.module.signer if scene.module is not None else None
+    built = scene.installed(_BUILT_PACKAGES)
+    if signature == "unsigned" or refused or (signature is None and signer is None and built and _has_module(scene, scene.kernel or "")):
+        why = f": {refused[0].strip()[:200]}" if refused else ""
+        state = "is unsigned" if signature == "unsigned" else "is not loaded, and its signing key may not be enrolled"
+        yield Finding(
+            message=f"Secure Boot is enabled and the nvidia module {state}: the kernel refuses it (Key was rejected by service){why}",
+            fix="install the distribution's signed modules, or sign the module and enrol the key "
+            "(`sudo mokutil --import <key>.der`), then reboot and confirm the enrolment (MOK) on the console",
+            reboot=True,
+        )

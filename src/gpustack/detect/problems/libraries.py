@@ -1,0 +1,121 @@
+"""Libraries of which several copies exist, or whose header and library differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpustack.detect.parse import toolkit
+from gpustack.detect.problems.registry import Finding, detects
+from gpustack.detect.scene import Scene
+from gpustack.model.host import Copy
+
+_TITLES = {"cudnn": "cuDNN", "tensorrt": "TensorRT", "nccl": "NCCL", "driver": "libcuda"}
+
+
+def _several(scene: Scene, component: str) -> tuple[Copy, ...]:
+    """The copies of one soname where they differ in version, in load order."""
+    mine = [copy for copy in scene.copies if copy.component == component and copy.version]
+    for soname in dict.fromkeys(copy.soname for copy in mine):
+        same = tuple(copy for copy in mine if copy.soname == soname)
+        if len({copy.version for copy in same}) > 1:
+            return same
+    return ()
+
+
+def _told(copies: tuple[Copy, ...]) -> str:
+    return ", ".join(f"{copy.version} at {copy.path}" for copy in copies)
+
+
+def _copies_finding(scene: Scene, component: str) -> Iterator[Finding]:
+    copies = _several(scene, component)
+    if not copies:
+        return
+    winner = next((copy for copy in copies if copy.wins), None)
+    wheels = [copy for copy in copies if copy.owner]
+    title = _TITLES[component]
+    if winner is None:
+        yield Finding(message=f"several copies of {title} differ: {_told(copies)}; none is on the loader's path", severity="info")
+        return
+    message = f"several copies of {title} of the same soname differ: {_told(copies)}; the loader takes {winner.version} from {winner.path}"
+    shadowed = [copy for copy in wheels if copy.version != winner.version]
+    if shadowed and winner.path.rpartition("/")[0] in _library_path(scene):
+        message += f", which LD_LIBRARY_PATH puts before the {shadowed[0].owner}"
+    only_wheels = all(copy.owner for copy in copies if copy is not winner)
+    yield Finding(
+        message=message,
+        fix=f"keep one {title} on the loader's path, or take its folder out of LD_LIBRARY_PATH",
+        reboot=False,
+        severity="info" if only_wheels and not (shadowed and _library_path(scene)) else "warn",
+    )
+
+
+def _library_path(scene: Scene) -> tuple[str, ...]:
+    return tuple(part.rstrip("/") for part in scene.evidence.environ.get("LD_LIBRARY_PATH", "").split(":") if part)
+
+
+@detects("detect-cudnn-copies")
+def cudnn_copies(scene: Scene) -> Iterator[Finding]:
+    """Several cuDNN."""
+    yield from _copies_finding(scene, "cudnn")
+
+
+@detects("detect-tensorrt-copies")
+def tensorrt_copies(scene: Scene) -> Iterator[Finding]:
+    """Several TensorRT."""
+    yield from _copies_finding(scene, "tensorrt")
+
+
+@detects("detect-nccl-copies")
+def nccl_copies(scene: Scene) -> Iterator[Finding]:
+    """Several NCCL."""
+    yield from _copies_finding(scene, "nccl")
+
+
+@detects("detect-driver-copies")
+def driver_copies(scene: Scene) -> Iterator[Finding]:
+    """Several libcuda of different versions."""
+    if scene.environment != "wsl":
+        yield from _copies_finding(scene, "driver")
+
+
+def _header_finding(scene: Scene, component: str, headers: dict[str, str]) -> Iterator[Finding]:
+    winner = next((c for c in scene.copies if c.component == component and c.wins and c.version and not c.owner), None)
+    if winner is None or winner.version is None:
+        return
+    for path, version in headers.items():
+        parts = version.split(".")[: winner.version.count(".") + 1]
+        same_era = winner.version.split(".")[0] == parts[0]
+        if winner.version.split(".")[: len(parts)] != parts and (same_era or len(headers) == 1):
+            title = _TITLES[component]
+            yield Finding(
+                message=f"{title}'s header {path} is {version} but its library {winner.path} is {winner.version}: programs built here load another "
+                f"version than they were compiled with",
+                fix=f"install the library and development packages of {title} in one version",
+                reboot=False,
+            )
+            return
+
+
+@detects("detect-cudnn-header")
+def cudnn_header(scene: Scene) -> Iterator[Finding]:
+    """cuDNN's header against its library."""
+    yield from _header_finding(scene, "cudnn", toolkit.cudnn_headers(scene.evidence))
+
+
+@detects("detect-tensorrt-header")
+def tensorrt_header(scene: Scene) -> Iterator[Finding]:
+    """TensorRT's header against its library."""
+    yield from _header_finding(scene, "tensorrt", toolkit.tensorrt_headers(scene.evidence))
+
+
+@detects("detect-dangling-library")
+def dangling(scene: Scene) -> Iterator[Finding]:
+    """Library links that lead nowhere."""
+    for path, mark in sorted(scene.evidence.marks.items()):
+        name = path.rpartition("/")[2]
+        if mark == "dangling" and name.startswith(("libcuda.so", "libcudnn", "libnvinfer", "libnvidia-ml.so", "libnccl")):
+            yield Finding(
+                message=f"{path} is a link to {scene.evidence.links.get(path)}, which is not there",
+                fix="reinstall the package of that library, then run `sudo ldconfig`",
+                reboot=False,
+            )

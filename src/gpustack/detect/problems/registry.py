@@ -1,0 +1,64 @@
+"""The registry of detectors, and how a finding becomes a Problem with the matrix row's cure and sources."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Literal
+
+from msgspec import Struct
+
+from gpustack.detect.scene import Scene
+from gpustack.model.host import Problem
+
+Severity = Literal["block", "warn", "info"]
+_SEVERITIES: dict[str, Severity] = {"block": "block", "fix": "warn", "warn": "warn", "info": "info"}
+_REBOOT = {"yes": True, "no": False}
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    """One thing that a detector saw. An empty ``fix`` takes the matrix row's; ``severity`` None its severity."""
+
+    message: str
+    fix: str = ""
+    reboot: bool | None = None
+    severity: Severity | None = None
+
+
+Detector = Callable[[Scene], Iterator[Finding]]
+DETECTORS: dict[str, Detector] = {}
+"""Detectors by the id of their row in the conflicts matrix, or a name that begins with ``detect-``."""
+
+
+def detects(identity: str) -> Callable[[Detector], Detector]:
+    """Register a detector for a conflict."""
+
+    def register(function: Detector) -> Detector:
+        DETECTORS[identity] = function
+        return function
+
+    return register
+
+
+def find_problems(scene: Scene) -> tuple[Problem, ...]:
+    """Everything that the detectors see, the blocking problems first, otherwise in the registry's order."""
+    found = [
+        _problem(scene, identity, finding) for identity, detector in DETECTORS.items() for finding in detector(scene)
+    ]
+    order = {"block": 0, "warn": 1, "info": 2}
+    return tuple(sorted(found, key=lambda problem: order[problem.severity]))
+
+
+def _problem(scene: Scene, identity: str, finding: Finding) -> Problem:
+    row = scene.matrix.conflicts.get(identity)
+    if row is None:
+        return Problem(
+            id=identity, message=finding.message, fix=finding.fix, severity=finding.severity or "warn", reboot=finding.reboot
+        )
+    return Problem(
+        id=identity,
+        message=finding.message,
+        fix=finding.fix or "; or ".join(row.fix),
+        severity=finding.severity or _SEVERITIES.get(row.severity, "warn"),
+        reboot=finding.reboot if finding.reboot is not None else _REBOOT.get(row.reboot),
+        sources=scene.matrix.addresses(row.src),
+    )

@@ -1,0 +1,217 @@
+"""Package sources, keys, pins and holds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from gpustack.detect.parse import repositories as parse
+from gpustack.detect.parse.repositories import SourceEntry, normal_url
+from gpustack.detect.problems.registry import Finding, detects
+from gpustack.detect.scene import Scene
+
+_FOLDER = re.compile(r"/compute/cuda/repos/([\w-]+)/(\w+)")
+_OLD_KEY = re.compile(r"7fa2af80|A4B469963BF863CC", re.IGNORECASE)
+_OLD_KEY_SYSTEMS = {"ubuntu1604", "ubuntu1810", "sles113"}
+"""Folders that are still signed by the old key."""
+
+
+def _cuda_sources(scene: Scene) -> list[tuple[SourceEntry, str, str]]:
+    """The enabled sources of NVIDIA's CUDA repository with their distribution and architecture folders."""
+    return [
+        (source, match[1], match[2])
+        for source in scene.sources
+        if source.enabled and (match := _FOLDER.search(source.url))
+    ]
+
+
+@detects("signed_by_conflict")
+def signed_by(scene: Scene) -> Iterator[Finding]:
+    """One address in two entries: with different keys apt stops, with the same ones it warns."""
+    by_url: dict[str, list[SourceEntry]] = {}
+    for source in scene.sources:
+        if source.enabled and source.is_nvidia:
+            suites = source.text.split()[:1]
+            by_url.setdefault(f"{normal_url(source.url)} {' '.join(suites) if scene.os.family == 'apt' else ''}", []).append(source)
+    for entries in by_url.values():
+        places = tuple(dict.fromkeys(entry.path for entry in entries))
+        keys = {entry.signed_by for entry in entries}
+        if len(entries) < 2 or (len(places) < 2 and len(keys) < 2):
+            continue
+        url = entries[0].url
+        if len(keys) > 1 and scene.os.family == "apt":
+            what = f"apt stops with 'Conflicting values set for option Signed-By': {url} is named in {' and '.join(places)} with different keys"
+        else:
+            what = f"the repository {url} is configured twice: in {' and '.join(places)}"
+        keep = next((e.path for e in entries if "keyring" in e.signed_by), places[-1])
+        drop = ", ".join(path for path in places if path != keep) or "the duplicate entry"
+        yield Finding(message=what, fix=f"keep {keep} and delete {drop}", reboot=False)
+
+
+@detects("old_key_7fa2af80")
+def old_key(scene: Scene) -> Iterator[Finding]:
+    """The key that was retired in 2022."""
+    if scene.os.repo in _OLD_KEY_SYSTEMS:
+        return
+    places = [key for key in scene.keys if _OLD_KEY.search(key)]
+    places += [s.path for s in scene.sources if s.is_nvidia and _OLD_KEY.search(f"{s.key} {s.signed_by}")]
+    logs = [path for path, text in scene.evidence.files.items() if path.startswith("/var/log/") and "A4B469963BF863CC" in text]
+    if places:
+        yield Finding(
+            message=f"the retired NVIDIA repository key 7fa2af80 is still in use: {places[0]}; since 2022-04-27 the repositories are "
+            "signed by other keys (apt says NO_PUBKEY A4B469963BF863CC)",
+            reboot=False,
+        )
+    elif logs:
+        yield Finding(
+            message=f"{logs[0]} holds NO_PUBKEY A4B469963BF863CC: the repository's new key is missing, only the retired 7fa2af80 was there",
+            reboot=False,
+        )
+
+
+@detects("machine_learning_repo")
+def machine_learning(scene: Scene) -> Iterator[Finding]:
+    """The frozen machine-learning repository."""
+    for source in scene.sources:
+        if source.enabled and "compute/machine-learning" in source.url:
+            yield Finding(
+                message=f"{source.path} still names the frozen machine-learning repository {source.url}",
+                fix=f"delete {source.path}; cuDNN and NCCL are in the CUDA repository",
+                reboot=False,
+            )
+
+
+@detects("sha1_key_debian13")
+def sha1_key(scene: Scene) -> Iterator[Finding]:
+    """A repository whose key apt's new verifier refuses."""
+    sqv = "/usr/bin/sqv" in scene.evidence.marks or bool(scene.installed("sqv"))
+    new_apt = any(p.version.startswith("3.") for p in scene.installed("apt"))
+    trixie = scene.os.codename == "trixie" or scene.os.base == "debian13"
+    if not ((sqv and new_apt) or trixie):
+        return
+    for source, folder, _ in _cuda_sources(scene):
+        if folder in {"debian11", "debian12", "ubuntu2004", "ubuntu2204", "ubuntu2404", "wsl-ubuntu"} and scene.os.family == "apt" and (trixie or sqv):
+            if scene.os.repo == folder and not trixie:
+                continue
+            yield Finding(
+                message=f"{source.path} uses the folder {folder}, whose key 3bf863cc carries a SHA-1 signature: apt with sqv refuses it "
+                "from 2026-02-01 (SHA1 is not considered secure)",
+                reboot=False,
+            )
+
+
+def _spelled(scene: Scene) -> str:
+    return scene.os.repo or ""
+
+
+@detects("distro_upgraded")
+def upgraded(scene: Scene) -> Iterator[Finding]:
+    """A source of the release before."""
+    own = _spelled(scene)
+    stem = re.sub(r"\d+$", "", own)
+    for source, folder, _ in _cuda_sources(scene):
+        if own and stem and folder != own and re.fullmatch(rf"{re.escape(stem)}\d+", folder):
+            yield Finding(
+                message=f"{source.path} names NVIDIA's repository for {folder}, but this is {scene.os.name or scene.os.spelled} ({own})",
+                fix=f"remove {source.path} and its keyring package, then set up the repository for {own}",
+                reboot=False,
+            )
+    left = [n for n in scene.evidence.listings.get("/etc/apt/sources.list.d", ()) if re.search(r"(cuda|nvidia).*\.(distUpgrade|save)$", n)]
+    if left:
+        yield Finding(
+            message=f"a release upgrade left /etc/apt/sources.list.d/{left[0]} behind: NVIDIA's source was switched off then",
+            fix="set up the repository of this release, then delete the left-over file",
+            reboot=False,
+            severity="info",
+        )
+
+
+@detects("keyring_wrong_distro")
+def wrong_distro(scene: Scene) -> Iterator[Finding]:
+    """A source of another distribution."""
+    own = _spelled(scene)
+    stem = re.sub(r"\d+$", "", own)
+    for source, folder, _ in _cuda_sources(scene):
+        if own and folder != own and not re.fullmatch(rf"{re.escape(stem)}\d+", folder):
+            if {folder, own} == {"opensuse15", "sles15"}:
+                continue
+            yield Finding(
+                message=f"{source.path} names NVIDIA's repository for {folder}, but this host's is {own}",
+                fix=f"remove {source.path} and its keyring package, then set up the repository for {own}",
+                reboot=False,
+            )
+
+
+@detects("arch_dir_mismatch")
+def wrong_arch(scene: Scene) -> Iterator[Finding]:
+    """A folder of another architecture, Jetson's arm64 and servers' sbsa among them."""
+    jetson = scene.environment == "jetson"
+    release = scene.system.version if scene.system is not None and scene.os.system and scene.os.system.startswith("l4t") else ""
+    if jetson and scene.os.system and scene.os.system.startswith("l4t"):
+        release = scene.os.system.removeprefix("l4t")
+    sbsa_jetson = jetson and release.isdigit() and int(release) >= 37
+    wanted = {"x86_64": {"x86_64"}, "ppc64le": {"ppc64le", "ppc64el"}}.get(scene.arch or "", set())
+    if scene.arch == "aarch64":
+        wanted = {"sbsa"} if not jetson or sbsa_jetson else {"arm64", "aarch64"}
+    for source, folder, arch in _cuda_sources(scene):
+        if wanted and arch not in wanted and arch != "cross-linux-sbsa":
+            yield Finding(
+                message=f"{source.path} names the folder {folder}/{arch}, which is not for this machine ({scene.arch}"
+                f"{', Jetson' if jetson else ''}): its folder is {' or '.join(sorted(wanted))}",
+                reboot=False,
+            )
+
+
+@detects("azure_linux_names")
+def azure(scene: Scene) -> Iterator[Finding]:
+    """Microsoft's and NVIDIA's repository on Azure Linux."""
+    files = [source.path for source in scene.sources if source.enabled]
+    microsoft = any("azurelinux-nvidia" in path for path in files)
+    nvidia = any(path.endswith("cuda-azl3.repo") for path in files)
+    if scene.os.id == "azurelinux" and microsoft and nvidia:
+        yield Finding(message="Microsoft's driver repository and NVIDIA's CUDA repository are both active, with packages of the same names")
+
+
+@detects("held_packages")
+def held(scene: Scene) -> Iterator[Finding]:
+    """Holds and locks, which stop changes."""
+    names = parse.holds(scene.evidence, scene.packages)
+    if names:
+        more = f" and {len(names) - 6} more" if len(names) > 6 else ""
+        yield Finding(message=f"held or locked packages will not be changed: {', '.join(names[:6])}{more}", severity="info")
+
+
+@detects("dnf_module_filter")
+def module_stream(scene: Scene) -> Iterator[Finding]:
+    """An enabled module stream that hides the installed driver's branch."""
+    for stream in parse.streams(scene.evidence):
+        branch = re.match(r"nvidia-driver:(\d{3})", stream)
+        version = scene.driver_version
+        if branch and version and not version.startswith(f"{branch[1]}."):
+            yield Finding(
+                message=f"the module stream {stream} is enabled but driver {version} is installed: dnf hides other versions",
+                reboot=False,
+            )
+
+
+@detects("foreign_architecture_404")
+def foreign_architecture(scene: Scene) -> Iterator[Finding]:
+    """A source without an architecture on a host that knows several."""
+    known = (scene.evidence.text("/var/lib/dpkg/arch") or "").split()
+    bare = [source for source, _, _ in _cuda_sources(scene) if not source.arches]
+    if len(known) > 1 and bare:
+        yield Finding(
+            message=f"{bare[0].path} names no architecture while dpkg also knows {', '.join(known[1:])}: apt asks for indexes that do not exist",
+            fix=f"add arch={known[0]} to the options of the entry in {bare[0].path}",
+            severity="info",
+            reboot=False,
+        )
+
+
+@detects("mft_doca_clash")
+def mft_doca(scene: Scene) -> Iterator[Finding]:
+    """DOCA's packages, which the CUDA repository outranks."""
+    mine = scene.installed(r"mlnx-.*|doca-.*")
+    sources = [source for source, _, _ in _cuda_sources(scene)]
+    if mine and sources and scene.os.family in {"dnf", "yum", "tdnf"} and not any("mft" in source.text for source in sources):
+        yield Finding(message=f"{mine[0].name} is installed and {sources[0].path} does not exclude mft and dkms packages", severity="info")

@@ -1,0 +1,79 @@
+"""CUDA toolkits: mixed installations, stale links, host compilers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from gpustack.detect.parse.toolkit import default_toolkit
+from gpustack.detect.problems.registry import Finding, detects
+from gpustack.detect.scene import Scene
+from gpustack.versions import is_within
+
+
+@detects("mix_toolkit_runfile_packages")
+def toolkit_mixed(scene: Scene) -> Iterator[Finding]:
+    """One X.Y from a runfile and from packages."""
+    for kit in scene.toolkits:
+        if kit.runfile and kit.packages:
+            yield Finding(
+                message=f"CUDA {kit.folder} in {kit.path} was installed from a runfile and from packages ({kit.packages[0]})",
+                fix=f"`sudo {kit.path}/bin/cuda-uninstaller`, then reinstall the packages",
+                reboot=False,
+            )
+
+
+@detects("stale_cuda_symlink")
+def stale_link(scene: Scene) -> Iterator[Finding]:
+    """/usr/local/cuda leads nowhere, or to an older toolkit."""
+    evidence = scene.evidence
+    target = evidence.links.get("/usr/local/cuda")
+    if target is not None and evidence.marks.get("/usr/local/cuda") == "dangling":
+        final = evidence.links.get("/etc/alternatives/cuda", target) if target.startswith("/etc/alternatives/") else target
+        newest = scene.toolkits[-1].path if scene.toolkits else None
+        yield Finding(
+            message=f"/usr/local/cuda points at {final}, which is not there (a stale link)",
+            fix=f"`sudo ln -sfn {newest} /usr/local/cuda`, or `sudo update-alternatives --config cuda`"
+            if newest
+            else "remove the link, or install a toolkit",
+            reboot=False,
+        )
+    default = default_toolkit(evidence, scene.toolkits)
+    newest_kit = scene.toolkits[-1] if scene.toolkits else None
+    if target is not None and default is not None and newest_kit is not None and default is not newest_kit and newest_kit.path != "/usr":
+        yield Finding(
+            message=f"/usr/local/cuda points at {default.path} ({default.version}) although {newest_kit.path} is installed too",
+            severity="info",
+            reboot=False,
+        )
+
+
+@detects("ubuntu2604_same_named_cuda")
+def canonical_cuda(scene: Scene) -> Iterator[Finding]:
+    """Canonical's CUDA packages on Ubuntu 26.04, which have NVIDIA's names."""
+    mine = [p for p in scene.installed(r"cuda-.*-13-1|libcusolver-13-1|libnvvm-13-1") if re.search(r"-0ubuntu\d+$", p.version)]
+    if scene.os.id == "ubuntu" and scene.os.version_id == "26.04" and mine:
+        yield Finding(message=f"{mine[0].name} {mine[0].version} is Canonical's build of a package that NVIDIA's repository has under the same name")
+
+
+@detects("nvcc_host_gcc")
+def host_compiler(scene: Scene) -> Iterator[Finding]:
+    """The default gcc against the window that the default toolkit accepts."""
+    kit = default_toolkit(scene.evidence, scene.toolkits)
+    told = (scene.evidence.output("gcc -dumpfullversion") or "").strip()
+    packages = scene.installed(r"gcc")
+    gcc = told or (packages[0].version if packages else "")
+    number = re.match(r"\d+(?:\.\d+)*", gcc)
+    if kit is None or kit.version is None or number is None or kit.path == "/usr":
+        return
+    for rule in scene.matrix.rules:
+        if rule.needs != "gcc" or not rule.of.startswith("cuda") or not rule.any:
+            continue
+        if is_within(kit.version, rule.of.removeprefix("cuda")) and not any(is_within(number[0], text) for text in rule.any):
+            yield Finding(
+                message=f"gcc {number[0]} is outside what nvcc of CUDA {kit.version} accepts as host compiler ({' or '.join(rule.any)})",
+                fix="install a g++ inside that window and pass it with `nvcc -ccbin`",
+                reboot=False,
+                severity="info",
+            )
+            return

@@ -1,0 +1,117 @@
+"""From PCI ids to products: what the GPU table knows of a function on the bus."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from msgspec import Struct
+
+from gpustack.matrix.index import Matrix
+from gpustack.model.host import Gpu
+from gpustack.model.places import GpuProduct
+
+
+class Integrated(Struct, frozen=True, kw_only=True):
+    """The GPU of a Jetson module, which is no PCI device; ``soc`` is the chip of the device tree."""
+
+    name: str
+    soc: str = ""
+    aliases: tuple[str, ...] = ()
+    architecture: str = ""
+    compute_capability: str = ""
+    chip: str = ""
+    kind: str = "soc"
+    memory_gib: float | None = None
+    nvenc: int | None = None
+
+
+def device_digits(text: str) -> str:
+    """The four hexadecimal digits of a device id, however it is written ("0x2335", "10de:2335")."""
+    return text.lower().rpartition(":")[2].removeprefix("0x")
+
+
+class Products:
+    """The GPU table by device id."""
+
+    def __init__(self, matrix: Matrix) -> None:
+        self._matrix = matrix
+        self.by_device: dict[str, list[GpuProduct]] = {}
+        for row in matrix.products:
+            self.by_device.setdefault(device_digits(row.device), []).append(row)
+
+    def find(self, device: str, subsystem: str | None) -> GpuProduct | None:
+        """The product of a device id and subsystem ("10de:14a9"). Makers of boards keep NVIDIA's subsystem device."""
+        rows = self.by_device.get(device, [])
+        exact = [row for row in rows if row.subsystem and row.subsystem.lower() == subsystem]
+        part = (subsystem or "").rpartition(":")[2]
+        alike = [row for row in rows if row.subsystem and row.subsystem.lower().rpartition(":")[2] == part]
+        plain = [row for row in rows if not row.subsystem]
+        return next(iter((*exact, *alike, *plain, *rows)), None)
+
+    def span(self) -> tuple[str, str]:
+        """The lowest and the highest device id that the table has."""
+        known = sorted(self.by_device)
+        return (known[0], known[-1]) if known else ("0000", "ffff")
+
+    def integrated(self) -> tuple[Integrated, ...]:
+        return self._matrix.rows("gpus", "integrated", Integrated)
+
+
+def gpu_of(product: GpuProduct, **seen: Any) -> Gpu:
+    """The Gpu of a product; ``seen`` are the fields that were seen on the machine itself."""
+    memory = round(product.memory_gib * 1024) if product.memory_gib else None
+    known: dict[str, Any] = {
+        "name": product.name,
+        "pci_id": f"10de:{device_digits(product.device)}",
+        "subsystem_id": product.subsystem or None,
+        "architecture": product.architecture or None,
+        "compute_capability": product.compute_capability or None,
+        "nvenc": product.nvenc,
+        "nvdec": product.nvdec,
+        "memory_mib": memory,
+        "kind": product.kind or None,
+        "open_module": product.open_module or None,
+        "fabric": product.fabric or None,
+        "driver_first": product.driver_first or None,
+        "driver_last": product.driver_last or None,
+    }
+    return Gpu(**{**known, **{name: value for name, value in seen.items() if value is not None}})
+
+
+def integrated_gpu(row: Integrated) -> Gpu:
+    """The Gpu of a Jetson module."""
+    return Gpu(
+        name=row.name,
+        architecture=row.architecture or None,
+        compute_capability=row.compute_capability or None,
+        nvenc=row.nvenc,
+        memory_mib=round(row.memory_gib * 1024) if row.memory_gib else None,
+        kind=row.kind or None,
+    )
+
+
+def jetson_gpu(rows: tuple[Integrated, ...], chip: str | None, model: str | None) -> Gpu | None:
+    """The Jetson's GPU by the device tree's chip and model; what the candidates share where they are several."""
+    same = [row for row in rows if chip and row.soc == chip]
+    said = re.sub(r"[^a-z0-9]+", " ", (model or "").lower())
+    named = [row for row in same if any(_words(name) in said for name in (row.name, *row.aliases))]
+    longest = max((len(_words(name)) for row in named for name in (row.name, *row.aliases) if _words(name) in said), default=0)
+    best = [r for r in named if any(len(_words(n)) == longest and _words(n) in said for n in (r.name, *r.aliases))]
+    found = best or same
+    if not found:
+        return None
+    gpu = integrated_gpu(found[0])
+    if len(found) == 1:
+        return gpu
+    shared = next((a for a in found[0].aliases if all(a in row.aliases for row in found) and "jetson" in a.lower()), None)
+    return Gpu(
+        name=shared or f"Jetson ({chip})",
+        architecture=gpu.architecture,
+        compute_capability=gpu.compute_capability,
+        kind=gpu.kind,
+    )
+
+
+def _words(name: str) -> str:
+    return re.sub(r"[^a-z0-9]+", " ", name.lower())

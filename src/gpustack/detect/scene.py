@@ -1,0 +1,208 @@
+"""Everything parsed from the evidence of one machine, as the detectors of problems see it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gpustack.detect.evidence import Evidence
+from gpustack.detect.parse import driver, kernel, libraries, packages, pci, platform, repositories, toolkit
+from gpustack.detect.parse.os_release import find_system, operating_system, parse_os_release
+from gpustack.detect.parse.packages import Package
+from gpustack.detect.parse.pci import PciFunction
+from gpustack.detect.parse.repositories import SourceEntry
+from gpustack.detect.parse.toolkit import Toolkit
+from gpustack.detect.products import Products, gpu_of, jetson_gpu
+from gpustack.matrix.index import Matrix
+from gpustack.model.host import Copy, Environment, Gpu, KernelModule, OperatingSystem
+from gpustack.model.places import System
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scene:
+    """One machine, parsed. ``told`` are the values of os-release; ``system`` is the matrix row that covers it."""
+
+    evidence: Evidence
+    matrix: Matrix
+    told: dict[str, str]
+    os: OperatingSystem
+    system: System | None
+    packages: tuple[Package, ...]
+    kernel: str | None
+    next_kernel: str | None
+    arch: str | None
+    environment: Environment | None
+    modules: tuple[str, ...]
+    functions: tuple[PciFunction, ...]
+    gpus: tuple[Gpu, ...]
+    module: KernelModule | None
+    copies: tuple[Copy, ...]
+    toolkits: tuple[Toolkit, ...]
+    sources: tuple[SourceEntry, ...]
+    keys: tuple[str, ...]
+    secure_boot: bool | None
+    products: Products = field(repr=False)
+
+    @property
+    def library_version(self) -> str | None:
+        """The version of the libcuda that programs load."""
+        found = libraries.driver_library(self.copies)
+        return found.version if found is not None else None
+
+    @property
+    def driver_version(self) -> str | None:
+        """The driver's version: of the loaded module, else the library, the packages, the installed module, NVML."""
+        loaded = self.module.version if self.module is not None and self.module.loaded else None
+        nvml = (self.evidence.nvml or {}).get("driver")
+        found = loaded or self.library_version or driver.package_version(self.packages)
+        if found is None and self.module is not None:
+            found = self.module.version
+        return found or (nvml if isinstance(nvml, str) and nvml[:1].isdigit() else None)
+
+    def installed(self, pattern: str) -> tuple[Package, ...]:
+        """The installed packages whose whole name matches."""
+        return packages.matching(self.packages, pattern)
+
+    @property
+    def nvswitches(self) -> int | None:
+        """How many NVSwitches the bus or the driver shows; None where neither could be looked at."""
+        shown = len(self.evidence.listings.get("/proc/driver/nvidia-nvswitch/devices", ()))
+        if pci.BASE not in self.evidence.listings and not shown:
+            return None
+        return max(shown, sum(function.is_nvswitch for function in self.functions))
+
+
+def build_scene(evidence: Evidence, matrix: Matrix) -> Scene:
+    """All parsers over one machine's evidence."""
+    found = packages.all_packages(evidence)
+    told = parse_os_release(evidence.text("/etc/os-release", "/usr/lib/os-release") or "")
+    running = kernel.running_kernel(evidence)
+    environment = platform.environment(evidence, running)
+    products = Products(matrix)
+    modules = kernel.loaded_modules(evidence)
+    functions = pci.parse_functions(evidence)
+    system, os = _system(evidence, matrix, told, found, environment)
+    return Scene(
+        evidence=evidence, matrix=matrix, told=told, os=os, system=system, packages=found, kernel=running,
+        next_kernel=None if environment in {"container", "wsl"} else kernel.next_kernel(evidence, found),
+        arch=kernel.architecture(evidence, found, running), environment=environment, modules=modules,
+        functions=functions, gpus=find_gpus(evidence, products, functions),
+        module=driver.kernel_module(evidence, found, modules), copies=libraries.find_copies(evidence),
+        toolkits=toolkit.find_toolkits(evidence, found), sources=repositories.all_sources(evidence),
+        keys=repositories.host_keys(evidence, found), secure_boot=platform.secure_boot(evidence), products=products,
+    )  # fmt: skip
+
+
+def _system(
+    evidence: Evidence,
+    matrix: Matrix,
+    told: dict[str, str],
+    found: tuple[Package, ...],
+    environment: Environment | None,
+) -> tuple[System | None, OperatingSystem]:
+    managers = {package.manager for package in found}
+    has_dpkg = evidence.has("/var/lib/dpkg/status")
+    hint = "apt" if has_dpkg or "dpkg" in managers else "dnf" if "rpm" in managers else None
+    os = operating_system(told, matrix.systems, manager_hint=hint)
+    row = find_system(matrix.systems, os.id, os.version_id)
+    special = _special(evidence, matrix, told, environment)
+    if special is None:
+        return row, os
+    plain_base = f"{os.id}{os.version_id}" if os.id and os.version_id else None
+    return special, OperatingSystem(
+        id=os.id, version_id=os.version_id, family=special.family or os.family, name=os.name, eol=os.eol,
+        codename=os.codename, like=os.like, repo=special.repo or None, base=special.base or plain_base,
+        system=f"{special.id}{special.version}",
+    )  # fmt: skip
+
+
+def _special(
+    evidence: Evidence, matrix: Matrix, told: dict[str, str], environment: Environment | None
+) -> System | None:
+    """The row of a system that os-release does not tell from its parent: WSL, Jetson, DGX OS, Armbian."""
+    version = told.get("VERSION_ID")
+    if environment == "wsl":
+        return find_system(matrix.systems, f"wsl-{told.get('ID', '')}", version)
+    if environment == "jetson":
+        release = platform.l4t_release(evidence)
+        return find_system(matrix.systems, "l4t", release.partition(".")[0]) if release else None
+    marks = {"/etc/dgx-release": "dgx-os", "/etc/armbian-release": "armbian"}
+    return next((find_system(matrix.systems, name, None) for path, name in marks.items() if evidence.has(path)), None)
+
+
+def find_gpus(evidence: Evidence, products: Products, functions: tuple[PciFunction, ...]) -> tuple[Gpu, ...]:
+    """The GPUs on the bus in its order, with what NVML adds; NVML's alone or the Jetson's where the bus shows none."""
+    answers = _nvml_gpus(evidence)
+    by_bus = {_bus(gpu.get("bus_id")): gpu for gpu in answers}
+    found = [
+        _gpu(products, function.device, function.subsystem, function.bus_id, function.bound, by_bus)
+        for function in functions
+        if function.is_gpu or _is_known(products, function)
+    ]
+    if not found:
+        found = [_gpu(products, *_nvml_ids(gpu), _bus(gpu.get("bus_id")), None, by_bus) for gpu in answers]
+    if not found:
+        chip = platform.tegra_chip(evidence)
+        model = evidence.line("/proc/device-tree/model")
+        own = jetson_gpu(products.integrated(), chip, model) if chip else None
+        found = [own] if own is not None else []
+    return tuple(found)
+
+
+def _is_known(products: Products, function: PciFunction) -> bool:
+    """A function whose class could not be read is a GPU when its device id is one's."""
+    return function.kind is None and function.device in products.by_device
+
+
+def _nvml_gpus(evidence: Evidence) -> list[dict[str, object]]:
+    gpus = (evidence.nvml or {}).get("gpus")
+    return [gpu for gpu in gpus if isinstance(gpu, dict)] if isinstance(gpus, list) else []
+
+
+def _nvml_ids(gpu: dict[str, object]) -> tuple[str | None, str | None]:
+    """Device and subsystem out of NVML's words, which hold the device in their upper half."""
+    device, subsystem = gpu.get("device_id"), gpu.get("subsystem_id")
+    first = f"{device >> 16 & 0xFFFF:04x}" if isinstance(device, int) and device >= 0 else None
+    second = f"{subsystem & 0xFFFF:04x}:{subsystem >> 16 & 0xFFFF:04x}" if isinstance(subsystem, int) and subsystem > 0 else None
+    return first, second
+
+
+def _bus(text: object) -> str | None:
+    """A bus address in the kernel's spelling: NVML writes the domain with eight digits and letters in capitals."""
+    if not isinstance(text, str) or text.count(":") < 2:
+        return None
+    domain, _, rest = text.lower().partition(":")
+    return f"{domain[-4:]}:{rest}"
+
+
+def _gpu(
+    products: Products,
+    device: str | None,
+    subsystem: str | None,
+    bus_id: str | None,
+    bound: str | None,
+    by_bus: dict[str | None, dict[str, object]],
+) -> Gpu:
+    answer = by_bus.get(bus_id, {}) if bus_id else {}
+    product = products.find(device, subsystem) if device else None
+    memory, name, uuid = answer.get("memory_mib"), answer.get("name"), answer.get("uuid")
+    capability = answer.get("compute_capability")
+    seen = {
+        "subsystem_id": subsystem,
+        "bus_id": bus_id,
+        "bound": bound,
+        "memory_mib": memory if isinstance(memory, int) and memory > 0 else None,
+        "uuid": uuid if isinstance(uuid, str) else None,
+        "compute_capability": capability if isinstance(capability, str) else None,
+    }
+    if product is not None:
+        return gpu_of(product, **seen)
+    return Gpu(
+        name=name if isinstance(name, str) else None,
+        pci_id=f"10de:{device}" if device else None,
+        subsystem_id=subsystem,
+        bus_id=bus_id,
+        bound=bound,
+        memory_mib=seen["memory_mib"],
+        uuid=seen["uuid"],
+        compute_capability=seen["compute_capability"],
+    )

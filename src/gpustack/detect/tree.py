@@ -1,0 +1,238 @@
+"""Reading below a root directory: links never lead outside, nothing blocks, nothing is read without a limit."""
+
+from __future__ import annotations
+
+import errno
+import fnmatch
+import os
+import re
+import stat
+from collections import deque
+
+MAX_HOPS = 40
+MAX_ENTRIES = 20_000
+MAX_FLAT_LINK = 256
+"""Longest text file that may stand for a link, in bytes."""
+
+_LINK_TEXT = re.compile(r"[\w.+:@/~-]+")
+
+
+class MissingFileError(Exception):
+    """There is no such file below the root."""
+
+
+class UnusableFileError(Exception):
+    """The file is there but cannot be used; the text says why."""
+
+
+class Tree:
+    """A file system tree. All paths given and returned are absolute inside the root.
+
+    Some archives keep a symbolic link as a small text file that holds the target; those count as links.
+    """
+
+    def __init__(self, root: str) -> None:
+        self.root = os.path.realpath(root).rstrip("/")
+        self._states: dict[str, os.stat_result | None] = {}
+        self._folders: dict[str, tuple[str, ...]] = {}
+
+    def resolve(self, path: str, *, follow_last: bool = True) -> str:
+        """The path without links and dots. Raises MissingFileError or UnusableFileError (looping links)."""
+        pending = deque(path.split("/"))
+        done: list[str] = []
+        hops = 0
+        while pending:
+            part = pending.popleft()
+            if part in {"", "."}:
+                continue
+            if part == "..":
+                del done[-1:]
+                continue
+            here = "/" + "/".join((*done, part))
+            target = self._target_of(here, last=not pending, follow_last=follow_last)
+            if target is None:
+                done.append(part)
+                continue
+            hops += 1
+            if hops > MAX_HOPS:
+                msg = "symbolic links run in a circle"
+                raise UnusableFileError(msg)
+            if target.startswith("/"):
+                done.clear()
+            pending.extendleft(reversed(target.split("/")))
+        return "/" + "/".join(done)
+
+    def _target_of(self, here: str, *, last: bool, follow_last: bool) -> str | None:
+        state = self._state(here)
+        if stat.S_ISLNK(state.st_mode):
+            return None if last and not follow_last else os.readlink(self.root + here)
+        if stat.S_ISREG(state.st_mode) and not last:
+            target = self._flat_target(here, state)
+            if target is None:
+                raise MissingFileError(here)
+            return target
+        return None
+
+    def _state(self, here: str) -> os.stat_result:
+        if here not in self._states:
+            try:
+                self._states[here] = os.lstat(self.root + here)
+            except OSError as exc:
+                if exc.errno not in {errno.ENOENT, errno.ENOTDIR}:
+                    raise UnusableFileError(exc.strerror or str(exc)) from exc
+                self._states[here] = None
+            except ValueError as exc:  # a NUL in the name
+                raise MissingFileError(here) from exc
+        state = self._states[here]
+        if state is None:
+            raise MissingFileError(here)
+        return state
+
+    def _flat_target(self, here: str, state: os.stat_result) -> str | None:
+        if not 0 < state.st_size <= MAX_FLAT_LINK:
+            return None
+        try:
+            return as_link(self._read(here, MAX_FLAT_LINK).decode("utf-8", "replace"))
+        except UnusableFileError:
+            return None
+
+    def _read(self, resolved: str, limit: int, *, tail: bool = False) -> bytes:
+        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            handle = os.open(self.root + resolved, flags)
+        except OSError as exc:
+            raise UnusableFileError(exc.strerror or str(exc)) from exc
+        try:
+            state = os.fstat(handle)
+            if not stat.S_ISREG(state.st_mode):
+                msg = "is a folder" if stat.S_ISDIR(state.st_mode) else "is not a regular file"
+                raise UnusableFileError(msg)
+            if tail and state.st_size > limit:
+                os.lseek(handle, -limit, os.SEEK_END)
+            return _read_all(handle, limit, cut=tail)
+        except OSError as exc:
+            raise UnusableFileError(exc.strerror or str(exc)) from exc
+        finally:
+            os.close(handle)
+
+    def read_bytes(self, path: str, limit: int, *, tail: bool = False) -> bytes:
+        """The content, at most ``limit`` bytes (with ``tail``: the last ones). Raises as ``resolve`` does, or UnusableFileError."""
+        return self._read(self.resolve(path), limit, tail=tail)
+
+    def read_text(self, path: str, limit: int, *, tail: bool = False) -> str:
+        """The content as text; raises UnusableFileError for binary data. A flattened link is followed."""
+        seen = path
+        for _ in range(MAX_HOPS):
+            data = self.read_bytes(seen, limit, tail=tail)
+            if b"\0" in data:
+                msg = "holds binary data"
+                raise UnusableFileError(msg)
+            text = data.decode("utf-8", "replace")
+            target = as_link(text) if len(data) <= MAX_FLAT_LINK and "/" in text else None
+            follow = _joined(seen, target) if target else None
+            if follow is None or not self.is_file(follow):
+                return text
+            seen = follow
+        msg = "links run in a circle"
+        raise UnusableFileError(msg)
+
+    def open_stream(self, path: str) -> int:
+        """A descriptor of a regular file for reading piece by piece; the caller closes it."""
+        resolved = self.resolve(path)
+        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            handle = os.open(self.root + resolved, flags)
+        except OSError as exc:
+            raise UnusableFileError(exc.strerror or str(exc)) from exc
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            os.close(handle)
+            msg = "is not a regular file"
+            raise UnusableFileError(msg)
+        return handle
+
+    def link(self, path: str) -> str | None:
+        """The target of the link at ``path`` as written there; None where it is no link."""
+        try:
+            resolved = self.resolve(path, follow_last=False)
+            state = self._state(resolved)
+            if stat.S_ISLNK(state.st_mode):
+                return os.readlink(self.root + resolved)
+            return self._flat_target(resolved, state) if stat.S_ISREG(state.st_mode) else None
+        except (MissingFileError, UnusableFileError, OSError):
+            return None
+
+    def listing(self, path: str) -> tuple[str, ...] | None:
+        """The sorted names in a folder (the first MAX_ENTRIES), None where there is none. Raises UnusableFileError."""
+        try:
+            resolved = self.resolve(path)
+        except MissingFileError:
+            return None
+        if resolved not in self._folders:
+            try:
+                with os.scandir(self.root + (resolved if resolved != "/" else "/")) as entries:
+                    names = [entry.name for entry, _ in zip(entries, range(MAX_ENTRIES), strict=False)]
+            except NotADirectoryError:
+                target = self.link(path)
+                follow = _joined(path, target) if target else None
+                return self.listing(follow) if follow and follow != path and self.is_folder(follow) else None
+            except OSError as exc:
+                raise UnusableFileError(exc.strerror or str(exc)) from exc
+            self._folders[resolved] = tuple(sorted(names))
+        return self._folders[resolved]
+
+    def _mode(self, path: str) -> int:
+        try:
+            return self._state(self.resolve(path)).st_mode
+        except (MissingFileError, UnusableFileError):
+            return 0
+
+    def exists(self, path: str) -> bool:
+        return self._mode(path) != 0
+
+    def is_file(self, path: str) -> bool:
+        return stat.S_ISREG(self._mode(path))
+
+    def is_folder(self, path: str) -> bool:
+        return path == "/" or stat.S_ISDIR(self._mode(path))
+
+    def glob(self, pattern: str, *, limit: int = 2000) -> list[str]:
+        """The paths that match, sorted; ``*``, ``?`` and ``[]`` match within one component."""
+        found = [""]
+        for part in pattern.strip("/").split("/"):
+            step: list[str] = []
+            for head in found:
+                if not any(char in part for char in "*?["):
+                    step.append(f"{head}/{part}")
+                    continue
+                try:
+                    names = self.listing(head or "/") or ()
+                except UnusableFileError:
+                    names = ()
+                step.extend(f"{head}/{name}" for name in fnmatch.filter(names, part))
+            found = step[:limit]
+        return [path for path in found if self.exists(path) or self.link(path) is not None]
+
+
+def as_link(text: str) -> str | None:
+    """The link target that a flattened link's text holds: one word of path characters without a line end."""
+    return text if _LINK_TEXT.fullmatch(text) and text.strip(".") else None
+
+
+def _joined(path: str, target: str) -> str | None:
+    return os.path.normpath(target if target.startswith("/") else f"{os.path.dirname(path)}/{target}")  # noqa: PTH120
+
+
+def _read_all(handle: int, limit: int, *, cut: bool) -> bytes:
+    pieces: list[bytes] = []
+    left = limit + 1
+    while left > 0:
+        piece = os.read(handle, min(left, 1 << 18))
+        if not piece:
+            break
+        pieces.append(piece)
+        left -= len(piece)
+    data = b"".join(pieces)
+    if len(data) > limit and not cut:
+        msg = f"is longer than {limit} bytes"
+        raise UnusableFileError(msg)
+    return data[:limit]
