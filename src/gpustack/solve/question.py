@@ -9,7 +9,7 @@ from typing import Literal
 from msgspec import Struct
 
 from gpustack.matrix.index import Matrix
-from gpustack.model.facts import Release
+from gpustack.model.facts import COMPONENTS, Release
 from gpustack.model.host import Host
 from gpustack.model.request import Request, Requirement
 from gpustack.solve.hostview import HostView
@@ -51,7 +51,7 @@ class Question:
 
     @cached_property
     def view(self) -> HostView:
-        return HostView(self.host, {name: self.offers.method(name) for name in self.asked})
+        return HostView(self.host, {name: self.offers.method(name) for name in COMPONENTS})
 
     @cached_property
     def asked(self) -> dict[str, Requirement]:
