@@ -8,11 +8,11 @@ from datetime import datetime, timezone
 
 from gpustack.matrix.index import Matrix
 from gpustack.model.host import Host
-from gpustack.model.results import Level, Report
+from gpustack.model.results import Report
 from gpustack.system.run import Runner
 from gpustack.verify.declare import Context
 from gpustack.verify.report import build_report, exit_code
-from gpustack.verify.runner import run_checks
+from gpustack.verify.runner import level_named, run_checks
 from gpustack.verify.writers import MODULES as _FORMATS
 from gpustack.verify.writers import writer
 
@@ -24,10 +24,10 @@ FORMATS = tuple(_FORMATS)
 
 def verify(  # noqa: PLR0913, PLR0917 (what the command line has, one argument each)
     components: Iterable[str],
-    level: Level,
+    level: str,
     host: Host,
     matrix: Matrix,
-    runner: Runner | None,
+    runner: Runner | None = None,
     require: Iterable[str] = (),
     *,
     started: str | None = None,
@@ -37,11 +37,12 @@ def verify(  # noqa: PLR0913, PLR0917 (what the command line has, one argument e
 
     ``runner`` runs commands on that host; None where ``host`` is a saved snapshot. ``require`` names components and
     checks whose skip is a failure. ``started`` is a time in ISO 8601, now if not given.
-    Raises UsageError (exit 2) for unknown names, UnsupportedError (exit 4) where there are no checks yet.
+    Raises UsageError (exit 2) for an unknown name or level, UnsupportedError (exit 4) where there are no checks yet.
     """
     now = datetime.now(tz=timezone.utc).isoformat(timespec="seconds") if started is None else started
     context = Context(host=host, matrix=matrix, runner=runner, clock=clock)
-    return build_report(host, run_checks(components, level, context, require), level, started=now)
+    known = level_named(level)
+    return build_report(host, run_checks(components, known, context, require), known, started=now)
 
 
 def write(report: Report, format: str, *, colour: bool = False) -> str:  # noqa: A002 (the option's own name)

@@ -8,10 +8,11 @@ from msgspec import Struct
 from gpustack.matrix.index import Matrix
 from gpustack.model.facts import Rule
 from gpustack.model.host import Gpu, Host
+from gpustack.solve.flavour import FlavourRule
 from gpustack.solve.hostview import HostView
 from gpustack.solve.rulebook import BoundRule, rule_book
 from gpustack.solve.words import ranges_in_words, rule_in_words, title
-from gpustack.versions import version
+from gpustack.versions import is_within, version
 
 
 class Fit(Struct, frozen=True, kw_only=True):
@@ -43,10 +44,32 @@ class Part(Struct, frozen=True):
         return f"{title(self.name)} {self.version}"
 
 
-def fit(matrix: Matrix, host: Host, one: Part, other: Part, *, flavour: str = "") -> Fit:
+class FlavourFact(FlavourRule, frozen=True, kw_only=True, omit_defaults=True):
+    """A kernel module flavour that a driver does not offer to some GPUs. ``verdict``: impossible or unsupported."""
+
+    verdict: str = ""
+    text: str = ""
+
+
+def flavour_facts(matrix: Matrix, driver: str, flavour: str, gpu: Gpu) -> tuple[FlavourFact, ...]:
+    """What speaks against this flavour of this driver's module on this GPU."""
+    return tuple(
+        fact
+        for fact in matrix.rows("driver", "flavour_rules", FlavourFact)
+        if fact.flavour == flavour and is_within(driver, fact.driver) and _concerns(fact, gpu)
+    )
+
+
+def _concerns(fact: FlavourFact, gpu: Gpu) -> bool:
+    capability = gpu.compute_capability
+    if fact.compute_capability and not (capability and is_within(capability, fact.compute_capability)):
+        return False
+    return not fact.gpus or any(name in (gpu.name or "") for name in fact.gpus)
+
+
+def fit(matrix: Matrix, host: Host, one: Part, other: Part) -> Fit:
     """How ``one`` and ``other`` go together on ``host``, by the rules of either about the other.
 
-    ``flavour`` narrows to rules about that kernel module flavour; "" takes those that name none.
     Raises ValueError where a version is none.
     """
     view = HostView(host)
@@ -55,7 +78,7 @@ def fit(matrix: Matrix, host: Host, one: Part, other: Part, *, flavour: str = ""
     covered = False
     for subject, obj in ((one, other), (other, one)):
         for bound in _bound(matrix, subject, obj.name):
-            if bound.rule.when.flavour != flavour or not view.holds(bound.rule.when, subject.name):
+            if not view.holds(bound.rule.when, subject.name):
                 continue
             kept = bound.accepts(subject.version, obj.version)
             covered = covered or not bound.is_advice

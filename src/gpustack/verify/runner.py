@@ -134,6 +134,15 @@ def _in_order(checks: list[Check]) -> list[Check]:
     return list(ordered.values())
 
 
+def level_named(name: str) -> Level:
+    """The level called ``name``. Raises UsageError with the names that there are."""
+    found = next((level for level in LEVELS if level == name), None)
+    if found is None:
+        message = f"no level is called {name!r}"
+        raise UsageError(message, where="--level", hint=f"known: {', '.join(LEVELS)}")
+    return found
+
+
 def _known_component(name: str) -> None:
     if name in MODULES:
         return

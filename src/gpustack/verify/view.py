@@ -122,9 +122,9 @@ def driver_library(host: Host) -> Copy | None:
 
 
 def package_version(host: Host) -> str | None:
-    """The version of the installed driver packages (or of the runfile's installation)."""
+    """The version that the installed driver packages name."""
     found = host.installed.get("driver")
-    return upstream(found.version) if found and (found.packages or found.method == "runfile") else None
+    return upstream(found.packaged) if found else None
 
 
 def driver_version(host: Host) -> str | None:

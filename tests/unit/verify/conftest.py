@@ -55,7 +55,7 @@ HEALTHY = Host(
     module=KernelModule(version="550.54.15", flavour="open", loaded=True),
     gcc="13.2.0",
     installed={
-        "driver": Installed(version="550.54.15", method="network", packages=("nvidia-open",)),
+        "driver": Installed(version="550.54.15", method="network", packages=("nvidia-open",), packaged="550.54.15"),
         "cuda": Installed(version="12.4.1", method="network", path="/usr/local/cuda-12.4"),
         "cudnn": Installed(version="9.1.0.70", method="network", packages=("libcudnn9-cuda-12",)),
     },

@@ -20,7 +20,7 @@ def libcuda(version: str, path: str = "/usr/lib/x86_64-linux-gnu/libcuda.so.1") 
 
 
 def packaged(version: str) -> dict[str, Installed]:
-    return {"driver": Installed(version=version, method="network", packages=("nvidia-open",))}
+    return {"driver": Installed(version="550.54.15", method="network", packages=("nvidia-open",), packaged=version)}
 
 
 def finished(code: int | None, out: str = "", err: str = "", error: str = "") -> Finished:
@@ -41,8 +41,8 @@ PASSES: list[tuple[str, dict[str, Any], str]] = [
     ("driver.flavour", {}, "open module"),
     (
         "driver.flavour",
-        {"module": KernelModule(version="520.56.06", flavour="open", loaded=True), "gpu": {"kind": "consumer"}},
-        "open module; L4 (0000:01:00.0): These open modules did not support GeForce",
+        {"module": KernelModule(version="520.56.06", flavour="open", loaded=True)},
+        "open module; L4 (0000:01:00.0): These open modules did not support it well.",
     ),
     ("driver.supports-gpu", {}, "driver 550.54.15 drives L4 (0000:01:00.0)"),
     (
@@ -106,7 +106,7 @@ FAILS: list[tuple[str, dict[str, Any], str, str]] = [
     ),
     (
         "driver.version",
-        {"copies": (libcuda("550.90.07"),), "installed": packaged("550.90.07")},
+        {"copies": (libcuda("550.90.07"),), "installed": {}},
         (
             "the loaded kernel module is 550.54.15, but the installed driver is 550.90.07: it was"
             " replaced under the module"
@@ -130,6 +130,27 @@ FAILS: list[tuple[str, dict[str, Any], str, str]] = [
             " 550.54.15"
         ),
         "a reboot does not cure this: remove the other installation that /usr/lib64/libcuda.so.1 belongs to",
+    ),
+    (
+        "driver.version",
+        {"copies": (libcuda("550.90.07"),), "installed": packaged("550.90.07")},
+        (
+            "the loaded kernel module is 550.54.15, but the installed driver is 550.90.07:"
+            " it was replaced under the module"
+        ),
+        "a reboot cures this: `sudo reboot`",
+    ),
+    (
+        "driver.version",
+        {"copies": (libcuda("535.104.05", "/opt/lib/libcuda.so.1"),), "installed": {}},
+        (
+            "the loaded kernel module is 550.54.15, but programs load an older library: /opt/lib/libcuda.so.1"
+            " (535.104.05)"
+        ),
+        (
+            "after a downgrade a reboot cures this; if there was none, remove the installation that"
+            " /opt/lib/libcuda.so.1 belongs to"
+        ),
     ),
     (
         "driver.version",
@@ -178,7 +199,7 @@ FAILS: list[tuple[str, dict[str, Any], str, str]] = [
     (
         "driver.flavour",
         {"gpu": {"open_module": None, "compute_capability": "6.1"}},
-        "the open module does not drive L4 (0000:01:00.0): The open modules need Turing or newer",
+        "the open module does not drive L4 (0000:01:00.0): The open modules need Turing or newer.",
         "`gpustack install driver`",
     ),
     (
@@ -406,7 +427,7 @@ def test_persistence(  # noqa: PLR0917 (a column each)
 
 
 def test_a_module_that_does_not_build_on_this_kernel_is_explained(answer: Any) -> None:
-    result = answer("driver.module", module=None, versions={"driver": "570.153.02"}, kernel="6.15.2-arch1", copies=())
+    result = answer("driver.module", module=None, installed=packaged("570.153.02"), kernel="6.15.2-arch1", copies=())
     assert result.status == "fail"
     assert result.detail == "570.153.02 does not build on Linux 6.15; this is kernel 6.15.2."
 

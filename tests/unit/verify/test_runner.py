@@ -16,7 +16,7 @@ from gpustack.model.results import CheckResult
 from gpustack.system.run import Finished
 from gpustack.verify import declare, runner
 from gpustack.verify.declare import Check, Context, Outcome, passed, skipped
-from gpustack.verify.runner import LimitedRunner, run_checks
+from gpustack.verify.runner import LimitedRunner, level_named, run_checks
 
 
 def results(context: Context, *components: str, require: tuple[str, ...] = ()) -> dict[str, CheckResult]:
@@ -192,6 +192,13 @@ def test_unknown_names(
     assert caught.value.exit_code == 2
     assert caught.value.message == message
     assert caught.value.hint.startswith(hint)
+
+
+def test_an_unknown_level_is_refused() -> None:
+    assert level_named("smoke") == "smoke"
+    with pytest.raises(UsageError) as caught:
+        level_named("slow")
+    assert (caught.value.message, caught.value.hint) == ("no level is called 'slow'", "known: quick, smoke, full")
 
 
 def test_components_and_levels_without_checks_are_refused(context: Context) -> None:

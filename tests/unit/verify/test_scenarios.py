@@ -104,7 +104,11 @@ def test_libraries_replaced_under_the_module(facts: Matrix) -> None:
         "460.56",
         "proprietary",
         copies=(libcuda("460.73.01"),),
-        installed={"driver": Installed(version="460.73.01", method="distro", packages=("libnvidia-compute-460",))},
+        installed={
+            "driver": Installed(
+                version="460.56", method="distro", packages=("libnvidia-compute-460",), packaged="460.73.01"
+            )
+        },
     )
     status, reason, fix = verdicts(facts, subject)["driver.version"]
     assert status == "fail"

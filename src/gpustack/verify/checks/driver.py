@@ -6,7 +6,7 @@ from gpustack.model.host import Copy, Gpu, Host
 from gpustack.system.run import Runner
 from gpustack.verify import view
 from gpustack.verify.declare import Context, Outcome, check, errored, failed, needless, passed, skipped
-from gpustack.verify.rules import Fit, Part, fit, of_gpu, same
+from gpustack.verify.rules import Fit, Part, fit, flavour_facts, of_gpu, same
 from gpustack.versions import is_within
 
 KERNEL_LOG = "look at `sudo dmesg` for NVRM and Xid lines"
@@ -43,7 +43,7 @@ def _not_loaded(context: Context) -> Outcome:
             "NVIDIA's kernel module is not loaded on the machine that runs this container",
             "install the driver on that machine, not in the container",
         )
-    version = view.package_version(host) or view.installed_version(host, "driver")
+    version = view.package_version(host) or view.driver_version(host)
     if version is None:
         return failed(
             f"no NVIDIA driver is installed for {view.names_of(view.own_gpus(host))}",
@@ -107,6 +107,13 @@ def _apart(loaded: str, copy: Copy | None, package: str | None, actual: str) -> 
         return failed(
             f"programs load {view.told_by(copy)}, but the driver packages are {package} and the module {loaded}",
             f"a reboot does not cure this: remove the other installation that {copy.path} belongs to",
+            actual=actual,
+        )
+    if copy and library and package is None and is_within(library, f"<{loaded}"):
+        return failed(
+            f"the loaded kernel module is {loaded}, but programs load an older library: {view.told_by(copy)}",
+            f"after a downgrade a reboot cures this; if there was none, remove the installation that {copy.path}"
+            " belongs to",
             actual=actual,
         )
     if library is None or not same(loaded, library):
@@ -226,27 +233,28 @@ def flavour(context: Context) -> Outcome:
             expected="proprietary module" if own == "open" else "open module",
             actual=f"{own} module",
         )
-    answers = [(gpu, _by_rule(context, gpu, version, flavour=own)) for gpu in view.own_gpus(host)]
-    for gpu, answer in answers:
-        if answer and answer.breach:
-            said = answer.sentence(f"driver {version}")
-            return failed(f"the {own} module does not drive {view.name_of(gpu)}: {said}", "`gpustack install driver`")
+    facts = [(gpu, flavour_facts(context.matrix, version, own, gpu)) for gpu in view.own_gpus(host)]
+    impossible = [(gpu, fact) for gpu, found in facts for fact in found if fact.verdict == "impossible"]
+    if impossible:
+        gpu, fact = impossible[0]
+        return failed(f"the {own} module does not drive {view.name_of(gpu)}: {fact.text}", "`gpustack install driver`")
     if any(gpu.open_module is None for gpu in view.own_gpus(host)):
         return skipped("for a GPU here it is not known which flavour it needs")
-    remarks = [f"{view.name_of(gpu)}: {answer.sentence('')}" for gpu, answer in answers if answer and answer.advice]
-    return passed("; ".join((f"{own} module", *remarks)))
+    return passed(
+        "; ".join((f"{own} module", *(f"{view.name_of(gpu)}: {f.text}" for gpu, found in facts for f in found)))
+    )
 
 
 def _each(gpus: tuple[Gpu, ...]) -> str:
     return view.names_of(gpus) if len(gpus) == 1 else f"each of {view.names_of(gpus)}"
 
 
-def _by_rule(context: Context, gpu: Gpu, version: str, *, flavour: str = "") -> Fit | None:
+def _by_rule(context: Context, gpu: Gpu, version: str) -> Fit | None:
     """How this GPU goes with this driver by the rules; None where its compute capability is not known."""
     if not gpu.compute_capability:
         return None
     capability = Part("compute-capability", gpu.compute_capability)
-    return fit(context.matrix, of_gpu(context.host, gpu), Part("driver", version), capability, flavour=flavour)
+    return fit(context.matrix, of_gpu(context.host, gpu), Part("driver", version), capability)
 
 
 @check(
