@@ -1,0 +1,32 @@
+"""The formats of a plan by name."""
+
+from __future__ import annotations
+
+import difflib
+from importlib import import_module
+from typing import Protocol, cast
+
+from gpustack.errors import UsageError
+from gpustack.model.plan import Plan
+
+FORMATS = ("json", "table", "shell", "markdown")
+
+
+class _Writer(Protocol):
+    def render(self, plan: Plan) -> str: ...
+
+
+def demand_format(name: str) -> None:
+    """Raise UsageError when there is no format of that name, with the nearest one."""
+    if name in FORMATS:
+        return
+    near = difflib.get_close_matches(name, FORMATS, n=1)
+    guess = f"did you mean {near[0]!r}? " if near else ""
+    msg = f"there is no format {name!r} of a plan"
+    raise UsageError(msg, where="--format", hint=f"{guess}formats: {', '.join(FORMATS)}")
+
+
+def render(plan: Plan, format: str) -> str:  # noqa: A002 (the option's own name)
+    """The plan as text in this format. Raises UsageError for a format that there is not."""
+    demand_format(format)
+    return cast("_Writer", import_module(f"gpustack.render.{format}")).render(plan)

@@ -1,0 +1,148 @@
+"""Plain text for people: the stack, then the numbered steps. Readable at 100 columns, without colour."""
+
+from __future__ import annotations
+
+import textwrap
+
+from gpustack.model.plan import Plan
+from gpustack.model.steps import Step
+from gpustack.render.commands import command_line, is_manual, one_line
+
+WIDTH = 100
+_MARKS = {"install": "+", "upgrade": "~", "downgrade": "~", "keep": "."}
+_PHASES = {
+    "preflight": "Before the first step",
+    "prerequisites": "Prerequisites",
+    "repositories": "Repositories",
+    "driver": "Driver",
+    "reboot": "Reboot",
+    "toolkit": "Toolkit",
+    "libraries": "Libraries",
+    "applications": "Applications",
+    "verification": "Verification",
+}
+
+
+def render(plan: Plan) -> str:
+    """The plan as a text of at most 100 columns, except where a command is longer."""
+    lines = [*_head(plan), "", *_stack(plan)]
+    lines += ["", *_steps(plan)] if plan.steps else ["", "Nothing to do: the host has this stack already."]
+    if plan.warnings:
+        lines += ["", "Warnings"]
+        for text in plan.warnings:
+            lines += _wrapped(one_line(text), first="  ! ", rest="    ")
+    lines += ["", _summary(plan)]
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def _head(plan: Plan) -> list[str]:
+    host = plan.host
+    name = host.os.name or host.os.spelled
+    parts = [name, host.arch or "unknown architecture"]
+    if host.environment and host.environment != "bare-metal":
+        parts.append(host.environment)
+    if host.kernel:
+        parts.append(f"kernel {host.kernel}")
+    gpus: dict[str, int] = {}
+    for gpu in host.gpus:
+        label = gpu.name or gpu.pci_id or "unknown GPU"
+        gpus[label] = gpus.get(label, 0) + 1
+    shown = ", ".join(f"{count} x {label}" if count > 1 else label for label, count in gpus.items())
+    lines = _wrapped(one_line(f"Host   {', '.join(parts)}"), first="", rest="       ")
+    if shown:
+        lines += _wrapped(one_line(f"GPU    {shown}"), first="", rest="       ")
+    return lines
+
+
+def _stack(plan: Plan) -> list[str]:
+    if not plan.stack:
+        return ["Stack  (empty)"]
+    names = sorted(plan.stack, key=_order)
+    width = max(len(name) for name in names)
+    versions = max(len(entry.version) for entry in plan.stack.values())
+    methods = max(len(_method(plan, name)) for name in names)
+    lines = ["Stack"]
+    for name in names:
+        entry = plan.stack[name]
+        mark = _MARKS[entry.state]
+        row = f"  {mark} {name:<{width}}  {entry.version:<{versions}}  {_method(plan, name):<{methods}}  {entry.state:<9} "
+        lines += _wrapped(one_line(entry.reason), first=row, rest=" " * min(len(row), 60))
+    return lines
+
+
+def _method(plan: Plan, name: str) -> str:
+    entry = plan.stack[name]
+    return f"{entry.method}, {entry.flavour}" if entry.flavour else entry.method
+
+
+def _order(name: str) -> tuple[int, str]:
+    from gpustack.model.facts import COMPONENTS  # noqa: PLC0415 (a table without steps needs none)
+
+    return (COMPONENTS.index(name) if name in COMPONENTS else len(COMPONENTS)), name
+
+
+def _steps(plan: Plan) -> list[str]:
+    lines = ["Steps"]
+    phase = ""
+    for number, step in enumerate(plan.steps, 1):
+        if step.phase != phase:
+            phase = step.phase
+            lines += ["", f"  {_PHASES.get(phase, phase)}"]
+        lines += _step(number, step)
+    return lines
+
+
+def _step(number: int, step: Step) -> list[str]:
+    mark = _mark(step)
+    head = f"  {number:>3} {mark} "
+    by_hand = "  (by hand)" if is_manual(step) else ""
+    lines = _wrapped(one_line(step.title) + by_hand, first=head, rest=" " * len(head))
+    indent = " " * (len(head) + 2)
+    lines += _wrapped(one_line(step.why), first=f"{indent}", rest=indent)
+    lines += [f"{indent}> {artifact.url}" for artifact in step.artifacts]
+    lines += [f"{indent}  sha256 {artifact.sha256}" for artifact in step.artifacts if artifact.sha256]
+    lines += [f"{indent}  fingerprint {artifact.fingerprint}" for artifact in step.artifacts if artifact.fingerprint]
+    lines += [f"{indent}writes {one_line(file.path)}" for file in step.files]
+    for argv in step.commands:
+        lines += _command(argv, indent)
+    return lines
+
+
+def _command(argv: tuple[str, ...], indent: str) -> list[str]:
+    """One command; a long one goes on in further lines, as a shell would take it."""
+    words = [command_line((word,)) for word in argv]
+    lines = [f"{indent}$"]
+    for word in words:
+        if len(lines[-1]) + len(word) + 3 > WIDTH and lines[-1].strip() not in {"$", ""}:
+            lines[-1] += " \\"
+            lines.append(f"{indent}   ")
+        lines[-1] += f" {word}"
+    return [line.replace("\n", "\\n") for line in lines]
+
+
+def _mark(step: Step) -> str:
+    if step.kind == "note":
+        return "."
+    if step.kind in {"remove-packages"}:
+        return "-"
+    if step.kind in {"install-packages", "add-repository", "download", "write-file", "extract", "pip-install", "build"}:
+        return "+"
+    return "~"
+
+
+def _summary(plan: Plan) -> str:
+    acting = [step for step in plan.steps if step.kind != "note"]
+    reboots = sum(step.reboot_after for step in plan.steps)
+    manual = sum(is_manual(step) for step in plan.steps)
+    parts = [f"{len(acting)} steps"]
+    if reboots:
+        parts.append(f"{reboots} reboot" + ("s" if reboots > 1 else ""))
+    if manual:
+        parts.append(f"{manual} by hand")
+    return f"{', '.join(parts)}; plan {plan.digest[:12]}, facts {plan.facts[:12]}"
+
+
+def _wrapped(text: str, *, first: str, rest: str) -> list[str]:
+    return textwrap.wrap(
+        text, WIDTH, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
+    ) or [first]
