@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 import msgspec
@@ -99,7 +98,8 @@ def _unmet(check: Check, done: dict[str, CheckResult]) -> Outcome | None:
     for need in check.needs:
         before = done.get(need)
         if before is not None and before.status in {"fail", "error"}:
-            return skipped(f"needs {need}, which {_ENDED[before.status]}: {before.reason}")
+            skip = skipped(f"needs {need}, which {_ENDED[before.status]}")
+            return msgspec.structs.replace(skip, detail=before.reason)
     return None
 
 
@@ -165,6 +165,8 @@ def _required(names: tuple[str, ...]) -> _Required:
 
 
 def _unknown_name(name: str, candidates: Iterable[str]) -> UsageError:
+    import difflib  # noqa: PLC0415 (only on the way to an error)
+
     kind = "check" if "." in name else "component"
     names = tuple(dict.fromkeys(candidates))
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)

@@ -82,6 +82,13 @@ def in_container(host: Host) -> Outcome | None:
     return needless("that is set on the machine below the container") if host.environment == "container" else None
 
 
+def no_driver(host: Host) -> Outcome:
+    """The skip where no driver was found to compare with."""
+    if host.environment == "container":
+        return skipped("the container was given no driver", "start it with `--gpus all`")
+    return skipped("no driver was found", "`gpustack install driver`" if host.gpus else "")
+
+
 def is_windows(host: Host) -> Outcome | None:
     """A skip on Windows, where the host compiler is Visual C++."""
     return skipped("which Visual C++ is installed is not known") if host.os.family == "windows" else None

@@ -82,9 +82,8 @@ def test_a_check_whose_need_failed_is_a_skip_with_that_reason(context: Context) 
     assert found["driver.module"].status == "fail"
     assert found["driver.gpus"].status in {"pass", "skip"}
     assert found["driver.version"].status == "skip"
-    assert found["driver.version"].reason == (
-        "needs driver.module, which failed: driver 550.54.15 is installed but its kernel module is not loaded"
-    )
+    assert found["driver.version"].reason == "needs driver.module, which failed"
+    assert found["driver.version"].detail == found["driver.module"].reason
 
 
 def test_needs_come_first_whatever_the_order_of_declaration(context: Context) -> None:
@@ -114,10 +113,7 @@ def test_a_check_that_raises_is_an_error_with_its_words_and_no_traceback(context
     checks = (made("a.one", breaks), made("a.two", lambda _: passed(), needs=("a.one",)))
     broken, after = run_made(context, *checks)
     assert (broken.status, broken.reason) == ("error", "the check itself broke (KeyError: 'no such thing')")
-    assert (after.status, after.reason) == (
-        "skip",
-        "needs a.one, which could not be carried out: the check itself broke (KeyError: 'no such thing')",
-    )
+    assert (after.status, after.reason) == ("skip", "needs a.one, which could not be carried out")
 
 
 def test_texts_that_are_no_text_come_out_as_some(context: Context) -> None:

@@ -52,7 +52,7 @@ def driver(context: Context) -> Outcome:
     cuda = _version(host)
     version = view.driver_version(host)
     if version is None:
-        return skipped(_no_driver(host), "`gpustack install driver`")
+        return view.no_driver(host)
     answer = fit(context.matrix, host, Part("cuda", cuda), Part("driver", version))
     if answer.breach:
         return _will_not_run(context, cuda, version, answer)
@@ -64,12 +64,6 @@ def driver(context: Context) -> Outcome:
             actual="minor-version compatibility",
         )
     return passed(f"driver {version} runs CUDA {cuda}")
-
-
-def _no_driver(host: Host) -> str:
-    if host.environment == "container":
-        return "the container was given no driver (no GPU was asked for when it was started)"
-    return "no driver was found" if host.gpus else "no driver was found, and no NVIDIA GPU"
 
 
 def _will_not_run(context: Context, cuda: str, version: str, answer: Fit) -> Outcome:

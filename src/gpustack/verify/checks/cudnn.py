@@ -158,7 +158,7 @@ def driver(context: Context) -> Outcome:
     own = _found(host) or ""
     number = view.driver_version(host)
     if number is None:
-        return skipped("no driver was found", "`gpustack install driver`")
+        return view.no_driver(host)
     answer = fit(context.matrix, host, Part("cudnn", _in_full(context, own)), Part("driver", number))
     if answer.breach:
         where = " on the machine below the container" if host.environment == "container" else ""

@@ -12,7 +12,14 @@ _INDENT = " " * 7
 def write(report: Report, *, colour: bool) -> str:
     """One aligned line a check, with reason and fix below those that need it; a summary last."""
     width = max((len(one.id) for one in report.checks), default=0)
-    lines = [line for one in report.checks for line in _check(one, width, colour=colour)]
+    lines: list[str] = []
+    told: set[str] = set()
+    for one in report.checks:
+        lines += _check(one, width, colour=colour)
+        # Many skips share one cause, whose cure need not be read many times.
+        if one.fix and (one.status in {"fail", "error"} or one.fix not in told):
+            lines.append(f"{_INDENT}fix: {plain(one.fix)}")
+        told.add(one.fix)
     return "\n".join([*lines, *([""] if lines else []), summary(report), ""])
 
 
@@ -31,13 +38,10 @@ def _check(one: CheckResult, width: int, *, colour: bool) -> list[str]:
     said = one.detail if one.status == "pass" else one.reason
     first = plain(said or one.title)
     if one.status in {"pass", "skip"}:
-        lines = [f"{mark}  {one.id:<{width}}  {first}"]
-        return [*lines, f"{_INDENT}fix: {plain(one.fix)}"] if one.fix else lines
+        return [f"{mark}  {one.id:<{width}}  {first}"]
     lines = [f"{mark}  {one.id:<{width}}  {plain(one.title)}", f"{_INDENT}{first}"]
     if one.detail:
         lines.append(f"{_INDENT}{plain(one.detail)}")
-    if one.fix:
-        lines.append(f"{_INDENT}fix: {plain(one.fix)}")
     return lines
 
 
