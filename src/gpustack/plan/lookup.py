@@ -19,7 +19,12 @@ ARCH_FOLDERS = {
 
 def system_of(matrix: Matrix, host: Host) -> System:
     """The most exact row for the host's system. Raises UnsupportedError when no row covers it."""
+    for row in matrix.systems:
+        if host.os.system and f"{row.id}{row.version}" == host.os.system:
+            return row
     name, version = host.os.id or "", host.os.version_id or ""
+    if host.environment == "wsl" and not name.startswith("wsl-"):
+        name = f"wsl-{name}"
     rows = [row for row in matrix.systems if row.id == name and _covers(row.version, version)]
     if rows:
         return max(rows, key=lambda row: len(row.version))

@@ -11,10 +11,10 @@ from msgspec import Struct
 from gpustack.plan.context import Context
 from gpustack.plan.draft import Draft, draft
 from gpustack.plan.managers import manager
+from gpustack.plan.managers.apt import DEB_ARCH
 from gpustack.plan.managers.base import Package
 
 SUBJECT = "preparation"
-_DEB_ARCH = {"x86_64": "amd64", "aarch64": "arm64", "ppc64le": "ppc64el"}
 _SUSE_KERNEL = re.compile(r"(.+)-([a-z0-9_]+)")
 
 
@@ -159,7 +159,7 @@ def _expand(ctx: Context, templates: tuple[str, ...], kernel: str) -> list[str]:
         "kernel": kernel,
         "release": split[1] if split else kernel,
         "variant": split[2] if split else "default",
-        "deb_arch": _DEB_ARCH.get(ctx.arch, ctx.arch),
+        "deb_arch": DEB_ARCH.get(ctx.arch, ctx.arch),
     }
     return [_fill(template, values) for template in templates]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gpustack.errors import UnsupportedError
 from gpustack.model.host import RepositoryEntry
@@ -14,6 +15,7 @@ from gpustack.model.steps import Artifact, FileWrite
 from gpustack.plan.context import Context
 from gpustack.plan.draft import Draft, draft
 from gpustack.plan.managers import manager
+from gpustack.plan.managers.apt import DEB_ARCH
 from gpustack.plan.managers.base import CACHE, Argv, Manager, Package, Place
 
 _FOLDERS = re.compile(r"/etc/(apt|yum\.repos\.d|zypp/repos\.d)/[A-Za-z0-9_.+@/-]+")
@@ -22,11 +24,22 @@ _SHORT_ID = re.compile(r"[0-9A-Fa-f]{8}")
 _PIN_PATH = "/etc/apt/preferences.d/cuda-repository-pin-600"
 
 
-class KeySum(Struct, frozen=True, kw_only=True):
-    """The one column of a key's row that only this module reads: its sum without the changing Version line."""
+class KeyExtra(Struct, frozen=True, kw_only=True):
+    """The columns of a key's row that only this module reads."""
 
     id: str
+    url: str = ""
     sha256_without_version_line: str = ""
+
+
+class RepositoryExtra(Struct, frozen=True, kw_only=True):
+    """The columns of a repository's row that only this module reads."""
+
+    repo: str
+    family: str
+    local_file: str = ""
+    local_keyring: str = ""
+    gpgcheck: bool = True
 
 
 class PinRule(Struct, frozen=True, kw_only=True):
@@ -39,50 +52,61 @@ class PinRule(Struct, frozen=True, kw_only=True):
     src: tuple[str, ...] = ()
 
 
+def repository_row(ctx: Context, component: str) -> Repository:
+    """The repository that a component comes from: its own where the facts have one for this family, else CUDA's."""
+    own = ctx.matrix.rows(component, "repositories", Repository)
+    for row in own:
+        if row.family == ctx.system.family and row.arch in {*ctx.arch_folders, "any"}:
+            return row
+    return ctx.repository
+
+
 def component_repository(ctx: Context, pick: Pick) -> list[Draft]:
-    """The steps that make the repository of a component known: its own where the facts have one, else CUDA's."""
-    own = [row for row in ctx.matrix.rows(pick.component, "repositories", Repository) if row.family == ctx.system.family]
-    if not own:
-        return cuda_repository(ctx)
-    row = next((row for row in own if row.arch in ctx.arch_folders), own[0])
-    return add_repository(ctx, row, id=pick.component, title=f"repository of {pick.component}")
+    """The steps that make the repository of a component known; the last one reads its index.
 
-
-def cuda_repository(ctx: Context) -> list[Draft]:
-    """The steps that make NVIDIA's repository for this host known; the last one has the key ``index:cuda``."""
-    row = ctx.repository
-    return add_repository(ctx, row, id="cuda", title=f"NVIDIA CUDA repository {row.repo}/{row.arch}")
-
-
-def add_repository(ctx: Context, row: Repository, *, id: str, title: str) -> list[Draft]:  # noqa: A002 (a row's id)
-    """The steps that add a repository. Raises UnsupportedError when its packages cannot be checked."""
+    Raises UnsupportedError when there is none, or its packages cannot be checked.
+    """
     tool = manager(ctx.system.family)
-    key = ctx.matrix.keys.get(row.key)
-    existing, foreign = _entries(ctx, row)
-    place = Place(id=id, title=title, repository=row, key=key, existing=existing)
-    place = _with_keyring(place, tool)
-    drafts = [_disable(ctx, tool, entry, row) for entry in foreign if _is_safe(ctx, entry)]
-    good = [entry for entry in existing if _is_as_planned(entry, place, tool)]
-    if good:
-        drafts.append(_reuse(ctx, place, good[0]))
-        drafts += [_disable(ctx, tool, entry, row) for entry in existing if entry != good[0] and _is_safe(ctx, entry)]
-    else:
-        target = tool.repository_file(place).path
-        drafts += [_disable(ctx, tool, one, row) for one in existing if one.path != target and _is_safe(ctx, one)]
-        drafts += _add(ctx, tool, place)
+    place = _place(ctx, tool, repository_row(ctx, pick.component), pick.component)
+    existing, foreign = _entries(ctx, place)
+    drafts = [_disable(ctx, tool, entry, place) for entry in foreign if _is_safe(ctx, entry)]
+    good = next((entry for entry in existing if _is_as_planned(entry, tool)), None)
+    target = tool.repository_file(place).path
+    drafts += [
+        _disable(ctx, tool, entry, place)
+        for entry in existing
+        if entry != good and (good or entry.path != target) and _is_safe(ctx, entry)
+    ]
+    drafts += [_reuse(ctx, place, good)] if good else _add(ctx, tool, place)
     drafts.append(_refresh(ctx, tool, place, after=tuple(one.key for one in drafts)))
     return drafts
 
 
-def _with_keyring(place: Place, tool: Manager) -> Place:
-    return Place(
-        id=place.id,
-        title=place.title,
-        repository=place.repository,
-        key=place.key,
-        existing=place.existing,
-        keyring=tool.key_path(place),
+def _place(ctx: Context, tool: Manager, row: Repository, component: str) -> Place:
+    extras = ctx.matrix.everywhere("repositories", RepositoryExtra)
+    extra = next(
+        (one for one in extras if (one.repo, one.family) == (row.repo, row.family)),
+        RepositoryExtra(repo=row.repo, family=row.family),
     )
+    key = ctx.matrix.keys.get(row.key)
+    key_extra = {one.id: one for one in ctx.matrix.everywhere("keys", KeyExtra)}.get(row.key)
+    own = row.repo == component
+    short = component if own else "cuda"
+    local = (extra.local_file or row.repo_file).rpartition("/")[2].rpartition(".")[0]
+    section = f"{short}-{row.repo}-{row.arch}"
+    url = row.url.replace("$(ARCH)", DEB_ARCH.get(ctx.arch, ctx.arch))
+    place = Place(
+        id=short,
+        title=f"NVIDIA repository {row.repo}" + ("" if own else f"/{row.arch}"),
+        repository=row,
+        file=local or (section if tool.name == "apt" else f"{short}-{row.repo}"),
+        section=local if own and local else section,
+        url=url.rstrip("/") + "/" if tool.name == "apt" else url,
+        key=key,
+        key_url=(key_extra.url if key_extra and key_extra.url else f"{url.rstrip('/')}/{key.file}") if key else "",
+        signed="packages" if extra.gpgcheck else "metadata",
+    )
+    return replace(place, keyring=extra.local_keyring or tool.key_path(place))
 
 
 def _add(ctx: Context, tool: Manager, place: Place) -> list[Draft]:
@@ -106,7 +130,7 @@ def _add(ctx: Context, tool: Manager, place: Place) -> list[Draft]:
             component="",
             kind="add-repository",
             title=f"add the {place.title}",
-            why=f"packages come from {row.url}, each checked against the key {key.id}",
+            why=_why_checked(place),
             files=(file,),
             undo=(("rm", "-f", "--", file.path),),
             done_when=f"path {file.path}",
@@ -115,6 +139,16 @@ def _add(ctx: Context, tool: Manager, place: Place) -> list[Draft]:
         )
     )
     return drafts
+
+
+def _why_checked(place: Place) -> str:
+    key = _key(place)
+    if place.signed == "packages":
+        return f"packages come from {place.url}, each checked against the key {key.id}"
+    return (
+        f"packages come from {place.url}; the publisher signs the metadata with the key {key.id}, and by the sums in it "
+        "every package is checked"
+    )
 
 
 def _tools(tool: Manager) -> Draft:
@@ -185,7 +219,7 @@ def _download_key(ctx: Context, place: Place) -> Draft:
         kind="download",
         title=f"download the signing key {key.id}",
         why=f"packages of {place.repository.repo} are signed with it",
-        artifacts=(Artifact(url=_key_url(place), path=path, sha256=key.sha256, fingerprint=key.fingerprint),),
+        artifacts=(Artifact(url=place.key_url, path=path, sha256=key.sha256, fingerprint=key.fingerprint),),
         undo=(("rm", "-f", "--", path),),
         phase="repositories",
         sources=ctx.addresses(key),
@@ -194,7 +228,7 @@ def _download_key(ctx: Context, place: Place) -> Draft:
 
 def _check_key(ctx: Context, tool: Manager, place: Place) -> Draft:
     key, path, target = _key(place), _key_file(place), place.keyring
-    extra = {row.id: row for row in ctx.matrix.everywhere("keys", KeySum)}.get(key.id)
+    extra = {row.id: row for row in ctx.matrix.everywhere("keys", KeyExtra)}.get(key.id)
     files: tuple[FileWrite, ...] = ()
     if key.fingerprint:
         commands = _by_fingerprint(key.fingerprint, place, tool)
@@ -301,13 +335,13 @@ def _reuse(ctx: Context, place: Place, entry: RepositoryEntry) -> Draft:
     )
 
 
-def _disable(ctx: Context, tool: Manager, entry: RepositoryEntry, row: Repository) -> Draft:
+def _disable(ctx: Context, tool: Manager, entry: RepositoryEntry, place: Place) -> Draft:
     commands, undo = tool.disable(entry)
-    same = _bare(entry.url) == _bare(row.url)
+    same = _bare(entry.url) == _bare(place.url)
     why = (
         "a second entry for one address with another key setting stops the package manager"
         if same
-        else f"it belongs to another system than {row.repo}, and its packages would be mixed in"
+        else f"it belongs to another system than {place.repository.repo}, and its packages would be mixed in"
     )
     return draft(
         f"disable:{entry.path}:{_bare(entry.url)}",
@@ -322,28 +356,27 @@ def _disable(ctx: Context, tool: Manager, entry: RepositoryEntry, row: Repositor
     )
 
 
-def _entries(ctx: Context, row: Repository) -> tuple[tuple[RepositoryEntry, ...], tuple[RepositoryEntry, ...]]:
+def _entries(ctx: Context, place: Place) -> tuple[list[RepositoryEntry], list[RepositoryEntry]]:
     """The host's enabled entries for this address, and those of NVIDIA that are for another system."""
-    wanted = _bare(row.url)
+    deb_arch = DEB_ARCH.get(ctx.arch, ctx.arch)
     enabled = [entry for entry in ctx.host.repositories if entry.enabled]
-    same = tuple(entry for entry in enabled if _bare(entry.url) == wanted)
-    mine = "/compute/cuda/repos/" in wanted
-    foreign = tuple(
+    same = [entry for entry in enabled if _bare(entry.url.replace("$(ARCH)", deb_arch)) == _bare(place.url)]
+    if place.id != "cuda":
+        return same, []
+    parts = ("/compute/cuda/repos/", "/compute/machine-learning/repos/")
+    foreign = [
         entry
         for entry in enabled
-        if mine
-        and _bare(entry.url) != wanted
-        and any(part in entry.url for part in ("/compute/cuda/repos/", "/compute/machine-learning/repos/"))
-        and "cross-linux" not in entry.url
-    )
+        if entry not in same and "cross-linux" not in entry.url and any(part in entry.url for part in parts)
+    ]
     return same, foreign
 
 
-def _is_as_planned(entry: RepositoryEntry, place: Place, tool: Manager) -> bool:
+def _is_as_planned(entry: RepositoryEntry, tool: Manager) -> bool:
     """Whether an entry of the host does what the plan's own would do: over https, with a key of its own."""
     if not entry.url.startswith("https://") or not entry.signed_by:
         return False
-    return tool.name == "apt" and entry.signed_by.startswith("/usr/share/keyrings/") and "cuda" in entry.signed_by
+    return tool.name == "apt" and entry.signed_by.startswith(("/usr/share/keyrings/", "/etc/apt/keyrings/"))
 
 
 def _is_safe(ctx: Context, entry: RepositoryEntry) -> bool:
@@ -368,6 +401,3 @@ def _key(place: Place) -> SigningKey:
 def _key_file(place: Place) -> str:
     return f"{CACHE}/keys/{place.id}-{place.repository.repo}-{_key(place).file.rpartition('/')[2]}"
 
-
-def _key_url(place: Place) -> str:
-    return f"{place.repository.url.rstrip('/')}/{_key(place).file}"

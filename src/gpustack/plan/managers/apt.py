@@ -10,7 +10,7 @@ from gpustack.plan.managers.base import Argv, Package, Place
 
 _ENV = ("env", "DEBIAN_FRONTEND=noninteractive")
 _GET = (*_ENV, "apt-get", "-o", "DPkg::Lock::Timeout=300")
-_DEB_ARCH = {"x86_64": "amd64", "sbsa": "arm64", "aarch64": "arm64", "arm64": "arm64", "ppc64el": "ppc64el"}
+DEB_ARCH = {"x86_64": "amd64", "sbsa": "arm64", "aarch64": "arm64", "arm64": "arm64", "ppc64el": "ppc64el", "ppc64le": "ppc64el"}
 
 
 class Apt:
@@ -26,18 +26,18 @@ class Apt:
         return ()
 
     def repository_file(self, place: Place) -> FileWrite:
-        url, arch = place.repository.url.rstrip("/") + "/", _DEB_ARCH.get(place.repository.arch, "")
+        arch = DEB_ARCH.get(place.repository.arch, "")
         content = "\n".join(
             [
                 f"# {place.title}; written by gpustack",
                 "Types: deb",
-                f"URIs: {url}",
+                f"URIs: {place.url}",
                 "Suites: /",
                 *([f"Architectures: {arch}"] if arch else []),
                 f"Signed-By: {place.keyring}",
             ]
         )
-        return FileWrite(path=f"/etc/apt/sources.list.d/{file_stem(place)}.sources", content=content + "\n")
+        return FileWrite(path=f"/etc/apt/sources.list.d/{place.file}.sources", content=content + "\n")
 
     def disable(self, entry: RepositoryEntry) -> tuple[tuple[Argv, ...], tuple[Argv, ...]]:
         if not entry.path.endswith(".list"):
@@ -77,11 +77,6 @@ class Apt:
 
     def hold_tools(self) -> tuple[str, ...]:
         return ()
-
-
-def file_stem(place: Place) -> str:
-    """The name of the repository's file without its ending: the vendor's own, so that nothing is doubled later."""
-    return f"{place.id}-{place.repository.repo}-{place.repository.arch}"
 
 
 MANAGER = Apt()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Literal, Protocol
 
 from msgspec import Struct
 
@@ -24,17 +24,23 @@ class Package(Struct, frozen=True, kw_only=True):
 
 
 class Place(Struct, frozen=True, kw_only=True):
-    """One repository as a plan adds it: the folder, its name in file names, its key and what the host has of it.
+    """One repository as a plan adds it.
 
-    ``keyring`` is the path at which the checked key lies (or will lie).
+    ``file`` (without ending) and ``section`` are the vendor's own names, so that nothing is doubled later; ``url`` is its address with no variable left in it;
+    ``keyring`` is the path at which the checked key lies (or will lie), ``key_url`` where it comes from.
+    ``signed`` says what carries the signature: every package, or the metadata that holds the sums of all packages.
     """
 
     id: str
     title: str
     repository: Repository
+    file: str
+    section: str
+    url: str
     key: SigningKey | None = None
-    existing: tuple[RepositoryEntry, ...] = ()
+    key_url: str = ""
     keyring: str = ""
+    signed: Literal["packages", "metadata"] = "packages"
 
 
 class Manager(Protocol):

@@ -19,29 +19,30 @@ class RpmManager:
     tools: tuple[str, ...] = ("gnupg2",)
 
     def key_path(self, place: Place) -> str:
-        name = place.key.id if place.key else place.id
-        return f"{KEY_FOLDER}/RPM-GPG-KEY-NVIDIA-{name}"
+        return f"{KEY_FOLDER}/RPM-GPG-KEY-NVIDIA-{place.key.id if place.key else place.id}"
 
     def key_commands(self, place: Place) -> tuple[Argv, ...]:
         return (("rpm", "--import", place.keyring),)
 
     def repository_file(self, place: Place) -> FileWrite:
-        row = place.repository
         lines = [
             f"# {place.title}; written by gpustack",
-            f"[{self.section(place)}]",
-            f"name={self.section(place)}",
-            f"baseurl={row.url}",
+            f"[{place.section}]",
+            f"name={place.title}",
+            f"baseurl={place.url}",
             "enabled=1",
-            "gpgcheck=1",
-            f"gpgkey={f'file://{place.keyring}' if place.keyring else key_address(place)}",
+            *self.checks(place),
+            f"gpgkey=file://{place.keyring}",
             *self.extra_lines(place),
         ]
-        return FileWrite(path=f"{self.folder}/{place.id}-{row.repo}.repo", content="\n".join(lines) + "\n")
+        return FileWrite(path=f"{self.folder}/{place.file}.repo", content="\n".join(lines) + "\n")
 
-    def section(self, place: Place) -> str:
-        """The section's name: the vendor's own, so that its .repo file would replace this one and not double it."""
-        return f"{place.id}-{place.repository.repo}-{place.repository.arch}"
+    def checks(self, place: Place) -> list[str]:
+        """The lines that have every package checked, by its own signature or through the signed metadata."""
+        if place.signed == "packages":
+            return ["gpgcheck=1"]
+        # The publisher signs the metadata, which holds the sum of every package, and not the packages themselves.
+        return ["repo_gpgcheck=1", "gpgcheck=false"]
 
     def extra_lines(self, place: Place) -> list[str]:  # noqa: ARG002 (for those that need one)
         return []
@@ -75,10 +76,3 @@ class RpmManager:
 
     def hold_tools(self) -> tuple[str, ...]:
         return ()
-
-
-def key_address(place: Place) -> str:
-    """Where the vendor keeps the key of a repository."""
-    if place.key is None:
-        return ""
-    return f"{place.repository.url.rstrip('/')}/{place.key.file}"

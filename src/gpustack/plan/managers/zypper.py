@@ -17,11 +17,14 @@ class Zypper(RpmManager):
     folder = "/etc/zypp/repos.d"
     tools = ("gpg2",)
 
+    def checks(self, place: Place) -> list[str]:  # noqa: ARG002 (libzypp takes signed metadata for its packages)
+        return ["gpgcheck=1"]
+
     def extra_lines(self, place: Place) -> list[str]:  # noqa: ARG002
         return ["autorefresh=1", "type=rpm-md"]
 
     def refresh(self, place: Place | None = None) -> tuple[Argv, ...]:
-        return ((*_ZYPPER, "refresh", *([self.section(place)] if place else [])),)
+        return ((*_ZYPPER, "refresh", *([place.section] if place else [])),)
 
     def install(self, packages: Sequence[Package], *, downgrade: bool = False) -> Argv:
         extra = ["--oldpackage"] if downgrade else []

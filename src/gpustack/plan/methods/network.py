@@ -16,7 +16,7 @@ from gpustack.plan.managers.base import Manager, Package
 from gpustack.plan.methods.base import MethodPlanner
 from gpustack.plan.methods.driver_lock import lock_driver, unlock_commands
 from gpustack.plan.preparation import enable
-from gpustack.plan.repositories import component_repository
+from gpustack.plan.repositories import component_repository, repository_row
 
 _FALLBACK = {"main": "newest"}
 """The role that stands in where a folder has no packages of its own for a branch."""
@@ -144,7 +144,7 @@ def _best(ctx: Context, pick: Pick, role: str, name: str) -> PackageSet | None:
         version=pick.version,
         method="network",
         family=ctx.system.family,
-        repo=ctx.system.repo,
+        repo=repository_row(ctx, name).repo,
         arch=ctx.arch_folders,
         cuda=ctx.version("cuda"),
         flavour=pick.flavour,

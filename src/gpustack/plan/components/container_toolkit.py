@@ -1,0 +1,90 @@
+"""The container toolkit: what makes an engine hand GPUs to containers."""
+
+from __future__ import annotations
+
+from gpustack.model.resolution import Pick
+from gpustack.plan.components.base import Component
+from gpustack.plan.context import Context
+from gpustack.plan.draft import Draft, draft
+from gpustack.versions import is_within
+
+CDI_FILE = "/etc/cdi/nvidia.yaml"
+
+
+class ContainerToolkit(Component):
+    """Engines are configured only where they are; no step reloads systemd, which would take GPUs from containers."""
+
+    phase = "applications"
+
+    def after(self, ctx: Context, pick: Pick, installed: tuple[str, ...]) -> list[Draft]:
+        drafts = []
+        if "docker" in ctx.host.installed:
+            drafts += _docker(ctx, installed)
+        elif ctx.host.described:
+            drafts.append(_docker_note(ctx, installed))
+        if "podman" in ctx.host.installed and not is_within(pick.version, ">=1.18"):
+            drafts.append(_podman(ctx, installed))
+        return drafts
+
+
+def _docker(ctx: Context, installed: tuple[str, ...]) -> list[Draft]:
+    configure = draft(
+        "docker-runtime",
+        after=installed,
+        component="container-toolkit",
+        kind="run",
+        title="make Docker know the NVIDIA runtime",
+        why="it writes the runtime into /etc/docker/daemon.json and leaves the rest of that file alone",
+        commands=(("nvidia-ctk", "runtime", "configure", "--runtime=docker"),),
+        undo_note="take the entry 'nvidia' out of 'runtimes' in /etc/docker/daemon.json",
+        phase="applications",
+        sources=ctx.matrix.addresses(("container-toolkit/guide",)),
+    )
+    restart = draft(
+        "docker-restart",
+        after=["docker-runtime"],
+        component="container-toolkit",
+        kind="run",
+        title="restart Docker",
+        why="it reads its configuration when it starts; containers without live restore stop with it",
+        commands=(("systemctl", "restart", "docker"),),
+        undo_note="a restart takes nothing back",
+        phase="applications",
+        sources=ctx.matrix.addresses(("container-toolkit/guide",)),
+    )
+    return [configure, restart]
+
+
+def _docker_note(ctx: Context, installed: tuple[str, ...]) -> Draft:
+    return draft(
+        "docker-note",
+        after=installed,
+        component="container-toolkit",
+        kind="note",
+        title="where Docker is installed, make it know the NVIDIA runtime",
+        why="nvidia-ctk runtime configure --runtime=docker, then systemctl restart docker (which stops containers without "
+        "live restore); whether Docker is there is not known of a host that is described only",
+        needs_root=False,
+        undo_note="nothing is changed",
+        phase="applications",
+        sources=ctx.matrix.addresses(("container-toolkit/guide",)),
+    )
+
+
+def _podman(ctx: Context, installed: tuple[str, ...]) -> Draft:
+    return draft(
+        "podman-cdi",
+        after=installed,
+        component="container-toolkit",
+        kind="run",
+        title="write the CDI specification for Podman",
+        why="Podman finds GPUs by it; toolkits before 1.18 do not write it by themselves",
+        commands=(("nvidia-ctk", "cdi", "generate", f"--output={CDI_FILE}"),),
+        undo=(("rm", "-f", "--", CDI_FILE),),
+        done_when=f"path {CDI_FILE}",
+        phase="applications",
+        sources=ctx.matrix.addresses(("container-toolkit/guide",)),
+    )
+
+
+COMPONENT = ContainerToolkit()
