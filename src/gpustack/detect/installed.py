@@ -53,6 +53,7 @@ def _driver(scene: Scene) -> Installed | None:
         path=library.path if library is not None else None,
         origin=origin or None,
         packages=tuple(package.name for package in mine),
+        packaged=driver.package_version(scene.packages),
     )
 
 
@@ -152,11 +153,13 @@ def _triton(scene: Scene) -> Installed | None:
 
 
 def toolkit_copies(scene: Scene) -> tuple[Copy, ...]:
-    """The toolkits and ffmpeg programs, listed as copies: the default one wins."""
+    """The toolkits, ffmpeg programs and cuDNN headers, listed as copies: the default one wins."""
     default = toolkit.default_toolkit(scene.evidence, scene.toolkits)
     kits = [
         Copy(component="cuda", path=kit.path, version=kit.version, owner=kit.packages[0] if kit.packages else None, wins=kit is default)
         for kit in scene.toolkits
     ]
     programs = [path for path in ("/usr/local/bin/ffmpeg", "/usr/bin/ffmpeg") if path in scene.evidence.marks]
+    headers = toolkit.cudnn_headers(scene.evidence)
+    kits += [Copy(component="cudnn", path=path, version=version) for path, version in headers.items()]
     return (*kits, *(Copy(component="ffmpeg", path=path, wins=path == programs[0]) for path in programs))

@@ -62,6 +62,7 @@ class Installed(Struct, frozen=True, kw_only=True):
     """One installed component: its version, how it came (method), where it lies, and who owns it.
 
     ``method`` is a method of the contract, or "unknown"; ``origin`` says more ("nvidia", "ubuntu", "debian", "wheel").
+    ``packaged`` is the version that its packages name, which after an update differs from the one that runs.
     """
 
     version: str | None = None
@@ -69,6 +70,7 @@ class Installed(Struct, frozen=True, kw_only=True):
     path: str | None = None
     origin: str | None = None
     packages: tuple[str, ...] = ()
+    packaged: str | None = None
 
 
 class Copy(Struct, frozen=True, kw_only=True):
