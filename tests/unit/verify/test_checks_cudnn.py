@@ -44,6 +44,17 @@ PASSES: list[tuple[str, dict[str, Any], str]] = [
     ),
     (
         "cudnn.versions",
+        {
+            "copies": (
+                cudnn(SYSTEM, "9.1.0"),
+                cudnn("/usr/local/cuda-11.8/include/cudnn_version.h", "8.9.7"),
+                cudnn("/usr/include/cudnn_version.h", "9.1.0"),
+            )
+        },
+        "9.1.0 throughout",
+    ),
+    (
+        "cudnn.versions",
         {"copies": (cudnn(SYSTEM, "9.1.0"), WHEEL)},
         (
             f"programs load {SYSTEM} (9.1.0); also there: /venv/nvidia/cudnn/lib/libcudnn.so.9 (9.10.2.21, from wheel"

@@ -91,15 +91,16 @@ def versions(context: Context) -> Outcome:
         return skipped("no cuDNN library is on the loader path", INSTALL)
     if loaded.version is None:
         return skipped(f"{loaded.path} does not tell its version")
-    for header in view.headers_of(host, "cudnn"):
-        if header.version and not _same_release(header.version, loaded.version):
-            return failed(
-                f"programs are built with cuDNN {header.version} ({header.path})"
-                f" but load {loaded.version} ({loaded.path})",
-                f"make header and library one release: remove the copy that you do not want, then {INSTALL}",
-                expected=header.version,
-                actual=loaded.version,
-            )
+    headers = view.headers_of(host, "cudnn")
+    # Headers of several releases may lie side by side, each in its toolkit's folder; one has to be the library's.
+    if headers and not any(_same_release(header.version or "", loaded.version) for header in headers):
+        return failed(
+            f"programs are built with cuDNN {headers[0].version} ({headers[0].path})"
+            f" but load {loaded.version} ({loaded.path})",
+            f"make header and library one release: remove the copy that you do not want, then {INSTALL}",
+            expected=headers[0].version or "",
+            actual=loaded.version,
+        )
     installed = view.installed_version(host, "cudnn")
     if installed and not _same_release(installed, loaded.version):
         return failed(
