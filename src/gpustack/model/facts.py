@@ -149,6 +149,7 @@ class Archive(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One file that can be downloaded: a tar or zip archive, a runfile, a local repository package, a wheel.
 
     ``size`` is in bytes; ``sha256`` is empty where nobody publishes one. ``part`` is the vendor's component name.
+    ``distro`` is the repository folder that a local installer is for.
     """
 
     version: str
@@ -157,6 +158,7 @@ class Archive(Struct, frozen=True, kw_only=True, omit_defaults=True):
     component: str = ""
     method: str = ""
     part: str = ""
+    distro: str = ""
     cuda: str = ""
     url: str = ""
     sha256: str = ""

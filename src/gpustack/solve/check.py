@@ -8,11 +8,11 @@ from gpustack.model.host import Host
 from gpustack.model.request import Request
 from gpustack.model.resolution import Conflict, Verdict
 from gpustack.solve.conflict import explain
-from gpustack.solve.question import Candidate, Question, exact_version
+from gpustack.solve.question import Candidate, Question
 from gpustack.solve.search import Chosen, Refusal, Search
 from gpustack.solve.sentences import host_has, host_name, rule_sentence, spelled
 from gpustack.solve.words import title
-from gpustack.versions import version
+from gpustack.versions import version, version_range
 
 COVERED_PAIRS = (
     ("cuda", "driver"),
@@ -140,10 +140,10 @@ def nearest_known(question: Question, component: str, range_text: str) -> str:
     releases = sorted({row.version for row in question.matrix.releases(component)}, key=lambda text: version(text).key)
     if not releases:
         return f"the facts hold no release of {component}"
-    pinned = exact_version(range_text)
-    if pinned is None:
+    clauses = [clause for clauses in version_range(range_text).alternatives for clause in clauses]
+    if not clauses:
         return f"known are {releases[0]} to {releases[-1]}"
-    wanted = version(pinned)
+    wanted = clauses[0].version
     below = [text for text in releases if version(text) < wanted]
     above = [text for text in releases if version(text) > wanted]
     near = [*below[-1:], *above[:1]]

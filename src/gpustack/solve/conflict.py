@@ -9,11 +9,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import msgspec
+
 from gpustack.model.facts import COMPONENTS, PROPERTIES
 from gpustack.model.resolution import Conflict
+from gpustack.solve.offers import POSSIBLE
 from gpustack.solve.question import Group, Question
 from gpustack.solve.search import Chosen, Search
-from gpustack.solve.sentences import Sentence, asked_sentence, between, group_sentences
+from gpustack.solve.sentences import Sentence, between, group_sentences
+from gpustack.solve.words import title
+from gpustack.versions import is_within
 
 MOST_RELAXATIONS = 3
 
@@ -61,7 +66,8 @@ def _groups(question: Question) -> list[Group]:
     pairs.sort(key=lambda pair: (pair[1] in question.asked) + (pair[2] in question.asked))
     host: list[Group] = [("host", name, prop) for name in members for prop in PROPERTIES]
     offers: list[Group] = [("offer", name) for name in members] if question.mode == "plan" else []
-    return [*pairs, *offers, *host, *asked]
+    flavour: list[Group] = [("flavour", "driver")] if question.mode == "plan" and "driver" in members else []
+    return [*pairs, *offers, *flavour, *host, *asked]
 
 
 def _is_bound(question: Question, component: str) -> bool:
@@ -72,7 +78,7 @@ def _is_bound(question: Question, component: str) -> bool:
 
 def _in_reading_order(groups: frozenset[Group]) -> list[Group]:
     """What was asked, then the host's limits, then what follows from them."""
-    place = {"asked": 0, "host": 1, "offer": 2, "pair": 3}
+    place = {"asked": 0, "host": 1, "flavour": 2, "offer": 3, "pair": 4}
     return sorted(groups, key=lambda group: (place[group[0]], [_rank(name) for name in group[1:]]))
 
 
@@ -88,7 +94,37 @@ def relaxations(question: Question, groups: frozenset[Group]) -> tuple[str, ...]
             solution = Search(question, frozenset({group})).run()
             if solution is not None:
                 hints.append(_relaxed(question, group[1], solution))
+        elif group[0] == "offer":
+            hints += [*_other_methods(question, group[1]), *_other_systems(question, group[1])]
     return tuple(hints[:MOST_RELAXATIONS])
+
+
+def _other_methods(question: Question, component: str) -> list[str]:
+    """Another method for a component with which the whole question has an answer."""
+    for method in POSSIBLE[component]:
+        if method == question.offers.method(component):
+            continue
+        request = msgspec.structs.replace(question.request, methods={**question.request.methods, component: method})
+        solution = Search(Question(question.matrix, question.host, request, mode="plan")).run()
+        pick = solution.get(component) if solution else None
+        if pick is not None:
+            return [f"--method {component}={method} offers {title(component)} {pick.version} here"]
+    return []
+
+
+def _other_systems(question: Question, component: str) -> list[str]:
+    """The repository folders that do offer what was asked of a component."""
+    wanted = {candidate.version for candidate in question.candidates(component)}
+    folders = sorted(
+        {
+            row.repo
+            for row in question.matrix.availability
+            if row.component == component and any(is_within(text, row.versions) for text in wanted)
+        }
+    )
+    if component not in question.asked or not folders:
+        return []
+    return [f"NVIDIA's repositories for {', '.join(folders)} offer what you asked of {title(component)}"]
 
 
 def _relaxed(question: Question, component: str, solution: Chosen) -> str:
@@ -104,8 +140,3 @@ def _relaxed(question: Question, component: str, solution: Chosen) -> str:
     if component in question.asked:
         return f"ask for {component}=={pick.version}: it{beside}"
     return f"change the installed {component} to {pick.version}: it{beside}"
-
-
-def cause_in_short(question: Question, groups: frozenset[Group]) -> str:
-    """What was asked, in one line."""
-    return "; ".join(asked_sentence(question, group[1]).text for group in _in_reading_order(groups) if group[0] == "asked")

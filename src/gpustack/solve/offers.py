@@ -13,7 +13,7 @@ from msgspec import Struct
 from gpustack.matrix.index import MIRRORED, Matrix
 from gpustack.model.facts import Archive, PackageSet
 from gpustack.model.host import Host
-from gpustack.model.request import Method, Request
+from gpustack.model.request import Method, Request, Requirement
 from gpustack.versions import is_within
 
 POSSIBLE: dict[str, tuple[Method, ...]] = {
@@ -35,8 +35,11 @@ ARCH_FOLDERS = {"x86_64": ("x86_64",), "aarch64": ("sbsa",), "ppc64le": ("ppc64l
 
 PLATFORMS = {"x86_64": "linux-x86_64", "aarch64": "linux-sbsa", "ppc64le": "linux-ppc64le"}
 
-ARCHIVES = {"cuda": "cuda-redist", "cudnn": "cudnn-archives", "tensorrt": "tensorrt-archives"}
+ARCHIVES = {"cuda": "cuda-redist", "cudnn": "cudnn-archives", "tensorrt": "tensorrt-archives", "nccl": "nccl"}
 """The subject that holds the downloadable archives of a component."""
+
+INSTALLERS = {**ARCHIVES, "cuda": "cuda-installers"}
+"""The subject that holds a component's local repository installers."""
 
 OWN_REPOSITORY = {"container-toolkit": "container-toolkit"}
 """Components that the vendor serves from a repository of their own, the same for every system of a family."""
@@ -60,6 +63,7 @@ class OfferBook:
         self._ranges: dict[str, tuple[str, ...]] = {}
         self._sets: dict[str, tuple[PackageSet, ...]] = {}
         self._archives: dict[str, dict[str, list[Archive]]] = {}
+        self._brought: dict[tuple[str, Method], bool] = {}
 
     def method(self, component: str) -> Method:
         """The method for a component: the one asked for it, else the one asked for all where it exists, else its own."""
@@ -68,9 +72,20 @@ class OfferBook:
             return asked
         general = self._request.methods.get("")
         possible = POSSIBLE[component]
-        if general in possible:
+        is_asked = any(requirement.component == component for requirement in self._request.requirements)
+        if general is not None and general in possible and (is_asked or self._brings(component, general)):
             return general
         return "zip" if self._host.os.family == "windows" and "zip" in possible else possible[0]
+
+    def _brings(self, component: str, method: Method) -> bool:
+        """Whether a method offers anything of a component that is only needed by others."""
+        if (component, method) not in self._brought:
+            asked = Request(requirements=(Requirement(component=component),), methods={component: method})
+            book = OfferBook(self._matrix, self._host, asked)
+            self._brought[component, method] = any(
+                book.offer(component, row.version) is not None for row in self._matrix.releases(component)
+            )
+        return self._brought[component, method]
 
     def offer(self, component: str, version: str) -> Offer | None:
         """The offer of this version by the component's method here, None when there is none."""
@@ -88,6 +103,8 @@ class OfferBook:
                 return self._from_network(component, version)
             case "tar" | "zip":
                 return self._from_archives(component, version)
+            case "local":
+                return self._from_local(component, version)
             case "source" | "container":
                 return None if self._host.os.family == "windows" else Offer()
             case _:
@@ -95,6 +112,12 @@ class OfferBook:
 
     def _from_network(self, component: str, version: str) -> Offer | None:
         if not any(is_within(version, text) for text in self.served(component)):
+            return None
+        return self._from_packages(component, version, self.package_sets(component))
+
+    def _from_local(self, component: str, version: str) -> Offer | None:
+        """By local installers: the file for this system has to be known, and what its packages are called."""
+        if not any(row.distro == self._host.os.repo for row in self._archives_by_version(component).get(version, ())):
             return None
         return self._from_packages(component, version, self.package_sets(component))
 
@@ -110,14 +133,15 @@ class OfferBook:
                 if row.component == subject
                 and row.method == "network"
                 and row.repo == repo
-                and (not row.arch or any(folder in row.arch for folder in folders))
+                and _serves(row.arch, folders)
             )
         return self._ranges[component]
 
     def package_sets(self, component: str) -> tuple[PackageSet, ...]:
         """The package sets that bring the component itself by its method on this host's package family."""
         if component not in self._sets:
-            method, family, repo = self.method(component), self._host.os.family, self._host.os.repo
+            method, family = self.method(component), self._host.os.family
+            repo = OWN_REPOSITORY.get(component, self._host.os.repo)
             folders = ARCH_FOLDERS.get(self._host.arch or "", ())
             self._sets[component] = tuple(
                 row
@@ -127,7 +151,7 @@ class OfferBook:
                 and row.role == "main"
                 and row.family in {family, "any"}
                 and (not row.repos or repo in row.repos)
-                and (not row.arch or any(name in row.arch for name in (*folders, self._host.arch)))
+                and _serves(row.arch, (*folders, self._host.arch or ""))
             )
         return self._sets[component]
 
@@ -150,7 +174,8 @@ class OfferBook:
         if component not in self._archives:
             platform = self._platform()
             by_version: dict[str, list[Archive]] = {}
-            for row in self._matrix.archives(ARCHIVES.get(component, "")):
+            subject = (INSTALLERS if self.method(component) == "local" else ARCHIVES).get(component, "")
+            for row in self._matrix.archives(subject):
                 if row.platform == platform and row.method == self.method(component):
                     by_version.setdefault(row.version, []).append(row)
             self._archives[component] = by_version
@@ -160,6 +185,11 @@ class OfferBook:
         if self._host.os.family == "windows":
             return f"windows-{self._host.arch}"
         return PLATFORMS.get(self._host.arch or "", "")
+
+
+def _serves(arch: tuple[str, ...], folders: tuple[str, ...]) -> bool:
+    """Whether a row for these architectures speaks of one of the folders; no architecture, or "any", is all."""
+    return not arch or "any" in arch or any(folder in arch for folder in folders)
 
 
 def _cuda_range(cuda: str) -> str:

@@ -95,7 +95,9 @@ def _refusal_in_words(question: Question, newer: str, refused: Refusal) -> Reaso
     if refused.group[0] == "offer":
         method = question.offers.method(component)
         place = question.host.os.name or question.host.os.spelled
-        about = f" for CUDA {refused.value}" if refused.value and refused.value != "flavour" else ""
-        text = f"{newer} refused: method {method} is not known to offer {title(component)} {newer}{about} for {place}"
+        about = f" for CUDA {refused.value}" if refused.value else ""
+        text = f"{newer} refused: no fact says that method {method} offers it{about} for {place}"
         return Reason(role="refused-newer", text=text)
+    if refused.group[0] == "flavour":
+        return Reason(role="refused-newer", text=f"{newer} refused: no kernel module flavour of it drives every GPU here")
     return Reason(role="refused-newer", text=f"{newer} refused: it would bring in {title(refused.group[2])}")

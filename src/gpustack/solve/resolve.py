@@ -16,7 +16,7 @@ from gpustack.solve.question import KERNEL_SIDE, NEVER_INSTALLED, Candidate, Que
 from gpustack.solve.reasons import reasons
 from gpustack.solve.search import Chosen, Search
 from gpustack.solve.sentences import rule_sentence
-from gpustack.solve.words import title
+from gpustack.solve.words import in_words, title
 from gpustack.versions import version
 
 DRIVER_OWNERS = {
@@ -93,8 +93,8 @@ def _no_offer(question: Question, component: str) -> UnsupportedError:
     host = question.host
     method = question.offers.method(component)
     msg = (
-        f"no {title(component)} is known to be offered for {host.os.name or host.os.spelled}"
-        f" on {host.arch or 'this architecture'} by method {method}"
+        f"no fact says that method {method} offers {title(component)}"
+        f" for {host.os.name or host.os.spelled} on {host.arch or 'this architecture'}"
     )
     return UnsupportedError(msg, hint=_other_methods(question, component))
 
@@ -117,7 +117,7 @@ def _other_methods(question: Question, component: str) -> str:
 def _demand_known_versions(question: Question) -> None:
     for component, requirement in question.asked.items():
         if not question.candidates(component):
-            msg = f"no fact knows {title(component)} {requirement.versions}"
+            msg = f"no fact knows {title(component)} {in_words(requirement.versions)}"
             raise NoSolutionError(msg, where=str(requirement), hint=nearest_known(question, component, requirement.versions))
 
 
@@ -125,7 +125,9 @@ def _pick(question: Question, search: Search, solution: Chosen, candidate: Candi
     component = candidate.component
     flavour = ""
     if component == "driver" and not question.view.is_windows:
-        flavour = next(iter(flavours(question, candidate.version)), "")
+        module = question.host.module
+        present = module.flavour if candidate.is_installed and module is not None else None
+        flavour = present or next(iter(flavours(question, candidate.version)), "")
     return Pick(
         component=component,
         version=candidate.version,

@@ -180,8 +180,9 @@ class Search:
         if question.mode == "plan" and not candidate.is_installed and ("offer", candidate.component) not in self.off:
             if question.offers.offer(candidate.component, candidate.version) is None:
                 return Refusal(group=("offer", candidate.component))
-            if candidate.component == "driver" and not self._flavours(candidate):
-                return Refusal(group=("offer", "driver"), value="flavour")
+        if question.mode == "plan" and candidate.component == "driver" and not candidate.is_installed:
+            if ("flavour", "driver") not in self.off and not self._flavours(candidate):
+                return Refusal(group=("flavour", "driver"))
         breach = question.book.host_breach(candidate.component, candidate.version, question.view, advice=False)
         if breach is None:
             return None

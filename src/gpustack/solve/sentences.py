@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpustack.model.facts import COMPONENTS
-from gpustack.solve.question import Candidate, Group, Question, exact_version
+from gpustack.solve.question import Group, Question
 from gpustack.solve.rulebook import BoundRule
-from gpustack.solve.words import in_words, rule_in_words, title
+from gpustack.solve.words import capitalised, in_words, rule_in_words, title
 from gpustack.versions import version
 
 MOST_RULES = 3
@@ -31,6 +31,8 @@ def group_sentences(question: Question, group: Group) -> list[Sentence]:
             return _host_sentences(question, component, name)
         case ("offer", component):
             return [_offer_sentence(question, component)]
+        case ("flavour", _):
+            return _flavour_sentences(question)
         case (_, subject, other):
             return _rule_sentences(question, subject, other)
         case _:
@@ -50,8 +52,8 @@ def asked_sentence(question: Question, component: str) -> Sentence:
 
 def rule_sentence(question: Question, bound: BoundRule) -> Sentence:
     """One rule, its subject named by the rule's own range."""
-    subject = subject_in_words(bound)
-    return Sentence(rule_in_words(bound.rule, subject), question.matrix.addresses(bound.rule.src))
+    text = capitalised(rule_in_words(bound.rule, subject_in_words(bound)))
+    return Sentence(text, question.matrix.addresses(bound.rule.src))
 
 
 def subject_in_words(bound: BoundRule) -> str:
@@ -85,9 +87,21 @@ def _offer_sentence(question: Question, component: str) -> Sentence:
         key=lambda text: version(text).key,
     )
     if not offered:
-        return Sentence(f"No {title(component)} is known to be offered for {place} by method {method}")
+        return Sentence(f"No fact says that method {method} offers {title(component)} for {place}")
     span = offered[0] if len(offered) == 1 else f"{offered[0]} to {offered[-1]}"
     return Sentence(f"For {place} method {method} offers {title(component)} {span}")
+
+
+def _flavour_sentences(question: Question) -> list[Sentence]:
+    """Which GPU asks for which kernel modules, where no flavour drives them all."""
+    verdicts = {"required": "is driven by open kernel modules only", "impossible": "cannot be driven by open kernel modules"}
+    found = [
+        Sentence(f"{gpu.name or gpu.pci_id} {verdicts[gpu.open_module]}")
+        for gpu in question.host.gpus
+        if gpu.open_module in verdicts
+    ]
+    asked = question.request.kernel_module
+    return [*dict.fromkeys(found), *([Sentence(f"You asked for {asked} kernel modules")] if asked != "auto" else [])]
 
 
 def _rules(question: Question, subject: str, other: str) -> list[BoundRule]:
@@ -127,6 +141,8 @@ def between(question: Question, groups: frozenset[Group]) -> tuple[str, ...]:
             named.append(host_name(question, group[2]))
         elif group[0] == "offer":
             named.append(f"os: {question.host.os.name or question.host.os.spelled}")
+        elif group[0] == "flavour":
+            named.append(host_name(question, "compute-capability"))
     members = {name for group in groups if group[0] == "pair" for name in group[1:]}
     asked_only = [name for name in question.asked if name in members and not question.asked[name].versions]
     return tuple(dict.fromkeys([*named, *asked_only]))
@@ -145,13 +161,3 @@ def host_name(question: Question, name: str) -> str:
     if name == "compute-capability":
         return f"gpu: {', '.join(dict.fromkeys(gpu.name or gpu.pci_id or 'unknown' for gpu in question.host.gpus))}"
     return f"os: {title(name)} {', '.join(question.view.values(name))}"
-
-
-def candidate_spelled(candidate: Candidate) -> str:
-    """A candidate as a pinned requirement."""
-    return f"{candidate.component}=={candidate.version}"
-
-
-def pinned_or_range(range_text: str) -> str:
-    """A short form of a requirement's range for a sentence."""
-    return exact_version(range_text) or in_words(range_text)

@@ -14,7 +14,7 @@ TITLES = {
     "tensorrt": "TensorRT",
     "nv-codec-headers": "nv-codec-headers",
     "ffmpeg": "FFmpeg",
-    "container-toolkit": "the container toolkit",
+    "container-toolkit": "NVIDIA Container Toolkit",
     "triton": "Triton",
     "compute-capability": "compute capability",
     "kernel": "kernel",
@@ -34,6 +34,11 @@ def in_words(range_text: str) -> str:
     """A range in words: ``>=580`` is "580 or newer"."""
     alternatives = version_range(range_text).alternatives
     return " or ".join(_clauses_in_words(clauses) for clauses in alternatives)
+
+
+def capitalised(sentence: str) -> str:
+    """The sentence with a capital at its head."""
+    return sentence[:1].upper() + sentence[1:]
 
 
 def ranges_in_words(ranges: tuple[str, ...]) -> str:
