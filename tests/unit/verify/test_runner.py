@@ -174,8 +174,8 @@ def test_a_required_check_of_a_component_not_asked_for_is_run(context: Context) 
     [
         (("cudn",), (), "no component is called 'cudn'", "did you mean cudnn?"),
         (("zzz",), (), "no component is called 'zzz'", "known: driver, cuda, cudnn, fabric-manager,"),
-        ((), ("drivr",), "no component is called 'drivr'", "did you mean driver?"),
-        ((), ("driver.modul",), "no check is called 'driver.modul'", "did you mean driver.module?"),
+        ((), ("drivers",), "no component is called 'drivers'", "did you mean driver?"),
+        ((), ("driver.modules",), "no check is called 'driver.modules'", "did you mean driver.module?"),
         ((), ("cudda.gpu",), "no check is called 'cudda.gpu'", "did you mean cuda.gpu?"),
         (("; rm -rf /",), (), "no component is called '; rm -rf /'", "known: driver,"),
     ],
