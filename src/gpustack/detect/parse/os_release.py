@@ -79,6 +79,8 @@ def _covers(row: str, version: str | None) -> bool:
     if not row or version is None:
         return not row
     known, given = row.lower(), version.lower()
+    if given[:1] == "v" and given[1:2].isdigit():  # Kylin writes V10
+        given = given[1:]
     return given == known or given.startswith(f"{known}.")
 
 

@@ -1,0 +1,113 @@
+"""A host that is not at hand, described by options: system, architecture, GPUs, driver."""
+
+from __future__ import annotations
+
+import re
+
+from gpustack.detect.gpu_names import resolve_gpu
+from gpustack.detect.products import Products
+from gpustack.errors import UnsupportedError, UsageError
+from gpustack.matrix.index import Matrix
+from gpustack.model.host import Environment, Host, Installed, OperatingSystem
+from gpustack.model.places import System
+
+ARCHITECTURES = {
+    "x86_64": "x86_64", "amd64": "x86_64", "x64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64", "sbsa": "aarch64",
+    "ppc64le": "ppc64le", "ppc64el": "ppc64le",
+}  # fmt: skip
+"""The architectures and the other words for them."""
+
+MAX_GPUS = 64
+_SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
+_RELEASE = re.compile(r"[vV]?\d[\w.]*")
+_DRIVER = re.compile(r"\d{3}(?:\.\d{1,3}){0,2}")
+
+
+def describe(matrix: Matrix, *, os: str, arch: str | None, gpus: tuple[str, ...] = (), driver: str | None = None) -> Host:
+    """The host of these options; without ``arch`` it is x86_64 (a Jetson: aarch64).
+
+    Raises UsageError for words without meaning and UnsupportedError for a system that no fact knows.
+    """
+    system, version = parse_system(os, matrix)
+    if len(gpus) > MAX_GPUS:
+        msg = f"{len(gpus)} GPUs are more than a host has"
+        raise UsageError(msg, where="--gpu", hint=f"name at most {MAX_GPUS}")
+    products = Products(matrix) if gpus else None
+    environment = _environment(system)
+    return Host(
+        os=OperatingSystem(
+            id=system.id, version_id=version or None, family=system.family or None, name=_name(system, version),
+            eol=system.eol or None, codename=system.codename or None, repo=system.repo or None, base=system.base or None,
+            system=f"{system.id}{system.version}",
+        ),
+        arch=_architecture(arch, environment),
+        environment=environment,
+        gpus=tuple(resolve_gpu(name, products) for name in gpus) if products is not None else (),
+        installed={"driver": Installed(version=_driver(driver), method="unknown")} if driver is not None else {},
+        glibc=system.glibc or None,
+        gcc=system.gcc or None,
+        described=True,
+    )  # fmt: skip
+
+
+def _name(system: System, version: str) -> str:
+    """The row's name; where the row covers more releases than one, with the release that was asked for."""
+    asked = version.lstrip("vV")
+    return system.name.replace(system.version, asked, 1) if system.version and system.version in system.name else system.name
+
+
+def parse_system(text: str, matrix: Matrix) -> tuple[System, str]:
+    """The matrix row and the version that ``--os`` names ("ubuntu24.04", "wsl-ubuntu24.04", "windows-server2022")."""
+    if not _SAFE.fullmatch(text):
+        msg = f"{text[:60]!r} is not the name of an operating system"
+        raise UsageError(msg, where="--os", hint="give ID + VERSION_ID of os-release, for example ubuntu24.04 or rhel9.4")
+    lowered = text.lower()
+    ids = sorted({row.id for row in matrix.systems}, key=len, reverse=True)
+    for identity in ids:
+        version = lowered.removeprefix(identity.lower())
+        if version == lowered or not (_RELEASE.fullmatch(version) or version in {"", "testing", "unstable"}):
+            continue
+        rows = [row for row in matrix.systems if row.id == identity and _covers(row.version, version)]
+        if rows:
+            return max(rows, key=lambda row: len(row.version)), text[len(identity) :]
+        known = [row.version for row in matrix.systems if row.id == identity and row.version]
+        said = f"{identity} {version}" if version else f"{identity} without a release"
+        msg = f"the facts know no {said}"
+        raise UnsupportedError(msg, where="--os", hint=f"known releases of {identity}: {_nearest(version, known)}")
+    near = _nearest(lowered, sorted({f"{row.id}{row.version}" for row in matrix.systems}))
+    msg = f"the facts know no operating system {text!r}"
+    raise UnsupportedError(msg, where="--os", hint=f"nearest: {near}" if near else "`gpustack matrix show systems`")
+
+
+def _covers(row: str, version: str) -> bool:
+    known, given = row.lower(), version.lower().removeprefix("v")
+    return not row or given == known or given.startswith(f"{known}.")
+
+
+def _nearest(text: str, known: list[str]) -> str:
+    from difflib import get_close_matches  # noqa: PLC0415 (only for a message)
+
+    return ", ".join(get_close_matches(text, known, n=6, cutoff=0.3) or sorted(known)[-6:])
+
+
+def _architecture(text: str | None, environment: Environment) -> str:
+    if text is None:
+        return "aarch64" if environment == "jetson" else "x86_64"
+    found = ARCHITECTURES.get(text.strip().lower())
+    if found is None:
+        msg = f"{text[:40]!r} is not an architecture that NVIDIA's software exists for"
+        raise UsageError(msg, where="--arch", hint="x86_64 (amd64), aarch64 (arm64, sbsa) or ppc64le")
+    return found
+
+
+def _environment(system: System) -> Environment:
+    if system.id.startswith("wsl-"):
+        return "wsl"
+    return "jetson" if system.id == "l4t" else "bare-metal"
+
+
+def _driver(text: str) -> str:
+    if not _DRIVER.fullmatch(text):
+        msg = f"{text[:40]!r} is not a driver version"
+        raise UsageError(msg, where="--driver", hint="for example 580.95.05")
+    return text

@@ -1,0 +1,162 @@
+"""GPU names as people write them: any case, with or without the maker, the product line and the memory size."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from gpustack.detect.products import Products, device_digits, gpu_of, integrated_gpu
+from gpustack.errors import UsageError
+from gpustack.model.host import Gpu
+from gpustack.versions import version_key
+
+BRANDS = frozenset({"nvidia", "tesla", "geforce", "quadro"})
+_FORM = re.compile(
+    r"\d+g[b]?|\d+|sxm\d*|pcie|hbm\d\w*|nvl|gpu|generation|edition|server|workstation|blackwell|rtx|gtx|hgx|dgx|jetson|"
+    r"mobile|laptop|max|q|passive"
+)
+_MEMORY = re.compile(r"\d+gb?")
+_GENERATIONS = frozenset({"ada", "blackwell", "pascal"})
+"""Words that make another product of the same number: RTX 6000 and RTX 6000 Ada."""
+
+_SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._:()/+-]{0,79}")
+MAX_CANDIDATES = 8
+
+
+class _Named(NamedTuple):
+    """One spelling of one product."""
+
+    words: tuple[str, ...]
+    spelling: str
+    gpu: Gpu
+
+
+def words_of(name: str) -> tuple[str, ...]:
+    """A name as comparable words: lower case, split at everything but letters and digits."""
+    return tuple(re.findall(r"[a-z0-9]+", name.lower()))
+
+
+def _brandless(words: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(word for word in words if word not in BRANDS)
+
+
+def _without_memory(words: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(word for word in _brandless(words) if not _MEMORY.fullmatch(word) or not word.endswith(("g", "gb")))
+
+
+def resolve_gpu(text: str, products: Products) -> Gpu:
+    """The GPU that ``--gpu`` names. Raises UsageError with the candidates where it is unknown or ambiguous."""
+    name = text.strip()
+    if not _SAFE.fullmatch(name):
+        msg = f"{text[:60]!r} is not the name of a GPU"
+        raise UsageError(msg, where="--gpu", hint="for example H200, 'RTX 4090', 10de:2335 or cc:9.0")
+    if name.lower().startswith("cc:"):
+        return _by_capability(name[3:].strip(), products)
+    if re.fullmatch(r"(?i)10de:.*", name):
+        return _by_id(name, products)
+    return _by_name(name, products)
+
+
+def _by_capability(text: str, products: Products) -> Gpu:
+    everything = [gpu_of(row) for rows in products.by_device.values() for row in rows]
+    everything += [integrated_gpu(row) for row in products.integrated()]
+    found = [gpu for gpu in everything if gpu.compute_capability == text]
+    if not found:
+        known = sorted({gpu.compute_capability for gpu in everything if gpu.compute_capability}, key=version_key)
+        msg = f"no GPU of compute capability {text!r} is known"
+        raise UsageError(msg, where="--gpu", hint=f"known: {', '.join(known)}")
+    merged = _merged(found, None)
+    firsts = [gpu.driver_first for gpu in found if gpu.driver_first]
+    first = min(firsts, key=version_key, default=None)
+    return Gpu(
+        architecture=merged.architecture, compute_capability=text, kind=merged.kind, open_module=merged.open_module,
+        driver_first=first, driver_last=merged.driver_last, nvenc=merged.nvenc, nvdec=merged.nvdec,
+    )  # fmt: skip
+
+
+def _by_id(text: str, products: Products) -> Gpu:
+    device = device_digits(text)
+    product = products.find(device, None)
+    if product is None:
+        from difflib import get_close_matches  # noqa: PLC0415 (only for a message)
+
+        near = get_close_matches(device, list(products.by_device), n=4, cutoff=0.5)
+        shown = ", ".join(f"10de:{one} ({products.by_device[one][0].name})" for one in near)
+        msg = f"the GPU table has no PCI id {text!r}"
+        raise UsageError(msg, where="--gpu", hint=f"near it: {shown}" if shown else "give its name or cc:X.Y")
+    return gpu_of(product)
+
+
+def _by_name(name: str, products: Products) -> Gpu:
+    known = _all_names(products)
+    words = words_of(name)
+    plain = _brandless(words)
+    bare = tuple(word for word in words if word != "nvidia")
+    levels = (
+        [one for one in known if tuple(word for word in one.words if word != "nvidia") == bare],
+        [one for one in known if _brandless(one.words) == plain],
+        [one for one in known if _without_memory(one.words) == _without_memory(words) and _without_memory(words)],
+        [one for one in known if set(plain) < set(_brandless(one.words)) and _only_form(one.words, plain)],
+    )
+    for number, found in enumerate(levels):
+        if not found or not plain:
+            continue
+        if number:
+            found = found + [one for one in known if _is_later_generation(one.words, plain)]  # noqa: PLW2901, RUF005
+        return _one_of(name, found)
+    from difflib import get_close_matches  # noqa: PLC0415 (only for a message)
+
+    spellings = {" ".join(_brandless(one.words)): one.spelling for one in known}
+    near = get_close_matches(" ".join(plain), list(spellings), n=MAX_CANDIDATES, cutoff=0.5)
+    msg = f"no GPU is called {name!r}"
+    shown = ", ".join(dict.fromkeys(spellings[one] for one in near))
+    raise UsageError(msg, where="--gpu", hint=f"nearest: {shown}" if shown else "give a PCI id (10de:2335) or cc:9.0")
+
+
+def _all_names(products: Products) -> list[_Named]:
+    found = []
+    for rows in products.by_device.values():
+        for row in rows:
+            gpu = gpu_of(row)
+            found.extend(_Named(words_of(spelling), spelling, gpu) for spelling in (row.name, *row.aliases))
+    for row in products.integrated():
+        gpu = integrated_gpu(row)
+        found.extend(_Named(words_of(spelling), spelling, gpu) for spelling in (row.name, *row.aliases))
+    return found
+
+
+def _only_form(words: tuple[str, ...], asked: tuple[str, ...]) -> bool:
+    """Whether what the product's name has beyond the words asked for is only form, memory or edition."""
+    rest = [word for word in _brandless(words) if word not in asked]
+    return all(_FORM.fullmatch(word) for word in rest)
+
+
+def _is_later_generation(words: tuple[str, ...], asked: tuple[str, ...]) -> bool:
+    plain = _brandless(words)
+    return plain[: len(asked)] == asked and len(plain) > len(asked) and plain[len(asked)] in _GENERATIONS
+
+
+def _one_of(name: str, found: list[_Named]) -> Gpu:
+    gpus = {(one.gpu.pci_id, one.gpu.subsystem_id, one.gpu.name): one for one in found}
+    kinds = {(one.gpu.compute_capability, one.gpu.kind, one.gpu.driver_last, one.gpu.architecture) for one in gpus.values()}
+    if len(kinds) > 1:
+        shown = [
+            f"{one.gpu.name} ({one.gpu.pci_id or one.gpu.kind}, compute capability {one.gpu.compute_capability})"
+            for one in list(gpus.values())[:MAX_CANDIDATES]
+        ]
+        msg = f"{name!r} names several GPUs: {', '.join(shown)}"
+        raise UsageError(msg, where="--gpu", hint="give the whole name or the PCI id")
+    measured = [one.gpu for one in gpus.values() if one.gpu.memory_mib] or [one.gpu for one in gpus.values()]
+    return _merged(measured, min((one.spelling for one in found), key=lambda spelling: (len(spelling), spelling)))
+
+
+def _merged(gpus: list[Gpu], spelling: str | None) -> Gpu:
+    """What several GPUs share; fields in which they differ are unknown."""
+    if len(gpus) == 1:
+        return gpus[0]
+    shared = {}
+    for field in Gpu.__struct_fields__:
+        values = {getattr(gpu, field) for gpu in gpus}
+        shared[field] = values.pop() if len(values) == 1 else None
+    shared["name"] = shared["name"] or spelling
+    return Gpu(**shared)

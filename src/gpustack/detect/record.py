@@ -1,0 +1,128 @@
+"""Saving evidence as a folder: a fixture for tests and a support bundle, without what names a machine or a person."""
+
+from __future__ import annotations
+
+import base64
+import re
+from pathlib import Path
+
+import msgspec
+
+from gpustack.detect.evidence import Evidence
+from gpustack.errors import GpustackError
+
+FILE = "evidence.json"
+SCHEMA = "gpustack/evidence/v1"
+_ADDRESSES = (
+    (re.compile(r"\b(?:[0-9a-f]{2}:){5}[0-9a-f]{2}\b", re.IGNORECASE), "00:00:00:00:00:00"),
+    (re.compile(r"\b(?:GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", re.IGNORECASE), "GPU-redacted"),
+    (re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", re.IGNORECASE), "00000000-0000-0000-0000-000000000000"),
+    (re.compile(r"\b[0-9a-f]{32}\b"), "0" * 32),
+    (re.compile(r"(?<![\w.])(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(?:25[0-5]|2[0-4]\d|1?\d?\d)(?![\w.])"), "192.0.2.1"),
+    (re.compile(r"(?<![\w:])(?:[0-9a-f]{1,4}:){4,7}[0-9a-f]{1,4}(?![\w:])", re.IGNORECASE), "2001:db8::1"),
+    (re.compile(r"(?<=/home/)[^/\s:]+"), "user"),
+    (re.compile(r"(?<=://)[^/@\s]+@"), ""),
+    (re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+"), "user@example.org"),
+    (re.compile(r"\((?:[\w.-]+)@[\w.-]+\)"), "(builder@example)"),
+    (re.compile(r"(?im)^(\s*(?:serial|uuid|hostname|host_name|machine-id|system_uuid)\s*[:=]).*$"), r"\1 redacted"),
+    (re.compile(r"(?m)^((?:\w{3} [ \d]\d [\d:]{8}|\d{4}-\d\d-\d\dT[\d:.+-]+)) [\w.-]+ "), r"\1 host "),
+)  # fmt: skip
+"""What is replaced in every text, in this order."""
+
+_KEPT_ENVIRON = ("NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES", "container")
+_PROCESS_ENVIRON = "/proc/1/environ"
+
+
+class Sidecar(msgspec.Struct, frozen=True, kw_only=True):
+    """What of the evidence is not a file: everything but files, links, listings and blobs."""
+
+    schema: str = SCHEMA
+    evidence: Evidence
+
+
+def redact_text(text: str) -> str:
+    """A text without addresses, identities, host and user names."""
+    for pattern, replacement in _ADDRESSES:
+        text = pattern.sub(replacement, text)
+    return text
+
+
+def redact(evidence: Evidence) -> Evidence:
+    """Evidence without serials, UUIDs, host names, user names, network addresses and third parties' keys."""
+    files = {redact_text(path): redact_text(text) for path, text in evidence.files.items() if path != _PROCESS_ENVIRON}
+    process = evidence.files.get(_PROCESS_ENVIRON)
+    if process is not None:
+        kept = [line for line in process.splitlines() if line.partition("=")[0] in _KEPT_ENVIRON]
+        files[_PROCESS_ENVIRON] = redact_text("\n".join(kept) + "\n")
+    plain = msgspec.to_builtins(evidence)
+    for name in ("links", "marks", "environ", "listings", "commands", "nvml", "faults", "rpms"):
+        plain[name] = _redact_value(plain[name])
+    return msgspec.convert({**plain, "files": files}, Evidence)
+
+
+def _redact_value(value: object) -> object:
+    if isinstance(value, str):
+        return redact_text(value)
+    if isinstance(value, dict):
+        hidden = {"uuid", "serial", "board_id"}
+        return {redact_text(str(k)): None if k in hidden else _redact_value(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_redact_value(item) for item in value]
+    return value
+
+
+def record(evidence: Evidence, folder: Path) -> None:
+    """Write the redacted evidence: ``root/`` with the files and ``evidence.json`` with the rest.
+
+    Raises GpustackError where the folder cannot be written or is not empty.
+    """
+    clean = redact(evidence)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            msg = f"{str(folder)!r} is not empty"
+            raise GpustackError(msg, where="--record", hint="give a new folder")
+        _write_root(clean, folder / "root")
+        (folder / FILE).write_bytes(msgspec.json.format(msgspec.json.encode(Sidecar(evidence=clean)), indent=1) + b"\n")
+    except OSError as exc:
+        msg = f"cannot be written: {exc.strerror or exc}"
+        raise GpustackError(msg, where=str(folder), hint="give a folder that can be made") from exc
+
+
+def _write_root(evidence: Evidence, root: Path) -> None:
+    """The files as a tree; links are small files that hold the target, which is how archives without links keep them."""
+    for path, text in evidence.files.items():
+        _write(root, path, text.encode("utf-8", "replace"))
+    for path, content in evidence.blobs.items():
+        _write(root, path, base64.b64decode(content))
+    for path, target in evidence.links.items():
+        _write(root, path, target.encode())
+    for path, mark in evidence.marks.items():
+        if mark in {"there", "signed", "unsigned", "SW_MNG"}:
+            _write(root, path, b"")
+    for folder, names in evidence.listings.items():
+        for name in names:
+            _write(root, f"{folder.rstrip('/')}/{name}", b"")
+
+
+def _write(root: Path, path: str, data: bytes) -> None:
+    parts = [part for part in path.split("/") if part not in {"", ".", ".."}]
+    place = root.joinpath(*parts)
+    above = [parent for parent in place.parents if parent.is_relative_to(root)]
+    if place.exists() or any(parent.is_file() for parent in above):
+        return
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_bytes(data)
+
+
+def read_record(folder: Path) -> Evidence | None:
+    """The evidence of a recorded folder, None where it is not one. Raises GpustackError where it is broken."""
+    path = folder / FILE
+    if not path.is_file() or not (folder / "root").is_dir():
+        return None
+    try:
+        found = msgspec.json.decode(path.read_bytes(), type=Sidecar)
+    except (OSError, msgspec.DecodeError, UnicodeError) as exc:
+        msg = f"is no recorded evidence: {exc}"
+        raise GpustackError(msg, where=str(path), hint="`gpustack detect --record DIR` writes it") from exc
+    return found.evidence if found.schema == SCHEMA else None
