@@ -157,7 +157,7 @@ def _warn_of_age(ctx: Context) -> None:
     read = max((source.read for source in ctx.matrix.sources("systems").values()), default="")
     if end and read and end <= read:
         name = ctx.host.os.name or ctx.system.name or ctx.host.os.spelled
-        ctx.warn(f"{name} reached its end of life on {end}: it gets no fixes, and NVIDIA makes no new packages for it")
+        ctx.warn(f"{name} reached its end of life on {end}: its own makers fix nothing any more, and NVIDIA may stop its packages")
 
 
 def _problem_note(ctx: Context, problem: Problem) -> Draft:

@@ -75,6 +75,9 @@ class Apt:
     def unhold(self, names: Sequence[str]) -> tuple[Argv, ...]:
         return (("apt-mark", "unhold", *names),)
 
+    def hold_file(self, component: str, names: Sequence[str]) -> FileWrite | None:  # noqa: ARG002 (a command does it)
+        return None
+
     def hold_tools(self) -> tuple[str, ...]:
         return ()
 

@@ -90,6 +90,10 @@ class Manager(Protocol):
         """Keep packages at their version; () where that is done with a file."""
         ...
 
+    def hold_file(self, component: str, names: Sequence[str]) -> FileWrite | None:
+        """The file that keeps packages at their version, None where a command does it."""
+        ...
+
     def unhold(self, names: Sequence[str]) -> tuple[Argv, ...]:
         """Take ``hold`` back."""
         ...

@@ -69,10 +69,13 @@ class RpmManager:
         return (self.name, "-y", "remove", *names)
 
     def hold(self, names: Sequence[str]) -> tuple[Argv, ...]:
-        return tuple((self.name, "-y", "versionlock", "add", name) for name in names)
+        return ((self.name, "-y", "versionlock", "add", *names),)
 
     def unhold(self, names: Sequence[str]) -> tuple[Argv, ...]:
-        return tuple((self.name, "-y", "versionlock", "delete", name) for name in names)
+        return ((self.name, "-y", "versionlock", "delete", *names),)
+
+    def hold_file(self, component: str, names: Sequence[str]) -> FileWrite | None:  # noqa: ARG002 (a command does it)
+        return None
 
     def hold_tools(self) -> tuple[str, ...]:
         return ()

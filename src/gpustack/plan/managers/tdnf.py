@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gpustack.model.steps import FileWrite
 from gpustack.plan.managers.base import Argv, Place
 from gpustack.plan.managers.rpm import RpmManager
 
-LOCKS = "/etc/tdnf/locks.d/gpustack.conf"
+LOCKS = "/etc/tdnf/locks.d"
 """tdnf has no lock command and ignores ``exclude`` in .repo files: it reads names from files here."""
 
 
@@ -22,8 +23,11 @@ class Tdnf(RpmManager):
     def hold(self, names: Sequence[str]) -> tuple[Argv, ...]:  # noqa: ARG002 (a file does it)
         return ()
 
-    def unhold(self, names: Sequence[str]) -> tuple[Argv, ...]:  # noqa: ARG002
-        return (("rm", "-f", "--", LOCKS),)
+    def unhold(self, names: Sequence[str]) -> tuple[Argv, ...]:  # noqa: ARG002 (a file did it)
+        return ()
+
+    def hold_file(self, component: str, names: Sequence[str]) -> FileWrite | None:
+        return FileWrite(path=f"{LOCKS}/gpustack-{component}.conf", content="".join(f"{name}\n" for name in names))
 
 
 MANAGER = Tdnf()

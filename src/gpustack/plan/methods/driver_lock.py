@@ -11,11 +11,10 @@ from gpustack.plan.context import Context
 from gpustack.plan.draft import Draft, draft
 from gpustack.plan.managers import manager
 from gpustack.plan.managers.base import Argv, Manager, Package
-from gpustack.plan.managers.tdnf import LOCKS
 
 PREFERENCES = "/etc/apt/preferences.d/gpustack-nvidia-driver"
 UNATTENDED = "/etc/apt/apt.conf.d/51gpustack-nvidia-driver"
-_DRIVER_GLOBS = "nvidia-* libnvidia-* cuda-drivers* libxnvctrl* xserver-xorg-video-nvidia*"
+_DRIVER_GLOBS = "*nvidia* cuda-drivers* libcuda1 libcudadebugger1 libnvcuvid1 libnvoptix1 libxnvctrl*"
 _BLACKLIST = ("nvidia-", "libnvidia-", "cuda-drivers", "linux-modules-nvidia-")
 
 
@@ -27,8 +26,6 @@ def lock_driver(ctx: Context, pick: Pick, rows: tuple[PackageSet, ...]) -> list[
         return _apt(ctx, tool, pick, by_role.get("pinning"))
     if tool.name == "dnf":
         return _dnf(ctx, tool, pick, by_role)
-    if tool.name == "tdnf":
-        return [_tdnf(pick)]
     return []
 
 
@@ -139,15 +136,3 @@ def _stream(ctx: Context, tool: Manager, pick: Pick, row: PackageSet) -> Draft:
         sources=ctx.addresses(row),
     )
 
-
-def _tdnf(pick: Pick) -> Draft:
-    # Read by tdnf as names that no transaction may change; so it is written after the driver.
-    return draft(
-        "driver-lock",
-        component="driver",
-        kind="note",
-        title=f"keep the driver at {pick.version}",
-        why=f"tdnf has no version lock: once the driver is in, the names of its packages belong in {LOCKS}, one a line",
-        needs_root=False,
-        phase="driver",
-    )

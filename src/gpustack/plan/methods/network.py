@@ -111,15 +111,14 @@ def packages_of(ctx: Context, pick: Pick, rows: tuple[PackageSet, ...]) -> list[
 
 
 def hold_step(ctx: Context, pick: Pick, rows: tuple[PackageSet, ...]) -> list[Draft]:
-    """The step that keeps libraries at their version; a driver is locked before it is installed."""
+    """The step that keeps packages at their version, where no lock before the installation does so."""
     tool = manager(ctx.system.family)
     names = [name for row in rows for name in row.packages]
-    if pick.component in {"cuda", "container-toolkit"} or not names or (pick.component == "driver" and tool.name != "zypper"):
-        return []
-    commands = tool.hold(names)
-    if not commands:
+    locked = ("driver", "fabric-manager") if tool.name in {"apt", "dnf"} else ()
+    if pick.component in {"cuda", "container-toolkit", *locked} or not names:
         return []
     needs = tool.hold_tools()
+    file = tool.hold_file(pick.component, names)
     return [
         draft(
             f"hold:{pick.component}",
@@ -128,9 +127,10 @@ def hold_step(ctx: Context, pick: Pick, rows: tuple[PackageSet, ...]) -> list[Dr
             kind="hold-packages",
             title=f"hold {pick.component} at {pick.version}",
             why="an ordinary upgrade would take the newest build, which another CUDA or driver may not fit",
-            commands=(*((tool.install([Package(name=name) for name in needs]),) if needs else ()), *commands),
+            commands=(*((tool.install([Package(name=name) for name in needs]),) if needs else ()), *tool.hold(names)),
+            files=(file,) if file else (),
             packages=tuple(names),
-            undo=tool.unhold(names),
+            undo=(("rm", "-f", "--", file.path),) if file else tool.unhold(names),
             phase=component(pick.component).phase,
             sources=ctx.addresses(ctx.matrix.conflicts.get("held_packages")),
         )
