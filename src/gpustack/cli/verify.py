@@ -29,12 +29,14 @@ def register(application: typer.Typer) -> None:
         host: HostFile = None,
     ) -> int:
         """Prove that the stack works here: exit 1 when a check fails."""
+        from gpustack.system.run import LocalRunner
         from gpustack.verify.api import exit_code, write
         from gpustack.verify.api import verify as run
 
         matrix = frame.matrix()
         found = host_of(matrix, root, host, None, None, None, None)
-        report = run(tuple(components or ()), level, found, matrix, require=tuple(require or ()))
+        runner = LocalRunner() if root is None and host is None else None
+        report = run(tuple(components or ()), level, found, matrix, runner, tuple(require or ()))
         text = write(report, format, colour=output is None and frame.wants_color())
         if output is None:
             frame.document(text)

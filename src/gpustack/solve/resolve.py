@@ -77,9 +77,7 @@ def _demand_installable(question: Question) -> None:
 
 def _no_repository(question: Question, component: str) -> UnsupportedError:
     host = question.host
-    row = next(
-        (s for s in question.matrix.systems if s.id == host.os.id and (host.os.version_id or "").startswith(s.version)), None
-    )
+    row = next((s for s in question.matrix.systems if f"{s.id}{s.version}" == host.os.system), None)
     why = row.no_repo if row and row.no_repo else "no NVIDIA repository is known for it"
     msg = f"{host.os.name or host.os.spelled} is not supported by method network: {why}"
     return UnsupportedError(msg, where=component, hint=_other_methods(question, component))

@@ -1,0 +1,94 @@
+"""Verdicts: compatible, incompatible with the right blame, unknown; advice is a warning."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpustack.model.host import Host
+from gpustack.model.request import Request
+from gpustack.model.resolution import Verdict
+from gpustack.solve.check import check
+from gpustack.solve.requirements import merge, parse_requirement
+from tests.small_matrix import HOPPER, PASCAL, host, small_matrix
+
+MATRIX = small_matrix()
+
+
+def ask(on: Host, *texts: str) -> Verdict:
+    return check(MATRIX, on, Request(requirements=merge(tuple(parse_requirement(text) for text in texts))))
+
+
+def test_a_combination_that_fits() -> None:
+    assert ask(host(HOPPER), "cuda==12.2.0", "driver==535.1", "cudnn==8.9.7") == Verdict(compatible=True)
+
+
+@pytest.mark.parametrize(
+    ("on", "texts", "between", "reason"),
+    [
+        (
+            host(HOPPER),
+            ("cuda==13.0.0", "driver==535.1"),
+            ("cuda==13.0.0", "driver==535.1"),
+            "CUDA 13 or newer needs driver 580 or newer; this is driver 535.1. On data-centre GPUs the cuda-compat package"
+            " of that CUDA release may bridge this (forward compatibility); `gpustack matrix show cuda` lists which driver"
+            " branches it accepts.",
+        ),
+        (
+            host(PASCAL),
+            ("driver==595.1",),
+            ("driver==595.1", "gpu: GTX Old"),
+            "Driver 590 or newer needs a GPU of compute capability 7.5 or newer."
+            " This host has GTX Old (compute capability 6.1). The last driver branch for GTX Old is 580.",
+        ),
+        (
+            host(HOPPER, driver="450.1"),
+            ("cuda==12.2.0",),
+            ("cuda==12.2.0", "driver==450.1"),
+            "CUDA 12 or newer and older than 13 needs driver 525 or newer; this is driver 450.1. On data-centre GPUs the"
+            " cuda-compat package of that CUDA release may bridge this (forward compatibility);"
+            " `gpustack matrix show cuda` lists which driver branches it accepts.",
+        ),
+        (
+            host(),
+            ("driver==535.1", "fabric-manager==535.2"),
+            ("driver==535.1", "fabric-manager==535.2"),
+            "Fabric Manager needs driver of exactly its own version; this is driver 535.1.",
+        ),
+    ],
+)
+def test_a_conflict_names_both_sides_and_says_why(
+    on: Host, texts: tuple[str, ...], between: tuple[str, ...], reason: str
+) -> None:
+    verdict = ask(on, *texts)
+    assert not verdict.compatible
+    assert [conflict.reason for conflict in verdict.conflicts] == [reason]
+    assert verdict.conflicts[0].between == between
+    assert verdict.conflicts[0].sources
+
+
+def test_a_conflict_over_a_third_component_blames_what_was_given() -> None:
+    verdict = ask(host(HOPPER), "cudnn==9.1.0", "driver==450.1")
+    assert [conflict.between for conflict in verdict.conflicts] == [("cudnn==9.1.0", "driver==450.1")]
+
+
+def test_a_version_that_no_fact_knows_is_unknown_and_the_nearest_are_named() -> None:
+    verdict = ask(host(HOPPER), "cuda==12.7.0")
+    assert not verdict.compatible
+    assert not verdict.conflicts
+    assert verdict.unknown == ("cuda==12.7.0: no fact knows this version; the nearest known are 12.2.0 and 12.8.0",)
+
+
+def test_a_known_conflict_wins_over_an_unknown_version() -> None:
+    verdict = ask(host(HOPPER), "cuda==13.7.0", "driver==535.1")
+    assert verdict.conflicts
+    assert verdict.unknown
+
+
+def test_fewer_numbers_name_the_line() -> None:
+    assert ask(host(HOPPER), "cudnn==8.9", "cuda==11.8").compatible
+
+
+def test_breached_advice_is_a_warning() -> None:
+    verdict = ask(host(HOPPER), "cuda==13.2.0", "driver==595.1")
+    assert verdict.compatible
+    assert verdict.warnings == ("CUDA 13.2.x asks for driver 600 or newer; this is 595.1",)

@@ -1,0 +1,180 @@
+"""What the solver picks, why, and the whole message when there is nothing to pick."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpustack.errors import GpustackError, NoSolutionError, UnsupportedError
+from gpustack.model.host import Host
+from gpustack.model.request import Request
+from gpustack.model.resolution import Resolution
+from gpustack.solve.requirements import merge, parse_methods, parse_requirement
+from gpustack.solve.resolve import resolve
+from tests.small_matrix import BLACKWELL, HOPPER, PASCAL, SXM, host, small_matrix
+
+MATRIX = small_matrix()
+
+
+def ask(on: Host, *texts: str, **options: object) -> Resolution:
+    methods = parse_methods(tuple(options.pop("methods", ())))  # type: ignore[arg-type, call-overload]
+    request = Request(
+        requirements=merge(tuple(parse_requirement(text) for text in texts)),
+        methods=methods,
+        **options,  # type: ignore[arg-type]
+    )
+    return resolve(MATRIX, on, request)
+
+
+def versions(answer: Resolution) -> dict[str, str]:
+    return {pick.component: pick.version for pick in answer.picks}
+
+
+def message(error: GpustackError) -> str:
+    return f"{error.message}\n--\n{error.hint}"
+
+
+def test_production_prefers_the_newest_production_branch_to_newer_others() -> None:
+    assert versions(ask(host(HOPPER), "driver")) == {"driver": "595.1"}
+
+
+def test_newest_takes_the_newest() -> None:
+    assert versions(ask(host(HOPPER), "driver", policy="newest")) == {"driver": "615.1"}
+
+
+def test_a_needed_driver_comes_along_and_an_installed_one_that_fits_is_kept() -> None:
+    assert versions(ask(host(HOPPER), "cuda==12.*")) == {"driver": "595.1", "cuda": "12.8.0"}
+    answer = ask(host(HOPPER, driver="535.1"), "cuda==12.*")
+    assert [(pick.version, pick.state) for pick in answer.picks] == [("535.1", "keep"), ("12.8.0", "install")]
+
+
+def test_an_installed_driver_that_does_not_fit_is_upgraded() -> None:
+    answer = ask(host(HOPPER, driver="535.1"), "cuda>=13")
+    assert [(pick.version, pick.state) for pick in answer.picks][0] == ("595.1", "upgrade")
+
+
+def test_a_version_that_breaches_advice_comes_after_one_that_does_not() -> None:
+    assert versions(ask(host(HOPPER), "cuda"))["cuda"] == "13.0.0"
+    pinned = ask(host(HOPPER), "cuda==13.2.*")
+    assert versions(pinned)["cuda"] == "13.2.0"
+    assert pinned.warnings == ("CUDA 13.2.x asks for driver 600 or newer",)
+
+
+def test_an_exclusion_leaves_the_rest_of_the_window() -> None:
+    assert versions(ask(host(HOPPER), "cudnn==9.14.*", "cuda==12.*"))["cuda"] == "12.2.0"
+
+
+def test_an_old_gpu_holds_driver_and_toolkit_back() -> None:
+    answer = ask(host(PASCAL), "driver", "cuda", "cudnn")
+    assert versions(answer) == {"driver": "580.1", "cuda": "12.8.0", "cudnn": "9.1.0"}
+    assert answer.picks[0].flavour == "proprietary"
+
+
+def test_flavour_follows_the_gpu() -> None:
+    assert ask(host(BLACKWELL), "driver").picks[0].flavour == "open"
+    assert ask(host(HOPPER), "driver", kernel_module="proprietary").picks[0].flavour == "proprietary"
+
+
+def test_fabric_manager_is_exactly_the_drivers_version_and_only_where_there_is_fabric() -> None:
+    assert versions(ask(host(SXM), "driver==535.*")) == {"driver": "535.2", "fabric-manager": "535.2"}
+    assert "fabric-manager" not in versions(ask(host(HOPPER), "driver"))
+
+
+def test_no_driver_is_planned_where_there_is_no_gpu() -> None:
+    answer = ask(host(), "cuda==12.*")
+    assert versions(answer) == {"cuda": "12.8.0"}
+    assert answer.warnings == (
+        "no GPU is named, so no driver is planned (ask for one by name: driver)."
+        " CUDA 12 or newer and older than 13 needs driver 525 or newer",
+    )
+
+
+def test_in_a_container_the_driver_is_the_hosts() -> None:
+    assert versions(ask(host(HOPPER, environment="container"), "cuda==12.*")) == {"cuda": "12.8.0"}
+    with pytest.raises(UnsupportedError) as caught:
+        ask(host(HOPPER, environment="wsl"), "driver")
+    assert message(caught.value) == (
+        "driver cannot be installed here. In WSL the driver is that of Windows: install or update it on the Windows side"
+        "\n--\nleave it out of the requirements"
+    )
+
+
+def test_the_reasons_name_what_refused_the_next_newer_version() -> None:
+    picks = {pick.component: pick for pick in ask(host(PASCAL), "driver", "cuda").picks}
+    assert [reason.text for reason in picks["driver"].reasons] == [
+        "asked for (any version)",
+        "newest fitting release of a long-term support branch (R580)",
+        "590.1 refused: Driver 590 or newer needs a GPU of compute capability 7.5 or newer; here it is 6.1",
+    ]
+    assert [reason.text for reason in picks["cuda"].reasons] == [
+        "asked for (any version)",
+        "newest that fits (production policy)",
+        "13.0.0 refused: CUDA 13 or newer needs a GPU of compute capability 7.5 or newer; here it is 6.1",
+    ]
+    assert picks["cuda"].reasons[-1].sources == ("https://example.com/cuda",)
+
+
+@pytest.mark.parametrize(
+    ("on", "texts", "options", "wanted"),
+    [
+        (
+            host(HOPPER),
+            ("cuda>=12.8", "driver==450.*"),
+            {},
+            "no stack meets this\n"
+            "  You asked for driver 450.x.\n"
+            "  For Ubuntu 24.04 method network offers driver 535.1 to 615.1.\n"
+            "--\n"
+            "ask for driver==595.1: it goes with cuda 13.0.0",
+        ),
+        (
+            host(HOPPER),
+            ("cuda>=13", "driver==535.*"),
+            {},
+            "no stack meets this\n"
+            "  You asked for driver 535.x.\n"
+            "  You asked for CUDA 13 or newer.\n"
+            "  CUDA 13 or newer needs driver 580 or newer.  [https://example.com/cuda]\n"
+            "--\n"
+            "ask for cuda==12.8.0: it goes with driver 535.2\n"
+            "ask for driver==595.1: it goes with cuda 13.0.0",
+        ),
+        (
+            host(PASCAL),
+            ("driver==595.*",),
+            {},
+            "no stack meets this\n"
+            "  You asked for driver 595.x.\n"
+            "  Driver 590 or newer needs a GPU of compute capability 7.5 or newer.  [https://example.com/driver]\n"
+            "  This host has GTX Old (compute capability 6.1).\n"
+            "--\n"
+            "ask for driver==580.1: it can be had here",
+        ),
+        (
+            host(PASCAL, BLACKWELL),
+            ("driver",),
+            {},
+            "no stack meets this\n"
+            "  GTX Old cannot be driven by open kernel modules.\n"
+            "  RTX New is driven by open kernel modules only.\n"
+            "--\n",
+        ),
+        (
+            host(HOPPER),
+            ("cudnn==9.1.*", "cuda>=13"),
+            {},
+            "no stack meets this\n"
+            "  You asked for CUDA 13 or newer.\n"
+            "  You asked for cuDNN 9.1.x.\n"
+            "  CuDNN 9 or newer and older than 9.10 needs CUDA 12.x.  [https://example.com/cudnn]\n"
+            "--\n"
+            "ask for cuda==12.8.0: it goes with cudnn 9.1.0\n"
+            "ask for cudnn==9.14.0: it goes with cuda 13.0.0",
+        ),
+        (host(HOPPER), ("cuda==12.7.*",), {}, "no fact knows CUDA 12.7.x\n--\nthe nearest known are 12.2.0 and 12.8.0"),
+    ],
+)
+def test_a_failure_is_told_whole(on: Host, texts: tuple[str, ...], options: dict[str, object], wanted: str) -> None:
+    with pytest.raises(NoSolutionError) as caught:
+        ask(on, *texts, **options)
+    assert message(caught.value) == wanted
+    assert caught.value.exit_code == 3
