@@ -21,7 +21,8 @@ def register(application: typer.Typer) -> None:
     @frame.command(application, "install", example="gpustack install cuda --dry-run")
     def install(
         what: Annotated[
-            list[str] | None, typer.Argument(metavar="[PLAN.json | REQUIREMENT...]", help="A saved plan, or requirements.")
+            list[str] | None,
+            typer.Argument(metavar="[PLAN.json | REQUIREMENT...]", help="A saved plan, or requirements."),
         ] = None,
         dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done on this machine.")] = False,
         yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
@@ -68,4 +69,6 @@ def _refuse_to_run(plan: Plan, *, yes: bool) -> None:
     steps = f"{len(plan.steps)} steps" if plan.steps else "nothing"
     unasked = " without asking" if yes else ""
     msg = f"this version does not run plans itself ({steps} to do{unasked})"
-    raise UnsupportedError(msg, hint="read `gpustack install --dry-run`, then run `gpustack plan --format shell` as root")
+    raise UnsupportedError(
+        msg, hint="read `gpustack install --dry-run`, then run `gpustack plan --format shell` as root"
+    )

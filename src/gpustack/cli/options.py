@@ -46,7 +46,9 @@ Os = Annotated[str | None, typer.Option("--os", metavar="NAME", help="Describe a
 Arch = Annotated[str | None, typer.Option("--arch", metavar="ARCH", help="x86_64 or aarch64, with --os.")]
 Gpu = Annotated[
     list[str] | None,
-    typer.Option("--gpu", metavar="NAME", help='A GPU of the host: "H200", 10de:2335 or cc:9.0; repeatable; with --os.'),
+    typer.Option(
+        "--gpu", metavar="NAME", help='A GPU of the host: "H200", 10de:2335 or cc:9.0; repeatable; with --os.'
+    ),
 ]
 Driver = Annotated[str | None, typer.Option("--driver", metavar="VERSION", help="The driver it has, with --os.")]
 MethodOption = Annotated[

@@ -56,7 +56,9 @@ def register(application: typer.Typer) -> None:
         method: MethodOption = None,
         policy: PolicyOption = None,
         kernel_module: ModuleOption = None,
-        target: Annotated[str | None, typer.Option(metavar="NAME", help="Cross-compile for sbsa, drive-os or qnx.")] = None,
+        target: Annotated[
+            str | None, typer.Option(metavar="NAME", help="Cross-compile for sbsa, drive-os or qnx.")
+        ] = None,
         format: Annotated[str, typer.Option(metavar="FORMAT", help="table, json, shell, ...")] = "table",
         out: Annotated[Path | None, typer.Option(metavar="FILE", help="Save the plan as JSON.")] = None,
         detailed_exitcode: Annotated[

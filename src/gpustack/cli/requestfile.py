@@ -31,7 +31,10 @@ def read_request_file(path: Path, given: Asked) -> Asked:
             raise _fault(path, f"unknown table [{key}]", "tables are [stack] and [options]")
     requirements = _requirements(path, table.get("stack", {}))
     options = _options(path, table.get("options", {}))
-    merged = {**options, **{key: value for key, value in msgspec.structs.asdict(given).items() if value not in (None, ())}}
+    merged = {
+        **options,
+        **{key: value for key, value in msgspec.structs.asdict(given).items() if value not in (None, ())},
+    }
     return Asked(**{**merged, "requirements": given.requirements or requirements})
 
 

@@ -23,7 +23,9 @@ def register(application: typer.Typer) -> None:
         require: Annotated[
             list[str] | None, typer.Option(metavar="COMPONENT", help="A skip of it is a failure; repeatable.")
         ] = None,
-        format: Annotated[str, typer.Option(metavar="FORMAT", help="text, json, junit, tap, github, prometheus.")] = "text",
+        format: Annotated[
+            str, typer.Option(metavar="FORMAT", help="text, json, junit, tap, github, prometheus.")
+        ] = "text",
         output: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the report there.")] = None,
         root: Root = None,
         host: HostFile = None,

@@ -6,27 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from gpustack.errors import MatrixError
 from gpustack.matrix.index import Matrix, load_matrix
-from gpustack.model.facts import COMPONENTS, PROPERTIES, Archive, Availability, PackageSet, Release, Rule, Source
-from gpustack.model.places import ConflictRow, GpuProduct, Repository, SigningKey, System
+from gpustack.matrix.typed import component_of, row_faults
+from gpustack.model.facts import Source
 from gpustack.versions import version, version_range
-
-TYPED: dict[str, type] = {
-    "rules": Rule,
-    "releases": Release,
-    "availability": Availability,
-    "packages": PackageSet,
-    "archives": Archive,
-    "systems": System,
-    "repositories": Repository,
-    "keys": SigningKey,
-    "products": GpuProduct,
-    "conflicts": ConflictRow,
-}
-"""Tables that the program decides by, wherever they stand, and the type of their rows."""
 
 _FINGERPRINT_DIGITS = 40
 
@@ -38,6 +22,8 @@ def faults(overlay: Path | None = None) -> list[str]:
     except MatrixError as error:
         return [f"{error.where}: {error.message}"]
     found = [fault for subject in facts.subjects for fault in _subject_faults(facts, subject)]
+    if found:
+        return found  # what follows reads the rows that are faulty
     found += _rule_faults(facts)
     found += _place_faults(facts)
     found += _offer_faults(facts)
@@ -64,7 +50,9 @@ def _source_faults(where: str, source: Source) -> Iterator[str]:
         yield f"{where}: has no address"
 
 
-def _key_faults(where: str, key: tuple[str, ...], fields: dict[str, str], rows: tuple[dict[str, Any], ...]) -> Iterator[str]:
+def _key_faults(
+    where: str, key: tuple[str, ...], fields: dict[str, str], rows: tuple[dict[str, Any], ...]
+) -> Iterator[str]:
     for name in key:
         if name not in fields:
             yield f"{where}: key column {name} is not among the fields"
@@ -77,14 +65,9 @@ def _key_faults(where: str, key: tuple[str, ...], fields: dict[str, str], rows: 
 
 
 def _type_faults(facts: Matrix, where: str, subject: str, table: str) -> Iterator[str]:
-    kind = TYPED.get(table)
-    if kind is None:
-        return
     for number, row in enumerate(facts.rows(subject, table, dict), 1):
-        try:
-            msgspec.convert(row, kind, strict=False)
-        except msgspec.ValidationError as exc:
-            yield f"{where}: row {number}: {exc}"
+        for fault in row_faults(table, row):
+            yield f"{where}: row {number} ({row.get('id') or row.get('version') or row.get('component', '')}): {fault}"
 
 
 def _rule_faults(facts: Matrix) -> Iterator[str]:
@@ -94,35 +77,11 @@ def _rule_faults(facts: Matrix) -> Iterator[str]:
         if rule.id in seen:
             yield f"{where}: the id stands twice"
         seen.add(rule.id)
-        given = [name for name in ("any", "none", "equal") if getattr(rule, name)]
-        if len(given) != 1:
-            yield f"{where}: exactly one of any, none and equal has to be given, not {given or 'none of them'}"
-        component = next((name for name in sorted(COMPONENTS, key=len, reverse=True) if rule.of.startswith(name)), None)
-        if component is None:
-            yield f"{where}: of {rule.of!r} does not begin with a component"
-            continue
-        if not rule.equal and rule.needs not in {*COMPONENTS, *PROPERTIES}:
-            yield f"{where}: needs {rule.needs!r} is neither a component nor a property of a host"
-        if rule.strength == "only-if" and rule.when == type(rule.when)():
-            yield f"{where}: only-if without a condition"
-        yield from _range_faults(where, (rule.of[len(component) :], *rule.any, *rule.none, rule.when.compute_capability))
+        component = component_of(rule)
+        bound = version_range(rule.of[len(component) :])
         versions = [row.version for row in facts.releases(component)]
-        if versions and not any(version(text) in version_range(rule.of[len(component) :]) for text in versions):
+        if versions and not any(version(text) in bound for text in versions):
             yield f"{where}: binds no release of {component} ({rule.of})"
-
-
-def _range_faults(where: str, texts: tuple[str, ...]) -> Iterator[str]:
-    for text in texts:
-        try:
-            wanted = version_range(text)
-        except ValueError as exc:
-            yield f"{where}: {exc}"
-            continue
-        for clauses in wanted.alternatives:
-            low = [clause.version for clause in clauses if clause.operator in {">=", ">"}]
-            high = [clause.version for clause in clauses if clause.operator in {"<=", "<"}]
-            if low and high and max(low) > min(high):
-                yield f"{where}: the window {text} is empty"
 
 
 def _place_faults(facts: Matrix) -> Iterator[str]:
@@ -154,12 +113,10 @@ def _offer_faults(facts: Matrix) -> Iterator[str]:
     folders = {row.repo for row in facts.repositories}
     for row in facts.availability:
         where = f"availability {row.component} in {row.repo}"
-        yield from _range_faults(where, (row.versions,))
         if row.repo not in folders:
             yield f"{where}: no such repository folder"
     for packages in facts.packages:
         where = f"packages {packages.component} {packages.method} {packages.family} {packages.versions}"
-        yield from _range_faults(where, (packages.versions, packages.with_cuda))
         if not packages.packages and not packages.pin:
             yield f"{where}: names no package"
         # A lock takes patterns: it has to catch packages that do not exist yet.

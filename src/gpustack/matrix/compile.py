@@ -26,7 +26,8 @@ def compile_folder(
         path = folder / f"{name}.yaml"
         subject = load.read_subject(path)
         if subject.name != name:
-            raise MatrixError(f"subject is {subject.name!r}, the file's name says {name!r}", where=str(path))  # noqa: EM102
+            msg = f"subject is {subject.name!r}, the file's name says {name!r}"
+            raise MatrixError(msg, where=str(path))
         blobs[name] = compile_subject(subject)
         entries[name] = SubjectEntry(
             digest=hashlib.sha256(path.read_bytes()).hexdigest(),

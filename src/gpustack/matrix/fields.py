@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from typing import Any
@@ -42,11 +43,19 @@ def _range(value: object) -> str:
 
 
 def _integer(value: object) -> int:
-    return int(_text(value))
+    number = int(_text(value))
+    if abs(number) >= 1 << 63:
+        msg = "is larger than any count can be"
+        raise ValueError(msg)
+    return number
 
 
 def _number(value: object) -> float:
-    return float(_text(value))
+    number = float(_text(value))
+    if not math.isfinite(number):
+        msg = f"{value} is not a finite number"
+        raise ValueError(msg)
+    return number
 
 
 def _boolean(value: object) -> bool:

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from gpustack.errors import MatrixError
 from gpustack.matrix.store import Store, open_store
 from gpustack.model.facts import Archive, Availability, PackageSet, Release, Rule, Source
 from gpustack.model.places import ConflictRow, GpuProduct, Repository, SigningKey, System
@@ -60,7 +61,11 @@ class Matrix:
         if place not in self._rows:
             compiled = self._store.subject(subject)
             found = compiled.tables.get(table) if compiled else None
-            rows = msgspec.msgpack.decode(found.rows, type=list[kind], strict=False) if found else []  # type: ignore[valid-type]
+            try:
+                rows = msgspec.msgpack.decode(found.rows, type=list[kind], strict=False) if found else []  # type: ignore[valid-type]
+            except msgspec.ValidationError as exc:
+                # Only an overlay can get here: the built-in rows are decoded by a test.
+                raise MatrixError(str(exc), where=f"{subject}.yaml: {table}", hint="mend the overlay") from exc
             self._rows[place] = tuple(rows)
         return self._rows[place]
 

@@ -21,6 +21,8 @@ Every row also has ``src`` (at least one source), and may have ``known`` and ``n
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,9 +33,17 @@ from gpustack.errors import MatrixError
 from gpustack.matrix import fields
 
 SCHEMA = "gpustack/matrix/v1"
+LARGEST = 8 << 20
+"""Bytes of a matrix file; the largest of ours has a third of that."""
+DEEPEST = 24
+"""Levels of nesting; ours need seven."""
+LONGEST = 400
+"""Characters of a fault: some quote what they found."""
 COMMON = {"src": "list of word", "known": "word", "note": "text"}
 KNOWN = ("tested", "stated", "reported")
 """How a row is known, the strongest first."""
+_SUBJECT = re.compile(r"[a-z0-9][a-z0-9-]*")
+_Loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,67 +66,135 @@ class Subject:
     tables: dict[str, Table] = field(default_factory=dict)
 
 
-class _Loader(getattr(yaml, "CBaseLoader", yaml.BaseLoader)):  # type: ignore[misc]  # typed stub lacks the C loaders
-    """Every scalar a string; a key given twice is an error, where PyYAML would keep the last."""
-
-    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002 (yaml's own)
-        seen = set()
-        for key_node, _ in node.value:
-            if key_node.value in seen:
-                msg = f"key {key_node.value!r} stands twice"
-                raise yaml.constructor.ConstructorError(None, None, msg, key_node.start_mark)
-            if isinstance(key_node.value, str):
-                seen.add(key_node.value)
-        return super().construct_mapping(node, deep=deep)  # type: ignore[no-any-return]
-
-
-def read_subject(path: Path, *, base: Subject | None = None) -> Subject:
-    """The subject in the file ``path``. ``base`` lends its columns and sources to an overlay.
+def read_subject(path: Path, *, base_of: Callable[[str], Subject | None] | None = None) -> Subject:
+    """The subject in the file ``path``. ``base_of`` finds the subject that lends columns and sources to an overlay.
 
     Raises MatrixError naming file, table, row and field.
     """
-    document = _parse(path)
     where = str(path)
+    document = _parse(path)
     if document.get("schema") != SCHEMA:
         raise _fault(where, f"schema is {document.get('schema')!r}, has to be {SCHEMA!r}")
     unknown = set(document) - {"schema", "subject", "about", "sources", "tables"}
     if unknown:
-        raise _fault(where, f"unknown key {sorted(map(str, unknown))[0]!r} at the top")
+        raise _fault(where, f"unknown key {min(unknown)!r} at the top")
     name = document.get("subject")
-    if not isinstance(name, str) or not name:
-        raise _fault(where, "subject is missing")
-    sources = _sources(document.get("sources") or {}, where)
+    if not isinstance(name, str) or not _SUBJECT.fullmatch(name):
+        raise _fault(where, "subject has to be given: a word in small letters, digits and hyphens")
+    base = base_of(name) if base_of else None
+    sources = _sources(_mapping(document, "sources", where), where)
     known_sources = sources if base is None else {**base.sources, **sources}
-    raw_tables = document.get("tables") or {}
-    if not isinstance(raw_tables, dict):
-        raise _fault(where, "tables has to be a mapping of table names")
     tables = {
         table: _table(raw, f"{where}: {table}", known_sources, base.tables.get(table) if base else None)
-        for table, raw in raw_tables.items()
+        for table, raw in _mapping(document, "tables", where).items()
     }
-    return Subject(name=name, about=str(document.get("about", "")), sources=sources, tables=tables)
+    return Subject(name=name, about=_about(document, where), sources=sources, tables=tables)
 
 
 def _parse(path: Path) -> dict[str, Any]:
     try:
-        text = path.read_text(encoding="utf-8")
-        document = yaml.load(text, Loader=_Loader)  # noqa: S506 (a BaseLoader: strings, lists and mappings only)
+        document = parse_yaml(_text(path))
     except (OSError, UnicodeDecodeError) as exc:
         raise _fault(str(path), f"cannot be read: {exc}") from exc
-    except (yaml.YAMLError, ValueError, RecursionError) as exc:
+    except (yaml.YAMLError, ValueError) as exc:
         raise _fault(str(path), " ".join(str(exc).split()) or "is not YAML") from exc
     if not isinstance(document, dict):
         raise _fault(str(path), "is not a mapping with schema, subject, sources and tables")
     return document
 
 
+def _text(path: Path) -> str:
+    # A named pipe or a device would be read for ever.
+    if not path.is_file():
+        raise _fault(str(path), "is not a file" if path.exists() else "does not exist")
+    if path.stat().st_size > LARGEST:
+        raise _fault(str(path), f"is larger than {LARGEST >> 20} MiB")
+    return path.read_text(encoding="utf-8")
+
+
+def parse_yaml(text: str) -> object:
+    """One YAML document in which every scalar is a string. Raises ValueError or yaml.YAMLError.
+
+    Built from the parser's events: PyYAML's own composer keeps the last of two equal keys, writes an alias out as often
+    as it is used, and overflows the stack on deep nesting.
+    """
+    root: list[object] = []
+    frames: list[_Frame] = [_Frame(root)]
+    events: Iterator[Any] = yaml.parse(text, Loader=_Loader)
+    for event in events:
+        line = event.start_mark.line + 1
+        _refuse(event, line)
+        if isinstance(event, yaml.ScalarEvent):
+            frames[-1].add(event.value, line)
+        elif isinstance(event, yaml.CollectionStartEvent):
+            opened: list[object] | dict[str, object] = [] if isinstance(event, yaml.SequenceStartEvent) else {}
+            frames[-1].add(opened, line)
+            frames.append(_Frame(opened))
+        elif isinstance(event, yaml.CollectionEndEvent):
+            frames.pop()
+        if len(frames) > DEEPEST:
+            msg = f"line {line}: nested deeper than {DEEPEST} levels"
+            raise ValueError(msg)
+    if len(root) > 1:
+        msg = "holds more than one YAML document"
+        raise ValueError(msg)
+    return root[0] if root else None
+
+
+def _refuse(event: object, line: int) -> None:
+    tag = getattr(event, "tag", None)
+    if isinstance(event, yaml.AliasEvent) or tag not in {None, "!"}:
+        what = f"tags such as {tag}" if tag else "aliases"
+        msg = f"line {line}: {what} are not read: write the value out"
+        raise ValueError(msg)
+
+
+class _Frame:
+    """A list or mapping that is being filled."""
+
+    __slots__ = ("content", "key")
+
+    def __init__(self, content: list[object] | dict[str, object]) -> None:
+        self.content = content
+        self.key: str | None = None
+
+    def add(self, value: object, line: int) -> None:
+        """The next item of a list; the next key or the value of it in a mapping."""
+        if isinstance(self.content, list):
+            self.content.append(value)
+        elif self.key is not None:
+            self.content[self.key] = value
+            self.key = None
+        elif not isinstance(value, str):
+            msg = f"line {line}: a key has to be a word"
+            raise ValueError(msg)
+        elif value in self.content:
+            msg = f"line {line}: key {value!r} stands twice"
+            raise ValueError(msg)
+        else:
+            self.key = value
+
+
 def _fault(where: str, message: str) -> MatrixError:
-    return MatrixError(message, where=where, hint="`gpustack matrix check --matrices DIR` lists every fault")
+    short = message if len(message) <= LONGEST else f"{message[:LONGEST]}..."
+    return MatrixError(short, where=where, hint="`gpustack matrix check --matrices DIR` checks them")
 
 
-def _sources(raw: object, where: str) -> dict[str, dict[str, str]]:
-    if not isinstance(raw, dict):
-        raise _fault(where, "sources has to be a mapping")
+def _mapping(document: dict[str, Any], key: str, where: str) -> dict[str, Any]:
+    found = document.get(key) or {}
+    if not isinstance(found, dict):
+        raise _fault(where, f"{key} has to be a mapping of names")
+    return found
+
+
+def _about(document: dict[str, Any], where: str) -> str:
+    about = document.get("about", "")
+    if not isinstance(about, str):
+        raise _fault(where, "about has to be a sentence")
+    return about
+
+
+def _sources(raw: dict[str, Any], where: str) -> dict[str, dict[str, str]]:
     for key, source in raw.items():
         if not isinstance(source, dict) or not isinstance(source.get("address"), str):
             raise _fault(where, f"source {key!r} has no address")
@@ -124,7 +202,10 @@ def _sources(raw: object, where: str) -> dict[str, dict[str, str]]:
             raise _fault(where, f"source {key!r}: known has to be one of {', '.join(KNOWN)}")
         unknown = set(source) - {"address", "known", "dated", "read", "note"}
         if unknown:
-            raise _fault(where, f"source {key!r} has an unknown field {sorted(unknown)[0]!r}")
+            raise _fault(where, f"source {key!r} has an unknown field {min(unknown)!r}")
+        for name, value in source.items():
+            if not isinstance(value, str):
+                raise _fault(where, f"source {key!r}: {name} has to be a text")
     return raw
 
 
@@ -133,7 +214,7 @@ def _table(raw: object, where: str, sources: dict[str, dict[str, str]], base: Ta
         raise _fault(where, "is not a mapping with about, key, fields and rows")
     unknown = set(raw) - {"about", "key", "fields", "rows"}
     if unknown:
-        raise _fault(where, f"unknown key {sorted(unknown)[0]!r}")
+        raise _fault(where, f"unknown key {min(unknown)!r}")
     columns = raw.get("fields") or (base.fields if base else None)
     key = raw.get("key") or (list(base.key) if base else None)
     rows = raw.get("rows")
@@ -142,9 +223,14 @@ def _table(raw: object, where: str, sources: dict[str, dict[str, str]], base: Ta
     for name, kind in columns.items():
         if not isinstance(kind, str) or not fields.is_kind(kind):
             raise _fault(where, f"field {name!r} has the unknown kind {kind!r}")
+        if base is not None and base.fields.get(name, kind) != kind:
+            raise _fault(where, f"field {name!r} is of kind {base.fields[name]!r} in the built-in table, not {kind!r}")
+    for name in key:
+        if not isinstance(name, str) or name not in columns:
+            raise _fault(where, f"key column {name!r} is not among the fields")
     kinds = {**columns, **COMMON}
     converted = [_row(row, f"{where}: row {number}", kinds, key, sources) for number, row in enumerate(rows, 1)]
-    return Table(about=str(raw.get("about", "")), key=tuple(key), fields=dict(columns), rows=converted)
+    return Table(about=_about(raw, where), key=tuple(key), fields=dict(columns), rows=converted)
 
 
 def _row(

@@ -16,42 +16,42 @@ from gpustack.errors import MatrixError
 from gpustack.matrix import load
 from gpustack.matrix.compile import compile_subject
 from gpustack.matrix.store import Store, SubjectEntry
+from gpustack.matrix.typed import row_faults
 
 
 def lay_over(store: Store, folder: Path) -> Store:
     """``store`` with the matrix files of ``folder`` laid over it. Raises MatrixError with file, row and field."""
     if not folder.is_dir():
-        raise MatrixError("is not a folder", where=str(folder), hint="--matrices takes a folder of .yaml files")  # noqa: EM101
-    entries = dict(store.index.subjects)
-    memory: dict[str, bytes] = {}
+        msg = "is not a folder"
+        raise MatrixError(msg, where=str(folder), hint="--matrices takes a folder of .yaml files")
     for path in sorted(folder.glob("*.yaml")):
-        overlay = load.read_subject(path, base=_base_of(store, path))
-        base = _as_subject(store, overlay.name)
-        merged = _merge(base, overlay) if base else overlay
-        memory[overlay.name] = compile_subject(merged)
-        digest = hashlib.sha256((entries[overlay.name].digest if base else "").encode() + path.read_bytes())
-        entries[overlay.name] = SubjectEntry(
-            digest=digest.hexdigest(),
-            stamp=(0, 0),
-            tables={name: len(table.rows) for name, table in merged.tables.items()},
-            about=merged.about,
-        )
-    return store.overlaid(entries, memory)
+        store = _with_file(store, path)
+    return store
 
 
-def _base_of(store: Store, path: Path) -> load.Subject | None:
-    """The built-in subject that ``path`` extends: it is named inside the file, so that is looked at first."""
-    for line in _lines(path):
-        if line.startswith("subject:"):
-            return _as_subject(store, line.partition(":")[2].split("#")[0].strip().strip("'\""))
-    return None
+def _with_file(store: Store, path: Path) -> Store:
+    overlay = load.read_subject(path, base_of=lambda name: _as_subject(store, name))
+    _demand_usable_rows(overlay, path)
+    base = _as_subject(store, overlay.name)
+    merged = _merge(base, overlay) if base else overlay
+    entries = dict(store.index.subjects)
+    below = entries[overlay.name].digest if base else ""
+    entries[overlay.name] = SubjectEntry(
+        digest=hashlib.sha256(below.encode() + path.read_bytes()).hexdigest(),
+        stamp=(0, 0),
+        tables={name: len(table.rows) for name, table in merged.tables.items()},
+        about=merged.about,
+    )
+    return store.overlaid(entries, {overlay.name: compile_subject(merged)})
 
 
-def _lines(path: Path) -> list[str]:
-    try:
-        return path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as exc:
-        raise MatrixError(f"cannot be read: {exc}", where=str(path)) from exc  # noqa: EM102
+def _demand_usable_rows(overlay: load.Subject, path: Path) -> None:
+    for name, table in overlay.tables.items():
+        for number, row in enumerate(table.rows, 1):
+            fault = next(row_faults(name, row), None)
+            if fault is not None:
+                label = " ".join(str(row.get(column, "")) for column in table.key).strip()
+                raise MatrixError(fault, where=f"{path}: {name}: row {number} ({label})", hint="mend the row")
 
 
 def _as_subject(store: Store, name: str) -> load.Subject | None:
@@ -81,9 +81,7 @@ def _merge(base: load.Subject, overlay: load.Subject) -> load.Subject:
         tables[name] = load.Table(
             about=below.about, key=below.key, fields={**below.fields, **table.fields}, rows=list(rows.values())
         )
-    return load.Subject(
-        name=base.name, about=base.about, sources={**base.sources, **overlay.sources}, tables=tables
-    )
+    return load.Subject(name=base.name, about=base.about, sources={**base.sources, **overlay.sources}, tables=tables)
 
 
 def _key(row: dict[str, Any], key: tuple[str, ...]) -> tuple[str, ...]:

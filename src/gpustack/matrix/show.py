@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -19,7 +20,7 @@ def everything_about(facts: Matrix, component: str, range_text: str) -> list[dic
         for table in facts.tables(subject):
             for row in facts.rows(subject, table, dict):
                 if _speaks_of(row, subject, component, pinned):
-                    found.append({"in": f"{subject}.{table}", **row})
+                    found.append({"in": f"{subject}.{table}", **row})  # noqa: PERF401 (three loops in one are no plainer)
     if not found:
         msg = f"no fact speaks of {component}{range_text}"
         raise UsageError(msg, hint=f"`gpustack matrix show {component}` shows what is known")
@@ -39,7 +40,7 @@ def _speaks_of(row: dict[str, Any], subject: str, component: str, versions: list
 
 
 def _rule_speaks_of(row: dict[str, Any], of: str, component: str, versions: list[str]) -> bool:
-    if of.startswith(component) and not of[len(component) : len(component) + 1].isalpha() and of[len(component) : len(component) + 1] != "-":
+    if of.startswith(component) and not re.match(r"[a-z-]", of[len(component) :]):
         return _any_within(versions, of[len(component) :])
     if row.get("needs") == component:
         return any(_any_within(versions, text) for text in row.get("any", row.get("none", [])))

@@ -75,7 +75,7 @@ class Store:
         return self._subjects[name]
 
     def overlaid(self, entries: dict[str, SubjectEntry], memory: dict[str, bytes]) -> Store:
-        """This store with other subjects in front: ``memory`` holds them compiled, ``entries`` is the whole index."""
+        """The same store with other subjects in front: ``memory`` holds them compiled, ``entries`` the whole index."""
         index = Index(format=self.index.format, subjects=entries)
         return Store(index, self._folder, {**self._memory, **memory})
 
