@@ -59,7 +59,10 @@ def processes(python: str, host: Path, folder: Path) -> None:
     bare = 0.0
     print(f"{'process':40} {'CPU ms':>8} {'x bare':>7} {'peak MiB':>9}")
     for name, command in commands.items():
-        if "hpccm" in name and subprocess.run([python, "-c", "import hpccm"], check=False, stderr=subprocess.DEVNULL).returncode:
+        if (
+            "hpccm" in name
+            and subprocess.run([python, "-c", "import hpccm"], check=False, stderr=subprocess.DEVNULL).returncode
+        ):
             print(f"{name:40} not installed (pip install hpccm)")
             continue
         spent, peak = cpu_ms(command)
@@ -98,7 +101,11 @@ def solver(host_file: Path) -> None:
     report("conflict with explanation (first)", conflict, 1)
     report("conflict with explanation (warm)", conflict, 5)
     plain = request("cuda", "cudnn")
-    report("1,000 hosts planned, all of them", lambda: [build(host, plain, resolve(matrix, host, plain), matrix) for _ in range(1000)], 1)
+    report(
+        "1,000 hosts planned, all of them",
+        lambda: [build(host, plain, resolve(matrix, host, plain), matrix) for _ in range(1000)],
+        1,
+    )
 
 
 def report(name: str, action: Callable[[], object], times: int) -> None:
@@ -117,7 +124,9 @@ def main() -> None:
         host = folder / "host.json"
         tree = ROOT / "tests" / "fixtures" / "hosts" / "h200" / "root"
         saved = subprocess.run(
-            [python, "-m", "gpustack", "detect", "--root", str(tree), "--format", "json"], check=True, capture_output=True
+            [python, "-m", "gpustack", "detect", "--root", str(tree), "--format", "json"],
+            check=True,
+            capture_output=True,
         )
         host.write_bytes(saved.stdout)
         processes(python, host, folder)

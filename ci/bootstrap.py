@@ -28,7 +28,15 @@ def environment(*, for_tests: bool = False) -> Path:
     stamp = ENVIRONMENT / f"stamp-{'tests' if for_tests else 'run'}"
     state = hashlib.sha256(b"".join(path.read_bytes() for path in wanted)).hexdigest()
     if not stamp.exists() or stamp.read_text() != state:
-        pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--root-user-action=ignore"]
+        pip = [
+            str(python),
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--root-user-action=ignore",
+        ]
         say("installing gpustack and what it needs into .venv")
         run([*pip, "--editable", str(ROOT)])
         if for_tests:

@@ -1,6 +1,6 @@
 """The main job on a fresh machine: a plan for it, and the quick checks.
 
-    python3 ci/start.py [REQUIREMENT...] [options of `gpustack plan`]
+python3 ci/start.py [REQUIREMENT...] [options of `gpustack plan`]
 """
 
 from __future__ import annotations

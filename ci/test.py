@@ -1,6 +1,6 @@
 """Every check of the project, as .ci/run and the README call it: lint, types, layers, spelling, tests.
 
-    python3 ci/test.py [arguments of pytest]
+python3 ci/test.py [arguments of pytest]
 """
 
 from __future__ import annotations

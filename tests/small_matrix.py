@@ -38,14 +38,18 @@ def rules(*rows: str) -> str:
 
 def availability(*rows: str) -> str:
     fields = "{component: word, method: word, repo: word, arch: list of word, versions: range}"
-    lines = "".join(f"      - {{{row}, method: network, repo: ubuntu2404, arch: [x86_64], src: [page]}}\n" for row in rows)
+    lines = "".join(
+        f"      - {{{row}, method: network, repo: ubuntu2404, arch: [x86_64], src: [page]}}\n" for row in rows
+    )
     return f"  availability:\n    about: a\n    key: [component]\n    fields: {fields}\n    rows:\n{lines}"
 
 
 def packages(*rows: str) -> str:
     fields = "{component: word, method: word, family: word, versions: range, packages: list of text, flavour: word, with_cuda: range}"
     lines = "".join(f"      - {{{row}, method: network, family: apt, src: [page]}}\n" for row in rows)
-    return f"  packages:\n    about: p\n    key: [component, versions, flavour]\n    fields: {fields}\n    rows:\n{lines}"
+    return (
+        f"  packages:\n    about: p\n    key: [component, versions, flavour]\n    fields: {fields}\n    rows:\n{lines}"
+    )
 
 
 SUBJECTS = {

@@ -6,6 +6,7 @@ Commands live in modules of their own, imported when they are called for; ``--he
 from __future__ import annotations
 
 import importlib
+from typing import Any
 
 import typer
 
@@ -29,10 +30,27 @@ def main(arguments: list[str]) -> int:
     """Run one command line; the exit code of the contract."""
     application = build(arguments)
     try:
-        application(arguments, prog_name="gpustack")
-    except SystemExit as exit_:
-        return exit_.code if isinstance(exit_.code, int) else 1
-    return 0
+        code = application(arguments, prog_name="gpustack", standalone_mode=False)
+    except _WRONG_USAGE as error:
+        return _tell_usage(error)
+    return code if isinstance(code, int) else 0
+
+
+_WRONG_USAGE: Any = typer.BadParameter.__mro__[2]
+"""The parser's base of wrong usage; typer exports no name for it."""
+
+
+def _tell_usage(error: Any) -> int:
+    """Wrong usage in the form of every other error, and its exit code."""
+    context = getattr(error, "ctx", None)
+    where = context.command_path if context else "gpustack"
+    if type(error).__name__ == "NoArgsIsHelpError":
+        typer.echo(context.get_help(), err=True)
+    else:
+        message = error.format_message().removesuffix(".")
+        typer.echo(f"error: {message[:1].lower()}{message[1:]}", err=True)
+        typer.echo(f"hint: `{where} --help` tells what it takes", err=True)
+    return int(error.exit_code)
 
 
 def build(arguments: list[str] | None = None) -> typer.Typer:

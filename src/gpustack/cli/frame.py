@@ -106,18 +106,30 @@ def _guarded(function: Callable[..., int], arguments: dict[str, Any]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except RecursionError:
+        _traceback()
         typer.echo("error: the input is nested too deeply", err=True)
         return 2
+    except Exception as error:  # noqa: BLE001 (a fault of ours is told like any other)
+        _traceback()
+        typer.echo(f"error: internal fault: {type(error).__name__}: {error}", err=True)
+        typer.echo(
+            "hint: the same with -v -v shows where; please report it with `gpustack detect --record DIR`", err=True
+        )
+        return 1
 
 
 def _tell(error: GpustackError) -> None:
     """What is wrong, where, why, and the next thing to try."""
-    if settings().verbose >= 2:
-        traceback.print_exc()
+    _traceback()
     where = f"{error.where}: " if error.where else ""
     typer.echo(f"error: {where}{error.message}", err=True)
     for line in error.hint.splitlines():
         typer.echo(f"hint: {line}", err=True)
+
+
+def _traceback() -> None:
+    if settings().verbose >= 2:
+        traceback.print_exc()
 
 
 def warn(text: str) -> None:

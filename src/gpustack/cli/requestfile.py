@@ -15,7 +15,7 @@ from gpustack.errors import DocumentError
 if sys.version_info >= (3, 11):
     import tomllib
 else:  # the standard library has it from 3.11 on
-    import tomli as tomllib
+    import tomli as tomllib  # type: ignore[import-not-found, no-redef, unused-ignore]
 
 LARGEST = 1 << 20
 
@@ -42,11 +42,12 @@ def _parse(path: Path) -> dict[str, Any]:
     try:
         if path.stat().st_size > LARGEST:
             raise _fault(path, "is larger than 1 MiB", "a request is a few lines")
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        table: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as exc:
         raise _fault(path, f"cannot be read: {exc}", "give the path of a gpustack.toml") from exc
     except (tomllib.TOMLDecodeError, RecursionError) as exc:
         raise _fault(path, f"is not TOML: {exc}", "strings stand in quotes; tables are [stack] and [options]") from exc
+    return table
 
 
 def _requirements(path: Path, stack: object) -> tuple[str, ...]:

@@ -85,8 +85,8 @@ class Release(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One version of a component: the domain of the solver. Further columns of its row are for readers.
 
     ``os`` lists the systems it was released for (empty: no statement). ``branch`` and ``kind`` carry driver branches
-    and their support class (LTS, PB, NFB, legacy, beta, developer). ``status``: released, preview, beta, withdrawn, pip-only...
-    ``basis`` says how the version itself is known when not from a page ("neighbours", "file name").
+    and their support class (LTS, PB, NFB, legacy, beta, developer). ``status``: released, preview, beta, withdrawn,
+    pip-only...
     """
 
     version: str

@@ -15,7 +15,7 @@ class System(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ``id`` and ``version`` as in os-release (a version may be a prefix: "9" covers 9.4). ``family`` is the package
     family (apt, dnf, yum, zypper, tdnf, windows, none); ``manager`` the command. ``repo`` is NVIDIA's repository
     folder; empty means there is none and ``no_repo`` says why and what would do. ``base`` is the system whose
-    repository and packages a derivative uses ("ubuntu24.04"). ``kernel``, ``gcc``, ``glibc`` are the release's defaults.
+    repository and packages a derivative uses ("ubuntu24.04"). ``kernel``, ``gcc``, ``glibc`` are the defaults there.
     """
 
     id: str

@@ -11,7 +11,17 @@ from gpustack.model.request import Request
 from gpustack.model.resolution import State
 from gpustack.model.steps import Step
 
-PHASES = ("preflight", "prerequisites", "repositories", "driver", "reboot", "toolkit", "libraries", "applications", "verification")
+PHASES = (
+    "preflight",
+    "prerequisites",
+    "repositories",
+    "driver",
+    "reboot",
+    "toolkit",
+    "libraries",
+    "applications",
+    "verification",
+)
 """The order of a plan's steps."""
 
 

@@ -22,8 +22,8 @@ class Measurement(Struct, frozen=True, kw_only=True):
 class CheckResult(Struct, frozen=True, kw_only=True):
     """How one check ended.
 
-    ``reason`` says in the user's words why (empty on pass), ``fix`` the command or action that mends it, ``detail`` more for
-    the curious; ``expected`` and ``actual`` hold what was compared; ``evidence`` what was read (file or command: text).
+    ``reason`` says in the user's words why (empty on pass), ``fix`` the command or action that mends it, ``detail`` more
+    for the curious; ``expected`` and ``actual`` hold what was compared; ``evidence`` what was read, by file or command.
     """
 
     id: str
@@ -42,7 +42,7 @@ class CheckResult(Struct, frozen=True, kw_only=True):
 
 
 class Report(Struct, frozen=True, kw_only=True):
-    """The document ``gpustack/report/v1``. ``stack`` maps a component to the version found; ``summary`` counts statuses."""
+    """The document ``gpustack/report/v1``: ``stack`` maps a component to the version found, ``summary`` counts."""
 
     schema: Literal["gpustack/report/v1"] = "gpustack/report/v1"
     host: Host

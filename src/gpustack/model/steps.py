@@ -1,4 +1,4 @@
-"""The steps of a plan: a closed union of data. Commands are argument lists; files are records; nothing is a shell line."""
+"""The steps of a plan: data. Commands are argument lists, files are records, nothing is a shell line."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def check(matrix: Matrix, host: Host, request: Request) -> Verdict:
     if not direct and solution is None:
         direct = [explain(question).conflict]
     unknown = _unknown_versions(question) + ([] if direct else _unknown_pairs(question, solution or {}))
-    warnings = _warnings(question, search, solution or {})
+    warnings = _warnings(question, solution or {})
     return Verdict(
         compatible=not direct and not unknown,
         conflicts=tuple(direct),
@@ -101,7 +101,7 @@ def _last_branch(question: Question, component: str, name: str) -> str:
 
 def _pair_conflict(question: Question, a: str, b: str, refused: Refusal) -> Conflict:
     sentence = rule_sentence(question, refused.rule) if refused.rule else None
-    text = f"{sentence.text}; this is {title(refused.group[2])} {refused.value}" if sentence else "they do not go together"
+    text = f"{sentence.text}; this is {title(refused.group[2])} {refused.value}" if sentence else "These do not fit"
     return Conflict(
         between=(spelled(question, a), spelled(question, b)),
         reason=f"{text}.{_forward_compatibility(question, a, b)}",
@@ -168,7 +168,7 @@ def _asked_pick(question: Question, solution: Chosen, component: str) -> Candida
     return None
 
 
-def _warnings(question: Question, search: Search, solution: Chosen) -> list[str]:
+def _warnings(question: Question, solution: Chosen) -> list[str]:
     """Advice that the combination breaches."""
     found = []
     for name in COMPONENTS:

@@ -23,7 +23,7 @@ class FlavourRule(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def flavours(question: Question, driver: str) -> tuple[str, ...]:
-    """The flavours, preferred first, that every GPU accepts, the version has, the packages offer and the user allows."""
+    """The flavours that every GPU accepts, the packages offer and the user allows, the preferred first."""
     allowed = ["open", "proprietary"] if is_within(driver, f">={DEFAULT_OPEN_SINCE}") else ["proprietary", "open"]
     gpus = question.host.gpus
     refused = {

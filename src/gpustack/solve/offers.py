@@ -66,7 +66,7 @@ class OfferBook:
         self._brought: dict[tuple[str, Method], bool] = {}
 
     def method(self, component: str) -> Method:
-        """The method for a component: the one asked for it, else the one asked for all where it exists, else its own."""
+        """The method asked for a component, else the one asked for all where it exists, else its own."""
         asked = self._request.methods.get(component)
         if asked is not None:
             return asked
@@ -108,18 +108,18 @@ class OfferBook:
             case "source" | "container":
                 return None if self._host.os.family == "windows" else Offer()
             case _:
-                return self._from_packages(component, version, self.package_sets(component))
+                return self._from_packages(version, self.package_sets(component))
 
     def _from_network(self, component: str, version: str) -> Offer | None:
         if not any(is_within(version, text) for text in self.served(component)):
             return None
-        return self._from_packages(component, version, self.package_sets(component))
+        return self._from_packages(version, self.package_sets(component))
 
     def _from_local(self, component: str, version: str) -> Offer | None:
         """By local installers: the file for this system has to be known, and what its packages are called."""
         if not any(row.distro == self._host.os.repo for row in self._archives_by_version(component).get(version, ())):
             return None
-        return self._from_packages(component, version, self.package_sets(component))
+        return self._from_packages(version, self.package_sets(component))
 
     def served(self, component: str) -> tuple[str, ...]:
         """The ranges of versions that this host's repository folders carry."""
@@ -155,7 +155,7 @@ class OfferBook:
             )
         return self._sets[component]
 
-    def _from_packages(self, component: str, version: str, sets: Iterable[PackageSet]) -> Offer | None:
+    def _from_packages(self, version: str, sets: Iterable[PackageSet]) -> Offer | None:
         found = [row for row in sets if is_within(version, row.versions)]
         if not found:
             return None
@@ -167,8 +167,8 @@ class OfferBook:
         rows = self._archives_by_version(component).get(version)
         if not rows:
             return None
-        with_cuda = tuple(dict.fromkeys(_cuda_range(row.cuda) for row in rows if row.cuda)) if component != "cuda" else ()
-        return Offer(with_cuda=with_cuda)
+        built_for = dict.fromkeys(_cuda_range(row.cuda) for row in rows if row.cuda and component != "cuda")
+        return Offer(with_cuda=tuple(built_for))
 
     def _archives_by_version(self, component: str) -> dict[str, list[Archive]]:
         if component not in self._archives:

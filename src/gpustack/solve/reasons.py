@@ -60,7 +60,9 @@ def _next_newer(question: Question, pick: Candidate) -> Release | None:
     newer = [
         row
         for row in question.matrix.releases(pick.component)
-        if version(row.version) > version(pick.version) and row.status in {"released", ""} and (not row.os or system in row.os)
+        if version(row.version) > version(pick.version)
+        and row.status in {"released", ""}
+        and (not row.os or system in row.os)
     ]
     return newer[-1] if newer else None
 
@@ -79,7 +81,9 @@ def _refused_newer(
     bound = search.advice(candidate, others)
     if bound is not None:
         sentence = rule_sentence(question, bound)
-        return Reason(role="refused-newer", text=f"{newer.version} not chosen: {sentence.text}", sources=sentence.sources)
+        return Reason(
+            role="refused-newer", text=f"{newer.version} not chosen: {sentence.text}", sources=sentence.sources
+        )
     if pick.component == "driver" and newer.branch != (pick.release.branch if pick.release else ""):
         kind = _kind_in_words(newer.kind) if newer.kind else "no stated support class"
         return Reason(role="refused-newer", text=f"{newer.version} not chosen: R{newer.branch} is a {kind} branch")
@@ -99,5 +103,7 @@ def _refusal_in_words(question: Question, newer: str, refused: Refusal) -> Reaso
         text = f"{newer} refused: no fact says that method {method} offers it{about} for {place}"
         return Reason(role="refused-newer", text=text)
     if refused.group[0] == "flavour":
-        return Reason(role="refused-newer", text=f"{newer} refused: no kernel module flavour of it drives every GPU here")
+        return Reason(
+            role="refused-newer", text=f"{newer} refused: no kernel module flavour of it drives every GPU here"
+        )
     return Reason(role="refused-newer", text=f"{newer} refused: it would bring in {title(refused.group[2])}")

@@ -63,7 +63,7 @@ def _demand_installable(question: Question) -> None:
     host = question.host
     for component in question.asked:
         if component in KERNEL_SIDE and host.environment in NEVER_INSTALLED:
-            msg = f"{title(component)} cannot be installed here. {DRIVER_OWNERS[host.environment or '']}"
+            msg = f"{title(component)} cannot be installed here. {DRIVER_OWNERS[host.environment]}"
             raise UnsupportedError(msg, where=host.os.spelled, hint="leave it out of the requirements")
         method = question.offers.method(component)
         if method not in POSSIBLE[component]:
@@ -116,7 +116,9 @@ def _demand_known_versions(question: Question) -> None:
     for component, requirement in question.asked.items():
         if not question.candidates(component):
             msg = f"no fact knows {title(component)} {in_words(requirement.versions)}"
-            raise NoSolutionError(msg, where=str(requirement), hint=nearest_known(question, component, requirement.versions))
+            raise NoSolutionError(
+                msg, where=str(requirement), hint=nearest_known(question, component, requirement.versions)
+            )
 
 
 def _pick(question: Question, search: Search, solution: Chosen, candidate: Candidate) -> Pick:
@@ -192,6 +194,6 @@ def _driver_warnings(question: Question, solution: Chosen) -> list[str]:
         return []
     sentence = rule_sentence(question, needs[0]).text
     if host.environment in NEVER_INSTALLED:
-        return [f"{DRIVER_OWNERS[host.environment or '']}. {sentence}"]
+        return [f"{DRIVER_OWNERS[host.environment]}. {sentence}"]
     what = "no GPU is named" if host.described else "no NVIDIA GPU is seen here"
     return [f"{what}, so no driver is planned (ask for one by name: driver). {sentence}"]

@@ -77,11 +77,7 @@ class RuleBook:
         """The first rule, in either direction, that refuses these two versions together; None when none does."""
         for subject, vs, other, vo in ((a, va, b, vb), (b, vb, a, va)):
             for bound in self.applying(subject, vs).get(other, ()):
-                if (
-                    bound.is_advice == advice
-                    and view.holds(bound.rule.when, subject)
-                    and not bound.accepts(vs, vo)
-                ):
+                if bound.is_advice == advice and view.holds(bound.rule.when, subject) and not bound.accepts(vs, vo):
                     return bound
         return None
 
@@ -107,8 +103,7 @@ class RuleBook:
         return frozenset(
             name
             for name, rules in self.applying(component, version_text).items()
-            if name in COMPONENTS
-            and any(bound.pulls and view.holds(bound.rule.when, component) for bound in rules)
+            if name in COMPONENTS and any(bound.pulls and view.holds(bound.rule.when, component) for bound in rules)
         )
 
 

@@ -130,7 +130,7 @@ class Search:
         return self.question.book.pulled(candidate.component, candidate.version, self.question.view)
 
     def _tries(self, name: str, chosen: Chosen, *, is_needed: bool) -> Iterator[Candidate | None]:
-        """The values to try for a component: left out first where that is possible, advice kept before advice breached."""
+        """The values to try: left out first where that is possible, advice kept before advice breached."""
         if not is_needed and self._may_be_absent(name, chosen):
             yield None
         later = []
@@ -177,17 +177,22 @@ class Search:
 
     def _judge_by_host(self, candidate: Candidate) -> Refusal | None:
         question = self.question
-        if question.mode == "plan" and not candidate.is_installed and ("offer", candidate.component) not in self.off:
-            if question.offers.offer(candidate.component, candidate.version) is None:
-                return Refusal(group=("offer", candidate.component))
-        if question.mode == "plan" and candidate.component == "driver" and not candidate.is_installed:
-            if ("flavour", "driver") not in self.off and not self._flavours(candidate):
-                return Refusal(group=("flavour", "driver"))
+        refused = None if candidate.is_installed or question.mode == "check" else self._judge_by_offers(candidate)
+        if refused is not None:
+            return refused
         breach = question.book.host_breach(candidate.component, candidate.version, question.view, advice=False)
         if breach is None:
             return None
-        group = ("host", candidate.component, breach[0].rule.needs)
-        return None if group in self.off else Refusal(group=group, rule=breach[0], value=breach[1])
+        broken: Group = ("host", candidate.component, breach[0].rule.needs)
+        return None if broken in self.off else Refusal(group=broken, rule=breach[0], value=breach[1])
+
+    def _judge_by_offers(self, candidate: Candidate) -> Refusal | None:
+        name = candidate.component
+        if ("offer", name) not in self.off and self.question.offers.offer(name, candidate.version) is None:
+            return Refusal(group=("offer", name))
+        if name == "driver" and ("flavour", name) not in self.off and not self._flavours(candidate):
+            return Refusal(group=("flavour", name))
+        return None
 
     def _flavours(self, candidate: Candidate) -> tuple[str, ...]:
         from gpustack.solve.flavour import flavours  # noqa: PLC0415 (flavour reads the question too)
@@ -206,7 +211,7 @@ class Search:
         bound = book.breach(a.component, a.version, b.component, b.version, view, advice=False)
         if bound is not None:
             subject, other = (a, b) if bound.component == a.component else (b, a)
-            group = ("pair", subject.component, other.component)
+            group: Group = ("pair", subject.component, other.component)
             return None if group in self.off else Refusal(group=group, rule=bound, value=other.version)
         if self.question.mode == "plan":
             for one, other in ((a, b), (b, a)):

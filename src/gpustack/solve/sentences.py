@@ -94,7 +94,10 @@ def _offer_sentence(question: Question, component: str) -> Sentence:
 
 def _flavour_sentences(question: Question) -> list[Sentence]:
     """Which GPU asks for which kernel modules, where no flavour drives them all."""
-    verdicts = {"required": "is driven by open kernel modules only", "impossible": "cannot be driven by open kernel modules"}
+    verdicts = {
+        "required": "is driven by open kernel modules only",
+        "impossible": "cannot be driven by open kernel modules",
+    }
     found = [
         Sentence(f"{gpu.name or gpu.pci_id} {verdicts[gpu.open_module]}")
         for gpu in question.host.gpus

@@ -51,7 +51,7 @@ def _clauses_in_words(clauses: tuple[Clause, ...]) -> str:
         return "any version"
     low = next((clause for clause in clauses if clause.operator == ">="), None)
     high = next((clause for clause in clauses if clause.operator == "<="), None)
-    if low and high and len(clauses) == 2:  # noqa: PLR2004 (a closed window)
+    if low and high and len(clauses) == 2:
         return f"{low.version} to {high.version}"
     return " and ".join(_clause_in_words(clause) for clause in clauses)
 

@@ -32,7 +32,7 @@ def test_a_subject_whose_file_changed_is_compiled_again_and_the_others_are_kept(
     folder = resources.folder("matrices")
     stamps = {path.stem: (1, 1) for path in folder.glob("nv-codec-headers.yaml")}
     index, blobs = compile_folder(folder, stamps)
-    again, same = compile_folder(folder, {name: (2, 2) for name in stamps}, (folder, index))
+    again, same = compile_folder(folder, dict.fromkeys(stamps, (2, 2)), (folder, index))
     assert blobs == same
     assert all(entry.stamp == (2, 2) for entry in again.subjects.values())
     assert Matrix(Store(again, None, same)).releases("nv-codec-headers")

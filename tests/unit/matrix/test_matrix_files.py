@@ -35,7 +35,13 @@ def written(folder: Path, text: str, name: str = "cuda.yaml") -> Path:
 def test_every_scalar_stays_a_string_where_yaml_would_guess(tmp_path: Path) -> None:
     text = GOOD.replace("99.10.0", "12.10")
     row = read_subject(written(tmp_path, text)).tables["releases"].rows[0]
-    assert row == {"version": "12.10", "date": "2030-01-31", "os": ["linux", "windows"], "src": ["page"], "known": "stated"}
+    assert row == {
+        "version": "12.10",
+        "date": "2030-01-31",
+        "os": ["linux", "windows"],
+        "src": ["page"],
+        "known": "stated",
+    }
 
 
 @pytest.mark.parametrize(
@@ -82,7 +88,7 @@ def test_hostile_files_are_refused_and_nothing_runs(tmp_path: Path, text: str) -
 def test_an_overlay_adds_a_release_without_touching_the_rest(tmp_path: Path) -> None:
     written(tmp_path, GOOD)
     plain, overlaid = load_matrix(), load_matrix(tmp_path)
-    assert [row.version for row in overlaid.releases("cuda")][0] == "99.10.0"
+    assert overlaid.releases("cuda")[0].version == "99.10.0"
     assert overlaid.releases("cuda")[1:] == plain.releases("cuda")
     assert overlaid.releases("cudnn") == plain.releases("cudnn")
     assert overlaid.digest != plain.digest
@@ -91,7 +97,12 @@ def test_an_overlay_adds_a_release_without_touching_the_rest(tmp_path: Path) -> 
 def test_an_overlay_row_replaces_the_row_with_its_key(tmp_path: Path) -> None:
     newest = load_matrix().releases("cuda")[0]
     text = GOOD.replace("99.10.0", newest.version)
-    written(tmp_path, text.replace("    key: [version]\n", "").replace("    fields: {version: version, date: date, os: list of word}\n", ""))
+    written(
+        tmp_path,
+        text.replace("    key: [version]\n", "").replace(
+            "    fields: {version: version, date: date, os: list of word}\n", ""
+        ),
+    )
     changed = load_matrix(tmp_path).releases("cuda")[0]
     assert (changed.version, changed.date) == (newest.version, "2030-01-31")
 

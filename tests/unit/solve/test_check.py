@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from tests.small_matrix import HOPPER, PASCAL, host, small_matrix
 
 from gpustack.model.host import Host
 from gpustack.model.request import Request
 from gpustack.model.resolution import Verdict
 from gpustack.solve.check import check
 from gpustack.solve.requirements import merge, parse_requirement
-from tests.small_matrix import HOPPER, PASCAL, host, small_matrix
 
 MATRIX = small_matrix()
 

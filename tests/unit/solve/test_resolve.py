@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.small_matrix import BLACKWELL, HOPPER, PASCAL, SXM, host, small_matrix
 
 from gpustack.errors import GpustackError, NoSolutionError, UnsupportedError
 from gpustack.model.host import Host
@@ -10,7 +11,6 @@ from gpustack.model.request import Request
 from gpustack.model.resolution import Resolution
 from gpustack.solve.requirements import merge, parse_methods, parse_requirement
 from gpustack.solve.resolve import resolve
-from tests.small_matrix import BLACKWELL, HOPPER, PASCAL, SXM, host, small_matrix
 
 MATRIX = small_matrix()
 
@@ -49,7 +49,7 @@ def test_a_needed_driver_comes_along_and_an_installed_one_that_fits_is_kept() ->
 
 def test_an_installed_driver_that_does_not_fit_is_upgraded() -> None:
     answer = ask(host(HOPPER, driver="535.1"), "cuda>=13")
-    assert [(pick.version, pick.state) for pick in answer.picks][0] == ("595.1", "upgrade")
+    assert (answer.picks[0].version, answer.picks[0].state) == ("595.1", "upgrade")
 
 
 def test_a_version_that_breaches_advice_comes_after_one_that_does_not() -> None:
