@@ -23,7 +23,9 @@ _RELEASE = re.compile(r"[vV]?\d[\w.]*")
 _DRIVER = re.compile(r"\d{3}(?:\.\d{1,3}){0,2}")
 
 
-def describe(matrix: Matrix, *, os: str, arch: str | None, gpus: tuple[str, ...] = (), driver: str | None = None) -> Host:
+def describe(
+    matrix: Matrix, *, os: str, arch: str | None, gpus: tuple[str, ...] = (), driver: str | None = None
+) -> Host:
     """The host of these options; without ``arch`` it is x86_64 (a Jetson: aarch64).
 
     Raises UsageError for words without meaning and UnsupportedError for a system that no fact knows.
@@ -36,8 +38,14 @@ def describe(matrix: Matrix, *, os: str, arch: str | None, gpus: tuple[str, ...]
     environment = _environment(system)
     return Host(
         os=OperatingSystem(
-            id=system.id, version_id=version or None, family=system.family or None, name=_name(system, version),
-            eol=system.eol or None, codename=system.codename or None, repo=system.repo or None, base=system.base or None,
+            id=system.id,
+            version_id=version or None,
+            family=system.family or None,
+            name=_name(system, version),
+            eol=system.eol or None,
+            codename=system.codename or None,
+            repo=system.repo or None,
+            base=system.base or None,
             system=f"{system.id}{system.version}",
         ),
         arch=_architecture(arch, environment),
@@ -47,20 +55,26 @@ def describe(matrix: Matrix, *, os: str, arch: str | None, gpus: tuple[str, ...]
         glibc=system.glibc or None,
         gcc=system.gcc or None,
         described=True,
-    )  # fmt: skip
+    )
 
 
 def _name(system: System, version: str) -> str:
     """The row's name; where the row covers more releases than one, with the release that was asked for."""
     asked = version.lstrip("vV")
-    return system.name.replace(system.version, asked, 1) if system.version and system.version in system.name else system.name
+    return (
+        system.name.replace(system.version, asked, 1)
+        if system.version and system.version in system.name
+        else system.name
+    )
 
 
 def parse_system(text: str, matrix: Matrix) -> tuple[System, str]:
     """The matrix row and the version that ``--os`` names ("ubuntu24.04", "wsl-ubuntu24.04", "windows-server2022")."""
     if not _SAFE.fullmatch(text):
         msg = f"{text[:60]!r} is not the name of an operating system"
-        raise UsageError(msg, where="--os", hint="give ID + VERSION_ID of os-release, for example ubuntu24.04 or rhel9.4")
+        raise UsageError(
+            msg, where="--os", hint="give ID + VERSION_ID of os-release, for example ubuntu24.04 or rhel9.4"
+        )
     lowered = text.lower()
     ids = sorted({row.id for row in matrix.systems}, key=len, reverse=True)
     for identity in ids:

@@ -67,9 +67,12 @@ class Evidence(Struct, frozen=True, kw_only=True):
         """Whether something of that path was seen at all."""
         folder, _, name = path.rpartition("/")
         return (
-            path in self.files or path in self.links or path in self.listings or path in self.marks
+            path in self.files
+            or path in self.links
+            or path in self.listings
+            or path in self.marks
             or name in self.listings.get(folder or "/", ())
-        )  # fmt: skip
+        )
 
     def output(self, command: str) -> str | None:
         """What a command printed where it ended with 0, else None."""

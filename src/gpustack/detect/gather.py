@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-import datetime
+import datetime as dt
 import os
 import re
 from collections.abc import Iterator
@@ -45,11 +45,19 @@ def gather(root: Path | None = None, *, runner: Runner | None = None) -> Evidenc
     rpms = packages.rpm_lines() or (_rpm_answer(runner or LocalRunner(), work.tree) if root is None else ())
     work.faults.update(packages.faults)
     return Evidence(
-        files=work.files, links=work.links, listings=work.listings, blobs=work.blobs, marks=work.marks,
-        commands=work.commands, rpms=rpms, environ=work.environ, nvml=work.nvml,
+        files=work.files,
+        links=work.links,
+        listings=work.listings,
+        blobs=work.blobs,
+        marks=work.marks,
+        commands=work.commands,
+        rpms=rpms,
+        environ=work.environ,
+        nvml=work.nvml,
         faults=tuple(Fault(path=path, reason=reason) for path, reason in sorted(work.faults.items())),
-        date=datetime.datetime.now(tz=datetime.timezone.utc).date().isoformat(), live=root is None,
-    )  # fmt: skip
+        date=dt.datetime.now(tz=dt.timezone.utc).date().isoformat(),
+        live=root is None,
+    )
 
 
 class _Gatherer:
@@ -73,28 +81,27 @@ class _Gatherer:
             self.text(path)
         for path in probes.QUIET_TEXTS:
             self.quiet_text(path)
-        for path in probes.MARKS:
-            if self.tree.exists(path):
-                self.marks[path] = "there"
-        for pattern in probes.TEXT_GLOBS:
-            for path in self.tree.glob(pattern, limit=200):
-                name = path.rpartition("/")[2]
-                if not name.startswith("cudnn") or name.startswith(probes.CUDNN_HEADERS):
-                    self.text(path)
+        for path in (path for pattern in probes.TEXT_GLOBS for path in self.tree.glob(pattern, limit=200)):
+            name = path.rpartition("/")[2]
+            if not name.endswith(".h") or not name.startswith("cudnn") or name.startswith(probes.CUDNN_HEADERS):
+                self.text(path)
         for path in probes.LOGS:
             self.log(path)
         for path in probes.LISTINGS:
             self.listing(path, probes.KEPT_NAMES.get(path))
+        self.places()
+
+    def places(self) -> None:
+        """Links, key files, and what is told by being there at all."""
         for path in probes.LINKS:
             self.link(path)
-        for pattern in probes.BLOB_GLOBS:
-            for path in self.tree.glob(pattern, limit=50):
-                self.blob(path)
-        for name in self.tree.listing("/usr/local") or ():
-            if name.startswith("cuda"):
-                for tail in ("bin/nvcc", "bin/cuda-uninstaller"):
-                    if self.tree.exists(f"/usr/local/{name}/{tail}"):
-                        self.marks[f"/usr/local/{name}/{tail}"] = "there"
+        for path in (path for pattern in probes.BLOB_GLOBS for path in self.tree.glob(pattern, limit=50)):
+            self.blob(path)
+        toolkits = [name for name in self.listings.get("/usr/local", ()) if name.startswith("cuda")]
+        tools = [f"/usr/local/{name}/bin/{tool}" for name in toolkits for tool in ("nvcc", "cuda-uninstaller")]
+        for path in (*probes.MARKS, *tools):
+            if self.tree.exists(path):
+                self.marks[path] = "there"
 
     def text(self, path: str) -> None:
         try:
@@ -136,15 +143,19 @@ class _Gatherer:
         if target is None:
             return
         self.links[path] = target
-        if not self.tree.exists(path):
+        if not self.tree.leads_somewhere(path):
             self.marks[path] = "dangling"
 
     def blob(self, path: str) -> None:
+        data = self._bytes(path, probes.BLOB_LIMIT)
+        if data:
+            self.blobs[path] = base64.b64encode(data).decode("ascii")
+
+    def _bytes(self, path: str, limit: int) -> bytes:
         try:
-            data = self.tree.read_bytes(path, probes.BLOB_LIMIT)
+            return self.tree.read_bytes(path, limit)
         except (MissingFileError, UnusableFileError):
-            return
-        self.blobs[path] = base64.b64encode(data).decode("ascii")
+            return b""
 
     def pci(self) -> None:
         """The functions of vendor 10de with their ids and the module that holds each."""
@@ -170,11 +181,8 @@ class _Gatherer:
         if base in self.listings:
             self.listings[base] = tuple(kept)
         for path in self.tree.glob("/sys/class/infiniband/*/device/vpd", limit=64):
-            try:
-                if b"SW_MNG" in self.tree.read_bytes(path, 1 << 16):
-                    self.marks[path] = "SW_MNG"
-            except (MissingFileError, UnusableFileError):
-                continue
+            if b"SW_MNG" in self._bytes(path, 1 << 16):
+                self.marks[path] = "SW_MNG"
 
     def kernels(self) -> None:
         """For each installed kernel: are its headers there, which driver modules does it have."""
@@ -230,7 +238,9 @@ class _Gatherer:
             self.nvml = read_nvml()
 
     def _wanted_commands(self) -> Iterator[tuple[str, ...]]:
-        has_module = any("nvidia" in name for folder in self.listings for name in self.listings[folder] if ".ko" in name)
+        has_module = any(
+            "nvidia" in name for folder in self.listings for name in self.listings[folder] if ".ko" in name
+        )
         for argv in probes.COMMANDS:
             if argv[0] != "modinfo" or has_module:
                 yield argv

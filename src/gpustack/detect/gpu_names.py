@@ -69,9 +69,15 @@ def _by_capability(text: str, products: Products) -> Gpu:
     firsts = [gpu.driver_first for gpu in found if gpu.driver_first]
     first = min(firsts, key=version_key, default=None)
     return Gpu(
-        architecture=merged.architecture, compute_capability=text, kind=merged.kind, open_module=merged.open_module,
-        driver_first=first, driver_last=merged.driver_last, nvenc=merged.nvenc, nvdec=merged.nvdec,
-    )  # fmt: skip
+        architecture=merged.architecture,
+        compute_capability=text,
+        kind=merged.kind,
+        open_module=merged.open_module,
+        driver_first=first,
+        driver_last=merged.driver_last,
+        nvenc=merged.nvenc,
+        nvdec=merged.nvdec,
+    )
 
 
 def _by_id(text: str, products: Products) -> Gpu:
@@ -102,7 +108,7 @@ def _by_name(name: str, products: Products) -> Gpu:
         if not found or not plain:
             continue
         if number:
-            found = found + [one for one in known if _is_later_generation(one.words, plain)]  # noqa: PLW2901, RUF005
+            found = found + [one for one in known if _is_later_generation(one.words, plain)]  # noqa: PLW2901
         return _one_of(name, found)
     from difflib import get_close_matches  # noqa: PLC0415 (only for a message)
 
@@ -114,14 +120,14 @@ def _by_name(name: str, products: Products) -> Gpu:
 
 
 def _all_names(products: Products) -> list[_Named]:
-    found = []
+    found: list[_Named] = []
     for rows in products.by_device.values():
         for row in rows:
             gpu = gpu_of(row)
             found.extend(_Named(words_of(spelling), spelling, gpu) for spelling in (row.name, *row.aliases))
-    for row in products.integrated():
-        gpu = integrated_gpu(row)
-        found.extend(_Named(words_of(spelling), spelling, gpu) for spelling in (row.name, *row.aliases))
+    for module in products.integrated():
+        gpu = integrated_gpu(module)
+        found.extend(_Named(words_of(spelling), spelling, gpu) for spelling in (module.name, *module.aliases))
     return found
 
 
@@ -138,7 +144,9 @@ def _is_later_generation(words: tuple[str, ...], asked: tuple[str, ...]) -> bool
 
 def _one_of(name: str, found: list[_Named]) -> Gpu:
     gpus = {(one.gpu.pci_id, one.gpu.subsystem_id, one.gpu.name): one for one in found}
-    kinds = {(one.gpu.compute_capability, one.gpu.kind, one.gpu.driver_last, one.gpu.architecture) for one in gpus.values()}
+    kinds = {
+        (one.gpu.compute_capability, one.gpu.kind, one.gpu.driver_last, one.gpu.architecture) for one in gpus.values()
+    }
     if len(kinds) > 1:
         shown = [
             f"{one.gpu.name} ({one.gpu.pci_id or one.gpu.kind}, compute capability {one.gpu.compute_capability})"

@@ -23,10 +23,17 @@ def find_installed(scene: Scene) -> dict[str, Installed]:
     found = {
         "driver": _driver(scene),
         "fabric-manager": _packaged(
-            scene, r"(?:cuda-drivers-)?(?:nvidia-)?fabric-?manager(?:-\d+)?|nvidia-fabric-?manager(?:-\d+)?", "/usr/bin/nv-fabricmanager"
+            scene,
+            r"(?:cuda-drivers-)?(?:nvidia-)?fabric-?manager(?:-\d+)?|nvidia-fabric-?manager(?:-\d+)?",
+            "/usr/bin/nv-fabricmanager",
         ),
         "cuda": _cuda(scene),
-        "cudnn": _library(scene, "cudnn", r"libcudnn\d+(?:-cuda-\d+)?|cudnn\d*-cuda-\d+|libcudnn\d+-cuda-\d+", toolkit.cudnn_headers(scene.evidence)),
+        "cudnn": _library(
+            scene,
+            "cudnn",
+            r"libcudnn\d+(?:-cuda-\d+)?|cudnn\d*-cuda-\d+|libcudnn\d+-cuda-\d+",
+            toolkit.cudnn_headers(scene.evidence),
+        ),
         "nccl": _library(scene, "nccl", r"libnccl2?|nccl", {}),
         "tensorrt": _library(scene, "tensorrt", r"libnvinfer\d*|tensorrt", toolkit.tensorrt_headers(scene.evidence)),
         "nv-codec-headers": _codec_headers(scene),
@@ -47,6 +54,8 @@ def _driver(scene: Scene) -> Installed | None:
     method = method_of(origin) if mine else "unknown"
     if driver.is_runfile(scene.evidence) and not mine:
         method, origin = "runfile", "nvidia"
+    elif not mine and scene.streams:  # module streams of this name are NVIDIA's own
+        method, origin = "network", "nvidia"
     return Installed(
         version=version,
         method=method,
@@ -83,15 +92,20 @@ def _library(scene: Scene, component: str, pattern: str, headers: dict[str, str]
     if agreeing and (winner is None or winner.owner is None):
         package = max(agreeing, key=lambda p: len(p.upstream))
         return Installed(
-            version=package.upstream, method=method_of(package.origin), path=winner.path if winner is not None else None,
-            origin=package.origin or None, packages=tuple(p.name for p in agreeing),
-        )  # fmt: skip
+            version=package.upstream,
+            method=method_of(package.origin),
+            path=winner.path if winner is not None else None,
+            origin=package.origin or None,
+            packages=tuple(p.name for p in agreeing),
+        )
     if winner is not None:
         wheel = winner.owner is not None and winner.owner.startswith("wheel ")
         return Installed(
-            version=winner.version or next(iter(headers.values()), None), method="pip" if wheel else "unknown", path=winner.path,
+            version=winner.version or next(iter(headers.values()), None),
+            method="pip" if wheel else "unknown",
+            path=winner.path,
             origin="wheel" if wheel else None,
-        )  # fmt: skip
+        )
     header = next(iter(headers.items()), None)
     return Installed(version=header[1], method="unknown", path=header[0]) if header is not None else None
 
@@ -114,9 +128,12 @@ def _packaged(scene: Scene, pattern: str, program: str) -> Installed | None:
         return Installed(method="unknown", path=path) if path else None
     package = mine[0]
     return Installed(
-        version=package.upstream, method=method_of(package.origin), path=path, origin=package.origin or None,
+        version=package.upstream,
+        method=method_of(package.origin),
+        path=path,
+        origin=package.origin or None,
         packages=tuple(p.name for p in mine),
-    )  # fmt: skip
+    )
 
 
 def _codec_headers(scene: Scene) -> Installed | None:
@@ -138,7 +155,11 @@ def _ffmpeg(scene: Scene) -> Installed | None:
     if mine:
         package = mine[0]
         return Installed(
-            version=told or package.upstream, method="distro", path=path, origin=package.origin or None, packages=("ffmpeg",)
+            version=told or package.upstream,
+            method="distro",
+            path=path,
+            origin=package.origin or None,
+            packages=("ffmpeg",),
         )
     return Installed(version=told, method="unknown") if told else None
 
@@ -149,14 +170,22 @@ def _triton(scene: Scene) -> Installed | None:
     if version is None and "/opt/tritonserver/bin/tritonserver" not in evidence.marks:
         return None
     plain = version if version and version[:1].isdigit() else None
-    return Installed(version=plain, method="container" if scene.environment == "container" else "unknown", path="/opt/tritonserver")
+    return Installed(
+        version=plain, method="container" if scene.environment == "container" else "unknown", path="/opt/tritonserver"
+    )
 
 
 def toolkit_copies(scene: Scene) -> tuple[Copy, ...]:
     """The toolkits, ffmpeg programs and cuDNN headers, listed as copies: the default one wins."""
     default = toolkit.default_toolkit(scene.evidence, scene.toolkits)
     kits = [
-        Copy(component="cuda", path=kit.path, version=kit.version, owner=kit.packages[0] if kit.packages else None, wins=kit is default)
+        Copy(
+            component="cuda",
+            path=kit.path,
+            version=kit.version,
+            owner=kit.packages[0] if kit.packages else None,
+            wins=kit is default,
+        )
         for kit in scene.toolkits
     ]
     programs = [path for path in ("/usr/local/bin/ffmpeg", "/usr/bin/ffmpeg") if path in scene.evidence.marks]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 TIME_LIMIT_S = 10.0
@@ -41,7 +42,7 @@ def _ask(answer: dict[str, Any]) -> None:
         _value(pynvml.nvmlShutdown)
 
 
-def _gpu(pynvml: Any, number: int) -> dict[str, Any]:
+def _gpu(pynvml: ModuleType, number: int) -> dict[str, Any]:
     try:
         handle = pynvml.nvmlDeviceGetHandleByIndex(number)
     except pynvml.NVMLError as exc:
@@ -63,7 +64,7 @@ def _gpu(pynvml: Any, number: int) -> dict[str, Any]:
     }
 
 
-def _value(function: Callable[..., Any], *arguments: Any) -> Any:
+def _value(function: Callable[..., Any], *arguments: object) -> Any:  # noqa: ANN401 (each call has its own type)
     """The answer of one NVML call, None where this driver or GPU does not give it."""
     import pynvml  # noqa: PLC0415
 
@@ -73,7 +74,7 @@ def _value(function: Callable[..., Any], *arguments: Any) -> Any:
         return None
 
 
-def _text(value: Any) -> str | None:
+def _text(value: object) -> str | None:
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     return value if isinstance(value, str) else None

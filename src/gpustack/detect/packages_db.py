@@ -50,13 +50,13 @@ class PackageReader:
     def _dpkg_folder(self) -> str | None:
         """Images without a shell keep one file for each package in status.d."""
         paths = self.tree.glob("/var/lib/dpkg/status.d/*", limit=2000)
-        kept = []
-        for path in paths:
-            try:
-                kept.append(self._kept(self.tree.read_bytes(path, STANZA_LIMIT)))
-            except (MissingFileError, UnusableFileError):
-                continue
-        return "".join(kept) if paths else None
+        return "".join(map(self._stanza_file, paths)) if paths else None
+
+    def _stanza_file(self, path: str) -> str:
+        try:
+            return self._kept(self.tree.read_bytes(path, STANZA_LIMIT))
+        except (MissingFileError, UnusableFileError):
+            return ""
 
     def _stanzas(self, handle: int, path: str) -> str:
         kept: list[str] = []

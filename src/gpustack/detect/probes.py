@@ -57,13 +57,23 @@ LOGS = (
     "/var/log/dnf.rpm.log", "/var/log/kern.log", "/var/log/dmesg", "/var/log/messages",
 )  # fmt: skip
 
-LOG_WORDS = ("nvidia", "nouveau", "nova", "NVRM", "module verification", "unsigned module", "A4B469963BF863CC", "libcuda")
+LOG_WORDS = (
+    "nvidia",
+    "nouveau",
+    "nova",
+    "NVRM",
+    "module verification",
+    "unsigned module",
+    "A4B469963BF863CC",
+    "libcuda",
+)
 """Only lines of a log that hold one of these words are kept."""
 
 LISTINGS = (
     "/boot", "/lib/modules", "/etc/apt/trusted.gpg.d", "/etc/apt/keyrings", "/usr/share/keyrings", "/usr/local",
     "/proc/driver/nvidia-nvswitch/devices", "/proc/driver/nvidia/gpus", "/var/lib/dkms", "/var/lib/dkms/nvidia",
-    "/etc/apt/sources.list.d", "/sys/bus/pci/devices", "/etc/pki/rpm-gpg", "/usr/lib/wsl/lib", "/sys/firmware/efi/efivars",
+    "/etc/apt/sources.list.d", "/sys/bus/pci/devices", "/etc/pki/rpm-gpg", "/usr/lib/wsl/lib",
+    "/sys/firmware/efi/efivars",
 )  # fmt: skip
 
 LINKS = (
@@ -73,7 +83,8 @@ LINKS = (
 
 BLOB_GLOBS = (
     "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c",
-    "/usr/share/keyrings/*nvidia*", "/usr/share/keyrings/*cuda*", "/etc/apt/keyrings/*nvidia*", "/etc/apt/keyrings/*cuda*",
+    "/usr/share/keyrings/*nvidia*", "/usr/share/keyrings/*cuda*", "/etc/apt/keyrings/*nvidia*",
+    "/etc/apt/keyrings/*cuda*",
     "/etc/apt/trusted.gpg", "/etc/apt/trusted.gpg.d/*.gpg", "/etc/apt/trusted.gpg.d/*.asc",
 )  # fmt: skip
 BLOB_LIMIT = 256 << 10
@@ -89,7 +100,8 @@ KEPT_NAMES = {
 """Which names of a listing are kept (all of them for other folders)."""
 
 LIBRARY_NAMES = (
-    r"lib(?:cuda|cudart|nvidia-[\w-]+|nvcuvid|cudnn[\w]*|nvinfer[\w]*|nvonnxparser|nvparsers|nccl|nvrtc|cublas)\.so[\d.]*"
+    r"lib(?:cuda|cudart|nvidia-[\w-]+|nvcuvid|cudnn[\w]*|nvinfer[\w]*|nvonnxparser|nvparsers|nccl|"
+    r"nvrtc|cublas)\.so[\d.]*"
 )
 """Libraries whose copies are listed wherever they lie."""
 
@@ -108,22 +120,27 @@ OTHER_LIBRARY_GLOBS = (
 
 PYTHON_GLOBS = (
     "/usr/lib/python3*/site-packages", "/usr/lib/python3/dist-packages", "/usr/lib64/python3*/site-packages",
-    "/usr/local/lib/python3*/dist-packages", "/usr/local/lib/python3*/site-packages", "/opt/*/lib/python3*/site-packages",
-    "/opt/*/envs/*/lib/python3*/site-packages", "/root/*/lib/python3*/site-packages", "/root/.*/lib/python3*/site-packages",
-    "/home/*/.local/lib/python3*/site-packages", "/home/*/*/lib/python3*/site-packages", "/venv/lib/python3*/site-packages",
+    "/usr/local/lib/python3*/dist-packages", "/usr/local/lib/python3*/site-packages",
+    "/opt/*/lib/python3*/site-packages",
+    "/opt/*/envs/*/lib/python3*/site-packages", "/root/*/lib/python3*/site-packages",
+    "/root/.*/lib/python3*/site-packages",
+    "/home/*/.local/lib/python3*/site-packages", "/home/*/*/lib/python3*/site-packages",
+    "/venv/lib/python3*/site-packages",
 )  # fmt: skip
 WHEEL_NAMES = r"(?:nvidia_(?:cudnn|nccl|cuda_runtime|cublas)\w*|tensorrt\w*|torch)-[\w.+!]+\.dist-info"
 WHEEL_LIBRARIES = ("nvidia/cudnn/lib", "nvidia/nccl/lib", "tensorrt_libs")
 
 MODULE_FOLDERS = (
-    "updates/dkms", "updates", "updates/nvidia", "extra", "extra/nvidia", "extra/nvidia-open", "extra/drivers/video/nvidia",
-    "kernel/drivers/video", "kernel/drivers/video/nvidia", "kernel/nvidia-*", "weak-updates", "weak-updates/nvidia*", "misc",
+    "updates/dkms", "updates", "updates/nvidia", "extra", "extra/nvidia", "extra/nvidia-open",
+    "extra/drivers/video/nvidia",
+    "kernel/drivers/video", "kernel/drivers/video/nvidia", "kernel/nvidia-*", "weak-updates",
+    "weak-updates/nvidia*", "misc",
     "weak-updates/updates", "kernel/drivers/gpu/drm/nouveau",
 )  # fmt: skip
 """Where a kernel's folder can hold the driver's modules."""
 
 ENVIRON = (
-    "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "PATH", "NVIDIA_VISIBLE_DEVICES",
+    "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "NVIDIA_VISIBLE_DEVICES",
     "NVIDIA_DRIVER_CAPABILITIES", "container", "WSL_DISTRO_NAME", "CUDAHOSTCXX",
 )  # fmt: skip
 """Variables of the running process that decide what programs load."""

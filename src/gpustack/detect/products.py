@@ -58,7 +58,7 @@ class Products:
         return self._matrix.rows("gpus", "integrated", Integrated)
 
 
-def gpu_of(product: GpuProduct, **seen: Any) -> Gpu:
+def gpu_of(product: GpuProduct, **seen: str | int | None) -> Gpu:
     """The Gpu of a product; ``seen`` are the fields that were seen on the machine itself."""
     memory = round(product.memory_gib * 1024) if product.memory_gib else None
     known: dict[str, Any] = {
@@ -96,7 +96,9 @@ def jetson_gpu(rows: tuple[Integrated, ...], chip: str | None, model: str | None
     same = [row for row in rows if chip and row.soc == chip]
     said = re.sub(r"[^a-z0-9]+", " ", (model or "").lower())
     named = [row for row in same if any(_words(name) in said for name in (row.name, *row.aliases))]
-    longest = max((len(_words(name)) for row in named for name in (row.name, *row.aliases) if _words(name) in said), default=0)
+    longest = max(
+        (len(_words(name)) for row in named for name in (row.name, *row.aliases) if _words(name) in said), default=0
+    )
     best = [r for r in named if any(len(_words(n)) == longest and _words(n) in said for n in (r.name, *r.aliases))]
     found = best or same
     if not found:
@@ -104,7 +106,9 @@ def jetson_gpu(rows: tuple[Integrated, ...], chip: str | None, model: str | None
     gpu = integrated_gpu(found[0])
     if len(found) == 1:
         return gpu
-    shared = next((a for a in found[0].aliases if all(a in row.aliases for row in found) and "jetson" in a.lower()), None)
+    shared = next(
+        (a for a in found[0].aliases if all(a in row.aliases for row in found) and "jetson" in a.lower()), None
+    )
     return Gpu(
         name=shared or f"Jetson ({chip})",
         architecture=gpu.architecture,

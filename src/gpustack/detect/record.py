@@ -16,7 +16,8 @@ SCHEMA = "gpustack/evidence/v1"
 _ADDRESSES = (
     (re.compile(r"\b(?:[0-9a-f]{2}:){5}[0-9a-f]{2}\b", re.IGNORECASE), "00:00:00:00:00:00"),
     (re.compile(r"\b(?:GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", re.IGNORECASE), "GPU-redacted"),
-    (re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", re.IGNORECASE), "00000000-0000-0000-0000-000000000000"),
+    (re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", re.IGNORECASE),
+    "00000000-0000-0000-0000-000000000000"),
     (re.compile(r"\b[0-9a-f]{32}\b"), "0" * 32),
     (re.compile(r"(?<![\w.])(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(?:25[0-5]|2[0-4]\d|1?\d?\d)(?![\w.])"), "192.0.2.1"),
     (re.compile(r"(?<![\w:])(?:[0-9a-f]{1,4}:){4,7}[0-9a-f]{1,4}(?![\w:])", re.IGNORECASE), "2001:db8::1"),
@@ -49,7 +50,7 @@ def redact_text(text: str) -> str:
 
 def redact(evidence: Evidence) -> Evidence:
     """Evidence without serials, UUIDs, host names, user names, network addresses and third parties' keys."""
-    files = {redact_text(path): redact_text(text) for path, text in evidence.files.items() if path != _PROCESS_ENVIRON}
+    files = {redact_text(path): redact_text(text) for path, text in evidence.files.items() if _is_kept(path, text)}
     process = evidence.files.get(_PROCESS_ENVIRON)
     if process is not None:
         kept = [line for line in process.splitlines() if line.partition("=")[0] in _KEPT_ENVIRON]
@@ -58,6 +59,12 @@ def redact(evidence: Evidence) -> Evidence:
     for name in ("links", "marks", "environ", "listings", "commands", "nvml", "faults", "rpms"):
         plain[name] = _redact_value(plain[name])
     return msgspec.convert({**plain, "files": files}, Evidence)
+
+
+def _is_kept(path: str, text: str) -> bool:
+    """Package sources of third parties are nobody's business; the process's variables are picked one by one."""
+    is_source = path.startswith(("/etc/apt/sources.list", "/etc/yum.repos.d/", "/etc/zypp/repos.d/"))
+    return path != _PROCESS_ENVIRON and (not is_source or "nvidia" in text.lower())
 
 
 def _redact_value(value: object) -> object:
@@ -90,7 +97,7 @@ def record(evidence: Evidence, folder: Path) -> None:
 
 
 def _write_root(evidence: Evidence, root: Path) -> None:
-    """The files as a tree; links are small files that hold the target, which is how archives without links keep them."""
+    """The files as a tree; a link is a small file that holds its target, as archives without links keep it."""
     for path, text in evidence.files.items():
         _write(root, path, text.encode("utf-8", "replace"))
     for path, content in evidence.blobs.items():

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
+
+import msgspec
 
 from gpustack.detect.evidence import Evidence
 from gpustack.detect.parse import driver, kernel, libraries, packages, pci, platform, repositories, toolkit
@@ -11,7 +14,7 @@ from gpustack.detect.parse.packages import Package
 from gpustack.detect.parse.pci import PciFunction
 from gpustack.detect.parse.repositories import SourceEntry
 from gpustack.detect.parse.toolkit import Toolkit
-from gpustack.detect.products import Products, gpu_of, jetson_gpu
+from gpustack.detect.products import Products, device_digits, gpu_of, jetson_gpu
 from gpustack.matrix.index import Matrix
 from gpustack.model.host import Copy, Environment, Gpu, KernelModule, OperatingSystem
 from gpustack.model.places import System
@@ -62,13 +65,19 @@ class Scene:
         """The installed packages whose whole name matches."""
         return packages.matching(self.packages, pattern)
 
+    @cached_property
+    def streams(self) -> tuple[str, ...]:
+        """The enabled module streams of the driver."""
+        return repositories.streams(self.evidence)
+
     @property
     def nvswitches(self) -> int | None:
         """How many NVSwitches the bus or the driver shows; None where neither could be looked at."""
         shown = len(self.evidence.listings.get("/proc/driver/nvidia-nvswitch/devices", ()))
         if pci.BASE not in self.evidence.listings and not shown:
             return None
-        return max(shown, sum(function.is_nvswitch for function in self.functions))
+        ids = {device_digits(str(row.get("device"))) for row in self.matrix.rows("gpus", "nvswitches", dict)}
+        return max(shown, sum(function.device in ids for function in self.functions))
 
 
 def build_scene(evidence: Evidence, matrix: Matrix) -> Scene:
@@ -82,14 +91,27 @@ def build_scene(evidence: Evidence, matrix: Matrix) -> Scene:
     functions = pci.parse_functions(evidence)
     system, os = _system(evidence, matrix, told, found, environment)
     return Scene(
-        evidence=evidence, matrix=matrix, told=told, os=os, system=system, packages=found, kernel=running,
+        evidence=evidence,
+        matrix=matrix,
+        told=told,
+        os=os,
+        system=system,
+        packages=found,
+        kernel=running,
         next_kernel=None if environment in {"container", "wsl"} else kernel.next_kernel(evidence, found),
-        arch=kernel.architecture(evidence, found, running), environment=environment, modules=modules,
-        functions=functions, gpus=find_gpus(evidence, products, functions),
-        module=driver.kernel_module(evidence, found, modules), copies=libraries.find_copies(evidence),
-        toolkits=toolkit.find_toolkits(evidence, found), sources=repositories.all_sources(evidence),
-        keys=repositories.host_keys(evidence, found), secure_boot=platform.secure_boot(evidence), products=products,
-    )  # fmt: skip
+        arch=kernel.architecture(evidence, found, running),
+        environment=environment,
+        modules=modules,
+        functions=functions,
+        gpus=find_gpus(evidence, products, functions),
+        module=driver.kernel_module(evidence, found, modules),
+        copies=libraries.find_copies(evidence),
+        toolkits=toolkit.find_toolkits(evidence, found),
+        sources=repositories.all_sources(evidence),
+        keys=repositories.host_keys(evidence, found),
+        secure_boot=platform.secure_boot(evidence),
+        products=products,
+    )
 
 
 def _system(
@@ -109,10 +131,17 @@ def _system(
         return row, os
     plain_base = f"{os.id}{os.version_id}" if os.id and os.version_id else None
     return special, OperatingSystem(
-        id=os.id, version_id=os.version_id, family=special.family or os.family, name=os.name, eol=os.eol,
-        codename=os.codename, like=os.like, repo=special.repo or None, base=special.base or plain_base,
+        id=os.id,
+        version_id=os.version_id,
+        family=special.family or os.family,
+        name=os.name,
+        eol=os.eol,
+        codename=os.codename,
+        like=os.like,
+        repo=special.repo or None,
+        base=special.base or plain_base,
         system=f"{special.id}{special.version}",
-    )  # fmt: skip
+    )
 
 
 def _special(
@@ -134,12 +163,10 @@ def find_gpus(evidence: Evidence, products: Products, functions: tuple[PciFuncti
     answers = _nvml_gpus(evidence)
     by_bus = {_bus(gpu.get("bus_id")): gpu for gpu in answers}
     found = [
-        _gpu(products, function.device, function.subsystem, function.bus_id, function.bound, by_bus)
-        for function in functions
-        if function.is_gpu or _is_known(products, function)
+        _gpu(products, function, by_bus) for function in functions if function.is_gpu or _is_known(products, function)
     ]
     if not found:
-        found = [_gpu(products, *_nvml_ids(gpu), _bus(gpu.get("bus_id")), None, by_bus) for gpu in answers]
+        found = [_gpu(products, _nvml_function(gpu), by_bus) for gpu in answers]
     if not found:
         chip = platform.tegra_chip(evidence)
         model = evidence.line("/proc/device-tree/model")
@@ -158,12 +185,14 @@ def _nvml_gpus(evidence: Evidence) -> list[dict[str, object]]:
     return [gpu for gpu in gpus if isinstance(gpu, dict)] if isinstance(gpus, list) else []
 
 
-def _nvml_ids(gpu: dict[str, object]) -> tuple[str | None, str | None]:
-    """Device and subsystem out of NVML's words, which hold the device in their upper half."""
-    device, subsystem = gpu.get("device_id"), gpu.get("subsystem_id")
-    first = f"{device >> 16 & 0xFFFF:04x}" if isinstance(device, int) and device >= 0 else None
-    second = f"{subsystem & 0xFFFF:04x}:{subsystem >> 16 & 0xFFFF:04x}" if isinstance(subsystem, int) and subsystem > 0 else None
-    return first, second
+def _nvml_function(gpu: dict[str, object]) -> PciFunction:
+    """A GPU that only NVML shows, as a function on the bus; NVML's words hold the device in their upper half."""
+    device, subsystem = _positive(gpu.get("device_id")), _positive(gpu.get("subsystem_id"))
+    return PciFunction(
+        bus_id=_bus(gpu.get("bus_id")) or "",
+        device=f"{device >> 16 & 0xFFFF:04x}" if device else None,
+        subsystem=f"{subsystem & 0xFFFF:04x}:{subsystem >> 16 & 0xFFFF:04x}" if subsystem else None,
+    )
 
 
 def _bus(text: object) -> str | None:
@@ -174,35 +203,26 @@ def _bus(text: object) -> str | None:
     return f"{domain[-4:]}:{rest}"
 
 
-def _gpu(
-    products: Products,
-    device: str | None,
-    subsystem: str | None,
-    bus_id: str | None,
-    bound: str | None,
-    by_bus: dict[str | None, dict[str, object]],
-) -> Gpu:
-    answer = by_bus.get(bus_id, {}) if bus_id else {}
-    product = products.find(device, subsystem) if device else None
-    memory, name, uuid = answer.get("memory_mib"), answer.get("name"), answer.get("uuid")
-    capability = answer.get("compute_capability")
+def _gpu(products: Products, function: PciFunction, by_bus: dict[str | None, dict[str, object]]) -> Gpu:
+    device, answer = function.device, by_bus.get(function.bus_id or None, {})
+    product = products.find(device, function.subsystem) if device else None
     seen = {
-        "subsystem_id": subsystem,
-        "bus_id": bus_id,
-        "bound": bound,
-        "memory_mib": memory if isinstance(memory, int) and memory > 0 else None,
-        "uuid": uuid if isinstance(uuid, str) else None,
-        "compute_capability": capability if isinstance(capability, str) else None,
+        "subsystem_id": function.subsystem,
+        "bus_id": function.bus_id or None,
+        "bound": function.bound,
+        "memory_mib": _positive(answer.get("memory_mib")),
+        "uuid": _string(answer.get("uuid")),
+        "compute_capability": _string(answer.get("compute_capability")),
     }
     if product is not None:
         return gpu_of(product, **seen)
-    return Gpu(
-        name=name if isinstance(name, str) else None,
-        pci_id=f"10de:{device}" if device else None,
-        subsystem_id=subsystem,
-        bus_id=bus_id,
-        bound=bound,
-        memory_mib=seen["memory_mib"],
-        uuid=seen["uuid"],
-        compute_capability=seen["compute_capability"],
-    )
+    own = {"name": _string(answer.get("name")), "pci_id": f"10de:{device}" if device else None}
+    return msgspec.convert({**own, **seen}, Gpu)
+
+
+def _string(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _positive(value: object) -> int | None:
+    return value if isinstance(value, int) and value > 0 else None

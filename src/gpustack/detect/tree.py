@@ -65,7 +65,7 @@ class Tree:
     def _target_of(self, here: str, *, last: bool, follow_last: bool) -> str | None:
         state = self._state(here)
         if stat.S_ISLNK(state.st_mode):
-            return None if last and not follow_last else os.readlink(self.root + here)
+            return None if last and not follow_last else os.readlink(self.root + here)  # noqa: PTH115 (hot path)
         if stat.S_ISREG(state.st_mode) and not last:
             target = self._flat_target(here, state)
             if target is None:
@@ -116,7 +116,7 @@ class Tree:
             os.close(handle)
 
     def read_bytes(self, path: str, limit: int, *, tail: bool = False) -> bytes:
-        """The content, at most ``limit`` bytes (with ``tail``: the last ones). Raises as ``resolve`` does, or UnusableFileError."""
+        """The content, at most ``limit`` bytes (with ``tail``: the last ones). Raises as ``resolve`` does."""
         return self._read(self.resolve(path), limit, tail=tail)
 
     def read_text(self, path: str, limit: int, *, tail: bool = False) -> str:
@@ -156,10 +156,19 @@ class Tree:
             resolved = self.resolve(path, follow_last=False)
             state = self._state(resolved)
             if stat.S_ISLNK(state.st_mode):
-                return os.readlink(self.root + resolved)
+                return os.readlink(self.root + resolved)  # noqa: PTH115 (hot path)
             return self._flat_target(resolved, state) if stat.S_ISREG(state.st_mode) else None
         except (MissingFileError, UnusableFileError, OSError):
             return None
+
+    def leads_somewhere(self, path: str) -> bool:
+        """Whether the links from ``path`` on, flattened ones too, end at something that is there."""
+        for _ in range(MAX_HOPS):
+            target = self.link(path)
+            if target is None:
+                return self.exists(path)
+            path = target if target.startswith("/") else f"{path.rpartition('/')[0]}/{target}"
+        return False
 
     def listing(self, path: str) -> tuple[str, ...] | None:
         """The sorted names in a folder (the first MAX_ENTRIES), None where there is none. Raises UnusableFileError."""

@@ -52,7 +52,9 @@ def kernel_module(evidence: Evidence, packages: tuple[Package, ...], modules: tu
 
 
 def _packaged_module(packages: tuple[Package, ...]) -> str | None:
-    pattern = r"nvidia-dkms-\d+.*|nvidia-kernel-(?:open-)?dkms|kmod-nvidia.*|akmod-nvidia.*|nvidia-(?:open-)?driver-G0\d.*"
+    pattern = (
+        r"nvidia-dkms-\d+.*|nvidia-kernel-(?:open-)?dkms|kmod-nvidia.*|akmod-nvidia.*|nvidia-(?:open-)?driver-G0\d.*"
+    )
     return next((v for p in matching(packages, pattern) if (v := driver_version(p))), None)
 
 
@@ -69,7 +71,10 @@ def _flavour(evidence: Evidence, packages: tuple[Package, ...]) -> Literal["open
     license_text = evidence.output("modinfo -F license nvidia") or ""
     if license_text.strip():
         return "proprietary" if license_text.strip() == "NVIDIA" else "open"
-    pattern = r"nvidia-dkms-.*|nvidia-kernel-.*|kmod-nvidia.*|linux-modules-nvidia-.*|nvidia-(?:open-)?driver-G0\d.*|nvidia-open.*"
+    pattern = (
+        r"nvidia-dkms-.*|nvidia-kernel-.*|kmod-nvidia.*|linux-modules-nvidia-.*|"
+        r"nvidia-(?:open-)?driver-G0\d.*|nvidia-open.*"
+    )
     names = {package.name for package in matching(packages, pattern)}
     flavours = {"open" if "open" in name else "proprietary" for name in names}
     return "open" if flavours == {"open"} else "proprietary" if flavours == {"proprietary"} else None

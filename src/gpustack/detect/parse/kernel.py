@@ -80,7 +80,9 @@ def next_kernel(evidence: Evidence, packages: tuple[Package, ...]) -> str | None
     None where no installed kernel can be seen.
     """
     known = installed_kernels(evidence, packages)
-    saved = re.search(r"^saved_entry=(\S+)", evidence.text("/boot/grub2/grubenv", "/boot/grub/grubenv") or "", re.MULTILINE)
+    saved = re.search(
+        r"^saved_entry=(\S+)", evidence.text("/boot/grub2/grubenv", "/boot/grub/grubenv") or "", re.MULTILINE
+    )
     if saved:
         named = [release for release in known if saved[1].endswith(release)]
         if named:

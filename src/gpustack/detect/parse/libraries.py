@@ -22,7 +22,7 @@ _WHEEL_FOLDERS = {"nvidia/cudnn/lib": "cudnn", "nvidia/nccl/lib": "nccl", "tenso
 
 
 def loader_folders(evidence: Evidence) -> tuple[str, ...]:
-    """The folders the dynamic loader searches, in its order: LD_LIBRARY_PATH, ld.so.conf with what it includes, standard."""
+    """The folders the dynamic loader searches, in its order: LD_LIBRARY_PATH, ld.so.conf, the standard ones."""
     found: dict[str, None] = {}
     for part in evidence.environ.get("LD_LIBRARY_PATH", "").split(":"):
         if part.startswith("/"):

@@ -28,7 +28,7 @@ def parse_os_release(text: str) -> dict[str, str]:
 
 
 def _unquoted(value: str) -> str:
-    if len(value) >= 2 and value[0] == value[-1] and value[0] in "\"'":  # noqa: PLR2004 (both quotes)
+    if len(value) >= 2 and value[0] == value[-1] and value[0] in "\"'":
         inner = value[1:-1]
         return inner if value[0] == "'" else _ESCAPE.sub(r"\1", inner)
     return "" if value[:1] in {'"', "'"} else value
@@ -57,7 +57,8 @@ def operating_system(
         codename=codename,
         like=like,
         repo=(row.repo if row is not None and row.repo else base.repo if base is not None else "") or None,
-        base=(row.base if row is not None and row.base else f"{base.id}{base.version}" if base is not None else "") or None,
+        base=(row.base if row is not None and row.base else f"{base.id}{base.version}" if base is not None else "")
+        or None,
         system=f"{row.id}{row.version}" if row is not None else None,
     )
 

@@ -39,16 +39,27 @@ def parse_dpkg_status(text: str) -> tuple[Package, ...]:
         fields = dict(line.partition(": ")[::2] for line in stanza.splitlines() if ": " in line and line[0] != " ")
         name, version = fields.get("Package", "").strip(), fields.get("Version", "").strip()
         words = fields.get("Status", "install ok installed").split()
-        if not _NAME.fullmatch(name) or not version or not version.isprintable() or words[-1:] in (["config-files"], ["not-installed"]):
+        if (
+            not _NAME.fullmatch(name)
+            or not version
+            or not version.isprintable()
+            or words[-1:] in (["config-files"], ["not-installed"])
+        ):
             continue
         epoch, _, plain = version.rpartition(":")
         maintainer = fields.get("Maintainer", "")
         found.append(
             Package(
-                name=name, version=plain, epoch=epoch, manager="dpkg", arch=fields.get("Architecture", "").strip(),
-                maintainer=maintainer, origin=deb_origin(plain, maintainer), installed=words[-1:] == ["installed"],
+                name=name,
+                version=plain,
+                epoch=epoch,
+                manager="dpkg",
+                arch=fields.get("Architecture", "").strip(),
+                maintainer=maintainer,
+                origin=deb_origin(plain, maintainer),
+                installed=words[-1:] == ["installed"],
                 held=words[:1] == ["hold"],
-            )  # fmt: skip
+            )
         )
     return tuple(found)
 
@@ -57,9 +68,14 @@ def deb_origin(version: str, maintainer: str) -> str:
     """Who built a Debian package: by its maintainer, else by the revision each builder uses."""
     who = maintainer.lower()
     for mark, origin in (
-        ("debian", "debian"), ("ubuntu", "ubuntu"), ("canonical", "ubuntu"), ("system76", "pop"), ("nvidia", "nvidia"),
-        ("cudatools", "nvidia"), ("marillat", "deb-multimedia"),
-    ):  # fmt: skip
+        ("debian", "debian"),
+        ("ubuntu", "ubuntu"),
+        ("canonical", "ubuntu"),
+        ("system76", "pop"),
+        ("nvidia", "nvidia"),
+        ("cudatools", "nvidia"),
+        ("marillat", "deb-multimedia"),
+    ):
         if mark in who:
             return _not_canonical(version) if origin == "ubuntu" else origin
     if re.search(r"-0ubuntu0\.\d|-\d+ubuntu\d+(?:\.\d+)+$|-0ubuntu[2-9]", version):
@@ -77,7 +93,8 @@ def _not_canonical(version: str) -> str:
 
 
 _RPM_VENDORS = (
-    ("nvidia", "nvidia"), ("rpm fusion", "rpmfusion"), ("negativo17", "negativo17"), ("suse", "suse"), ("almalinux", "almalinux"),
+    ("nvidia", "nvidia"), ("rpm fusion", "rpmfusion"), ("negativo17", "negativo17"), ("suse", "suse"), ("almalinux",
+    "almalinux"),
     ("rocky", "rocky"), ("red hat", "redhat"), ("fedora", "fedora"), ("oracle", "oracle"), ("microsoft", "microsoft"),
     ("amazon", "amazon"), ("centos", "centos"),
 )  # fmt: skip
@@ -88,7 +105,7 @@ def parse_rpm_lines(lines: tuple[str, ...]) -> tuple[Package, ...]:
     found = []
     for line in lines:
         parts = line.split("\t")
-        if len(parts) != 6 or not _NAME.fullmatch(parts[0]) or not parts[2]:  # noqa: PLR2004 (the six columns)
+        if len(parts) != 6 or not _NAME.fullmatch(parts[0]) or not parts[2]:
             continue
         name, epoch, version, release, arch, vendor = parts
         who = vendor.lower()

@@ -12,11 +12,6 @@ BASE = "/sys/bus/pci/devices"
 GPU_CLASSES = ("0300", "0302", "0380")
 """VGA controller, 3D controller, other display controller."""
 
-NVSWITCH_IDS = (
-    *range(0x1AC0, 0x1AD0), 0x10F5, 0x1AE8, *range(0x1AF0, 0x1B00), *range(0x22A0, 0x22A8),
-)  # fmt: skip
-"""Device ids of NVSwitch generations 1 to 3, by NVIDIA's open kernel modules (nvswitch.c); the fourth shows none."""
-
 _HEX = re.compile(r"(?:0x)?([0-9a-fA-F]{4,6})")
 
 
@@ -32,10 +27,6 @@ class PciFunction(Struct, frozen=True, kw_only=True):
     @property
     def is_gpu(self) -> bool:
         return self.kind is not None and self.kind[:4] in GPU_CLASSES
-
-    @property
-    def is_nvswitch(self) -> bool:
-        return self.device is not None and int(self.device, 16) in NVSWITCH_IDS
 
 
 def parse_functions(evidence: Evidence) -> tuple[PciFunction, ...]:

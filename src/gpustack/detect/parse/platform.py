@@ -9,8 +9,10 @@ from gpustack.detect.evidence import Evidence
 from gpustack.model.host import Environment
 
 _VM_WORDS = (
-    "qemu", "kvm", "vmware", "virtualbox", "innotek", "xen", "bochs", "amazon ec2", "google compute engine", "openstack",
-    "alibaba cloud", "nutanix", "parallels", "bhyve", "rhev", "proxmox", "firecracker", "virtual machine", "standard pc",
+    "qemu", "kvm", "vmware", "virtualbox", "innotek", "xen", "bochs", "amazon ec2", "google compute engine",
+    "openstack",
+    "alibaba cloud", "nutanix", "parallels", "bhyve", "rhev", "proxmox", "firecracker", "virtual machine",
+    "standard pc",
     "cloud hypervisor",
 )  # fmt: skip
 _SECURE_BOOT = re.compile(r".*/efivars/SecureBoot-")
@@ -20,12 +22,14 @@ _L4T = re.compile(r"#\s*R(\d+)\s*\(release\),\s*REVISION:\s*([\d.]+)")
 
 def environment(evidence: Evidence, kernel: str | None) -> Environment | None:
     """The kind of machine; None where nothing tells. A tree without a kernel's files is a ``chroot``."""
-    if is_wsl(evidence, kernel):
-        return "wsl"
-    if is_jetson(evidence, kernel):
-        return "jetson"
-    if is_container(evidence):
-        return "container"
+    special: tuple[tuple[Environment, bool], ...] = (
+        ("wsl", is_wsl(evidence, kernel)),
+        ("jetson", is_jetson(evidence, kernel)),
+        ("container", is_container(evidence)),
+    )
+    found = next((name for name, holds in special if holds), None)
+    if found is not None:
+        return found
     if kernel is None and not evidence.has("/proc/modules") and "/sys/bus/pci/devices" not in evidence.listings:
         return None if evidence.live else "chroot"
     product = " ".join(
@@ -92,7 +96,7 @@ def secure_boot(evidence: Evidence) -> bool | None:
                 data = base64.b64decode(content)
             except ValueError:
                 return None
-            return data[4] == 1 if len(data) >= 5 else None  # noqa: PLR2004
+            return data[4] == 1 if len(data) >= 5 else None
     state = evidence.output("mokutil --sb-state") or ""
     if "SecureBoot enabled" in state:
         return True

@@ -70,9 +70,13 @@ def parse_one_line(path: str, text: str) -> list[SourceEntry]:
         options = dict(part.partition("=")[::2] for part in (match[1] or "").split())
         found.append(
             SourceEntry(
-                path=path, url=_plain(match[2]), signed_by=options.get("signed-by", ""), enabled=enabled,
-                arches=tuple(a for a in options.get("arch", "").split(",") if a), text=match[3],
-            )  # fmt: skip
+                path=path,
+                url=_plain(match[2]),
+                signed_by=options.get("signed-by", ""),
+                enabled=enabled,
+                arches=tuple(a for a in options.get("arch", "").split(",") if a),
+                text=match[3],
+            )
         )
     return found
 
@@ -95,11 +99,15 @@ def parse_deb822(path: str, text: str) -> list[SourceEntry]:
         enabled = fields.get("enabled", "yes").lower() not in {"no", "false", "0", "off"}
         signed_by = fields.get("signed-by", "").strip()
         for url in fields.get("uris", "").split():
-            found.append(
+            found.append(  # noqa: PERF401 (the fields are worked out above)
                 SourceEntry(
-                    path=path, url=_plain(url), signed_by="(key in the file)" if "BEGIN PGP" in signed_by else signed_by,
-                    enabled=enabled, arches=tuple(fields.get("architectures", "").split()), text=fields.get("suites", ""),
-                )  # fmt: skip
+                    path=path,
+                    url=_plain(url),
+                    signed_by="(key in the file)" if "BEGIN PGP" in signed_by else signed_by,
+                    enabled=enabled,
+                    arches=tuple(fields.get("architectures", "").split()),
+                    text=fields.get("suites", ""),
+                )
             )
     return found
 
@@ -120,8 +128,10 @@ def parse_repo_file(path: str, text: str) -> list[SourceEntry]:
         enabled = fields.get("enabled", "1").lower() not in {"0", "no", "false"}
         excludes = " ".join((fields.get("exclude", ""), fields.get("excludepkgs", ""))).strip()
         for url in (fields.get("baseurl") or fields.get("mirrorlist") or fields.get("metalink") or "").split():
-            found.append(
-                SourceEntry(path=path, url=_plain(url), enabled=enabled, key=_plain(fields.get("gpgkey", "")), text=excludes)
+            found.append(  # noqa: PERF401 (the fields are worked out above)
+                SourceEntry(
+                    path=path, url=_plain(url), enabled=enabled, key=_plain(fields.get("gpgkey", "")), text=excludes
+                )
             )
     return found
 
@@ -171,15 +181,15 @@ def fingerprints(content: str) -> tuple[str, ...]:
 
 
 def _packet_fingerprints(data: bytes) -> list[str]:
-    found = []
+    found: list[str] = []
     at = 0
-    while at + 2 < len(data) and data[at] & 0x80 and len(found) < 100:  # noqa: PLR2004
+    while at + 2 < len(data) and data[at] & 0x80 and len(found) < 100:
         head = _packet(data, at)
         if head is None:
             break
         tag, start, length = head
         body = data[start : start + length]
-        if tag == 6 and body[:1] == b"\x04":  # noqa: PLR2004 (a public key packet, version 4)
+        if tag == 6 and body[:1] == b"\x04":
             digest = hashlib.sha1(b"\x99" + len(body).to_bytes(2, "big") + body, usedforsecurity=False)
             found.append(digest.hexdigest().upper())
         at = start + length
@@ -191,15 +201,15 @@ def _packet(data: bytes, at: int) -> tuple[int, int, int] | None:
     first = data[at]
     if not first & 0x40:
         size = 1 << (first & 3)
-        if size == 8:  # noqa: PLR2004 (length not given)
+        if size == 8:
             return None
         return (first >> 2) & 15, at + 1 + size, int.from_bytes(data[at + 1 : at + 1 + size], "big")
     one = data[at + 1]
-    if one < 192:  # noqa: PLR2004
+    if one < 192:
         return first & 63, at + 2, one
-    if one < 224 and at + 2 < len(data):  # noqa: PLR2004
+    if one < 224 and at + 2 < len(data):
         return first & 63, at + 3, ((one - 192) << 8) + data[at + 2] + 192
-    if one == 255:  # noqa: PLR2004
+    if one == 255:
         return first & 63, at + 6, int.from_bytes(data[at + 2 : at + 6], "big")
     return None
 
@@ -221,8 +231,14 @@ def pins(evidence: Evidence) -> tuple[str, ...]:
 def holds(evidence: Evidence, packages: tuple[Package, ...]) -> tuple[str, ...]:
     """The held or locked packages that concern NVIDIA."""
     found = [package.name for package in packages if package.held and package.installed]
-    for path in ("/etc/dnf/plugins/versionlock.list", "/etc/yum/pluginconf.d/versionlock.list", "/etc/dnf/versionlock.toml"):
-        found.extend(line.strip() for line in (evidence.text(path) or "").splitlines() if line.strip()[:1] not in {"", "#", "["})
+    for path in (
+        "/etc/dnf/plugins/versionlock.list",
+        "/etc/yum/pluginconf.d/versionlock.list",
+        "/etc/dnf/versionlock.toml",
+    ):
+        found.extend(
+            line.strip() for line in (evidence.text(path) or "").splitlines() if line.strip()[:1] not in {"", "#", "["}
+        )
     found.extend(re.findall(r"^solvable_name:\s*(\S+)", evidence.text("/etc/zypp/locks") or "", re.MULTILINE))
     for text in evidence.under("/etc/tdnf/locks.d").values():
         found.extend(line.strip() for line in text.splitlines() if line.strip()[:1] not in {"", "#"})
@@ -232,11 +248,11 @@ def holds(evidence: Evidence, packages: tuple[Package, ...]) -> tuple[str, ...]:
 
 def streams(evidence: Evidence) -> tuple[str, ...]:
     """The enabled dnf module streams of NVIDIA's: "nvidia-driver:575-open"."""
-    found = []
+    found: list[str] = []
     for text in evidence.under("/etc/dnf/modules.d", ".module").values():
         for section in re.split(r"^\[", text, flags=re.MULTILINE)[1:]:
             name = section.partition("]")[0].strip()
-            fields = dict(line.partition("=")[::2] for line in section.splitlines()[1:] if "=" in line)
+            fields: dict[str, str] = dict(line.partition("=")[::2] for line in section.splitlines()[1:] if "=" in line)
             fields = {key.strip(): value.strip() for key, value in fields.items()}
             if "nvidia" in name and fields.get("state") == "enabled" and fields.get("stream"):
                 found.append(f"{name}:{fields['stream']}")

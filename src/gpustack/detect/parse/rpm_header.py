@@ -17,7 +17,7 @@ def parse_header(blob: bytes) -> tuple[str, str, str, str, str, str] | None:
 
     Absent values are empty strings.
     """
-    if len(blob) < 8:  # noqa: PLR2004 (two 32-bit counts)
+    if len(blob) < 8:
         return None
     entries, size = struct.unpack_from(">II", blob)
     start = 8 + 16 * entries
@@ -35,9 +35,13 @@ def parse_header(blob: bytes) -> tuple[str, str, str, str, str, str] | None:
     if not found.get(NAME) or not found.get(VERSION):
         return None
     return (
-        found[NAME], found.get(EPOCH, ""), found[VERSION], found.get(RELEASE, ""), found.get(ARCH, ""),
+        found[NAME],
+        found.get(EPOCH, ""),
+        found[VERSION],
+        found.get(RELEASE, ""),
+        found.get(ARCH, ""),
         found.get(VENDOR, ""),
-    )  # fmt: skip
+    )
 
 
 def _value(data: bytes, kind: int, offset: int, count: int) -> str | None:

@@ -47,18 +47,26 @@ def find_toolkits(evidence: Evidence, packages: tuple[Package, ...]) -> tuple[To
     """The toolkits in /usr/local/cuda-X.Y, lowest first, and the distribution's own under /usr."""
     folders = {match[0] for path in _paths(evidence) if (match := _FOLDER.match(path))}
     found = [_toolkit(evidence, packages, folder) for folder in folders]
-    own = matching(packages, r"nvidia-cuda-toolkit|cuda-toolkit")
-    for package in own:
-        if package.name == "nvidia-cuda-toolkit" and re.match(r"\d+\.\d", package.upstream):
-            found.append(
+    for package in matching(packages, r"nvidia-cuda-toolkit"):
+        if re.match(r"\d+\.\d", package.upstream):
+            found.append(  # noqa: PERF401 (one at most)
                 Toolkit(
-                    path="/usr", version=package.upstream, folder=".".join(package.upstream.split(".")[:2]),
-                    packages=(package.name,), origin=package.origin,
-                )  # fmt: skip
+                    path="/usr",
+                    version=package.upstream,
+                    folder=".".join(package.upstream.split(".")[:2]),
+                    packages=(package.name,),
+                    origin=package.origin,
+                )
             )
     if not found:
-        plain = next((parsed for path in ("/usr/local/cuda/version.json", "/usr/local/cuda/version.txt")
-                      if (parsed := _parsed(evidence, path))), None)  # fmt: skip
+        plain = next(
+            (
+                parsed
+                for path in ("/usr/local/cuda/version.json", "/usr/local/cuda/version.txt")
+                if (parsed := _parsed(evidence, path))
+            ),
+            None,
+        )
         if plain:
             found.append(Toolkit(path="/usr/local/cuda", version=plain, folder=".".join(plain.split(".")[:2])))
     return tuple(sorted(found, key=lambda kit: version_key(kit.folder)))
@@ -111,7 +119,9 @@ def default_toolkit(evidence: Evidence, toolkits: tuple[Toolkit, ...]) -> Toolki
 
 def defines(text: str) -> dict[str, str]:
     """The ``#define NAME VALUE`` lines of a header; a value that is another defined name is looked up once."""
-    found: dict[str, str] = dict(re.findall(r"^[ \t]*#[ \t]*define[ \t]+(\w{1,80})[ \t]+(\w{1,80})", text, re.MULTILINE))
+    found: dict[str, str] = dict(
+        re.findall(r"^[ \t]*#[ \t]*define[ \t]+(\w{1,80})[ \t]+(\w{1,80})", text, re.MULTILINE)
+    )
     return {name: found.get(value, value) for name, value in found.items()}
 
 
@@ -129,7 +139,7 @@ def tensorrt_header(text: str) -> str | None:
 
 def _numbers(found: dict[str, str], names: tuple[str, ...]) -> str | None:
     values = [found.get(name, "") for name in names]
-    return ".".join(values) if all(value.isdigit() and len(value) <= 5 for value in values) else None  # noqa: PLR2004
+    return ".".join(values) if all(value.isdigit() and len(value) <= 5 for value in values) else None
 
 
 def cudnn_headers(evidence: Evidence) -> dict[str, str]:

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from gpustack.detect.problems import containers, drivers, evidence, kernels, libraries, platforms, repositories, toolkits
+from gpustack.detect.problems import (
+    containers,
+    drivers,
+    evidence,
+    kernels,
+    libraries,
+    platforms,
+    repositories,
+    toolkits,
+)
 from gpustack.detect.problems.registry import DETECTORS, Finding, find_problems
 
 __all__ = [

@@ -19,15 +19,23 @@ def not_injected(scene: Scene) -> Iterator[Finding]:
     if scene.environment != "container" or not (loaded or (scene.gpus and scene.evidence.live)):
         return
     names = {name for folder in scene.evidence.listings.values() for name in folder}
-    asked = scene.evidence.environ.get("NVIDIA_DRIVER_CAPABILITIES") or _process_value(scene, "NVIDIA_DRIVER_CAPABILITIES")
-    if not any(name.startswith("libcuda.so") for name in names) and not any(name.startswith("libnvidia-ml.so") for name in names):
+    asked = scene.evidence.environ.get("NVIDIA_DRIVER_CAPABILITIES") or _process_value(
+        scene, "NVIDIA_DRIVER_CAPABILITIES"
+    )
+    if not any(name.startswith("libcuda.so") for name in names) and not any(
+        name.startswith("libnvidia-ml.so") for name in names
+    ):
         yield Finding(
-            message="this container sees an NVIDIA driver on its host, but the driver's libraries (libcuda.so.1) were not injected into it",
-            fix="start it with the NVIDIA container toolkit: `--gpus all` (docker) or `--device nvidia.com/gpu=all` (CDI), and "
+            message="this container sees an NVIDIA driver on its host, but the driver's libraries (libcuda.so.1) "
+            "were not injected into it",
+            fix="start it with the NVIDIA container toolkit: `--gpus all` (docker) or `--device "
+            "nvidia.com/gpu=all` (CDI), and "
             "NVIDIA_DRIVER_CAPABILITIES=compute,utility,video",
             reboot=False,
         )
-    elif any(name.startswith("libcuda.so") for name in names) and not any(name.startswith("libnvidia-encode.so") for name in names):
+    elif any(name.startswith("libcuda.so") for name in names) and not any(
+        name.startswith("libnvidia-encode.so") for name in names
+    ):
         said = f" (NVIDIA_DRIVER_CAPABILITIES is {asked})" if asked else ""
         yield Finding(
             message=f"libnvidia-encode.so.1 was not injected into this container{said}: NVENC does not work here",
@@ -51,10 +59,11 @@ def cdi_version(scene: Scene) -> Iterator[Finding]:
     for path, text in sorted(scene.evidence.files.items()):
         if not re.search(r"/cdi/[^/]+$", path):
             continue
-        named = {found for found in _CDI_LIBRARY.findall(text)}
+        named = set(_CDI_LIBRARY.findall(text))
         if named and version not in named:
             yield Finding(
-                message=f"the CDI specification {path} names driver {', '.join(sorted(named))}, the driver is {version}: containers get "
+                message=f"the CDI specification {path} names driver {', '.join(sorted(named))}, the driver is "
+                f"{version}: containers get "
                 "unresolvable CDI devices or missing libraries",
                 fix=f"`sudo nvidia-ctk cdi generate --output={path}`",
                 reboot=False,

@@ -20,7 +20,9 @@ _UPGRADE_LINE = re.compile(r"(?:Packages that will be upgraded|Upgrade:|upgrade 
 
 def nvidia_source_active(scene: Scene) -> bool:
     """Whether NVIDIA's own CUDA repository is configured and enabled."""
-    return any(NVIDIA_HOST in source.url and "/compute/cuda/repos" in source.url and source.enabled for source in scene.sources)
+    return any(
+        NVIDIA_HOST in source.url and "/compute/cuda/repos" in source.url and source.enabled for source in scene.sources
+    )
 
 
 def gpu_name(gpu: Gpu) -> str:
@@ -30,7 +32,12 @@ def gpu_name(gpu: Gpu) -> str:
 @detects("driver_library_mismatch")
 def library_mismatch(scene: Scene) -> Iterator[Finding]:
     """The loaded module against the library that programs load."""
-    if scene.module is None or not scene.module.loaded or not scene.module.version or scene.environment in _NO_LINUX_DRIVER:
+    if (
+        scene.module is None
+        or not scene.module.loaded
+        or not scene.module.version
+        or scene.environment in _NO_LINUX_DRIVER
+    ):
         return
     library = driver_library(scene.copies)
     found, where = (library.version, library.path) if library is not None and library.version else (None, "")
@@ -69,7 +76,8 @@ def runfile_and_packages(scene: Scene) -> Iterator[Finding]:
     if driver.is_runfile(scene.evidence) and mine:
         names = ", ".join(package.name for package in mine[:4])
         yield Finding(
-            message=f"the driver was installed from a .run file (runfile) and from packages ({names}): they overwrite each other",
+            message=f"the driver was installed from a .run file (runfile) and from packages ({names}): they "
+            f"overwrite each other",
             fix="`sudo nvidia-uninstall --silent`, then reinstall the packages; or remove the packages first",
         )
 
@@ -81,12 +89,14 @@ def ubuntu_and_nvidia(scene: Scene) -> Iterator[Finding]:
     ours, theirs = by_origin.get("nvidia", ()), by_origin.get("ubuntu", ())
     if ours and theirs:
         yield Finding(
-            message=f"driver packages of two origins are mixed: {theirs[0].name} {theirs[0].version} from Ubuntu's archive "
+            message=f"driver packages of two origins are mixed: {theirs[0].name} {theirs[0].version} from "
+            f"Ubuntu's archive "
             f"and {ours[0].name} {ours[0].version} from NVIDIA's repository",
         )
     elif theirs and nvidia_source_active(scene) and not _pinned(scene):
         yield Finding(
-            message=f"{theirs[0].name} {theirs[0].version} comes from Ubuntu's archive, while NVIDIA's repository, which has "
+            message=f"{theirs[0].name} {theirs[0].version} comes from Ubuntu's archive, while NVIDIA's "
+            f"repository, which has "
             "packages of the same names, is active too: the next upgrade can mix their origins",
             severity="warn",
         )
@@ -106,12 +116,14 @@ def debian_and_nvidia(scene: Scene) -> Iterator[Finding]:
     if scene.os.family == "apt" and "debian" in mixed and "nvidia" in mixed:
         a, b = mixed["debian"][0], mixed["nvidia"][0]
         yield Finding(
-            message=f"driver packages of two origins are mixed: {a.name} {a.version} from Debian and {b.name} {b.version} "
+            message=f"driver packages of two origins are mixed: {a.name} {a.version} from Debian and {b.name} "
+            f"{b.version} "
             "from NVIDIA's repository",
         )
     elif theirs and theirs[0].origin != "nvidia" and nvidia_source_active(scene):
         yield Finding(
-            message=f"Debian's driver packages ({theirs[0].name}) are installed while NVIDIA's repository is active: both "
+            message=f"Debian's driver packages ({theirs[0].name}) are installed while NVIDIA's repository is "
+            f"active: both "
             "use the same package names, so their origins can mix",
         )
 
@@ -123,7 +135,8 @@ def rpmfusion_and_nvidia(scene: Scene) -> Iterator[Finding]:
     ours = driver.origins(scene.packages).get("nvidia", ())
     if theirs and (ours or nvidia_source_active(scene)):
         yield Finding(
-            message=f"{theirs[0].name} ({theirs[0].origin or 'another repository'}) is installed while NVIDIA's repository "
+            message=f"{theirs[0].name} ({theirs[0].origin or 'another repository'}) is installed while NVIDIA's "
+            f"repository "
             "is active: their driver packages conflict",
         )
 
@@ -140,7 +153,9 @@ def suse_mix(scene: Scene) -> Iterator[Finding]:
     if kmp and user:
         first, second = (driver.driver_version(p) or p.upstream.partition("_")[0] for p in (kmp[0], user[0]))
         if first.partition("_")[0] != second:
-            yield Finding(message=f"{kmp[0].name} is {first} but {user[0].name} is {second}: module and library must be equal")
+            yield Finding(
+                message=f"{kmp[0].name} is {first} but {user[0].name} is {second}: module and library must be equal"
+            )
 
 
 @detects("almalinux_signed_vs_nvidia")
@@ -148,7 +163,9 @@ def almalinux_mix(scene: Scene) -> Iterator[Finding]:
     """AlmaLinux's signed module beside NVIDIA's DKMS module."""
     dkms = scene.installed(r"kmod-nvidia-.*dkms")
     if scene.installed(r"almalinux-release-nvidia-driver") and dkms:
-        yield Finding(message=f"AlmaLinux's signed driver repository is set up and NVIDIA's {dkms[0].name} is installed too")
+        yield Finding(
+            message=f"AlmaLinux's signed driver repository is set up and NVIDIA's {dkms[0].name} is installed too"
+        )
 
 
 @detects("detect-mixed-origins")
@@ -159,7 +176,9 @@ def other_mixes(scene: Scene) -> Iterator[Finding]:
     if len(named) > 1 and frozenset(named) not in told and not {"rpmfusion", "negativo17"} & set(named):
         by_origin = driver.origins(scene.packages)
         parts = ", ".join(f"{by_origin[name][0].name} from {name}" for name in sorted(named))
-        yield Finding(message=f"driver packages of several origins are mixed: {parts}", fix="keep the packages of one origin")
+        yield Finding(
+            message=f"driver packages of several origins are mixed: {parts}", fix="keep the packages of one origin"
+        )
 
 
 @detects("detect-half-installed")
@@ -183,14 +202,16 @@ def flavour(scene: Scene) -> Iterator[Finding]:
     for gpu in scene.gpus:
         if module.flavour == "proprietary" and gpu.open_module == "required":
             yield Finding(
-                message=f"{gpu_name(gpu)} is driven only by the open kernel modules, the installed module is proprietary: "
+                message=f"{gpu_name(gpu)} is driven only by the open kernel modules, the installed module is "
+                f"proprietary: "
                 "no device will be found",
                 fix="install the open flavour (nvidia-open or nvidia-driver-<branch>-open), then reboot",
                 reboot=True,
             )
         if module.flavour == "open" and gpu.open_module == "impossible":
             yield Finding(
-                message=f"{gpu_name(gpu)} ({gpu.architecture}) cannot be driven by the open kernel modules, which are installed: "
+                message=f"{gpu_name(gpu)} ({gpu.architecture}) cannot be driven by the open kernel modules, which "
+                f"are installed: "
                 "it needs the proprietary module",
                 fix=f"install the proprietary flavour of a driver up to branch {gpu.driver_last or '580'}, then reboot",
                 reboot=True,
@@ -210,19 +231,29 @@ def _window_findings(scene: Scene) -> Iterator[tuple[Gpu, str, Finding]]:
             continue
         seen.add(key)
         if last and int(branch) > int(last.partition(".")[0]):
-            yield gpu, "new", Finding(
-                message=f"{gpu_name(gpu)} ({gpu.architecture}) is not supported by driver {version}: branch {last} is the last "
-                f"one that drives it, {branch} ignores this GPU",
-                fix=f"install driver branch {last} and hold it, then reboot",
-                reboot=True,
-                severity="block",
+            yield (
+                gpu,
+                "new",
+                Finding(
+                    message=f"{gpu_name(gpu)} ({gpu.architecture}) is not supported by driver {version}: branch "
+                    f"{last} is the last "
+                    f"one that drives it, {branch} ignores this GPU",
+                    fix=f"install driver branch {last} and hold it, then reboot",
+                    reboot=True,
+                    severity="block",
+                ),
             )
         elif first and version_key(branch) < version_key(first.partition(".")[0]):
-            yield gpu, "old", Finding(
-                message=f"{gpu_name(gpu)} ({gpu.architecture}) is newer than driver {version}: it needs branch {first} or later",
-                fix=f"install a driver of branch {first} or later, then reboot",
-                reboot=True,
-                severity="block",
+            yield (
+                gpu,
+                "old",
+                Finding(
+                    message=f"{gpu_name(gpu)} ({gpu.architecture}) is newer than driver {version}: it needs "
+                    f"branch {first} or later",
+                    fix=f"install a driver of branch {first} or later, then reboot",
+                    reboot=True,
+                    severity="block",
+                ),
             )
 
 
@@ -263,11 +294,14 @@ def branch_end(scene: Scene) -> Iterator[Finding]:
 def fabric_manager_differs(scene: Scene) -> Iterator[Finding]:
     """Fabric manager and its like against the driver, to the last digit."""
     version = scene.driver_version
-    mine = scene.installed(r"(?:cuda-drivers-)?(?:nvidia-)?fabric-?manager(?:-\d+)?|nvidia-fabric-manager|libnvidia-nscq(?:-\d+)?|nvidia-imex(?:-\d+)?")
+    mine = scene.installed(
+        r"(?:cuda-drivers-)?(?:nvidia-)?fabric-?manager(?:-\d+)?|nvidia-fabric-manager|libnvidia-nscq(?:-\d+)?|nvidia-imex(?:-\d+)?"
+    )
     for package in mine:
         if version and package.upstream != version:
             yield Finding(
-                message=f"{package.name} is {package.upstream} but the driver is {version}: they must be equal to the last "
+                message=f"{package.name} is {package.upstream} but the driver is {version}: they must be equal to "
+                f"the last "
                 "digit, or CUDA fails with error 802 (system not yet initialized)",
                 fix=f"install {package.name} {version}, from the same origin as the driver, and restart its service",
                 reboot=False,
@@ -282,13 +316,18 @@ def fabric_manager_absent(scene: Scene) -> Iterator[Finding]:
     switches = scene.nvswitches or 0
     managed = any(mark == "SW_MNG" for mark in scene.evidence.marks.values())
     fabric = [gpu for gpu in scene.gpus if gpu.fabric == "nvswitch"]
-    has = scene.installed(r"(?:cuda-drivers-)?(?:nvidia-)?fabric-?manager(?:-\d+)?") or "/usr/bin/nv-fabricmanager" in scene.evidence.marks
+    has = (
+        scene.installed(r"(?:cuda-drivers-)?(?:nvidia-)?fabric-?manager(?:-\d+)?")
+        or "/usr/bin/nv-fabricmanager" in scene.evidence.marks
+    )
     if has or not (switches or managed or (len(fabric) >= 8 and scene.environment == "bare-metal")):
         return
     seen = f"{switches} NVSwitches" if switches else f"{len(fabric)} GPUs of an NVSwitch baseboard"
     yield Finding(
-        message=f"this machine has {seen} but no Fabric Manager: CUDA fails with error 802 (system not yet initialized)",
-        fix=f"install the fabric manager (nvidia-fabricmanager) of exactly version {scene.driver_version}, enable and start its service",
+        message=f"this machine has {seen} but no Fabric Manager: CUDA fails with error 802 (system not yet "
+        f"initialized)",
+        fix=f"install the fabric manager (nvidia-fabricmanager) of exactly version {scene.driver_version}, enable "
+        f"and start its service",
         reboot=False,
     )
 

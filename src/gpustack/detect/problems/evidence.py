@@ -117,5 +117,9 @@ def version_file(scene: Scene) -> Iterator[Finding]:
                 severity="warn",
             )
     for path in (f"{pci.BASE}",):
-        if scene.evidence.live and path not in scene.evidence.listings and scene.environment not in {"container", "wsl"}:
+        if (
+            scene.evidence.live
+            and path not in scene.evidence.listings
+            and scene.environment not in {"container", "wsl"}
+        ):
             yield Finding(message=f"{path} is not there, so GPUs cannot be seen without a driver", severity="info")

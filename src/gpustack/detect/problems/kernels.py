@@ -14,7 +14,9 @@ FOREIGN = ("nouveau", "nova", "nova_core", "nova_drm")
 """Modules of the kernel's own that take an NVIDIA GPU."""
 
 _OWN_KERNEL = {"container", "wsl", "jetson", "chroot"}
-_BUILT_PACKAGES = r"nvidia-dkms-.*|nvidia-kernel-(?:open-)?dkms|kmod-nvidia.*dkms|akmod-nvidia.*|dkms-nvidia|nvidia-kernel-source.*"
+_BUILT_PACKAGES = (
+    r"nvidia-dkms-.*|nvidia-kernel-(?:open-)?dkms|kmod-nvidia.*dkms|akmod-nvidia.*|dkms-nvidia|nvidia-kernel-source.*"
+)
 _INITRAMFS = {
     "update-initramfs": "sudo update-initramfs -u -k all", "dracut": "sudo dracut --force --regenerate-all",
     "mkinitcpio": "sudo mkinitcpio -P", "mkinitrd": "sudo mkinitrd",
@@ -37,7 +39,7 @@ def _blacklisted(scene: Scene, module: str) -> str | None:
 
 @detects("nouveau_loaded")
 def foreign_module(scene: Scene) -> Iterator[Finding]:
-    """nouveau or nova holds a GPU, or is loaded."""
+    """Nouveau or nova holds a GPU, or is loaded."""
     bound = {gpu.bound.replace("-", "_").replace("NovaCore", "nova_core"): gpu for gpu in scene.gpus if gpu.bound}
     holders = [name for name in bound if name.lower() in FOREIGN]
     loaded = [name for name in scene.modules if name in FOREIGN]
@@ -66,17 +68,24 @@ def vfio(scene: Scene) -> Iterator[Finding]:
     for gpu in scene.gpus:
         if gpu.bound in {"vfio-pci", "pci-stub", "xen-pciback"}:
             yield Finding(
-                message=f"{gpu.name or gpu.pci_id} at {gpu.bus_id} is bound to {gpu.bound}: it is handed to virtual machines",
+                message=f"{gpu.name or gpu.pci_id} at {gpu.bus_id} is bound to {gpu.bound}: it is handed to "
+                f"virtual machines",
                 severity="info",
             )
 
 
 def _has_module(scene: Scene, kernel: str) -> bool:
     head = f"/lib/modules/{kernel}/"
-    if any(folder.startswith(head) and any(name.startswith("nvidia.ko") for name in names)
-           for folder, names in scene.evidence.listings.items()):  # fmt: skip
+    if any(
+        folder.startswith(head) and any(name.startswith("nvidia.ko") for name in names)
+        for folder, names in scene.evidence.listings.items()
+    ):
         return True
-    dkms = any(kernel in names for folder, names in scene.evidence.listings.items() if folder.startswith("/var/lib/dkms/nvidia/"))
+    dkms = any(
+        kernel in names
+        for folder, names in scene.evidence.listings.items()
+        if folder.startswith("/var/lib/dkms/nvidia/")
+    )
     prebuilt = scene.installed(rf"linux-modules-nvidia-\d+.*-{re.escape(kernel)}")
     return dkms or bool(prebuilt)
 
@@ -101,14 +110,17 @@ def next_kernel_without_module(scene: Scene) -> Iterator[Finding]:
         return
     if kernel == scene.kernel:
         yield Finding(
-            message=f"the running kernel {kernel} has no nvidia module: the driver's module was not built or installed for it",
+            message=f"the running kernel {kernel} has no nvidia module: the driver's module was not built or "
+            f"installed for it",
             fix=f"install the headers of {kernel} and run `sudo dkms autoinstall`, then load the module",
         )
     elif seen_running or scene.module is not None:
         yield Finding(
-            message=f"kernel {kernel} boots next and has no nvidia module (the running {scene.kernel} has one): the driver will be "
+            message=f"kernel {kernel} boots next and has no nvidia module (the running {scene.kernel} has one): "
+            f"the driver will be "
             "gone after the reboot",
-            fix=f"before rebooting: install the headers of {kernel} and run `sudo dkms autoinstall -k {kernel}`, or install the "
+            fix=f"before rebooting: install the headers of {kernel} and run `sudo dkms autoinstall -k {kernel}`, "
+            f"or install the "
             "prebuilt module package of that kernel",
             reboot=False,
         )
@@ -125,7 +137,8 @@ def headers(scene: Scene) -> Iterator[Finding]:
             continue
         role = "boots next" if kernel != scene.kernel else "is running"
         yield Finding(
-            message=f"kernel {kernel} {role} and its headers are not installed, so the driver's module cannot be built for it",
+            message=f"kernel {kernel} {role} and its headers are not installed, so the driver's module cannot be "
+            f"built for it",
             fix=f"install the headers of {kernel}, or the header package that follows the kernel",
         )
 
@@ -137,7 +150,12 @@ def _present(scene: Scene) -> set[str]:
 @detects("running_kernel_old")
 def running_old(scene: Scene) -> Iterator[Finding]:
     """Another kernel boots next."""
-    if scene.environment in _OWN_KERNEL or not scene.kernel or not scene.next_kernel or scene.kernel == scene.next_kernel:
+    if (
+        scene.environment in _OWN_KERNEL
+        or not scene.kernel
+        or not scene.next_kernel
+        or scene.kernel == scene.next_kernel
+    ):
         return
     yield Finding(
         message=f"kernel {scene.kernel} is running but {scene.next_kernel} boots next",
@@ -159,15 +177,20 @@ def kernel_too_new(scene: Scene) -> Iterator[Finding]:
         if number is None:
             continue
         for rule in rules:
-            if is_within(version, rule.of.removeprefix("driver")) and any(is_within(number[0], text) for text in rule.none):
+            if is_within(version, rule.of.removeprefix("driver")) and any(
+                is_within(number[0], text) for text in rule.none
+            ):
                 yield Finding(
-                    message=f"driver {version} is known to fail on kernel {kernel}: {rule.says or rule.note}".rstrip(": "),
+                    message=f"driver {version} is known to fail on kernel {kernel}: {rule.says or rule.note}".rstrip(
+                        ": "
+                    ),
                 )
     for folder, names in scene.evidence.listings.items():
         match = re.fullmatch(r"/var/lib/dkms/nvidia/([\d.]+)", folder)
         if match and scene.next_kernel and "build" in names and scene.next_kernel not in names:
             yield Finding(
-                message=f"dkms has not finished nvidia {match[1]} for kernel {scene.next_kernel}; its build folder is left over",
+                message=f"dkms has not finished nvidia {match[1]} for kernel {scene.next_kernel}; its build "
+                f"folder is left over",
                 fix=f"look at {folder}/build/make.log; take a newer point release of the branch, or an older kernel",
             )
 
@@ -188,7 +211,9 @@ def gcc_differs(scene: Scene) -> Iterator[Finding]:
 
 def _module_signature(scene: Scene) -> str | None:
     head = f"/lib/modules/{scene.kernel}/"
-    return next((m for path, m in scene.evidence.marks.items() if path.startswith(head) and path.endswith("/nvidia.ko")), None)
+    return next(
+        (m for path, m in scene.evidence.marks.items() if path.startswith(head) and path.endswith("/nvidia.ko")), None
+    )
 
 
 @detects("secure_boot_unsigned")
@@ -203,11 +228,16 @@ def secure_boot(scene: Scene) -> Iterator[Finding]:
     signature = _module_signature(scene)
     signer = scene.module.signer if scene.module is not None else None
     built = scene.installed(_BUILT_PACKAGES)
-    if signature == "unsigned" or refused or (signature is None and signer is None and built and _has_module(scene, scene.kernel or "")):
+    if (
+        signature == "unsigned"
+        or refused
+        or (signature is None and signer is None and built and _has_module(scene, scene.kernel or ""))
+    ):
         why = f": {refused[0].strip()[:200]}" if refused else ""
         state = "is unsigned" if signature == "unsigned" else "is not loaded, and its signing key may not be enrolled"
         yield Finding(
-            message=f"Secure Boot is enabled and the nvidia module {state}: the kernel refuses it (Key was rejected by service){why}",
+            message=f"Secure Boot is enabled and the nvidia module {state}: the kernel refuses it (Key was "
+            f"rejected by service){why}",
             fix="install the distribution's signed modules, or sign the module and enrol the key "
             "(`sudo mokutil --import <key>.der`), then reboot and confirm the enrolment (MOK) on the console",
             reboot=True,

@@ -34,9 +34,14 @@ def _copies_finding(scene: Scene, component: str) -> Iterator[Finding]:
     wheels = [copy for copy in copies if copy.owner]
     title = _TITLES[component]
     if winner is None:
-        yield Finding(message=f"several copies of {title} differ: {_told(copies)}; none is on the loader's path", severity="info")
+        yield Finding(
+            message=f"several copies of {title} differ: {_told(copies)}; none is on the loader's path", severity="info"
+        )
         return
-    message = f"several copies of {title} of the same soname differ: {_told(copies)}; the loader takes {winner.version} from {winner.path}"
+    message = (
+        f"several copies of {title} of the same soname differ: {_told(copies)}; the loader takes "
+        f"{winner.version} from {winner.path}"
+    )
     shadowed = [copy for copy in wheels if copy.version != winner.version]
     if shadowed and winner.path.rpartition("/")[0] in _library_path(scene):
         message += f", which LD_LIBRARY_PATH puts before the {shadowed[0].owner}"
@@ -88,7 +93,8 @@ def _header_finding(scene: Scene, component: str, headers: dict[str, str]) -> It
         if winner.version.split(".")[: len(parts)] != parts and (same_era or len(headers) == 1):
             title = _TITLES[component]
             yield Finding(
-                message=f"{title}'s header {path} is {version} but its library {winner.path} is {winner.version}: programs built here load another "
+                message=f"{title}'s header {path} is {version} but its library {winner.path} is {winner.version}: "
+                f"programs built here load another "
                 f"version than they were compiled with",
                 fix=f"install the library and development packages of {title} in one version",
                 reboot=False,
@@ -98,7 +104,7 @@ def _header_finding(scene: Scene, component: str, headers: dict[str, str]) -> It
 
 @detects("detect-cudnn-header")
 def cudnn_header(scene: Scene) -> Iterator[Finding]:
-    """cuDNN's header against its library."""
+    """CuDNN's header against its library."""
     yield from _header_finding(scene, "cudnn", toolkit.cudnn_headers(scene.evidence))
 
 
@@ -113,7 +119,9 @@ def dangling(scene: Scene) -> Iterator[Finding]:
     """Library links that lead nowhere."""
     for path, mark in sorted(scene.evidence.marks.items()):
         name = path.rpartition("/")[2]
-        if mark == "dangling" and name.startswith(("libcuda.so", "libcudnn", "libnvinfer", "libnvidia-ml.so", "libnccl")):
+        if mark == "dangling" and name.startswith(
+            ("libcuda.so", "libcudnn", "libnvinfer", "libnvidia-ml.so", "libnccl")
+        ):
             yield Finding(
                 message=f"{path} is a link to {scene.evidence.links.get(path)}, which is not there",
                 fix="reinstall the package of that library, then run `sudo ldconfig`",

@@ -16,13 +16,22 @@ _VIRTUAL_NAMES = re.compile(r"\bGRID\b|\bvGPU\b|\b\w+-\d+[QCAB]\b")
 def end_of_life(scene: Scene) -> Iterator[Finding]:
     """A release past its end."""
     if scene.os.eol and scene.evidence.date and scene.os.eol < scene.evidence.date:
-        lts = str(next((row.get("lts") or "" for row in scene.matrix.rows("systems", "systems", dict)
-                        if f"{row.get('id')}{row.get('version')}" == scene.os.system), ""))  # fmt: skip
+        lts = str(
+            next(
+                (
+                    row.get("lts") or ""
+                    for row in scene.matrix.rows("systems", "systems", dict)
+                    if f"{row.get('id')}{row.get('version')}" == scene.os.system
+                ),
+                "",
+            )
+        )
         kept = f"; long-term support lasts until {lts}" if lts > scene.evidence.date else ""
         yield Finding(
             message=f"{scene.os.name or scene.os.spelled} reached its end of life on {scene.os.eol}{kept}",
             severity="info" if kept else "warn",
-            fix="NVIDIA's newest releases may not be offered for it; a newer release of the system or a container would have them",
+            fix="NVIDIA's newest releases may not be offered for it; a newer release of the system or a container "
+            "would have them",
         )
 
 
@@ -41,7 +50,10 @@ def immutable(scene: Scene) -> Iterator[Finding]:
     """A system whose root is an image."""
     variant = scene.told.get("VARIANT_ID", "")
     if "/run/ostree-booted" in scene.evidence.marks or variant in {"coreos", "silverblue", "kinoite", "iot", "sericea"}:
-        yield Finding(message=f"{scene.os.name or scene.os.spelled} is an image-based system (ostree): plain package installs do not work")
+        yield Finding(
+            message=f"{scene.os.name or scene.os.spelled} is an image-based system (ostree): plain package "
+            f"installs do not work"
+        )
 
 
 @detects("wsl_driver")
@@ -49,13 +61,15 @@ def wsl_driver(scene: Scene) -> Iterator[Finding]:
     """A Linux driver inside WSL."""
     if scene.environment != "wsl":
         return
-    mine = [p for p in scene.installed(driver.DRIVER_PACKAGES)]
+    mine = scene.installed(driver.DRIVER_PACKAGES)
     if mine or driver.is_runfile(scene.evidence):
         what = f"{mine[0].name} {mine[0].version}" if mine else "a driver from a .run file"
         yield Finding(
-            message=f"{what} is a Linux driver installed inside WSL: it overwrites the libraries that Windows maps in; the driver "
+            message=f"{what} is a Linux driver installed inside WSL: it overwrites the libraries that Windows "
+            f"maps in; the driver "
             "belongs on Windows only",
-            fix="remove the Linux driver packages (cuda-drivers, nvidia-driver-*, nvidia-open), run `wsl --shutdown` on Windows, and "
+            fix="remove the Linux driver packages (cuda-drivers, nvidia-driver-*, nvidia-open), run `wsl "
+            "--shutdown` on Windows, and "
             "install only cuda-toolkit-X-Y from the wsl-ubuntu repository",
             reboot=False,
         )
@@ -64,11 +78,15 @@ def wsl_driver(scene: Scene) -> Iterator[Finding]:
 @detects("container_driver")
 def container_driver(scene: Scene) -> Iterator[Finding]:
     """Driver packages inside a container."""
-    pattern = r"nvidia-driver-\d+.*|nvidia-open.*|cuda-drivers.*|nvidia-dkms.*|nvidia-kernel-.*|kmod-nvidia.*|libnvidia-compute-\d+.*"
+    pattern = (
+        r"nvidia-driver-\d+.*|nvidia-open.*|cuda-drivers.*|nvidia-dkms.*|nvidia-kernel-.*|kmod-nvidia.*|"
+        r"libnvidia-compute-\d+.*"
+    )
     mine = scene.installed(pattern)
     if scene.environment == "container" and mine:
         yield Finding(
-            message=f"{mine[0].name} {mine[0].version} is installed inside a container: the driver's libraries come from the host",
+            message=f"{mine[0].name} {mine[0].version} is installed inside a container: the driver's libraries "
+            f"come from the host",
             reboot=False,
         )
 
@@ -78,13 +96,17 @@ def vgpu_guest(scene: Scene) -> Iterator[Finding]:
     """A virtual GPU, whose driver is licensed and not in public repositories."""
     named = [gpu.name for gpu in scene.gpus if gpu.name and _VIRTUAL_NAMES.search(gpu.name)]
     if "/etc/nvidia/gridd.conf" in scene.evidence.marks or (named and scene.environment == "vm"):
-        yield Finding(message=f"this is a vGPU guest ({named[0] if named else '/etc/nvidia/gridd.conf exists'})", severity="warn")
+        yield Finding(
+            message=f"this is a vGPU guest ({named[0] if named else '/etc/nvidia/gridd.conf exists'})", severity="warn"
+        )
 
 
 @detects("vgpu_host_cc")
 def vgpu_host(scene: Scene) -> Iterator[Finding]:
     """A vGPU host."""
-    marks = [path for path in ("/usr/bin/nvidia-vgpu-mgr", "/usr/lib/nvidia/sriov-manage") if path in scene.evidence.marks]
+    marks = [
+        path for path in ("/usr/bin/nvidia-vgpu-mgr", "/usr/lib/nvidia/sriov-manage") if path in scene.evidence.marks
+    ]
     if "/usr/bin/nvidia-vgpu-mgr" in marks or scene.installed(r"nvidia-vgpu-.*|NVIDIA-vGPU-.*"):
         yield Finding(message="this is a vGPU host: its driver is the vGPU manager's", severity="warn")
 
@@ -94,14 +116,18 @@ def jetson(scene: Scene) -> Iterator[Finding]:
     """Server driver packages on a Jetson."""
     mine = scene.installed(r"cuda-drivers.*|nvidia-open.*|nvidia-driver-\d+.*|nvidia-dkms-.*|nvidia-fabricmanager.*")
     if scene.environment == "jetson" and mine:
-        yield Finding(message=f"{mine[0].name} is a server driver package on a Jetson, whose driver comes with L4T (JetPack)")
+        yield Finding(
+            message=f"{mine[0].name} is a server driver package on a Jetson, whose driver comes with L4T (JetPack)"
+        )
 
 
 @detects("gds_secure_boot")
 def gds_secure_boot(scene: Scene) -> Iterator[Finding]:
     """GPUDirect Storage under Secure Boot."""
     if scene.secure_boot and scene.installed(r"nvidia-gds.*|nvidia-fs.*"):
-        yield Finding(message="GPUDirect Storage (nvidia-gds) is installed and Secure Boot is enabled: its module is not loaded")
+        yield Finding(
+            message="GPUDirect Storage (nvidia-gds) is installed and Secure Boot is enabled: its module is not loaded"
+        )
 
 
 @detects("gds_order")
@@ -109,7 +135,9 @@ def gds_flavour(scene: Scene) -> Iterator[Finding]:
     """GPUDirect Storage with the proprietary module."""
     flavour = scene.module.flavour if scene.module is not None else None
     if flavour == "proprietary" and scene.installed(r"nvidia-gds.*|nvidia-fs.*"):
-        yield Finding(message="GPUDirect Storage (nvidia-gds) needs the open kernel modules, the proprietary ones are installed")
+        yield Finding(
+            message="GPUDirect Storage (nvidia-gds) needs the open kernel modules, the proprietary ones are installed"
+        )
 
 
 @detects("detect-own-channel")

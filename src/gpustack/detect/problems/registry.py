@@ -52,7 +52,11 @@ def _problem(scene: Scene, identity: str, finding: Finding) -> Problem:
     row = scene.matrix.conflicts.get(identity)
     if row is None:
         return Problem(
-            id=identity, message=finding.message, fix=finding.fix, severity=finding.severity or "warn", reboot=finding.reboot
+            id=identity,
+            message=finding.message,
+            fix=finding.fix,
+            severity=finding.severity or "warn",
+            reboot=finding.reboot,
         )
     return Problem(
         id=identity,

@@ -32,7 +32,9 @@ def signed_by(scene: Scene) -> Iterator[Finding]:
     for source in scene.sources:
         if source.enabled and source.is_nvidia:
             suites = source.text.split()[:1]
-            by_url.setdefault(f"{normal_url(source.url)} {' '.join(suites) if scene.os.family == 'apt' else ''}", []).append(source)
+            by_url.setdefault(
+                f"{normal_url(source.url)} {' '.join(suites) if scene.os.family == 'apt' else ''}", []
+            ).append(source)
     for entries in by_url.values():
         places = tuple(dict.fromkeys(entry.path for entry in entries))
         keys = {entry.signed_by for entry in entries}
@@ -40,7 +42,10 @@ def signed_by(scene: Scene) -> Iterator[Finding]:
             continue
         url = entries[0].url
         if len(keys) > 1 and scene.os.family == "apt":
-            what = f"apt stops with 'Conflicting values set for option Signed-By': {url} is named in {' and '.join(places)} with different keys"
+            what = (
+                f"apt stops with 'Conflicting values set for option Signed-By': {url} is named in "
+                f"{' and '.join(places)} with different keys"
+            )
         else:
             what = f"the repository {url} is configured twice: in {' and '.join(places)}"
         keep = next((e.path for e in entries if "keyring" in e.signed_by), places[-1])
@@ -55,16 +60,22 @@ def old_key(scene: Scene) -> Iterator[Finding]:
         return
     places = [key for key in scene.keys if _OLD_KEY.search(key)]
     places += [s.path for s in scene.sources if s.is_nvidia and _OLD_KEY.search(f"{s.key} {s.signed_by}")]
-    logs = [path for path, text in scene.evidence.files.items() if path.startswith("/var/log/") and "A4B469963BF863CC" in text]
+    logs = [
+        path
+        for path, text in scene.evidence.files.items()
+        if path.startswith("/var/log/") and "A4B469963BF863CC" in text
+    ]
     if places:
         yield Finding(
-            message=f"the retired NVIDIA repository key 7fa2af80 is still in use: {places[0]}; since 2022-04-27 the repositories are "
+            message=f"the retired NVIDIA repository key 7fa2af80 is still in use: {places[0]}; since 2022-04-27 "
+            f"the repositories are "
             "signed by other keys (apt says NO_PUBKEY A4B469963BF863CC)",
             reboot=False,
         )
     elif logs:
         yield Finding(
-            message=f"{logs[0]} holds NO_PUBKEY A4B469963BF863CC: the repository's new key is missing, only the retired 7fa2af80 was there",
+            message=f"{logs[0]} holds NO_PUBKEY A4B469963BF863CC: the repository's new key is missing, only the "
+            f"retired 7fa2af80 was there",
             reboot=False,
         )
 
@@ -90,11 +101,16 @@ def sha1_key(scene: Scene) -> Iterator[Finding]:
     if not ((sqv and new_apt) or trixie):
         return
     for source, folder, _ in _cuda_sources(scene):
-        if folder in {"debian11", "debian12", "ubuntu2004", "ubuntu2204", "ubuntu2404", "wsl-ubuntu"} and scene.os.family == "apt" and (trixie or sqv):
+        if (
+            folder in {"debian11", "debian12", "ubuntu2004", "ubuntu2204", "ubuntu2404", "wsl-ubuntu"}
+            and scene.os.family == "apt"
+            and (trixie or sqv)
+        ):
             if scene.os.repo == folder and not trixie:
                 continue
             yield Finding(
-                message=f"{source.path} uses the folder {folder}, whose key 3bf863cc carries a SHA-1 signature: apt with sqv refuses it "
+                message=f"{source.path} uses the folder {folder}, whose key 3bf863cc carries a SHA-1 signature: "
+                f"apt with sqv refuses it "
                 "from 2026-02-01 (SHA1 is not considered secure)",
                 reboot=False,
             )
@@ -112,14 +128,20 @@ def upgraded(scene: Scene) -> Iterator[Finding]:
     for source, folder, _ in _cuda_sources(scene):
         if own and stem and folder != own and re.fullmatch(rf"{re.escape(stem)}\d+", folder):
             yield Finding(
-                message=f"{source.path} names NVIDIA's repository for {folder}, but this is {scene.os.name or scene.os.spelled} ({own})",
+                message=f"{source.path} names NVIDIA's repository for {folder}, but this is "
+                f"{scene.os.name or scene.os.spelled} ({own})",
                 fix=f"remove {source.path} and its keyring package, then set up the repository for {own}",
                 reboot=False,
             )
-    left = [n for n in scene.evidence.listings.get("/etc/apt/sources.list.d", ()) if re.search(r"(cuda|nvidia).*\.(distUpgrade|save)$", n)]
+    left = [
+        n
+        for n in scene.evidence.listings.get("/etc/apt/sources.list.d", ())
+        if re.search(r"(cuda|nvidia).*\.(distUpgrade|save)$", n)
+    ]
     if left:
         yield Finding(
-            message=f"a release upgrade left /etc/apt/sources.list.d/{left[0]} behind: NVIDIA's source was switched off then",
+            message=f"a release upgrade left /etc/apt/sources.list.d/{left[0]} behind: NVIDIA's source was "
+            f"switched off then",
             fix="set up the repository of this release, then delete the left-over file",
             reboot=False,
             severity="info",
@@ -146,7 +168,11 @@ def wrong_distro(scene: Scene) -> Iterator[Finding]:
 def wrong_arch(scene: Scene) -> Iterator[Finding]:
     """A folder of another architecture, Jetson's arm64 and servers' sbsa among them."""
     jetson = scene.environment == "jetson"
-    release = scene.system.version if scene.system is not None and scene.os.system and scene.os.system.startswith("l4t") else ""
+    release = (
+        scene.system.version
+        if scene.system is not None and scene.os.system and scene.os.system.startswith("l4t")
+        else ""
+    )
     if jetson and scene.os.system and scene.os.system.startswith("l4t"):
         release = scene.os.system.removeprefix("l4t")
     sbsa_jetson = jetson and release.isdigit() and int(release) >= 37
@@ -169,7 +195,10 @@ def azure(scene: Scene) -> Iterator[Finding]:
     microsoft = any("azurelinux-nvidia" in path for path in files)
     nvidia = any(path.endswith("cuda-azl3.repo") for path in files)
     if scene.os.id == "azurelinux" and microsoft and nvidia:
-        yield Finding(message="Microsoft's driver repository and NVIDIA's CUDA repository are both active, with packages of the same names")
+        yield Finding(
+            message="Microsoft's driver repository and NVIDIA's CUDA repository are both active, with packages of "
+            "the same names"
+        )
 
 
 @detects("held_packages")
@@ -178,7 +207,9 @@ def held(scene: Scene) -> Iterator[Finding]:
     names = parse.holds(scene.evidence, scene.packages)
     if names:
         more = f" and {len(names) - 6} more" if len(names) > 6 else ""
-        yield Finding(message=f"held or locked packages will not be changed: {', '.join(names[:6])}{more}", severity="info")
+        yield Finding(
+            message=f"held or locked packages will not be changed: {', '.join(names[:6])}{more}", severity="info"
+        )
 
 
 @detects("dnf_module_filter")
@@ -189,7 +220,8 @@ def module_stream(scene: Scene) -> Iterator[Finding]:
         version = scene.driver_version
         if branch and version and not version.startswith(f"{branch[1]}."):
             yield Finding(
-                message=f"the module stream {stream} is enabled but driver {version} is installed: dnf hides other versions",
+                message=f"the module stream {stream} is enabled but driver {version} is installed: dnf hides "
+                f"other versions",
                 reboot=False,
             )
 
@@ -201,7 +233,8 @@ def foreign_architecture(scene: Scene) -> Iterator[Finding]:
     bare = [source for source, _, _ in _cuda_sources(scene) if not source.arches]
     if len(known) > 1 and bare:
         yield Finding(
-            message=f"{bare[0].path} names no architecture while dpkg also knows {', '.join(known[1:])}: apt asks for indexes that do not exist",
+            message=f"{bare[0].path} names no architecture while dpkg also knows {', '.join(known[1:])}: apt asks "
+            f"for indexes that do not exist",
             fix=f"add arch={known[0]} to the options of the entry in {bare[0].path}",
             severity="info",
             reboot=False,
@@ -213,5 +246,13 @@ def mft_doca(scene: Scene) -> Iterator[Finding]:
     """DOCA's packages, which the CUDA repository outranks."""
     mine = scene.installed(r"mlnx-.*|doca-.*")
     sources = [source for source, _, _ in _cuda_sources(scene)]
-    if mine and sources and scene.os.family in {"dnf", "yum", "tdnf"} and not any("mft" in source.text for source in sources):
-        yield Finding(message=f"{mine[0].name} is installed and {sources[0].path} does not exclude mft and dkms packages", severity="info")
+    if (
+        mine
+        and sources
+        and scene.os.family in {"dnf", "yum", "tdnf"}
+        and not any("mft" in source.text for source in sources)
+    ):
+        yield Finding(
+            message=f"{mine[0].name} is installed and {sources[0].path} does not exclude mft and dkms packages",
+            severity="info",
+        )

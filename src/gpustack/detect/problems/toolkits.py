@@ -17,7 +17,8 @@ def toolkit_mixed(scene: Scene) -> Iterator[Finding]:
     for kit in scene.toolkits:
         if kit.runfile and kit.packages:
             yield Finding(
-                message=f"CUDA {kit.folder} in {kit.path} was installed from a runfile and from packages ({kit.packages[0]})",
+                message=f"CUDA {kit.folder} in {kit.path} was installed from a runfile and from packages "
+                f"({kit.packages[0]})",
                 fix=f"`sudo {kit.path}/bin/cuda-uninstaller`, then reinstall the packages",
                 reboot=False,
             )
@@ -29,7 +30,9 @@ def stale_link(scene: Scene) -> Iterator[Finding]:
     evidence = scene.evidence
     target = evidence.links.get("/usr/local/cuda")
     if target is not None and evidence.marks.get("/usr/local/cuda") == "dangling":
-        final = evidence.links.get("/etc/alternatives/cuda", target) if target.startswith("/etc/alternatives/") else target
+        final = (
+            evidence.links.get("/etc/alternatives/cuda", target) if target.startswith("/etc/alternatives/") else target
+        )
         newest = scene.toolkits[-1].path if scene.toolkits else None
         yield Finding(
             message=f"/usr/local/cuda points at {final}, which is not there (a stale link)",
@@ -40,9 +43,16 @@ def stale_link(scene: Scene) -> Iterator[Finding]:
         )
     default = default_toolkit(evidence, scene.toolkits)
     newest_kit = scene.toolkits[-1] if scene.toolkits else None
-    if target is not None and default is not None and newest_kit is not None and default is not newest_kit and newest_kit.path != "/usr":
+    if (
+        target is not None
+        and default is not None
+        and newest_kit is not None
+        and default is not newest_kit
+        and newest_kit.path != "/usr"
+    ):
         yield Finding(
-            message=f"/usr/local/cuda points at {default.path} ({default.version}) although {newest_kit.path} is installed too",
+            message=f"/usr/local/cuda points at {default.path} ({default.version}) although {newest_kit.path} is "
+            f"installed too",
             severity="info",
             reboot=False,
         )
@@ -51,9 +61,16 @@ def stale_link(scene: Scene) -> Iterator[Finding]:
 @detects("ubuntu2604_same_named_cuda")
 def canonical_cuda(scene: Scene) -> Iterator[Finding]:
     """Canonical's CUDA packages on Ubuntu 26.04, which have NVIDIA's names."""
-    mine = [p for p in scene.installed(r"cuda-.*-13-1|libcusolver-13-1|libnvvm-13-1") if re.search(r"-0ubuntu\d+$", p.version)]
+    mine = [
+        p
+        for p in scene.installed(r"cuda-.*-13-1|libcusolver-13-1|libnvvm-13-1")
+        if re.search(r"-0ubuntu\d+$", p.version)
+    ]
     if scene.os.id == "ubuntu" and scene.os.version_id == "26.04" and mine:
-        yield Finding(message=f"{mine[0].name} {mine[0].version} is Canonical's build of a package that NVIDIA's repository has under the same name")
+        yield Finding(
+            message=f"{mine[0].name} {mine[0].version} is Canonical's build of a package that NVIDIA's repository "
+            f"has under the same name"
+        )
 
 
 @detects("nvcc_host_gcc")
@@ -69,9 +86,12 @@ def host_compiler(scene: Scene) -> Iterator[Finding]:
     for rule in scene.matrix.rules:
         if rule.needs != "gcc" or not rule.of.startswith("cuda") or not rule.any:
             continue
-        if is_within(kit.version, rule.of.removeprefix("cuda")) and not any(is_within(number[0], text) for text in rule.any):
+        if is_within(kit.version, rule.of.removeprefix("cuda")) and not any(
+            is_within(number[0], text) for text in rule.any
+        ):
             yield Finding(
-                message=f"gcc {number[0]} is outside what nvcc of CUDA {kit.version} accepts as host compiler ({' or '.join(rule.any)})",
+                message=f"gcc {number[0]} is outside what nvcc of CUDA {kit.version} accepts as host compiler "
+                f"({' or '.join(rule.any)})",
                 fix="install a g++ inside that window and pass it with `nvcc -ccbin`",
                 reboot=False,
                 severity="info",
