@@ -12,7 +12,7 @@ from gpustack.model.host import Host
 from gpustack.model.places import Repository, System
 from gpustack.model.request import Request
 from gpustack.model.resolution import Pick, Resolution
-from gpustack.plan.lookup import ARCH_FOLDERS, repository_of, system_of
+from gpustack.plan.lookup import arch_folders, repository_of, system_of
 
 _RELEASE = re.compile(r"[0-9][A-Za-z0-9._+~-]{0,120}")
 
@@ -55,7 +55,15 @@ class Context:
     @property
     def arch_folders(self) -> tuple[str, ...]:
         """Every word that the facts use for the host's architecture."""
-        return ARCH_FOLDERS.get(self.arch, (self.arch,))
+        return (*arch_folders(self.host, self.system), self.arch)
+
+    @property
+    def platforms(self) -> tuple[str, ...]:
+        """The words that archives use for the host's platform, the most exact first."""
+        if self.host.environment == "jetson" or self.system.id == "l4t":
+            return ("linux-aarch64", "linux-all")
+        word = {"aarch64": "sbsa"}.get(self.arch, self.arch)
+        return (f"{'windows' if self.system.family == 'windows' else 'linux'}-{word}", "linux-all")
 
     @property
     def kernels(self) -> tuple[str, ...]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from gpustack.errors import UnsupportedError
 from gpustack.matrix.index import Matrix
-from gpustack.model.facts import PackageSet
+from gpustack.model.facts import Archive, PackageSet
 from gpustack.model.host import Host
 from gpustack.model.places import Repository, System
-from gpustack.versions import is_within
+from gpustack.versions import is_within, version_key
 
 ARCH_FOLDERS = {
     "x86_64": ("x86_64", "amd64"),
@@ -42,15 +42,21 @@ def repository_of(matrix: Matrix, host: Host, system: System) -> Repository:
             msg = f"{msg}: {system.no_repo}"
         raise UnsupportedError(msg, hint="other methods are tar, runfile, pip, container and distro (`--method`)")
     rows = [row for row in matrix.repositories if row.repo == system.repo]
-    for word in ARCH_FOLDERS.get(host.arch or "", (host.arch or "",)):
-        if word == "arm64" and host.environment != "jetson":
-            continue
+    for word in arch_folders(host, system):
         for row in rows:
             if row.arch == word:
                 return row
     folders = ", ".join(sorted(row.arch for row in rows)) or "no architecture that the facts know"
     msg = f"NVIDIA's repository folder {system.repo} has no packages for {host.arch}: it has {folders}"
     raise UnsupportedError(msg, hint="other methods are tar, runfile, pip, container and distro (`--method`)")
+
+
+def arch_folders(host: Host, system: System) -> tuple[str, ...]:
+    """The repository folders that serve this host's architecture. Jetson's arm64 and the servers' sbsa never mix."""
+    words = ARCH_FOLDERS.get(host.arch or "", (host.arch or "",))
+    if host.environment == "jetson" or system.id == "l4t":
+        return tuple(word for word in words if word in system.arch)
+    return tuple(word for word in words if word != "arm64")
 
 
 def package_sets(  # noqa: PLR0913 (each narrows the rows; all are keywords)
@@ -73,7 +79,7 @@ def package_sets(  # noqa: PLR0913 (each narrows the rows; all are keywords)
         if row.component == component
         and row.method == method
         and row.role == role
-        and row.family in {family, ""}
+        and row.family in {family, "any", ""}
         and (not row.repos or repo in row.repos)
         and (not row.arch or not set(row.arch).isdisjoint(arch))
         and (not row.flavour or not flavour or row.flavour == flavour)
@@ -81,6 +87,21 @@ def package_sets(  # noqa: PLR0913 (each narrows the rows; all are keywords)
         and (not row.with_cuda or (cuda is not None and is_within(cuda, row.with_cuda)))
     ]
     return tuple(sorted(found, key=_exactness, reverse=True))
+
+
+def archives_for(
+    rows: tuple[Archive, ...], *, version: str, method: str, platforms: tuple[str, ...], cuda: str | None
+) -> tuple[Archive, ...]:
+    """The archives of a release for these platforms, of the build that fits ``cuda`` best (all, where builds do not differ)."""
+    found = [row for row in rows if row.version == version and row.method == method and row.platform in platforms]
+    builds = {row.cuda for row in found if row.cuda}
+    fitting = [build for build in builds if cuda is not None and is_within(cuda, f"=={build}.*")]
+    if not fitting and cuda is not None:
+        # Built with an earlier minor release of the same major: those run with this one too.
+        major = cuda.partition(".")[0]
+        fitting = [build for build in builds if build.partition(".")[0] == major and is_within(build, f"<={cuda}")]
+    best = max(fitting, key=version_key, default=None)
+    return tuple(row for row in found if not row.cuda or row.cuda == best)
 
 
 def _exactness(row: PackageSet) -> tuple[bool, bool, bool, bool]:

@@ -69,6 +69,15 @@ class ConflictModule(Struct, frozen=True, kw_only=True):
     src: tuple[str, ...] = ()
 
 
+class FamilyPackages(Struct, frozen=True, kw_only=True):
+    """What something is called in a package family; ``component`` narrows it to one component's needs."""
+
+    family: str
+    packages: tuple[str, ...]
+    component: str = ""
+    src: tuple[str, ...] = ()
+
+
 class _HasSystems(Protocol):
     @property
     def systems(self) -> tuple[str, ...]: ...
@@ -85,6 +94,12 @@ def rows_for(ctx: Context, rows: Iterable[Row], *, by_base: bool = True) -> tupl
         if matching:
             return matching
     return ()
+
+
+def family_packages(ctx: Context, table: str, component: str = "") -> FamilyPackages | None:
+    """The row of ``table`` for the host's package family, None where the facts have none."""
+    rows = ctx.matrix.rows(SUBJECT, table, FamilyPackages)
+    return next((row for row in rows if (row.family, row.component) == (ctx.system.family, component)), None)
 
 
 def enable(ctx: Context, components: Iterable[str]) -> list[Draft]:

@@ -9,6 +9,7 @@ from gpustack.model.facts import PackageSet
 from gpustack.model.resolution import Pick
 from gpustack.plan.components import component
 from gpustack.plan.context import Context
+from gpustack.plan.downloads import reason_of
 from gpustack.plan.draft import Draft, draft
 from gpustack.plan.lookup import package_sets
 from gpustack.plan.managers import manager
@@ -75,7 +76,7 @@ def install_step(
     why = "; ".join(
         part
         for part in (
-            _reason(pick),
+            reason_of(pick),
             f"pinned to {', '.join(pins)}" if pins else "",
             f"{', '.join(loose)}: the name or the lock before it fixes the version" if loose else "",
         )
@@ -160,10 +161,6 @@ def _with_switches(ctx: Context, tool: Manager, pick: Pick, command: tuple[str, 
     extra = {"apt": ("--autoremove", "--purge"), "dnf": ("--allowerasing",)}.get(tool.name, ())
     verb = command.index("install") if "install" in command else len(command) - 1
     return (*command[: verb + 1], *extra, *command[verb + 1 :])
-
-
-def _reason(pick: Pick) -> str:
-    return next((reason.text for reason in pick.reasons), "") or f"{pick.component} {pick.version} is in the stack"
 
 
 PLANNER = Network()

@@ -1,0 +1,86 @@
+"""Fetching files of the vendor: pinned by what was published of them, and saying so where nothing was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gpustack.model.facts import Archive
+from gpustack.model.resolution import Pick
+from gpustack.model.steps import Artifact, FileWrite
+from gpustack.plan.context import Context
+from gpustack.plan.draft import Draft, draft
+from gpustack.plan.managers import NAMES, manager
+from gpustack.plan.managers.base import CACHE, Package
+
+
+def path_of(pick: Pick, row: Archive) -> str:
+    """Where a downloaded file lies."""
+    return f"{CACHE}/{pick.component}-{pick.version}/{row.file}"
+
+
+def fetch(ctx: Context, pick: Pick, row: Archive, phase: str) -> Draft:
+    """The step that downloads and checks one file. Its key is ``archive:FILE``."""
+    path = path_of(pick, row)
+    files: tuple[FileWrite, ...] = ()
+    commands: tuple[tuple[str, ...], ...] = ()
+    if row.sha256:
+        why = "pinned by its sha256"
+    elif row.md5:
+        why = "only its md5 is published: that tells a damaged file, and https where it comes from"
+        files = (FileWrite(path=f"{path}.md5", content=f"{row.md5}  {path}\n"),)
+        commands = (("md5sum", "--check", "--strict", "--", f"{path}.md5"),)
+    else:
+        why = "nobody published its sum: it is trusted because it comes over https"
+    if not row.sha256:
+        ctx.warn(f"{row.file} has no published sha256: it is trusted because it comes over https from {_host_of(row.url)}")
+    return draft(
+        f"archive:{row.file}",
+        after=["archive-tools"],
+        component=pick.component,
+        kind="download",
+        title=f"download {row.file}",
+        why=why,
+        commands=commands,
+        files=files,
+        artifacts=(Artifact(url=row.url, path=path, sha256=row.sha256, size=row.size),),
+        undo=(("rm", "-f", "--", path),),
+        done_when=f"file {path} {row.sha256}" if row.sha256 else "never",
+        phase=phase,
+        sources=ctx.addresses(row),
+    )
+
+
+def archive_tools(ctx: Context) -> list[Draft]:
+    """The step that installs what fetching and unpacking needs; none where we know no package manager."""
+    if ctx.system.family not in NAMES:
+        return []
+    tool = manager(ctx.system.family)
+    names = ("ca-certificates", "curl", "tar", "xz-utils") if tool.name == "apt" else ("tar", "xz")
+    install = tool.install([Package(name=name) for name in names])
+    return [
+        draft(
+            "archive-tools",
+            component="",
+            kind="install-packages",
+            title=f"install {', '.join(names)}",
+            why="they fetch and unpack the files below",
+            commands=(*tool.refresh(), install) if tool.name == "apt" else (install,),
+            packages=names,
+            undo_note="these common tools stay",
+            phase="prerequisites",
+        )
+    ]
+
+
+def reason_of(pick: Pick) -> str:
+    """The first reason of a pick, for the ``why`` of the step that brings it."""
+    return next((reason.text for reason in pick.reasons), "") or f"{pick.component} {pick.version} is in the stack"
+
+
+def named(files: Iterable[Archive]) -> str:
+    """The names of files, for a sentence."""
+    return ", ".join(row.file for row in files)
+
+
+def _host_of(url: str) -> str:
+    return url.partition("://")[2].partition("/")[0]

@@ -1,0 +1,153 @@
+"""Archives: downloaded, checked, unpacked, and put where the loader and the compiler find them."""
+
+from __future__ import annotations
+
+from gpustack.errors import UnsupportedError
+from gpustack.model.facts import Archive
+from gpustack.model.resolution import Pick
+from gpustack.model.steps import FileWrite
+from gpustack.plan.components import component
+from gpustack.plan.components.cuda import prefix_of
+from gpustack.plan.context import Context
+from gpustack.plan.downloads import archive_tools, fetch, path_of, reason_of
+from gpustack.plan.draft import Draft, draft
+from gpustack.plan.lookup import archives_for
+from gpustack.plan.methods.base import MethodPlanner
+
+_SUBJECTS = {"cuda": "cuda-redist", "cudnn": "cudnn-archives", "tensorrt": "tensorrt-archives", "nccl": "nccl"}
+_PARTS = {"cudnn": "cudnn", "tensorrt": "tensorrt"}
+"""The part to take where an archive table holds others too."""
+
+_NOT_TOOLKIT = (
+    "nvidia_driver",
+    "fabricmanager",
+    "imex",
+    "nvidia_imex",
+    "libnvidia_nscq",
+    "libnvsdm",
+    "nvlsm",
+    "nvidia_fs",
+    "driver_assistant",
+)
+"""Parts of the vendor's CUDA manifests that belong to the driver."""
+
+
+class Tar(MethodPlanner):
+    """One archive, or one a part; CUDA libraries join the toolkit's folder, TensorRT has its own."""
+
+    def drafts(self, ctx: Context, pick: Pick) -> list[Draft]:
+        rows = _archives(ctx, pick)
+        prefix = _prefix(ctx, pick)
+        phase = component(pick.component).phase
+        downloads = [fetch(ctx, pick, row, phase) for row in rows]
+        tools = [*archive_tools(ctx), *component(pick.component).before(ctx, pick)]
+        join = pick.component in {"cudnn", "nccl"}
+        drafts = [*tools, *downloads]
+        for row, download in zip(rows, downloads, strict=True):
+            after = (*(one.key for one in tools), download.key, "install:cuda")
+            drafts.append(_unpack(ctx, pick, row, prefix, after=after, phase=phase, join=join))
+        unpacked = tuple(one.key for one in drafts if one.step.kind == "extract")
+        if pick.component == "cuda":
+            drafts.append(_lib64(prefix, unpacked))
+        drafts.append(_loader(ctx, pick, prefix, after=tuple(one.key for one in drafts), phase=phase))
+        drafts += component(pick.component).after(ctx, pick, (drafts[-1].key,))
+        return drafts
+
+
+def _archives(ctx: Context, pick: Pick) -> tuple[Archive, ...]:
+    subject = _SUBJECTS.get(pick.component, "")
+    cuda = None if pick.component == "cuda" else ctx.version("cuda")
+    rows = archives_for(
+        ctx.matrix.archives(subject), version=pick.version, method="tar", platforms=ctx.platforms, cuda=cuda
+    )
+    part = _PARTS.get(pick.component)
+    rows = tuple(row for row in rows if row.part not in _NOT_TOOLKIT and (part is None or row.part in {part, ""}))
+    if not rows or not all(row.url for row in rows):
+        msg = f"the facts name no archive of {pick.component} {pick.version} for {ctx.platforms[0]}" + (
+            f" and CUDA {cuda}" if cuda else ""
+        )
+        raise UnsupportedError(msg, hint="another version, or another method (`--method`), may have an offer")
+    return rows
+
+
+def _prefix(ctx: Context, pick: Pick) -> str:
+    """Where the files belong. Libraries of CUDA join the toolkit of the stack or the host; others stand alone."""
+    if pick.component == "cuda":
+        return prefix_of(pick.version)
+    cuda = ctx.version("cuda")
+    if pick.component in {"cudnn", "nccl"} and cuda is not None:
+        return prefix_of(cuda)
+    return f"/usr/local/{pick.component}-{pick.version}"
+
+
+def _unpack(  # noqa: PLR0913 (each is a fact of the step; most are keywords)
+    ctx: Context, pick: Pick, row: Archive, prefix: str, *, after: tuple[str, ...], phase: str, join: bool
+) -> Draft:
+    archive = path_of(pick, row)
+    target = f"{archive.removesuffix('.tgz').removesuffix('.tar.xz').removesuffix('.tar.gz')}.unpacked" if join else prefix
+    commands = [
+        ("install", "-d", "-m", "0755", "--", target),
+        ("tar", "--extract", f"--file={archive}", f"--directory={target}", "--strip-components=1", "--no-same-owner"),
+        ("chmod", "-R", "a+rX", "--", target),
+    ]
+    if join:
+        library = "lib64" if row.top_dir == "cuda" else "lib"
+        commands += [
+            ("install", "-d", "-m", "0755", "--", f"{prefix}/include", f"{prefix}/lib64"),
+            # -P keeps the links between library names: without it one library becomes three whole copies.
+            ("cp", "-R", "-P", "--", f"{target}/include/.", f"{prefix}/include/"),
+            ("cp", "-R", "-P", "--", f"{target}/{library}/.", f"{prefix}/lib64/"),
+        ]
+    own = not join and pick.component != "cuda"
+    return draft(
+        f"unpack:{row.file}",
+        after=after,
+        component=pick.component,
+        kind="extract",
+        title=f"unpack {row.file} into {prefix}",
+        why=reason_of(pick) + ("; links stay links" if join else ""),
+        commands=tuple(commands),
+        undo=(("rm", "-rf", "--", prefix),) if own else (),
+        undo_note="" if own else f"take the files that `tar --list` shows for {row.file} out of {prefix}",
+        phase=phase,
+        sources=ctx.addresses(row),
+    )
+
+
+def _lib64(prefix: str, after: tuple[str, ...]) -> Draft:
+    return draft(
+        "lib64:cuda",
+        after=after,
+        component="cuda",
+        kind="make-link",
+        title=f"link {prefix}/lib64 to lib",
+        why="the archives say lib where every build system looks for lib64",
+        commands=(("ln", "-sfn", "lib", f"{prefix}/lib64"),),
+        undo=(("rm", "-f", "--", f"{prefix}/lib64"),),
+        done_when=f"path {prefix}/lib64",
+        phase="toolkit",
+    )
+
+
+def _loader(ctx: Context, pick: Pick, prefix: str, *, after: tuple[str, ...], phase: str) -> Draft:
+    """Tell the loader of the folder: a toolkit that came as packages has done so for its own."""
+    cuda = ctx.resolution.pick("cuda")
+    known = pick.component in {"cudnn", "nccl"} and cuda is not None and cuda.method in {"network", "local"}
+    folder = f"{prefix}/lib64" if prefix.startswith("/usr/local/cuda-") else f"{prefix}/lib"
+    path = f"/etc/ld.so.conf.d/gpustack-{pick.component}.conf"
+    return draft(
+        f"install:{pick.component}",
+        after=after,
+        component=pick.component,
+        kind="run",
+        title="make the loader look again" if known else f"make the loader know {folder}",
+        why="it finds libraries by its cache",
+        commands=(("ldconfig",),),
+        files=() if known else (FileWrite(path=path, content=f"# Written by gpustack\n{folder}\n"),),
+        undo=() if known else (("rm", "-f", "--", path), ("ldconfig",)),
+        undo_note="a cache takes nothing back" if known else "",
+        phase=phase,
+    )
+
+
+PLANNER = Tar()
