@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import io
 import sys
 
 
@@ -17,6 +18,9 @@ def run() -> None:
     gc.disable()
     from gpustack.cli import main  # noqa: PLC0415 (typer costs more than --version may)
 
+    # Documents are the same bytes in every locale.
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
     sys.exit(main(sys.argv[1:]))
 
 

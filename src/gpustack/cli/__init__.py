@@ -32,7 +32,7 @@ def main(arguments: list[str]) -> int:
     try:
         code = application(arguments, prog_name="gpustack", standalone_mode=False)
     except _WRONG_USAGE as error:
-        return _tell_usage(error)
+        return _tell_usage(error, arguments)
     return code if isinstance(code, int) else 0
 
 
@@ -40,11 +40,11 @@ _WRONG_USAGE: Any = typer.BadParameter.__mro__[2]
 """The parser's base of wrong usage; typer exports no name for it."""
 
 
-def _tell_usage(error: Any) -> int:
+def _tell_usage(error: Any, arguments: list[str]) -> int:
     """Wrong usage in the form of every other error, and its exit code."""
     context = getattr(error, "ctx", None)
-    where = context.command_path if context else "gpustack"
-    if type(error).__name__ == "NoArgsIsHelpError":
+    where = f"gpustack {arguments[0]}" if arguments[:1] and arguments[0] in COMMANDS else "gpustack"
+    if context is not None and type(error).__name__ == "NoArgsIsHelpError":
         typer.echo(context.get_help(), err=True)
     else:
         message = error.format_message().removesuffix(".")

@@ -113,7 +113,7 @@ def _guarded(function: Callable[..., int], arguments: dict[str, Any]) -> int:
         _traceback()
         typer.echo(f"error: internal fault: {type(error).__name__}: {error}", err=True)
         typer.echo(
-            "hint: the same with -v -v shows where; please report it with `gpustack detect --record DIR`", err=True
+            "hint: the same with -v -v shows where; report it with what `gpustack detect --record DIR` saves", err=True
         )
         return 1
 

@@ -10,14 +10,17 @@ import msgspec
 
 from gpustack.cli.asking import Asked
 from gpustack.cli.options import KernelModule, Policy
-from gpustack.errors import DocumentError
+from gpustack.errors import DocumentError, UsageError
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:  # the standard library has it from 3.11 on
     import tomli as tomllib  # type: ignore[import-not-found, no-redef, unused-ignore]
 
-LARGEST = 1 << 20
+LARGEST = 64 << 10
+"""Bytes of a request file."""
+LONGEST_LINE = 2000
+"""Characters of a line: a dotted key takes the parser the square of its length."""
 
 
 def read_request_file(path: Path, given: Asked) -> Asked:
@@ -40,26 +43,49 @@ def read_request_file(path: Path, given: Asked) -> Asked:
 
 def _parse(path: Path) -> dict[str, Any]:
     try:
+        # A named pipe or a device would be read for ever.
+        if not path.is_file():
+            fault = "is not a file" if path.exists() else "does not exist"
+            raise _fault(path, fault, "give the path of a gpustack.toml")
         if path.stat().st_size > LARGEST:
-            raise _fault(path, "is larger than 1 MiB", "a request is a few lines")
-        table: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+            raise _fault(path, f"is larger than {LARGEST >> 10} KiB", "a request is a few lines")
+        table = parse_toml(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as exc:
         raise _fault(path, f"cannot be read: {exc}", "give the path of a gpustack.toml") from exc
-    except (tomllib.TOMLDecodeError, RecursionError) as exc:
+    except (ValueError, RecursionError) as exc:
         raise _fault(path, f"is not TOML: {exc}", "strings stand in quotes; tables are [stack] and [options]") from exc
+    return table
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """The tables in ``text``. Raises ValueError, or RecursionError where it is nested too deeply."""
+    for number, line in enumerate(text.splitlines(), 1):
+        if len(line) > LONGEST_LINE:
+            msg = f"line {number} is longer than {LONGEST_LINE} characters"
+            raise ValueError(msg)
+    table: dict[str, Any] = tomllib.loads(text)
     return table
 
 
 def _requirements(path: Path, stack: object) -> tuple[str, ...]:
     if not isinstance(stack, dict):
         raise _fault(path, "stack has to be a table", '[stack]\ncuda = ">=12.4,<13"')
-    found = []
-    for component, specifier in stack.items():
-        if not isinstance(specifier, str):
-            raise _fault(path, f"[stack] {component}: the specifier has to be a string", f'{component} = ">=1"')
-        text = specifier.strip()
-        found.append(component if text in {"", "*"} else f"{component}{text if text[0] in '=<>!~' else f'=={text}'}")
-    return tuple(found)
+    return tuple(_requirement(path, component, specifier) for component, specifier in stack.items())
+
+
+def _requirement(path: Path, component: str, versions: object) -> str:
+    from gpustack.solve.requirements import component_named, specifier
+
+    if not isinstance(versions, str):
+        raise _fault(path, f"[stack] {component}: the specifier has to be a string", f'{component} = ">=1"')
+    text = versions.strip()
+    if text == "*":
+        text = ""
+    try:
+        name = component_named(component)
+        return name + specifier(text if not text or text[0] in "=<>!~" else f"=={text}", of=name)
+    except UsageError as exc:
+        raise _fault(path, f"[stack] {component}: {exc.message}", exc.hint) from exc
 
 
 _KINDS: dict[str, tuple[str, type]] = {
@@ -87,6 +113,8 @@ def _options(path: Path, options: object) -> dict[str, Any]:
         values = value if isinstance(value, list) else [value]
         if not all(isinstance(item, str) for item in values) or (kind is not list and len(values) != 1):
             raise _fault(path, f"[options] {name}: has to be a string", f'{name} = "..."')
+        if any("\0" in item for item in values):
+            raise _fault(path, f"[options] {name}: holds a NUL character", "no name or path can hold one")
         try:
             found[field] = tuple(values) if kind is list else kind(values[0])
         except ValueError as exc:
