@@ -1,0 +1,257 @@
+"""Building from source: nv-codec-headers by tag and commit, FFmpeg with the flags that fit toolkit and GPU."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from gpustack.errors import UnsupportedError
+from gpustack.model.facts import Archive
+from gpustack.model.resolution import Pick
+from gpustack.model.steps import Artifact
+from gpustack.plan.components.cuda import prefix_of
+from gpustack.plan.context import Context
+from gpustack.plan.downloads import archive_tools, fetch, path_of, reason_of
+from gpustack.plan.draft import Draft, draft
+from gpustack.plan.managers import manager
+from gpustack.plan.managers.base import CACHE, Argv, Package
+from gpustack.plan.methods.base import MethodPlanner
+from gpustack.plan.methods.ffmpeg_flags import configure_words
+from gpustack.plan.preparation import enable, family_packages
+from gpustack.versions import is_within
+
+SOURCES = "/usr/local/src"
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_JOBS = "--jobs=4"
+
+
+class Tagged(Struct, frozen=True, kw_only=True):
+    """The columns of a release that name it in its repository."""
+
+    version: str
+    tag: str = ""
+    commit: str = ""
+    src: tuple[str, ...] = ()
+
+
+class Remote(Struct, frozen=True, kw_only=True):
+    """Where a project's sources are cloned from."""
+
+    url: str
+    role: str = ""
+    src: tuple[str, ...] = ()
+
+
+class Signer(Struct, frozen=True, kw_only=True):
+    """The key that a project signs its archives with."""
+
+    signs: str
+    fingerprint: str
+    url: str = ""
+    src: tuple[str, ...] = ()
+
+
+class Source(MethodPlanner):
+    """Sources are pinned by sum, by signature or by commit; never the head of a branch."""
+
+    def drafts(self, ctx: Context, pick: Pick) -> list[Draft]:
+        folder = f"{SOURCES}/{pick.component}-{pick.version}"
+        tools = [*enable(ctx, ["cuda"]), *_build_tools(ctx, pick)]
+        sources = _sources(ctx, pick, folder)
+        after = tuple(one.key for one in (*tools, *sources))
+        if pick.component == "nv-codec-headers":
+            return [*tools, *sources, _install_headers(ctx, pick, folder, after)]
+        if pick.component == "ffmpeg":
+            return [*tools, *sources, *_build_ffmpeg(ctx, pick, folder, after)]
+        msg = f"{pick.component} is not built from source"
+        raise UnsupportedError(msg, hint=f"--method {pick.component}=network, or another")
+
+
+def _build_tools(ctx: Context, pick: Pick) -> list[Draft]:
+    row = family_packages(ctx, "build_tools", pick.component)
+    if row is None:
+        msg = f"the facts do not say what building {pick.component} needs on {ctx.system.name or ctx.host.os.spelled}"
+        raise UnsupportedError(msg, hint="systems with apt, dnf, yum, tdnf or zypper can build it")
+    tool = manager(ctx.system.family)
+    key = f"build-tools:{pick.component}"
+    return [
+        *archive_tools(ctx),
+        draft(
+            key,
+            after=["archive-tools", "index:system"],
+            component=pick.component,
+            kind="install-packages",
+            title=f"install {', '.join(row.packages)}",
+            why=f"building {pick.component} needs them",
+            commands=(tool.install([Package(name=name) for name in row.packages]),),
+            packages=row.packages,
+            undo_note="these common tools stay",
+            phase="prerequisites",
+            sources=ctx.addresses(row),
+        ),
+    ]
+
+
+def _sources(ctx: Context, pick: Pick, folder: str) -> list[Draft]:
+    archives = [row for row in ctx.matrix.archives(pick.component) if row.version == pick.version and row.url]
+    tagged = next((row for row in ctx.matrix.rows(pick.component, "releases", Tagged) if row.version == pick.version), None)
+    summed = next((row for row in archives if row.sha256), None)
+    if summed is not None:
+        return [fetch(ctx, pick, summed, "applications"), _unpack(ctx, pick, summed, folder, ())]
+    if tagged is not None and tagged.tag and tagged.commit:
+        return [_clone(ctx, pick, tagged, folder)]
+    signer = next((row for row in ctx.matrix.rows(pick.component, "signing", Signer) if row.signs == "archives"), None)
+    if archives and signer is not None:
+        return _signed(ctx, pick, archives[0], signer, folder)
+    msg = f"the facts know neither sum, nor commit, nor signature of the sources of {pick.component} {pick.version}"
+    raise UnsupportedError(msg, hint="another version may be pinned; sources that cannot be checked are not built")
+
+
+def _unpack(ctx: Context, pick: Pick, row: Archive, folder: str, after: tuple[str, ...]) -> Draft:
+    return draft(
+        f"unpack:{row.file}",
+        after=(f"archive:{row.file}", *after),
+        component=pick.component,
+        kind="extract",
+        title=f"unpack {row.file} into {folder}",
+        why="it is built there",
+        commands=(
+            ("install", "-d", "-m", "0755", "--", folder),
+            ("tar", "--extract", f"--file={path_of(pick, row)}", f"--directory={folder}", "--strip-components=1", "--no-same-owner"),
+        ),
+        undo=(("rm", "-rf", "--", folder),),
+        phase="applications",
+        sources=ctx.addresses(row),
+    )
+
+
+def _clone(ctx: Context, pick: Pick, row: Tagged, folder: str) -> Draft:
+    remotes = ctx.matrix.rows(pick.component, "git", Remote)
+    remote = next((one for one in remotes if one.role == "mirror"), None) or next(iter(remotes))
+    return draft(
+        f"clone:{pick.component}",
+        after=[f"build-tools:{pick.component}"],
+        component=pick.component,
+        kind="download",
+        title=f"clone {pick.component} at the tag {row.tag}",
+        why=f"the check-out fails unless the tag stands for the commit {row.commit}",
+        commands=(
+            ("rm", "-rf", "--", folder),
+            ("git", "clone", "--quiet", "--depth", "1", "--branch", row.tag, "--", remote.url, folder),
+            ("git", "-C", folder, "checkout", "--quiet", "--detach", row.commit),
+        ),
+        undo=(("rm", "-rf", "--", folder),),
+        phase="applications",
+        sources=ctx.addresses(row, remote),
+    )
+
+
+def _signed(ctx: Context, pick: Pick, row: Archive, signer: Signer, folder: str) -> list[Draft]:
+    """An archive whose sum nobody published, but whose signature the project did."""
+    path = path_of(pick, row)
+    key, ring = f"{CACHE}/keys/{pick.component}.asc", f"{CACHE}/keys/{pick.component}.gpg"
+    home = f"{CACHE}/keys/{pick.component}-gnupg"
+    gpg = ("gpg", "--homedir", home, "--batch")
+    tool = manager(ctx.system.family)
+    download = draft(
+        f"archive:{row.file}",
+        after=["archive-tools", "tools"],
+        component=pick.component,
+        kind="download",
+        title=f"download {row.file} and check its signature",
+        why=f"its sum is not published; it has to be signed by {signer.fingerprint}",
+        artifacts=(
+            Artifact(url=row.url, path=path, size=row.size),
+            Artifact(url=f"{row.url}.asc", path=f"{path}.asc"),
+            Artifact(url=signer.url, path=key, fingerprint=signer.fingerprint),
+        ),
+        commands=(
+            ("install", "-d", "-m", "0700", "--", home),
+            (*gpg, "--import", key),
+            (*gpg, "--yes", "--output", ring, "--export", signer.fingerprint),
+            ("gpgv", "--keyring", ring, f"{path}.asc", path),
+        ),
+        undo=(("rm", "-f", "--", path, f"{path}.asc"),),
+        phase="applications",
+        sources=ctx.addresses(row, signer),
+    )
+    need = tool.install([Package(name=name) for name in (*tool.tools, *(("gpgv",) if tool.name == "apt" else ()))])
+    tools = draft(
+        f"signature-tools:{pick.component}",
+        after=["archive-tools"],
+        component=pick.component,
+        kind="install-packages",
+        title="install GnuPG",
+        why="it checks the signature of the sources",
+        commands=(need,),
+        packages=tool.tools,
+        undo_note="these common tools stay",
+        phase="prerequisites",
+    )
+    return [tools, download, _unpack(ctx, pick, row, folder, (tools.key,))]
+
+
+def _install_headers(ctx: Context, pick: Pick, folder: str, after: tuple[str, ...]) -> Draft:
+    return draft(
+        "install:nv-codec-headers",
+        after=after,
+        component="nv-codec-headers",
+        kind="build",
+        title=f"install nv-codec-headers {pick.version} below /usr/local",
+        why=reason_of(pick),
+        commands=(("make", "-C", folder, "install", "PREFIX=/usr/local"),),
+        undo=(("make", "-C", folder, "uninstall", "PREFIX=/usr/local"),),
+        phase="applications",
+        sources=ctx.matrix.addresses(("nv-codec-headers/nvh",)),
+    )
+
+
+def _build_ffmpeg(ctx: Context, pick: Pick, folder: str, after: tuple[str, ...]) -> list[Draft]:
+    prefix = f"/usr/local/ffmpeg-{pick.version}"
+    cuda = ctx.version("cuda")
+    path = f"{prefix_of(cuda)}/bin:{_PATH}" if cuda else _PATH
+    environment = ("env", f"PATH={path}", "PKG_CONFIG_PATH=/usr/local/lib/pkgconfig")
+    words, reasons = configure_words(ctx, pick)
+    commands: list[Argv] = []
+    headers = ctx.version("nv-codec-headers")
+    if headers and not is_within(pick.version, "<4.0"):
+        commands.append((*environment, "pkg-config", "--print-errors", f"--exact-version={headers}", "ffnvcodec"))
+    commands += [
+        (*environment, *_inside(ctx, folder), "./configure", f"--prefix={prefix}", *words),
+        (*environment, "make", "-C", folder, _JOBS),
+    ]
+    build = draft(
+        "build:ffmpeg",
+        after=(*after, "install:nv-codec-headers", "install:cuda"),
+        component="ffmpeg",
+        kind="build",
+        title=f"configure and build FFmpeg {pick.version}",
+        why="; ".join((reason_of(pick), *reasons)),
+        commands=tuple(commands),
+        undo=(("make", "-C", folder, "distclean"),),
+        phase="applications",
+        sources=ctx.matrix.addresses(("ffmpeg/fftags", "ffmpeg/conf")),
+    )
+    links = [("ln", "-sfn", f"{prefix}/bin/{name}", f"/usr/local/bin/{name}") for name in ("ffmpeg", "ffprobe")]
+    install = draft(
+        "install:ffmpeg",
+        after=["build:ffmpeg"],
+        component="ffmpeg",
+        kind="run",
+        title=f"install FFmpeg below {prefix} and link it into /usr/local/bin",
+        why="its own folder keeps it apart from the distribution's FFmpeg, and makes it easy to take away",
+        commands=(("make", "-C", folder, "install"), *links),
+        undo=(("rm", "-f", "--", "/usr/local/bin/ffmpeg", "/usr/local/bin/ffprobe"), ("rm", "-rf", "--", prefix)),
+        phase="applications",
+    )
+    return [build, install]
+
+
+def _inside(ctx: Context, folder: str) -> Argv:
+    """The words that run what follows in ``folder``: ``env --chdir`` is new in coreutils 8.28, so not on old systems."""
+    glibc = ctx.host.glibc or ctx.system.glibc
+    if glibc and is_within(glibc, ">=2.27"):
+        return ("env", f"--chdir={folder}")
+    return ("sh", "-c", 'cd "$1" && shift && exec "$@"', "sh", folder)
+
+
+PLANNER = Source()
