@@ -62,6 +62,7 @@ LOG_WORDS = (
     "nouveau",
     "nova",
     "NVRM",
+    "unattended-upgrade",
     "module verification",
     "unsigned module",
     "A4B469963BF863CC",
@@ -92,7 +93,8 @@ BLOB_LIMIT = 256 << 10
 KEPT_NAMES = {
     "/boot": r"vmlinu[xz]|initr|kernel|Image",
     "/usr/local": r"cuda|TensorRT|tensorrt|nvidia",
-    "/etc/apt/sources.list.d": r".",
+    "/etc/apt/sources.list.d": r".*(?:nvidia|cuda|archive_uri)",
+    "/etc/apt/trusted.gpg.d": r"(?i).*(?:nvidia|cuda|7fa2af80)",
     "/sys/firmware/efi/efivars": r"SecureBoot-|MokList",
     "/usr/share/keyrings": r"nvidia|cuda|libnvidia",
     "/etc/apt/keyrings": r"nvidia|cuda",

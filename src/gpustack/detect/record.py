@@ -5,10 +5,12 @@ from __future__ import annotations
 import base64
 import re
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from gpustack.detect.evidence import Evidence
+from gpustack.detect.evidence import CommandOutput, Evidence, Fault
+from gpustack.detect.gather import gather
 from gpustack.errors import GpustackError
 
 FILE = "evidence.json"
@@ -35,10 +37,18 @@ _PROCESS_ENVIRON = "/proc/1/environ"
 
 
 class Sidecar(msgspec.Struct, frozen=True, kw_only=True):
-    """What of the evidence is not a file: everything but files, links, listings and blobs."""
+    """What of the evidence cannot be read back from the files of the tree; the fields are those of Evidence."""
 
     schema: str = SCHEMA
-    evidence: Evidence
+    date: str = ""
+    live: bool = False
+    marks: dict[str, str] = {}
+    commands: dict[str, CommandOutput] = {}
+    rpms: tuple[str, ...] = ()
+    environ: dict[str, str] = {}
+    nvml: dict[str, Any] | None = None
+    faults: tuple[Fault, ...] = ()
+    listings: dict[str, tuple[str, ...]] = {}
 
 
 def redact_text(text: str) -> str:
@@ -56,15 +66,24 @@ def redact(evidence: Evidence) -> Evidence:
         kept = [line for line in process.splitlines() if line.partition("=")[0] in _KEPT_ENVIRON]
         files[_PROCESS_ENVIRON] = redact_text("\n".join(kept) + "\n")
     plain = msgspec.to_builtins(evidence)
+    plain["marks"] = {
+        path: mark for path, mark in plain["marks"].items() if not mark.startswith("key") or _OWN_WORDS.search(path)
+    }
     for name in ("links", "marks", "environ", "listings", "commands", "nvml", "faults", "rpms"):
         plain[name] = _redact_value(plain[name])
     return msgspec.convert({**plain, "files": files}, Evidence)
 
 
+_OWN_WORDS = re.compile(r"nvidia|cuda|cudnn|nvinfer|tensorrt|nccl|nouveau|nova", re.IGNORECASE)
+_SHARED_FOLDERS = (
+    "/etc/apt/sources.list", "/etc/apt/preferences", "/etc/yum.repos.d/", "/etc/zypp/repos.d/", "/etc/modprobe.d/",
+    "/usr/lib/modprobe.d/", "/run/modprobe.d/", "/etc/environment",
+)  # fmt: skip
+"""Configuration of everybody: what does not speak of NVIDIA is nobody's business."""
+
+
 def _is_kept(path: str, text: str) -> bool:
-    """Package sources of third parties are nobody's business; the process's variables are picked one by one."""
-    is_source = path.startswith(("/etc/apt/sources.list", "/etc/yum.repos.d/", "/etc/zypp/repos.d/"))
-    return path != _PROCESS_ENVIRON and (not is_source or "nvidia" in text.lower())
+    return path != _PROCESS_ENVIRON and (not path.startswith(_SHARED_FOLDERS) or bool(_OWN_WORDS.search(text)))
 
 
 def _redact_value(value: object) -> object:
@@ -79,7 +98,7 @@ def _redact_value(value: object) -> object:
 
 
 def record(evidence: Evidence, folder: Path) -> None:
-    """Write the redacted evidence: ``root/`` with the files and ``evidence.json`` with the rest.
+    """Write the redacted evidence: ``root/`` with the files, which is a tree to read, ``evidence.json`` with the rest.
 
     Raises GpustackError where the folder cannot be written or is not empty.
     """
@@ -90,7 +109,9 @@ def record(evidence: Evidence, folder: Path) -> None:
             msg = f"{str(folder)!r} is not empty"
             raise GpustackError(msg, where="--record", hint="give a new folder")
         _write_root(clean, folder / "root")
-        (folder / FILE).write_bytes(msgspec.json.format(msgspec.json.encode(Sidecar(evidence=clean)), indent=1) + b"\n")
+        sidecar = {name: getattr(clean, name) for name in Sidecar.__struct_fields__ if name != "schema"}
+        text = msgspec.json.format(msgspec.json.encode(Sidecar(**sidecar)), indent=1)
+        (folder / FILE).write_bytes(text + b"\n")
     except OSError as exc:
         msg = f"cannot be written: {exc.strerror or exc}"
         raise GpustackError(msg, where=str(folder), hint="give a folder that can be made") from exc
@@ -104,9 +125,6 @@ def _write_root(evidence: Evidence, root: Path) -> None:
         _write(root, path, base64.b64decode(content))
     for path, target in evidence.links.items():
         _write(root, path, target.encode())
-    for path, mark in evidence.marks.items():
-        if mark in {"there", "signed", "unsigned", "SW_MNG"}:
-            _write(root, path, b"")
     for folder, names in evidence.listings.items():
         for name in names:
             _write(root, f"{folder.rstrip('/')}/{name}", b"")
@@ -132,4 +150,7 @@ def read_record(folder: Path) -> Evidence | None:
     except (OSError, msgspec.DecodeError, UnicodeError) as exc:
         msg = f"is no recorded evidence: {exc}"
         raise GpustackError(msg, where=str(path), hint="`gpustack detect --record DIR` writes it") from exc
-    return found.evidence if found.schema == SCHEMA else None
+    if found.schema != SCHEMA:
+        return None
+    rest = {name: getattr(found, name) for name in Sidecar.__struct_fields__ if name != "schema"}
+    return msgspec.structs.replace(gather(folder / "root"), **rest)

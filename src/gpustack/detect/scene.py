@@ -108,7 +108,7 @@ def build_scene(evidence: Evidence, matrix: Matrix) -> Scene:
         copies=libraries.find_copies(evidence),
         toolkits=toolkit.find_toolkits(evidence, found),
         sources=repositories.all_sources(evidence),
-        keys=repositories.host_keys(evidence, found),
+        keys=repositories.host_keys(evidence, found, tuple(matrix.keys)),
         secure_boot=platform.secure_boot(evidence),
         products=products,
     )

@@ -24,14 +24,24 @@ _WHEEL_FOLDERS = {"nvidia/cudnn/lib": "cudnn", "nvidia/nccl/lib": "nccl", "tenso
 def loader_folders(evidence: Evidence) -> tuple[str, ...]:
     """The folders the dynamic loader searches, in its order: LD_LIBRARY_PATH, ld.so.conf, the standard ones."""
     found: dict[str, None] = {}
-    for part in evidence.environ.get("LD_LIBRARY_PATH", "").split(":"):
-        if part.startswith("/"):
-            found[part.rstrip("/") or "/"] = None
+    for part in library_path(evidence):
+        found[part] = None
     for line in _configured(evidence):
         found[line] = None
     for folder in STANDARD_LIBRARY_FOLDERS:
         found[folder] = None
     return tuple(found)[:MAX_FOLDERS]
+
+
+def library_path(evidence: Evidence) -> tuple[str, ...]:
+    """The folders of LD_LIBRARY_PATH: the process's own, else the one of /etc/environment."""
+    text = evidence.environ.get("LD_LIBRARY_PATH")
+    if text is None:
+        match = re.search(
+            r"^\s*LD_LIBRARY_PATH=[\"']?([^\"'\n]*)", evidence.text("/etc/environment") or "", re.MULTILINE
+        )
+        text = match[1] if match else ""
+    return tuple(part.rstrip("/") or "/" for part in text.split(":") if part.startswith("/"))
 
 
 def _configured(evidence: Evidence) -> list[str]:

@@ -145,32 +145,38 @@ def normal_url(url: str) -> str:
     return re.sub(r"^\w+://", "", url.lower()).rstrip("/")
 
 
+_KEY_NAME = re.compile(r"nvidia|cuda|7fa2af80|3bf863cc", re.IGNORECASE)
 _KEY_FOLDERS = ("/usr/share/keyrings", "/etc/apt/keyrings", "/etc/apt/trusted.gpg.d")
 
 
 def key_files(evidence: Evidence) -> dict[str, tuple[str, ...]]:
-    """The key files that name NVIDIA or hold a key, by path with the fingerprints in them."""
-    found = {path: fingerprints(content) for path, content in sorted(evidence.blobs.items()) if "/efivars/" not in path}
+    """The key files by path with the fingerprints in them."""
+    marks = sorted(evidence.marks.items())
+    found = {path: tuple(mark.split()[1:]) for path, mark in marks if mark == "key" or mark.startswith("key ")}
     for folder in _KEY_FOLDERS:
         for name in evidence.listings.get(folder, ()):
-            if re.search(r"nvidia|cuda|7fa2af80|3bf863cc", name, re.IGNORECASE):
+            if _KEY_NAME.search(name):
                 found.setdefault(f"{folder}/{name}", ())
     return found
 
 
-def host_keys(evidence: Evidence, packages: tuple[Package, ...]) -> tuple[str, ...]:
-    """What keys there are, one text each: a file with its fingerprints, or an rpm public key."""
-    files = [f"{path} {' '.join(prints)}".strip() for path, prints in key_files(evidence).items()]
+def host_keys(evidence: Evidence, packages: tuple[Package, ...], known: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """What keys of NVIDIA's there are, one text each: a file with its fingerprints, or an rpm public key.
+
+    ``known`` are NVIDIA's fingerprints or their last digits, to find its keys in files of other names.
+    """
+    ends = tuple(text.upper() for text in (*known, "7FA2AF80"))
+    files = [
+        f"{path} {' '.join(prints)}".strip()
+        for path, prints in key_files(evidence).items()
+        if _KEY_NAME.search(path) or any(one.endswith(ends) for one in prints)
+    ]
     rpms = [f"gpg-pubkey-{package.version}" for package in packages if package.name == "gpg-pubkey"]
     return (*files, *rpms)
 
 
-def fingerprints(content: str) -> tuple[str, ...]:
-    """The fingerprints of the version 4 public keys in a key file (base64 of its bytes), armoured or binary."""
-    try:
-        data = base64.b64decode(content, validate=True)
-    except (binascii.Error, ValueError):
-        return ()
+def fingerprints(data: bytes) -> tuple[str, ...]:
+    """The fingerprints of the version 4 public keys in a key file, armoured or binary."""
     if b"-----BEGIN PGP" in data:
         body = re.search(rb"-----BEGIN PGP[^\n]*\n(?:[^\n]*:[^\n]*\n)*\r?\n?(.*?)(?:\n=|-----END)", data, re.DOTALL)
         try:

@@ -171,7 +171,7 @@ def kernel_too_new(scene: Scene) -> Iterator[Finding]:
     version = scene.driver_version
     if scene.environment in _OWN_KERNEL or version is None:
         return
-    rules = [r for r in scene.matrix.rules if r.needs == "kernel" and r.of.startswith("driver")]
+    rules = [r for r in scene.matrix.rules("driver") if r.needs == "kernel"]
     for kernel in dict.fromkeys((scene.kernel, scene.next_kernel)):
         number = re.match(r"\d+(?:\.\d+)+", kernel or "")
         if number is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpustack.detect.parse import toolkit
+from gpustack.detect.parse.libraries import library_path
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.scene import Scene
 from gpustack.model.host import Copy
@@ -45,17 +46,23 @@ def _copies_finding(scene: Scene, component: str) -> Iterator[Finding]:
     shadowed = [copy for copy in wheels if copy.version != winner.version]
     if shadowed and winner.path.rpartition("/")[0] in _library_path(scene):
         message += f", which LD_LIBRARY_PATH puts before the {shadowed[0].owner}"
-    only_wheels = all(copy.owner for copy in copies if copy is not winner)
     yield Finding(
         message=message,
         fix=f"keep one {title} on the loader's path, or take its folder out of LD_LIBRARY_PATH",
         reboot=False,
-        severity="info" if only_wheels and not (shadowed and _library_path(scene)) else "warn",
+        severity="info" if _is_apart(scene, copies, winner) else "warn",
+    )
+
+
+def _is_apart(scene: Scene, copies: tuple[Copy, ...], winner: Copy) -> bool:
+    """Whether all other copies lie in wheels, which load their own unless LD_LIBRARY_PATH names another."""
+    return all(copy.owner for copy in copies if copy is not winner) and (
+        winner.path.rpartition("/")[0] not in _library_path(scene)
     )
 
 
 def _library_path(scene: Scene) -> tuple[str, ...]:
-    return tuple(part.rstrip("/") for part in scene.evidence.environ.get("LD_LIBRARY_PATH", "").split(":") if part)
+    return library_path(scene.evidence)
 
 
 @detects("detect-cudnn-copies")

@@ -83,8 +83,8 @@ def host_compiler(scene: Scene) -> Iterator[Finding]:
     number = re.match(r"\d+(?:\.\d+)*", gcc)
     if kit is None or kit.version is None or number is None or kit.path == "/usr":
         return
-    for rule in scene.matrix.rules:
-        if rule.needs != "gcc" or not rule.of.startswith("cuda") or not rule.any:
+    for rule in scene.matrix.rules("cuda"):
+        if rule.needs != "gcc" or not rule.any:
             continue
         if is_within(kit.version, rule.of.removeprefix("cuda")) and not any(
             is_within(number[0], text) for text in rule.any
