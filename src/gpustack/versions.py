@@ -18,16 +18,22 @@ Key = tuple[tuple[int, ...], int, str]
 
 def version_key(text: str) -> Key:
     """The key by which versions are ordered: numbers first, then a suffix (``rc1`` before none, ``.post1`` after)."""
+    return _take_apart(text)[1]
+
+
+def _take_apart(text: str) -> tuple[tuple[int, ...], Key]:
+    """The numbers as written, and the key. Raises ValueError when the text does not start with a number."""
     match = _NUMBERS.match(text)
     if match is None:
         msg = f"{text!r} is not a version: it has to start with a number"
         raise ValueError(msg)
-    numbers = [int(part) for part in match.group().split(".")]
-    while len(numbers) > 1 and numbers[-1] == 0:
-        numbers.pop()
+    numbers = tuple(map(int, match.group().split(".")))
+    length = len(numbers)
+    while length > 1 and numbers[length - 1] == 0:
+        length -= 1
     suffix = text[match.end() :]
     rank = 1 if not suffix else 2 if suffix.startswith((".post", "-", "+", "u")) else 0
-    return tuple(numbers), rank, suffix
+    return numbers, (numbers[:length], rank, suffix)
 
 
 @total_ordering
@@ -38,9 +44,7 @@ class Version:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.key = version_key(text)
-        match = _NUMBERS.match(text)
-        self.numbers = tuple(int(part) for part in match.group().split(".")) if match else ()
+        self.numbers, self.key = _take_apart(text)
 
     def __str__(self) -> str:
         return self.text
@@ -123,7 +127,7 @@ def _parse_clauses(part: str, whole: str) -> tuple[Clause, ...]:
             msg = f"{text!r} in {whole!r} is not a version clause such as >=12.4 or ==9.*"
             raise ValueError(msg)
         version = Version(match[2])
-        if match[1] == "~=" and len(version.numbers) < 2:  # noqa: PLR2004 (PEP 440: ~= needs two numbers)
+        if match[1] == "~=" and len(version.numbers) < 2:
             msg = f"{text!r} in {whole!r}: ~= needs at least two numbers"
             raise ValueError(msg)
         clauses.append(Clause(match[1], version, wildcard=bool(match[3])))

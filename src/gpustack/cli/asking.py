@@ -63,7 +63,7 @@ def host_and_request(matrix: Matrix, question: Asked) -> tuple[Host, Request]:
     )
     if not requirements:
         requirements = tuple(parse_requirement(name) for name in _default_requirements(host))
-    if question.target:
+    if question.target is not None:
         msg = f"--target {question.target}: cross-compile set-ups are not planned yet"
         raise UsageError(msg, hint="leave --target out")
     request = Request(

@@ -1,7 +1,5 @@
 """``gpustack check``."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -46,7 +44,7 @@ def register(application: typer.Typer) -> None:
         return UNKNOWN if verdict.unknown else 0
 
 
-def _text(verdict: Verdict) -> str:
+def _text(verdict: "Verdict") -> str:
     lines = []
     for conflict in verdict.conflicts:
         lines.append(f"conflict between {' and '.join(conflict.between)}")

@@ -1,7 +1,5 @@
 """``gpustack detect``."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """``gpustack explain``."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -69,7 +67,7 @@ def register(application: typer.Typer) -> None:
         return 0
 
 
-def _text(resolution: Resolution) -> str:
+def _text(resolution: "Resolution") -> str:
     lines = []
     for pick in resolution.picks:
         flavour = f", {pick.flavour} kernel modules" if pick.flavour else ""

@@ -74,7 +74,9 @@ def command(application: typer.Typer, name: str, *, example: str) -> Callable[[C
             )
             raise typer.Exit(_guarded(function, arguments))
 
-        signature = inspect.signature(function, eval_str=True)
+        # Modules of commands leave `from __future__ import annotations` out: evaluating a hundred strings here costs
+        # more than solving a stack.
+        signature = inspect.signature(function)
         added = [
             inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=default)
             for key, (kind, default) in _COMMON.items()
@@ -102,8 +104,8 @@ def _guarded(function: Callable[..., int], arguments: dict[str, Any]) -> int:
         typer.echo("interrupted", err=True)
         return 130
     except BrokenPipeError:
-        # Whoever read the document has seen enough; leave without a word, and without one from Python at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # Whoever read the document has seen enough; leave without a word.
+        _abandon_stdout()
         return 0
     except RecursionError:
         _traceback()
@@ -111,7 +113,7 @@ def _guarded(function: Callable[..., int], arguments: dict[str, Any]) -> int:
         return 2
     except Exception as error:  # noqa: BLE001 (a fault of ours is told like any other)
         _traceback()
-        typer.echo(f"error: internal fault: {type(error).__name__}: {error}", err=True)
+        typer.echo(f"error: internal fault: {type(error).__name__}: {visible(str(error))}", err=True)
         typer.echo(
             "hint: the same with -v -v shows where; report it with what `gpustack detect --record DIR` saves", err=True
         )
@@ -121,10 +123,15 @@ def _guarded(function: Callable[..., int], arguments: dict[str, Any]) -> int:
 def _tell(error: GpustackError) -> None:
     """What is wrong, where, why, and the next thing to try."""
     _traceback()
-    where = f"{error.where}: " if error.where else ""
-    typer.echo(f"error: {where}{error.message}", err=True)
-    for line in error.hint.splitlines():
+    where = f"{visible(error.where)}: ".replace("\n", "\\n") if error.where else ""
+    typer.echo(f"error: {where}{visible(error.message)}", err=True)
+    for line in visible(error.hint).splitlines():
         typer.echo(f"hint: {line}", err=True)
+
+
+def visible(text: str) -> str:
+    """``text`` with every character that a terminal would act on, line breaks aside, spelled out."""
+    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
 
 
 def _traceback() -> None:
@@ -139,9 +146,24 @@ def warn(text: str) -> None:
 
 
 def document(text: str) -> None:
-    """A document to standard output, alone and whole."""
-    sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
-    sys.stdout.flush()
+    """A document to standard output, alone and whole. Raises GpustackError where it cannot be written."""
+    if sys.stdout is None:
+        msg = "standard output is closed"
+        raise GpustackError(msg, hint="the document goes there: redirect it to a file")
+    try:
+        sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as exc:
+        _abandon_stdout()
+        msg = f"standard output cannot be written: {exc.strerror or exc}"
+        raise GpustackError(msg, hint="redirect it to a place with room") from exc
+
+
+def _abandon_stdout() -> None:
+    """Let what is left in the buffer go nowhere, or Python would fail on it once more at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def wants_color() -> bool:

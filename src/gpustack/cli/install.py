@@ -1,7 +1,5 @@
 """``gpustack install``: at present it shows what would run; running comes with the journal that can take it back."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -51,7 +49,7 @@ def _plan(  # one argument for each option
     method: list[str] | None,
     policy: object,
     kernel_module: object,
-) -> Plan:
+) -> "Plan":
     from gpustack.cli.plan import make_plan
 
     if len(what) == 1 and (what[0].endswith(".json") or "/" in what[0]):
@@ -63,7 +61,7 @@ def _plan(  # one argument for each option
     )
 
 
-def _refuse_to_run(plan: Plan, *, yes: bool) -> None:
+def _refuse_to_run(plan: "Plan", *, yes: bool) -> None:
     from gpustack.errors import UnsupportedError
 
     steps = f"{len(plan.steps)} steps" if plan.steps else "nothing"

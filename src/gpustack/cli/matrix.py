@@ -1,7 +1,5 @@
 """``gpustack matrix``: read the knowledge."""
 
-from __future__ import annotations
-
 import re
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any
@@ -57,7 +55,7 @@ def _is_json(name: str) -> bool:
     return name == "json"
 
 
-def _list(facts: Matrix, subject: str | None, *, as_json: bool) -> str:
+def _list(facts: "Matrix", subject: str | None, *, as_json: bool) -> str:
     names = [_subject(facts, subject)] if subject else list(facts.subjects)
     if as_json:
         return frame.to_json({name: {"about": facts.about(name), "tables": facts.tables(name)} for name in names})
@@ -68,7 +66,7 @@ def _list(facts: Matrix, subject: str | None, *, as_json: bool) -> str:
     return "\n".join(lines)
 
 
-def _sources(facts: Matrix, subject: str | None, *, as_json: bool) -> str:
+def _sources(facts: "Matrix", subject: str | None, *, as_json: bool) -> str:
     import msgspec
 
     names = [_subject(facts, subject)] if subject else list(facts.subjects)
@@ -89,7 +87,7 @@ def _sources(facts: Matrix, subject: str | None, *, as_json: bool) -> str:
     return "\n".join(lines)
 
 
-def _show(facts: Matrix, what: str | None, *, as_json: bool) -> str:
+def _show(facts: "Matrix", what: str | None, *, as_json: bool) -> str:
     from gpustack.errors import UsageError
     from gpustack.matrix.show import everything_about, rows_of, source_named
 
@@ -112,7 +110,7 @@ def _show(facts: Matrix, what: str | None, *, as_json: bool) -> str:
     return "\n".join(_row_text(facts, row) for row in found)
 
 
-def _row_text(facts: Matrix, row: dict[str, Any]) -> str:
+def _row_text(facts: "Matrix", row: dict[str, Any]) -> str:
     """One row for people: where it stands, its values, how it is known and where it comes from."""
     place = row.pop("in", "")
     sources = tuple(row.pop("src", ()))
@@ -130,7 +128,7 @@ def _value(value: object) -> str:
     return str(value)
 
 
-def _subject(facts: Matrix, name: str) -> str:
+def _subject(facts: "Matrix", name: str) -> str:
     from gpustack.errors import UsageError
     from gpustack.solve.requirements import nearest
 

@@ -1,7 +1,5 @@
 """``gpustack plan``."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
 CHANGES_PENDING = 6
 
 
-def make_plan(question: Asked) -> Plan:
+def make_plan(question: Asked) -> "Plan":
     """The plan for what is asked. Raises NoSolutionError (3), UnsupportedError (4), UsageError (2)."""
     from gpustack.plan.build import build
     from gpustack.solve.resolve import resolve
@@ -96,7 +94,7 @@ def register(application: typer.Typer) -> None:
         return CHANGES_PENDING if detailed_exitcode and made.steps else 0
 
 
-def save(plan: Plan, path: Path) -> None:
+def save(plan: "Plan", path: Path) -> None:
     """Write the plan as JSON, whole or not at all. Raises GpustackError when the place cannot be written."""
     from gpustack.errors import GpustackError
     from gpustack.plan.document import dump

@@ -1,7 +1,5 @@
 """``gpustack schema``."""
 
-from __future__ import annotations
-
 from enum import Enum
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """``gpustack verify``."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -9,7 +9,7 @@ from typing import Any
 from gpustack.errors import MatrixError
 from gpustack.matrix.index import Matrix, load_matrix
 from gpustack.matrix.typed import component_of, row_faults
-from gpustack.model.facts import Source
+from gpustack.model.facts import Availability, PackageSet, Rule, Source
 from gpustack.versions import version, version_range
 
 _FINGERPRINT_DIGITS = 40
@@ -72,7 +72,7 @@ def _type_faults(facts: Matrix, where: str, subject: str, table: str) -> Iterato
 
 def _rule_faults(facts: Matrix) -> Iterator[str]:
     seen: set[str] = set()
-    for rule in facts.rules:
+    for rule in facts.everywhere("rules", Rule):
         where = f"rule {rule.id}"
         if rule.id in seen:
             yield f"{where}: the id stands twice"
@@ -111,11 +111,11 @@ def _is_hexadecimal(text: str) -> bool:
 
 def _offer_faults(facts: Matrix) -> Iterator[str]:
     folders = {row.repo for row in facts.repositories}
-    for row in facts.availability:
+    for row in facts.everywhere("availability", Availability):
         where = f"availability {row.component} in {row.repo}"
         if row.repo not in folders:
             yield f"{where}: no such repository folder"
-    for packages in facts.packages:
+    for packages in facts.everywhere("packages", PackageSet):
         where = f"packages {packages.component} {packages.method} {packages.family} {packages.versions}"
         if not packages.packages and not packages.pin:
             yield f"{where}: names no package"

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from gpustack.errors import MatrixError
 from gpustack.matrix import load
-from gpustack.matrix.store import FORMAT, Index, SubjectEntry, SubjectFile, TableFile, encode_rows
+from gpustack.matrix.store import (
+    FORMAT,
+    PARTED,
+    Index,
+    SubjectEntry,
+    SubjectFile,
+    TableFile,
+    encode_rows,
+    part_name,
+)
+from gpustack.model.facts import subject_of
+from gpustack.versions import version_key
 
 
 def compile_folder(
@@ -35,7 +47,30 @@ def compile_folder(
             tables={table: len(content.rows) for table, content in subject.tables.items()},
             about=subject.about,
         )
+    blobs.update(_parts(blobs))
     return Index(format=FORMAT, subjects=entries), blobs
+
+
+def _parts(blobs: dict[str, bytes]) -> dict[str, bytes]:
+    """The tables of PARTED, put together over all subjects and taken apart by component; releases newest first."""
+    rows: dict[str, list[dict[str, Any]]] = {}
+    for subject, blob in blobs.items():
+        compiled = msgspec.msgpack.decode(blob, type=SubjectFile)
+        for table in PARTED:
+            if table in compiled.tables:
+                for row in msgspec.msgpack.decode(compiled.tables[table].rows):
+                    rows.setdefault(part_name(table, _about(table, row, subject)), []).append(row)
+    for name, found in rows.items():
+        if name.startswith(part_name("releases", "")):
+            found.sort(key=lambda row: version_key(row["version"]), reverse=True)
+    return {name: msgspec.msgpack.encode(found) for name, found in rows.items()}
+
+
+def _about(table: str, row: dict[str, Any], subject: str) -> str:
+    """The component that a row is about."""
+    if table == "rules":
+        return subject_of(row["of"])
+    return subject if table == "releases" else str(row["component"])
 
 
 def compile_subject(subject: load.Subject) -> bytes:

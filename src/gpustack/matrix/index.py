@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,7 +10,7 @@ import msgspec
 
 from gpustack.errors import MatrixError
 from gpustack.matrix.store import Store, open_store
-from gpustack.model.facts import Archive, Availability, PackageSet, Release, Rule, Source
+from gpustack.model.facts import Archive, Availability, PackageSet, Release, Rule, Source, subject_of
 from gpustack.model.places import ConflictRow, GpuProduct, Repository, SigningKey, System
 from gpustack.versions import version
 
@@ -44,6 +43,8 @@ class Matrix:
     @cached_property
     def digest(self) -> str:
         """The sha256 over the digests of all matrix files in use: names the facts that an answer was made with."""
+        import hashlib  # noqa: PLC0415 (loads OpenSSL; only plans name their facts)
+
         lines = [f"{name} {entry.digest}\n" for name, entry in sorted(self._store.index.subjects.items())]
         return hashlib.sha256("".join(lines).encode()).hexdigest()
 
@@ -98,22 +99,39 @@ class Matrix:
 
     def releases(self, component: str) -> tuple[Release, ...]:
         """The known releases of a component, newest first."""
-        if component not in self._releases:
-            rows = self.rows(MIRRORED.get(component, component), "releases", Release)
-            self._releases[component] = tuple(sorted(rows, key=lambda row: version(row.version).key, reverse=True))
-        return self._releases[component]
+        name = MIRRORED.get(component, component)
+        if name not in self._releases:
+            if self._store.has_parts:
+                self._releases[name] = self._part("releases", name, Release)
+            else:
+                rows = self.rows(name, "releases", Release)
+                self._releases[name] = tuple(sorted(rows, key=lambda row: version(row.version).key, reverse=True))
+        return self._releases[name]
 
-    @cached_property
-    def rules(self) -> tuple[Rule, ...]:
-        return self.everywhere("rules", Rule)
+    def rules(self, component: str) -> tuple[Rule, ...]:
+        """The rules that bind a component."""
+        if self._store.has_parts:
+            return self._part("rules", component, Rule)
+        return tuple(row for row in self.everywhere("rules", Rule) if subject_of(row.of) == component)
 
-    @cached_property
-    def availability(self) -> tuple[Availability, ...]:
-        return self.everywhere("availability", Availability)
+    def availability(self, component: str) -> tuple[Availability, ...]:
+        """Which repository folders carry which versions of a component."""
+        if self._store.has_parts:
+            return self._part("availability", component, Availability)
+        return tuple(row for row in self.everywhere("availability", Availability) if row.component == component)
 
-    @cached_property
-    def packages(self) -> tuple[PackageSet, ...]:
-        return self.everywhere("packages", PackageSet)
+    def packages(self, component: str) -> tuple[PackageSet, ...]:
+        """The package sets of a component."""
+        if self._store.has_parts:
+            return self._part("packages", component, PackageSet)
+        return tuple(row for row in self.everywhere("packages", PackageSet) if row.component == component)
+
+    def _part(self, table: str, component: str, kind: type[T]) -> tuple[T, ...]:
+        place = (f"@{table}", component, kind)
+        if place not in self._rows:
+            raw = self._store.part(table, component)
+            self._rows[place] = tuple(msgspec.msgpack.decode(raw, type=list[kind], strict=False))  # type: ignore[valid-type]
+        return self._rows[place]
 
     @cached_property
     def systems(self) -> tuple[System, ...]:

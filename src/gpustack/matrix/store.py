@@ -8,7 +8,6 @@ that fails too the facts are compiled in memory. Reading never imports yaml whil
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from msgspec import Struct, field
 
 from gpustack import resources
 
-FORMAT = 3
+FORMAT = 4
 """Raised whenever the layout below or the conversion changes, so that old compiled files are not read."""
 
 
@@ -54,14 +53,32 @@ class SubjectFile(Struct, frozen=True, kw_only=True):
     tables: dict[str, TableFile] = field(default_factory=dict)
 
 
-class Store:
-    """Where compiled subjects come from: files of a folder, or memory."""
+PARTED = ("rules", "releases", "availability", "packages")
+"""Tables that are also kept apart by component, so that an answer reads only what it is about."""
 
-    def __init__(self, index: Index, folder: Path | None, memory: dict[str, bytes]) -> None:
+
+class Store:
+    """Where compiled subjects come from: files of a folder, or memory.
+
+    ``has_parts`` is False where an overlay may have added rows that the parts do not hold.
+    """
+
+    def __init__(self, index: Index, folder: Path | None, memory: dict[str, bytes], *, has_parts: bool = True) -> None:
         self.index = index
+        self.has_parts = has_parts
         self._folder = folder
         self._memory = memory
         self._subjects: dict[str, SubjectFile] = {}
+
+    def part(self, table: str, component: str) -> bytes:
+        """The rows of all subjects' ``table`` that are about ``component``, encoded."""
+        name = part_name(table, component)
+        if name in self._memory:
+            return self._memory[name]
+        try:
+            return (self._folder / f"{name}.msgpack").read_bytes() if self._folder is not None else NO_ROWS
+        except FileNotFoundError:
+            return NO_ROWS
 
     def subject(self, name: str) -> SubjectFile | None:
         """The compiled subject, None when there is no matrix of that name."""
@@ -77,7 +94,15 @@ class Store:
     def overlaid(self, entries: dict[str, SubjectEntry], memory: dict[str, bytes]) -> Store:
         """The same store with other subjects in front: ``memory`` holds them compiled, ``entries`` the whole index."""
         index = Index(format=self.index.format, subjects=entries)
-        return Store(index, self._folder, {**self._memory, **memory})
+        return Store(index, self._folder, {**self._memory, **memory}, has_parts=False)
+
+
+NO_ROWS = msgspec.msgpack.encode([])
+
+
+def part_name(table: str, component: str) -> str:
+    """The name under which the rows of a table about a component are kept."""
+    return f"@{table}-{component}"
 
 
 def open_store() -> Store:
@@ -140,6 +165,8 @@ def _compile_again(stamps: dict[str, tuple[int, int]], places: tuple[Path, ...])
 
 
 def _replace(path: Path, blob: bytes) -> None:
+    import tempfile  # noqa: PLC0415 (only where something is compiled)
+
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as stream:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 from msgspec import Struct, field
@@ -79,6 +80,15 @@ class Rule(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown
     note: str = ""
     known: Literal["", "stated", "tested", "reported"] = ""
     src: tuple[str, ...] = ()
+
+
+_SUBJECT = re.compile(r"[a-z][a-z0-9-]*")
+
+
+def subject_of(of: str) -> str:
+    """The component that a rule's ``of`` begins with, "" when it begins with none."""
+    match = _SUBJECT.match(of)
+    return match.group() if match else ""
 
 
 class Release(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -7,7 +7,6 @@ from gpustack.model.facts import COMPONENTS
 from gpustack.model.host import Host
 from gpustack.model.request import Request
 from gpustack.model.resolution import Conflict, Verdict
-from gpustack.solve.conflict import explain
 from gpustack.solve.question import Candidate, Question
 from gpustack.solve.search import Chosen, Refusal, Search
 from gpustack.solve.sentences import host_has, host_name, rule_sentence, spelled
@@ -33,6 +32,8 @@ def check(matrix: Matrix, host: Host, request: Request) -> Verdict:
     direct = _direct_conflicts(question, search)
     solution = None if direct else search.run()
     if not direct and solution is None:
+        from gpustack.solve.conflict import explain  # noqa: PLC0415 (most combinations need no explanation)
+
         direct = [explain(question).conflict]
     unknown = _unknown_versions(question) + ([] if direct else _unknown_pairs(question, solution or {}))
     warnings = _warnings(question, solution or {})

@@ -7,9 +7,8 @@ with any one of them gone there is a stack.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import msgspec
+from msgspec import Struct
 
 from gpustack.model.facts import COMPONENTS, PROPERTIES
 from gpustack.model.resolution import Conflict
@@ -23,8 +22,7 @@ from gpustack.versions import is_within
 MOST_RELAXATIONS = 3
 
 
-@dataclass(frozen=True)
-class Explanation:
+class Explanation(Struct, frozen=True, kw_only=True):
     """A conflict with its sentences in reading order, and the relaxations that were solved again and do work."""
 
     groups: frozenset[Group]
@@ -118,8 +116,8 @@ def _other_systems(question: Question, component: str) -> list[str]:
     folders = sorted(
         {
             row.repo
-            for row in question.matrix.availability
-            if row.component == component and any(is_within(text, row.versions) for text in wanted)
+            for row in question.matrix.availability(component)
+            if any(is_within(text, row.versions) for text in wanted)
         }
     )
     if component not in question.asked or not folders:

@@ -129,9 +129,8 @@ class OfferBook:
             folders = ARCH_FOLDERS.get(self._host.arch or "", ())
             self._ranges[component] = tuple(
                 row.versions
-                for row in self._matrix.availability
-                if row.component == subject
-                and row.method == "network"
+                for row in self._matrix.availability(subject)
+                if row.method == "network"
                 and row.repo == repo
                 and _serves(row.arch, folders)
             )
@@ -145,9 +144,8 @@ class OfferBook:
             folders = ARCH_FOLDERS.get(self._host.arch or "", ())
             self._sets[component] = tuple(
                 row
-                for row in self._matrix.packages
-                if row.component == component
-                and row.method == method
+                for row in self._matrix.packages(component)
+                if row.method == method
                 and row.role == "main"
                 and row.family in {family, "any"}
                 and (not row.repos or repo in row.repos)

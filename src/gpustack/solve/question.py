@@ -113,7 +113,10 @@ class Question:
             wanted = version(entry.version)
         except ValueError:
             return None
-        release = next((row for row in self.matrix.releases(component) if version(row.version) == wanted), None)
+        releases = self.matrix.releases(component)
+        release = next((row for row in releases if row.version == entry.version), None) or next(
+            (row for row in releases if version(row.version) == wanted), None
+        )
         return Candidate(
             component=component,
             version=entry.version,

@@ -9,6 +9,8 @@ from gpustack.model.facts import COMPONENTS
 from gpustack.model.request import METHODS, Method, Requirement
 from gpustack.versions import version_range
 
+_CLAUSE = r"(?:==|!=|>=|<=|<|>|~=)\d+(?:\.\d+)*(?:(?:a|b|rc)\d+|\.(?:post|dev)\d+)?(?:\.\*)?"
+_SPECIFIER = re.compile(rf"{_CLAUSE}(?:,{_CLAUSE})*,?")
 _REQUIREMENT = re.compile(r"([A-Za-z][A-Za-z0-9-]*)\s*(.*)", re.DOTALL)
 
 
@@ -31,21 +33,31 @@ def component_named(name: str) -> str:
 
 
 def specifier(text: str, *, of: str) -> str:
-    """A PEP 440 specifier as one range of ours. ``packaging`` judges the syntax, we compare.
+    """A PEP 440 specifier as one range of ours.
 
     Raises UsageError. A bare version (``cuda 12.4``) is refused: it could mean the version or the line.
     """
-    cleaned = text.strip()
+    cleaned = "".join(text.split())
     if not cleaned:
         return ""
-    from packaging.specifiers import InvalidSpecifier, SpecifierSet  # noqa: PLC0415 (costs 5 ms; not for every command)
+    if _SPECIFIER.fullmatch(cleaned):
+        try:
+            return version_range(cleaned).text
+        except ValueError:
+            pass  # the sentence below says it better
+    msg = f"{text.strip()!r} is not a version specifier for {of}"
+    raise UsageError(msg, hint=_advice(cleaned, of))
+
+
+def _advice(text: str, of: str) -> str:
+    """What to write instead. ``packaging`` judges what PEP 440 allows and we do not compare."""
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet  # noqa: PLC0415 (costs more than a whole check)
 
     try:
-        SpecifierSet(cleaned)
-        return version_range(cleaned).text
-    except (InvalidSpecifier, ValueError) as exc:
-        msg = f"{cleaned!r} is not a version specifier for {of}"
-        raise UsageError(msg, hint=f"write for example {of}>=12.4,<13 or {of}==12.4.*") from exc
+        SpecifierSet(text)
+    except InvalidSpecifier:
+        return f"write for example {of}>=12.4,<13 or {of}==12.4.*"
+    return f"the vendor's versions are numbers: no epochs, local parts or ===; write for example {of}==12.4.*"
 
 
 def parse_methods(texts: tuple[str, ...]) -> dict[str, Method]:

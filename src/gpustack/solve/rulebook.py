@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 
 from gpustack.matrix.index import Matrix
@@ -10,22 +9,15 @@ from gpustack.model.facts import COMPONENTS, Rule
 from gpustack.solve.hostview import HostView
 from gpustack.versions import Range, is_within, version, version_range
 
-_OF = re.compile(r"([a-z][a-z0-9-]*)(.*)", re.DOTALL)
-
-
 class BoundRule:
     """A rule with its subject taken apart. ``objects`` are what it speaks of: components or one property."""
 
     __slots__ = ("component", "is_advice", "objects", "pulls", "rule", "subject")
 
-    def __init__(self, rule: Rule) -> None:
-        match = _OF.fullmatch(rule.of)
-        if match is None:
-            msg = f"rule {rule.id}: of {rule.of!r} does not begin with a component"
-            raise ValueError(msg)
+    def __init__(self, rule: Rule, component: str) -> None:
         self.rule = rule
-        self.component: str = match[1]
-        self.subject: Range = version_range(match[2].strip())
+        self.component = component
+        self.subject: Range = version_range(rule.of.removeprefix(component).strip())
         self.objects: tuple[str, ...] = rule.equal or (rule.needs,)
         self.is_advice = rule.strength == "advised"
         self.pulls = rule.strength in {"required", "only-if"}
@@ -44,15 +36,16 @@ class RuleBook:
     """All rules of a matrix. What a version is bound by is looked up once and kept."""
 
     def __init__(self, matrix: Matrix) -> None:
-        self._by_component: dict[str, list[BoundRule]] = {name: [] for name in COMPONENTS}
-        for rule in matrix.rules:
-            bound = BoundRule(rule)
-            self._by_component.setdefault(bound.component, []).append(bound)
+        self._matrix = matrix
+        self._by_component: dict[str, list[BoundRule]] = {}
         self._applying: dict[tuple[str, str], dict[str, tuple[BoundRule, ...]]] = {}
 
     def of(self, component: str) -> list[BoundRule]:
         """Every rule whose subject is ``component``."""
-        return self._by_component.get(component, [])
+        found = self._by_component.get(component)
+        if found is None:
+            found = self._by_component[component] = [BoundRule(rule, component) for rule in self._matrix.rules(component)]
+        return found
 
     def applying(self, component: str, version_text: str) -> dict[str, tuple[BoundRule, ...]]:
         """The rules that bind this version, by object, whatever the host."""

@@ -8,7 +8,8 @@ Versions that breach advice are tried after those that do not.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct
 
 from gpustack.model.facts import COMPONENTS
 from gpustack.solve.offers import POSSIBLE
@@ -23,8 +24,7 @@ _NOT_ADVICE_TO_CHOOSE_BY = frozenset({"gcc", "clang", "msvc"})
 """Another compiler can be installed, so its window never decides between versions."""
 
 
-@dataclass(frozen=True)
-class Refusal:
+class Refusal(Struct, frozen=True, kw_only=True):
     """Why two versions, or a version and the host, do not go together: the group of constraints and the rule."""
 
     group: Group
@@ -32,14 +32,14 @@ class Refusal:
     value: str = ""
 
 
-@dataclass
 class Search:
     """One search. ``off`` names groups of constraints that are left out (to find the cause of a failure)."""
 
-    question: Question
-    off: frozenset[Group] = frozenset()
-    _host: dict[tuple[str, str], Refusal | None] = field(default_factory=dict)
-    _pairs: dict[tuple[str, str, str, str], Refusal | None] = field(default_factory=dict)
+    def __init__(self, question: Question, off: frozenset[Group] = frozenset()) -> None:
+        self.question = question
+        self.off = off
+        self._host: dict[tuple[str, str], Refusal | None] = {}
+        self._pairs: dict[tuple[str, str, str, str], Refusal | None] = {}
 
     def run(self) -> Chosen | None:
         """The stack, or None when there is none."""

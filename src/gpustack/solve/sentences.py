@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from gpustack.model.facts import COMPONENTS
 from gpustack.solve.question import Group, Question
@@ -14,8 +14,7 @@ MOST_RULES = 3
 """At most so many sentences for one pair of components; more rules are told by their extremes."""
 
 
-@dataclass(frozen=True)
-class Sentence:
+class Sentence(Struct, frozen=True):
     """One sentence without its full stop, and where it comes from."""
 
     text: str

@@ -84,7 +84,7 @@ def _has_module(scene: Scene, kernel: str) -> bool:
     dkms = any(
         kernel in names
         for folder, names in scene.evidence.listings.items()
-        if folder.startswith("/var/lib/dkms/nvidia/")
+        if folder.startswith("/var/lib/dkms/nvidia")
     )
     prebuilt = scene.installed(rf"linux-modules-nvidia-\d+.*-{re.escape(kernel)}")
     return dkms or bool(prebuilt)
@@ -103,7 +103,8 @@ def next_kernel_without_module(scene: Scene) -> Iterator[Finding]:
     """The kernel that boots next has no driver module: predicted before the reboot."""
     kernel = scene.next_kernel
     kernels = scene.evidence.listings.get("/lib/modules", ())
-    if kernel is None or not _wants_module(scene) or (kernel not in kernels and scene.kernel not in kernels):
+    built = any(folder.startswith("/var/lib/dkms/nvidia") for folder in scene.evidence.listings)
+    if kernel is None or not _wants_module(scene) or not (built or kernel in kernels or scene.kernel in kernels):
         return
     seen_running = scene.kernel is not None and _has_module(scene, scene.kernel)
     if _has_module(scene, kernel) or (kernel == scene.kernel and scene.module is not None and scene.module.loaded):
@@ -186,7 +187,7 @@ def kernel_too_new(scene: Scene) -> Iterator[Finding]:
                     ),
                 )
     for folder, names in scene.evidence.listings.items():
-        match = re.fullmatch(r"/var/lib/dkms/nvidia/([\d.]+)", folder)
+        match = re.fullmatch(r"/var/lib/dkms/nvidia[\w-]*/([\d.]+)", folder)
         if match and scene.next_kernel and "build" in names and scene.next_kernel not in names:
             yield Finding(
                 message=f"dkms has not finished nvidia {match[1]} for kernel {scene.next_kernel}; its build "
@@ -231,7 +232,7 @@ def secure_boot(scene: Scene) -> Iterator[Finding]:
     if (
         signature == "unsigned"
         or refused
-        or (signature is None and signer is None and built and _has_module(scene, scene.kernel or ""))
+        or (signature is None and signer is None and built and scene.evidence.has("/proc/modules"))
     ):
         why = f": {refused[0].strip()[:200]}" if refused else ""
         state = "is unsigned" if signature == "unsigned" else "is not loaded, and its signing key may not be enrolled"

@@ -140,6 +140,16 @@ def gds_flavour(scene: Scene) -> Iterator[Finding]:
         )
 
 
+@detects("detect-reboot-pending")
+def reboot_pending(scene: Scene) -> Iterator[Finding]:
+    """The distribution's own mark that something waits for a reboot."""
+    marks = ("/run/reboot-required", "/var/run/reboot-required")
+    if scene.environment not in {"container", "chroot"} and any(scene.evidence.has(path) for path in marks):
+        names = (scene.evidence.text("/run/reboot-required.pkgs", "/var/run/reboot-required.pkgs") or "").split()
+        why = f" (for {', '.join(dict.fromkeys(names[:6]))})" if names else ""
+        yield Finding(message=f"a reboot is pending{why}", fix="reboot", reboot=True, severity="info")
+
+
 @detects("detect-own-channel")
 def own_channel(scene: Scene) -> Iterator[Finding]:
     """DGX OS, whose own repository owns the driver."""

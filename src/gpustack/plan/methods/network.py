@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gpustack.errors import UnsupportedError
+from gpustack.matrix.index import MIRRORED
 from gpustack.model.facts import PackageSet
 from gpustack.model.resolution import Pick
 from gpustack.plan.components import component
@@ -18,6 +19,7 @@ from gpustack.plan.methods.base import MethodPlanner
 from gpustack.plan.methods.driver_lock import lock_driver, unlock_commands
 from gpustack.plan.preparation import enable
 from gpustack.plan.repositories import component_repository, repository_row
+from gpustack.versions import is_within
 
 _FALLBACK = {"main": "newest"}
 """The role that stands in where a folder has no packages of its own for a branch."""
@@ -27,17 +29,35 @@ class Network(MethodPlanner):
     """Packages from NVIDIA's repository for the host's system."""
 
     def drafts(self, ctx: Context, pick: Pick) -> list[Draft]:
+        _demand_served(ctx, pick)
         part = component(pick.component)
+        rows = sets(ctx, pick, part.roles(ctx, pick), required=True)
         repository = component_repository(ctx, pick)
-        before = part.before(ctx, pick)
-        if pick.component == "cuda" and not ctx.is_image:
-            before += enable(ctx, ["cuda"])
-        lock = lock_driver(ctx, pick, sets(ctx, pick, ("pinning", "branch-lock", "module-stream"))) if pick.component == "driver" else []
+        before = part.before(ctx, pick) + (enable(ctx, ["cuda"]) if pick.component == "cuda" else [])
+        lock: list[Draft] = []
+        if pick.component == "driver":
+            lock = lock_driver(ctx, pick, sets(ctx, pick, ("pinning", "branch-lock", "module-stream")))
         keys = [one.key for one in (*repository, *before, *lock)]
-        install = install_step(ctx, pick, sets(ctx, pick, part.roles(ctx, pick), required=True), phase=part.phase, after=keys)
-        hold = hold_step(ctx, pick, sets(ctx, pick, part.roles(ctx, pick)))
+        install = install_step(ctx, pick, rows, phase=part.phase, after=keys)
+        hold = hold_step(ctx, pick, rows)
         after = part.after(ctx, pick, (install.key,))
         return [*repository, *before, *lock, install, *hold, *after]
+
+
+def _demand_served(ctx: Context, pick: Pick) -> None:
+    """Raise UnsupportedError when the facts say that the folder for this architecture has other versions only."""
+    row = repository_row(ctx, pick.component)
+    subject = MIRRORED.get(pick.component, pick.component)
+    rows = [
+        one
+        for one in ctx.matrix.availability(subject)
+        if (one.component, one.method, one.repo) == (subject, "network", row.repo)
+    ]
+    here = [one for one in rows if not one.arch or row.arch in one.arch or "any" in one.arch]
+    if rows and not any(is_within(pick.version, one.versions) for one in here):
+        offered = " or ".join(one.versions for one in here) or "none"
+        msg = f"NVIDIA's repository folder {row.repo}/{row.arch} does not have {pick.component} {pick.version}"
+        raise UnsupportedError(msg, hint=f"versions of {pick.component} there: {offered}")
 
 
 def sets(
@@ -67,7 +87,7 @@ def install_step(
 ) -> Draft:
     """The step that installs the packages of these sets at their exact versions."""
     tool = manager(ctx.system.family)
-    packages = packages_of(ctx, pick, rows)
+    packages = packages_of(pick, rows)
     there = ctx.host.installed.get(pick.component)
     command = _with_switches(ctx, tool, pick, tool.install(packages, downgrade=pick.state == "downgrade"))
     words = {"install": "install", "upgrade": "upgrade to", "downgrade": "go back to"}
@@ -101,7 +121,7 @@ def install_step(
     )
 
 
-def packages_of(ctx: Context, pick: Pick, rows: tuple[PackageSet, ...]) -> list[Package]:
+def packages_of(pick: Pick, rows: tuple[PackageSet, ...]) -> list[Package]:
     """The packages of these sets with their pins filled in, each name once."""
     packages: dict[str, Package] = {}
     for row in rows:
@@ -140,7 +160,7 @@ def hold_step(ctx: Context, pick: Pick, rows: tuple[PackageSet, ...]) -> list[Dr
 
 def _best(ctx: Context, pick: Pick, role: str, name: str) -> PackageSet | None:
     found = package_sets(
-        ctx.matrix.packages,
+        ctx.matrix.packages(name),
         component=name,
         version=pick.version,
         method="network",
