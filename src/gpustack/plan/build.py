@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from gpustack.matrix.index import Matrix
 from gpustack.model.facts import COMPONENTS
 from gpustack.model.host import Host
@@ -14,7 +16,7 @@ from gpustack.plan.draft import Draft, assemble, draft, sha256_of
 from gpustack.plan.methods import planner
 from gpustack.plan.preflight import check, notes, replace_other_methods
 
-_FIRST_SENTENCES = 3
+_FIRST_SENTENCES = 2
 """How many of a pick's reasons its entry in the stack tells; ``explain`` tells all."""
 
 
@@ -32,7 +34,7 @@ def build(host: Host, request: Request, resolution: Resolution, matrix: Matrix) 
         drafts += replace_other_methods(ctx, pick)
         drafts += planner(pick.method).drafts(ctx, pick)
     if changing:
-        drafts.append(_verification(ctx, changing, drafts))
+        drafts.append(_verification(changing, drafts))
     plan = Plan(
         host=host,
         host_digest=sha256_of(host),
@@ -46,8 +48,6 @@ def build(host: Host, request: Request, resolution: Resolution, matrix: Matrix) 
 
 
 def _sealed(plan: Plan) -> Plan:
-    from msgspec.structs import replace  # noqa: PLC0415
-
     return replace(plan, digest=digest_of(plan))
 
 
@@ -68,7 +68,7 @@ def _entry(pick: Pick) -> StackEntry:
     )
 
 
-def _verification(ctx: Context, picks: list[Pick], drafts: list[Draft]) -> Draft:
+def _verification(picks: list[Pick], drafts: list[Draft]) -> Draft:
     names = [pick.component for pick in picks]
     return draft(
         "verify",

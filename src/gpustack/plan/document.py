@@ -37,12 +37,12 @@ def parse(raw: bytes, *, where: str) -> Plan:
     try:
         document = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
-        raise _fault(f"is not JSON: {exc}", where) from exc
+        raise unreadable(where, f"is not JSON: {exc}") from exc
     _check_schema(document, where)
     try:
         plan = msgspec.convert(document, Plan)
     except (msgspec.ValidationError, RecursionError) as exc:
-        raise _fault(f"is not a plan: {exc}", where) from exc
+        raise unreadable(where, f"is not a plan: {exc}") from exc
     if plan.digest != digest_of(plan):
         msg = "was changed after it was made: its digest does not fit its content"
         raise DocumentError(msg, where=where, hint="make the plan again with `gpustack plan --out FILE`")
@@ -60,35 +60,35 @@ def digest_of(plan: Plan) -> str:
 def _read(path: Path) -> bytes:
     try:
         if not path.is_file():
-            raise _fault("is not a file" if path.exists() else "does not exist", str(path))
+            raise unreadable(str(path), "is not a file" if path.exists() else "does not exist")
         if path.stat().st_size > MAX_BYTES:
-            raise _fault(f"is larger than {MAX_BYTES // 2**20} MiB; no plan is", str(path))
+            raise unreadable(str(path), f"is larger than {MAX_BYTES // 2**20} MiB; no plan is")
         return path.read_bytes()
     except OSError as exc:
-        raise _fault(f"cannot be read: {exc.strerror or exc}", str(path)) from exc
+        raise unreadable(str(path), f"cannot be read: {exc.strerror or exc}") from exc
 
 
 def _check_schema(document: object, where: str) -> None:
     if not isinstance(document, dict):
-        raise _fault("is JSON, but not a plan document", where)
+        raise unreadable(where, "is JSON, but not a plan document")
     schema = document.get("schema")
     if schema != SCHEMA:
-        raise _fault(f"has the schema {schema!r}; a plan has {SCHEMA!r}"[:300], where)
+        raise unreadable(where, f"has the schema {schema!r}; a plan has {SCHEMA!r}"[:300])
 
 
 def _check_steps(plan: Plan, where: str) -> None:
     earlier: set[str] = set()
     for step in plan.steps:
         if step.phase not in PHASES:
-            raise _fault(f"step {step.id!r} has the unknown phase {step.phase!r}", where)
+            raise unreadable(where, f"step {step.id!r} has the unknown phase {step.phase!r}")
         if step.id in earlier:
-            raise _fault(f"step id {step.id!r} stands twice", where)
+            raise unreadable(where, f"step id {step.id!r} stands twice")
         if not earlier.issuperset(step.depends_on):
-            raise _fault(f"step {step.id!r} comes before one that it needs", where)
+            raise unreadable(where, f"step {step.id!r} comes before one that it needs")
         if any(not argv for argv in (*step.commands, *step.undo)):
-            raise _fault(f"step {step.id!r} has an empty command", where)
+            raise unreadable(where, f"step {step.id!r} has an empty command")
         earlier.add(step.id)
 
 
-def _fault(message: str, where: str) -> DocumentError:
+def unreadable(where: str, message: str) -> DocumentError:
     return DocumentError(message, where=where, hint=_HINT)

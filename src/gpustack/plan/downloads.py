@@ -32,10 +32,10 @@ def fetch(ctx: Context, pick: Pick, row: Archive, phase: str) -> Draft:
     else:
         why = "nobody published its sum: it is trusted because it comes over https"
     if not row.sha256:
-        ctx.warn(f"{row.file} has no published sha256: it is trusted because it comes over https from {_host_of(row.url)}")
+        ctx.warn(f"{row.file} has no published sha256 and is trusted because it is served by {_host_of(row.url)}")
     return draft(
         f"archive:{row.file}",
-        after=["archive-tools"],
+        after=["archive-tools", "archive-tools-zstd"],
         component=pick.component,
         kind="download",
         title=f"download {row.file}",
@@ -50,36 +50,37 @@ def fetch(ctx: Context, pick: Pick, row: Archive, phase: str) -> Draft:
     )
 
 
-def archive_tools(ctx: Context) -> list[Draft]:
-    """The step that installs what fetching and unpacking needs; none where we know no package manager."""
+def archive_tools(ctx: Context, files: Iterable[Archive] = ()) -> list[Draft]:
+    """The step that installs what fetching and unpacking these files needs; none where we know no package manager."""
     if ctx.system.family not in NAMES:
         return []
     tool = manager(ctx.system.family)
-    names = ("ca-certificates", "curl", "tar", "xz-utils") if tool.name == "apt" else ("tar", "xz")
+    names = ["ca-certificates", "curl", "tar", "xz-utils"] if tool.name == "apt" else ["tar", "xz"]
+    names += ["zstd"] if any(row.file.endswith(".zst") for row in files) else []
     install = tool.install([Package(name=name) for name in names])
     return [
         draft(
-            "archive-tools",
+            "archive-tools" if "zstd" not in names else "archive-tools-zstd",
             component="",
             kind="install-packages",
             title=f"install {', '.join(names)}",
             why="they fetch and unpack the files below",
             commands=(*tool.refresh(), install) if tool.name == "apt" else (install,),
-            packages=names,
+            packages=tuple(names),
             undo_note="these common tools stay",
             phase="prerequisites",
         )
     ]
 
 
+def unpacked_path(path: str) -> str:
+    """The folder beside an archive into which it is unpacked."""
+    return f"{path.partition('.tar')[0].removesuffix('.tgz')}.unpacked"
+
+
 def reason_of(pick: Pick) -> str:
     """The first reason of a pick, for the ``why`` of the step that brings it."""
     return next((reason.text for reason in pick.reasons), "") or f"{pick.component} {pick.version} is in the stack"
-
-
-def named(files: Iterable[Archive]) -> str:
-    """The names of files, for a sentence."""
-    return ", ".join(row.file for row in files)
 
 
 def _host_of(url: str) -> str:

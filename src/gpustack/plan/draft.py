@@ -27,7 +27,7 @@ class Draft(Struct, frozen=True, kw_only=True):
     after: tuple[str, ...] = ()
 
 
-def draft(key: str, *, after: Iterable[str] = (), **fields: Any) -> Draft:
+def draft(key: str, *, after: Iterable[str] = (), **fields: Any) -> Draft:  # noqa: ANN401
     """A draft of the step with these fields (all of ``Step`` but ``id`` and ``depends_on``)."""
     return Draft(key=key, after=tuple(after), step=Step(id="", **fields))
 

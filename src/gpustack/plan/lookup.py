@@ -92,7 +92,7 @@ def package_sets(  # noqa: PLR0913 (each narrows the rows; all are keywords)
 def archives_for(
     rows: tuple[Archive, ...], *, version: str, method: str, platforms: tuple[str, ...], cuda: str | None
 ) -> tuple[Archive, ...]:
-    """The archives of a release for these platforms, of the build that fits ``cuda`` best (all, where builds do not differ)."""
+    """The archives of a release for these platforms, of the build that fits ``cuda`` best; all where builds are one."""
     found = [row for row in rows if row.version == version and row.method == method and row.platform in platforms]
     builds = {row.cuda for row in found if row.cuda}
     fitting = [build for build in builds if cuda is not None and is_within(cuda, f"=={build}.*")]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpustack.errors import UnsupportedError
-from gpustack.model.host import Problem
+from gpustack.model.host import Installed, Problem
 from gpustack.model.resolution import Pick
 from gpustack.plan.context import Context
 from gpustack.plan.draft import Draft, draft
@@ -50,11 +50,11 @@ def check(ctx: Context, picks: list[Pick]) -> None:
     names = {pick.component for pick in picks}
     environment = ctx.host.environment
     if environment == "wsl" and names & {"driver", "fabric-manager"}:
-        msg = "under WSL the driver is the one of Windows: a Linux driver would overwrite the libraries that Windows lends"
-        raise UnsupportedError(msg, hint="install or update the NVIDIA driver in Windows; plan cuda and the libraries here")
+        msg = "under WSL the driver is that of Windows: a Linux driver would overwrite the libraries that Windows lends"
+        raise UnsupportedError(msg, hint="install or update the driver in Windows; plan cuda and the libraries here")
     if environment == "container" and names & {"driver", "fabric-manager"}:
         msg = "in a container the driver is the one of the host: nothing here may install another"
-        raise UnsupportedError(msg, hint="plan the driver on the host, and container-toolkit there to lend it to containers")
+        raise UnsupportedError(msg, hint="plan the driver on the host, and container-toolkit to lend it to containers")
     if environment == "jetson" and names & {"driver", "fabric-manager"}:
         msg = "on Jetson the driver comes with Jetson Linux (JetPack): server driver packages do not run there"
         raise UnsupportedError(msg, hint="update JetPack for another driver")
@@ -86,7 +86,7 @@ def replace_other_methods(ctx: Context, pick: Pick) -> list[Draft]:
     if there is None or there.method in {None, "unknown", pick.method}:
         return []
     if pick.component == "driver":
-        return _replace_driver(ctx, pick)
+        return _replace_driver(ctx)
     if pick.component == "cuda" and there.version and _same_release(there.version, pick.version):
         return [_replace_toolkit(ctx, pick)] if "runfile" in {there.method, pick.method} else []
     ctx.warn(
@@ -97,12 +97,13 @@ def replace_other_methods(ctx: Context, pick: Pick) -> list[Draft]:
     return []
 
 
-def _replace_driver(ctx: Context, pick: Pick) -> list[Draft]:
+def _replace_driver(ctx: Context) -> list[Draft]:
     there = ctx.host.installed["driver"]
     conflict = ctx.matrix.conflicts.get("mix_driver_runfile_packages")
     if there.method == "runfile":
         commands: tuple[tuple[str, ...], ...] = (("nvidia-uninstall", "--silent"),)
-        title, why = "remove the driver that came by runfile", "its files would overwrite those of the packages, and theirs its"
+        title = "remove the driver that came by runfile"
+        why = "its files would overwrite those of the packages, and theirs its"
     elif there.packages:
         commands = (manager(ctx.system.family).remove(there.packages),)
         title = f"remove the driver packages of {there.origin or there.method}"
@@ -137,11 +138,17 @@ def _replace_toolkit(ctx: Context, pick: Pick) -> Draft:
         kind="manual" if runfile or not there.packages else "remove-packages",
         title=f"remove the toolkit {there.version} that came by {there.method}",
         why="two methods cannot own the same release folder; other releases may stay",
-        commands=((tool,),) if runfile else ((manager(ctx.system.family).remove(there.packages)),) if there.packages else (),
+        commands=_toolkit_removal(ctx, tool, there),
         undo_note=f"it has to be installed again the way it came ({there.method})",
         phase="prerequisites",
         sources=ctx.addresses(ctx.matrix.conflicts.get("mix_toolkit_runfile_packages")),
     )
+
+
+def _toolkit_removal(ctx: Context, uninstaller: str, there: Installed) -> tuple[tuple[str, ...], ...]:
+    if there.method == "runfile":
+        return ((uninstaller,),)
+    return (manager(ctx.system.family).remove(there.packages),) if there.packages else ()
 
 
 def _same_release(one: str, other: str) -> bool:
@@ -157,7 +164,7 @@ def _warn_of_age(ctx: Context) -> None:
     read = max((source.read for source in ctx.matrix.sources("systems").values()), default="")
     if end and read and end <= read:
         name = ctx.host.os.name or ctx.system.name or ctx.host.os.spelled
-        ctx.warn(f"{name} reached its end of life on {end}: its own makers fix nothing any more, and NVIDIA may stop its packages")
+        ctx.warn(f"{name} reached its end of life on {end}: nothing is fixed in it any more, and NVIDIA drops it")
 
 
 def _problem_note(ctx: Context, problem: Problem) -> Draft:

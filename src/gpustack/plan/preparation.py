@@ -111,8 +111,8 @@ def enable(ctx: Context, components: Iterable[str]) -> list[Draft]:
     found = [row for row in rows_for(ctx, rows, by_base=apt) if wanted.intersection(row.needed_for)]
     if not found and ctx.system.base.startswith("rhel") and ctx.system.family == "dnf":
         ctx.warn(
-            f"the facts do not say which further repositories {ctx.system.name} needs (CodeReady Builder and EPEL on its kin): "
-            "without dkms and its dependencies the driver does not install"
+            f"the facts do not say which further repositories {ctx.system.name} needs (CodeReady Builder and EPEL on "
+            "its kin): without dkms and its dependencies the driver does not install"
         )
     drafts: list[Draft] = []
     for row in sorted(found, key=lambda row: row.order):
@@ -123,7 +123,7 @@ def enable(ctx: Context, components: Iterable[str]) -> list[Draft]:
 
 
 def kernel_headers(ctx: Context) -> Draft | None:
-    """The step that installs the headers of every kernel that the module is built for; None where the facts have none."""
+    """The step that installs the headers of every kernel that counts; None where the facts have none."""
     rows = rows_for(ctx, ctx.matrix.rows(SUBJECT, "headers", Headers))
     names: dict[str, None] = {}
     used: list[Headers] = []

@@ -114,7 +114,7 @@ def _add(ctx: Context, tool: Manager, place: Place) -> list[Draft]:
     if tool.name == "apt" and row.keyring and (row.keyring_sha256 or (key and key.status == "retired")):
         return _keyring_package(ctx, tool, place)
     if key is None:
-        msg = f"the facts know no signing key for NVIDIA's repository folder {row.repo}, so its packages cannot be checked"
+        msg = f"the facts know no signing key for NVIDIA's repository {row.repo}: its packages cannot be checked"
         raise UnsupportedError(msg, hint="other methods are tar, runfile, pip and container (`--method`)")
     if key.status == "retired":
         msg = f"NVIDIA's repository folder {row.repo} is signed only by the key {key.id}, which was withdrawn"
@@ -146,8 +146,8 @@ def _why_checked(place: Place) -> str:
     if place.signed == "packages":
         return f"packages come from {place.url}, each checked against the key {key.id}"
     return (
-        f"packages come from {place.url}; the publisher signs the metadata with the key {key.id}, and by the sums in it "
-        "every package is checked"
+        f"packages come from {place.url}; the publisher signs the metadata with the key {key.id}, and by the sums in "
+        "it every package is checked"
     )
 
 
@@ -247,15 +247,15 @@ def _check_key(ctx: Context, tool: Manager, place: Place) -> Draft:
         commands = _by_fingerprint(key.id, place, tool)
         why = f"only the key with the id {key.id} is taken; nobody has published its whole fingerprint"
         ctx.warn(
-            f"the whole fingerprint of the signing key {key.id} of {place.repository.repo} is not published: it is trusted "
-            "by its short id and because it comes over https from NVIDIA's own host"
+            f"the whole fingerprint of the signing key {key.id} of {place.repository.repo} is not published: it is "
+            "trusted by its short id and because it comes over https from NVIDIA's own host"
         )
     else:
         commands = (("install", "-D", "-m", "0644", "--", path, target),)
         why = "neither id nor fingerprint of this key is published"
         ctx.warn(
-            f"the signing key of {place.repository.repo} has no published id: it is trusted because it comes over https "
-            "from NVIDIA's own host"
+            f"the signing key of {place.repository.repo} has no published id: it is trusted because it comes over "
+            "https from NVIDIA's own host"
         )
     return draft(
         f"key:{place.id}",

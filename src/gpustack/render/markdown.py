@@ -10,7 +10,8 @@ from gpustack.render.commands import command_line, is_manual, one_line
 def render(plan: Plan) -> str:
     """Headings, a table of the stack, and a section for each step."""
     host = plan.host
-    lines = [f"# Plan for {_text(host.os.name or host.os.spelled)} on {_text(host.arch or 'an unknown architecture')}", ""]
+    system, arch = _text(host.os.name or host.os.spelled), _text(host.arch or "an unknown architecture")
+    lines = [f"# Plan for {system} on {arch}", ""]
     lines += [f"Plan `{plan.digest}`, facts `{plan.facts[:12]}`.", "", "## Stack", ""]
     lines += ["| component | version | method | state | reason |", "|---|---|---|---|---|"]
     for name, entry in plan.stack.items():

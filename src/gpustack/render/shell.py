@@ -105,7 +105,8 @@ def render(plan: Plan) -> str:
 
 def _title(plan: Plan) -> str:
     host = plan.host
-    lines = ["#!/bin/sh", f"# {one_line(host.os.name or host.os.spelled)}, {one_line(host.arch or '')}: plan {plan.digest}"]
+    system = one_line(f"{host.os.name or host.os.spelled}, {host.arch or 'unknown architecture'}")
+    lines = ["#!/bin/sh", f"# {system}: plan {plan.digest}"]
     for name, entry in plan.stack.items():
         flavour = f", {entry.flavour} kernel modules" if entry.flavour else ""
         lines.append(f"# {entry.state:<9} {name} {one_line(entry.version)} ({entry.method}{flavour})")
@@ -142,7 +143,8 @@ def _guard(step: Step) -> list[str]:
             test = f"[ -e {shlex.quote(path)} ]"
         case _:
             return []
-    return [f"if {test}; then", f"    say {shlex.quote('--- ' + one_line(step.title) + ': done already')}", "    return 0", "fi"]
+    done = shlex.quote(f"--- {one_line(step.title)}: done already")
+    return [f"if {test}; then", f"    say {done}", "    return 0", "fi"]
 
 
 def _download(artifact: Artifact) -> list[str]:

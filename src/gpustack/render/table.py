@@ -65,7 +65,8 @@ def _stack(plan: Plan) -> list[str]:
     for name in names:
         entry = plan.stack[name]
         mark = _MARKS[entry.state]
-        row = f"  {mark} {name:<{width}}  {entry.version:<{versions}}  {_method(plan, name):<{methods}}  {entry.state:<9} "
+        method = _method(plan, name)
+        row = f"  {mark} {name:<{width}}  {entry.version:<{versions}}  {method:<{methods}}  {entry.state:<9} "
         lines += _wrapped(one_line(entry.reason), first=row, rest=" " * min(len(row), 60))
     return lines
 
@@ -123,7 +124,7 @@ def _command(argv: tuple[str, ...], indent: str) -> list[str]:
 def _mark(step: Step) -> str:
     if step.kind == "note":
         return "."
-    if step.kind in {"remove-packages"}:
+    if step.kind == "remove-packages":
         return "-"
     if step.kind in {"install-packages", "add-repository", "download", "write-file", "extract", "pip-install", "build"}:
         return "+"

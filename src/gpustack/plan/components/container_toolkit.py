@@ -62,8 +62,8 @@ def _docker_note(ctx: Context, installed: tuple[str, ...]) -> Draft:
         component="container-toolkit",
         kind="note",
         title="where Docker is installed, make it know the NVIDIA runtime",
-        why="nvidia-ctk runtime configure --runtime=docker, then systemctl restart docker (which stops containers without "
-        "live restore); whether Docker is there is not known of a host that is described only",
+        why="nvidia-ctk runtime configure --runtime=docker, then systemctl restart docker (which stops containers "
+        "without live restore); whether Docker is there is not known of a host that is described only",
         needs_root=False,
         undo_note="nothing is changed",
         phase="applications",

@@ -36,7 +36,7 @@ class Driver(Component):
 
     def after(self, ctx: Context, pick: Pick, installed: tuple[str, ...]) -> list[Draft]:
         drafts = [_persistence(ctx, installed)]
-        key = _enrol_key(ctx, pick, installed)
+        key = _enrol_key(ctx, installed)
         drafts += [key] if key else []
         if not ctx.is_image:
             drafts.append(_reboot(ctx, pick, tuple(one.key for one in drafts) + installed))
@@ -44,14 +44,16 @@ class Driver(Component):
 
 
 def _conflicting_modules(ctx: Context, pick: Pick) -> list[Draft]:
-    """Keep other modules off the GPU: for a runfile always, for packages (which do it themselves) only where one is bound."""
+    """Keep other modules off the GPU: packages do so themselves, so only where one is bound, or for a runfile."""
     bound = {gpu.bound for gpu in ctx.host.gpus if gpu.bound}
     rows = ctx.matrix.rows(SUBJECT, "conflict_modules", ConflictModule)
     holding = sorted(row.module for row in rows if row.module in bound)
     if not holding and pick.method != "runfile":
         return []
     lines = [line for row in rows for line in row.lines]
-    reason = f"{' and '.join(holding)} holds a GPU now" if holding else "the runfile does not drive a GPU that another module holds"
+    reason = "the runfile does not drive a GPU that another module holds"
+    if holding:
+        reason = f"{' and '.join(holding)} holds a GPU now"
     write = draft(
         "blacklist",
         component="driver",
@@ -66,7 +68,7 @@ def _conflicting_modules(ctx: Context, pick: Pick) -> list[Draft]:
     tools = {row.tool: row for row in ctx.matrix.rows(SUBJECT, "initramfs", Initramfs)}
     tool = tools.get(ctx.system.initramfs)
     if tool is None:
-        ctx.warn("the facts do not say how this system rebuilds its initramfs: do it after the file with the blacklist is written")
+        ctx.warn("the facts do not say how this system rebuilds its initramfs: do it once the blacklist is written")
         return [write]
     rebuild = draft(
         "initramfs",
@@ -91,7 +93,7 @@ def _persistence(ctx: Context, installed: tuple[str, ...]) -> Draft:
         component="driver",
         kind="enable-service",
         title="enable the persistence daemon",
-        why="without it a GPU loses its state, and takes seconds to start, whenever no program uses it; it starts at boot"
+        why="without it a GPU loses its state, and takes seconds to start, when no program uses it; it starts at boot"
         + (", and not now: there is no GPU in an image" if image else ""),
         commands=(("systemctl", "enable", "nvidia-persistenced.service"),),
         undo=(("systemctl", "disable", "nvidia-persistenced.service"),),
@@ -100,14 +102,14 @@ def _persistence(ctx: Context, installed: tuple[str, ...]) -> Draft:
     )
 
 
-def _enrol_key(ctx: Context, pick: Pick, installed: tuple[str, ...]) -> Draft | None:
+def _enrol_key(ctx: Context, installed: tuple[str, ...]) -> Draft | None:
     if ctx.host.secure_boot is not True or ctx.is_image:
         return None
     row = next(iter(rows_for(ctx, ctx.matrix.rows(SUBJECT, "secure_boot", SecureBoot))), None)
     problem = ctx.matrix.conflicts.get("secure_boot_unsigned")
     if row is None or not row.key:
         advice = row.action if row and row.action else "sign the modules with a key that the firmware knows"
-        ctx.warn(f"Secure Boot is on and the modules of this plan are not signed by a key that the firmware knows: {advice}")
+        ctx.warn(f"Secure Boot is on, and no key that the firmware knows signs the modules of this plan: {advice}")
         return None
     return draft(
         "secure-boot",
@@ -115,9 +117,9 @@ def _enrol_key(ctx: Context, pick: Pick, installed: tuple[str, ...]) -> Draft | 
         component="driver",
         kind="manual",
         title="enrol the key that signs the driver's modules",
-        why=f"Secure Boot is on: the kernel refuses modules built here until the firmware knows {row.key}. The command asks "
-        "for a password; the next boot stops at a blue screen, where 'Enroll MOK' and that password have to be given on "
-        "the console",
+        why=f"Secure Boot is on: the kernel refuses modules built here until the firmware knows {row.key}. The command "
+        "asks for a password; the next boot stops at a blue screen, where 'Enroll MOK' and that password have to be "
+        "given on the console",
         commands=(("mokutil", "--import", row.key),),
         undo=(("mokutil", "--delete", row.key),),
         phase="driver",

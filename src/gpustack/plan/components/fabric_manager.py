@@ -24,7 +24,7 @@ class FabricManager(Component):
             roles.append("imex")
         return tuple(roles)
 
-    def after(self, ctx: Context, pick: Pick, installed: tuple[str, ...]) -> list[Draft]:
+    def after(self, ctx: Context, pick: Pick, installed: tuple[str, ...]) -> list[Draft]:  # noqa: ARG002
         drafts = []
         if _has_nvlink5(ctx):
             drafts.append(_umad(ctx, installed))

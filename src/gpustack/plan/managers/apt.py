@@ -10,7 +10,15 @@ from gpustack.plan.managers.base import Argv, Package, Place
 
 _ENV = ("env", "DEBIAN_FRONTEND=noninteractive")
 _GET = (*_ENV, "apt-get", "-o", "DPkg::Lock::Timeout=300")
-DEB_ARCH = {"x86_64": "amd64", "sbsa": "arm64", "aarch64": "arm64", "arm64": "arm64", "ppc64el": "ppc64el", "ppc64le": "ppc64el"}
+DEB_ARCH = {
+    "x86_64": "amd64",
+    "sbsa": "arm64",
+    "aarch64": "arm64",
+    "arm64": "arm64",
+    "ppc64el": "ppc64el",
+    "ppc64le": "ppc64el",
+}
+"""What Debian calls an architecture, by the folder's or the kernel's word for it."""
 
 
 class Apt:

@@ -26,9 +26,10 @@ class Package(Struct, frozen=True, kw_only=True):
 class Place(Struct, frozen=True, kw_only=True):
     """One repository as a plan adds it.
 
-    ``file`` (without ending) and ``section`` are the vendor's own names, so that nothing is doubled later; ``url`` is its address with no variable left in it;
-    ``keyring`` is the path at which the checked key lies (or will lie), ``key_url`` where it comes from.
-    ``signed`` says what carries the signature: every package, or the metadata that holds the sums of all packages.
+    ``file`` (without ending) and ``section`` are the vendor's own names, so that nothing is doubled later.
+    ``url`` is its address with no variable left in it, but $basearch in rpm's; ``keyring`` is the path at which the
+    checked key lies (or will lie), ``key_url`` where it comes from. ``signed`` says what carries the signature: every
+    package, or the metadata that holds the sums of all packages.
     """
 
     id: str

@@ -19,7 +19,7 @@ _BLACKLIST = ("nvidia-", "libnvidia-", "cuda-drivers", "linux-modules-nvidia-")
 
 
 def lock_driver(ctx: Context, pick: Pick, rows: tuple[PackageSet, ...]) -> list[Draft]:
-    """The steps that fix the version before the driver is installed; ``rows`` are the pinning sets that the facts have."""
+    """The steps that fix the version before the driver is installed; ``rows`` are the facts' pinning sets."""
     tool = manager(ctx.system.family)
     by_role = {row.role: row for row in rows}
     if tool.name == "apt":
@@ -68,8 +68,8 @@ def _apt(ctx: Context, tool: Manager, pick: Pick, row: PackageSet | None) -> lis
             component="driver",
             kind="hold-packages",
             title=f"lock every driver package to {pick.version}",
-            why="the meta packages ask for 'this version or newer' of their parts, and unattended upgrades replace libraries "
-            "under a running module",
+            why="the meta packages ask for 'this version or newer' of their parts, and unattended upgrades replace "
+            "libraries under a running module",
             files=(FileWrite(path=PREFERENCES, content=text), FileWrite(path=UNATTENDED, content=unattended)),
             undo=(("rm", "-f", "--", PREFERENCES, UNATTENDED),),
             phase="driver",

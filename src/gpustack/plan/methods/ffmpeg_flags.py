@@ -1,4 +1,4 @@
-"""The words after FFmpeg's ``./configure``: what fits this release, this toolkit and these GPUs, and nothing obsolete."""
+"""The words after FFmpeg's ``./configure``: what fits this release, toolkit and GPUs, and nothing obsolete."""
 
 from __future__ import annotations
 
@@ -62,5 +62,5 @@ def nvcc_architecture(ctx: Context, cuda: str) -> tuple[str, str]:
     if window.cc_max and not is_within(chosen, f"<={window.cc_max}"):
         chosen = window.cc_max
     whose = "the oldest GPU here" if lowest == chosen else f"the oldest that CUDA {cuda} compiles for"
-    why = f"nvcc compiles for {chosen}, {whose}: the architecture that FFmpeg asks for by itself may be gone from the toolkit"
+    why = f"nvcc compiles for {chosen}, {whose}: what FFmpeg asks for by itself may be gone from the toolkit"
     return chosen.replace(".", ""), why

@@ -22,6 +22,7 @@ from gpustack.versions import is_within
 SOURCES = "/usr/local/src"
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _JOBS = "--jobs=4"
+TAR_SWITCHES = ("--strip-components=1", "--no-same-owner")
 
 
 class Tagged(Struct, frozen=True, kw_only=True):
@@ -93,7 +94,8 @@ def _build_tools(ctx: Context, pick: Pick) -> list[Draft]:
 
 def _sources(ctx: Context, pick: Pick, folder: str) -> list[Draft]:
     archives = [row for row in ctx.matrix.archives(pick.component) if row.version == pick.version and row.url]
-    tagged = next((row for row in ctx.matrix.rows(pick.component, "releases", Tagged) if row.version == pick.version), None)
+    releases = ctx.matrix.rows(pick.component, "releases", Tagged)
+    tagged = next((row for row in releases if row.version == pick.version), None)
     summed = next((row for row in archives if row.sha256), None)
     if summed is not None:
         return [fetch(ctx, pick, summed, "applications"), _unpack(ctx, pick, summed, folder, ())]
@@ -116,7 +118,7 @@ def _unpack(ctx: Context, pick: Pick, row: Archive, folder: str, after: tuple[st
         why="it is built there",
         commands=(
             ("install", "-d", "-m", "0755", "--", folder),
-            ("tar", "--extract", f"--file={path_of(pick, row)}", f"--directory={folder}", "--strip-components=1", "--no-same-owner"),
+            ("tar", "--extract", f"--file={path_of(pick, row)}", f"--directory={folder}", *TAR_SWITCHES),
         ),
         undo=(("rm", "-rf", "--", folder),),
         phase="applications",
@@ -247,7 +249,7 @@ def _build_ffmpeg(ctx: Context, pick: Pick, folder: str, after: tuple[str, ...])
 
 
 def _inside(ctx: Context, folder: str) -> Argv:
-    """The words that run what follows in ``folder``: ``env --chdir`` is new in coreutils 8.28, so not on old systems."""
+    """The words that run what follows in ``folder``; ``env --chdir`` came with coreutils 8.28."""
     glibc = ctx.host.glibc or ctx.system.glibc
     if glibc and is_within(glibc, ">=2.27"):
         return ("env", f"--chdir={folder}")

@@ -9,7 +9,7 @@ from gpustack.model.steps import FileWrite
 from gpustack.plan.components import component
 from gpustack.plan.components.cuda import prefix_of
 from gpustack.plan.context import Context
-from gpustack.plan.downloads import archive_tools, fetch, path_of, reason_of
+from gpustack.plan.downloads import archive_tools, fetch, path_of, reason_of, unpacked_path
 from gpustack.plan.draft import Draft, draft
 from gpustack.plan.lookup import archives_for
 from gpustack.plan.methods.base import MethodPlanner
@@ -40,7 +40,7 @@ class Tar(MethodPlanner):
         prefix = _prefix(ctx, pick)
         phase = component(pick.component).phase
         downloads = [fetch(ctx, pick, row, phase) for row in rows]
-        tools = [*archive_tools(ctx), *component(pick.component).before(ctx, pick)]
+        tools = [*archive_tools(ctx, rows), *component(pick.component).before(ctx, pick)]
         join = pick.component in {"cudnn", "nccl"}
         drafts = [*tools, *downloads]
         for row, download in zip(rows, downloads, strict=True):
@@ -84,7 +84,7 @@ def _unpack(  # noqa: PLR0913 (each is a fact of the step; most are keywords)
     ctx: Context, pick: Pick, row: Archive, prefix: str, *, after: tuple[str, ...], phase: str, join: bool
 ) -> Draft:
     archive = path_of(pick, row)
-    target = f"{archive.removesuffix('.tgz').removesuffix('.tar.xz').removesuffix('.tar.gz')}.unpacked" if join else prefix
+    target = unpacked_path(archive) if join else prefix
     commands = [
         ("install", "-d", "-m", "0755", "--", target),
         ("tar", "--extract", f"--file={archive}", f"--directory={target}", "--strip-components=1", "--no-same-owner"),
