@@ -48,9 +48,9 @@ def _tell_usage(error: Any, arguments: list[str]) -> int:
         typer.echo(context.get_help(), err=True)
     else:
         message = error.format_message().removesuffix(".")
-        from gpustack.cli.frame import visible
+        from gpustack.cli.frame import shortened, visible
 
-        typer.echo(f"error: {visible(message[:1].lower() + message[1:])}", err=True)
+        typer.echo(shortened(f"error: {visible(message[:1].lower() + message[1:])}"), err=True)
         typer.echo(f"hint: `{where} --help` tells what it takes", err=True)
     return int(error.exit_code)
 

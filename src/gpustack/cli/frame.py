@@ -113,7 +113,7 @@ def _guarded(function: Callable[..., int], arguments: dict[str, Any]) -> int:
         return 2
     except Exception as error:  # noqa: BLE001 (a fault of ours is told like any other)
         _traceback()
-        typer.echo(f"error: internal fault: {type(error).__name__}: {visible(str(error))}", err=True)
+        typer.echo(shortened(f"error: internal fault: {type(error).__name__}: {visible(str(error))}"), err=True)
         typer.echo(
             "hint: the same with -v -v shows where; report it with what `gpustack detect --record DIR` saves", err=True
         )
@@ -124,9 +124,18 @@ def _tell(error: GpustackError) -> None:
     """What is wrong, where, why, and the next thing to try."""
     _traceback()
     where = f"{visible(error.where)}: ".replace("\n", "\\n") if error.where else ""
-    typer.echo(f"error: {where}{visible(error.message)}", err=True)
+    for line in f"error: {where}{visible(error.message)}".splitlines():
+        typer.echo(shortened(line), err=True)
     for line in visible(error.hint).splitlines():
-        typer.echo(f"hint: {line}", err=True)
+        typer.echo(shortened(f"hint: {line}"), err=True)
+
+
+def shortened(line: str) -> str:
+    """``line``, cut where it repeats more of a value than anybody reads."""
+    return line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}..."
+
+
+_LONGEST_LINE = 1500
 
 
 def visible(text: str) -> str:

@@ -88,9 +88,16 @@ def host_of(  # one argument for each option that can name a host
         from gpustack.detect.hostfile import load
 
         return load(host)
-    if root is not None and not root.is_dir():
+    if root is not None and not _is_folder(root):
         msg = f"{root} is not a folder"
         raise UsageError(msg, hint="--root takes the root folder of a file system tree")
     from gpustack.detect.api import detect
 
     return detect(root, matrix)
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):  # a name too long, a NUL in it
+        return False

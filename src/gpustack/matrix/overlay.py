@@ -21,7 +21,11 @@ from gpustack.matrix.typed import row_faults
 
 def lay_over(store: Store, folder: Path) -> Store:
     """``store`` with the matrix files of ``folder`` laid over it. Raises MatrixError with file, row and field."""
-    if not folder.is_dir():
+    try:
+        is_folder = folder.is_dir()
+    except OSError as exc:
+        raise MatrixError(str(exc.strerror or exc), where=str(folder), hint="give a shorter name") from exc
+    if not is_folder:
         msg = "is not a folder"
         raise MatrixError(msg, where=str(folder), hint="--matrices takes a folder of .yaml files")
     for path in sorted(folder.glob("*.yaml")):

@@ -1,0 +1,71 @@
+"""What a command may import: start-up is most of what a command costs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gpustack import resources
+
+HEAVY = frozenset({"rich", "requests", "jinja2", "pynvml", "pydantic", "yaml", "asyncio", "email", "ssl", "socket"})
+
+TELL = """\
+import sys
+from gpustack.__main__ import run
+try:
+    run()
+finally:
+    sys.stderr.write("\\n" + " ".join(sys.modules))
+"""
+
+
+def imported(environment: dict[str, str], *arguments: str) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", TELL, *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        env=environment,
+        timeout=60,
+        check=True,
+    )
+    return set(done.stderr.decode().rpartition("\n")[2].split())
+
+
+@pytest.fixture
+def host_file(tmp_path: Path, call: Callable) -> Path:
+    plan = json.loads(call("plan", "cuda", "--os", "ubuntu24.04", "--gpu", "L4", "--format", "json").out)
+    path = tmp_path / "host.json"
+    path.write_text(json.dumps(plan["host"]))
+    return path
+
+
+def test_plan_for_a_saved_host_imports_nothing_heavy(environment: dict[str, str], host_file: Path) -> None:
+    load_facts_once(environment)
+    modules = imported(environment, "plan", "cuda", "--host", str(host_file), "--format", "json")
+    assert not HEAVY & modules
+    assert "typer" in modules
+
+
+def test_check_for_a_described_host_imports_nothing_heavy(environment: dict[str, str]) -> None:
+    load_facts_once(environment)
+    modules = imported(environment, "check", "cuda==12.4.1", "cudnn==9.1.0", "--os", "ubuntu22.04", "--gpu", "L4")
+    assert not HEAVY & modules
+
+
+def load_facts_once(environment: dict[str, str]) -> None:
+    """The compiled facts are made (with yaml) where a checkout has none that are fresh."""
+    imported(environment, "matrix", "list")
+
+
+def test_version_imports_no_parser(environment: dict[str, str]) -> None:
+    modules = imported(environment, "--version")
+    assert not {"typer", "msgspec", "gpustack.cli", "pathlib"} & modules - {"pathlib"}
+
+
+def test_the_facts_are_found_in_the_checkout() -> None:
+    assert (resources.folder("matrices") / "cuda.yaml").is_file()
