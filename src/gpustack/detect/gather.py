@@ -202,8 +202,11 @@ class _Gatherer:
             for folder in probes.MODULE_FOLDERS:
                 for path in self.tree.glob(f"{here}/{folder}", limit=30):
                     self.modules(path)
-        for version in self.listings.get("/var/lib/dkms/nvidia", ()):
-            self.listing(f"/var/lib/dkms/nvidia/{version}")
+        for module in self.listings.get("/var/lib/dkms", ()):
+            self.listing(f"/var/lib/dkms/{module}")
+            for version in self.listings.get(f"/var/lib/dkms/{module}", ()):
+                if version[:1].isdigit():
+                    self.listing(f"/var/lib/dkms/{module}/{version}")
 
     def modules(self, folder: str) -> None:
         try:
@@ -272,9 +275,13 @@ class _Gatherer:
         if found:
             self.listings[folder] = found
             for name in found:
-                target = self.tree.link(f"{folder}/{name}")
-                if target is not None:
-                    self.link(f"{folder}/{name}")
+                self.library_link(f"{folder}/{name}")
+
+    def library_link(self, path: str) -> None:
+        """A library's link; where it leads through other folders, also the file at the end."""
+        self.link(path)
+        if "/" in self.links.get(path, "") and path not in self.marks:
+            self.marks[path] = f"file {self.tree.final(path)}"
 
     def wheels(self) -> None:
         """NVIDIA's wheels in the Python environments of the usual places."""

@@ -72,7 +72,7 @@ LOG_WORDS = (
 
 LISTINGS = (
     "/boot", "/lib/modules", "/etc/apt/trusted.gpg.d", "/etc/apt/keyrings", "/usr/share/keyrings", "/usr/local",
-    "/proc/driver/nvidia-nvswitch/devices", "/proc/driver/nvidia/gpus", "/var/lib/dkms", "/var/lib/dkms/nvidia",
+    "/proc/driver/nvidia-nvswitch/devices", "/proc/driver/nvidia/gpus", "/var/lib/dkms",
     "/etc/apt/sources.list.d", "/sys/bus/pci/devices", "/etc/pki/rpm-gpg", "/usr/lib/wsl/lib",
     "/sys/firmware/efi/efivars",
 )  # fmt: skip
@@ -91,6 +91,7 @@ BLOB_GLOBS = (
 BLOB_LIMIT = 256 << 10
 
 KEPT_NAMES = {
+    "/var/lib/dkms": r"nvidia",
     "/boot": r"vmlinu[xz]|initr|kernel|Image",
     "/usr/local": r"cuda|TensorRT|tensorrt|nvidia",
     "/etc/apt/sources.list.d": r".*(?:nvidia|cuda|archive_uri)",
@@ -116,7 +117,8 @@ STANDARD_LIBRARY_FOLDERS = (
 OTHER_LIBRARY_GLOBS = (
     "/usr/local/cuda*/lib64", "/usr/local/cuda*/compat", "/usr/local/cuda*/targets/*/lib", "/usr/local/TensorRT*/lib",
     "/opt/TensorRT*/lib", "/opt/tensorrt*/lib", "/usr/lib/wsl/lib", "/usr/local/nvidia/lib64", "/usr/local/nvidia/lib",
-    "/usr/lib/*/nvidia/current", "/usr/lib/*/tegra", "/usr/lib/*/nvidia", "/usr/local/lib", "/usr/local/lib64",
+    "/run/opengl-driver/lib", "/usr/lib/*/nvidia/current", "/usr/lib/*/tegra", "/usr/lib/*/nvidia", "/usr/local/lib",
+    "/usr/local/lib64",
 )  # fmt: skip
 """Folders that hold copies without being on the loader's path by themselves."""
 

@@ -125,10 +125,9 @@ def _system(
     has_dpkg = evidence.has("/var/lib/dpkg/status")
     hint = "apt" if has_dpkg or "dpkg" in managers else "dnf" if "rpm" in managers else None
     os = operating_system(told, matrix.systems, manager_hint=hint)
-    row = find_system(matrix.systems, os.id, os.version_id)
     special = _special(evidence, matrix, told, environment)
     if special is None:
-        return row, os
+        return next((row for row in matrix.systems if f"{row.id}{row.version}" == os.system), None), os
     plain_base = f"{os.id}{os.version_id}" if os.id and os.version_id else None
     return special, OperatingSystem(
         id=os.id,

@@ -161,14 +161,19 @@ class Tree:
         except (MissingFileError, UnusableFileError, OSError):
             return None
 
-    def leads_somewhere(self, path: str) -> bool:
-        """Whether the links from ``path`` on, flattened ones too, end at something that is there."""
+    def final(self, path: str) -> str | None:
+        """Where the links from ``path`` on lead to, flattened ones too; None where they run in a circle."""
         for _ in range(MAX_HOPS):
             target = self.link(path)
             if target is None:
-                return self.exists(path)
+                return path
             path = target if target.startswith("/") else f"{path.rpartition('/')[0]}/{target}"
-        return False
+        return None
+
+    def leads_somewhere(self, path: str) -> bool:
+        """Whether the links from ``path`` on end at something that is there."""
+        end = self.final(path)
+        return end is not None and self.exists(end)
 
     def listing(self, path: str) -> tuple[str, ...] | None:
         """The sorted names in a folder (the first MAX_ENTRIES), None where there is none. Raises UnusableFileError."""

@@ -109,13 +109,15 @@ def _folder_copies(evidence: Evidence, folder: str) -> list[Copy]:
 
 
 def _version_at(evidence: Evidence, folder: str, name: str, stem: str) -> str | None:
-    """The version in the file name that the links of one folder lead to."""
+    """The version in the name of the file that a link leads to; libcuda.so.1.1 (WSL, Jetson) names none."""
     for _ in range(8):
         target = evidence.links.get(f"{folder}/{name}")
         if target is None:
             break
-        name = target.rpartition("/")[2]
-    match = re.fullmatch(rf"{stem}\.so\.(\d+(?:\.\d+)+)", name)
+        mark = evidence.marks.get(f"{folder}/{name}", "")
+        name = (mark if mark.startswith("file ") else target).rpartition("/")[2]
+    numbers = r"\d{3}(?:\.\d+)+" if stem == "libcuda" else r"\d+(?:\.\d+)+"
+    match = re.fullmatch(rf"{stem}\.so\.({numbers})", name)
     if match:
         return match[1]
     wheel = _wheel_owner(evidence, folder)

@@ -11,6 +11,7 @@ MAX_LINES = 500
 MAX_VALUE = 300
 _LINE = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)=(.*)")
 _ESCAPE = re.compile(r"\\(.)")
+_RPM_FAMILIES = {"dnf", "yum", "tdnf", "zypper"}
 _FAMILY_OF_LIKE = {"ubuntu": "apt", "debian": "apt", "rhel": "dnf", "fedora": "dnf", "centos": "dnf", "suse": "zypper"}
 
 
@@ -43,13 +44,15 @@ def operating_system(
     like = tuple(values.get("ID_LIKE", "").lower().split())
     codename = values.get("VERSION_CODENAME") or values.get("UBUNTU_CODENAME") or values.get("DEBIAN_CODENAME")
     row = find_system(systems, identity, version) or _by_codename(systems, identity, version, codename)
+    if row is not None and manager_hint == "apt" and row.family in _RPM_FAMILIES:
+        row = None  # a desktop edition with dpkg under the server's ID: its packages are others
     base = None if row is not None and not _is_bare(row) else _base(values, systems, row)
     told = row or base
     family = told.family if told is not None else None
     if family in {None, "", "none"} and row is None:
         family = manager_hint or next((_FAMILY_OF_LIKE[word] for word in like if word in _FAMILY_OF_LIKE), None)
     return OperatingSystem(
-        id=row.id if row is not None else identity,
+        id=identity,
         version_id=version,
         family=family or None,
         name=values.get("PRETTY_NAME") or values.get("NAME") or (row.name if row is not None else None),

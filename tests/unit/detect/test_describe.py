@@ -1,0 +1,129 @@
+"""Hosts that are described: systems, architectures, GPU names."""
+
+from __future__ import annotations
+
+import pytest
+from gpustack.detect.describe import describe
+from gpustack.errors import UnsupportedError, UsageError
+from gpustack.matrix.index import Matrix, load_matrix
+from gpustack.model.host import Gpu, Host
+
+
+@pytest.fixture(scope="module")
+def matrix() -> Matrix:
+    return load_matrix()
+
+
+def gpu(name: str, matrix: Matrix) -> Gpu:
+    return describe(matrix, os="ubuntu24.04", arch="x86_64", gpus=(name,)).gpus[0]
+
+
+@pytest.mark.parametrize("name", ["H200", "h200", "NVIDIA H200", "nvidia  h200", "10de:2335", "10DE:2335", "H200 141GB"])
+def test_one_gpu_in_many_spellings(name: str, matrix: Matrix) -> None:
+    found = gpu(name, matrix)
+    assert (found.pci_id, found.compute_capability, found.nvenc) == ("10de:2335", "9.0", 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "capability", "kind"),
+    [
+        ("RTX 4090", "8.9", "consumer"), ("geforce rtx 4090", "8.9", "consumer"), ("T4", "7.5", "datacenter"),
+        ("A100-SXM4-80GB", "8.0", "datacenter"), ("a100 80gb", "8.0", "datacenter"), ("V100", "7.0", "datacenter"),
+        ("GTX 1060", "6.1", "consumer"), ("RTX A6000", "8.6", "professional"), ("RTX 6000 Ada", "8.9", "professional"),
+        ("L4", "8.9", "datacenter"), ("A10", "8.6", "datacenter"), ("A2", "8.6", "datacenter"),
+        ("RTX PRO 6000", "12.0", "professional"), ("GH200 480GB", "9.0", "datacenter"), ("K80", "3.7", "datacenter"),
+        ("Jetson AGX Orin", "8.7", "soc"), ("cc:6.1", "6.1", None),
+    ],
+)  # fmt: skip
+def test_names_without_maker_line_or_memory(name: str, capability: str, kind: str | None, matrix: Matrix) -> None:
+    found = gpu(name, matrix)
+    assert (found.compute_capability, found.kind) == (capability, kind)
+
+
+def test_capability_keeps_the_driver_window_that_all_its_gpus_share(matrix: Matrix) -> None:
+    assert gpu("cc:6.1", matrix).driver_last == "580"
+    assert gpu("cc:12.0", matrix).open_module == "required"
+
+
+@pytest.mark.parametrize("name", ["RTX 6000", "TITAN X", "GT 730"])
+def test_ambiguous_names_are_refused_with_the_candidates(name: str, matrix: Matrix) -> None:
+    with pytest.raises(UsageError, match="names several GPUs: .*compute capability") as caught:
+        gpu(name, matrix)
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("RTX 9090", "RTX"), ("H2000", "H20"), ("10de:ffff", "10de:"), ("cc:4.2", "9.0"), ("$(reboot)", "H200"), ("", "H200")],
+)
+def test_unknown_names_are_refused_with_the_nearest(name: str, hint: str, matrix: Matrix) -> None:
+    with pytest.raises(UsageError) as caught:
+        gpu(name, matrix)
+    assert hint in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("os", "identity", "version", "repo", "environment"),
+    [
+        ("ubuntu24.04", "ubuntu", "24.04", "ubuntu2404", "bare-metal"), ("rhel9.4", "rhel", "9.4", "rhel9", "bare-metal"),
+        ("RHEL9.4", "rhel", "9.4", "rhel9", "bare-metal"), ("debian12", "debian", "12", "debian12", "bare-metal"),
+        ("sles15.6", "sles", "15.6", "sles15", "bare-metal"), ("fedora42", "fedora", "42", "fedora42", "bare-metal"),
+        ("amzn2023", "amzn", "2023", "amzn2023", "bare-metal"),
+        ("azurelinux3.0", "azurelinux", "3.0", "azl3", "bare-metal"), ("windows11", "windows", "11", None, "bare-metal"),
+        ("windows-server2022", "windows-server", "2022", None, "bare-metal"),
+        ("wsl-ubuntu24.04", "wsl-ubuntu", "24.04", "wsl-ubuntu", "wsl"),
+        ("l4t36", "l4t", "36", "ubuntu2204", "jetson"),
+        ("opensuse-leap15.6", "opensuse-leap", "15.6", "opensuse15", "bare-metal"),
+        ("opensuse-tumbleweed", "opensuse-tumbleweed", None, "suse16", "bare-metal"),
+        ("kylinV10", "kylin", "V10", "kylin10", "bare-metal"),
+    ],
+)  # fmt: skip
+def test_systems(
+    os: str, identity: str, version: str | None, repo: str | None, environment: str, matrix: Matrix
+) -> None:
+    host: Host = describe(matrix, os=os, arch=None)
+    found = (host.os.id, host.os.version_id, host.os.repo, host.environment)
+    assert found == (identity, version, repo, environment)
+    assert host.described
+    assert host.problems == ()
+
+
+@pytest.mark.parametrize("os", ["ubuntu99.04", "templeos1", "ubunut24.04", "ubuntu"])
+def test_unknown_systems_are_unsupported_with_the_nearest(os: str, matrix: Matrix) -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        describe(matrix, os=os, arch="x86_64")
+    assert caught.value.exit_code == 4
+    assert "ubuntu" in caught.value.hint or "nearest" in caught.value.hint
+
+
+@pytest.mark.parametrize("os", ["ubuntu24.04;reboot", "", "ubuntu 24.04", "$(id)", "a" * 500, "../etc", "-x"])
+def test_malformed_systems_are_wrong_usage(os: str, matrix: Matrix) -> None:
+    with pytest.raises(UsageError):
+        describe(matrix, os=os, arch="x86_64")
+
+
+@pytest.mark.parametrize(
+    ("word", "arch"),
+    [("x86_64", "x86_64"), ("amd64", "x86_64"), ("AARCH64", "aarch64"), ("arm64", "aarch64"), ("sbsa", "aarch64"), ("ppc64le", "ppc64le")],
+)
+def test_architectures(word: str, arch: str, matrix: Matrix) -> None:
+    assert describe(matrix, os="ubuntu24.04", arch=word).arch == arch
+
+
+@pytest.mark.parametrize("options", [{"arch": "i386"}, {"arch": ""}, {"arch": "x86_64", "driver": "new"}, {"arch": None, "driver": "58"}])
+def test_other_bad_words(options: dict[str, str | None], matrix: Matrix) -> None:
+    with pytest.raises(UsageError):
+        describe(matrix, os="ubuntu24.04", **options)  # type: ignore[arg-type]
+
+
+def test_the_driver_is_installed(matrix: Matrix) -> None:
+    host = describe(matrix, os="ubuntu24.04", arch="amd64", gpus=("T4", "H100 PCIe"), driver="580.95.05")
+    assert host.installed["driver"].version == "580.95.05"
+    assert [one.name for one in host.gpus] == ["Tesla T4", "H100 PCIe"]
+
+
+def test_every_product_is_found_by_its_own_id_and_capability(matrix: Matrix) -> None:
+    for row in matrix.products:
+        if not row.subsystem:
+            found = gpu(f"10de:{row.device.lower().removeprefix('0x')}", matrix)
+            assert found.name == row.name
