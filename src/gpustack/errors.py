@@ -50,7 +50,7 @@ class NoSolutionError(GpustackError):
 
 
 class UnsupportedError(GpustackError):
-    """This host, or this method on it, is not supported; the hint names what would do."""
+    """A host, or a method on it, is not supported; the hint names what would do."""
 
     code = "unsupported"
     exit_code = 4

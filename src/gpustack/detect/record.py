@@ -15,14 +15,18 @@ from gpustack.errors import GpustackError
 
 FILE = "evidence.json"
 SCHEMA = "gpustack/evidence/v1"
+_IPV4 = r"(?:\d{1,3}\.){3}\d{1,3}(?![\w.])"
+"""Looks like many a version (10.13.3.9), so it is only replaced where the text around it speaks of an address."""
+
 _ADDRESSES = (
     (re.compile(r"\b(?:[0-9a-f]{2}:){5}[0-9a-f]{2}\b", re.IGNORECASE), "00:00:00:00:00:00"),
     (re.compile(r"\b(?:GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", re.IGNORECASE), "GPU-redacted"),
-    (re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", re.IGNORECASE),
+    (re.compile(r"\b(?!8be4df61-)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", re.IGNORECASE),
     "00000000-0000-0000-0000-000000000000"),
     (re.compile(r"\b[0-9a-f]{32}\b"), "0" * 32),
-    (re.compile(r"(?<![\w.])(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(?:25[0-5]|2[0-4]\d|1?\d?\d)(?![\w.])"), "192.0.2.1"),
-    (re.compile(r"(?<![\w:])(?:[0-9a-f]{1,4}:){4,7}[0-9a-f]{1,4}(?![\w:])", re.IGNORECASE), "2001:db8::1"),
+    (re.compile(rf"(?:(?<=://)|(?<=@)|(?<=inet )|(?<=from )|(?<=to )|(?<=addr )|(?<=ip=)){_IPV4}"), "192.0.2.1"),
+    (re.compile(rf"(?<![\w.]){_IPV4}(?=[:/]\d)"), "192.0.2.1"),
+    (re.compile(r"(?<![\w:])(?!00:00:)(?:[0-9a-f]{1,4}:){4,7}[0-9a-f]{1,4}(?![\w:])", re.IGNORECASE), "2001:db8::1"),
     (re.compile(r"(?<=/home/)[^/\s:]+"), "user"),
     (re.compile(r"(?<=://)[^/@\s]+@"), ""),
     (re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+"), "user@example.org"),
@@ -119,12 +123,12 @@ def record(evidence: Evidence, folder: Path) -> None:
 
 def _write_root(evidence: Evidence, root: Path) -> None:
     """The files as a tree; a link is a small file that holds its target, as archives without links keep it."""
+    for path, target in sorted(evidence.links.items()):
+        _write(root, path, target.encode())
     for path, text in evidence.files.items():
         _write(root, path, text.encode("utf-8", "replace"))
     for path, content in evidence.blobs.items():
         _write(root, path, base64.b64decode(content))
-    for path, target in evidence.links.items():
-        _write(root, path, target.encode())
     for folder, names in evidence.listings.items():
         for name in names:
             _write(root, f"{folder.rstrip('/')}/{name}", b"")

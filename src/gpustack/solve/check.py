@@ -7,9 +7,10 @@ from gpustack.model.facts import COMPONENTS
 from gpustack.model.host import Host
 from gpustack.model.request import Request
 from gpustack.model.resolution import Conflict, Verdict
+from gpustack.solve.flavour import flavour_rules, flavours
 from gpustack.solve.question import Candidate, Question
 from gpustack.solve.search import Chosen, Refusal, Search
-from gpustack.solve.sentences import host_has, host_name, rule_sentence, spelled
+from gpustack.solve.sentences import group_sentences, host_has, host_name, rule_sentence, spelled
 from gpustack.solve.words import title
 from gpustack.versions import version, version_range
 
@@ -60,12 +61,29 @@ def _direct_conflicts(question: Question, search: Search) -> list[Conflict]:
         refusals = [search.host_refusal(candidate) for candidate in search.domain(name)]
         if refusals and all(refusals):
             found.append(_host_conflict(question, name, next(r for r in refusals if r)))
+    found += _flavour_conflicts(question, search, given)
     for i, a in enumerate(given):
         for b in given[i + 1 :]:
             refused = _refused_pair(search, a, b)
             if refused is not None:
                 found.append(_pair_conflict(question, a, b, refused))
     return found
+
+
+def _flavour_conflicts(question: Question, search: Search, given: list[str]) -> list[Conflict]:
+    """A driver has one kernel module flavour at a time: there has to be one that drives every GPU."""
+    candidates = search.domain("driver") if "driver" in given and not question.view.is_windows else ()
+    if not candidates or not question.host.gpus or any(flavours(question, c.version) for c in candidates):
+        return []
+    rules = flavour_rules(question, candidates[0].version)
+    sentences = [sentence.text for sentence in group_sentences(question, ("flavour", "driver"))]
+    return [
+        Conflict(
+            between=(spelled(question, "driver"), host_name(question, "compute-capability")),
+            reason=f"{'. '.join([*sentences, *(rule.text.rstrip('.') for rule in rules)])}.",
+            sources=question.matrix.addresses(tuple(key for rule in rules for key in rule.src)),
+        )
+    ]
 
 
 def _refused_pair(search: Search, a: str, b: str) -> Refusal | None:

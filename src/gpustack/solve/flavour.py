@@ -20,25 +20,29 @@ class FlavourRule(Struct, frozen=True, kw_only=True, omit_defaults=True):
     flavour: str
     compute_capability: str = ""
     gpus: tuple[str, ...] = ()
+    text: str = ""
+    src: tuple[str, ...] = ()
 
 
 def flavours(question: Question, driver: str) -> tuple[str, ...]:
     """The flavours that every GPU accepts, the packages offer and the user allows, the preferred first."""
     allowed = ["open", "proprietary"] if is_within(driver, f">={DEFAULT_OPEN_SINCE}") else ["proprietary", "open"]
     gpus = question.host.gpus
-    refused = {
-        rule.flavour
-        for rule in question.matrix.rows("driver", "flavour_rules", FlavourRule)
-        if is_within(driver, rule.driver) and _concerns(rule, gpus)
-    }
+    refused = {rule.flavour for rule in flavour_rules(question, driver)}
     refused |= {"open" for gpu in gpus if gpu.open_module == "impossible"}
     refused |= {"proprietary" for gpu in gpus if gpu.open_module == "required"}
     if question.request.kernel_module != "auto":
         refused |= {"open", "proprietary"} - {question.request.kernel_module}
-    offer = question.offers.offer("driver", driver)
+    offer = question.offers.offer("driver", driver) if question.mode == "plan" else None
     if offer is not None and offer.flavours:
         refused |= {"open", "proprietary"} - set(offer.flavours)
     return tuple(flavour for flavour in allowed if flavour not in refused)
+
+
+def flavour_rules(question: Question, driver: str) -> tuple[FlavourRule, ...]:
+    """The rows that take a flavour of this driver version away from this host."""
+    rows = question.matrix.rows("driver", "flavour_rules", FlavourRule)
+    return tuple(row for row in rows if is_within(driver, row.driver) and _concerns(row, question.host.gpus))
 
 
 def _concerns(rule: FlavourRule, gpus: tuple[Gpu, ...]) -> bool:

@@ -74,6 +74,8 @@ class Search:
         for bound in self.question.book.of(component):
             if not bound.pulls or not self.question.view.holds(bound.rule.when, component):
                 continue
+            if bound.rule.equal and self.question.mode == "check":
+                continue  # a partner of equal version can always be had: it says nothing about what was given
             found = {c.version for c in candidates if is_within(c.version, bound.subject.text)}
             for name in bound.objects:
                 if found and name in POSSIBLE and ("pair", component, name) not in self.off:

@@ -146,8 +146,8 @@ def between(question: Question, groups: frozenset[Group]) -> tuple[str, ...]:
         elif group[0] == "flavour":
             named.append(host_name(question, "compute-capability"))
     members = {name for group in groups if group[0] == "pair" for name in group[1:]}
-    asked_only = [name for name in question.asked if name in members and not question.asked[name].versions]
-    return tuple(dict.fromkeys([*named, *asked_only]))
+    asked = [spelled(question, name) for name in question.asked if name in members]
+    return tuple(dict.fromkeys([*named, *asked]))
 
 
 def spelled(question: Question, component: str) -> str:

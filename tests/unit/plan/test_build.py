@@ -7,14 +7,13 @@ import re
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.unit.plan.making import CUDA, CUDNN, DRIVER, TENSORRT, commands, contents, host, matrix, pick, plan, words
 
 from gpustack.errors import UnsupportedError
 from gpustack.model.host import Gpu, Host, Installed, KernelModule, OperatingSystem, Problem, RepositoryEntry
 from gpustack.model.plan import PHASES, Plan
 from gpustack.plan.document import digest_of, dump
 from gpustack.render.api import FORMATS, render
-
-from tests.unit.plan.making import CUDA, CUDNN, DRIVER, TENSORRT, commands, contents, host, matrix, pick, plan, words
 
 SYSTEMS = ("ubuntu24.04", "debian13", "rhel9.4", "rocky9.4", "rhel10.0", "sles15.7", "azurelinux3.0", "amzn2023")
 URL = "https://developer.download.nvidia.com/compute/cuda/repos/ubuntu2404/x86_64/"
@@ -27,7 +26,8 @@ def demand_sound(made: Plan) -> None:
     for step in made.steps:
         assert set(step.depends_on) <= set(seen), step.id
         assert re.fullmatch(r"[a-z0-9-]+-[0-9a-f]{12}(-\d+)?", step.id)
-        assert step.why and step.title
+        assert step.why
+        assert step.title
         assert step.undo or step.undo_note or step.kind == "note", step.id
         assert all(argv and all(isinstance(word, str) for word in argv) for argv in (*step.commands, *step.undo))
         seen.append(step.id)

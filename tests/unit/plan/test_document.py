@@ -6,12 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.unit.plan.making import CUDA, DRIVER, host, plan
 
 from gpustack.errors import DocumentError, UsageError
 from gpustack.plan.document import MAX_BYTES, dump, load, parse
 from gpustack.render.api import demand_format, render
-
-from tests.unit.plan.making import CUDA, DRIVER, host, plan
 
 
 @pytest.fixture(scope="module")

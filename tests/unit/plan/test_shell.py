@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
+from tests.unit.plan.making import host, plan
 
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Artifact, FileWrite, Step
 from gpustack.render.shell import render
-
-from tests.unit.plan.making import host, plan
 
 
 def step(number: int, **fields: object) -> Step:
