@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import posixpath
 import re
 from pathlib import Path
 from typing import Any
@@ -123,15 +124,27 @@ def record(evidence: Evidence, folder: Path) -> None:
 
 def _write_root(evidence: Evidence, root: Path) -> None:
     """The files as a tree; a link is a small file that holds its target, as archives without links keep it."""
-    for path, target in sorted(evidence.links.items()):
-        _write(root, path, target.encode())
+    contents: dict[str, bytes] = {path: target.encode() for path, target in sorted(evidence.links.items())}
     for path, text in evidence.files.items():
-        _write(root, path, text.encode("utf-8", "replace"))
+        contents.setdefault(path, text.encode("utf-8", "replace"))
     for path, content in evidence.blobs.items():
-        _write(root, path, base64.b64decode(content))
+        contents.setdefault(path, base64.b64decode(content))
     for folder, names in evidence.listings.items():
         for name in names:
-            _write(root, f"{folder.rstrip('/')}/{name}", b"")
+            contents.setdefault(f"{folder.rstrip('/')}/{name}", b"")
+    for path, data in contents.items():
+        _write(root, _behind_links(path, evidence.links), data)
+
+
+def _behind_links(path: str, links: dict[str, str]) -> str:
+    """The path with links among its folders replaced by what they lead to."""
+    for _ in range(8):
+        folders = [path[:at] for at in range(1, len(path)) if path[at] == "/"]
+        link = next((folder for folder in folders if folder in links), None)
+        if link is None:
+            break
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(link), links[link])) + path[len(link) :]
+    return path
 
 
 def _write(root: Path, path: str, data: bytes) -> None:
