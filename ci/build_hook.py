@@ -31,5 +31,5 @@ class CustomBuildHook(BuildHookInterface):  # type: ignore[misc]  # hatchling is
         folder = Path(tempfile.mkdtemp(prefix="gpustack-compiled-"))
         write_folder(folder, index, blobs)
         build_data["force_include"][str(folder)] = "gpustack/compiled"
-        if any((root / "templates").iterdir()):
+        if (root / "templates").is_dir():
             build_data["force_include"][str(root / "templates")] = "gpustack/templates"
