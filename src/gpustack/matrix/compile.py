@@ -11,6 +11,7 @@ import msgspec
 from gpustack.errors import MatrixError
 from gpustack.matrix import load
 from gpustack.matrix.store import (
+    BINDING,
     FORMAT,
     PARTED,
     Index,
@@ -20,8 +21,8 @@ from gpustack.matrix.store import (
     encode_rows,
     part_name,
 )
-from gpustack.model.facts import subject_of
-from gpustack.versions import version_key
+from gpustack.model.facts import COMPONENTS, MIRRORED, subject_of
+from gpustack.versions import version, version_key, version_range
 
 
 def compile_folder(
@@ -63,7 +64,19 @@ def _parts(blobs: dict[str, bytes]) -> dict[str, bytes]:
     for name, found in rows.items():
         if name.startswith(part_name("releases", "")):
             found.sort(key=lambda row: version_key(row["version"]), reverse=True)
-    return {name: msgspec.msgpack.encode(found) for name, found in rows.items()}
+    binding = {part_name(BINDING, name): _binding(rows, name) for name in COMPONENTS}
+    return {name: msgspec.msgpack.encode(found) for name, found in {**rows, **binding}.items()}
+
+
+def _binding(rows: dict[str, list[dict[str, Any]]], component: str) -> dict[str, list[int]]:
+    """Which rules of a component bind each of its releases, by their place: no range is read to answer a question."""
+    rules = rows.get(part_name("rules", component), [])
+    subjects = [version_range(rule["of"].removeprefix(component).strip()) for rule in rules]
+    releases = rows.get(part_name("releases", MIRRORED.get(component, component)), [])
+    return {
+        text: [place for place, subject in enumerate(subjects) if version(text) in subject]
+        for text in dict.fromkeys(row["version"] for row in releases)
+    }
 
 
 def _about(table: str, row: dict[str, Any], subject: str) -> str:

@@ -9,15 +9,14 @@ from typing import Any, TypeVar
 import msgspec
 
 from gpustack.errors import MatrixError
-from gpustack.matrix.store import Store, open_store
-from gpustack.model.facts import Archive, Availability, PackageSet, Release, Rule, Source, subject_of
+from gpustack.matrix.store import BINDING, Store, open_store
+from gpustack.model.facts import MIRRORED, Archive, Availability, PackageSet, Release, Rule, Source, subject_of
 from gpustack.model.places import ConflictRow, GpuProduct, Repository, SigningKey, System
 from gpustack.versions import version
 
 T = TypeVar("T")
 
-MIRRORED = {"fabric-manager": "driver"}
-"""Components whose versions are those of another, because they must be equal to the last digit."""
+NO_BINDING = msgspec.msgpack.encode({})
 
 
 class Matrix:
@@ -28,6 +27,7 @@ class Matrix:
         self._rows: dict[tuple[str, str, object], tuple[Any, ...]] = {}
         self._sources: dict[str, dict[str, Source]] = {}
         self._releases: dict[str, tuple[Release, ...]] = {}
+        self._binding: dict[str, dict[str, list[int]]] = {}
 
     @property
     def subjects(self) -> tuple[str, ...]:
@@ -113,6 +113,13 @@ class Matrix:
         if self._store.has_parts:
             return self._part("rules", component, Rule)
         return tuple(row for row in self.everywhere("rules", Rule) if subject_of(row.of) == component)
+
+    def binding(self, component: str) -> dict[str, list[int]]:
+        """For each release, the places in ``rules(component)`` of the rules that bind it; {} where not worked out."""
+        if component not in self._binding:
+            raw = self._store.part(BINDING, component) if self._store.has_parts else NO_BINDING
+            self._binding[component] = msgspec.msgpack.decode(raw, type=dict[str, list[int]])
+        return self._binding[component]
 
     def availability(self, component: str) -> tuple[Availability, ...]:
         """Which repository folders carry which versions of a component."""

@@ -16,7 +16,7 @@ from msgspec import Struct, field
 
 from gpustack import resources
 
-FORMAT = 4
+FORMAT = 5
 """Raised whenever the layout below or the conversion changes, so that old compiled files are not read."""
 
 
@@ -55,6 +55,9 @@ class SubjectFile(Struct, frozen=True, kw_only=True):
 
 PARTED = ("rules", "releases", "availability", "packages")
 """Tables that are also kept apart by component, so that an answer reads only what it is about."""
+
+BINDING = "binding"
+"""The part that tells which rules bind each release of a component."""
 
 
 class Store:

@@ -24,6 +24,9 @@ COMPONENTS = (
 )
 """Everything that has a version and a place in a stack, in the order in which it is installed."""
 
+MIRRORED = {"fabric-manager": "driver"}
+"""Components whose versions are those of another, because they must be equal to the last digit."""
+
 PROPERTIES = ("compute-capability", "kernel", "glibc", "gcc", "clang", "msvc")
 """What a rule may demand of a host besides components."""
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from gpustack.matrix.index import MIRRORED, Matrix
-from gpustack.model.facts import Archive, PackageSet
+from gpustack.matrix.index import Matrix
+from gpustack.model.facts import MIRRORED, Archive, PackageSet
 from gpustack.model.host import Host
 from gpustack.model.request import Method, Request, Requirement
 from gpustack.versions import is_within
@@ -130,9 +130,7 @@ class OfferBook:
             self._ranges[component] = tuple(
                 row.versions
                 for row in self._matrix.availability(subject)
-                if row.method == "network"
-                and row.repo == repo
-                and _serves(row.arch, folders)
+                if row.method == "network" and row.repo == repo and _serves(row.arch, folders)
             )
         return self._ranges[component]
 

@@ -9,18 +9,23 @@ from gpustack.model.facts import COMPONENTS, Rule
 from gpustack.solve.hostview import HostView
 from gpustack.versions import Range, is_within, version, version_range
 
+
 class BoundRule:
     """A rule with its subject taken apart. ``objects`` are what it speaks of: components or one property."""
 
-    __slots__ = ("component", "is_advice", "objects", "pulls", "rule", "subject")
+    __slots__ = ("component", "is_advice", "objects", "pulls", "rule")
 
     def __init__(self, rule: Rule, component: str) -> None:
         self.rule = rule
         self.component = component
-        self.subject: Range = version_range(rule.of.removeprefix(component).strip())
         self.objects: tuple[str, ...] = rule.equal or (rule.needs,)
         self.is_advice = rule.strength == "advised"
         self.pulls = rule.strength in {"required", "only-if"}
+
+    @property
+    def subject(self) -> Range:
+        """The versions that the rule binds."""
+        return version_range(self.rule.of.removeprefix(self.component).strip())
 
     def accepts(self, subject: str, value: str) -> bool:
         """Whether the object's ``value`` satisfies the rule for the subject's version."""
@@ -44,7 +49,9 @@ class RuleBook:
         """Every rule whose subject is ``component``."""
         found = self._by_component.get(component)
         if found is None:
-            found = self._by_component[component] = [BoundRule(rule, component) for rule in self._matrix.rules(component)]
+            found = self._by_component[component] = [
+                BoundRule(rule, component) for rule in self._matrix.rules(component)
+            ]
         return found
 
     def applying(self, component: str, version_text: str) -> dict[str, tuple[BoundRule, ...]]:
@@ -52,14 +59,21 @@ class RuleBook:
         key = (component, version_text)
         found = self._applying.get(key)
         if found is None:
-            candidate = version(version_text)
             collected: dict[str, list[BoundRule]] = {}
-            for bound in self.of(component):
-                if candidate in bound.subject:
-                    for name in bound.objects:
-                        collected.setdefault(name, []).append(bound)
+            for bound in self._binding(component, version_text):
+                for name in bound.objects:
+                    collected.setdefault(name, []).append(bound)
             found = self._applying[key] = {name: tuple(rules) for name, rules in collected.items()}
         return found
+
+    def _binding(self, component: str, version_text: str) -> list[BoundRule]:
+        """The rules whose subject holds this version: worked out beforehand for the known ones."""
+        rules = self.of(component)
+        places = self._matrix.binding(component).get(version_text)
+        if places is not None:
+            return [rules[place] for place in places]
+        candidate = version(version_text)
+        return [bound for bound in rules if candidate in bound.subject]
 
     def covers(self, component: str, version_text: str, other: str, view: HostView) -> bool:
         """Whether any rule that holds on this host speaks of this version and ``other``."""

@@ -69,18 +69,26 @@ class Search:
 
     def _needs(self, component: str) -> dict[str, bool]:
         """The components that some (False) or all (True) candidates of ``component`` bring with them."""
-        candidates = self.domain(component)
-        needed: dict[str, set[str]] = {}
-        for bound in self.question.book.of(component):
-            if not bound.pulls or not self.question.view.holds(bound.rule.when, component):
-                continue
-            if bound.rule.equal and self.question.mode == "check":
-                continue  # a partner of equal version can always be had: it says nothing about what was given
-            found = {c.version for c in candidates if is_within(c.version, bound.subject.text)}
-            for name in bound.objects:
-                if found and name in POSSIBLE and ("pair", component, name) not in self.off:
-                    needed.setdefault(name, set()).update(found)
-        return {name: len(found) == len({c.version for c in candidates}) for name, found in needed.items()}
+        found = [self._brought(candidate) for candidate in self.domain(component)]
+        some = set().union(*found)
+        everywhere = set.intersection(*found) if found else set()
+        return {name: name in everywhere for name in sorted(some, key=COMPONENTS.index)}
+
+    def _brought(self, candidate: Candidate) -> set[str]:
+        """What a version brings with it. A partner of equal version can always be had: to ``check`` it says nothing."""
+        component, question = candidate.component, self.question
+        return {
+            name
+            for name, rules in question.book.applying(component, candidate.version).items()
+            if name in POSSIBLE
+            and ("pair", component, name) not in self.off
+            and any(
+                bound.pulls
+                and not (bound.rule.equal and question.mode == "check")
+                and question.view.holds(bound.rule.when, component)
+                for bound in rules
+            )
+        }
 
     def _extend(
         self, chosen: Chosen, order: list[str], members: dict[str, bool]

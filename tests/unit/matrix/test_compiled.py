@@ -10,6 +10,8 @@ from gpustack.matrix.compile import compile_folder
 from gpustack.matrix.index import Matrix, load_matrix
 from gpustack.matrix.load import read_subject
 from gpustack.matrix.store import Store
+from gpustack.model.facts import COMPONENTS, Rule
+from gpustack.versions import is_within
 
 
 def test_every_invariant_holds() -> None:
@@ -38,7 +40,17 @@ def test_a_subject_whose_file_changed_is_compiled_again_and_the_others_are_kept(
     assert Matrix(Store(again, None, same)).releases("nv-codec-headers")
 
 
+def test_what_is_worked_out_beforehand_is_what_the_ranges_say() -> None:
+    matrix = load_matrix()
+    for component in COMPONENTS:
+        rules = matrix.rules(component)
+        assert set(matrix.binding(component)) == {row.version for row in matrix.releases(component)}
+        for version, places in matrix.binding(component).items():
+            subjects = (rule.of.removeprefix(component) for rule in rules)
+            assert places == [place for place, text in enumerate(subjects) if is_within(version, text)], component
+
+
 def test_every_source_key_resolves_to_an_address() -> None:
     matrix = load_matrix()
-    for rule in matrix.rules:
+    for rule in matrix.everywhere("rules", Rule):
         assert len(matrix.addresses(rule.src)) >= 1, rule.id

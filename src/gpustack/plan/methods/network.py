@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gpustack.errors import UnsupportedError
-from gpustack.matrix.index import MIRRORED
-from gpustack.model.facts import PackageSet
+from gpustack.model.facts import MIRRORED, PackageSet
 from gpustack.model.resolution import Pick
 from gpustack.plan.components import component
 from gpustack.plan.context import Context
