@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from gpustack.errors import UnsupportedError
 from gpustack.model.host import Installed, Problem
 from gpustack.model.resolution import Pick
@@ -43,6 +45,14 @@ REFUSED = {
     "rpmfusion_vs_nvidia_repo": ("driver",),
 }
 """Blocking problems and the components whose change they rule out (none named: every package)."""
+
+
+class Ends(Struct, frozen=True, kw_only=True):
+    """The column of a system's row that only this module reads."""
+
+    id: str
+    version: str
+    lts: str = ""
 
 
 def check(ctx: Context, picks: list[Pick]) -> None:
@@ -162,9 +172,15 @@ def _warn_of_age(ctx: Context) -> None:
     """Warn of a system past its end; measured against the day of the facts, never against a clock."""
     end = ctx.host.os.eol or ctx.system.eol
     read = max((source.read for source in ctx.matrix.sources("systems").values()), default="")
-    if end and read and end <= read:
-        name = ctx.host.os.name or ctx.system.name or ctx.host.os.spelled
-        ctx.warn(f"{name} reached its end of life on {end}: nothing is fixed in it any more, and NVIDIA drops it")
+    if not end or not read or end > read:
+        return
+    name = ctx.host.os.name or ctx.system.name or ctx.host.os.spelled
+    rows = ctx.matrix.rows("systems", "systems", Ends)
+    row = next((one for one in rows if (one.id, one.version) == (ctx.system.id, ctx.system.version)), None)
+    if row is not None and row.lts > read:
+        ctx.warn(f"{name} reached the end of its ordinary support on {end}; long-term support lasts to {row.lts}")
+    else:
+        ctx.warn(f"{name} reached its end of life on {end}: nothing is fixed in it any more")
 
 
 def _problem_note(ctx: Context, problem: Problem) -> Draft:

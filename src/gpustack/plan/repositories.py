@@ -14,6 +14,7 @@ from gpustack.model.resolution import Pick
 from gpustack.model.steps import Artifact, FileWrite
 from gpustack.plan.context import Context
 from gpustack.plan.draft import Draft, draft
+from gpustack.plan.keys import take_key
 from gpustack.plan.managers import manager
 from gpustack.plan.managers.apt import DEB_ARCH
 from gpustack.plan.managers.base import CACHE, Argv, Manager, Package, Place
@@ -274,18 +275,8 @@ def _check_key(ctx: Context, tool: Manager, place: Place) -> Draft:
 
 
 def _by_fingerprint(wanted: str, place: Place, tool: Manager) -> tuple[Argv, ...]:
-    """Import into a scratch keyring, insist on the key, and take out that one key only."""
     home = f"{CACHE}/keys/{place.id}-gnupg"
-    gpg = ("gpg", "--homedir", home, "--batch")
-    armour = () if tool.name == "apt" else ("--armor",)
-    return (
-        ("install", "-d", "-m", "0700", "--", home),
-        (*gpg, "--import", _key_file(place)),
-        (*gpg, "--list-keys", wanted),
-        ("install", "-d", "-m", "0755", "--", place.keyring.rpartition("/")[0]),
-        (*gpg, "--yes", *armour, "--output", place.keyring, "--export", wanted),
-        ("chmod", "0644", "--", place.keyring),
-    )
+    return take_key(_key_file(place), wanted, place.keyring, home=home, armoured=tool.name != "apt")
 
 
 def _apt_pin(ctx: Context) -> Draft:

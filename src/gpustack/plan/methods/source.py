@@ -12,6 +12,7 @@ from gpustack.plan.components.cuda import prefix_of
 from gpustack.plan.context import Context
 from gpustack.plan.downloads import archive_tools, fetch, path_of, reason_of
 from gpustack.plan.draft import Draft, draft
+from gpustack.plan.keys import take_key
 from gpustack.plan.managers import manager
 from gpustack.plan.managers.base import CACHE, Argv, Package
 from gpustack.plan.methods.base import MethodPlanner
@@ -151,8 +152,6 @@ def _signed(ctx: Context, pick: Pick, row: Archive, signer: Signer, folder: str)
     """An archive whose sum nobody published, but whose signature the project did."""
     path = path_of(pick, row)
     key, ring = f"{CACHE}/keys/{pick.component}.asc", f"{CACHE}/keys/{pick.component}.gpg"
-    home = f"{CACHE}/keys/{pick.component}-gnupg"
-    gpg = ("gpg", "--homedir", home, "--batch")
     tool = manager(ctx.system.family)
     download = draft(
         f"archive:{row.file}",
@@ -167,9 +166,7 @@ def _signed(ctx: Context, pick: Pick, row: Archive, signer: Signer, folder: str)
             Artifact(url=signer.url, path=key, fingerprint=signer.fingerprint),
         ),
         commands=(
-            ("install", "-d", "-m", "0700", "--", home),
-            (*gpg, "--import", key),
-            (*gpg, "--yes", "--output", ring, "--export", signer.fingerprint),
+            *take_key(key, signer.fingerprint, ring, home=f"{CACHE}/keys/{pick.component}-gnupg", armoured=False),
             ("gpgv", "--keyring", ring, f"{path}.asc", path),
         ),
         undo=(("rm", "-f", "--", path, f"{path}.asc"),),

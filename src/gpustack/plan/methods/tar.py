@@ -43,8 +43,9 @@ class Tar(MethodPlanner):
         tools = [*archive_tools(ctx, rows), *component(pick.component).before(ctx, pick)]
         join = pick.component in {"cudnn", "nccl"}
         drafts = [*tools, *downloads]
+        toolkit = () if pick.component == "cuda" else ("install:cuda",)
         for row, download in zip(rows, downloads, strict=True):
-            after = (*(one.key for one in tools), download.key, "install:cuda")
+            after = (*(one.key for one in tools), download.key, *toolkit)
             drafts.append(_unpack(ctx, pick, row, prefix, after=after, phase=phase, join=join))
         unpacked = tuple(one.key for one in drafts if one.step.kind == "extract")
         if pick.component == "cuda":

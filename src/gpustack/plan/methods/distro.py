@@ -1,0 +1,73 @@
+"""The distribution's own packages: one origin for all, updated with the system."""
+
+from __future__ import annotations
+
+from gpustack.errors import UnsupportedError
+from gpustack.model.facts import PackageSet
+from gpustack.model.resolution import Pick
+from gpustack.plan.components import component
+from gpustack.plan.context import Context
+from gpustack.plan.downloads import reason_of
+from gpustack.plan.draft import Draft, draft
+from gpustack.plan.lookup import package_sets
+from gpustack.plan.managers import manager
+from gpustack.plan.methods.base import MethodPlanner
+from gpustack.plan.methods.network import packages_of
+from gpustack.plan.preparation import enable
+
+
+class Distro(MethodPlanner):
+    """Named without a version: the archive of a release has one, and updates it."""
+
+    def drafts(self, ctx: Context, pick: Pick) -> list[Draft]:
+        part = component(pick.component)
+        tool = manager(ctx.system.family)
+        rows = _sets(ctx, pick, part.roles(ctx, pick))
+        packages = packages_of(pick, tuple(rows))
+        before = [*enable(ctx, ["distro"]), *part.before(ctx, pick)]
+        for row in rows:
+            if row.note and row.role == "main":
+                ctx.warn(f"{pick.component} of the distribution: {row.note}")
+        install = draft(
+            f"install:{pick.component}",
+            after=(*(one.key for one in before), "index:system"),
+            component=pick.component,
+            kind="install-packages",
+            title=f"install {pick.component} {pick.version} of {ctx.system.name}",
+            why=f"{reason_of(pick)}; its archive has this version and brings its updates",
+            commands=(tool.install([one for one in packages if not one.pin] + [one for one in packages if one.pin]),),
+            packages=tuple(one.name for one in packages),
+            undo=(tool.remove([one.name for one in packages]),),
+            done_when=f"package {packages[0].name} {pick.version}",
+            phase=part.phase,
+            sources=ctx.addresses(*rows),
+        )
+        # The toolkit of a distribution lies on the path by itself, so its environment needs no step.
+        after = [] if pick.component == "cuda" else part.after(ctx, pick, (install.key,))
+        return [*before, install, *after]
+
+
+def _sets(ctx: Context, pick: Pick, roles: tuple[str, ...]) -> list[PackageSet]:
+    extra = ("persistenced",) if pick.component == "driver" else ()
+    found: list[PackageSet] = []
+    for role in (*roles, *extra):
+        rows = package_sets(
+            ctx.matrix.packages(pick.component),
+            component=pick.component,
+            version=pick.version,
+            method="distro",
+            family=ctx.system.family,
+            repo=ctx.base.repo or ctx.system.repo,
+            arch=ctx.arch_folders,
+            cuda=ctx.version("cuda"),
+            flavour=pick.flavour,
+            role=role,
+        )
+        found += rows[:1]
+        if role == "main" and not rows:
+            msg = f"the facts name no packages of {pick.component} {pick.version} in the archive of {ctx.system.name}"
+            raise UnsupportedError(msg, hint=f"--method {pick.component}=network, or another")
+    return found
+
+
+PLANNER = Distro()

@@ -1,0 +1,179 @@
+"""Methods beside the network: archives, sources, local packages, runfiles, the distribution, containers."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+from tests.unit.plan.making import CUDA, DRIVER, commands, host, pick, plan, words
+from tests.unit.plan.test_build import demand_sound
+
+from gpustack.errors import UnsupportedError
+from gpustack.model.host import Gpu, Installed
+from gpustack.plan.draft import draft
+
+
+def test_an_archive_is_pinned_and_its_links_stay_links() -> None:
+    made = plan(host("ubuntu20.04"), pick("cuda", "11.1.1", state="keep"), pick("cudnn", "8.0.5.39", "tar"))
+    demand_sound(made)
+    artifact = next(artifact for step in made.steps for artifact in step.artifacts)
+    assert artifact.url.endswith("cudnn-11.1-linux-x64-v8.0.5.39.tgz")
+    assert re.fullmatch(r"[0-9a-f]{64}", artifact.sha256)
+    assert "--strip-components=1" in words(made)
+    assert any(argv[:3] == ("cp", "-R", "-P") and argv[-1] == "/usr/local/cuda-11.1/lib64/" for argv in commands(made))
+
+
+def test_the_build_for_this_cuda_and_platform_is_taken() -> None:
+    arm = plan(host("ubuntu22.04", arch="aarch64"), pick("cuda", "12.2.2", state="keep"), pick("cudnn", "8.9.6.50", "tar"))
+    assert "cudnn-linux-sbsa-8.9.6.50_cuda12-archive" in words(arm)
+    with pytest.raises(UnsupportedError, match="no archive"):
+        plan(host(), pick("cuda", "13.0.2", state="keep"), pick("cudnn", "8.9.6.50", "tar"))
+
+
+def test_a_toolkit_by_archives_has_no_driver_in_it() -> None:
+    made = plan(host(), pick("cuda", "12.6.2", "tar"))
+    demand_sound(made)
+    names = [artifact.path.rpartition("/")[2] for step in made.steps for artifact in step.artifacts]
+    assert any(name.startswith("cuda_nvcc-") for name in names)
+    assert not any(name.startswith(("nvidia_driver", "fabricmanager", "imex", "libnvidia_nscq")) for name in names)
+
+
+def test_ffmpeg_is_built_for_the_oldest_gpu_that_the_toolkit_knows() -> None:
+    gpus = (Gpu(compute_capability="6.1"), Gpu(compute_capability="8.9"))
+    from msgspec.structs import replace
+
+    machine = replace(host(), gpus=gpus)
+    headers = pick("nv-codec-headers", "12.2.72.0", "source")
+    made = plan(machine, pick("cuda", "12.9.1"), headers, pick("ffmpeg", "7.1.2", "source"))
+    demand_sound(made)
+    text = words(made)
+    assert "--nvccflags=-gencode arch=compute_61,code=sm_61 -O2" in text
+    assert "--enable-libnpp" in text
+    assert "--exact-version=12.2.72.0 ffnvcodec" in text
+    newer = words(plan(machine, pick("cuda", "13.0.2"), headers, pick("ffmpeg", "8.1.2", "source")))
+    assert "compute_89" in newer
+    assert "--enable-libnpp" not in newer
+    assert "--enable-cuda-sdk" not in text + newer
+    bare = words(plan(machine, headers, pick("ffmpeg", "7.1.2", "source")))
+    assert "--enable-nonfree" not in bare
+
+
+def test_sources_without_a_sum_are_checked_by_signature_or_commit() -> None:
+    signed = words(plan(host(), pick("ffmpeg", "7.1.3", "source")))
+    assert "gpgv --keyring" in signed
+    assert "FCF986EA15E6E293A5644F10B4322F04D67658D8" in signed
+    cloned = words(plan(host(), pick("nv-codec-headers", "12.0.16.1", "source")))
+    assert re.search(r"checkout --quiet --detach [0-9a-f]{40}", cloned)
+    assert "--branch n12.0.16.1" in cloned
+
+
+def test_local_packages_come_in_the_order_of_their_dependencies() -> None:
+    made = plan(host("ubuntu20.04"), pick("cuda", "11.1.1", state="keep"), pick("cudnn", "8.0.5.39", "local"))
+    demand_sound(made)
+    files = [argv[-1].rpartition("/")[2] for argv in commands(made) if "dpkg" in argv]
+    assert files == ["libcudnn8_8.0.5.39-1+cuda11.1_amd64.deb", "libcudnn8-dev_8.0.5.39-1+cuda11.1_amd64.deb"]
+
+
+def test_a_local_repository_brings_its_own_key() -> None:
+    made = plan(host(), pick("cuda", "13.0.2", state="keep"), pick("cudnn", "9.14.0.64", "local"))
+    text = words(made)
+    assert "find /var/cudnn-local-repo-ubuntu2404-9.14.0 -name *-keyring.gpg -exec cp -- {} /usr/share/keyrings/ ;" in text
+    assert "libcudnn9-cuda-13=9.14.0.64-1" in text
+
+
+def test_a_runfile_is_pinned_and_keeps_nouveau_away() -> None:
+    made = plan(host(), pick("driver", "580.95.05", "runfile", flavour="open"))
+    demand_sound(made)
+    text = words(made)
+    assert "NVIDIA-Linux-x86_64-580.95.05.run --silent --dkms --kernel-module-type=open" in text
+    assert "update-initramfs" in text
+    toolkit = words(plan(host(), pick("cuda", "12.6.2", "runfile")))
+    assert "cuda_12.6.2_560.35.03_linux.run --silent --toolkit" in toolkit
+    with pytest.raises(UnsupportedError, match="can be checked"):
+        plan(host(), pick("driver", "570.124.06", "runfile"))
+
+
+def test_the_distributions_packages_come_with_its_components() -> None:
+    made = plan(host("debian12"), pick("driver", "535.261.03", "distro", flavour="proprietary"))
+    demand_sound(made)
+    assert "non-free-firmware" in words(made)
+    assert "nvidia-driver=535.261.03-1" in words(made)
+
+
+def test_triton_speaks_the_words_of_its_era() -> None:
+    new = plan(host(), pick("container-toolkit", "1.18.0"), pick("triton", "25.08", "container"))
+    demand_sound(new)
+    assert "nvcr.io/nvidia/tritonserver:25.08-py3 tritonserver --model-repository=/models" in words(new)
+    old = words(plan(host(), pick("triton", "19.05", "container")))
+    assert "nvcr.io/nvidia/tensorrtserver:19.05-py3 trtserver --model-store=/models" in old
+    podman = host(installed={"podman": Installed(version="5.1")})
+    assert "podman run" in words(plan(podman, pick("triton", "25.08", "container")))
+
+
+def test_docker_is_configured_only_where_it_is() -> None:
+    toolkit = pick("container-toolkit", "1.18.0")
+    there = words(plan(host(installed={"docker": Installed(version="28")}, described=False), toolkit))
+    assert "nvidia-ctk runtime configure --runtime=docker" in there
+    assert "daemon-reload" not in there
+    assert "nvidia-ctk" not in words(plan(host(described=False), toolkit))
+
+
+def test_a_method_without_a_planner_is_refused() -> None:
+    with pytest.raises(UnsupportedError, match="'zip'"):
+        plan(host(), pick("cuda", "13.0.2", "zip"))
+
+
+@pytest.mark.parametrize("wanted", ["right", "wrong"])
+def test_only_the_expected_key_is_taken(wanted: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """The plan's own commands, run by the real gpg on a key made here: another fingerprint stops them."""
+    short = tempfile.TemporaryDirectory(prefix="gk")  # a socket's path may not be long
+    request.addfinalizer(short.cleanup)
+    home = Path(short.name)
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    gpg = ["gpg", "--homedir", str(home), "--batch", "--quiet"]
+    made = ["--passphrase", "", "--quick-generate-key", "nobody <nobody@example.org>", "rsa2048", "sign", "never"]
+    subprocess.run([*gpg, *made], check=True, env=environment, capture_output=True)
+    shown = subprocess.run([*gpg, "--list-keys", "--with-colons"], check=True, env=environment, capture_output=True)
+    own = next(line.split(":")[9] for line in shown.stdout.decode().splitlines() if line.startswith("fpr:"))
+    steps = [step for step in plan(host("rhel9.4"), CUDA).steps if step.title.startswith("check the signing key")]
+    fingerprint = next(word for argv in steps[0].commands for word in argv if re.fullmatch(r"[0-9A-F]{40}", word))
+    source = tmp_path / "var/cache/gpustack/keys/cuda-rhel9-D42D0685.pub"
+    source.parent.mkdir(parents=True)
+    exported = subprocess.run([*gpg, "--armor", "--export", own], check=True, env=environment, capture_output=True)
+    source.write_bytes(exported.stdout)
+    codes = []
+    for argv in steps[0].commands:
+        if argv[0] == "rpm":
+            continue
+        local = [f"{tmp_path}{word}" if word.startswith("/") else word for word in argv]
+        local = [own if word == fingerprint and wanted == "right" else word for word in local]
+        codes.append(subprocess.run(local, check=False, env=environment, capture_output=True).returncode)
+        if codes[-1]:
+            break
+    subprocess.run(["gpgconf", "--homedir", str(home), "--kill", "gpg-agent"], check=True, env=environment)
+    target = tmp_path / "etc/pki/rpm-gpg/RPM-GPG-KEY-NVIDIA-D42D0685"
+    assert (codes[-1] == 0) == (wanted == "right")
+    assert target.exists() == (wanted == "right")
+
+
+def test_a_step_id_is_its_content() -> None:
+    from gpustack.plan.draft import assemble
+
+    one = draft("x", kind="note", component="", title="a", why="b", phase="preflight")
+    same = draft("x", kind="note", component="", title="a", why="b", phase="preflight")
+    other = draft("x", kind="note", component="", title="a", why="c", phase="preflight")
+    assert assemble([one])[0].id == assemble([same])[0].id
+    assert assemble([one])[0].id != assemble([other])[0].id
+    with pytest.raises(ValueError, match="comes before"):
+        assemble([draft("y", after=["x"], kind="note", component="", title="a", why="b", phase="preflight"), one])
+
+
+def test_the_driver_lock_reaches_every_family() -> None:
+    assert "versionlock add *nvidia*580.95.05*" in words(plan(host("rhel10.0"), DRIVER))
+    assert "addlock nvidia-open-580" in words(plan(host("sles15.7"), DRIVER))
+    azure = plan(host("azurelinux3.0"), DRIVER)
+    assert any(file.path.startswith("/etc/tdnf/locks.d/") for step in azure.steps for file in step.files)
