@@ -16,8 +16,6 @@ from gpustack.versions import version
 
 T = TypeVar("T")
 
-NO_BINDING = msgspec.msgpack.encode({})
-
 
 class Matrix:
     """All facts of one run. Look-ups are cached; the object is never changed."""
@@ -117,8 +115,8 @@ class Matrix:
     def binding(self, component: str) -> dict[str, list[int]]:
         """For each release, the places in ``rules(component)`` of the rules that bind it; {} where not worked out."""
         if component not in self._binding:
-            raw = self._store.part(BINDING, component) if self._store.has_parts else NO_BINDING
-            self._binding[component] = msgspec.msgpack.decode(raw, type=dict[str, list[int]])
+            raw = self._store.part(BINDING, component) if self._store.has_parts else None
+            self._binding[component] = msgspec.msgpack.decode(raw, type=dict[str, list[int]]) if raw else {}
         return self._binding[component]
 
     def availability(self, component: str) -> tuple[Availability, ...]:
@@ -137,7 +135,7 @@ class Matrix:
         place = (f"@{table}", component, kind)
         if place not in self._rows:
             raw = self._store.part(table, component)
-            self._rows[place] = tuple(msgspec.msgpack.decode(raw, type=list[kind], strict=False))  # type: ignore[valid-type]
+            self._rows[place] = tuple(msgspec.msgpack.decode(raw, type=list[kind], strict=False)) if raw else ()  # type: ignore[valid-type]
         return self._rows[place]
 
     @cached_property

@@ -73,15 +73,15 @@ class Store:
         self._memory = memory
         self._subjects: dict[str, SubjectFile] = {}
 
-    def part(self, table: str, component: str) -> bytes:
-        """The rows of all subjects' ``table`` that are about ``component``, encoded."""
+    def part(self, table: str, component: str) -> bytes | None:
+        """The rows of all subjects' ``table`` that are about ``component``, encoded; None where there are none."""
         name = part_name(table, component)
         if name in self._memory:
             return self._memory[name]
         try:
-            return (self._folder / f"{name}.msgpack").read_bytes() if self._folder is not None else NO_ROWS
+            return (self._folder / f"{name}.msgpack").read_bytes() if self._folder is not None else None
         except FileNotFoundError:
-            return NO_ROWS
+            return None
 
     def subject(self, name: str) -> SubjectFile | None:
         """The compiled subject, None when there is no matrix of that name."""
@@ -98,9 +98,6 @@ class Store:
         """The same store with other subjects in front: ``memory`` holds them compiled, ``entries`` the whole index."""
         index = Index(format=self.index.format, subjects=entries)
         return Store(index, self._folder, {**self._memory, **memory}, has_parts=False)
-
-
-NO_ROWS = msgspec.msgpack.encode([])
 
 
 def part_name(table: str, component: str) -> str:
