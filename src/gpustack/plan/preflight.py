@@ -15,7 +15,6 @@ from gpustack.versions import version
 PLANNED = frozenset(
     {
         "nouveau_loaded",
-        "old_key_7fa2af80",
         "machine_learning_repo",
         "signed_by_conflict",
         "keyring_wrong_distro",
@@ -29,9 +28,12 @@ PLANNED = frozenset(
         "fabric_manager_mismatch",
         "mix_driver_runfile_packages",
         "eol_distro",
+        "branch_eol",
+        "detect-reboot-pending",
+        "detect-mixed-origins",
     }
 )
-"""Problems that a plan's own steps, refusals or warnings deal with."""
+"""Problems that a plan's own steps, refusals or warnings deal with when they change the driver."""
 
 REFUSED = {
     "other_vfio": ("driver",),
@@ -79,7 +81,8 @@ def notes(ctx: Context, picks: list[Pick]) -> list[Draft]:
     if not picks:
         return []
     _warn_of_age(ctx)
-    drafts = [_problem_note(ctx, problem) for problem in ctx.host.problems if problem.id not in PLANNED]
+    covered = PLANNED if ctx.driver_changes else frozenset({"signed_by_conflict", "eol_distro", "held_packages"})
+    drafts = [_problem_note(ctx, problem) for problem in ctx.host.problems if problem.id not in covered]
     if ctx.host.reboot_pending and any(pick.component == "driver" for pick in picks):
         drafts.insert(0, _pending_reboot(ctx))
     elif ctx.host.kernel and ctx.host.next_kernel and ctx.host.kernel != ctx.host.next_kernel and ctx.driver_changes:
@@ -93,10 +96,12 @@ def replace_other_methods(ctx: Context, pick: Pick) -> list[Draft]:
     Raises UnsupportedError where it cannot be taken away safely.
     """
     there = ctx.host.installed.get(pick.component)
+    both = any(problem.id == "mix_driver_runfile_packages" for problem in ctx.host.problems)
+    drafts = [_remove_runfile_driver(ctx)] if pick.component == "driver" and both else []
     if there is None or there.method in {None, "unknown", pick.method}:
-        return []
+        return drafts
     if pick.component == "driver":
-        return _replace_driver(ctx)
+        return [*drafts, _replace_driver(ctx)]
     if pick.component == "cuda" and there.version and _same_release(there.version, pick.version):
         return [_replace_toolkit(ctx, pick)] if "runfile" in {there.method, pick.method} else []
     ctx.warn(
@@ -107,34 +112,39 @@ def replace_other_methods(ctx: Context, pick: Pick) -> list[Draft]:
     return []
 
 
-def _replace_driver(ctx: Context) -> list[Draft]:
+def _replace_driver(ctx: Context) -> Draft:
     there = ctx.host.installed["driver"]
-    conflict = ctx.matrix.conflicts.get("mix_driver_runfile_packages")
     if there.method == "runfile":
-        commands: tuple[tuple[str, ...], ...] = (("nvidia-uninstall", "--silent"),)
-        title = "remove the driver that came by runfile"
-        why = "its files would overwrite those of the packages, and theirs its"
-    elif there.packages:
-        commands = (manager(ctx.system.family).remove(there.packages),)
-        title = f"remove the driver packages of {there.origin or there.method}"
-        why = "driver packages of two origins share names and files: one set has to go first"
-    else:
+        return _remove_runfile_driver(ctx)
+    if not there.packages:
         msg = f"a driver is installed by the method {there.method}, and its packages are not known"
         raise UnsupportedError(msg, hint=f"remove it first, or keep it: --method driver={there.method}")
-    return [
-        draft(
-            "remove:driver",
-            component="driver",
-            kind="remove-packages",
-            title=title,
-            why=why,
-            commands=commands,
-            packages=there.packages,
-            undo_note=f"driver {there.version or ''} has to be installed again the way it came ({there.method})",
-            phase="prerequisites",
-            sources=ctx.addresses(conflict),
-        )
-    ]
+    return draft(
+        "remove:driver",
+        component="driver",
+        kind="remove-packages",
+        title=f"remove the driver packages of {there.origin or there.method}",
+        why="driver packages of two origins share names and files: one set has to go first",
+        commands=(manager(ctx.system.family).remove(there.packages),),
+        packages=there.packages,
+        undo_note=f"driver {there.version or ''} has to be installed again the way it came ({there.method})",
+        phase="prerequisites",
+        sources=ctx.addresses(ctx.matrix.conflicts.get("mix_driver_runfile_packages")),
+    )
+
+
+def _remove_runfile_driver(ctx: Context) -> Draft:
+    return draft(
+        "remove:driver-runfile",
+        component="driver",
+        kind="remove-packages",
+        title="remove the driver that came by runfile",
+        why="its files would overwrite those of the packages, and theirs its",
+        commands=(("nvidia-uninstall", "--silent"),),
+        undo_note="it has to be installed again by its runfile",
+        phase="prerequisites",
+        sources=ctx.addresses(ctx.matrix.conflicts.get("mix_driver_runfile_packages")),
+    )
 
 
 def _replace_toolkit(ctx: Context, pick: Pick) -> Draft:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from gpustack.model.facts import PackageSet
@@ -12,6 +13,7 @@ from gpustack.plan.draft import Draft, draft
 from gpustack.plan.managers import manager
 from gpustack.plan.managers.base import Argv, Manager, Package
 
+_PATTERN = re.compile(r"[A-Za-z0-9*._:+~][A-Za-z0-9*._:+~-]*")
 PREFERENCES = "/etc/apt/preferences.d/gpustack-nvidia-driver"
 UNATTENDED = "/etc/apt/apt.conf.d/51gpustack-nvidia-driver"
 _DRIVER_GLOBS = "*nvidia* cuda-drivers* libcuda1 libcudadebugger1 libnvcuvid1 libnvoptix1 libxnvctrl*"
@@ -90,6 +92,9 @@ def _dnf(ctx: Context, tool: Manager, pick: Pick, rows: dict[str, PackageSet]) -
         patterns = [name.replace(f"*{branch}*", f"*{pick.version}*") for name in lock.packages]
         needs = () if ctx.system.manager == "dnf5" else tool.hold_tools()
         install = (tool.install([Package(name=name) for name in needs]),) if needs else ()
+        # A lock of an earlier version would hide this one; what is no plain pattern is left to a person.
+        held = [text for text in ctx.host.holds if "nvidia" in text and _PATTERN.fullmatch(text)]
+        stale = [text for text in held if pick.version not in text]
         drafts.append(
             draft(
                 "driver-lock",
@@ -98,7 +103,7 @@ def _dnf(ctx: Context, tool: Manager, pick: Pick, rows: dict[str, PackageSet]) -
                 kind="hold-packages",
                 title=f"lock every driver package to {pick.version}",
                 why="an ordinary upgrade would move the driver to another version or branch",
-                commands=(*install, *tool.hold(patterns)),
+                commands=(*install, *(tool.unhold(stale) if stale else ()), *tool.hold(patterns)),
                 packages=tuple(patterns),
                 undo=tool.unhold(patterns),
                 phase="driver",
