@@ -114,6 +114,22 @@ def test_triton_speaks_the_words_of_its_era() -> None:
     assert "podman run" in words(plan(podman, pick("triton", "25.08", "container")))
 
 
+def test_wheels_go_into_an_environment_of_their_own() -> None:
+    made = plan(host(), pick("cuda", "13.0.2", state="keep"), pick("cudnn", "9.14.0.64", "pip"))
+    demand_sound(made)
+    text = words(made)
+    assert "/opt/gpustack/python/bin/pip install --no-input --only-binary=:all: nvidia-cudnn-cu13==9.14.0.64" in text
+    assert "sudo" not in text
+
+
+def test_racks_get_imex_of_the_drivers_version() -> None:
+    made = plan(host(arch="aarch64", gpus=("GB200",)), DRIVER)
+    demand_sound(made)
+    assert "nvidia-imex=580.95.05-*" in words(made)
+    assert ("systemctl", "enable", "nvidia-imex.service") in commands(made)
+    assert "nvidia-imex" not in words(plan(host(), DRIVER))
+
+
 def test_docker_is_configured_only_where_it_is() -> None:
     toolkit = pick("container-toolkit", "1.18.0")
     there = words(plan(host(installed={"docker": Installed(version="28")}, described=False), toolkit))

@@ -8,6 +8,7 @@ from gpustack.plan.components.base import Component
 from gpustack.plan.context import Context
 from gpustack.plan.draft import Draft, draft
 
+UNIT = "nvidia-fabricmanager.service"
 UMAD = "/etc/modules-load.d/gpustack-ib-umad.conf"
 
 
@@ -20,8 +21,6 @@ class FabricManager(Component):
         roles = ["main", "nscq"]
         if _has_nvlink5(ctx):
             roles += ["nvsdm", "nvlsm"]
-        if _has_imex(ctx):
-            roles.append("imex")
         return tuple(roles)
 
     def after(self, ctx: Context, pick: Pick, installed: tuple[str, ...]) -> list[Draft]:  # noqa: ARG002
@@ -29,7 +28,6 @@ class FabricManager(Component):
         if _has_nvlink5(ctx):
             drafts.append(_umad(ctx, installed))
         now = [] if ctx.driver_changes or ctx.is_image else ["--now"]
-        units = ["nvidia-fabricmanager.service", *(["nvidia-imex.service"] if _has_imex(ctx) else [])]
         drafts.append(
             draft(
                 "fabric-service",
@@ -39,8 +37,8 @@ class FabricManager(Component):
                 title="enable the Fabric Manager",
                 why="CUDA answers with error 802 on these GPUs until it runs"
                 + ("" if now else "; it starts at the next boot, with the new driver"),
-                commands=(("systemctl", "enable", *now, *units),),
-                undo=(("systemctl", "disable", *now, *units),),
+                commands=(("systemctl", "enable", *now, UNIT),),
+                undo=(("systemctl", "disable", *now, UNIT),),
                 phase="driver",
                 sources=ctx.addresses(ctx.matrix.conflicts.get("fabric_manager_missing")),
             )
@@ -66,11 +64,6 @@ def _umad(ctx: Context, installed: tuple[str, ...]) -> Draft:
 def _has_nvlink5(ctx: Context) -> bool:
     """Whether the boards have NVLink 5 switches (Blackwell baseboards on), which need the subnet manager too."""
     return any((gpu.fabric or "") and (gpu.architecture or "").lower().startswith("blackwell") for gpu in ctx.host.gpus)
-
-
-def _has_imex(ctx: Context) -> bool:
-    """Whether NVLink crosses machines (GB200, GB300 racks)."""
-    return any("nvl72" in (gpu.fabric or "").lower() or "imex" in (gpu.fabric or "").lower() for gpu in ctx.host.gpus)
 
 
 COMPONENT = FabricManager()

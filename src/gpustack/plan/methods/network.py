@@ -16,6 +16,7 @@ from gpustack.plan.managers import manager
 from gpustack.plan.managers.base import Manager, Package
 from gpustack.plan.methods.base import MethodPlanner
 from gpustack.plan.methods.driver_lock import lock_driver, unlock_commands
+from gpustack.plan.methods.imex import imex, is_needed
 from gpustack.plan.preparation import enable
 from gpustack.plan.repositories import component_repository, repository_row
 from gpustack.versions import is_within
@@ -39,8 +40,12 @@ class Network(MethodPlanner):
         keys = [one.key for one in (*repository, *before, *lock)]
         install = install_step(ctx, pick, rows, phase=part.phase, after=keys)
         hold = hold_step(ctx, pick, rows)
-        after = part.after(ctx, pick, (install.key,))
-        return [*repository, *before, *lock, install, *hold, *after]
+        extra: list[Draft] = []
+        if pick.component == "driver" and is_needed(ctx):
+            for row in sets(ctx, pick, ("imex",), of="fabric-manager"):
+                extra += imex(ctx, pick, row, after=(install.key,))
+        after = part.after(ctx, pick, (install.key, *(one.key for one in extra)))
+        return [*repository, *before, *lock, install, *hold, *extra, *after]
 
 
 def _demand_served(ctx: Context, pick: Pick) -> None:
@@ -97,7 +102,7 @@ def install_step(
         for part in (
             reason_of(pick),
             f"pinned to {', '.join(pins)}" if pins else "",
-            f"{', '.join(loose)}: the name or the lock before it fixes the version" if loose else "",
+            f"{', '.join(loose)}: in the version that the repository offers" if loose else "",
         )
         if part
     )
