@@ -16,9 +16,8 @@ from gpustack.matrix.store import (
     PARTED,
     Index,
     SubjectEntry,
-    SubjectFile,
-    TableFile,
-    encode_rows,
+    SubjectHead,
+    TableHead,
     part_name,
 )
 from gpustack.model.facts import COMPONENTS, MIRRORED, subject_of
@@ -34,32 +33,32 @@ def compile_folder(
     for name, stamp in sorted(stamps.items()):
         kept = _kept(name, stamp, old)
         if kept is not None:
-            entries[name], blobs[name] = kept
+            entries[name] = kept[0]
+            blobs.update(kept[1])
             continue
         path = folder / f"{name}.yaml"
         subject = load.read_subject(path)
         if subject.name != name:
             msg = f"subject is {subject.name!r}, the file's name says {name!r}"
             raise MatrixError(msg, where=str(path))
-        blobs[name] = compile_subject(subject)
+        blobs.update(compile_subject(subject))
         entries[name] = SubjectEntry(
             digest=hashlib.sha256(path.read_bytes()).hexdigest(),
             stamp=stamp,
             tables={table: len(content.rows) for table, content in subject.tables.items()},
             about=subject.about,
         )
-    blobs.update(_parts(blobs))
+    blobs.update(_parts(entries, blobs))
     return Index(format=FORMAT, subjects=entries), blobs
 
 
-def _parts(blobs: dict[str, bytes]) -> dict[str, bytes]:
+def _parts(entries: dict[str, SubjectEntry], blobs: dict[str, bytes]) -> dict[str, bytes]:
     """The tables of PARTED, put together over all subjects and taken apart by component; releases newest first."""
     rows: dict[str, list[dict[str, Any]]] = {}
-    for subject, blob in blobs.items():
-        compiled = msgspec.msgpack.decode(blob, type=SubjectFile)
+    for subject, entry in entries.items():
         for table in PARTED:
-            if table in compiled.tables:
-                for row in msgspec.msgpack.decode(compiled.tables[table].rows):
+            if table in entry.tables:
+                for row in msgspec.msgpack.decode(blobs[f"{subject}.{table}"]):
                     rows.setdefault(part_name(table, _about(table, row, subject)), []).append(row)
     for name, found in rows.items():
         if name.startswith(part_name("releases", "")):
@@ -86,30 +85,33 @@ def _about(table: str, row: dict[str, Any], subject: str) -> str:
     return subject if table == "releases" else str(row["component"])
 
 
-def compile_subject(subject: load.Subject) -> bytes:
-    """One subject as msgpack. Source keys become global: ``guide`` of subject cuda is ``cuda/guide``."""
-    tables = {
-        name: TableFile(
-            about=table.about,
-            key=table.key,
-            fields=table.fields,
-            rows=encode_rows([{**row, "src": [f"{subject.name}/{key}" for key in row["src"]]} for row in table.rows]),
-        )
-        for name, table in subject.tables.items()
+def compile_subject(subject: load.Subject) -> dict[str, bytes]:
+    """One subject as msgpack, by file name: its head, and the rows of each table.
+
+    Source keys become global: ``guide`` of subject cuda is ``cuda/guide``.
+    """
+    heads = {
+        name: TableHead(about=table.about, key=table.key, fields=table.fields) for name, table in subject.tables.items()
     }
     sources = msgspec.Raw(msgspec.msgpack.encode(subject.sources))
-    return msgspec.msgpack.encode(SubjectFile(name=subject.name, sources=sources, tables=tables))
+    blobs = {subject.name: msgspec.msgpack.encode(SubjectHead(name=subject.name, sources=sources, tables=heads))}
+    for name, table in subject.tables.items():
+        rows = [{**row, "src": [f"{subject.name}/{key}" for key in row["src"]]} for row in table.rows]
+        blobs[f"{subject.name}.{name}"] = msgspec.msgpack.encode(rows)
+    return blobs
 
 
 def _kept(
     name: str, stamp: tuple[int, int], old: tuple[Path, Index | None] | None
-) -> tuple[SubjectEntry, bytes] | None:
+) -> tuple[SubjectEntry, dict[str, bytes]] | None:
+    """The compiled files of a subject that has not changed; None where it has, or where one of them is gone."""
     if old is None or old[1] is None:
         return None
     entry = old[1].subjects.get(name)
     if entry is None or entry.stamp != stamp:
         return None
     try:
-        return entry, (old[0] / f"{name}.msgpack").read_bytes()
+        files = [name, *(f"{name}.{table}" for table in entry.tables)]
+        return entry, {file: (old[0] / f"{file}.msgpack").read_bytes() for file in files}
     except OSError:
         return None

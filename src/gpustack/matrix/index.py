@@ -48,7 +48,7 @@ class Matrix:
 
     def table_head(self, subject: str, table: str) -> tuple[str, tuple[str, ...], dict[str, str]]:
         """What a table is about, its key columns and its declared columns. Raises KeyError for an unknown table."""
-        compiled = self._store.subject(subject)
+        compiled = self._store.head(subject)
         if compiled is None:
             raise KeyError(subject)
         head = compiled.tables[table]
@@ -58,10 +58,9 @@ class Matrix:
         """The rows of a table as ``kind`` (a Struct, or dict), in the file's order; () where there is no such table."""
         place = (subject, table, kind)
         if place not in self._rows:
-            compiled = self._store.subject(subject)
-            found = compiled.tables.get(table) if compiled else None
+            raw = self._store.rows(subject, table)
             try:
-                rows = msgspec.msgpack.decode(found.rows, type=list[kind], strict=False) if found else []  # type: ignore[valid-type]
+                rows = msgspec.msgpack.decode(raw, type=list[kind], strict=False) if raw else []  # type: ignore[valid-type]
             except msgspec.ValidationError as exc:
                 # Only an overlay can get here: the built-in rows are decoded by a test.
                 raise MatrixError(str(exc), where=f"{subject}.yaml: {table}", hint="mend the overlay") from exc
@@ -80,7 +79,7 @@ class Matrix:
     def sources(self, subject: str) -> dict[str, Source]:
         """The sources of a subject by their short key."""
         if subject not in self._sources:
-            compiled = self._store.subject(subject)
+            compiled = self._store.head(subject)
             raw = msgspec.msgpack.decode(compiled.sources, type=dict[str, Source]) if compiled else {}
             self._sources[subject] = raw
         return self._sources[subject]

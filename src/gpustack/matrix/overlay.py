@@ -46,7 +46,7 @@ def _with_file(store: Store, path: Path) -> Store:
         tables={name: len(table.rows) for name, table in merged.tables.items()},
         about=merged.about,
     )
-    return store.overlaid(entries, {overlay.name: compile_subject(merged)})
+    return store.overlaid(entries, compile_subject(merged))
 
 
 def _demand_usable_rows(overlay: load.Subject, path: Path) -> None:
@@ -60,12 +60,12 @@ def _demand_usable_rows(overlay: load.Subject, path: Path) -> None:
 
 def _as_subject(store: Store, name: str) -> load.Subject | None:
     """The compiled subject in the form that the loader gives, its own sources unqualified again."""
-    compiled = store.subject(name)
+    compiled = store.head(name)
     if compiled is None:
         return None
     tables = {}
     for table, content in compiled.tables.items():
-        rows: list[dict[str, Any]] = msgspec.msgpack.decode(content.rows)
+        rows: list[dict[str, Any]] = msgspec.msgpack.decode(store.rows(name, table) or b"\x90")
         for row in rows:
             row["src"] = [key.partition("/")[2] for key in row["src"]]
         tables[table] = load.Table(about=content.about, key=content.key, fields=content.fields, rows=rows)

@@ -1,4 +1,4 @@
-"""Compiled matrices: one msgpack file a subject, and an index of them.
+"""Compiled matrices: a msgpack file for each table, the head of each subject, and an index of them.
 
 An installed package carries the compiled form only. A checkout keeps it under ``build/`` and compiles a file again when
 its size or time of change differs; where that folder cannot be written, the user's cache folder is used, and where
@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from msgspec import Struct, field
 
 from gpustack import resources
 
-FORMAT = 5
+FORMAT = 6
 """Raised whenever the layout below or the conversion changes, so that old compiled files are not read."""
 
 
@@ -36,21 +35,20 @@ class Index(Struct, frozen=True, kw_only=True):
     subjects: dict[str, SubjectEntry]
 
 
-class TableFile(Struct, frozen=True, kw_only=True):
-    """One compiled table; ``rows`` stays encoded until a type is asked for."""
+class TableHead(Struct, frozen=True, kw_only=True):
+    """What is known of a table without its rows, which are kept in a file of their own."""
 
     about: str
     key: tuple[str, ...]
     fields: dict[str, str]
-    rows: msgspec.Raw
 
 
-class SubjectFile(Struct, frozen=True, kw_only=True):
-    """One compiled subject."""
+class SubjectHead(Struct, frozen=True, kw_only=True):
+    """What is known of a subject without the rows of its tables."""
 
     name: str
     sources: msgspec.Raw
-    tables: dict[str, TableFile] = field(default_factory=dict)
+    tables: dict[str, TableHead] = field(default_factory=dict)
 
 
 PARTED = ("rules", "releases", "availability", "packages")
@@ -71,28 +69,32 @@ class Store:
         self.has_parts = has_parts
         self._folder = folder
         self._memory = memory
-        self._subjects: dict[str, SubjectFile] = {}
+        self._heads: dict[str, SubjectHead] = {}
 
     def part(self, table: str, component: str) -> bytes | None:
         """The rows of all subjects' ``table`` that are about ``component``, encoded; None where there are none."""
-        name = part_name(table, component)
-        if name in self._memory:
-            return self._memory[name]
+        return self._blob(part_name(table, component))
+
+    def rows(self, subject: str, table: str) -> bytes | None:
+        """The rows of one table, encoded; None where there is no such table."""
+        entry = self.index.subjects.get(subject)
+        return self._blob(f"{subject}.{table}") if entry is not None and table in entry.tables else None
+
+    def head(self, subject: str) -> SubjectHead | None:
+        """The head of a compiled subject, None when there is no matrix of that name."""
+        if subject not in self.index.subjects:
+            return None
+        if subject not in self._heads:
+            self._heads[subject] = msgspec.msgpack.decode(self._blob(subject) or b"", type=SubjectHead)
+        return self._heads[subject]
+
+    def _blob(self, name: str) -> bytes | None:
+        if name in self._memory or self._folder is None:
+            return self._memory.get(name)
         try:
-            return (self._folder / f"{name}.msgpack").read_bytes() if self._folder is not None else None
+            return (self._folder / f"{name}.msgpack").read_bytes()
         except FileNotFoundError:
             return None
-
-    def subject(self, name: str) -> SubjectFile | None:
-        """The compiled subject, None when there is no matrix of that name."""
-        if name not in self.index.subjects:
-            return None
-        if name not in self._subjects:
-            raw = self._memory.get(name)
-            if raw is None and self._folder is not None:
-                raw = (self._folder / f"{name}.msgpack").read_bytes()
-            self._subjects[name] = msgspec.msgpack.decode(raw or b"", type=SubjectFile)
-        return self._subjects[name]
 
     def overlaid(self, entries: dict[str, SubjectEntry], memory: dict[str, bytes]) -> Store:
         """The same store with other subjects in front: ``memory`` holds them compiled, ``entries`` the whole index."""
@@ -176,8 +178,3 @@ def _replace(path: Path, blob: bytes) -> None:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
-
-
-def encode_rows(rows: list[dict[str, Any]]) -> msgspec.Raw:
-    """Rows in the form that a compiled table keeps."""
-    return msgspec.Raw(msgspec.msgpack.encode(rows))

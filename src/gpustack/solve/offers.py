@@ -38,7 +38,7 @@ PLATFORMS = {"x86_64": "linux-x86_64", "aarch64": "linux-sbsa", "ppc64le": "linu
 ARCHIVES = {"cuda": "cuda-redist", "cudnn": "cudnn-archives", "tensorrt": "tensorrt-archives", "nccl": "nccl"}
 """The subject that holds the downloadable archives of a component."""
 
-INSTALLERS = {**ARCHIVES, "cuda": "cuda-installers"}
+INSTALLERS = {**ARCHIVES, "cuda": "cuda-installers", "driver": "driver-installers"}
 """The subject that holds a component's local repository installers."""
 
 OWN_REPOSITORY = {"container-toolkit": "container-toolkit"}
@@ -117,7 +117,8 @@ class OfferBook:
 
     def _from_local(self, component: str, version: str) -> Offer | None:
         """By local installers: the file for this system has to be known, and what its packages are called."""
-        if not any(row.distro == self._host.os.repo for row in self._archives_by_version(component).get(version, ())):
+        files = self._archives_by_version(component).get(version, ())
+        if not any(row.distro == self._host.os.repo and row.url for row in files):
             return None
         return self._from_packages(version, self.package_sets(component))
 
