@@ -15,7 +15,7 @@ from gpustack.detect.evidence import CommandOutput, Evidence, Fault
 from gpustack.detect.packages_db import PackageReader
 from gpustack.detect.parse.libraries import loader_folders
 from gpustack.detect.parse.repositories import fingerprints
-from gpustack.detect.tree import MissingFileError, Tree, UnusableFileError
+from gpustack.detect.tree import MissingFileError, Tree, UnusableFileError, printable
 from gpustack.errors import UsageError
 from gpustack.system.run import LocalRunner, Runner
 
@@ -236,7 +236,7 @@ class _Gatherer:
         uname = os.uname()
         self.files.setdefault("/proc/sys/kernel/osrelease", uname.release + "\n")
         self.files["/proc/sys/kernel/arch"] = uname.machine + "\n"
-        self.environ = {name: os.environ[name] for name in probes.ENVIRON if name in os.environ}
+        self.environ = {name: printable(os.environ[name]) for name in probes.ENVIRON if name in os.environ}
         glibc = os.confstr("CS_GNU_LIBC_VERSION") if "CS_GNU_LIBC_VERSION" in os.confstr_names else None
         if glibc:
             self.commands["confstr CS_GNU_LIBC_VERSION"] = CommandOutput(code=0, out=glibc)

@@ -30,9 +30,9 @@ _ADDRESSES = (
     (re.compile(r"(?<![\w:])(?!00:00:)(?:[0-9a-f]{1,4}:){4,7}[0-9a-f]{1,4}(?![\w:])", re.IGNORECASE), "2001:db8::1"),
     (re.compile(r"(?<=/home/)[^/\s:]+"), "user"),
     (re.compile(r"(?<=://)[^/@\s]+@"), ""),
-    (re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+"), "user@example.org"),
-    (re.compile(r"\((?:[\w.-]+)@[\w.-]+\)"), "(builder@example)"),
-    (re.compile(r"(?im)^(\s*(?:serial|uuid|hostname|host_name|machine-id|system_uuid)\s*[:=]).*$"), r"\1 redacted"),
+    (re.compile(r"[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,64}){1,5}"), "user@example.org"),
+    (re.compile(r"\([\w.-]{1,64}@[\w.-]{1,64}\)"), "(builder@example)"),
+    (re.compile(r"(?im)^([ \t]*(?:serial|uuid|hostname|host_name|machine-id)[ \t]*[:=]).*$"), r"\1 redacted"),
     (re.compile(r"(?m)^((?:\w{3} [ \d]\d [\d:]{8}|\d{4}-\d\d-\d\dT[\d:.+-]+)) [\w.-]+ "), r"\1 host "),
 )  # fmt: skip
 """What is replaced in every text, in this order."""

@@ -156,7 +156,7 @@ class Tree:
             resolved = self.resolve(path, follow_last=False)
             state = self._state(resolved)
             if stat.S_ISLNK(state.st_mode):
-                return os.readlink(self.root + resolved)  # noqa: PTH115 (hot path)
+                return printable(os.readlink(self.root + resolved))  # noqa: PTH115 (hot path)
             return self._flat_target(resolved, state) if stat.S_ISREG(state.st_mode) else None
         except (MissingFileError, UnusableFileError, OSError):
             return None
@@ -191,7 +191,7 @@ class Tree:
                 return self.listing(follow) if follow and follow != path and self.is_folder(follow) else None
             except OSError as exc:
                 raise UnusableFileError(exc.strerror or str(exc)) from exc
-            self._folders[resolved] = tuple(sorted(names))
+            self._folders[resolved] = tuple(sorted(name for name in names if name == printable(name)))
         return self._folders[resolved]
 
     def _mode(self, path: str) -> int:
@@ -225,6 +225,11 @@ class Tree:
                 step.extend(f"{head}/{name}" for name in fnmatch.filter(names, part))
             found = step[:limit]
         return [path for path in found if self.exists(path) or self.link(path) is not None]
+
+
+def printable(text: str) -> str:
+    """A name from the file system as text that can be written; bytes that are no UTF-8 are replaced."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def as_link(text: str) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from gpustack.detect.describe import describe
 from gpustack.errors import UnsupportedError, UsageError
 from gpustack.matrix.index import Matrix, load_matrix
@@ -18,7 +19,9 @@ def gpu(name: str, matrix: Matrix) -> Gpu:
     return describe(matrix, os="ubuntu24.04", arch="x86_64", gpus=(name,)).gpus[0]
 
 
-@pytest.mark.parametrize("name", ["H200", "h200", "NVIDIA H200", "nvidia  h200", "10de:2335", "10DE:2335", "H200 141GB"])
+@pytest.mark.parametrize(
+    "name", ["H200", "h200", "NVIDIA H200", "nvidia  h200", "10de:2335", "10DE:2335", "H200 141GB"]
+)
 def test_one_gpu_in_many_spellings(name: str, matrix: Matrix) -> None:
     found = gpu(name, matrix)
     assert (found.pci_id, found.compute_capability, found.nvenc) == ("10de:2335", "9.0", 0)
@@ -54,7 +57,14 @@ def test_ambiguous_names_are_refused_with_the_candidates(name: str, matrix: Matr
 
 @pytest.mark.parametrize(
     ("name", "hint"),
-    [("RTX 9090", "RTX"), ("H2000", "H20"), ("10de:ffff", "10de:"), ("cc:4.2", "9.0"), ("$(reboot)", "H200"), ("", "H200")],
+    [
+        ("RTX 9090", "RTX"),
+        ("H2000", "H20"),
+        ("10de:ffff", "10de:"),
+        ("cc:4.2", "9.0"),
+        ("$(reboot)", "H200"),
+        ("", "H200"),
+    ],
 )
 def test_unknown_names_are_refused_with_the_nearest(name: str, hint: str, matrix: Matrix) -> None:
     with pytest.raises(UsageError) as caught:
@@ -104,13 +114,22 @@ def test_malformed_systems_are_wrong_usage(os: str, matrix: Matrix) -> None:
 
 @pytest.mark.parametrize(
     ("word", "arch"),
-    [("x86_64", "x86_64"), ("amd64", "x86_64"), ("AARCH64", "aarch64"), ("arm64", "aarch64"), ("sbsa", "aarch64"), ("ppc64le", "ppc64le")],
+    [
+        ("x86_64", "x86_64"),
+        ("amd64", "x86_64"),
+        ("AARCH64", "aarch64"),
+        ("arm64", "aarch64"),
+        ("sbsa", "aarch64"),
+        ("ppc64le", "ppc64le"),
+    ],
 )
 def test_architectures(word: str, arch: str, matrix: Matrix) -> None:
     assert describe(matrix, os="ubuntu24.04", arch=word).arch == arch
 
 
-@pytest.mark.parametrize("options", [{"arch": "i386"}, {"arch": ""}, {"arch": "x86_64", "driver": "new"}, {"arch": None, "driver": "58"}])
+@pytest.mark.parametrize(
+    "options", [{"arch": "i386"}, {"arch": ""}, {"arch": "x86_64", "driver": "new"}, {"arch": None, "driver": "58"}]
+)
 def test_other_bad_words(options: dict[str, str | None], matrix: Matrix) -> None:
     with pytest.raises(UsageError):
         describe(matrix, os="ubuntu24.04", **options)  # type: ignore[arg-type]

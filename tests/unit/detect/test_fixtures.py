@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from gpustack.detect.api import detect
 from gpustack.detect.hostfile import dump, parse
 from gpustack.detect.text import lines

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from gpustack.detect.hostfile import MAX_BYTES, dump, load
 from gpustack.errors import DocumentError
 from gpustack.model.host import Gpu, Host

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from gpustack.detect.parse.os_release import operating_system, parse_os_release
 from gpustack.matrix.index import Matrix, load_matrix
 
@@ -13,7 +14,7 @@ def matrix() -> Matrix:
 
 
 def test_values_may_be_quoted_either_way_or_not_at_all() -> None:
-    text = "A=1\nB=\"two words\"\nC='it''s'\nD=\"a \\\"b\\\" \\$c\"\n# E=5\nF\n =6\nG=\"open\nH=\nA=2\n I=9\n"
+    text = 'A=1\nB="two words"\nC=\'it\'\'s\'\nD="a \\"b\\" \\$c"\n# E=5\nF\n =6\nG="open\nH=\nA=2\n I=9\n'
     assert parse_os_release(text) == {"A": "2", "B": "two words", "C": "it''s", "D": 'a "b" $c', "I": "9"}
 
 
@@ -23,9 +24,19 @@ def test_values_may_be_quoted_either_way_or_not_at_all() -> None:
         ("ID=ubuntu\nVERSION_ID=24.04", "ubuntu2404", None, "apt"),
         ("ID=debian\nVERSION_ID=12", "debian12", None, "apt"),
         ("ID=debian\nVERSION_CODENAME=forky", None, None, "apt"),
-        ("ID=linuxmint\nID_LIKE='ubuntu debian'\nVERSION_ID=22.1\nUBUNTU_CODENAME=noble", "ubuntu2404", "ubuntu24.04", "apt"),
+        (
+            "ID=linuxmint\nID_LIKE='ubuntu debian'\nVERSION_ID=22.1\nUBUNTU_CODENAME=noble",
+            "ubuntu2404",
+            "ubuntu24.04",
+            "apt",
+        ),
         ("ID=linuxmint\nID_LIKE=debian\nVERSION_ID=6\nDEBIAN_CODENAME=bookworm", "debian12", "debian12", "apt"),
-        ("ID=pop\nID_LIKE='ubuntu debian'\nVERSION_ID=22.04\nUBUNTU_CODENAME=jammy", "ubuntu2204", "ubuntu22.04", "apt"),
+        (
+            "ID=pop\nID_LIKE='ubuntu debian'\nVERSION_ID=22.04\nUBUNTU_CODENAME=jammy",
+            "ubuntu2204",
+            "ubuntu22.04",
+            "apt",
+        ),
         ("ID=zorin\nID_LIKE='ubuntu debian'\nVERSION_ID=99\nUBUNTU_CODENAME=noble", "ubuntu2404", "ubuntu24.04", "apt"),
         ("ID=newbian\nID_LIKE=debian\nVERSION_ID=1\nVERSION_CODENAME=trixie", "debian13", "debian13", "apt"),
         ("ID=rocky\nID_LIKE='rhel centos fedora'\nVERSION_ID=9.6\nPLATFORM_ID=platform:el9", "rhel9", "rhel9", "dnf"),

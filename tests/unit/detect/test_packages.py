@@ -7,6 +7,7 @@ import struct
 from pathlib import Path
 
 import pytest
+
 from gpustack.detect.packages_db import PackageReader
 from gpustack.detect.parse.packages import deb_origin, parse_dpkg_status, parse_rpm_lines
 from gpustack.detect.parse.rpm_header import parse_header

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from gpustack.detect.build import host_of
 from gpustack.detect.evidence import Evidence, Fault
 from gpustack.detect.problems import DETECTORS
@@ -38,7 +39,9 @@ def test_all_conflicts_are_considered(matrix: Matrix) -> None:
 
 
 def status(*packages: tuple[str, str]) -> str:
-    return "\n".join(f"Package: {n}\nStatus: install ok installed\nVersion: {v}\nArchitecture: amd64\n" for n, v in packages)
+    return "\n".join(
+        f"Package: {n}\nStatus: install ok installed\nVersion: {v}\nArchitecture: amd64\n" for n, v in packages
+    )
 
 
 def rpm(name: str, version: str, vendor: str = "NVIDIA", release: str = "1.el9") -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+
 from gpustack.detect.evidence import CommandOutput, Evidence
 from gpustack.detect.gather import gather
 from gpustack.detect.record import read_record, record, redact, redact_text

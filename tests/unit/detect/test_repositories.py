@@ -12,7 +12,9 @@ URL = "https://developer.download.nvidia.com/compute/cuda/repos/ubuntu2404/x86_6
 
 
 def test_one_line_sources() -> None:
-    text = f"deb [arch=amd64,i386 signed-by=/usr/share/keyrings/x.gpg] {URL} /\n# deb {URL} /\n# a remark\ndeb cdrom:x\n"
+    text = (
+        f"deb [arch=amd64,i386 signed-by=/usr/share/keyrings/x.gpg] {URL} /\n# deb {URL} /\n# a remark\ndeb cdrom:x\n"
+    )
     first, second = repositories.parse_one_line("/etc/apt/sources.list", text)
     assert (first.url, first.signed_by, first.arches, first.enabled) == (
         URL, "/usr/share/keyrings/x.gpg", ("amd64", "i386"), True,

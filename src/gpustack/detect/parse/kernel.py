@@ -98,7 +98,7 @@ def next_kernel(evidence: Evidence, packages: tuple[Package, ...]) -> str | None
 
 def compiler_of_kernel(evidence: Evidence) -> str | None:
     """The gcc version that built the running kernel, by /proc/version."""
-    match = re.search(r"\(?gcc[^)]*?\s(\d+\.\d+\.\d+)", evidence.text("/proc/version") or "")
+    match = re.search(r"\(?gcc[^)]*?\s(\d+\.\d+\.\d+)", (evidence.text("/proc/version") or "")[:1000])
     return match[1] if match else None
 
 

@@ -10,6 +10,8 @@ from gpustack.detect.probes import STANDARD_LIBRARY_FOLDERS
 from gpustack.model.host import Copy
 
 MAX_FOLDERS = 200
+MAX_TEXT = 20_000
+MAX_LINES = 100
 SONAMES = {
     "driver": "libcuda", "cudnn": "libcudnn", "tensorrt": "libnvinfer", "nccl": "libnccl", "cuda-runtime": "libcudart",
 }  # fmt: skip
@@ -38,7 +40,7 @@ def library_path(evidence: Evidence) -> tuple[str, ...]:
     text = evidence.environ.get("LD_LIBRARY_PATH")
     if text is None:
         match = re.search(
-            r"^\s*LD_LIBRARY_PATH=[\"']?([^\"'\n]*)", evidence.text("/etc/environment") or "", re.MULTILINE
+            r"^[ \t]*LD_LIBRARY_PATH=[\"']?([^\"'\n]*)", evidence.text("/etc/environment") or "", re.MULTILINE
         )
         text = match[1] if match else ""
     return tuple(part.rstrip("/") or "/" for part in text.split(":") if part.startswith("/"))
@@ -49,13 +51,13 @@ def _configured(evidence: Evidence) -> list[str]:
     if text is None:
         text = "include /etc/ld.so.conf.d/*.conf"
     lines: list[str] = []
-    for raw in text.splitlines():
+    for raw in text[:MAX_TEXT].splitlines()[:MAX_LINES]:
         line = raw.partition("#")[0].strip()
         if line.startswith("include"):
             pattern = line.removeprefix("include").strip()
             pattern = pattern if pattern.startswith("/") else f"/etc/{pattern}"
             included = [path for path in sorted(evidence.files) if fnmatch.fnmatchcase(path, pattern)]
-            parts = [part for path in included for part in evidence.files[path].splitlines()]
+            parts = [part for path in included for part in evidence.files[path][:MAX_TEXT].splitlines()]
         else:
             parts = [line]
         folders = (part.partition("#")[0].strip() for part in parts)

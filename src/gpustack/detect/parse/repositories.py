@@ -14,6 +14,9 @@ from gpustack.detect.parse.packages import Package
 from gpustack.model.host import RepositoryEntry
 
 MAX_ENTRIES = 500
+MAX_LINES = 500
+"""How many lines of one entry are looked at."""
+
 _OURS = re.compile(r"nvidia", re.IGNORECASE)
 _ONE_LINE = re.compile(r"deb(?:-src)?\s+(?:\[([^\]]*)\]\s*)?(\S+)\s*(.*)")
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
@@ -87,7 +90,7 @@ def parse_deb822(path: str, text: str) -> list[SourceEntry]:
     for stanza in re.split(r"\n[ \t]*\n", text)[:MAX_ENTRIES]:
         fields: dict[str, str] = {}
         name = ""
-        for line in stanza.splitlines():
+        for line in stanza.splitlines()[:MAX_LINES]:
             if line.startswith("#"):
                 continue
             if line[:1] in {" ", "\t"} and name:
@@ -118,7 +121,7 @@ def parse_repo_file(path: str, text: str) -> list[SourceEntry]:
     for section in re.split(r"^\[", text, flags=re.MULTILINE)[1 : MAX_ENTRIES + 1]:
         fields: dict[str, str] = {}
         name = ""
-        for line in section.splitlines()[1:]:
+        for line in section.splitlines()[1:MAX_LINES]:
             if line[:1] in {" ", "\t"} and name:
                 fields[name] += " " + line.strip()
             elif "=" in line and not line.startswith(("#", ";")):
@@ -178,7 +181,7 @@ def host_keys(evidence: Evidence, packages: tuple[Package, ...], known: tuple[st
 def fingerprints(data: bytes) -> tuple[str, ...]:
     """The fingerprints of the version 4 public keys in a key file, armoured or binary."""
     if b"-----BEGIN PGP" in data:
-        body = re.search(rb"-----BEGIN PGP[^\n]*\n(?:[^\n]*:[^\n]*\n)*\r?\n?(.*?)(?:\n=|-----END)", data, re.DOTALL)
+        body = re.search(rb"-----BEGIN PGP[^\n]*\n(?:[^\n:]*:[^\n]*\n)*\r?\n?(.*?)(?:\n=|-----END)", data, re.DOTALL)
         try:
             data = base64.b64decode(body[1]) if body else b""
         except (binascii.Error, ValueError):

@@ -32,7 +32,9 @@ def initramfs_command(scene: Scene) -> str:
 
 def _blacklisted(scene: Scene, module: str) -> str | None:
     """The modprobe file that blacklists a module."""
-    pattern = re.compile(rf"^\s*(?:blacklist\s+{module}\b|install\s+{module}\s+/bin/(?:false|true))", re.MULTILINE)
+    pattern = re.compile(
+        rf"^[ \t]*(?:blacklist[ \t]+{module}\b|install[ \t]+{module}[ \t]+/(?:usr/)?bin/(?:false|true))", re.MULTILINE
+    )
     files = [path for path in sorted(scene.evidence.files) if "/modprobe.d/" in path]
     return next((path for path in files if pattern.search(scene.evidence.files[path])), None)
 
