@@ -15,7 +15,7 @@ from gpustack.plan.managers.base import CACHE, Package
 
 def path_of(pick: Pick, row: Archive) -> str:
     """Where a downloaded file lies."""
-    return f"{CACHE}/{pick.component}-{pick.version}/{row.file}"
+    return f"{CACHE}/{row.component or pick.component}-{row.version}/{row.file}"
 
 
 def fetch(ctx: Context, pick: Pick, row: Archive, phase: str) -> Draft:

@@ -85,6 +85,19 @@ def test_a_local_repository_brings_its_own_key() -> None:
     assert "libcudnn9-cuda-13=9.14.0.64-1" in text
 
 
+def test_a_cuda_installer_brings_its_driver_too() -> None:
+    made = plan(host("ubuntu22.04"), pick("driver", "560.35.03", "local", flavour="open"), pick("cuda", "12.6.2", "local"))
+    demand_sound(made)
+    text = words(made)
+    assert text.count("dpkg -i") == 1
+    assert text.index("dpkg -i") < text.index("nvidia-open-560=560.35.03-*") < text.index("cuda-toolkit-12-6=12.6.2-1")
+    assert "cuda-keyring" not in text
+    with pytest.raises(UnsupportedError, match="no CUDA installer"):
+        plan(host("ubuntu22.04"), pick("driver", "580.95.06", "local", flavour="open"))
+    rpm = words(plan(host("rhel9.4"), pick("cuda", "12.6.2", "local")))
+    assert re.search(r"rpm --install \S+/cuda-repo-rhel9-12-6-local-12\.6\.2\S+\.rpm", rpm)
+
+
 def test_a_runfile_is_pinned_and_keeps_nouveau_away() -> None:
     made = plan(host(), pick("driver", "580.95.05", "runfile", flavour="open"))
     demand_sound(made)

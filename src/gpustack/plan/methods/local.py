@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from gpustack.errors import UnsupportedError
 from gpustack.model.facts import Archive, PackageSet
 from gpustack.model.resolution import Pick
@@ -13,10 +15,20 @@ from gpustack.plan.lookup import archives_for, package_sets
 from gpustack.plan.managers import manager
 from gpustack.plan.managers.base import Manager
 from gpustack.plan.methods.base import MethodPlanner
+from gpustack.plan.methods.driver_lock import lock_driver
 from gpustack.plan.methods.network import packages_of
 from gpustack.plan.preparation import enable
 
-_SUBJECTS = {"cuda": "cuda-installers", "cudnn": "cudnn-archives", "tensorrt": "tensorrt-archives", "nccl": "nccl"}
+INSTALLERS = "cuda-installers"
+_SUBJECTS = {"cuda": INSTALLERS, "cudnn": "cudnn-archives", "tensorrt": "tensorrt-archives", "nccl": "nccl"}
+
+
+class Bundled(Struct, frozen=True, kw_only=True):
+    """A CUDA installer and the driver whose packages it holds too ("" from 13.4 on)."""
+
+    version: str
+    file: str
+    driver: str = ""
 
 
 class Local(MethodPlanner):
@@ -25,17 +37,30 @@ class Local(MethodPlanner):
     def drafts(self, ctx: Context, pick: Pick) -> list[Draft]:
         part = component(pick.component)
         tool = manager(ctx.system.family)
-        rows = _files(ctx, pick)
-        sets = _sets(ctx, pick)
+        rows = _cuda_installer(ctx, pick) if pick.component == "driver" else _files(ctx, pick)
         before = [*archive_tools(ctx), *part.before(ctx, pick)]
         before += enable(ctx, ["cuda"]) if pick.component == "cuda" else []
-        downloads = [fetch(ctx, pick, row, part.phase) for row in rows]
+        whole = _is_repository(rows[0])
+        downloads = [fetch(ctx, pick, row, "repositories" if whole else part.phase) for row in rows]
         keys = tuple(one.key for one in (*before, *downloads))
-        if _is_repository(rows[0]):
-            steps = _by_repository(ctx, tool, pick, rows[0], sets, after=keys)
+        if whole:
+            steps = _by_repository(ctx, tool, pick, rows[0], after=keys)
         else:
-            steps = [_by_packages(ctx, tool, pick, rows, sets, after=keys)]
+            steps = [_by_packages(ctx, tool, pick, rows, after=keys)]
         return [*before, *downloads, *steps, *part.after(ctx, pick, (f"install:{pick.component}",))]
+
+
+def _cuda_installer(ctx: Context, pick: Pick) -> tuple[Archive, ...]:
+    """The CUDA installer that holds this driver, that of the stack's own toolkit first."""
+    bundled = {row.file for row in ctx.matrix.rows(INSTALLERS, "archives", Bundled) if row.driver == pick.version}
+    local = [row for row in ctx.matrix.archives(INSTALLERS) if row.method == "local" and row.file in bundled]
+    rows = [row for row in local if row.distro == ctx.system.repo and row.platform in ctx.platforms]
+    cuda = ctx.version("cuda")
+    found = sorted(rows, key=lambda row: (row.version != cuda, row.file))
+    if not found:
+        msg = f"no CUDA installer for {ctx.system.name or ctx.system.repo} holds the packages of driver {pick.version}"
+        raise UnsupportedError(msg, hint="--method driver=network, or another version")
+    return (found[0],)
 
 
 def _files(ctx: Context, pick: Pick) -> tuple[Archive, ...]:
@@ -60,54 +85,41 @@ def _files(ctx: Context, pick: Pick) -> tuple[Archive, ...]:
 
 
 def _sets(ctx: Context, pick: Pick) -> tuple[PackageSet, ...]:
-    return package_sets(
-        ctx.matrix.packages(pick.component),
-        component=pick.component,
-        version=pick.version,
-        method="local",
-        family=ctx.system.family,
-        repo=ctx.system.repo,
-        arch=ctx.arch_folders,
-        cuda=ctx.version("cuda"),
-        flavour=pick.flavour,
-    )[:1]
+    # The installer holds the packages of the network repository, so a driver's names are those from there.
+    method = "network" if pick.component == "driver" else "local"
+    roles = component(pick.component).roles(ctx, pick) if pick.component == "driver" else ("main",)
+    found: list[PackageSet] = []
+    for role in roles:
+        found += package_sets(
+            ctx.matrix.packages(pick.component),
+            component=pick.component,
+            version=pick.version,
+            method=method,
+            family=ctx.system.family,
+            repo=ctx.system.repo,
+            arch=ctx.arch_folders,
+            cuda=ctx.version("cuda"),
+            flavour=pick.flavour,
+            role=role,
+        )[:1]
+    return tuple(found)
 
 
 def _is_repository(row: Archive) -> bool:
     return "repo" in row.file.partition("_")[0]
 
 
-def _by_repository(  # noqa: PLR0913 (each is a fact of the steps)
-    ctx: Context, tool: Manager, pick: Pick, row: Archive, sets: tuple[PackageSet, ...], *, after: tuple[str, ...]
-) -> list[Draft]:
+def _by_repository(ctx: Context, tool: Manager, pick: Pick, row: Archive, *, after: tuple[str, ...]) -> list[Draft]:
+    sets = _sets(ctx, pick)
     if not sets:
         msg = f"the facts name no packages of {pick.component} {pick.version} in a local repository"
         raise UnsupportedError(msg, hint=f"--method {pick.component}=network, or tar")
-    phase = component(pick.component).phase
-    name = row.file.partition("_")[0].removesuffix(".rpm")
-    folder = f"/var/{name}"
-    commands = [tool.install_file(path_of(pick, row))]
-    if tool.name == "apt":
-        # The package holds its own key; apt believes it once it lies among the keyrings.
-        keyring = ("find", folder, "-name", "*-keyring.gpg", "-exec", "cp", "--", "{}", "/usr/share/keyrings/", ";")
-        commands.append(keyring)
-    add = draft(
-        f"repository:{pick.component}-local",
-        after=after,
-        component=pick.component,
-        kind="add-repository",
-        title=f"add the repository in {row.file}",
-        why=f"it holds the packages of {pick.component} {pick.version} in {folder}: nothing more is fetched for them",
-        commands=(*commands, *tool.refresh()),
-        packages=(name,),
-        undo=(tool.remove([name]),),
-        phase=phase,
-        sources=ctx.addresses(row),
-    )
+    add = _add_repository(ctx, tool, pick, row)
+    lock = lock_driver(ctx, pick, ()) if pick.component == "driver" else []
     packages = packages_of(pick, sets)
     install = draft(
         f"install:{pick.component}",
-        after=(*after, add.key),
+        after=(*after, add.key, *(one.key for one in lock)),
         component=pick.component,
         kind="install-packages",
         title=f"install {pick.component} {pick.version}",
@@ -116,25 +128,47 @@ def _by_repository(  # noqa: PLR0913 (each is a fact of the steps)
         packages=tuple(tool.word(one) for one in packages),
         undo=(tool.remove([one.name for one in packages]),),
         done_when=f"package {packages[0].name} {pick.version}",
-        phase=phase,
+        phase=component(pick.component).phase,
         sources=ctx.addresses(*sets),
     )
-    return [add, install]
+    return [add, *lock, install]
 
 
-def _by_packages(  # noqa: PLR0913 (each is a fact of the step)
-    ctx: Context,
-    tool: Manager,
-    pick: Pick,
-    rows: tuple[Archive, ...],
-    sets: tuple[PackageSet, ...],
-    *,
-    after: tuple[str, ...],
+def _add_repository(ctx: Context, tool: Manager, pick: Pick, row: Archive) -> Draft:
+    name = row.file.partition("_")[0] if tool.name == "apt" else _rpm_name(row.file)
+    folder = f"/var/{name}"
+    commands = [tool.install_file(path_of(pick, row))]
+    if tool.name == "apt":
+        # The package holds its own key; apt believes it once it lies among the keyrings.
+        keyring = ("find", folder, "-name", "*-keyring.gpg", "-exec", "cp", "--", "{}", "/usr/share/keyrings/", ";")
+        commands.append(keyring)
+    return draft(
+        f"repository:{row.file}",
+        after=["archive-tools", f"archive:{row.file}"],
+        component=row.component or pick.component,
+        kind="add-repository",
+        title=f"add the repository in {row.file}",
+        why=f"it brings the packages into {folder}: nothing more is fetched for them",
+        commands=(*commands, *tool.refresh()),
+        packages=(name,),
+        undo=(tool.remove([name]),),
+        phase="repositories",
+        sources=ctx.addresses(row),
+    )
+
+
+def _rpm_name(file: str) -> str:
+    """The package's name in an rpm file name: all before version and release."""
+    return file.rsplit("-", 2)[0] if file.count("-") > 1 else file
+
+
+def _by_packages(
+    ctx: Context, tool: Manager, pick: Pick, rows: tuple[Archive, ...], *, after: tuple[str, ...]
 ) -> Draft:
     """Single packages, the library before its headers: each file is one command, in the order of their dependencies."""
     ordered = sorted(rows, key=lambda row: ("dev" in row.file, row.file))
     names = [row.file.partition("_")[0] for row in ordered]
-    wanted = {name for row in sets for name in row.packages}
+    wanted = {name for row in _sets(ctx, pick) for name in row.packages}
     missing = sorted(wanted - set(names)) if tool.name == "apt" else []
     if missing:
         ctx.warn(f"of {pick.component} {pick.version} these packages have no known file: {', '.join(missing)}")
