@@ -172,7 +172,8 @@ def almalinux_mix(scene: Scene) -> Iterator[Finding]:
 def other_mixes(scene: Scene) -> Iterator[Finding]:
     """Driver packages of two builders that no special detector names."""
     named = [name for name in driver.origins(scene.packages) if name in DISTRIBUTIONS or name == "nvidia"]
-    told = {frozenset(("ubuntu", "nvidia")), frozenset(("debian", "nvidia"))}
+    # SUSE's and AlmaLinux's signed modules are made for NVIDIA's libraries; the first two have detectors of their own
+    told = {frozenset((other, "nvidia")) for other in ("ubuntu", "debian", "suse", "almalinux")}
     if len(named) > 1 and frozenset(named) not in told and not {"rpmfusion", "negativo17"} & set(named):
         by_origin = driver.origins(scene.packages)
         parts = ", ".join(f"{by_origin[name][0].name} from {name}" for name in sorted(named))
