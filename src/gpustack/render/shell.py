@@ -128,8 +128,22 @@ def _function(name: str, step: Step) -> str:
             body += _download(artifact)
         for file in step.files:
             body += _file(file)
-        body += [f"run {command_line(argv)}" for argv in step.commands]
+        for argv in step.commands:
+            body += _command(argv)
     return "\n".join([*lines, *_indented(body), "}", ""])
+
+
+def _command(argv: tuple[str, ...]) -> list[str]:
+    if argv[0] != "gpustack":
+        return [f"run {command_line(argv)}"]
+    # The script has to end well on a host that has it, but not gpustack itself.
+    return [
+        "if command -v gpustack >/dev/null 2>&1; then",
+        f"    run {command_line(argv)}",
+        "else",
+        f"    say {shlex.quote('gpustack is not installed here; to check the result: ' + command_line(argv))}",
+        "fi",
+    ]
 
 
 def _guard(step: Step) -> list[str]:

@@ -68,8 +68,8 @@ def test_a_huge_file_is_not_read(tmp_path: Path) -> None:
 
 
 def test_an_unknown_format_names_the_nearest() -> None:
-    with pytest.raises(UsageError, match="'tabel'") as caught:
-        demand_format("tabel")
+    with pytest.raises(UsageError, match="'tablet'") as caught:
+        demand_format("tablet")
     assert "'table'" in caught.value.hint
 
 

@@ -166,8 +166,8 @@ def test_only_the_expected_key_is_taken(wanted: str, tmp_path: Path, request: py
     gpg = ["gpg", "--homedir", str(home), "--batch", "--quiet"]
     made = ["--passphrase", "", "--quick-generate-key", "nobody <nobody@example.org>", "rsa2048", "sign", "never"]
     subprocess.run([*gpg, *made], check=True, env=environment, capture_output=True)
-    shown = subprocess.run([*gpg, "--list-keys", "--with-colons"], check=True, env=environment, capture_output=True)
-    own = next(line.split(":")[9] for line in shown.stdout.decode().splitlines() if line.startswith("fpr:"))
+    shown = subprocess.run([*gpg, "--list-keys"], check=True, env=environment, capture_output=True)
+    own = re.findall(r"\b[0-9A-F]{40}\b", shown.stdout.decode())[0]
     steps = [step for step in plan(host("rhel9.4"), CUDA).steps if step.title.startswith("check the signing key")]
     fingerprint = next(word for argv in steps[0].commands for word in argv if re.fullmatch(r"[0-9A-F]{40}", word))
     source = tmp_path / "var/cache/gpustack/keys/cuda-rhel9-D42D0685.pub"
