@@ -16,6 +16,7 @@ class System(Struct, frozen=True, kw_only=True, omit_defaults=True):
     family (apt, dnf, yum, zypper, tdnf, windows, none); ``manager`` the command. ``repo`` is NVIDIA's repository
     folder; empty means there is none and ``no_repo`` says why and what would do. ``base`` is the system whose
     repository and packages a derivative uses ("ubuntu24.04"). ``kernel``, ``gcc``, ``glibc`` are the defaults there.
+    ``binaries`` none: NVIDIA's programs cannot run there at all (another libc, another kernel, 32 bits).
     """
 
     id: str
@@ -33,6 +34,7 @@ class System(Struct, frozen=True, kw_only=True, omit_defaults=True):
     gcc: str = ""
     glibc: str = ""
     initramfs: str = ""
+    binaries: Literal["", "none"] = ""
     note: str = ""
     known: Known = ""
     src: tuple[str, ...] = ()

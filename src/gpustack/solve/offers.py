@@ -19,16 +19,16 @@ from gpustack.versions import is_within
 POSSIBLE: dict[str, tuple[Method, ...]] = {
     "driver": ("network", "local", "runfile", "distro"),
     "fabric-manager": ("network", "local"),
-    "cuda": ("network", "local", "tar", "runfile", "distro", "pip", "zip"),
-    "cudnn": ("network", "local", "tar", "distro", "pip", "zip"),
-    "nccl": ("network", "local", "tar", "pip"),
-    "tensorrt": ("network", "local", "tar", "pip", "zip"),
+    "cuda": ("network", "tar", "zip", "local", "runfile", "distro", "pip"),
+    "cudnn": ("network", "tar", "zip", "local", "distro", "pip"),
+    "nccl": ("network", "tar", "local", "pip"),
+    "tensorrt": ("network", "tar", "zip", "local", "pip"),
     "nv-codec-headers": ("source", "distro"),
     "ffmpeg": ("source", "distro"),
     "container-toolkit": ("network",),
     "triton": ("container",),
 }
-"""The methods that exist for each component, the default first."""
+"""The methods that exist for each component, the preferred first: what can be checked by a sum before the rest."""
 
 ARCH_FOLDERS = {"x86_64": ("x86_64",), "aarch64": ("sbsa",), "ppc64le": ("ppc64le",)}
 """Repository folders that serve an architecture (uname -m) on servers."""
@@ -66,7 +66,7 @@ class OfferBook:
         self._brought: dict[tuple[str, Method], bool] = {}
 
     def method(self, component: str) -> Method:
-        """The method asked for a component, else the one asked for all where it exists, else its own."""
+        """The method asked for a component, else the one asked for all where it exists, else the first that offers it."""
         asked = self._request.methods.get(component)
         if asked is not None:
             return asked
@@ -75,7 +75,7 @@ class OfferBook:
         is_asked = any(requirement.component == component for requirement in self._request.requirements)
         if general is not None and general in possible and (is_asked or self._brings(component, general)):
             return general
-        return "zip" if self._host.os.family == "windows" and "zip" in possible else possible[0]
+        return next((method for method in possible if self._brings(component, method)), possible[0])
 
     def _brings(self, component: str, method: Method) -> bool:
         """Whether a method offers anything of a component that is only needed by others."""

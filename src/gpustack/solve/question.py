@@ -20,6 +20,14 @@ from gpustack.versions import is_within, version, version_range
 NEVER_INSTALLED = {"container", "wsl", "jetson", "chroot"}
 """Environments whose driver belongs to somebody else: the host, Windows, the board's own system."""
 
+
+def driver_owner(host: Host) -> str:
+    """Who else the driver belongs to: an environment of NEVER_INSTALLED, "windows", or "" where it is ours to install."""
+    if host.os.family == "windows":
+        return "windows"
+    return host.environment if host.environment in NEVER_INSTALLED else ""
+
+
 KERNEL_SIDE = ("driver", "fabric-manager")
 """Components that live with the kernel module."""
 
@@ -59,7 +67,7 @@ class Question:
 
     def may_install(self, component: str) -> bool:
         """Whether gpustack may put this component on the host (never a driver into WSL or a container)."""
-        return component not in KERNEL_SIDE or self.host.environment not in NEVER_INSTALLED
+        return component not in KERNEL_SIDE or not driver_owner(self.host)
 
     def wants(self, component: str) -> bool:
         """Whether a component that others need is brought in although nobody asked for it.

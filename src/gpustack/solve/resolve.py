@@ -6,13 +6,14 @@ from gpustack.errors import NoSolutionError, UnsupportedError
 from gpustack.matrix.index import Matrix
 from gpustack.model.facts import COMPONENTS
 from gpustack.model.host import Host
+from gpustack.model.places import System
 from gpustack.model.request import METHODS, Request
 from gpustack.model.resolution import Pick, Resolution, State
 from gpustack.solve.check import nearest_known
 from gpustack.solve.conflict import Explanation, explain
 from gpustack.solve.flavour import flavours
 from gpustack.solve.offers import OWN_REPOSITORY, POSSIBLE, OfferBook
-from gpustack.solve.question import KERNEL_SIDE, NEVER_INSTALLED, Candidate, Question
+from gpustack.solve.question import KERNEL_SIDE, Candidate, Question, driver_owner
 from gpustack.solve.reasons import reasons
 from gpustack.solve.search import Chosen, Search
 from gpustack.solve.sentences import rule_sentence
@@ -24,6 +25,7 @@ DRIVER_OWNERS = {
     "container": "In a container the driver is that of the host below: install it there",
     "jetson": "On Jetson the driver is part of Jetson Linux (L4T): it comes with a JetPack release",
     "chroot": "In a chroot the driver is that of the running system",
+    "windows": "On Windows the driver comes with NVIDIA's own installer or Windows Update",
 }
 """Who owns the driver where gpustack never installs one."""
 
@@ -61,9 +63,13 @@ def no_solution(explanation: Explanation) -> NoSolutionError:
 def _demand_installable(question: Question) -> None:
     """Refuse what this host can never get by the method asked, and say which method or release would do."""
     host = question.host
+    row = _system_row(question)
+    if row is not None and row.binaries == "none":
+        msg = f"{row.name} is not supported by any method: {row.no_repo}"
+        raise UnsupportedError(msg, where=host.os.spelled, hint="use a system that NVIDIA builds for, or a container of one")
     for component in question.asked:
-        if component in KERNEL_SIDE and host.environment in NEVER_INSTALLED:
-            msg = f"{title(component)} cannot be installed here. {DRIVER_OWNERS[host.environment]}"
+        if component in KERNEL_SIDE and driver_owner(host):
+            msg = f"{title(component)} cannot be installed here. {DRIVER_OWNERS[driver_owner(host)]}"
             raise UnsupportedError(msg, where=host.os.spelled, hint="leave it out of the requirements")
         method = question.offers.method(component)
         if method not in POSSIBLE[component]:
@@ -75,9 +81,15 @@ def _demand_installable(question: Question) -> None:
             raise _no_offer(question, component)
 
 
+def _system_row(question: Question) -> System | None:
+    """The matrix's row for the host's system."""
+    named = question.host.os.system
+    return next((row for row in question.matrix.systems if f"{row.id}{row.version}" == named), None)
+
+
 def _no_repository(question: Question, component: str) -> UnsupportedError:
     host = question.host
-    row = next((s for s in question.matrix.systems if f"{s.id}{s.version}" == host.os.system), None)
+    row = _system_row(question)
     why = row.no_repo if row and row.no_repo else "no NVIDIA repository is known for it"
     msg = f"{host.os.name or host.os.spelled} is not supported by method network: {why}"
     return UnsupportedError(msg, where=component, hint=_other_methods(question, component))
@@ -193,7 +205,7 @@ def _driver_warnings(question: Question, solution: Chosen) -> list[str]:
     if not needs:
         return []
     sentence = rule_sentence(question, needs[0]).text
-    if host.environment in NEVER_INSTALLED:
-        return [f"{DRIVER_OWNERS[host.environment]}. {sentence}"]
+    if driver_owner(host):
+        return [f"{DRIVER_OWNERS[driver_owner(host)]}. {sentence}"]
     what = "no GPU is named" if host.described else "no NVIDIA GPU is seen here"
     return [f"{what}, so no driver is planned (ask for one by name: driver). {sentence}"]
