@@ -44,7 +44,8 @@ class Source(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class When(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """Conditions on the host under which a rule holds; all given ones must hold, an empty one always does.
 
-    On a host with several GPUs a GPU condition holds when any GPU meets it. ``gpu`` names product names.
+    On a host with several GPUs a GPU condition holds when any GPU meets it. ``gpu`` names product names; ``fabric``
+    asks for GPUs of NVSwitch baseboards.
     """
 
     os: Literal["", "linux", "windows"] = ""
@@ -162,7 +163,7 @@ class Archive(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One file that can be downloaded: a tar or zip archive, a runfile, a local repository package, a wheel.
 
     ``size`` is in bytes; ``sha256`` is empty where nobody publishes one. ``part`` is the vendor's component name.
-    ``distro`` is the repository folder that a local installer is for.
+    ``distro`` is the repository folder that a local installer is for, ``driver`` the driver that it holds too.
     """
 
     version: str
@@ -178,6 +179,7 @@ class Archive(Struct, frozen=True, kw_only=True, omit_defaults=True):
     md5: str = ""
     size: int | None = None
     top_dir: str = ""
+    driver: str = ""
     note: str = ""
     known: Literal["", "stated", "tested", "reported"] = ""
     src: tuple[str, ...] = ()

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 Environment = Literal["bare-metal", "vm", "container", "wsl", "chroot", "jetson"]
+
+
+Count = Annotated[int, Meta(ge=0)]
+Digits = Annotated[str, Meta(pattern=r"^\d+(\.\d+)*$")]
 
 
 class OperatingSystem(Struct, frozen=True, kw_only=True):
@@ -44,16 +48,16 @@ class Gpu(Struct, frozen=True, kw_only=True):
     pci_id: str | None = None
     subsystem_id: str | None = None
     architecture: str | None = None
-    compute_capability: str | None = None
-    nvenc: int | None = None
-    nvdec: int | None = None
-    memory_mib: int | None = None
+    compute_capability: Digits | None = None
+    nvenc: Count | None = None
+    nvdec: Count | None = None
+    memory_mib: Count | None = None
     bus_id: str | None = None
     kind: str | None = None
     open_module: str | None = None
     fabric: str | None = None
-    driver_first: str | None = None
-    driver_last: str | None = None
+    driver_first: Digits | None = None
+    driver_last: Digits | None = None
     bound: str | None = None
     uuid: str | None = None
 
@@ -127,7 +131,7 @@ class Host(Struct, frozen=True, kw_only=True):
     environment: Environment | None = None
     secure_boot: bool | None = None
     gpus: tuple[Gpu, ...] = ()
-    nvswitches: int | None = None
+    nvswitches: Count | None = None
     module: KernelModule | None = None
     installed: dict[str, Installed] = field(default_factory=dict)
     copies: tuple[Copy, ...] = ()

@@ -66,8 +66,15 @@ class HostView:
             return False
         if when.method and self._methods.get(component, "network") not in when.method:
             return False
+        if when.fabric and self._is_single_in_a_machine_of_its_own:
+            return False
         needs_gpu = bool(when.gpu_class or when.compute_capability or when.gpu or when.fabric is not None)
         return not needs_gpu or any(_gpu_meets(gpu, when) for gpu in host.gpus)
+
+    @cached_property
+    def _is_single_in_a_machine_of_its_own(self) -> bool:
+        """One GPU of a baseboard handed to a virtual machine: its NVSwitches, and their manager, stay outside."""
+        return self.host.environment == "vm" and self.host.nvswitches == 0 and len(self.host.gpus) == 1
 
     def gpus_with(self, capability: str) -> tuple[str, ...]:
         """The names of the GPUs of that compute capability."""
@@ -83,7 +90,7 @@ def _gpu_meets(gpu: Gpu, when: When) -> bool:
         return False
     if when.gpu and gpu.name not in when.gpu:
         return False
-    if when.fabric is not None and bool(gpu.fabric) != when.fabric:
+    if when.fabric is not None and (gpu.fabric == "nvswitch") != when.fabric:
         return False
     if when.compute_capability:
         return bool(gpu.compute_capability) and is_within(gpu.compute_capability or "", when.compute_capability)

@@ -7,6 +7,7 @@ A version is offered by packages when a repository folder of the host's system a
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 
 from msgspec import Struct
 
@@ -63,6 +64,7 @@ class OfferBook:
         self._ranges: dict[str, tuple[str, ...]] = {}
         self._sets: dict[str, tuple[PackageSet, ...]] = {}
         self._archives: dict[str, dict[str, list[Archive]]] = {}
+        self._runfiles: dict[str, set[str]] = {}
         self._brought: dict[tuple[str, Method], bool] = {}
 
     def method(self, component: str) -> Method:
@@ -105,6 +107,8 @@ class OfferBook:
                 return self._from_archives(component, version)
             case "local":
                 return self._from_local(component, version)
+            case "runfile":
+                return self._from_runfiles(component, version)
             case "source" | "container":
                 return None if self._host.os.family == "windows" else Offer()
             case _:
@@ -117,17 +121,43 @@ class OfferBook:
 
     def _from_local(self, component: str, version: str) -> Offer | None:
         """By local installers: the file for this system has to be known, and what its packages are called."""
+        if component == "driver":
+            return self._driver_from_local(version)
         files = self._archives_by_version(component).get(version, ())
         if not any(row.distro == self._host.os.repo and row.url for row in files):
             return None
         return self._from_packages(version, self.package_sets(component))
+
+    def _driver_from_local(self, version: str) -> Offer | None:
+        """The toolkit's local repositories hold a driver too: it goes with the toolkit from the same file."""
+        holding = [
+            row.version
+            for row in self._matrix.archives(INSTALLERS["cuda"])
+            if row.driver == version
+            and row.method == "local"
+            and row.url
+            and row.distro == self._host.os.repo
+            and row.platform == self._platform()
+        ]
+        offer = self._from_packages(version, self.package_sets("driver", by="network")) if holding else None
+        with_cuda = tuple(f"=={text}" for text in dict.fromkeys(holding))
+        return None if offer is None else Offer(with_cuda=with_cuda, flavours=offer.flavours)
+
+    def _from_runfiles(self, component: str, version: str) -> Offer | None:
+        if component == "driver":
+            column = f"run_{self._host.arch}_sha256"
+            if "driver" not in self._runfiles:
+                rows = self._matrix.rows("driver", "releases", dict)
+                self._runfiles["driver"] = {row["version"] for row in rows if row.get(column)}
+            return Offer() if version in self._runfiles["driver"] else None
+        return Offer() if self._archives_by_version(component).get(version) else None
 
     def served(self, component: str) -> tuple[str, ...]:
         """The ranges of versions that this host's repository folders carry."""
         if component not in self._ranges:
             subject = MIRRORED.get(component, component)
             repo = OWN_REPOSITORY.get(component, self._host.os.repo)
-            folders = ARCH_FOLDERS.get(self._host.arch or "", ())
+            folders = self._folders
             self._ranges[component] = tuple(
                 row.versions
                 for row in self._matrix.availability(subject)
@@ -135,18 +165,19 @@ class OfferBook:
             )
         return self._ranges[component]
 
-    def package_sets(self, component: str) -> tuple[PackageSet, ...]:
-        """The package sets that bring the component itself by its method on this host's package family."""
+    def package_sets(self, component: str, *, by: Method | None = None) -> tuple[PackageSet, ...]:
+        """The package sets that bring the component itself, by its own method or ``by`` another, on this host."""
         if component not in self._sets:
-            method, family = self.method(component), self._host.os.family
+            method, family = by or self.method(component), self._host.os.family
+            families = {"pip"} if method == "pip" else {family, "any"}
             repo = OWN_REPOSITORY.get(component, self._host.os.repo)
-            folders = ARCH_FOLDERS.get(self._host.arch or "", ())
+            folders = self._folders
             self._sets[component] = tuple(
                 row
                 for row in self._matrix.packages(component)
                 if row.method == method
                 and row.role == "main"
-                and row.family in {family, "any"}
+                and row.family in families
                 and (not row.repos or repo in row.repos)
                 and _serves(row.arch, (*folders, self._host.arch or ""))
             )
@@ -171,12 +202,20 @@ class OfferBook:
         if component not in self._archives:
             platform = self._platform()
             by_version: dict[str, list[Archive]] = {}
-            subject = (INSTALLERS if self.method(component) == "local" else ARCHIVES).get(component, "")
+            subject = (INSTALLERS if self.method(component) in {"local", "runfile"} else ARCHIVES).get(component, "")
             for row in self._matrix.archives(subject):
                 if row.platform == platform and row.method == self.method(component):
                     by_version.setdefault(row.version, []).append(row)
             self._archives[component] = by_version
         return self._archives[component]
+
+    @cached_property
+    def _folders(self) -> tuple[str, ...]:
+        """The architecture folders that serve this host; a Jetson's depend on its release."""
+        if self._host.environment == "jetson":
+            named = self._host.os.system
+            return next((row.arch for row in self._matrix.systems if f"{row.id}{row.version}" == named), ())
+        return ARCH_FOLDERS.get(self._host.arch or "", ())
 
     def _platform(self) -> str:
         if self._host.os.family == "windows":

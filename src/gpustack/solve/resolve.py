@@ -42,7 +42,7 @@ def resolve(matrix: Matrix, host: Host, request: Request) -> Resolution:
     search = Search(question)
     solution = search.run()
     if solution is None:
-        raise no_solution(explain(question))
+        raise _refusal(question, explain(question))
     picks = tuple(
         _pick(question, search, solution, candidate)
         for name in COMPONENTS
@@ -51,13 +51,27 @@ def resolve(matrix: Matrix, host: Host, request: Request) -> Resolution:
     return Resolution(picks=picks, warnings=tuple(_warnings(question, search, solution)))
 
 
+def _refusal(question: Question, explanation: Explanation) -> NoSolutionError | UnsupportedError:
+    """Exit 4 where something needed is not offered at all here, exit 3 where versions do not go together."""
+    missing = [
+        group[1]
+        for group in explanation.groups
+        if group[0] == "offer" and not _has_offer(question.offers, question, group[1])
+    ]
+    error = no_solution(explanation)
+    if not missing:
+        return error
+    return UnsupportedError(error.message, where=question.host.os.spelled, hint=error.hint)
+
+
 def no_solution(explanation: Explanation) -> NoSolutionError:
     """The error that carries an explanation: sentences, sources, hints."""
     lines = []
     for sentence in explanation.sentences:
         source = f"  [{sentence.sources[0]}]" if sentence.sources else ""
         lines.append(f"  {sentence.text}.{source}")
-    return NoSolutionError("no stack meets this\n" + "\n".join(lines), hint="\n".join(explanation.hints))
+    hint = "\n".join(explanation.hints) or "ask for less, or for other versions: `gpustack matrix list` shows what is known"
+    return NoSolutionError("no stack meets this\n" + "\n".join(lines), hint=hint)
 
 
 def _demand_installable(question: Question) -> None:

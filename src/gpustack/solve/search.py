@@ -55,11 +55,12 @@ class Search:
         while pending:
             name = pending.pop(0)
             for other, is_needed in self._needs(name).items():
-                if other in members and (members[other] or not is_needed):
+                has_to_be = is_needed and members[name]
+                if other in members and (members[other] or not has_to_be):
                     continue
                 if not self.question.wants(other):
                     continue
-                members[other] = is_needed and members[name]
+                members[other] = has_to_be
                 pending.append(other)
         return members
 
@@ -84,7 +85,7 @@ class Search:
             and ("pair", component, name) not in self.off
             and any(
                 bound.pulls
-                and not (bound.rule.equal and question.mode == "check")
+                and not (bound.rule.equal and question.mode == "check" and name not in question.host.installed)
                 and question.view.holds(bound.rule.when, component)
                 for bound in rules
             )

@@ -156,7 +156,8 @@ def test_the_reasons_name_what_refused_the_next_newer_version() -> None:
             "no stack meets this\n"
             "  GTX Old cannot be driven by open kernel modules.\n"
             "  RTX New is driven by open kernel modules only.\n"
-            "--\n",
+            "--\n"
+            "ask for less, or for other versions: `gpustack matrix list` shows what is known",
         ),
         (
             host(HOPPER),
