@@ -206,6 +206,11 @@ class OfferBook:
             for row in self._matrix.archives(subject):
                 if row.platform == platform and row.method == self.method(component):
                     by_version.setdefault(row.version, []).append(row)
+            if (component, self.method(component)) == ("cuda", "zip"):
+                # Releases before the vendor's zips have its installer program only.
+                for row in self._matrix.archives(INSTALLERS[component]):
+                    if row.platform == platform and row.method == "exe" and row.url:
+                        by_version.setdefault(row.version, []).append(row)
             self._archives[component] = by_version
         return self._archives[component]
 
