@@ -18,7 +18,9 @@ def register(application: typer.Typer) -> None:
         format: TextOrJson = TextOrJson.TEXT,
         record: Annotated[
             Path | None,
-            typer.Option(metavar="DIR", help="Save the raw evidence, redacted: a fixture and a support bundle."),
+            typer.Option(
+                "--record", metavar="DIR", help="Save the raw evidence, redacted: a fixture and a support bundle."
+            ),
         ] = None,
     ) -> int:
         """Describe this machine, or another file system tree."""

@@ -41,12 +41,16 @@ class Settings(Struct, frozen=True, kw_only=True):
 
 _SETTINGS: ContextVar[Settings] = ContextVar("settings", default=Settings())  # noqa: B039 (frozen)
 
+# Options name themselves everywhere: some releases of typer derive the name of an unnamed one from its metavar.
 _COMMON: dict[str, tuple[Any, Any]] = {
     "verbose": (Annotated[int, typer.Option("-v", "--verbose", count=True, help="Say more; twice: tracebacks.")], 0),
     "quiet": (Annotated[bool, typer.Option("-q", "--quiet", help="Warnings and progress are not shown.")], False),
-    "color": (Annotated[Color, typer.Option(help="When to use colour (NO_COLOR is honoured).")], Color.AUTO),
+    "color": (Annotated[Color, typer.Option("--color", help="When to use colour (NO_COLOR is honoured).")], Color.AUTO),
     "matrices": (
-        Annotated[Path | None, typer.Option(metavar="DIR", help="Facts of one's own, laid over the built-in ones.")],
+        Annotated[
+            Path | None,
+            typer.Option("--matrices", metavar="DIR", help="Facts of one's own, laid over the built-in ones."),
+        ],
         None,
     ),
 }

@@ -30,7 +30,7 @@ def register(application: typer.Typer) -> None:
         what: Annotated[
             str | None, typer.Argument(metavar="[WHAT]", help="A subject, subject.table, component==version or source.")
         ] = None,
-        format: Annotated[str, typer.Option(metavar="FORMAT", help="text or json.")] = "text",
+        format: Annotated[str, typer.Option("--format", metavar="FORMAT", help="text or json.")] = "text",
     ) -> int:
         """The facts, each with its source, its date and how it is known."""
         as_json = _is_json(format)

@@ -55,10 +55,10 @@ def register(application: typer.Typer) -> None:
         policy: PolicyOption = None,
         kernel_module: ModuleOption = None,
         target: Annotated[
-            str | None, typer.Option(metavar="NAME", help="Cross-compile for sbsa, drive-os or qnx.")
+            str | None, typer.Option("--target", metavar="NAME", help="Cross-compile for sbsa, drive-os or qnx.")
         ] = None,
-        format: Annotated[str, typer.Option(metavar="FORMAT", help="table, json, shell, ...")] = "table",
-        out: Annotated[Path | None, typer.Option(metavar="FILE", help="Save the plan as JSON.")] = None,
+        format: Annotated[str, typer.Option("--format", metavar="FORMAT", help="table, json, shell, ...")] = "table",
+        out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Save the plan as JSON.")] = None,
         detailed_exitcode: Annotated[
             bool, typer.Option("--detailed-exitcode", help="Exit 6 when changes are pending.")
         ] = False,

@@ -14,7 +14,7 @@ def register(application: typer.Typer) -> None:
     @frame.command(application, "render", example="gpustack render plan.json --format table")
     def render(
         plan: Annotated[Path, typer.Argument(metavar="PLAN.json", help="A plan saved by `gpustack plan --out`.")],
-        format: Annotated[str, typer.Option(metavar="FORMAT", help="table, json, shell, ...")] = "table",
+        format: Annotated[str, typer.Option("--format", metavar="FORMAT", help="table, json, shell, ...")] = "table",
     ) -> int:
         """Write a saved plan in another form."""
         from gpustack.plan.document import load

@@ -17,14 +17,15 @@ def register(application: typer.Typer) -> None:
         components: Annotated[
             list[str] | None, typer.Argument(metavar="COMPONENT...", help="driver, cuda, cudnn (all if none is named).")
         ] = None,
-        level: Annotated[str, typer.Option(metavar="LEVEL", help="quick: reads only.")] = "quick",
+        level: Annotated[str, typer.Option("--level", metavar="LEVEL", help="quick: reads only.")] = "quick",
         require: Annotated[
-            list[str] | None, typer.Option(metavar="COMPONENT", help="A skip of it is a failure; repeatable.")
+            list[str] | None,
+            typer.Option("--require", metavar="COMPONENT", help="A skip of it is a failure; repeatable."),
         ] = None,
         format: Annotated[
-            str, typer.Option(metavar="FORMAT", help="text, json, junit, tap, github, prometheus.")
+            str, typer.Option("--format", metavar="FORMAT", help="text, json, junit, tap, github, prometheus.")
         ] = "text",
-        output: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the report there.")] = None,
+        output: Annotated[Path | None, typer.Option("--output", metavar="FILE", help="Write the report there.")] = None,
         root: Root = None,
         host: HostFile = None,
     ) -> int:

@@ -64,6 +64,11 @@ def gather(root: Path | None = None, *, runner: Runner | None = None) -> Evidenc
     )
 
 
+def _definitions(text: str) -> str:
+    """The definitions of a header. Only its numbers tell anything, and its words are the vendor's, not ours to record."""
+    return "".join(f"{line}\n" for line in text.splitlines() if line.lstrip().startswith("#define "))
+
+
 class _Gatherer:
     """Collects one machine's evidence, piece by piece."""
 
@@ -109,7 +114,8 @@ class _Gatherer:
 
     def text(self, path: str) -> None:
         try:
-            self.files[path] = self.tree.read_text(path, probes.TEXT_LIMIT)
+            text = self.tree.read_text(path, probes.TEXT_LIMIT)
+            self.files[path] = _definitions(text) if path.endswith(".h") else text
         except MissingFileError:
             pass
         except UnusableFileError as exc:

@@ -89,11 +89,15 @@ def _parsed(evidence: Evidence, path: str) -> str | None:
     return parse_version_json(text) if path.endswith(".json") else parse_version_txt(text)
 
 
+_META = ("toolkit", "runtime", "compiler", "libraries")
+
+
 def _toolkit(evidence: Evidence, packages: tuple[Package, ...], folder: str) -> Toolkit:
     name = folder.removeprefix("/usr/local/cuda-")
     dashed = name.replace(".", "-")
     mine = matching(packages, rf"cuda-(?:toolkit|runtime|cudart|nvcc|libraries|compiler)-{dashed}")
-    named = next((p for p in mine if p.name.startswith("cuda-toolkit-")), None)
+    # The meta packages carry the release's own number, where cuda-nvcc and cuda-cudart carry the part's.
+    named = next((p for meta in _META for p in mine if p.name == f"cuda-{meta}-{dashed}"), None)
     texts = [f"{folder}/version.json", f"{folder}/version.txt"]
     parsed = next((v for path in texts if (v := _parsed(evidence, path))), None)
     broken = next((path for path in texts if path in evidence.files and not _parsed(evidence, path)), "")
