@@ -1,0 +1,80 @@
+"""A second opinion on a stack: the rules straight from the matrix files, without the solver."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gpustack.model.host import Host
+from gpustack.versions import is_within, version
+
+FOLDER = Path(__file__).parents[2] / "matrices"
+
+
+@lru_cache(maxsize=1)
+def rule_rows() -> tuple[dict[str, Any], ...]:
+    """Every row of every table of rules that is more than advice."""
+    texts = [path.read_text(encoding="utf-8") for path in sorted(FOLDER.glob("*.yaml"))]
+    tables = [yaml.safe_load(text)["tables"]["rules"]["rows"] for text in texts if "\n  rules:\n" in text]
+    return tuple(row for rows in tables for row in rows if row.get("strength") != "advised")
+
+
+def breaches(stack: dict[str, str], methods: dict[str, str], host: Host) -> list[str]:
+    """The rules that a stack breaks on a host, or whose object is missing in it."""
+    found = []
+    for rule in rule_rows():
+        subject = rule["of"].rstrip("0123456789.*=<>!~|, ")
+        span = rule["of"].removeprefix(subject)
+        if subject not in stack or (span and not is_within(stack[subject], span)):
+            continue
+        if not holds(rule.get("when", {}), methods.get(subject, ""), host):
+            continue
+        for name in rule.get("equal") or [rule["needs"]]:
+            values = [stack[name]] if name in stack else properties(host, name)
+            if not values and rule.get("strength") in {"required", "only-if"} and is_missed(name, methods):
+                found.append(f"{rule['id']}: no {name}")
+            found += [f"{rule['id']}: {name} {value}" for value in values if not fits(rule, stack[subject], value)]
+    return found
+
+
+def fits(rule: dict[str, Any], own: str, value: str) -> bool:
+    if "equal" in rule:
+        return version(own) == version(value)
+    if "none" in rule:
+        return not any(is_within(value, span) for span in rule["none"])
+    return any(is_within(value, span) for span in rule["any"])
+
+
+def properties(host: Host, name: str) -> list[str]:
+    numbers = re.match(r"\d+(\.\d+)*", {"glibc": host.glibc, "kernel": host.kernel, "gcc": host.gcc}.get(name) or "")
+    if name == "compute-capability":
+        return [gpu.compute_capability for gpu in host.gpus if gpu.compute_capability]
+    return [numbers.group()] if numbers else []
+
+
+def holds(when: dict[str, Any], method: str, host: Host) -> bool:
+    """Whether the conditions hold: on a host with several GPUs, one that meets all of them is enough."""
+    plain = {"os": "linux", "arch": host.arch, "environment": host.environment or "bare-metal", "method": method}
+    if any(value not in _listed(when[name]) for name, value in plain.items() if name in when):
+        return False
+    asked = [name for name in ("gpu_class", "compute_capability", "gpu", "fabric") if name in when]
+    return not asked or any(
+        ("gpu_class" not in when or gpu.kind in when["gpu_class"])
+        and ("gpu" not in when or gpu.name in when["gpu"])
+        and ("fabric" not in when or bool(gpu.fabric) == when["fabric"])
+        and ("compute_capability" not in when or is_within(gpu.compute_capability or "0", when["compute_capability"]))
+        for gpu in host.gpus
+    )
+
+
+def is_missed(name: str, methods: dict[str, str]) -> bool:
+    """Whether an absent object is a fault: properties that a host does not tell are none."""
+    return name not in {"compute-capability", "glibc", "kernel", "gcc", "clang", "msvc"} and name not in methods
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
