@@ -10,7 +10,7 @@ from gpustack.model.resolution import Conflict, Verdict
 from gpustack.solve.flavour import flavour_rules, flavours
 from gpustack.solve.question import Candidate, Question
 from gpustack.solve.search import Chosen, Refusal, Search
-from gpustack.solve.sentences import group_sentences, host_has, host_name, rule_sentence, spelled
+from gpustack.solve.sentences import group_sentences, host_has, host_name, last_branch, rule_sentence, spelled
 from gpustack.solve.words import title
 from gpustack.versions import version, version_range
 
@@ -104,18 +104,12 @@ def _host_conflict(question: Question, component: str, refused: Refusal) -> Conf
         return Conflict(between=(spelled(question, component),), reason=reason)
     sentence = rule_sentence(question, refused.rule)
     name = refused.rule.rule.needs
+    last = last_branch(question, component, name)
     return Conflict(
         between=(spelled(question, component), host_name(question, name)),
-        reason=f"{sentence.text}. {host_has(question, name)}.{_last_branch(question, component, name)}",
+        reason=f"{sentence.text}. {host_has(question, name)}.{f' {last}.' if last else ''}",
         sources=sentence.sources,
     )
-
-
-def _last_branch(question: Question, component: str, name: str) -> str:
-    if component != "driver" or name != "compute-capability":
-        return ""
-    last = [gpu for gpu in question.host.gpus if gpu.driver_last]
-    return "".join(f" The last driver branch for {gpu.name} is {gpu.driver_last}." for gpu in last[:1])
 
 
 def _pair_conflict(question: Question, a: str, b: str, refused: Refusal) -> Conflict:

@@ -62,7 +62,16 @@ def subject_in_words(bound: BoundRule) -> str:
 
 def _host_sentences(question: Question, component: str, name: str) -> list[Sentence]:
     sentences = [rule_sentence(question, bound) for bound in _rules(question, component, name)]
-    return [*sentences, Sentence(host_has(question, name))]
+    last = last_branch(question, component, name)
+    return [*sentences, Sentence(host_has(question, name)), *([Sentence(last)] if last else [])]
+
+
+def last_branch(question: Question, component: str, name: str) -> str:
+    """The last driver branch for the host's first GPU that newer ones left behind, "" where it is not about that."""
+    if component != "driver" or name != "compute-capability":
+        return ""
+    last = [gpu for gpu in question.host.gpus if gpu.driver_last]
+    return f"The last driver branch for {last[0].name or 'this GPU'} is {last[0].driver_last}" if last else ""
 
 
 def host_has(question: Question, name: str) -> str:

@@ -146,6 +146,7 @@ def test_the_reasons_name_what_refused_the_next_newer_version() -> None:
             "  You asked for driver 595.x.\n"
             "  Driver 590 or newer needs a GPU of compute capability 7.5 or newer.  [https://example.com/driver]\n"
             "  This host has GTX Old (compute capability 6.1).\n"
+            "  The last driver branch for GTX Old is 580.\n"
             "--\n"
             "ask for driver==580.1: it can be had here",
         ),
