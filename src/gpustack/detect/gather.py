@@ -81,6 +81,7 @@ class _Gatherer:
         self.marks: dict[str, str] = {}
         self.commands: dict[str, CommandOutput] = {}
         self.environ: dict[str, str] = {}
+        self.prefixes: tuple[str, ...] = ()
         self.nvml: dict[str, Any] | None = None
         self.faults: dict[str, str] = {}
 
@@ -243,6 +244,8 @@ class _Gatherer:
         self.files.setdefault("/proc/sys/kernel/osrelease", uname.release + "\n")
         self.files["/proc/sys/kernel/arch"] = uname.machine + "\n"
         self.environ = {name: printable(os.environ[name]) for name in probes.ENVIRON if name in os.environ}
+        programs = os.environ.get("PATH", "").split(":")[: probes.MAX_PREFIXES]
+        self.prefixes = tuple(path.removesuffix("/bin") for path in programs if re.fullmatch(r"/.+/bin", path))
         glibc = os.confstr("CS_GNU_LIBC_VERSION") if "CS_GNU_LIBC_VERSION" in os.confstr_names else None
         if glibc:
             self.commands["confstr CS_GNU_LIBC_VERSION"] = CommandOutput(code=0, out=glibc)
@@ -293,7 +296,11 @@ class _Gatherer:
         """NVIDIA's wheels in the Python environments of the usual places."""
         places = [path for pattern in probes.PYTHON_GLOBS for path in self.tree.glob(pattern, limit=100)]
         active = (self.environ.get("VIRTUAL_ENV"), self.environ.get("CONDA_PREFIX"))
-        own = [p for prefix in active if prefix for p in self.tree.glob(f"{prefix}/lib/python3*/site-packages")]
+        prefixes = dict.fromkeys(prefix for prefix in (*active, *self.prefixes) if prefix)
+        own = [path for prefix in prefixes for path in self.tree.glob(f"{prefix}/lib/python3*/site-packages")]
+        # A wheel's folder on the loader's path: its neighbours tell which wheel it is.
+        tails = tuple(f"/{tail}" for tail in probes.WHEEL_LIBRARIES)
+        own += [folder.removesuffix(tail) for folder in self.listings for tail in tails if folder.endswith(tail)]
         seen: set[str] = set()
         for place in dict.fromkeys((*own, *places)):
             try:

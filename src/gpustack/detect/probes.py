@@ -149,6 +149,9 @@ ENVIRON = (
 )  # fmt: skip
 """Variables of the running process that decide what programs load."""
 
+MAX_PREFIXES = 20
+"""So many folders of PATH are looked at for the Python environments that they belong to."""
+
 COMMANDS = (
     ("modinfo", "-F", "signer", "nvidia"),
     ("modinfo", "-F", "license", "nvidia"),
