@@ -58,7 +58,8 @@ def smallest_cause(question: Question) -> frozenset[Group]:
 
 def _groups(question: Question) -> list[Group]:
     """Every group, those first that people would rather not have in the explanation."""
-    members = Search(question).members()
+    freed = frozenset(("asked", name) for name in COMPONENTS)
+    members = {**Search(question).members(), **Search(question, freed).members()}  # other versions may bring others in
     asked: list[Group] = [("asked", name) for name in members if _is_bound(question, name)]
     pairs: list[Group] = [("pair", a, b) for a in members for b in members if a != b]
     pairs.sort(key=lambda pair: (pair[1] in question.asked) + (pair[2] in question.asked))
