@@ -11,6 +11,7 @@ Environment = Literal["bare-metal", "vm", "container", "wsl", "chroot", "jetson"
 
 Count = Annotated[int, Meta(ge=0)]
 Digits = Annotated[str, Meta(pattern=r"^\d+(\.\d+)*$")]
+Numbered = Annotated[str, Meta(pattern=r"^\d")]
 
 
 class OperatingSystem(Struct, frozen=True, kw_only=True):
@@ -135,7 +136,7 @@ class Host(Struct, frozen=True, kw_only=True):
     module: KernelModule | None = None
     installed: dict[str, Installed] = field(default_factory=dict)
     copies: tuple[Copy, ...] = ()
-    glibc: str | None = None
+    glibc: Numbered | None = None
     gcc: str | None = None
     python: str | None = None
     repositories: tuple[RepositoryEntry, ...] = ()
