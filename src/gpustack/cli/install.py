@@ -37,8 +37,6 @@ def register(application: typer.Typer) -> None:
         if not dry_run:
             _refuse_to_run(made, yes=yes)
         frame.document(render(made, "table"))
-        for text in made.warnings:
-            frame.warn(text)
         return 0
 
 

@@ -89,8 +89,9 @@ def register(application: typer.Typer) -> None:
         if out is not None:
             save(made, out)
         frame.document(render(made, format))
-        for text in made.warnings:
-            frame.warn(text)
+        if format != "table":  # which shows them itself
+            for text in made.warnings:
+                frame.warn(text)
         return CHANGES_PENDING if detailed_exitcode and made.steps else 0
 
 

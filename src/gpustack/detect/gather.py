@@ -65,7 +65,7 @@ def gather(root: Path | None = None, *, runner: Runner | None = None) -> Evidenc
 
 
 def _definitions(text: str) -> str:
-    """The definitions of a header. Only its numbers tell anything, and its words are the vendor's, not ours to record."""
+    """The definitions of a header. Its numbers tell, its words are the vendor's."""
     return "".join(f"{line}\n" for line in text.splitlines() if line.lstrip().startswith("#define "))
 
 

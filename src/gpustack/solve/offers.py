@@ -15,6 +15,7 @@ from gpustack.matrix.index import Matrix
 from gpustack.model.facts import MIRRORED, Archive, PackageSet
 from gpustack.model.host import Host
 from gpustack.model.request import Method, Request, Requirement
+from gpustack.solve.wheels import Wheel, wheels
 from gpustack.versions import is_within
 
 POSSIBLE: dict[str, tuple[Method, ...]] = {
@@ -65,6 +66,7 @@ class OfferBook:
         self._sets: dict[str, tuple[PackageSet, ...]] = {}
         self._archives: dict[str, dict[str, list[Archive]]] = {}
         self._runfiles: dict[str, set[str]] = {}
+        self._wheels: dict[str, dict[str, list[Wheel]]] = {}
         self._brought: dict[tuple[str, Method], bool] = {}
 
     def method(self, component: str) -> Method:
@@ -109,6 +111,8 @@ class OfferBook:
                 return self._from_local(component, version)
             case "runfile":
                 return self._from_runfiles(component, version)
+            case "pip":
+                return self._from_wheels(component, version)
             case "source" | "container":
                 return None if self._host.os.family == "windows" else Offer()
             case _:
@@ -152,6 +156,20 @@ class OfferBook:
             return Offer() if version in self._runfiles["driver"] else None
         return Offer() if self._archives_by_version(component).get(version) else None
 
+    def _from_wheels(self, component: str, version: str) -> Offer | None:
+        """By wheels that the host's C library loads; a release is all its wheels together."""
+        if component not in self._wheels:
+            platform = "" if self._host.environment == "jetson" else self._platform()
+            by_version: dict[str, list[Wheel]] = {}
+            for row in wheels(self._matrix, component, platform):
+                by_version.setdefault(row.version, []).append(row)
+            self._wheels[component] = by_version
+        rows = self._wheels[component].get(version, [])
+        fitting = [row for row in rows if row.loads_with(self._host.glibc)]
+        if not fitting or (component == "cuda" and len(fitting) < len(rows)):
+            return None
+        return Offer(with_cuda=tuple(dict.fromkeys(_cuda_range(row.cuda) for row in fitting if row.cuda)))
+
     def served(self, component: str) -> tuple[str, ...]:
         """The ranges of versions that this host's repository folders carry."""
         if component not in self._ranges:
@@ -169,7 +187,7 @@ class OfferBook:
         """The package sets that bring the component itself, by its own method or ``by`` another, on this host."""
         if component not in self._sets:
             method, family = by or self.method(component), self._host.os.family
-            families = {"pip"} if method == "pip" else {family, "any"}
+            families = {family, "any"}
             repo = OWN_REPOSITORY.get(component, self._host.os.repo)
             folders = self._folders
             self._sets[component] = tuple(
