@@ -51,7 +51,12 @@ class Step(Struct, frozen=True, kw_only=True):
     """One action. ``id`` is derived from the content, so a changed version is another step.
 
     ``done_when`` tells how an installer sees that nothing is left to do: "package NAME VERSION", "file PATH SHA256",
-    "path PATH", "never". ``undo`` holds the commands that take the step back, empty with ``undo_note`` where none can.
+    "path PATH", "never"; a path may have spaces: the first word is the kind, the last of "file" the sum.
+    ``undo`` holds the commands that take the step back, empty with ``undo_note`` where none can.
+
+    On Windows a command is a PowerShell command: its name, then parameters, each its name ("-LiteralPath") and,
+    unless it is a switch, its value. ``gpustack.plan.managers.windows.COMMANDS`` lists them; other words are
+    programs.
     """
 
     id: str

@@ -9,7 +9,10 @@ from typing import Protocol, cast
 from gpustack.errors import UsageError
 from gpustack.model.plan import Plan
 
-FORMATS = ("json", "table", "shell", "markdown")
+FORMATS = ("json", "table", "shell", "powershell", "markdown")
+
+_SCRIPTS = {"shell": False, "powershell": True}
+"""The formats that only one side can run: True for Windows."""
 
 
 class _Writer(Protocol):
@@ -27,6 +30,12 @@ def demand_format(name: str) -> None:
 
 
 def render(plan: Plan, format: str) -> str:  # noqa: A002 (the option's own name)
-    """The plan as text in this format. Raises UsageError for a format that there is not."""
+    """The plan as text in this format. Raises UsageError for a format that there is not or its host cannot run."""
     demand_format(format)
-    return cast("_Writer", import_module(f"gpustack.render.{format}")).render(plan)
+    is_windows = plan.host.os.family == "windows"
+    if _SCRIPTS.get(format, is_windows) != is_windows:
+        system = plan.host.os.name or plan.host.os.spelled
+        msg = f"{system} does not run the format {format!r}"
+        right = next(name for name, windows in _SCRIPTS.items() if windows == is_windows)
+        raise UsageError(msg, where="--format", hint=f"for this plan: --format {right}")
+    return cast("_Writer", import_module(f"gpustack.render.{format.replace('-', '_')}")).render(plan)

@@ -9,7 +9,7 @@ from gpustack.errors import UnsupportedError
 from gpustack.plan.methods.base import MethodPlanner
 
 NAMES = ("network", "local", "tar", "runfile", "distro", "pip", "source", "container", "zip")
-_THERE = ("network", "local", "tar", "runfile", "distro", "pip", "source", "container")
+_THERE = ("network", "local", "tar", "runfile", "distro", "pip", "source", "container", "zip")
 
 
 def planner(name: str) -> MethodPlanner:

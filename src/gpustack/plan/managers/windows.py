@@ -1,0 +1,110 @@
+r"""What a plan does on Windows: PowerShell commands as argument lists, and the folders that they work in.
+
+A command is its name, then parameters, each a name of ``COMMANDS`` and, where it takes one, its value. Names with
+``Stack`` are functions that the PowerShell form of a plan defines; a name that ``COMMANDS`` has not is a program.
+"""
+
+from __future__ import annotations
+
+import re
+
+Argv = tuple[str, ...]
+
+ROOT = r"C:\Program Files\gpustack"
+r"""Where a plan's own files lie: not in ProgramData, where every user may plant a file before we read it."""
+
+CACHE = rf"{ROOT}\cache"
+STATE = rf"{ROOT}\state"
+UNPACKED = rf"{ROOT}\unpacked"
+TOOLKITS = r"C:\Program Files\NVIDIA GPU Computing Toolkit\CUDA"
+NVIDIA = r"C:\Program Files\NVIDIA"
+SCOPE = "Machine"
+"""The scope of every variable: the whole machine, as the vendor's installers set them."""
+
+COMMANDS: dict[str, dict[str, bool]] = {
+    "New-Item": {"-ItemType": True, "-Path": True, "-Force": False},
+    "Expand-Archive": {"-LiteralPath": True, "-DestinationPath": True, "-Force": False},
+    "Assert-StackHash": {"-LiteralPath": True, "-Algorithm": True, "-Hash": True},
+    "Copy-StackItem": {"-Path": True, "-Destination": True},
+    "Move-StackItem": {"-Path": True, "-Destination": True},
+    "Rename-StackFolder": {"-LiteralPath": True, "-Destination": True},
+    "Remove-StackItem": {"-Path": True},
+    "Set-StackVariable": {"-Name": True, "-Value": True, "-Scope": True},
+    "Restore-StackVariable": {"-Name": True, "-Scope": True},
+    "Add-StackPath": {"-Entry": True, "-Scope": True, "-IfPresent": False},
+    "Remove-StackPath": {"-Entry": True, "-Scope": True},
+    "Undo-StackPath": {"-Entry": True, "-Scope": True},
+}
+"""The commands of a Windows plan with their parameters: True where a value follows."""
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9._+-]+")
+
+
+def safe_name(text: str) -> str:
+    """``text`` as the name of a file: no separators, no wildcards, nothing that leads out of its folder."""
+    return _UNSAFE.sub("_", text).lstrip(".") or "file"
+
+
+def make_folder(path: str) -> Argv:
+    """Make a folder and those above it; one that is there already is left as it is."""
+    return ("New-Item", "-ItemType", "Directory", "-Path", path, "-Force")
+
+
+def mark(path: str) -> Argv:
+    """Leave an empty file as the sign that a step is done; the folder has to be there."""
+    return ("New-Item", "-ItemType", "File", "-Path", path, "-Force")
+
+
+def unpack(archive: str, folder: str) -> Argv:
+    """Unpack a zip archive into a folder."""
+    return ("Expand-Archive", "-LiteralPath", archive, "-DestinationPath", folder, "-Force")
+
+
+def assert_hash(path: str, algorithm: str, digest: str) -> Argv:
+    """Stop, and delete the file, when its sum is another one."""
+    return ("Assert-StackHash", "-LiteralPath", path, "-Algorithm", algorithm, "-Hash", digest)
+
+
+def copy(pattern: str, folder: str) -> Argv:
+    """Copy what matches into a folder, over older files; an error when nothing matches."""
+    return ("Copy-StackItem", "-Path", pattern, "-Destination", folder)
+
+
+def move(pattern: str, folder: str) -> Argv:
+    """Move what matches into a folder; what that has already stays as it is. Nothing that matches is fine."""
+    return ("Move-StackItem", "-Path", pattern, "-Destination", folder)
+
+
+def rename_folder(path: str, new: str) -> Argv:
+    """Give a folder another name where it is there; an error when both are."""
+    return ("Rename-StackFolder", "-LiteralPath", path, "-Destination", new)
+
+
+def remove(pattern: str) -> Argv:
+    """Delete what matches, folders with their content; nothing that matches is fine."""
+    return ("Remove-StackItem", "-Path", pattern)
+
+
+def set_variable(name: str, value: str) -> Argv:
+    """Set an environment variable of the machine; its value before the first change is kept."""
+    return ("Set-StackVariable", "-Name", name, "-Value", value, "-Scope", SCOPE)
+
+
+def restore_variable(name: str) -> Argv:
+    """Give an environment variable its kept value back, or delete it where it had none."""
+    return ("Restore-StackVariable", "-Name", name, "-Scope", SCOPE)
+
+
+def add_path(folder: str, *, if_present: bool = False) -> Argv:
+    """Put a folder in front of the machine's PATH, once; with ``if_present`` only a folder that exists."""
+    return ("Add-StackPath", "-Entry", folder, "-Scope", SCOPE, *(("-IfPresent",) if if_present else ()))
+
+
+def remove_path(folder: str) -> Argv:
+    """Take a folder off the machine's PATH, whoever put it there."""
+    return ("Remove-StackPath", "-Entry", folder, "-Scope", SCOPE)
+
+
+def undo_path(folder: str) -> Argv:
+    """Take a folder off the machine's PATH where ``add_path`` put it there."""
+    return ("Undo-StackPath", "-Entry", folder, "-Scope", SCOPE)

@@ -1,0 +1,258 @@
+"""cuDNN on Windows, in the layouts of NVIDIA's two guides: into the toolkit (to 8.2), a folder of its own (from 8.3).
+
+The guides' chapters on Windows print cuda*.dll, cuda*.h, cuda*.lib and cuda.lib; the archives hold cudnn*.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from gpustack.model.facts import Archive
+from gpustack.model.resolution import Pick
+from gpustack.plan.context import Context
+from gpustack.plan.downloads import reason_of
+from gpustack.plan.draft import Draft, draft
+from gpustack.plan.managers import windows as win
+from gpustack.plan.methods import zip_cuda
+from gpustack.plan.methods.zip_parts import fetch, marker_of, path_of, staging_of
+from gpustack.versions import is_within, version
+
+PHASE = "libraries"
+FILES = ((r"bin\cudnn*.dll", "bin"), (r"include\cudnn*.h", "include"), (r"lib\x64\cudnn*.lib", r"lib\x64"))
+"""What the guides copy, by its real names, and the folder it belongs to."""
+
+_TREES = ("bin", "include", "lib")
+"""What is copied of later releases, whose archives have further folders below these."""
+
+
+class Layout(Struct, frozen=True, kw_only=True):
+    """Where a release goes: ``joins`` tells that its folder is the toolkit's."""
+
+    prefix: str
+    joins: bool
+    guide: str
+    source: str
+
+
+class Needs(Struct, frozen=True, kw_only=True):
+    """The column of a release's row that only this module reads."""
+
+    version: str
+    zlib_windows: str = ""
+
+
+def drafts(ctx: Context, pick: Pick, row: Archive) -> list[Draft]:
+    """The steps that bring cuDNN."""
+    layout = _layout(ctx, pick, row)
+    download = fetch(ctx, pick, row, PHASE)
+    steps = [download, _unpack(ctx, pick, row, after=(download.key,))]
+    steps.append(_set_aside(ctx, row, layout))
+    steps.append(_copy(ctx, pick, row, layout, after=tuple(one.key for one in steps[1:])))
+    steps.append(_environment(ctx, pick, layout))
+    steps += _older(ctx, pick, layout)
+    steps += _zlib(ctx, pick, layout)
+    return [*steps, _project(ctx, pick, layout)]
+
+
+def own_folder(cudnn: str) -> str:
+    """The folder of a cuDNN release that stands alone."""
+    major, minor = (*version(cudnn).numbers, 0)[:2]
+    return rf"{win.NVIDIA}\CUDNN\v{major}.{minor}"
+
+
+def _layout(ctx: Context, pick: Pick, row: Archive) -> Layout:
+    cuda = ctx.version("cuda")
+    if row.top_dir == "cuda" and cuda is not None:
+        address = ctx.matrix.addresses(("cudnn/guide_805",))
+        return Layout(
+            prefix=zip_cuda.prefix_of(cuda), joins=True, guide="the guide of 8.0.5, 3.3", source="".join(address)
+        )
+    address = ctx.matrix.addresses(("cudnn/guide_896",))
+    return Layout(
+        prefix=own_folder(pick.version), joins=False, guide="the guide of 8.9.6, 2.3", source="".join(address)
+    )
+
+
+def _unpack(ctx: Context, pick: Pick, row: Archive, *, after: tuple[str, ...]) -> Draft:
+    staging = staging_of(row)
+    marker = f"{staging}.done"
+    return draft(
+        f"unpack:{row.file}",
+        after=after,
+        component="cudnn",
+        kind="extract",
+        title=f"unpack {row.file}",
+        why="a folder for each version: what is copied from it can be compared with it later",
+        commands=(win.remove(staging), win.unpack(path_of(pick, row), staging), win.mark(marker)),
+        undo=(win.remove(marker), win.remove(staging)),
+        done_when=f"path {marker}",
+        phase=PHASE,
+        sources=ctx.addresses(row),
+    )
+
+
+def _set_aside(ctx: Context, row: Archive, layout: Layout) -> Draft:
+    """Both guides delete the older cuDNN before an upgrade (3.4 and 2.4); we keep it for a rollback."""
+    prefix, name = layout.prefix, win.safe_name(row.file).removesuffix(".zip")
+    marker = marker_of(prefix, f"ready-{name}")
+    if layout.joins:
+        aside = rf"{prefix}\.gpustack\before-{name}"
+        title = rf"keep cuDNN files that are in {prefix} already as {aside}"
+        commands = tuple(win.move(rf"{prefix}\{files}", rf"{aside}\{folder}") for files, folder in FILES)
+        undo = (
+            *(win.remove(rf"{prefix}\{files}") for files, _ in FILES),
+            *(win.move(rf"{aside}\{folder}\*", rf"{prefix}\{folder}") for _, folder in FILES),
+            win.remove(aside),
+            win.remove(marker),
+        )
+    else:
+        aside = f"{prefix}.before-{name}"
+        title = f"make {prefix}, and keep an older cuDNN there as {aside}"
+        commands = (win.rename_folder(prefix, aside),)
+        undo = (win.remove(prefix), win.rename_folder(aside, prefix))
+    return draft(
+        "folder:cudnn",
+        after=("install:cuda",),
+        component="cudnn",
+        kind="run",
+        title=title,
+        why="a newer cuDNN over an older one leaves DLLs of both; the guides delete the older one before an upgrade, "
+        "this plan keeps it for a rollback",
+        commands=(*commands, win.make_folder(rf"{prefix}\.gpustack"), win.mark(marker)),
+        undo=undo,
+        done_when=f"path {marker}",
+        phase=PHASE,
+        sources=(layout.source, *ctx.addresses(row)),
+    )
+
+
+def _copy(ctx: Context, pick: Pick, row: Archive, layout: Layout, *, after: tuple[str, ...]) -> Draft:
+    prefix, staging = layout.prefix, staging_of(row)
+    marker = marker_of(prefix, row.file)
+    if is_within(pick.version, "<9"):
+        commands = tuple(win.copy(rf"{staging}\*\{files}", rf"{prefix}\{folder}") for files, folder in FILES)
+        why = f"as in {layout.guide}, which prints cuda*.dll, cuda*.h and cuda*.lib, but the files are called cudnn*"
+        if not layout.joins:
+            why += r", and NVIDIA\CUDA for the folder NVIDIA\CUDNN"
+    else:
+        commands = tuple(win.copy(rf"{staging}\*\{tree}", prefix) for tree in _TREES)
+        why = "in the layout that cuDNN 8.9 began with; some archives have further folders in bin and lib"
+    return draft(
+        "files:cudnn",
+        after=after,
+        component="cudnn",
+        kind="run",
+        title=f"copy cuDNN {pick.version} into {prefix}",
+        why=f"{reason_of(pick)}; {why}",
+        commands=(*commands, win.mark(marker)),
+        undo=(win.remove(marker),),
+        undo_note="the files go with the step that made room for them",
+        done_when=f"path {marker}",
+        phase=PHASE,
+        sources=(layout.source, *ctx.addresses(row)),
+    )
+
+
+def _environment(ctx: Context, pick: Pick, layout: Layout) -> Draft:
+    cuda = ctx.version("cuda")
+    if layout.joins and cuda is not None:
+        title = f"see that CUDA_PATH and PATH of the machine lead to {layout.prefix}"
+        why = f"as in {layout.guide}: cuDNN is found as a part of the toolkit"
+        commands, undo = zip_cuda.environment_commands(cuda), zip_cuda.environment_undo(cuda)
+    else:
+        title = rf"put {layout.prefix}\bin on the machine's PATH"
+        why = f"as in {layout.guide}: Windows finds cuDNN's DLLs by it; programs see the change when they start anew"
+        folders = (rf"{layout.prefix}\bin\x64", rf"{layout.prefix}\bin")
+        commands = (win.add_path(folders[0], if_present=True), win.add_path(folders[1]))
+        undo = tuple(win.undo_path(folder) for folder in folders)
+    return draft(
+        "install:cudnn",
+        after=("files:cudnn",),
+        component="cudnn",
+        kind="set-environment",
+        title=title,
+        why=why if is_within(pick.version, "<9") else f"{why}; releases for CUDA 13 may keep them in bin\\x64",
+        commands=commands,
+        undo=undo,
+        phase=PHASE,
+        sources=(layout.source,),
+    )
+
+
+def _older(ctx: Context, pick: Pick, layout: Layout) -> list[Draft]:
+    """Take the folder of an older release off the PATH (2.4 of the guide of 8.9.6)."""
+    there = ctx.host.installed.get("cudnn")
+    if pick.state not in {"upgrade", "downgrade"} or there is None or there.version is None:
+        return []
+    old = own_folder(there.version)
+    if old == layout.prefix:
+        return []
+    return [
+        draft(
+            "older:cudnn",
+            after=("install:cudnn",),
+            component="cudnn",
+            kind="set-environment",
+            title=f"take cuDNN {there.version} off the machine's PATH",
+            why=f"{old} in front of the new folder would win; the files stay there",
+            commands=(win.remove_path(rf"{old}\bin"), win.remove_path(rf"{old}\bin\x64")),
+            undo=tuple(win.add_path(rf"{old}\{folder}", if_present=True) for folder in (r"bin\x64", "bin")),
+            phase=PHASE,
+            sources=(layout.source,),
+        )
+    ]
+
+
+def _zlib(ctx: Context, pick: Pick, layout: Layout) -> list[Draft]:
+    rows = ctx.matrix.rows("cudnn", "releases", Needs)
+    need = next((row.zlib_windows for row in rows if row.version == pick.version), "")
+    name = need.removesuffix("?")
+    if name in {"", "none"}:
+        return []
+    sure = not need.endswith("?")
+    why = (
+        f"cuDNN {pick.version} loads {name} at run time, though it is in no import table and in no archive of NVIDIA's"
+    )
+    if not sure:
+        why = f"the DLLs of cuDNN {pick.version} still name {name}, and whether they load it is not known"
+    target = rf"{layout.prefix}\bin\{name}"
+    return [
+        draft(
+            "zlib:cudnn",
+            after=("install:cudnn",),
+            component="cudnn",
+            kind="manual" if sure else "note",
+            title=f"put a 64-bit {name} at {target}",
+            why=f"{why}; it is made by a third party that publishes no sum, so no plan can fetch it safely: build "
+            f"it from zlib (contrib/vstudio has the project), or take the file that NVIDIA's guide of that "
+            f"version links to. Without it programs stop with 'Could not locate {name}'",
+            undo_note=f"delete {target}",
+            done_when=f"path {target}",
+            phase=PHASE,
+            sources=(layout.source,),
+        )
+    ]
+
+
+def _project(ctx: Context, pick: Pick, layout: Layout) -> Draft:
+    """The guides' step 5: what a project needs to build against cuDNN."""
+    further = ""
+    if any(one.step.kind == "manual" for one in _zlib(ctx, pick, layout)):
+        further = ", beside cublas.lib, cublasLt.lib and zlibwapi.lib"
+    if layout.joins:
+        where = "its toolkit's folders hold them"
+    else:
+        where = rf"include folder {layout.prefix}\include, library folder {layout.prefix}\lib\x64"
+    return draft(
+        "project:cudnn",
+        after=("install:cudnn",),
+        component="cudnn",
+        kind="note",
+        title="in a Visual Studio project, link cudnn.lib",
+        why=f"Linker, Input, Additional Dependencies: cudnn.lib{further} (the guides print cuda.lib); {where}; "
+        "there is no static cuDNN for Windows",
+        needs_root=False,
+        undo_note="nothing is changed",
+        phase=PHASE,
+        sources=(layout.source,),
+    )

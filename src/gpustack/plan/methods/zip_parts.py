@@ -1,0 +1,54 @@
+"""Fetching and placing the vendor's zip archives on Windows: what every component of the method zip needs."""
+
+from __future__ import annotations
+
+from gpustack.model.facts import Archive
+from gpustack.model.resolution import Pick
+from gpustack.model.steps import Artifact
+from gpustack.plan.context import Context
+from gpustack.plan.draft import Draft, draft
+from gpustack.plan.managers import windows as win
+
+
+def staging_of(row: Archive) -> str:
+    """The folder into which an archive is unpacked before its files go where they belong."""
+    return rf"{win.UNPACKED}\{win.safe_name(row.file).removesuffix('.zip')}"
+
+
+def marker_of(prefix: str, name: str) -> str:
+    """The file in a folder that says that a step has filled it: it goes away with the folder."""
+    return rf"{prefix}\.gpustack\{win.safe_name(name)}"
+
+
+def path_of(pick: Pick, row: Archive) -> str:
+    """Where a downloaded file lies."""
+    return rf"{win.CACHE}\{win.safe_name(f'{pick.component}-{row.version}')}\{win.safe_name(row.file)}"
+
+
+def fetch(ctx: Context, pick: Pick, row: Archive, phase: str) -> Draft:
+    """The step that downloads and checks one file. Its key is ``archive:FILE``."""
+    path = path_of(pick, row)
+    commands: tuple[tuple[str, ...], ...] = ()
+    if row.sha256:
+        why = "pinned by its sha256; the vendor's server gives it without the log-in that the guides ask for"
+    elif row.md5:
+        why = "only its md5 is published: that tells a damaged file, and https where it comes from"
+        commands = (win.assert_hash(path, "MD5", row.md5),)
+    else:
+        why = "nobody published its sum: it is trusted because it comes over https"
+    if not row.sha256:
+        host = row.url.partition("://")[2].partition("/")[0]
+        ctx.warn(f"{row.file} has no published sha256 and is trusted because it is served by {host}")
+    return draft(
+        f"archive:{row.file}",
+        component=pick.component,
+        kind="download",
+        title=f"download {row.file}",
+        why=why,
+        commands=commands,
+        artifacts=(Artifact(url=row.url, path=path, sha256=row.sha256, size=row.size),),
+        undo=(win.remove(path),),
+        done_when=f"file {path} {row.sha256}" if row.sha256 else "never",
+        phase=phase,
+        sources=ctx.addresses(row),
+    )

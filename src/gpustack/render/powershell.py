@@ -1,0 +1,193 @@
+"""A PowerShell script for Windows plans: one function a step, every value a literal, rollback from each step's undo.
+
+The script is pure ASCII: Windows PowerShell 5.1 reads a file without a mark in the code page of the machine, where a
+byte of a foreign character may come out as a quote. What is not ASCII is put together from character codes.
+"""
+
+from __future__ import annotations
+
+import textwrap
+
+from gpustack.errors import UsageError
+from gpustack.model.plan import Plan
+from gpustack.model.steps import Artifact, Step
+from gpustack.plan.managers.windows import COMMANDS, STATE
+from gpustack.render.commands import changes, is_manual, one_line
+from gpustack.render.powershell_frame import ACTIONS, ENVIRONMENT, OPTIONS, PROGRAMS
+
+_HELD_IN = 4
+"""Columns that the body of a function is indented by."""
+
+
+def literal(text: str) -> str:
+    """A PowerShell expression that is exactly ``text``: single-quoted, with codes for what is not ASCII."""
+    parts: list[str] = []
+    plain = ""
+    for unit in _units(text):
+        if 0x20 <= unit <= 0x7E:
+            plain += "''" if unit == 0x27 else chr(unit)
+            continue
+        if plain or not parts:
+            parts.append(f"'{plain}'")
+            plain = ""
+        parts.append(f"[char]0x{unit:04x}")
+    if plain or not parts:
+        parts.append(f"'{plain}'")
+    return parts[0] if len(parts) == 1 else f"({' + '.join(parts)})"
+
+
+def command(argv: tuple[str, ...]) -> str:
+    """One command of a Windows plan. Raises UsageError for parameters that the command does not have."""
+    name, *words = argv
+    parameters = COMMANDS.get(name)
+    if parameters is None:
+        program = f"Invoke-Program -Program {literal(name)}"
+        return f"{program} -Arguments {', '.join(literal(word) for word in words)}" if words else program
+    parts, rest = [name], iter(words)
+    for word in rest:
+        if word not in parameters:
+            raise _unknown(name, word)
+        parts.append(word)
+        if parameters[word]:
+            value = next(rest, None)
+            if value is None:
+                raise _unknown(name, word)
+            parts.append(literal(value))
+    return " ".join(parts)
+
+
+def render(plan: Plan) -> str:
+    """The plan as a script; ``-DryRun`` shows what it would do, ``-Rollback`` takes its steps back."""
+    blocks = ["\n".join(_title(plan)), OPTIONS, f"$StateFolder = {literal(STATE)}\n", ACTIONS, ENVIRONMENT, PROGRAMS]
+    numbered = [(f"{number:02}", step) for number, step in enumerate(plan.steps, 1)]
+    blocks += [_function(number, step, stops=_is_waited_for(plan, step)) for number, step in numbered]
+    undone = [(number, step) for number, step in reversed(numbered) if step.undo]
+    blocks += [_undo(number, step) for number, step in undone]
+    blocks.append(_main(numbered, undone))
+    return "\n".join(blocks)
+
+
+def _units(text: str) -> list[int]:
+    """The UTF-16 units of a text, which is what a [char] of PowerShell holds."""
+    raw = text.encode("utf-16-be", "surrogatepass")
+    return [raw[place] << 8 | raw[place + 1] for place in range(0, len(raw), 2)]
+
+
+def _unknown(name: str, word: str) -> UsageError:
+    msg = f"{name} has no parameter {word!r} as the plan uses it"
+    return UsageError(msg, where="plan", hint="make the plan again with `gpustack plan --out FILE`")
+
+
+def _title(plan: Plan) -> list[str]:
+    host = plan.host
+    lines = ["#requires -Version 5.1"]
+    if any(step.needs_root for step in plan.steps):
+        lines.append("#requires -RunAsAdministrator")
+    lines += _comment(f"{host.os.name or host.os.spelled}, {host.arch or 'unknown architecture'}: plan {plan.digest}")
+    for name, entry in plan.stack.items():
+        lines += _comment(f"{entry.state} {name} {entry.version} ({entry.method})")
+    for text in plan.warnings:
+        lines += _comment(f"warning: {text}")
+    return lines
+
+
+def _is_waited_for(plan: Plan, step: Step) -> bool:
+    """Whether other steps need this one; the verification only looks."""
+    return any(step.id in other.depends_on for other in plan.steps if other.phase != "verification" and changes(other))
+
+
+def _function(number: str, step: Step, *, stops: bool) -> str:
+    body = _comment(f"{step.title}: {step.why}")
+    test = _guard(step)
+    if test:
+        done = literal(f"--- {one_line(step.title)}: done already")
+        body += [f"if ({test}) {{", f"    Write-Host {done}", "    return", "}"]
+    body.append(f"Write-Host {literal('--- ' + one_line(step.title))}")
+    if is_manual(step) or step.kind == "note" or step.reboot_after:
+        body += _by_hand(step, stops=stops or step.reboot_after)
+    else:
+        body += [_action(_download(artifact)) for artifact in step.artifacts]
+        body += [
+            _action(f"Write-StackFile -LiteralPath {literal(file.path)} -Content {literal(file.content)}")
+            for file in step.files
+        ]
+        body += [line for argv in step.commands for line in _run(argv)]
+    return _block(f"Invoke-Step{number}", body)
+
+
+def _undo(number: str, step: Step) -> str:
+    title = one_line(step.title)
+    body = []
+    if step.done_when.startswith("path "):
+        nothing = literal(f"--- nothing to take back: {title}")
+        body += [f"if (-not ({_guard(step)})) {{", f"    Write-Host {nothing}", "    return", "}"]
+    body.append(f"Write-Host {literal('--- take back: ' + title)}")
+    body += [line for argv in step.undo for line in _run(argv)]
+    return _block(f"Undo-Step{number}", body)
+
+
+def _guard(step: Step) -> str:
+    kind, _, rest = step.done_when.partition(" ")
+    if kind == "path":
+        return f"Test-Path -LiteralPath {literal(rest)}"
+    if kind == "file":
+        path, _, digest = rest.rpartition(" ")
+        return f"Test-Sum -LiteralPath {literal(path)} -Algorithm 'SHA256' -Hash {literal(digest)}"
+    return ""
+
+
+def _download(artifact: Artifact) -> str:
+    text = f"Save-StackFile -Uri {literal(artifact.url)} -LiteralPath {literal(artifact.path)}"
+    if artifact.sha256:
+        text += f" -Hash {literal(artifact.sha256)}"
+    return text + (f" -Size {artifact.size}" if artifact.size else "")
+
+
+def _run(argv: tuple[str, ...]) -> list[str]:
+    if argv[0] != "gpustack":
+        return [_action(command(argv))]
+    return [
+        "if (Get-Command -Name 'gpustack' -CommandType Application -ErrorAction SilentlyContinue) {",
+        f"    {_action(command(argv))}",
+        "} else {",
+        "    Write-Host 'gpustack is not on this machine: this step is left out'",
+        "}",
+    ]
+
+
+def _action(text: str) -> str:
+    return f"Invoke-Action {{ {text} }}"
+
+
+def _by_hand(step: Step, *, stops: bool) -> list[str]:
+    label = "for your knowledge: " if step.kind == "note" else "by hand: "
+    lines = [f"Write-Host {literal(label + one_line(step.why))}"]
+    lines += [f"Write-Host {literal('    ' + one_line(_shown(argv)))}" for argv in step.commands]
+    if stops:
+        again = "Write-Host 'do this, then start this script again: it goes on with the next step'"
+        lines += ["if (-not $DryRun) {", f"    {again}", "    exit 5", "}"]
+    return lines
+
+
+def _shown(argv: tuple[str, ...]) -> str:
+    """A command as a person types it."""
+    name, *words = argv
+    return command(argv) if name in COMMANDS else " ".join(["&", literal(name), *(literal(word) for word in words)])
+
+
+def _main(numbered: list[tuple[str, Step]], undone: list[tuple[str, Step]]) -> str:
+    acting = [number for number, step in numbered if changes(step) or is_manual(step) or step.kind == "note"]
+    lines = ["if ($Rollback) {", *(f"    Undo-Step{number}" for number, _ in undone)]
+    lines += ["    Write-Host 'rolled back'", "    exit 0", "}"]
+    return "\n".join([*lines, *(f"Invoke-Step{number}" for number in acting), "Write-Host 'done'", ""])
+
+
+def _block(name: str, body: list[str]) -> str:
+    return "\n".join([f"function {name} {{", *(f"{' ' * _HELD_IN}{line}" for line in body), "}", ""])
+
+
+def _comment(text: str) -> list[str]:
+    plain = one_line(text).encode("ascii", "backslashreplace").decode()
+    return textwrap.wrap(
+        plain, 110, initial_indent="# ", subsequent_indent="# ", break_long_words=False, break_on_hyphens=False
+    )
