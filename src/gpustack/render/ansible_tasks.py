@@ -1,0 +1,293 @@
+"""The steps of a plan as tasks of a playbook, and the handlers that they notify."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from typing import NamedTuple
+
+from gpustack.model.plan import Plan
+from gpustack.model.steps import Artifact, FileWrite, Step
+from gpustack.render.ansible_modules import Action, actions, needs_excuse
+from gpustack.render.commands import command_line, is_manual, one_line
+from gpustack.render.yaml_text import Expression, Flow, Value
+
+WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,60}")
+"""What may stand in an expression as it is."""
+
+_SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,150}")
+_USUAL_FOLDERS = frozenset(
+    {"/etc", "/etc/apt/apt.conf.d", "/etc/apt/preferences.d", "/etc/apt/sources.list.d", "/etc/ld.so.conf.d"}
+    | {"/etc/modprobe.d", "/etc/modules-load.d", "/etc/pki/rpm-gpg", "/etc/profile.d", "/etc/yum.repos.d"}
+    | {"/etc/zypp/repos.d", "/usr/local/bin", "/usr/share/keyrings"}
+)
+_LOADED = "gpustack_module"
+
+
+class Task(NamedTuple):
+    """One task; ``comment`` stands above it, ``keys`` are all its keys but the name."""
+
+    name: str
+    keys: dict[str, Value]
+    comment: tuple[str, ...] = ()
+    excuse: bool = False
+
+
+class Handler(NamedTuple):
+    """What runs once when one of the steps ``listens`` (by id) has changed something."""
+
+    name: str
+    keys: dict[str, Value]
+    listens: frozenset[str]
+
+
+def name_of(text: str) -> str:
+    """A name as ansible-lint wants it: on one line, with a capital, and nothing in it that is a template."""
+    plain = re.sub(r"\{(?=[{%#])", "{ ", one_line(text)).strip() or "step"
+    short = plain if len(plain) <= 100 else plain[:97].rstrip() + "..."
+    return short[0].upper() + short[1:]
+
+
+def wrapped(text: str, width: int = 110) -> list[str]:
+    """``text`` as lines of a comment."""
+    return textwrap.wrap(
+        one_line(text),
+        width,
+        initial_indent="# ",
+        subsequent_indent="# ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def mark_name(step: Step) -> str:
+    """The file name of a step's mark."""
+    return step.id if _SAFE.fullmatch(step.id) else "step-" + step.id.encode().hex()[:120]
+
+
+def _mark(step: Step) -> Expression:
+    return Expression(f"{{{{ gpustack_marks }}}}/{mark_name(step)}")
+
+
+def _done_path(step: Step) -> str:
+    word, _, path = step.done_when.partition(" ")
+    return path if word == "path" else ""
+
+
+def _is_plain(step: Step) -> bool:
+    """Whether the step's own commands are run where they stand."""
+    return not (step.reboot_after or is_manual(step) or step.kind == "note" or step.phase == "verification")
+
+
+def is_marked(step: Step) -> bool:
+    """Whether a mark tells that the step is done: one of its commands has no module, and leaves no path to look at."""
+    if not _is_plain(step) or _done_path(step) or _handled(step):
+        return False
+    return any(one.sign == "mark" for one in actions(step.commands))
+
+
+def _handled(step: Step) -> bool:
+    """Whether the step's commands only tell something to look again: a handler's business."""
+    return bool(step.commands) and (
+        step.kind == "rebuild-initramfs"
+        or step.commands == (("ldconfig",),)
+        or all(argv[:2] == ("systemctl", "restart") for argv in step.commands)
+    )
+
+
+def handlers_of(plan: Plan) -> list[Handler]:
+    """The handlers of the steps whose commands only tell something to look again."""
+    found: list[Handler] = []
+    names: dict[str, tuple[tuple[str, ...], ...]] = {}
+    for step in plan.steps:
+        if not _is_plain(step) or not _handled(step):
+            continue
+        name = name_of(step.title)
+        while names.setdefault(name, step.commands) != step.commands:
+            name += " again"
+        listens = frozenset({step.id, *step.depends_on})
+        for number, one in enumerate(actions(step.commands), 1):
+            keys: dict[str, Value] = {one.module: one.arguments}
+            if one.module == "ansible.builtin.command":
+                keys["changed_when"] = True
+            found.append(Handler(name if number == 1 else f"{name} ({number})", keys, listens))
+    return found
+
+
+def step_tasks(plan: Plan, number: int, step: Step, tags: list[str], handlers: list[Handler]) -> list[Task]:
+    """The tasks of the step with this number in the plan."""
+    comment = tuple(wrapped(f"{step.title}: {step.why}" if step.why else step.title, 100))
+    if step.reboot_after:
+        tasks = _reboot(plan, step)
+    elif step.kind == "note" or is_manual(step):
+        tasks = [Task(step.title, {"ansible.builtin.debug": {"msg": _told(step)}})]
+    elif step.phase == "verification":
+        tasks = _verify(number, step)
+    else:
+        tasks = _work(number, step, handlers)
+    finished = []
+    for position, task in enumerate(tasks):
+        keys = {**task.keys, "tags": Flow(tags)}
+        finished.append(task._replace(keys=keys, comment=comment if position == 0 else ()))
+    return finished
+
+
+def _told(step: Step) -> Value:
+    told = [f"{step.title}: {step.why}" if step.why else step.title]
+    return [*told, "By hand:", *map(command_line, step.commands)] if step.commands else told
+
+
+def _verify(number: int, step: Step) -> list[Task]:
+    """The verification, on hosts that have the program for it."""
+    found = f"gpustack_step_{number}"
+    tasks = []
+    for argv in step.commands:
+        probe: dict[str, Value] = {
+            "ansible.builtin.command": {"argv": ["sh", "-c", 'command -v "$1"', "sh", argv[0]]},
+            "register": found,
+            "changed_when": False,
+            "failed_when": False,
+            "check_mode": False,
+        }
+        check: dict[str, Value] = {
+            "ansible.builtin.command": {"argv": list(argv)},
+            "when": Expression(f"{found}.rc == 0"),
+            "changed_when": False,
+        }
+        tasks += [Task(f"Look for {argv[0]}", probe), Task(step.title, check)]
+    return tasks
+
+
+def _work(number: int, step: Step, handlers: list[Handler]) -> list[Task]:
+    """The tasks of an ordinary step, and what tells its handlers and a later reboot that it changed something."""
+    notify = list(dict.fromkeys(one.name for one in handlers if step.id in one.listens))
+    done: list[Action] = []
+    for artifact in step.artifacts:
+        done += _download(artifact)
+    for file in step.files:
+        done += _file(file)
+    flush = _handled(step) and _is_plain(step)
+    if not flush:
+        done += actions(step.commands)
+    marked = is_marked(step)
+    if marked:
+        copy: dict[str, Value] = {"dest": _mark(step), "content": f"{step.id}\n", "mode": "0644"}
+        done.append(Action("remember that it is done", "ansible.builtin.copy", copy))
+    tasks: list[Task] = []
+    for position, action in enumerate(done, 1):
+        tasks += _tasks(step, action, f"gpustack_step_{number}_{position}", notify, alone=len(done) == 1)
+    if flush:
+        tasks.append(
+            Task(f"{name_of(step.title)}, where something changed", {"ansible.builtin.meta": "flush_handlers"})
+        )
+    return tasks
+
+
+def _tasks(step: Step, action: Action, register: str, notify: list[str], *, alone: bool) -> list[Task]:
+    arguments: dict[str, Value] = dict(action.arguments)
+    keys: dict[str, Value] = {action.module: arguments}
+    before: list[Task] = []
+    if action.loop:
+        arguments["name"] = Expression("{{ item }}")
+        keys["loop"] = list(action.loop)
+    if action.environment:
+        keys["environment"] = dict(action.environment)
+    is_command = action.module == "ansible.builtin.command"
+    # In check mode nothing before has really run: what cannot be looked at yet would change.
+    early = action.sign == "early" or (action.sign == "mark" and (not is_command or "chdir" in arguments))
+    if early or step.phase == "driver":
+        keys["register"] = register
+    if action.sign == "query":
+        before.append(_query(action, register))
+        # A path that is always there, or never: that makes check mode say "changed" for a command.
+        arguments["creates"] = Expression(f"{{{{ ({register}_there.rc == 0) | ternary('/', '/nonexistent') }}}}")
+    elif action.sign == "creates":
+        arguments["creates"] = action.creates
+    elif action.sign == "mark":
+        arguments["creates"] = _done_path(step) or _mark(step)
+    if action.sign == "read":
+        keys["changed_when"] = False
+    elif early:
+        keys["changed_when"] = Expression(f"{register} is changed or ({register} is failed and ansible_check_mode)")
+        keys["failed_when"] = Expression(f"{register} is failed and not ansible_check_mode")
+    if notify:
+        keys["notify"] = list(notify)
+    name = step.title if alone else f"{step.title}: {action.about}"
+    return [*before, Task(name, keys, excuse=is_command and needs_excuse(action))]
+
+
+def _query(action: Action, register: str) -> Task:
+    keys: dict[str, Value] = {
+        "ansible.builtin.command": {"argv": ["rpm", "--query", *action.query]},
+        "register": f"{register}_there",
+        "changed_when": False,
+        "failed_when": False,
+        "check_mode": False,
+    }
+    return Task(f"Ask for {action.about}", keys, excuse=True)
+
+
+def _download(artifact: Artifact) -> list[Action]:
+    arguments: dict[str, Value] = {"url": artifact.url, "dest": artifact.path, "mode": "0644"}
+    if artifact.sha256:
+        arguments["checksum"] = f"sha256:{artifact.sha256}"
+    name = artifact.path.rpartition("/")[2]
+    return [*_parent(artifact.path), Action(f"download {name}", "ansible.builtin.get_url", arguments, "early")]
+
+
+def _file(file: FileWrite) -> list[Action]:
+    arguments: dict[str, Value] = {"dest": file.path, "content": file.content, "mode": file.mode}
+    return [*_parent(file.path), Action(f"file {file.path}", "ansible.builtin.copy", arguments)]
+
+
+def _parent(path: str) -> list[Action]:
+    folder = path.rpartition("/")[0]
+    if not folder or folder in _USUAL_FOLDERS:
+        return []
+    arguments: dict[str, Value] = {"path": folder, "state": "directory", "mode": "0755"}
+    return [Action(f"folder {folder}", "ansible.builtin.file", arguments)]
+
+
+def _reboot(plan: Plan, step: Step) -> list[Task]:
+    """The reboot, where this run changed the driver or the loaded module is not the planned one."""
+    numbers = {one.id: number for number, one in enumerate(plan.steps, 1)}
+    changing = [one for one in _before(plan, step) if one.phase == "driver" and one.kind != "enable-service"]
+    results = [f"gpustack_step_{numbers[one.id]}_{position}" for one in changing for position in _changers(one)]
+    tests = [f"({name} | default({{}})) is changed" for name in results]
+    tasks = []
+    driver = plan.stack.get("driver")
+    if driver is not None and WORD.fullmatch(driver.version):
+        look: dict[str, Value] = {
+            "ansible.builtin.slurp": {"src": "/sys/module/nvidia/version"},
+            "register": _LOADED,
+            "failed_when": False,
+        }
+        tasks.append(Task("Read the version of the loaded module", look))
+        loaded = f"({_LOADED}.content | default('') | b64decode | trim)"
+        tests.append(f"{loaded} not in ['', '{driver.version}']")
+    flush: dict[str, Value] = {"ansible.builtin.meta": "flush_handlers"}
+    reboot: dict[str, Value] = {
+        "ansible.builtin.reboot": {"reboot_timeout": Expression("{{ gpustack_reboot_timeout }}")},
+        "when": [Expression("gpustack_reboot | bool"), Expression(" or ".join(tests) or "true")],
+    }
+    return [*tasks, Task("Run what waits for the reboot", flush), Task(step.title, reboot)]
+
+
+def _changers(step: Step) -> range:
+    """The positions of the registered results of a step."""
+    size = sum(len(_download(one)) for one in step.artifacts) + sum(len(_file(one)) for one in step.files)
+    size += 0 if _handled(step) else len(actions(step.commands))
+    return range(1, size + 1)
+
+
+def _before(plan: Plan, step: Step) -> list[Step]:
+    """The steps that this one needs, near and far, in the order of the plan."""
+    by_id = {one.id: one for one in plan.steps}
+    found: set[str] = set()
+    waiting = list(step.depends_on)
+    while waiting:
+        name = waiting.pop()
+        if name in by_id and name not in found:
+            found.add(name)
+            waiting += by_id[name].depends_on
+    return [one for one in plan.steps if one.id in found]

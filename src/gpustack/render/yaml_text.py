@@ -1,0 +1,153 @@
+"""YAML text of our own values: maps, lists, strings, numbers and booleans; every string comes back exactly."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+Value: TypeAlias = "str | bool | int | Sequence[Value] | Mapping[str, Value]"
+
+_PLAIN = re.compile(r"[A-Za-z_/][A-Za-z0-9_./+=@-]*(?: [A-Za-z0-9_./+=@(),;'%&!?*-][A-Za-z0-9_./+=@(),;'%&!?*-]*)*")
+_NOT_STRINGS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null", "none"})
+_TEMPLATE = re.compile(r"\{[{%#]")
+_MEANT = {
+    "\\": "\\\\",
+    '"': '\\"',
+    "\n": "\\n",
+    "\t": "\\t",
+    "\r": "\\r",
+    "\0": "\\0",
+    "\x85": "\\N",
+    "\xa0": "\\_",
+    "\u2028": "\\L",
+    "\u2029": "\\P",
+}
+_BYTE, _PLANE = 0xFF, 0xFFFF
+WIDTH = 116
+"""Quoted strings are broken after a space before they get longer than this, where they have one."""
+
+
+class Expression(str):
+    """A string that is a template on purpose: it is never marked as unsafe."""
+
+    __slots__ = ()
+
+
+class Flow(tuple[str, ...]):
+    """Short plain words that stand in one line, in flow style."""
+
+    __slots__ = ()
+
+
+def lines(value: Value, indent: int = 0) -> list[str]:
+    """A map or a list as lines of block style, ``indent`` spaces in. Empty ones stand in flow style."""
+    pad = " " * indent
+    if isinstance(value, Mapping):
+        found: list[str] = []
+        for key, inner in value.items():
+            found += _entry(f"{pad}{scalar(key)}:", inner, indent)
+        return found or [f"{pad}{{}}"]
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        found = []
+        for inner in value:
+            found += _item(inner, indent)
+        return found or [f"{pad}[]"]
+    return [pad + scalar(value)]
+
+
+def scalar(value: str | bool | int) -> str:  # noqa: FBT001 (a value, not a switch)
+    """One value on one line: plain where nothing could read it as something else, else in double quotes.
+
+    A string with the signs of a template in it is tagged as ``!unsafe``: Ansible takes it as it is.
+    """
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if _is_plain(value):
+        return value
+    return _tag(value) + quoted(value)
+
+
+def quoted(text: str) -> str:
+    """``text`` in double quotes, on one line, with every sign that YAML forbids or folds written as an escape."""
+    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
+    return '"' + "".join(_MEANT.get(char) or (char if char.isprintable() else _escape(char)) for char in text) + '"'
+
+
+def _escape(char: str) -> str:
+    point = ord(char)
+    if point <= _BYTE:
+        return f"\\x{point:02x}"
+    return f"\\u{point:04x}" if point <= _PLANE else f"\\U{point:08x}"
+
+
+def _is_plain(text: str) -> bool:
+    return len(text) <= WIDTH and _PLAIN.fullmatch(text) is not None and text.lower() not in _NOT_STRINGS
+
+
+def _tag(text: str) -> str:
+    return "" if isinstance(text, Expression) or not _TEMPLATE.search(text) else "!unsafe "
+
+
+def _entry(head: str, inner: Value, indent: int) -> list[str]:
+    if isinstance(inner, str):
+        return _string(head, inner, indent)
+    if isinstance(inner, bool | int):
+        return [f"{head} {scalar(inner)}"]
+    if isinstance(inner, Flow):
+        return [f"{head} [{', '.join(map(scalar, inner))}]"]
+    if not inner:
+        return [f"{head} {'{}' if isinstance(inner, Mapping) else '[]'}"]
+    return [head, *lines(inner, indent + 2)]
+
+
+def _item(inner: Value, indent: int) -> list[str]:
+    head = " " * indent + "-"
+    if isinstance(inner, str):
+        return _string(head, inner, indent)
+    if isinstance(inner, bool | int):
+        return [f"{head} {scalar(inner)}"]
+    if not inner:
+        return [f"{head} {'{}' if isinstance(inner, Mapping) else '[]'}"]
+    first, *rest = lines(inner, indent + 2)
+    return [f"{head} {first.lstrip(' ')}", *rest]
+
+
+def _string(head: str, text: str, indent: int) -> list[str]:
+    if _is_block(text):
+        body = [" " * (indent + 2) + line if line else "" for line in text.split("\n")]
+        return [f"{head} |", *body[:-1]]
+    if _is_plain(text) and len(head) + len(text) < WIDTH:
+        return [f"{head} {text}"]
+    return _folded(f"{head} {_tag(text)}", quoted(text), indent + 2)
+
+
+def _is_block(text: str) -> bool:
+    """Whether a literal block carries the text unharmed: whole lines, printable, no space at a line's end."""
+    if "\n" not in text or not text.endswith("\n") or text.endswith("\n\n") or text[0] in " \n" or _tag(text):
+        return False
+    body = text[:-1].split("\n")
+    return all(line.isprintable() and not line.endswith(" ") and len(line) <= WIDTH for line in body)
+
+
+def _folded(head: str, text: str, indent: int) -> list[str]:
+    """A quoted scalar over several lines: an escaped line break adds nothing, and every space stays on its line."""
+    found: list[str] = []
+    line, pad = head, " " * indent
+    for word in _words(text, WIDTH + 34 - len(head)):
+        if len(line) + len(word) > WIDTH and line not in {head, pad}:
+            found.append(line + "\\")
+            line = pad
+        line += word
+    return [*found, line]
+
+
+def _words(text: str, longest: int) -> list[str]:
+    """Where a quoted scalar may be broken: after spaces, and in words too long for any line after slashes."""
+    found: list[str] = []
+    for word in re.findall(r"[^ ]* *", text)[:-1]:
+        found += [word] if len(word) <= longest else re.findall(r"[^/]+/*|/+", word)
+    return found
