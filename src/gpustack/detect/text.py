@@ -34,7 +34,7 @@ def _gpus(host: Host) -> Iterator[str]:
 
 
 def _gpu(gpu: Gpu) -> str:
-    parts = [gpu.name or gpu.pci_id or "unknown GPU"]
+    parts = [gpu.called]
     if gpu.compute_capability:
         parts.append(f"compute capability {gpu.compute_capability}")
     if gpu.memory_mib:

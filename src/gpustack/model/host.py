@@ -62,6 +62,11 @@ class Gpu(Struct, frozen=True, kw_only=True):
     bound: str | None = None
     uuid: str | None = None
 
+    @property
+    def called(self) -> str:
+        """What to call it: its name, else its PCI id."""
+        return self.name or self.pci_id or "unnamed GPU"
+
 
 class Installed(Struct, frozen=True, kw_only=True):
     """One installed component: its version, how it came (method), where it lies, and who owns it.

@@ -45,7 +45,7 @@ def _head(plan: Plan) -> list[str]:
         parts.append(f"kernel {host.kernel}")
     gpus: dict[str, int] = {}
     for gpu in host.gpus:
-        label = gpu.name or gpu.pci_id or "unknown GPU"
+        label = gpu.called
         gpus[label] = gpus.get(label, 0) + 1
     shown = ", ".join(f"{count} x {label}" if count > 1 else label for label, count in gpus.items())
     lines = _wrapped(one_line(f"Host   {', '.join(parts)}"), first="", rest="       ")

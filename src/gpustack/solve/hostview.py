@@ -78,11 +78,7 @@ class HostView:
 
     def gpus_with(self, capability: str) -> tuple[str, ...]:
         """The names of the GPUs of that compute capability."""
-        return tuple(
-            dict.fromkeys(
-                gpu.name or gpu.pci_id or "GPU" for gpu in self.host.gpus if gpu.compute_capability == capability
-            )
-        )
+        return tuple(dict.fromkeys(gpu.called for gpu in self.host.gpus if gpu.compute_capability == capability))
 
 
 def _gpu_meets(gpu: Gpu, when: When) -> bool:

@@ -70,7 +70,10 @@ def no_solution(explanation: Explanation) -> NoSolutionError:
     for sentence in explanation.sentences:
         source = f"  [{sentence.sources[0]}]" if sentence.sources else ""
         lines.append(f"  {sentence.text}.{source}")
-    hint = "\n".join(explanation.hints) or "ask for less, or for other versions: `gpustack matrix list` shows what is known"
+    hint = (
+        "\n".join(explanation.hints)
+        or "ask for less, or for other versions: `gpustack matrix list` shows what is known"
+    )
     return NoSolutionError("no stack meets this\n" + "\n".join(lines), hint=hint)
 
 
@@ -80,7 +83,9 @@ def _demand_installable(question: Question) -> None:
     row = _system_row(question)
     if row is not None and row.binaries == "none":
         msg = f"{row.name} is not supported by any method: {row.no_repo}"
-        raise UnsupportedError(msg, where=host.os.spelled, hint="use a system that NVIDIA builds for, or a container of one")
+        raise UnsupportedError(
+            msg, where=host.os.spelled, hint="use a system that NVIDIA builds for, or a container of one"
+        )
     for component in question.asked:
         if component in KERNEL_SIDE and driver_owner(host):
             msg = f"{title(component)} cannot be installed here. {DRIVER_OWNERS[driver_owner(host)]}"

@@ -107,7 +107,7 @@ def _flavour_sentences(question: Question) -> list[Sentence]:
         "impossible": "cannot be driven by open kernel modules",
     }
     found = [
-        Sentence(f"{gpu.name or gpu.pci_id} {verdicts[gpu.open_module]}")
+        Sentence(f"{gpu.called} {verdicts[gpu.open_module]}")
         for gpu in question.host.gpus
         if gpu.open_module in verdicts
     ]
@@ -170,5 +170,5 @@ def spelled(question: Question, component: str) -> str:
 def host_name(question: Question, name: str) -> str:
     """A property of the host as a member of a conflict."""
     if name == "compute-capability":
-        return f"gpu: {', '.join(dict.fromkeys(gpu.name or gpu.pci_id or 'unknown' for gpu in question.host.gpus))}"
+        return f"gpu: {', '.join(dict.fromkeys(gpu.called for gpu in question.host.gpus))}"
     return f"os: {title(name)} {', '.join(question.view.values(name))}"

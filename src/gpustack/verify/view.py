@@ -28,7 +28,7 @@ def upstream(text: str | None) -> str | None:
 
 def name_of(gpu: Gpu) -> str:
     """A GPU as people know it, with its place on the bus."""
-    called = gpu.name or gpu.pci_id or "a GPU"
+    called = gpu.called
     return f"{called} ({gpu.bus_id})" if gpu.bus_id else called
 
 

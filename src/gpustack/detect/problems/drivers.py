@@ -26,7 +26,7 @@ def nvidia_source_active(scene: Scene) -> bool:
 
 
 def gpu_name(gpu: Gpu) -> str:
-    return gpu.name or gpu.pci_id or "the GPU"
+    return gpu.called
 
 
 @detects("driver_library_mismatch")
