@@ -21,7 +21,7 @@ _OLD_TAGS = {"manylinux1_": "2.5", "manylinux2010_": "2.12", "manylinux2014_": "
 
 
 class Wheel(Struct, frozen=True, kw_only=True):
-    """One wheel. ``part`` is its project, ``python`` the tag of its interpreters, ``glibc`` the oldest that loads it."""
+    """One wheel. ``part`` is its project, ``python`` the tag of its interpreters, ``glibc`` the oldest to load it."""
 
     version: str
     platform: str
@@ -40,7 +40,7 @@ class Wheel(Struct, frozen=True, kw_only=True):
 
     @property
     def needs_glibc(self) -> str:
-        """The oldest C library that loads it: what the facts say, else what the file's tags say, "" where neither does."""
+        """The oldest C library that loads it, by the facts, else by the file's tags; "" where neither says."""
         if self.glibc:
             return self.glibc
         found = [f"{major}.{minor}" for major, minor in _TAG.findall(self.file)]
@@ -58,7 +58,7 @@ class Wheel(Struct, frozen=True, kw_only=True):
 
 
 def wheels(matrix: Matrix, component: str, platform: str) -> tuple[Wheel, ...]:
-    """The wheels that bring all of a component, each with its sha256; a project that fetches others is never among them."""
+    """The wheels that bring all of a component, each with its sha256; no project that fetches others is among them."""
     rows = matrix.rows(SUBJECT, "archives", Wheel)
     if component in _ALSO:
         rows += matrix.rows(_ALSO[component], "archives", Wheel)

@@ -1,90 +1,246 @@
-"""Wheels in a virtual environment of their own: nothing of the system's Python is touched."""
+"""Wheels in a virtual environment of their own: pinned by their sums, and nothing of the system's Python is touched."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from msgspec import Struct
+
 from gpustack.errors import UnsupportedError
 from gpustack.model.resolution import Pick
+from gpustack.model.steps import FileWrite
 from gpustack.plan.components import component
 from gpustack.plan.context import Context
 from gpustack.plan.downloads import reason_of
 from gpustack.plan.draft import Draft, draft
-from gpustack.plan.lookup import package_sets
 from gpustack.plan.managers import NAMES, manager
 from gpustack.plan.managers.base import Package
 from gpustack.plan.methods.base import MethodPlanner
-from gpustack.plan.methods.network import packages_of
+from gpustack.solve.wheels import SUBJECT, Wheel, wheels
+from gpustack.versions import is_within
 
-ENVIRONMENT = "/opt/gpustack/python"
+HOME = "/opt/gpustack"
+_INSTALL = ("-m", "pip", "install", "--no-input", "--disable-pip-version-check", "--require-hashes")
+_LINKS = '''"""Written by gpustack: a folder with the libraries of this environment under the names of linkers."""
+import pathlib
+import sys
+import sysconfig
+
+root = pathlib.Path(sys.prefix)
+site = pathlib.Path(sysconfig.get_path("purelib"))
+folder = root / "link"
+folder.mkdir(mode=0o755, exist_ok=True)
+for old in folder.iterdir():
+    old.unlink()
+for library in sorted(site.glob("**/*.so*")):
+    if not library.name.startswith("lib") or "nvidia" not in library.parts and "tensorrt" not in str(library):
+        continue
+    for name in (library.name, library.name.partition(".so")[0] + ".so"):
+        place = folder / name
+        if not place.is_symlink():
+            place.symlink_to(library)
+include = root / "nvidia"
+if not include.is_symlink():
+    include.symlink_to(site / "nvidia")
+'''
+
+
+class Installer(Struct, frozen=True, kw_only=True):
+    """The pip that an environment gets whose own one cannot read the tags of today's wheels."""
+
+    python: str
+    version: str
+    sha256: str
+    src: tuple[str, ...] = ()
 
 
 class Pip(MethodPlanner):
-    """The real wheels by name and version; never a project that only fetches others while it installs."""
+    """The real wheels, each by version and sha256; never a project that only fetches others while it installs."""
 
     def drafts(self, ctx: Context, pick: Pick) -> list[Draft]:
-        rows = package_sets(
-            ctx.matrix.packages(pick.component),
-            component=pick.component,
-            version=pick.version,
-            method="pip",
-            family="pip",
-            repo="",
-            arch=(ctx.arch,),
-            cuda=ctx.version("cuda"),
-        )[:1]
-        if not rows:
-            msg = f"the facts name no wheels of {pick.component} {pick.version} for {ctx.arch}"
-            raise UnsupportedError(msg, hint="another version, or another method (`--method`), may have an offer")
-        packages = packages_of(pick, rows)
-        words = [f"{one.name}=={one.pin or pick.version}" for one in packages]
-        before = [*_tools(ctx), _environment()]
-        install = draft(
-            f"install:{pick.component}",
-            after=[one.key for one in before],
-            component=pick.component,
-            kind="pip-install",
-            title=f"install the wheels of {pick.component} {pick.version}",
-            why=f"{reason_of(pick)}; wheels only, as a source distribution would run code of its own while it installs",
-            commands=((f"{ENVIRONMENT}/bin/pip", "install", "--no-input", "--only-binary=:all:", *words),),
-            packages=tuple(words),
-            undo=((f"{ENVIRONMENT}/bin/pip", "uninstall", "--yes", *(one.name for one in packages)),),
-            phase=component(pick.component).phase,
-            sources=ctx.addresses(*rows),
+        rows = wheels_for(ctx, pick)
+        home = environment(ctx, pick, rows)
+        part = component(pick.component)
+        before = [*_tools(ctx), *_environment(ctx, home, rows), *part.before(ctx, pick)]
+        _warn_of_pythons(ctx, pick, rows)
+        install = _install(ctx, pick, rows, home, after=[one.key for one in before])
+        return [*before, install, _links(home, pick, after=(install.key,), phase=part.phase)]
+
+
+def wheels_for(ctx: Context, pick: Pick) -> tuple[Wheel, ...]:
+    """The wheels of a pick for the host's platform and the stack's CUDA. Raises UnsupportedError when there is none."""
+    platform = ctx.platforms[0]
+    rows = [row for row in wheels(ctx.matrix, pick.component, platform) if row.version == pick.version]
+    cuda = ctx.version("cuda")
+    if pick.component != "cuda" and cuda is not None:
+        rows = [row for row in rows if not row.cuda or is_within(cuda, f"=={row.cuda}.*")]
+    glibc = ctx.host.glibc or ctx.base.glibc
+    fitting = [row for row in rows if row.loads_with(glibc)]
+    if not rows:
+        about = f" and CUDA {cuda}" if cuda and pick.component != "cuda" else ""
+        msg = f"the facts name no wheels of {pick.component} {pick.version} for {platform}{about}"
+        hint = "another version, or another method (`--method`), may have an offer"
+        if pick.component == "tensorrt":
+            msg = f"{msg}: its later projects hold stubs that fetch from a second index while they install"
+            hint = "--method tensorrt=network or tensorrt=tar brings the real files"
+        raise UnsupportedError(msg, hint=hint)
+    if not fitting or (pick.component == "cuda" and len(fitting) < len(rows)):
+        needed = next(row.needs_glibc for row in rows if row not in fitting)
+        msg = f"the wheels of {pick.component} {pick.version} need glibc {needed}; this system has {glibc}"
+        raise UnsupportedError(msg, hint=f"an earlier version, or another method (--method {pick.component}=...)")
+    return tuple(fitting)
+
+
+def environment(ctx: Context, pick: Pick, rows: tuple[Wheel, ...]) -> str:
+    """The folder of the virtual environment: one for each CUDA major, as its wheels look for each other beside them."""
+    release = pick.version if pick.component == "cuda" else ctx.version("cuda") or rows[0].cuda
+    major = release.partition(".")[0]
+    return f"{HOME}/venv-cuda{major}" if major else f"{HOME}/venv"
+
+
+def requirements(rows: Iterable[Wheel]) -> str:
+    """The requirements file of these wheels: each project once, with the sums of its files for every Python."""
+    projects: dict[str, list[str]] = {}
+    for row in sorted(rows, key=lambda row: (row.part, row.file)):
+        projects.setdefault(_word(row), []).append(f"--hash=sha256:{row.sha256}")
+    lines = [" \\\n    ".join((word, *sums)) for word, sums in projects.items()]
+    return "\n".join(["# Written by gpustack", *lines]) + "\n"
+
+
+def _word(row: Wheel) -> str:
+    return f"{row.part}=={row.wheel_version or row.version}"
+
+
+def _install(ctx: Context, pick: Pick, rows: tuple[Wheel, ...], home: str, *, after: Iterable[str]) -> Draft:
+    path = f"{HOME}/requirements/{pick.component}-{pick.version}.txt"
+    words = tuple(dict.fromkeys(_word(row) for row in rows))
+    names = tuple(dict.fromkeys(row.part for row in rows))
+    python = f"{home}/bin/python3"
+    return draft(
+        f"install:{pick.component}",
+        # Not with CUDA's wheels missing where they are in the plan too.
+        after=[*after, *(() if pick.component == "cuda" else ("install:cuda",))],
+        component=pick.component,
+        kind="pip-install",
+        title=f"install the wheels of {pick.component} {pick.version} into {home}",
+        why=f"{reason_of(pick)}; each file by its sha256, wheels only, as a source distribution runs code of its own "
+        f"while it installs{_elsewhere(ctx, pick, rows)}",
+        commands=((python, *_INSTALL, "--only-binary=:all:", "--no-deps", "-r", path),),
+        files=(FileWrite(path=path, content=requirements(rows)),),
+        packages=words,
+        undo=((python, "-m", "pip", "uninstall", "--yes", *names), ("rm", "-f", "--", path)),
+        phase=component(pick.component).phase,
+        sources=ctx.addresses(*rows),
+    )
+
+
+def _elsewhere(ctx: Context, pick: Pick, rows: tuple[Wheel, ...]) -> str:
+    """Where the libraries come from that these wheels load and do not hold."""
+    needs = sorted({name for row in rows for name in row.requires})
+    cuda = ctx.resolution.pick("cuda")
+    there = ctx.host.installed.get("cuda")
+    if pick.component == "cuda" or not needs or (cuda is not None and cuda.method == "pip"):
+        return ""
+    if cuda is None and there is None:
+        ctx.warn(
+            f"the wheels of {pick.component} {pick.version} load libraries of {', '.join(needs)}, and no CUDA is in "
+            "the stack or on the host: --method cuda=pip brings them into the same environment"
         )
-        return [*before, install]
+        return ""
+    return f"; the libraries of {', '.join(needs)} are those of the CUDA toolkit, which the loader knows"
+
+
+def _warn_of_pythons(ctx: Context, pick: Pick, rows: tuple[Wheel, ...]) -> None:
+    tags = {row.python for row in rows if row.python.startswith("cp")}
+    if tags:
+        numbers = sorted((int(tag[2]), int(tag[3:])) for tag in tags)
+        names = ", ".join(f"{major}.{minor}" for major, minor in numbers)
+        ctx.warn(
+            f"the wheels of {pick.component} {pick.version} are for Python {names} only: pip refuses them where "
+            "python3 is another"
+        )
 
 
 def _tools(ctx: Context) -> list[Draft]:
-    """Debian and its kin keep the module venv in a package of its own."""
-    if ctx.system.family != "apt" or ctx.system.family not in NAMES:
+    """Python itself; Debian and its kin keep the module venv in a package of its own."""
+    if ctx.system.family not in NAMES:
         return []
     tool = manager(ctx.system.family)
+    name = "python3-venv" if tool.name == "apt" else "python3"
+    install = tool.install([Package(name=name)])
     return [
         draft(
             "venv-tools",
             component="",
             kind="install-packages",
-            title="install python3-venv",
+            title=f"install {name}",
             why="it makes virtual environments",
-            commands=(*tool.refresh(), tool.install([Package(name="python3-venv")])),
-            packages=("python3-venv",),
+            commands=(*tool.refresh(), install) if tool.name == "apt" else (install,),
+            packages=(name,),
             undo_note="this common tool stays",
             phase="prerequisites",
         )
     ]
 
 
-def _environment() -> Draft:
-    return draft(
-        "venv",
+def _environment(ctx: Context, home: str, rows: tuple[Wheel, ...]) -> list[Draft]:
+    made = draft(
+        f"venv:{home}",
         after=["venv-tools"],
         component="",
         kind="run",
-        title=f"make the virtual environment {ENVIRONMENT}",
-        why="wheels of the system's Python belong to its package manager",
-        commands=(("python3", "-m", "venv", ENVIRONMENT),),
-        undo=(("rm", "-rf", "--", ENVIRONMENT),),
-        done_when=f"path {ENVIRONMENT}/bin/pip",
+        title=f"make the virtual environment {home}",
+        why="the system's Python belongs to its package manager, which marks it as externally managed (PEP 668)",
+        commands=(("python3", "-m", "venv", home),),
+        undo=(("rm", "-rf", "--", home),),
+        done_when=f"path {home}/bin/pip",
         phase="prerequisites",
+    )
+    installers = ctx.matrix.rows(SUBJECT, "installers", Installer)
+    if all(row.has_old_tag for row in rows) or not installers:
+        return [made]
+    path = f"{HOME}/requirements/pip.txt"
+    lines = [f"pip=={row.version} ; {_marker(row.python)} --hash=sha256:{row.sha256}" for row in installers]
+    newer = draft(
+        f"venv-pip:{home}",
+        after=[made.key],
+        component="",
+        kind="pip-install",
+        title="bring a pip that reads the tags of these wheels, where Python's own is older",
+        why="pip before 20.3, which older systems put there, finds none of them; on others nothing is done",
+        commands=((f"{home}/bin/python3", *_INSTALL, "--only-binary=:all:", "--no-deps", "-r", path),),
+        files=(FileWrite(path=path, content="\n".join(["# Written by gpustack", *lines]) + "\n"),),
+        undo=(("rm", "-f", "--", path),),
+        phase="prerequisites",
+        sources=ctx.addresses(*installers),
+    )
+    return [made, newer]
+
+
+def _marker(pythons: str) -> str:
+    """A range such as ">=3.6,<3.8" as an environment marker."""
+    clauses = []
+    for clause in pythons.split(","):
+        number = clause.lstrip("<>=!")
+        clauses.append(f'python_version {clause.removesuffix(number)} "{number}"')
+    return " and ".join(clauses)
+
+
+def _links(home: str, pick: Pick, *, after: tuple[str, ...], phase: str) -> Draft:
+    path = f"{home}/gpustack-links.py"
+    return draft(
+        f"links:{pick.component}",
+        after=after,
+        component=pick.component,
+        kind="make-link",
+        title=f"name the libraries for linkers in {home}/link",
+        why="wheels hold libcudnn.so.9 and no libcudnn.so, under a path with Python's version in it. Programs are "
+        f"built with -I{home}/nvidia/<part>/include -L{home}/link -Wl,-rpath,{home}/link; the loader of the system is "
+        "left alone",
+        commands=((f"{home}/bin/python3", path),),
+        files=(FileWrite(path=path, content=_LINKS),),
+        undo=(("rm", "-rf", "--", f"{home}/link", f"{home}/nvidia", path),),
+        phase=phase,
     )
 
 
