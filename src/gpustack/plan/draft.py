@@ -40,7 +40,7 @@ def assemble(drafts: Iterable[Draft]) -> tuple[Step, ...]:
     unique: dict[str, Draft] = {}
     for one in drafts:
         unique.setdefault(one.key, one)
-    ordered = sorted(unique.values(), key=lambda one: PHASES.index(one.step.phase))
+    ordered = _in_order(sorted(unique.values(), key=lambda one: PHASES.index(one.step.phase)), unique)
     ids: dict[str, str] = {}
     seen: set[str] = set()
     steps = []
@@ -54,6 +54,22 @@ def assemble(drafts: Iterable[Draft]) -> tuple[Step, ...]:
         steps.append(msgspec.structs.replace(one.step, id=step_id, depends_on=depends_on))
         ids[one.key] = step_id
     return tuple(steps)
+
+
+def _in_order(drafts: list[Draft], unique: dict[str, Draft]) -> list[Draft]:
+    """The drafts with what one needs of its own phase before it, otherwise in the order given."""
+    ordered: dict[str, Draft] = {}
+
+    def place(one: Draft, above: frozenset[str]) -> None:
+        for key in one.after:
+            needed = unique.get(key)
+            if needed is not None and key not in ordered and key not in above and needed.step.phase == one.step.phase:
+                place(needed, above | {one.key})
+        ordered.setdefault(one.key, one)
+
+    for one in drafts:
+        place(one, frozenset({one.key}))
+    return list(ordered.values())
 
 
 def step_id_of(prefix: str, step: Step) -> str:

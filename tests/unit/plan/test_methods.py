@@ -28,7 +28,9 @@ def test_an_archive_is_pinned_and_its_links_stay_links() -> None:
 
 
 def test_the_build_for_this_cuda_and_platform_is_taken() -> None:
-    arm = plan(host("ubuntu22.04", arch="aarch64"), pick("cuda", "12.2.2", state="keep"), pick("cudnn", "8.9.6.50", "tar"))
+    arm = plan(
+        host("ubuntu22.04", arch="aarch64"), pick("cuda", "12.2.2", state="keep"), pick("cudnn", "8.9.6.50", "tar")
+    )
     assert "cudnn-linux-sbsa-8.9.6.50_cuda12-archive" in words(arm)
     with pytest.raises(UnsupportedError, match="no archive"):
         plan(host(), pick("cuda", "13.0.2", state="keep"), pick("cudnn", "8.9.6.50", "tar"))
@@ -81,12 +83,16 @@ def test_local_packages_come_in_the_order_of_their_dependencies() -> None:
 def test_a_local_repository_brings_its_own_key() -> None:
     made = plan(host(), pick("cuda", "13.0.2", state="keep"), pick("cudnn", "9.14.0.64", "local"))
     text = words(made)
-    assert "find /var/cudnn-local-repo-ubuntu2404-9.14.0 -name *-keyring.gpg -exec cp -- {} /usr/share/keyrings/ ;" in text
+    assert (
+        "find /var/cudnn-local-repo-ubuntu2404-9.14.0 -name *-keyring.gpg -exec cp -- {} /usr/share/keyrings/ ;" in text
+    )
     assert "libcudnn9-cuda-13=9.14.0.64-1" in text
 
 
 def test_a_cuda_installer_brings_its_driver_too() -> None:
-    made = plan(host("ubuntu22.04"), pick("driver", "560.35.03", "local", flavour="open"), pick("cuda", "12.6.2", "local"))
+    made = plan(
+        host("ubuntu22.04"), pick("driver", "560.35.03", "local", flavour="open"), pick("cuda", "12.6.2", "local")
+    )
     demand_sound(made)
     text = words(made)
     assert text.count("dpkg -i") == 1
@@ -131,7 +137,7 @@ def test_wheels_go_into_an_environment_of_their_own() -> None:
     made = plan(host(), pick("cuda", "13.0.2", state="keep"), pick("cudnn", "9.14.0.64", "pip"))
     demand_sound(made)
     text = words(made)
-    assert "/opt/gpustack/python/bin/pip install --no-input --only-binary=:all: nvidia-cudnn-cu13==9.14.0.64" in text
+    assert "/opt/gpustack/venv-cuda13/bin/python3 -m pip install --no-input" in text
     assert "sudo" not in text
 
 
@@ -197,8 +203,13 @@ def test_a_step_id_is_its_content() -> None:
     other = draft("x", kind="note", component="", title="a", why="c", phase="preflight")
     assert assemble([one])[0].id == assemble([same])[0].id
     assert assemble([one])[0].id != assemble([other])[0].id
+    late = draft("z", kind="note", component="", title="a", why="b", phase="driver")
     with pytest.raises(ValueError, match="comes before"):
-        assemble([draft("y", after=["x"], kind="note", component="", title="a", why="b", phase="preflight"), one])
+        assemble([draft("y", after=["z"], kind="note", component="", title="a", why="b", phase="preflight"), late])
+    first, second = assemble(
+        [draft("y", after=["x"], kind="note", component="", title="a", why="b", phase="preflight"), one]
+    )
+    assert second.depends_on == (first.id,)
 
 
 def test_the_driver_lock_reaches_every_family() -> None:
