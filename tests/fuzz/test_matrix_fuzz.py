@@ -18,7 +18,7 @@ from gpustack.model.request import Request
 from gpustack.solve.check import check
 from gpustack.solve.requirements import parse_requirement
 
-BOUNDED = settings(derandomize=True, database=None, max_examples=250, deadline=2000)
+BOUNDED = settings(derandomize=True, database=None, max_examples=250, deadline=None)
 FEW = settings(BOUNDED, max_examples=100)
 
 GOOD = """\

@@ -18,7 +18,7 @@ from gpustack.model.request import METHODS
 from gpustack.solve.requirements import merge, parse_methods, parse_requirement
 from gpustack.versions import version, version_range
 
-BOUNDED = settings(derandomize=True, database=None, max_examples=400, deadline=1000)
+BOUNDED = settings(derandomize=True, database=None, max_examples=400, deadline=None)
 
 Damage = Callable[[bytes], st.SearchStrategy[bytes]]
 
