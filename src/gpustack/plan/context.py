@@ -13,6 +13,7 @@ from gpustack.model.places import Repository, System
 from gpustack.model.request import Request
 from gpustack.model.resolution import Pick, Resolution
 from gpustack.plan.lookup import arch_folders, repository_of, system_of
+from gpustack.versions import is_within
 
 _RELEASE = re.compile(r"[0-9][A-Za-z0-9._+~-]{0,120}")
 
@@ -75,6 +76,18 @@ class Context:
     def is_image(self) -> bool:
         """Whether nothing runs in the target: no service can be started, no module loaded, nothing rebooted."""
         return self.host.environment in {"container", "chroot"}
+
+    @property
+    def can_compute(self) -> bool:
+        """Whether a program of this plan can use a GPU once the plan is carried out."""
+        return bool(self.host.gpus) and not self.is_image
+
+    def inside(self, folder: str) -> tuple[str, ...]:
+        """The words that run what follows in ``folder``; ``env --chdir`` came with coreutils 8.28."""
+        glibc = self.host.glibc or self.system.glibc
+        if glibc and is_within(glibc, ">=2.27"):
+            return ("env", f"--chdir={folder}")
+        return ("sh", "-c", 'cd "$1" && shift && exec "$@"', "sh", folder)
 
     @property
     def driver_changes(self) -> bool:

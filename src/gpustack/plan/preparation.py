@@ -57,6 +57,7 @@ class SecureBoot(Struct, frozen=True, kw_only=True):
 
     systems: tuple[str, ...]
     key: str = ""
+    tools: tuple[str, ...] = ()
     action: str = ""
     src: tuple[str, ...] = ()
 

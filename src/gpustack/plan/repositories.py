@@ -391,4 +391,3 @@ def _key(place: Place) -> SigningKey:
 
 def _key_file(place: Place) -> str:
     return f"{CACHE}/keys/{place.id}-{place.repository.repo}-{_key(place).file.rpartition('/')[2]}"
-

@@ -108,11 +108,13 @@ def test_secure_boot_asks_for_a_hand() -> None:
     assert not any(step.kind == "manual" for step in plan(host(secure_boot=False), DRIVER).steps)
 
 
-def test_nouveau_is_kept_away_only_where_it_holds_a_gpu() -> None:
+def test_other_modules_are_kept_away_from_the_first_driver_and_where_one_holds_a_gpu() -> None:
     held = plan(_with_gpu(host(), "nova_core"), DRIVER)
     assert "blacklist nova_core" in contents(held)["/etc/modprobe.d/gpustack-blacklist.conf"]
     assert ("update-initramfs", "-u", "-k", "all") in commands(held)
-    assert "/etc/modprobe.d/gpustack-blacklist.conf" not in contents(plan(host(), DRIVER))
+    assert "blacklist nova_core" in contents(plan(host(), DRIVER))["/etc/modprobe.d/gpustack-blacklist.conf"]
+    there = host(installed={"driver": Installed(version="570.86.16", method="network")})
+    assert "/etc/modprobe.d/gpustack-blacklist.conf" not in contents(plan(there, DRIVER))
 
 
 def _with_gpu(machine: Host, module: str) -> Host:

@@ -77,7 +77,8 @@ def test_local_packages_come_in_the_order_of_their_dependencies() -> None:
     made = plan(host("ubuntu20.04"), pick("cuda", "11.1.1", state="keep"), pick("cudnn", "8.0.5.39", "local"))
     demand_sound(made)
     files = [argv[-1].rpartition("/")[2] for argv in commands(made) if "dpkg" in argv]
-    assert files == ["libcudnn8_8.0.5.39-1+cuda11.1_amd64.deb", "libcudnn8-dev_8.0.5.39-1+cuda11.1_amd64.deb"]
+    names = ("libcudnn8", "libcudnn8-dev", "libcudnn8-samples")
+    assert files == [f"{name}_8.0.5.39-1+cuda11.1_amd64.deb" for name in names]
 
 
 def test_a_local_repository_brings_its_own_key() -> None:

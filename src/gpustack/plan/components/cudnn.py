@@ -1,17 +1,32 @@
-"""cuDNN: the compression library that it needs, and what an upgrade to version 9 leaves behind."""
+"""cuDNN: the compression library that it needs, its samples, and the choice between major versions."""
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from gpustack.model.resolution import Pick
 from gpustack.plan.components.base import Component
+from gpustack.plan.components.mnist import mnist
 from gpustack.plan.context import Context
 from gpustack.plan.draft import Draft, draft
 from gpustack.plan.managers import NAMES, manager
-from gpustack.plan.managers.base import Package
-from gpustack.plan.preparation import FamilyPackages, family_packages
+from gpustack.plan.managers.base import Argv, Package
+from gpustack.plan.preparation import SUBJECT, FamilyPackages, family_packages
 from gpustack.versions import is_within
 
 _NEEDS_ZLIB = ">=8.3"
+_PACKAGES = ("network", "local")
+_TRIPLETS = {"x86_64": "x86_64-linux-gnu", "aarch64": "aarch64-linux-gnu", "ppc64le": "powerpc64le-linux-gnu"}
+
+
+class Alternative(Struct, frozen=True, kw_only=True):
+    """The group that switches between major versions, and the choice that stands for these versions."""
+
+    family: str
+    versions: str
+    group: str
+    choice: str = ""
+    src: tuple[str, ...] = ()
 
 
 class Cudnn(Component):
@@ -22,6 +37,16 @@ class Cudnn(Component):
             return []
         row = family_packages(ctx, "zlib")
         return [_zlib(ctx, row)] if row else []
+
+    def roles(self, ctx: Context, pick: Pick) -> tuple[str, ...]:
+        has_samples = pick.method in _PACKAGES and ctx.can_compute
+        return ("main", "samples") if has_samples else ("main",)
+
+    def after(self, ctx: Context, pick: Pick, installed: tuple[str, ...]) -> list[Draft]:
+        drafts = _choose(ctx, pick, installed) if pick.method in _PACKAGES else []
+        if pick.method in _PACKAGES and ctx.can_compute:
+            drafts += mnist(ctx, pick, (*installed, *(one.key for one in drafts)))
+        return drafts
 
 
 def _zlib(ctx: Context, row: FamilyPackages) -> Draft:
@@ -39,6 +64,59 @@ def _zlib(ctx: Context, row: FamilyPackages) -> Draft:
         undo_note="other programs use it too: it stays",
         phase="prerequisites",
         sources=ctx.addresses(row),
+    )
+
+
+def _choose(ctx: Context, pick: Pick, installed: tuple[str, ...]) -> list[Draft]:
+    """Where another major version is there by packages, programs are built against the new one from now on."""
+    there = ctx.host.installed.get("cudnn")
+    if there is None or not there.version or there.method not in _PACKAGES:
+        return []
+    old, new = there.version.partition(".")[0], pick.version.partition(".")[0]
+    if old == new:
+        return []
+    rows = ctx.matrix.rows(SUBJECT, "alternatives", Alternative)
+    row = next((one for one in rows if one.family == ctx.system.family and is_within(pick.version, one.versions)), None)
+    stays = f"cuDNN {old} stays beside {new}: programs that were built with it go on with it"
+    if row is None:
+        return [_side_by_side(ctx, installed, stays, new)]
+    triplet = _TRIPLETS.get(ctx.arch)
+    known = bool(row.choice) and triplet is not None
+    command: Argv
+    if known:
+        command = ("update-alternatives", "--set", row.group, row.choice.replace("{triplet}", triplet or ""))
+        why = f"{stays}; what is built from now on finds {new}. update-alternatives --config {row.group} switches back"
+    else:
+        command = ("update-alternatives", "--config", row.group)
+        why = f"{stays}; choose version {new} for programs that are built from now on"
+    return [
+        draft(
+            "alternatives:cudnn",
+            after=installed,
+            component="cudnn",
+            kind="make-link" if known else "manual",
+            title=f"choose the cuDNN that programs are built with, in the alternatives of {row.group}",
+            why=why,
+            commands=(command,),
+            undo=(("update-alternatives", "--auto", row.group),),
+            phase="libraries",
+            sources=ctx.addresses(row),
+        )
+    ]
+
+
+def _side_by_side(ctx: Context, installed: tuple[str, ...], stays: str, new: str) -> Draft:
+    return draft(
+        "alternatives:cudnn",
+        after=installed,
+        component="cudnn",
+        kind="note",
+        title=f"two major versions of cuDNN lie side by side; {new} is the newer one",
+        why=f"{stays}; remove its packages once nothing needs it",
+        needs_root=False,
+        undo_note="nothing is changed",
+        phase="libraries",
+        sources=ctx.matrix.addresses((f"{SUBJECT}/ig_9",)),
     )
 
 

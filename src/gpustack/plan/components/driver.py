@@ -7,6 +7,8 @@ from gpustack.model.steps import FileWrite
 from gpustack.plan.components.base import Component
 from gpustack.plan.context import Context
 from gpustack.plan.draft import Draft, draft
+from gpustack.plan.managers import manager
+from gpustack.plan.managers.base import Package
 from gpustack.plan.preparation import (
     SUBJECT,
     ConflictModule,
@@ -36,24 +38,26 @@ class Driver(Component):
 
     def after(self, ctx: Context, pick: Pick, installed: tuple[str, ...]) -> list[Draft]:
         drafts = [_persistence(ctx, installed)]
-        key = _enrol_key(ctx, installed)
-        drafts += [key] if key else []
+        drafts += _enrol_key(ctx, installed)
         if not ctx.is_image:
             drafts.append(_reboot(ctx, pick, tuple(one.key for one in drafts) + installed))
         return drafts
 
 
 def _conflicting_modules(ctx: Context, pick: Pick) -> list[Draft]:
-    """Keep other modules off the GPU: packages do so themselves, so only where one is bound, or for a runfile."""
+    """Keep other modules off the GPU where no driver of NVIDIA's is yet, where one is bound, and for a runfile."""
     bound = {gpu.bound for gpu in ctx.host.gpus if gpu.bound}
     rows = ctx.matrix.rows(SUBJECT, "conflict_modules", ConflictModule)
     holding = sorted(row.module for row in rows if row.module in bound)
-    if not holding and pick.method != "runfile":
+    if not holding and pick.method != "runfile" and "driver" in ctx.host.installed:
         return []
     lines = [line for row in rows for line in row.lines]
-    reason = "the runfile does not drive a GPU that another module holds"
     if holding:
         reason = f"{' and '.join(holding)} holds a GPU now"
+    elif pick.method == "runfile":
+        reason = "the runfile does not drive a GPU that another module holds"
+    else:
+        reason = "a GPU that another module holds at boot is lost for nvidia; packages keep nouveau away, but not nova"
     write = draft(
         "blacklist",
         component="driver",
@@ -102,18 +106,32 @@ def _persistence(ctx: Context, installed: tuple[str, ...]) -> Draft:
     )
 
 
-def _enrol_key(ctx: Context, installed: tuple[str, ...]) -> Draft | None:
-    if ctx.host.secure_boot is not True or ctx.is_image:
-        return None
+def _enrol_key(ctx: Context, installed: tuple[str, ...]) -> list[Draft]:
+    if ctx.host.secure_boot is False or ctx.is_image:
+        return []
     row = next(iter(rows_for(ctx, ctx.matrix.rows(SUBJECT, "secure_boot", SecureBoot))), None)
-    problem = ctx.matrix.conflicts.get("secure_boot_unsigned")
+    if ctx.host.secure_boot is None:
+        return [_secure_boot_note(ctx, row, installed)] if row is not None and ctx.host.described else []
     if row is None or not row.key:
         advice = row.action if row and row.action else "sign the modules with a key that the firmware knows"
         ctx.warn(f"Secure Boot is on, and no key that the firmware knows signs the modules of this plan: {advice}")
-        return None
-    return draft(
+        return []
+    tools = draft(
+        "secure-boot-tools",
+        after=["tools", "archive-tools"],
+        component="driver",
+        kind="install-packages",
+        title=f"install {', '.join(row.tools)}",
+        why="it enrols the key that signs the driver's modules",
+        commands=(manager(ctx.system.family).install([Package(name=name) for name in row.tools]),),
+        packages=row.tools,
+        undo_note="this common tool stays",
+        phase="prerequisites",
+        sources=ctx.addresses(row),
+    )
+    enrol = draft(
         "secure-boot",
-        after=installed,
+        after=(*installed, tools.key),
         component="driver",
         kind="manual",
         title="enrol the key that signs the driver's modules",
@@ -123,7 +141,24 @@ def _enrol_key(ctx: Context, installed: tuple[str, ...]) -> Draft | None:
         commands=(("mokutil", "--import", row.key),),
         undo=(("mokutil", "--delete", row.key),),
         phase="driver",
-        sources=ctx.addresses(row, problem),
+        sources=ctx.addresses(row, ctx.matrix.conflicts.get("secure_boot_unsigned")),
+    )
+    return [tools, enrol]
+
+
+def _secure_boot_note(ctx: Context, row: SecureBoot, installed: tuple[str, ...]) -> Draft:
+    how = f"mokutil --import {row.key}, then 'Enroll MOK' on the console at the next boot" if row.key else row.action
+    return draft(
+        "secure-boot",
+        after=installed,
+        component="driver",
+        kind="note",
+        title="where Secure Boot is on, the modules need a key that the firmware knows",
+        why=f"{how}. Whether it is on is not known of a host that is described only (mokutil --sb-state tells)",
+        needs_root=False,
+        undo_note="nothing is changed",
+        phase="driver",
+        sources=ctx.addresses(row, ctx.matrix.conflicts.get("secure_boot_unsigned")),
     )
 
 

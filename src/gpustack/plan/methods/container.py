@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from gpustack.errors import UnsupportedError
 from gpustack.model.resolution import Pick
+from gpustack.model.steps import FileWrite
 from gpustack.plan.context import Context
 from gpustack.plan.downloads import reason_of
 from gpustack.plan.draft import Draft, draft
@@ -15,6 +16,40 @@ from gpustack.versions import is_within
 STORE = "/srv/triton/models"
 NAME = "triton"
 _PORTS = ("8000", "8001", "8002")
+_PYTHON_SINCE = ">=20.10"
+_PYTHON_CONFIG = """\
+# Written by gpustack: a model that answers with what it is sent. Take it away once your own models are here.
+name: "identity"
+backend: "python"
+max_batch_size: 0
+input [ { name: "INPUT0", data_type: TYPE_FP32, dims: [ -1 ] } ]
+output [ { name: "OUTPUT0", data_type: TYPE_FP32, dims: [ -1 ] } ]
+instance_group [ { kind: KIND_CPU } ]
+"""
+_PYTHON_MODEL = """\
+# Written by gpustack: answers with what it is sent.
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        answers = []
+        for request in requests:
+            tensor = pb_utils.get_input_tensor_by_name(request, "INPUT0")
+            output = pb_utils.Tensor("OUTPUT0", tensor.as_numpy())
+            answers.append(pb_utils.InferenceResponse(output_tensors=[output]))
+        return answers
+"""
+_ENGINE_CONFIG = """\
+# Written by gpustack: a pattern for a TensorRT engine. Copy this folder into the model repository under the name of the
+# model, put the engine into the folder 1 beside this file as model.plan, and name its tensors here.
+name: "engine"
+platform: "tensorrt_plan"
+max_batch_size: 8
+input [ { name: "input", data_type: TYPE_FP32, dims: [ 3, 224, 224 ] } ]
+output [ { name: "output", data_type: TYPE_FP32, dims: [ 1000 ] } ]
+instance_group [ { count: 1, kind: KIND_GPU } ]
+"""
 _LIMITS = ("--shm-size=1g", "--ulimit=memlock=-1", "--ulimit=stack=67108864")
 
 
@@ -40,17 +75,6 @@ class Container(MethodPlanner):
         engine = "podman" if podman else "docker"
         if engine not in ctx.host.installed:
             ctx.warn("Triton runs in Docker or Podman, which this plan does not install: one of them has to be there")
-        store = draft(
-            "model-store",
-            component="triton",
-            kind="run",
-            title=f"make the model repository {STORE}",
-            why="the server reads its models there; `gpustack triton model-store` lays a model out",
-            commands=(("install", "-d", "-m", "0755", "--", STORE),),
-            undo=(("rmdir", "--", STORE),),
-            done_when=f"path {STORE}",
-            phase="applications",
-        )
         pull = draft(
             "image",
             after=["install:container-toolkit", "docker-restart", "podman-cdi"],
@@ -63,11 +87,60 @@ class Container(MethodPlanner):
             phase="applications",
             sources=ctx.addresses(image),
         )
-        return [store, pull, _run(ctx, pick, engine, image)]
+        return [_store(ctx, pick), pull, _run(ctx, pick, engine, image), _ready(ctx, pick)]
+
+
+def _store(ctx: Context, pick: Pick) -> Draft:
+    """The model repository: with a model that needs no file of the user where the image can run one."""
+    if is_within(pick.version, _PYTHON_SINCE):
+        model = f"{STORE}/identity"
+        why = "the server reads its models there; the model identity needs no GPU and answers with what it is sent"
+        files = (
+            FileWrite(path=f"{model}/config.pbtxt", content=_PYTHON_CONFIG),
+            FileWrite(path=f"{model}/1/model.py", content=_PYTHON_MODEL),
+        )
+    else:
+        # A model without its file would stop the server, so the pattern lies beside the repository.
+        model = f"{STORE.rpartition('/')[0]}/pattern/engine"
+        why = f"the server reads its models there; {model} shows how one is laid out"
+        files = (FileWrite(path=f"{model}/config.pbtxt", content=_ENGINE_CONFIG),)
+    return draft(
+        "model-store",
+        component="triton",
+        kind="run",
+        title=f"make the model repository {STORE}",
+        why=why,
+        commands=(("install", "-d", "-m", "0755", "--", STORE, f"{model}/1"),),
+        files=files,
+        undo=(("rm", "-rf", "--", model),),
+        done_when=f"path {STORE}",
+        phase="applications",
+        sources=ctx.matrix.addresses(("triton-server/srv", "triton-server/common")),
+    )
+
+
+def _ready(ctx: Context, pick: Pick) -> Draft:
+    """The server loads its models after the container has started: ask until it is ready."""
+    path = "v2/health/ready" if is_within(pick.version, ">=20.06") else "api/health/ready"
+    ask = ("curl", "--fail", "--silent", "--show-error", "--retry", "30", "--retry-delay", "4", "--retry-connrefused")
+    return draft(
+        "triton-ready",
+        after=["install:triton"],
+        component="triton",
+        kind="run",
+        title="wait until Triton has loaded its models",
+        why="a container that runs is no proof that the server answers",
+        commands=((*ask, f"http://localhost:{_PORTS[0]}/{path}"),),
+        needs_root=False,
+        undo_note="it reads only",
+        phase="verification",
+        sources=ctx.matrix.addresses(("triton-server/srv",)),
+    )
 
 
 def _run(ctx: Context, pick: Pick, engine: str, image: Image) -> Draft:
-    gpus = ("--device=nvidia.com/gpu=all",) if engine == "podman" else ("--gpus=all",)
+    gpus = ("--device=nvidia.com/gpu=all", "--security-opt=label=disable") if engine == "podman" else ("--gpus=all",)
+    gpus = gpus if ctx.host.gpus else ()
     ports = tuple(f"--publish={port}:{port}" for port in _PORTS)
     server = _server(pick.version)
     command = (

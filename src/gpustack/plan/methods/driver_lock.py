@@ -31,10 +31,21 @@ def lock_driver(ctx: Context, pick: Pick, rows: tuple[PackageSet, ...]) -> list[
     return []
 
 
-def unlock_commands(ctx: Context, tool: Manager, names: Iterable[str]) -> tuple[Argv, ...]:
-    """The commands that lift holds of the host on exactly these packages."""
-    held = [name for name in names if name in ctx.host.holds]
+def unlock_commands(ctx: Context, tool: Manager, component: str, names: Iterable[str]) -> tuple[Argv, ...]:
+    """The commands that lift holds of the host on exactly these packages of a component, and on those it has now."""
+    there = ctx.host.installed.get(component)
+    known = {name for row in ctx.matrix.packages(component) for name in row.packages}
+    wanted = dict.fromkeys((*names, *(name for name in (there.packages if there else ()) if name in known)))
+    file = tool.hold_file(component, tuple(wanted))
+    if file is not None:
+        return (("rm", "-f", "--", file.path),) if there else ()
+    held = [name for name in wanted if any(_holds(text, name) for text in ctx.host.holds)]
     return tool.unhold(held) if held else ()
+
+
+def _holds(text: str, name: str) -> bool:
+    """Whether a hold is on this package: apt and zypper say its name, dnf and yum its name, epoch and version."""
+    return text == name or re.match(rf"(\d+:)?{re.escape(name)}-(\d+:)?\d[^-]*-", text) is not None
 
 
 def _apt(ctx: Context, tool: Manager, pick: Pick, row: PackageSet | None) -> list[Draft]:
@@ -86,15 +97,16 @@ def _dnf(ctx: Context, tool: Manager, pick: Pick, rows: dict[str, PackageSet]) -
     stream = rows.get("module-stream")
     if stream is not None:
         drafts.append(_stream(ctx, tool, pick, stream))
+    # A lock of an earlier version would hide this one, and stop a change of the stream.
+    stale = [text for text in ctx.host.holds if _is_stale(text, pick)]
+    if stale:
+        drafts.insert(0, _unlock(ctx, tool, stale))
     lock = rows.get("branch-lock")
     if lock is not None:
         branch = pick.version.partition(".")[0]
         patterns = [name.replace(f"*{branch}*", f"*{pick.version}*") for name in lock.packages]
         needs = () if ctx.system.manager == "dnf5" else tool.hold_tools()
         install = (tool.install([Package(name=name) for name in needs]),) if needs else ()
-        # A lock of an earlier version would hide this one; what is no plain pattern is left to a person.
-        held = [text for text in ctx.host.holds if "nvidia" in text and _PATTERN.fullmatch(text)]
-        stale = [text for text in held if pick.version not in text]
         drafts.append(
             draft(
                 "driver-lock",
@@ -103,7 +115,7 @@ def _dnf(ctx: Context, tool: Manager, pick: Pick, rows: dict[str, PackageSet]) -
                 kind="hold-packages",
                 title=f"lock every driver package to {pick.version}",
                 why="an ordinary upgrade would move the driver to another version or branch",
-                commands=(*install, *(tool.unhold(stale) if stale else ()), *tool.hold(patterns)),
+                commands=(*install, *tool.hold(patterns)),
                 packages=tuple(patterns),
                 undo=tool.unhold(patterns),
                 phase="driver",
@@ -111,6 +123,26 @@ def _dnf(ctx: Context, tool: Manager, pick: Pick, rows: dict[str, PackageSet]) -
             )
         )
     return drafts
+
+
+def _is_stale(text: str, pick: Pick) -> bool:
+    """Whether a lock is on another version of the driver; what is no plain pattern is left to a person."""
+    return "nvidia" in text and pick.version not in text and _PATTERN.fullmatch(text) is not None
+
+
+def _unlock(ctx: Context, tool: Manager, stale: list[str]) -> Draft:
+    return draft(
+        "driver-unlock",
+        after=["index:cuda"],
+        component="driver",
+        kind="hold-packages",
+        title="lift the locks on the driver that is here",
+        why="they hide every other version from the package manager",
+        commands=tool.unhold(stale),
+        undo=tool.hold(stale),
+        phase="driver",
+        sources=ctx.addresses(ctx.matrix.conflicts.get("held_packages")),
+    )
 
 
 def _stream(ctx: Context, tool: Manager, pick: Pick, row: PackageSet) -> Draft:
@@ -129,7 +161,7 @@ def _stream(ctx: Context, tool: Manager, pick: Pick, row: PackageSet) -> Draft:
         why += f"; {others[0]} is enabled now and hides every other version"
     return draft(
         "stream",
-        after=["index:cuda"],
+        after=["index:cuda", "driver-unlock"],
         component="driver",
         kind="hold-packages",
         title=f"enable the module stream {stream}",
@@ -140,4 +172,3 @@ def _stream(ctx: Context, tool: Manager, pick: Pick, row: PackageSet) -> Draft:
         phase="driver",
         sources=ctx.addresses(row),
     )
-

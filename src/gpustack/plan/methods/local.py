@@ -74,7 +74,8 @@ def _files(ctx: Context, pick: Pick) -> tuple[Archive, ...]:
     )
     rows = tuple(row for row in found if row.distro in {ctx.system.repo, ""})
     repositories = tuple(row for row in rows if _is_repository(row))
-    rows = repositories[:1] or tuple(row for row in rows if "samples" not in row.file)
+    samples = "samples" in component(pick.component).roles(ctx, pick)
+    rows = repositories[:1] or tuple(row for row in rows if samples or "samples" not in row.file)
     if not rows or not all(row.url for row in rows):
         where = f"{ctx.system.name or ctx.system.repo} on {ctx.arch}"
         msg = f"the facts know no installer of {pick.component} {pick.version} for {where} that can be downloaded"
@@ -87,7 +88,7 @@ def _files(ctx: Context, pick: Pick) -> tuple[Archive, ...]:
 def _sets(ctx: Context, pick: Pick) -> tuple[PackageSet, ...]:
     # The installer holds the packages of the network repository, so a driver's names are those from there.
     method = "network" if pick.component == "driver" else "local"
-    roles = component(pick.component).roles(ctx, pick) if pick.component == "driver" else ("main",)
+    roles = component(pick.component).roles(ctx, pick)
     found: list[PackageSet] = []
     for role in roles:
         found += package_sets(
@@ -157,6 +158,11 @@ def _add_repository(ctx: Context, tool: Manager, pick: Pick, row: Archive) -> Dr
     )
 
 
+def _rank(file: str) -> int:
+    """The place of a package file among others: the library, its headers, the samples that need both."""
+    return 2 if "samples" in file else int("dev" in file)
+
+
 def _rpm_name(file: str) -> str:
     """The package's name in an rpm file name: all before version and release."""
     return file.rsplit("-", 2)[0] if file.count("-") > 1 else file
@@ -166,10 +172,10 @@ def _by_packages(
     ctx: Context, tool: Manager, pick: Pick, rows: tuple[Archive, ...], *, after: tuple[str, ...]
 ) -> Draft:
     """Single packages, the library before its headers: each file is one command, in the order of their dependencies."""
-    ordered = sorted(rows, key=lambda row: ("dev" in row.file, row.file))
-    names = [row.file.partition("_")[0] for row in ordered]
+    ordered = sorted(rows, key=lambda row: (_rank(row.file), row.file))
+    names = [row.file.partition("_")[0] if tool.name == "apt" else _rpm_name(row.file) for row in ordered]
     wanted = {name for row in _sets(ctx, pick) for name in row.packages}
-    missing = sorted(wanted - set(names)) if tool.name == "apt" else []
+    missing = sorted(wanted - set(names))
     if missing:
         ctx.warn(f"of {pick.component} {pick.version} these packages have no known file: {', '.join(missing)}")
     return draft(
@@ -181,8 +187,7 @@ def _by_packages(
         why=reason_of(pick),
         commands=tuple(tool.install_file(path_of(pick, row)) for row in ordered),
         packages=tuple(names),
-        undo=(tool.remove(names),) if tool.name == "apt" else (),
-        undo_note="" if tool.name == "apt" else f"remove the packages of {', '.join(names)}",
+        undo=(tool.remove(names),),
         done_when=f"package {names[0]} {pick.version}",
         phase=component(pick.component).phase,
         sources=ctx.addresses(*rows),

@@ -21,6 +21,8 @@ from gpustack.plan.preparation import enable
 from gpustack.plan.repositories import component_repository, repository_row
 from gpustack.versions import is_within
 
+_REPLACING = {"apt": ("--autoremove", "--purge"), "dnf": ("--allowerasing",), "zypper": ("--force-resolution",)}
+"""The switches with which a package manager takes away what the new driver cannot lie beside."""
 _FALLBACK = {"main": "newest"}
 """The role that stands in where a folder has no packages of its own for a branch."""
 
@@ -86,9 +88,7 @@ def sets(
     return tuple(found)
 
 
-def install_step(
-    ctx: Context, pick: Pick, rows: tuple[PackageSet, ...], *, phase: str, after: Iterable[str]
-) -> Draft:
+def install_step(ctx: Context, pick: Pick, rows: tuple[PackageSet, ...], *, phase: str, after: Iterable[str]) -> Draft:
     """The step that installs the packages of these sets at their exact versions."""
     tool = manager(ctx.system.family)
     packages = packages_of(pick, rows)
@@ -107,7 +107,10 @@ def install_step(
         if part
     )
     first = packages[0]
-    undo = () if there and there.version else (tool.remove([one.name for one in packages]),)
+    # Another major version lies beside this one under other names, so that this one can be taken away again.
+    beside = there is not None and bool(there.packages) and {one.name for one in packages}.isdisjoint(there.packages)
+    replaces = there is not None and there.version and not (beside and pick.component == "cudnn")
+    undo = () if replaces else (tool.remove([one.name for one in packages]),)
     return draft(
         f"install:{pick.component}",
         after=after,
@@ -115,7 +118,7 @@ def install_step(
         kind="install-packages",
         title=f"{words.get(pick.state, 'install')} {pick.component} {pick.version}",
         why=why,
-        commands=(*unlock_commands(ctx, tool, [one.name for one in packages]), command),
+        commands=(*unlock_commands(ctx, tool, pick.component, [one.name for one in packages]), command),
         packages=tuple(tool.word(one) for one in packages),
         undo=undo,
         undo_note="" if undo else f"version {there.version if there else ''} was there before; plan for it to go back",
@@ -182,7 +185,7 @@ def _with_switches(ctx: Context, tool: Manager, pick: Pick, command: tuple[str, 
     """A driver that replaces another one takes the packages of the old branch or flavour away in the same run."""
     if pick.component != "driver" or "driver" not in ctx.host.installed:
         return command
-    extra = {"apt": ("--autoremove", "--purge"), "dnf": ("--allowerasing",)}.get(tool.name, ())
+    extra = _REPLACING.get(tool.name, ())
     verb = command.index("install") if "install" in command else len(command) - 1
     return (*command[: verb + 1], *extra, *command[verb + 1 :])
 

@@ -215,7 +215,7 @@ def _build_ffmpeg(ctx: Context, pick: Pick, folder: str, after: tuple[str, ...])
     if headers and not is_within(pick.version, "<4.0"):
         commands.append((*environment, "pkg-config", "--print-errors", f"--exact-version={headers}", "ffnvcodec"))
     commands += [
-        (*environment, *_inside(ctx, folder), "./configure", f"--prefix={prefix}", *words),
+        (*environment, *ctx.inside(folder), "./configure", f"--prefix={prefix}", *words),
         (*environment, "make", "-C", folder, _JOBS),
     ]
     build = draft(
@@ -243,14 +243,6 @@ def _build_ffmpeg(ctx: Context, pick: Pick, folder: str, after: tuple[str, ...])
         phase="applications",
     )
     return [build, install]
-
-
-def _inside(ctx: Context, folder: str) -> Argv:
-    """The words that run what follows in ``folder``; ``env --chdir`` came with coreutils 8.28."""
-    glibc = ctx.host.glibc or ctx.system.glibc
-    if glibc and is_within(glibc, ">=2.27"):
-        return ("env", f"--chdir={folder}")
-    return ("sh", "-c", 'cd "$1" && shift && exec "$@"', "sh", folder)
 
 
 PLANNER = Source()

@@ -95,9 +95,10 @@ def _unpack(  # noqa: PLR0913 (each is a fact of the step; most are keywords)
         library = "lib64" if row.top_dir == "cuda" else "lib"
         commands += [
             ("install", "-d", "-m", "0755", "--", f"{prefix}/include", f"{prefix}/lib64"),
-            # -P keeps the links between library names: without it one library becomes three whole copies.
-            ("cp", "-R", "-P", "--", f"{target}/include/.", f"{prefix}/include/"),
-            ("cp", "-R", "-P", "--", f"{target}/{library}/.", f"{prefix}/lib64/"),
+            # -P keeps the links between library names: without it one library becomes three whole copies. A library
+            # that programs have open is replaced, not written into.
+            ("cp", "-R", "-P", "--remove-destination", "--", f"{target}/include/.", f"{prefix}/include/"),
+            ("cp", "-R", "-P", "--remove-destination", "--", f"{target}/{library}/.", f"{prefix}/lib64/"),
         ]
     own = not join and pick.component != "cuda"
     return draft(

@@ -1,0 +1,143 @@
+"""mnistCUDNN: the sample by which the vendor's guide proves that cuDNN works, built and run from a copy."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from gpustack.model.facts import PackageSet
+from gpustack.model.resolution import Pick
+from gpustack.plan.components.cuda import prefix_of
+from gpustack.plan.context import Context
+from gpustack.plan.draft import Draft, draft
+from gpustack.plan.lookup import package_sets
+from gpustack.plan.managers import manager
+from gpustack.plan.managers.base import CACHE, Argv, Package
+from gpustack.plan.preparation import SUBJECT
+
+
+class Sample(Struct, frozen=True, kw_only=True):
+    """Where the sample of a major version lies, and the package that brings it."""
+
+    major: str
+    path: str
+    package: str
+    src: tuple[str, ...] = ()
+
+
+class SampleNeeds(Struct, frozen=True, kw_only=True):
+    """What building the sample needs in a package family."""
+
+    family: str
+    packages: tuple[str, ...]
+    installed: bool = False
+    src: tuple[str, ...] = ()
+
+
+class HostCompiler(Struct, frozen=True, kw_only=True):
+    """The newest major version of gcc that a toolkit takes."""
+
+    version: str
+    gcc_max: str = ""
+
+
+def mnist(ctx: Context, pick: Pick, installed: tuple[str, ...]) -> list[Draft]:
+    """The steps that build and run the sample; none where its package is not known for this cuDNN."""
+    major = pick.version.partition(".")[0]
+    sample = next((row for row in ctx.matrix.rows("cudnn", "samples", Sample) if row.major == major), None)
+    rows = _packages(ctx, pick)
+    needs = {row.family: row for row in ctx.matrix.rows(SUBJECT, "samples_build", SampleNeeds)}.get(ctx.system.family)
+    cuda = ctx.version("cuda")
+    if sample is None or needs is None or cuda is None or not rows or sample.package not in rows[0].packages:
+        return []
+    newest = _newest_compiler(ctx, cuda)
+    if newest is not None:
+        ctx.warn(
+            f"mnistCUDNN is not built: gcc here is newer than {newest}, the newest that nvcc of CUDA {cuda} takes; "
+            "with an older g++ installed, make HOST_COMPILER=... builds it"
+        )
+        return []
+    if not needs.installed:
+        return [_by_hand(ctx, sample, needs, installed)]
+    tool = manager(ctx.system.family)
+    tools = draft(
+        "samples-tools",
+        after=["tools", "archive-tools"],
+        component="cudnn",
+        kind="install-packages",
+        title=f"install {', '.join(needs.packages)}",
+        why="the sample that proves cuDNN reads its pictures through FreeImage",
+        commands=(tool.install([Package(name=name) for name in needs.packages]),),
+        packages=needs.packages,
+        undo_note="these common tools stay",
+        phase="prerequisites",
+        sources=ctx.addresses(needs),
+    )
+    return [tools, _run(ctx, pick, sample, cuda, (*installed, tools.key))]
+
+
+def _packages(ctx: Context, pick: Pick) -> tuple[PackageSet, ...]:
+    return package_sets(
+        ctx.matrix.packages("cudnn"),
+        component="cudnn",
+        version=pick.version,
+        method=pick.method,
+        family=ctx.system.family,
+        repo=ctx.system.repo,
+        arch=ctx.arch_folders,
+        cuda=ctx.version("cuda"),
+        role="samples",
+    )
+
+
+def _newest_compiler(ctx: Context, cuda: str) -> str | None:
+    """The newest gcc that the toolkit takes where the host's is newer, None where it fits or is not known."""
+    rows = ctx.matrix.rows("cuda", "releases", HostCompiler)
+    newest = next((row.gcc_max for row in rows if row.version == cuda), "")
+    here = (ctx.host.gcc or ctx.system.gcc).partition(".")[0]
+    if newest.isdigit() and here.isdigit() and int(here) > int(newest):
+        return newest
+    return None
+
+
+def _run(ctx: Context, pick: Pick, sample: Sample, cuda: str, after: tuple[str, ...]) -> Draft:
+    parent, _, name = sample.path.rpartition("/")
+    folder = f"{CACHE}/cudnn-{pick.version}/{parent.rpartition('/')[2]}"
+    copy = f"{folder}/{name}"
+    prefix = prefix_of(cuda)
+    make: Argv = ("env", f"PATH={prefix}/bin:/usr/sbin:/usr/bin:/sbin:/bin", "make", "-C", copy)
+    return draft(
+        "mnistCUDNN",
+        after=after,
+        component="cudnn",
+        kind="run",
+        title=f"build and run {name}",
+        why="it says 'Test passed!' when cuDNN, toolkit and driver work together; /usr/src stays as it is",
+        commands=(
+            ("install", "-d", "-m", "0755", "--", folder.rpartition("/")[0]),
+            ("rm", "-rf", "--", folder),
+            ("cp", "-R", "-P", "--", parent, folder),
+            (*make, "clean"),
+            (*make, f"CUDA_PATH={prefix}"),
+            (*ctx.inside(copy), f"./{name}"),
+        ),
+        undo=(("rm", "-rf", "--", folder),),
+        phase="verification",
+        sources=ctx.addresses(sample),
+    )
+
+
+def _by_hand(ctx: Context, sample: Sample, needs: SampleNeeds, after: tuple[str, ...]) -> Draft:
+    name = sample.path.rpartition("/")[2]
+    return draft(
+        "mnistCUDNN",
+        after=after,
+        component="cudnn",
+        kind="note",
+        title=f"{name} can be built from a copy of {sample.path}",
+        why=f"it needs {', '.join(needs.packages)}; FreeImage is not among the system's own packages, so it is left to "
+        "whoever has a repository with it. gpustack verify --level smoke cudnn builds and runs it",
+        needs_root=False,
+        undo_note="nothing is changed",
+        phase="verification",
+        sources=ctx.addresses(sample, needs),
+    )
