@@ -76,8 +76,9 @@ def _folder(pick: Pick, prefix: str) -> Draft:
         "folder:cuda",
         component="cuda",
         kind="run",
-        title=f"make {prefix}, and keep an older toolkit there as {aside}",
-        why="files of two releases in one folder make builds fail in odd ways; the older one comes back on a rollback",
+        title=f"make {prefix}, an older toolkit there set aside",
+        why="files of two releases in one folder make builds fail in odd ways; the older one is kept as "
+        f"{aside} for a rollback",
         commands=(
             win.rename_folder(prefix, aside),
             win.make_folder(rf"{prefix}\.gpustack"),

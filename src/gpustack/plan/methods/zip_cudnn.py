@@ -97,7 +97,7 @@ def _set_aside(ctx: Context, row: Archive, layout: Layout) -> Draft:
     marker = marker_of(prefix, f"ready-{name}")
     if layout.joins:
         aside = rf"{prefix}\.gpustack\before-{name}"
-        title = rf"keep cuDNN files that are in {prefix} already as {aside}"
+        title = f"move cuDNN files that are in {prefix} already aside"
         commands = tuple(win.move(rf"{prefix}\{files}", rf"{aside}\{folder}") for files, folder in FILES)
         undo = (
             *(win.remove(rf"{prefix}\{files}") for files, _ in FILES),
@@ -107,7 +107,7 @@ def _set_aside(ctx: Context, row: Archive, layout: Layout) -> Draft:
         )
     else:
         aside = f"{prefix}.before-{name}"
-        title = f"make {prefix}, and keep an older cuDNN there as {aside}"
+        title = f"make {prefix}, an older cuDNN there set aside"
         commands = (win.rename_folder(prefix, aside),)
         undo = (win.remove(prefix), win.rename_folder(aside, prefix))
     return draft(
@@ -117,7 +117,7 @@ def _set_aside(ctx: Context, row: Archive, layout: Layout) -> Draft:
         kind="run",
         title=title,
         why="a newer cuDNN over an older one leaves DLLs of both; the guides delete the older one before an upgrade, "
-        "this plan keeps it for a rollback",
+        f"this plan keeps it in {aside} for a rollback",
         commands=(*commands, win.make_folder(rf"{prefix}\.gpustack"), win.mark(marker)),
         undo=undo,
         done_when=f"path {marker}",
