@@ -65,7 +65,6 @@ class OfferBook:
         self._ranges: dict[str, tuple[str, ...]] = {}
         self._sets: dict[str, tuple[PackageSet, ...]] = {}
         self._archives: dict[str, dict[str, list[Archive]]] = {}
-        self._runfiles: dict[str, set[str]] = {}
         self._wheels: dict[str, dict[str, list[Wheel]]] = {}
         self._brought: dict[tuple[str, Method], bool] = {}
 
@@ -148,13 +147,8 @@ class OfferBook:
         return None if offer is None else Offer(with_cuda=with_cuda, flavours=offer.flavours)
 
     def _from_runfiles(self, component: str, version: str) -> Offer | None:
-        if component == "driver":
-            column = f"run_{self._host.arch}_sha256"
-            if "driver" not in self._runfiles:
-                rows = self._matrix.rows("driver", "releases", dict)
-                self._runfiles["driver"] = {row["version"] for row in rows if row.get(column)}
-            return Offer() if version in self._runfiles["driver"] else None
-        return Offer() if self._archives_by_version(component).get(version) else None
+        files = self._archives_by_version(component).get(version, ())
+        return Offer() if any(row.url and (row.sha256 or row.md5) for row in files) else None
 
     def _from_wheels(self, component: str, version: str) -> Offer | None:
         """By wheels that the host's C library loads; a release is all its wheels together."""
