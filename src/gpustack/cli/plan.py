@@ -67,7 +67,7 @@ def register(application: typer.Typer) -> None:
 
         With no requirement: driver, CUDA and cuDNN for this machine.
         """
-        from gpustack.render.api import demand_format, render
+        from gpustack.render.api import demand_format, remarks, render
 
         demand_format(format)
         made = make_plan(
@@ -90,7 +90,7 @@ def register(application: typer.Typer) -> None:
             save(made, out)
         frame.document(render(made, format))
         if format != "table":  # which shows them itself
-            for text in made.warnings:
+            for text in (*made.warnings, *remarks(made, format)):
                 frame.warn(text)
         return CHANGES_PENDING if detailed_exitcode and made.steps else 0
 

@@ -18,9 +18,12 @@ def register(application: typer.Typer) -> None:
     ) -> int:
         """Write a saved plan in another form."""
         from gpustack.plan.document import load
-        from gpustack.render.api import demand_format
+        from gpustack.render.api import demand_format, remarks
         from gpustack.render.api import render as write
 
         demand_format(format)
-        frame.document(write(load(plan), format))
+        loaded = load(plan)
+        frame.document(write(loaded, format))
+        for text in remarks(loaded, format):
+            frame.warn(text)
         return 0

@@ -7,8 +7,10 @@ import re
 from gpustack.model.plan import Plan
 from gpustack.render.ansible_tasks import (
     WORD,
+    Expression,
     Handler,
     Task,
+    as_data,
     handlers_of,
     is_marked,
     mark_name,
@@ -18,7 +20,7 @@ from gpustack.render.ansible_tasks import (
 )
 from gpustack.render.commands import one_line
 from gpustack.render.templating import fill
-from gpustack.render.yaml_text import Expression, Flow, Value, lines, quoted
+from gpustack.render.yaml_text import Flow, Value, lines, quoted
 
 _STEP_ID = re.compile(r"(.+)-[0-9a-f]{12}(?:-[0-9]+)?")
 MARKS = "/var/lib/gpustack/ansible"
@@ -53,7 +55,7 @@ def render(plan: Plan) -> str:
 def _blocks(tasks: list[Task]) -> list[str]:
     texts = []
     for number, task in enumerate(tasks):
-        first, *rest = lines([{"name": name_of(task.name), **task.keys}], 4)
+        first, *rest = lines([as_data({"name": name_of(task.name), **task.keys})], 4)
         excuse = "  # noqa: command-instead-of-module" if task.excuse else ""
         end = "\n" if number + 1 < len(tasks) else ""
         texts.append("\n".join([*(f"    {line}" for line in task.comment), first + excuse, *rest]) + end)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import re
 import textwrap
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Artifact, FileWrite, Step
 from gpustack.render.ansible_modules import Action, actions, needs_excuse
 from gpustack.render.commands import command_line, is_manual, one_line
-from gpustack.render.yaml_text import Expression, Flow, Value
+from gpustack.render.yaml_text import Flow, Unsafe, Value
 
 WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,60}")
 """What may stand in an expression as it is."""
 
+_TEMPLATE = re.compile(r"\{[{%#]")
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,150}")
 _USUAL_FOLDERS = frozenset(
     {"/etc", "/etc/apt/apt.conf.d", "/etc/apt/preferences.d", "/etc/apt/sources.list.d", "/etc/ld.so.conf.d"}
@@ -22,6 +24,23 @@ _USUAL_FOLDERS = frozenset(
     | {"/etc/zypp/repos.d", "/usr/local/bin", "/usr/share/keyrings"}
 )
 _LOADED = "gpustack_module"
+
+
+class Expression(str):
+    """A string that is a template on purpose."""
+
+    __slots__ = ()
+
+
+def as_data(value: Value) -> Value:
+    """``value`` with every string in it that Ansible would take for a template, and is none, marked as unsafe."""
+    if isinstance(value, str):
+        return Unsafe(value) if _TEMPLATE.search(value) and not isinstance(value, Expression) else value
+    if isinstance(value, Mapping):
+        return {key: as_data(inner) for key, inner in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, Flow):
+        return [as_data(inner) for inner in value]
+    return value
 
 
 class Task(NamedTuple):

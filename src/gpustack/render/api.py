@@ -9,9 +9,9 @@ from typing import Protocol, cast
 from gpustack.errors import UsageError
 from gpustack.model.plan import Plan
 
-FORMATS = ("json", "table", "shell", "powershell", "markdown")
+FORMATS = ("json", "table", "shell", "powershell", "ansible", "cloud-init", "dockerfile", "markdown")
 
-_SCRIPTS = {"shell": False, "powershell": True}
+_SCRIPTS = {"shell": False, "powershell": True, "ansible": False, "cloud-init": False, "dockerfile": False}
 """The formats that only one side can run: True for Windows."""
 
 
@@ -39,3 +39,10 @@ def render(plan: Plan, format: str) -> str:  # noqa: A002 (the option's own name
         right = next(name for name, windows in _SCRIPTS.items() if windows == is_windows)
         raise UsageError(msg, where="--format", hint=f"for this plan: --format {right}")
     return cast("_Writer", import_module(f"gpustack.render.{format.replace('-', '_')}")).render(plan)
+
+
+def remarks(plan: Plan, format: str) -> list[str]:  # noqa: A002 (the option's own name)
+    """What this format leaves out of the plan, a sentence each, for the warnings."""
+    if format != "dockerfile":
+        return []
+    return list(import_module("gpustack.render.dockerfile").left_out_of(plan))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 Value: TypeAlias = "str | bool | int | Sequence[Value] | Mapping[str, Value]"
 
 _PLAIN = re.compile(r"[A-Za-z_/][A-Za-z0-9_./+=@-]*(?: [A-Za-z0-9_./+=@(),;'%&!?*-][A-Za-z0-9_./+=@(),;'%&!?*-]*)*")
+_WORD = re.compile(r"[A-Za-z_/][A-Za-z0-9_./+=@-]*")
 _NOT_STRINGS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null", "none"})
-_TEMPLATE = re.compile(r"\{[{%#]")
 _MEANT = {
     "\\": "\\\\",
     '"': '\\"',
@@ -28,14 +29,20 @@ WIDTH = 116
 """Quoted strings are broken after a space before they get longer than this, where they have one."""
 
 
-class Expression(str):
-    """A string that is a template on purpose: it is never marked as unsafe."""
+class Unsafe(str):
+    """A string that stands under the tag ``!unsafe``: Ansible takes it as it is, whatever signs of templates it has."""
+
+    __slots__ = ()
+
+
+class Text(str):
+    """A file's content: a literal block wherever it can be one, however long its lines are."""
 
     __slots__ = ()
 
 
 class Flow(tuple[str, ...]):
-    """Short plain words that stand in one line, in flow style."""
+    """Words that stand beside each other, in flow style."""
 
     __slots__ = ()
 
@@ -57,10 +64,7 @@ def lines(value: Value, indent: int = 0) -> list[str]:
 
 
 def scalar(value: str | bool | int) -> str:  # noqa: FBT001 (a value, not a switch)
-    """One value on one line: plain where nothing could read it as something else, else in double quotes.
-
-    A string with the signs of a template in it is tagged as ``!unsafe``: Ansible takes it as it is.
-    """
+    """One value on one line: plain where nothing could read it as something else, else in double quotes."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
@@ -85,11 +89,13 @@ def _escape(char: str) -> str:
 
 
 def _is_plain(text: str) -> bool:
+    if isinstance(text, Unsafe):
+        return False
     return len(text) <= WIDTH and _PLAIN.fullmatch(text) is not None and text.lower() not in _NOT_STRINGS
 
 
 def _tag(text: str) -> str:
-    return "" if isinstance(text, Expression) or not _TEMPLATE.search(text) else "!unsafe "
+    return "!unsafe " if isinstance(text, Unsafe) else ""
 
 
 def _entry(head: str, inner: Value, indent: int) -> list[str]:
@@ -98,7 +104,7 @@ def _entry(head: str, inner: Value, indent: int) -> list[str]:
     if isinstance(inner, bool | int):
         return [f"{head} {scalar(inner)}"]
     if isinstance(inner, Flow):
-        return [f"{head} [{', '.join(map(scalar, inner))}]"]
+        return _flow(head, inner, indent)
     if not inner:
         return [f"{head} {'{}' if isinstance(inner, Mapping) else '[]'}"]
     return [head, *lines(inner, indent + 2)]
@@ -110,10 +116,28 @@ def _item(inner: Value, indent: int) -> list[str]:
         return _string(head, inner, indent)
     if isinstance(inner, bool | int):
         return [f"{head} {scalar(inner)}"]
+    if isinstance(inner, Flow):
+        return _flow(head, inner, indent)
     if not inner:
         return [f"{head} {'{}' if isinstance(inner, Mapping) else '[]'}"]
     first, *rest = lines(inner, indent + 2)
     return [f"{head} {first.lstrip(' ')}", *rest]
+
+
+def _flow(head: str, words: Flow, indent: int) -> list[str]:
+    found, line = [], f"{head} ["
+    for number, word in enumerate(words):
+        shown = _in_flow(word) + ("," if number + 1 < len(words) else "]")
+        if len(line) + len(shown) >= WIDTH and not line.endswith("["):
+            found.append(line)
+            line = " " * (indent + 4) + shown
+        else:
+            line += shown if line.endswith("[") else f" {shown}"
+    return [*found, line if words else f"{line}]"]
+
+
+def _in_flow(word: str) -> str:
+    return word if _WORD.fullmatch(word) and word.lower() not in _NOT_STRINGS else _tag(word) + quoted(word)
 
 
 def _string(head: str, text: str, indent: int) -> list[str]:
@@ -130,7 +154,8 @@ def _is_block(text: str) -> bool:
     if "\n" not in text or not text.endswith("\n") or text.endswith("\n\n") or text[0] in " \n" or _tag(text):
         return False
     body = text[:-1].split("\n")
-    return all(line.isprintable() and not line.endswith(" ") and len(line) <= WIDTH for line in body)
+    longest = sys.maxsize if isinstance(text, Text) else WIDTH
+    return all(line.isprintable() and not line.endswith(" ") and len(line) <= longest for line in body)
 
 
 def _folded(head: str, text: str, indent: int) -> list[str]:

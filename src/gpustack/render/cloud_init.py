@@ -1,0 +1,196 @@
+"""cloud-init user-data: packages and files by its own modules, the rest as argument lists, going on after a reboot."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import textwrap
+from typing import NamedTuple
+
+from gpustack.model.plan import Plan
+from gpustack.model.steps import Artifact, FileWrite, Step
+from gpustack.render.commands import command_line, fetch, is_manual, one_line
+from gpustack.render.templating import fill
+from gpustack.render.yaml_text import Flow, Text, Value, lines
+
+LIMIT = 16 * 1024
+"""What EC2 takes as user-data, in bytes; other clouds take more."""
+
+STAGE = "/var/lib/gpustack/cloud-init"
+"""Where files wait that have to be put in place between two commands."""
+
+_PER_BOOT = "/var/lib/cloud/scripts/per-boot"
+_MANAGERS = frozenset({"apt", "dnf", "yum", "zypper"})
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+_-]*")
+_EARLY = re.compile(
+    r"/etc/(apt/(preferences|apt\.conf)\.d|profile\.d|modprobe\.d|modules-load\.d|ld\.so\.conf\.d)/[^/]+"
+)
+_CHECK = '[ "$(sha256sum <"$1")" = "$2  -" ]'
+_IF_THERE = '! command -v "$1" >/dev/null || exec "$@"'
+
+Argv = tuple[str, ...]
+
+
+class _Part(NamedTuple):
+    """What runs between two boots."""
+
+    steps: list[Step]
+    reboot: Step | None
+
+
+class _Files:
+    """The files that user-data carries: those that lie in place from the start, and those that wait."""
+
+    def __init__(self) -> None:
+        self.entries: list[Value] = []
+
+    def add(self, path: str, content: str, mode: str) -> None:
+        self.entries.append({"path": path, "permissions": mode, "content": Text(content)})
+
+    def place(self, file: FileWrite) -> list[Argv]:
+        """The commands that put a file in place; none where it may lie there before the first package."""
+        if _EARLY.fullmatch(file.path):
+            self.add(file.path, file.content, file.mode)
+            return []
+        waiting = f"{STAGE}/{len(self.entries)}"
+        self.add(waiting, file.content, "0600")
+        return [("install", "-D", "-m", file.mode, "--", waiting, file.path)]
+
+
+def render(plan: Plan) -> str:
+    """The plan as user-data for the first boot of a machine."""
+    early, rest = _packages(plan)
+    parts = _parts(rest)
+    files = _Files()
+    commands = [[argv for step in part.steps for argv in _commands(step, files)] for part in parts]
+    for number in range(len(parts) - 1, 0, -1):
+        script = _script(parts, commands[number], number)
+        files.add(_waiting(number), script, "0700")
+    document: dict[str, Value] = {}
+    if early:
+        document |= {"package_update": True, "packages": early}
+    if files.entries:
+        document["write_files"] = files.entries
+    first: list[Value] = [Flow(argv) for argv in commands[0]]
+    if parts[0].reboot is not None:
+        first += [Flow(argv) for argv in _hand_over(1)]
+    if first:
+        # The script that cloud-init makes of this list goes on after a failure unless it is told not to.
+        document["runcmd"] = ["set -e", *first]
+    if parts[0].reboot is not None:
+        document["power_state"] = _power_state(parts[0].reboot)
+    return _sized(plan, ["\n".join(lines({key: value})) for key, value in document.items()])
+
+
+def _sized(plan: Plan, blocks: list[str]) -> str:
+    """The text with its own size in it."""
+    size = 0
+    while True:
+        text = fill("cloud-init/user-data.j2", comments=_comments(plan, size), blocks=blocks)
+        if len(text.encode()) == size:
+            return text
+        size = len(text.encode())
+
+
+def _comments(plan: Plan, size: int) -> list[str]:
+    host = plan.host
+    found = _comment(f"{host.os.name or host.os.spelled}, {host.arch or 'unknown architecture'}: plan {plan.digest}")
+    for name, entry in plan.stack.items():
+        flavour = f", {entry.flavour} kernel modules" if entry.flavour else ""
+        found.append(f"# {entry.state:<9} {one_line(name)} {one_line(entry.version)} ({entry.method}{flavour})")
+    for text in plan.warnings:
+        found += _comment(f"warning: {text}")
+    for step in plan.steps:
+        if step.kind == "note" or is_manual(step):
+            found += _comment(f"{'by hand' if is_manual(step) else 'note'}: {step.title}: {step.why}")
+            found += [f"#     {one_line(command_line(argv))}" for argv in step.commands if is_manual(step)]
+    over = "" if size <= LIMIT else ": more than EC2 takes, so compress it (gzip -n), which cloud-init understands"
+    return [*found, f"# {size:>6} bytes; EC2 takes {LIMIT}{over}"]
+
+
+def _comment(text: str) -> list[str]:
+    wrapper = textwrap.TextWrapper(110, "# ", "#   ", break_long_words=False, break_on_hyphens=False)
+    return wrapper.wrap(one_line(text))
+
+
+def _packages(plan: Plan) -> tuple[list[Value], list[Step]]:
+    """The packages of the system's own archives that nothing has to come before, and the steps that are left."""
+    names: dict[str, None] = {}
+    rest: list[Step] = []
+    acting = [step for step in plan.steps if not (step.kind == "note" or is_manual(step))]
+    for step in acting:
+        if not rest and _is_common(plan, step):
+            names.update(dict.fromkeys(step.packages))
+        else:
+            rest.append(step)
+    return list(names), rest
+
+
+def _is_common(plan: Plan, step: Step) -> bool:
+    return (
+        plan.host.os.family in _MANAGERS
+        and step.kind == "install-packages"
+        and step.phase == "prerequisites"
+        and not (step.files or step.artifacts)
+        and bool(step.packages)
+        and all(_NAME.fullmatch(name) for name in step.packages)
+    )
+
+
+def _parts(steps: list[Step]) -> list[_Part]:
+    parts = [_Part([], None)]
+    for step in steps:
+        if step.reboot_after:
+            parts[-1] = parts[-1]._replace(reboot=step)
+            parts.append(_Part([], None))
+        else:
+            parts[-1].steps.append(step)
+    return parts
+
+
+def _commands(step: Step, files: _Files) -> list[Argv]:
+    found: list[Argv] = []
+    for artifact in step.artifacts:
+        found += _download(artifact)
+    for file in step.files:
+        found += files.place(file)
+    if step.phase == "verification":
+        return [*found, *(("sh", "-c", _IF_THERE, "sh", *argv) for argv in step.commands)]
+    return [*found, *step.commands]
+
+
+def _download(artifact: Artifact) -> list[Argv]:
+    found = list(fetch(artifact))
+    if artifact.sha256:
+        found.append(("sh", "-c", _CHECK, "sh", artifact.path, artifact.sha256))
+    return found
+
+
+def _waiting(number: int) -> str:
+    return f"{STAGE}/after-reboot-{number}.sh"
+
+
+def _hand_over(number: int) -> list[Argv]:
+    """What makes the next part run at the next boot."""
+    return [("install", "-D", "-m", "0700", "--", _waiting(number), f"{_PER_BOOT}/gpustack-{number}.sh")]
+
+
+def _script(parts: list[_Part], commands: list[Argv], number: int) -> str:
+    """The part after a reboot: it runs at every boot until it has ended well, and then takes itself away."""
+    texts = ["#!/bin/sh", "# Written by gpustack", "set -e", *(shlex.join(argv) for argv in commands)]
+    reboot = parts[number].reboot
+    if reboot is not None:
+        texts += [shlex.join(argv) for argv in _hand_over(number + 1)]
+    texts.append('rm -f -- "$0"')
+    if reboot is not None:
+        texts += [shlex.join(argv) for argv in reboot.commands]
+    return "\n".join(texts) + "\n"
+
+
+def _power_state(step: Step) -> Value:
+    """The reboot, where all before it went well."""
+    return {
+        "mode": "reboot",
+        "message": one_line(f"{step.title}: {step.why}"),
+        "condition": Flow(("test", "-e", f"{_PER_BOOT}/gpustack-1.sh")),
+    }

@@ -1,0 +1,153 @@
+"""A Dockerfile for docker, podman and buildah: no driver, pinned packages, caches cleaned where they grow."""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+from typing import NamedTuple
+
+from gpustack.errors import UnsupportedError
+from gpustack.model.plan import Plan
+from gpustack.render.commands import one_line
+from gpustack.render.image import base_image
+from gpustack.render.image_steps import Group, groups_of, script_of
+from gpustack.render.templating import fill
+
+_PLAIN = re.compile(r"[A-Za-z0-9_./-]+")
+_PATH = re.compile(r"(?m)^\s*(?:\*\) )?PATH=(/[A-Za-z0-9_./-]+/bin):\$PATH")
+_LOADER = re.compile(r"LD_LIBRARY_PATH=(/[A-Za-z0-9_./-]+)\$\{LD_LIBRARY_PATH:\+")
+_PREFIX = re.compile(r"--prefix=(/.+)", re.DOTALL)
+_HEADERS = ("/usr/local/include/ffnvcodec", "/usr/local/lib/pkgconfig/ffnvcodec.pc")
+_KEY = re.compile(r"[a-z0-9]+(?:[.-][a-z0-9]+)*")
+_UNPINNED = {"apt": "DL3008", "yum": "DL3033", "zypper": "DL3037", "dnf": "DL3041"}
+"""hadolint's rules for packages without a version: common tools of the distribution have none in a plan."""
+
+_PLATFORMS = {"x86_64": "linux/amd64", "aarch64": "linux/arm64"}
+
+
+class _Parts(NamedTuple):
+    """What goes into which stage."""
+
+    runtime: list[Group]
+    build: list[Group]
+    copies: list[str]
+
+
+def render(plan: Plan) -> str:
+    """The part of the plan that belongs into an image. Raises UnsupportedError where nothing does, or no image fits."""
+    kept, left_out = groups_of(plan)
+    if not kept:
+        msg = "nothing of this plan belongs into an image: a container has the driver and the engine of its host"
+        raise UnsupportedError(msg, hint="plan cuda, cudnn, tensorrt or ffmpeg with --format dockerfile")
+    image = base_image(plan.host)
+    # UBI has no tag for "the newest minor release of this major one" but that.
+    excuse = ["# hadolint ignore=DL3007"] if image.endswith(":latest") else []
+    parts = _parts(kept)
+    final = [*_environment(plan, kept), _labels(plan)]
+    runtime = [_run(plan, group) for group in parts.runtime]
+    if parts.build:
+        stages = [
+            [*excuse, f"FROM {image} AS runtime", *runtime],
+            ["FROM runtime AS build", *(_run(plan, group) for group in parts.build)],
+            ["FROM runtime", *parts.copies, *final],
+        ]
+    else:
+        stages = [[*excuse, f"FROM {image}", *runtime, *final]]
+    return fill("dockerfile/Dockerfile.j2", comments=_comments(plan, left_out), stages=stages)
+
+
+def left_out_of(plan: Plan) -> list[str]:
+    """What of the plan an image leaves out, a sentence for each: for the warnings of whoever asked for the format."""
+    return groups_of(plan)[1]
+
+
+def _comments(plan: Plan, left_out: list[str]) -> list[str]:
+    host = plan.host
+    found = _comment(f"{host.os.name or host.os.spelled}, {host.arch or 'unknown architecture'}: plan {plan.digest}")
+    platform = _PLATFORMS.get(host.arch or "")
+    if platform:
+        found += _comment(f"docker build --platform {platform} --tag NAME - <THIS-FILE; run with --gpus all")
+    for text in (*plan.warnings, *left_out):
+        found += _comment(f"warning: {text}")
+    return found
+
+
+def _comment(text: str) -> list[str]:
+    # "# word=value" at the head of a Dockerfile would be a directive of its parser.
+    plain = one_line(text).replace("=", " = ") if re.match(r"\w+\s*=", one_line(text)) else one_line(text)
+    wrapper = textwrap.TextWrapper(110, "# ", "#   ", break_long_words=False, break_on_hyphens=False)
+    return wrapper.wrap(plain)
+
+
+def _parts(groups: list[Group]) -> _Parts:
+    """Sources are built in a stage of their own, and only what they install is taken out of it."""
+    build = [group for group in groups if any(step.kind == "build" for step in group.steps)]
+    copies: list[str] = []
+    for group in build:
+        found = _copies(group)
+        if not found:
+            return _Parts(groups, [], [])
+        copies += found
+    return _Parts([group for group in groups if group not in build], build, copies)
+
+
+def _copies(group: Group) -> list[str]:
+    """The instructions that take what a group has built; none where it is not known what that is."""
+    commands = [argv for step in group.steps for argv in step.commands]
+    links = [script_of(argv) for argv in commands if argv[:2] == ("ln", "-sfn")]
+    if group.name == "nv-codec-headers":
+        return [_copy(path) for path in _HEADERS]
+    prefixes = [match[1] for argv in commands for word in argv if (match := _PREFIX.fullmatch(word))]
+    if not prefixes:
+        return []
+    return [_copy(prefixes[0]), *([_shell(links)] if links else [])]
+
+
+def _copy(path: str) -> str:
+    if _PLAIN.fullmatch(path):
+        return f"COPY --from=build {path} {path}"
+    return f"COPY --from=build {json.dumps([path, path])}"
+
+
+def _run(plan: Plan, group: Group) -> str:
+    texts = [f"{step.title}: {step.why}" if step.why else step.title for step in group.steps]
+    comments = [line for text in texts for line in _comment(text)]
+    family = plan.host.os.family or ""
+    loose = [f"# hadolint ignore={_UNPINNED[family]}"] if group.unpinned and family in _UNPINNED else []
+    return "\n".join(["", *comments, *loose, _shell(group.lines(family))])
+
+
+def _shell(commands: list[str]) -> str:
+    """One RUN for all commands. Whatever a Dockerfile's lines cannot carry goes through its JSON form."""
+    if all(line.isprintable() for text in commands for line in text.split(" \\\n")):
+        return "RUN " + " \\\n && ".join(commands)
+    script = " && ".join(text.replace(" \\\n", " ") for text in commands)
+    return "RUN " + json.dumps(["/bin/sh", "-c", script])
+
+
+def _environment(plan: Plan, groups: list[Group]) -> list[str]:
+    video = {"ffmpeg", "nv-codec-headers"} & set(plan.stack)
+    found = ["", "ENV NVIDIA_VISIBLE_DEVICES=all"]
+    found.append("ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility" + (",video" if video else ""))
+    texts = [file.content for group in groups for step in group.environment for file in step.files]
+    for text in texts:
+        path, loader = _PATH.search(text), _LOADER.search(text)
+        if path:
+            found.append(f"ENV PATH={path[1]}:${{PATH}}")
+        if loader:
+            found.append(f"ENV LD_LIBRARY_PATH={loader[1]}${{LD_LIBRARY_PATH:+:${{LD_LIBRARY_PATH}}}}")
+    return found
+
+
+def _labels(plan: Plan) -> str:
+    pairs = {"gpustack.plan": plan.digest}
+    for name, entry in plan.stack.items():
+        if _KEY.fullmatch(name) and name not in {"driver", "fabric-manager", "container-toolkit", "triton"}:
+            pairs[f"gpustack.{name}"] = entry.version
+    return "LABEL " + " \\\n      ".join(f"{name}={_value(text)}" for name, text in pairs.items())
+
+
+def _value(text: str) -> str:
+    """A value in double quotes: there a Dockerfile reads backslashes, quotes and variables."""
+    return '"' + re.sub(r'([\\"$])', r"\\\1", one_line(text)) + '"'
