@@ -5,48 +5,13 @@ from __future__ import annotations
 from msgspec import Struct
 
 from gpustack.errors import UnsupportedError
-from gpustack.model.host import Installed, Problem
+from gpustack.model.host import Installed
 from gpustack.model.resolution import Pick
 from gpustack.plan.context import Context
 from gpustack.plan.draft import Draft, draft
 from gpustack.plan.managers import manager
+from gpustack.plan.problems import problem_steps, refuse
 from gpustack.versions import version
-
-PLANNED = frozenset(
-    {
-        "nouveau_loaded",
-        "machine_learning_repo",
-        "signed_by_conflict",
-        "keyring_wrong_distro",
-        "distro_upgraded",
-        "held_packages",
-        "dnf_module_filter",
-        "headers_missing",
-        "secure_boot_unsigned",
-        "driver_library_mismatch",
-        "fabric_manager_missing",
-        "fabric_manager_mismatch",
-        "mix_driver_runfile_packages",
-        "eol_distro",
-        "branch_eol",
-        "detect-reboot-pending",
-        "detect-mixed-origins",
-    }
-)
-"""Problems that a plan's own steps, refusals or warnings deal with when they change the driver."""
-
-REFUSED = {
-    "other_vfio": ("driver",),
-    "vgpu_guest": ("driver",),
-    "vgpu_host_cc": ("driver",),
-    "immutable_os": (),
-    "container_driver": ("driver",),
-    "wsl_driver": ("driver",),
-    "suse_kmp_mix": ("driver",),
-    "almalinux_signed_vs_nvidia": ("driver",),
-    "rpmfusion_vs_nvidia_repo": ("driver",),
-}
-"""Blocking problems and the components whose change they rule out (none named: every package)."""
 
 
 class Ends(Struct, frozen=True, kw_only=True):
@@ -70,10 +35,7 @@ def check(ctx: Context, picks: list[Pick]) -> None:
     if environment == "jetson" and names & {"driver", "fabric-manager"}:
         msg = "on Jetson the driver comes with Jetson Linux (JetPack): server driver packages do not run there"
         raise UnsupportedError(msg, hint="update JetPack for another driver")
-    for problem in ctx.host.problems:
-        ruled_out = REFUSED.get(problem.id)
-        if problem.severity == "block" and ruled_out is not None and (not ruled_out or names & set(ruled_out)):
-            raise UnsupportedError(problem.message, where=f"problem {problem.id}", hint=problem.fix)
+    refuse(ctx, picks)
 
 
 def notes(ctx: Context, picks: list[Pick]) -> list[Draft]:
@@ -81,8 +43,7 @@ def notes(ctx: Context, picks: list[Pick]) -> list[Draft]:
     if not picks:
         return []
     _warn_of_age(ctx)
-    covered = PLANNED if ctx.driver_changes else frozenset({"signed_by_conflict", "eol_distro", "held_packages"})
-    drafts = [_problem_note(ctx, problem) for problem in ctx.host.problems if problem.id not in covered]
+    drafts = problem_steps(ctx, picks)
     if ctx.host.reboot_pending and any(pick.component == "driver" for pick in picks):
         drafts.insert(0, _pending_reboot(ctx))
     elif ctx.host.kernel and ctx.host.next_kernel and ctx.host.kernel != ctx.host.next_kernel and ctx.driver_changes:
@@ -103,7 +64,8 @@ def replace_other_methods(ctx: Context, pick: Pick) -> list[Draft]:
     if pick.component == "driver":
         return [*drafts, _replace_driver(ctx)]
     if pick.component == "cuda" and there.version and _same_release(there.version, pick.version):
-        return [_replace_toolkit(ctx, pick)] if "runfile" in {there.method, pick.method} else []
+        same_names = any(problem.id == "ubuntu2604_same_named_cuda" for problem in ctx.host.problems)
+        return [_replace_toolkit(ctx, pick)] if "runfile" in {there.method, pick.method} or same_names else []
     ctx.warn(
         f"{pick.component} {there.version or ''} is there by the method {there.method}"
         + (f" in {there.path}" if there.path else "")
@@ -191,21 +153,6 @@ def _warn_of_age(ctx: Context) -> None:
         ctx.warn(f"{name} reached the end of its ordinary support on {end}; long-term support lasts to {row.lts}")
     else:
         ctx.warn(f"{name} reached its end of life on {end}: nothing is fixed in it any more")
-
-
-def _problem_note(ctx: Context, problem: Problem) -> Draft:
-    row = ctx.matrix.conflicts.get(problem.id)
-    return draft(
-        f"problem:{problem.id}",
-        component="",
-        kind="manual" if problem.severity == "block" else "note",
-        title=problem.message,
-        why=problem.fix or "found on this host; nothing in this plan changes it",
-        needs_root=problem.severity == "block",
-        undo_note="nothing is changed",
-        phase="preflight",
-        sources=problem.sources or ctx.addresses(row),
-    )
 
 
 def _pending_reboot(ctx: Context) -> Draft:

@@ -62,6 +62,16 @@ class SecureBoot(Struct, frozen=True, kw_only=True):
     src: tuple[str, ...] = ()
 
 
+class Mend(Struct, frozen=True, kw_only=True):
+    """One command that puts a known bad state right."""
+
+    problem: str
+    systems: tuple[str, ...]
+    title: str
+    command: tuple[str, ...]
+    src: tuple[str, ...] = ()
+
+
 class ConflictModule(Struct, frozen=True, kw_only=True):
     """A kernel module that can hold a GPU in place of nvidia's."""
 
@@ -119,8 +129,14 @@ def enable(ctx: Context, components: Iterable[str]) -> list[Draft]:
     for row in sorted(found, key=lambda row: row.order):
         drafts.append(_enable_step(ctx, row, after=tuple(one.key for one in drafts)))
     if drafts and apt:
-        drafts.append(_refresh(ctx, after=tuple(one.key for one in drafts)))
+        drafts.append(refresh_system(ctx, after=tuple(one.key for one in drafts)))
     return drafts
+
+
+def mends(ctx: Context, problem: str) -> tuple[Mend, ...]:
+    """The commands that put a bad state right on the host's system."""
+    rows = ctx.matrix.rows(SUBJECT, "mends", Mend)
+    return rows_for(ctx, [row for row in rows if row.problem == problem])
 
 
 def kernel_headers(ctx: Context) -> Draft | None:
@@ -209,14 +225,15 @@ def _enable_step(ctx: Context, row: Enable, after: tuple[str, ...]) -> Draft:
     )
 
 
-def _refresh(ctx: Context, after: tuple[str, ...]) -> Draft:
+def refresh_system(ctx: Context, after: tuple[str, ...] = ()) -> Draft:
+    """The step that reads the indexes of the system's own archives anew."""
     return draft(
         "index:system",
         after=after,
         component="",
         kind="refresh-index",
         title="read the package indexes of the system",
-        why="a component was added to its sources",
+        why="the packages below are looked up in them",
         commands=manager(ctx.system.family).refresh(),
         undo_note="an index takes nothing back",
         phase="prerequisites",

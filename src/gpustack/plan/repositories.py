@@ -342,7 +342,8 @@ def _disable(ctx: Context, tool: Manager, entry: RepositoryEntry, place: Place) 
         why=why,
         commands=commands,
         undo=undo,
-        phase="repositories",
+        # Before all else: with two such entries, or one without a key, the package manager does nothing at all.
+        phase="preflight",
         sources=ctx.addresses(ctx.matrix.conflicts.get("signed_by_conflict") if same else None),
     )
 

@@ -9,6 +9,7 @@ from gpustack.plan.context import Context
 from gpustack.plan.draft import Draft, draft
 from gpustack.versions import version
 
+LINK = "/usr/local/cuda"
 PROFILE = "/etc/profile.d/gpustack-cuda.sh"
 
 
@@ -23,7 +24,7 @@ class Cuda(Component):
 
     phase = "toolkit"
 
-    def after(self, ctx: Context, pick: Pick, installed: tuple[str, ...]) -> list[Draft]:  # noqa: ARG002
+    def after(self, ctx: Context, pick: Pick, installed: tuple[str, ...]) -> list[Draft]:
         prefix = prefix_of(pick.version)
         lines = [
             f"# Written by gpustack: puts CUDA {pick.version} on the path.",
@@ -42,6 +43,7 @@ class Cuda(Component):
                 "export LD_LIBRARY_PATH",
             ]
         return [
+            *_link(ctx, pick, prefix, installed),
             draft(
                 "environment:cuda",
                 after=installed,
@@ -53,8 +55,32 @@ class Cuda(Component):
                 files=(FileWrite(path=PROFILE, content="\n".join(lines) + "\n"),),
                 undo=(("rm", "-f", "--", PROFILE),),
                 phase="toolkit",
-            )
+            ),
         ]
+
+
+def _link(ctx: Context, pick: Pick, prefix: str, installed: tuple[str, ...]) -> list[Draft]:
+    """Point /usr/local/cuda at the toolkit where its packages do not: a stale link, or archives on a bare host."""
+    stale = any(problem.id == "stale_cuda_symlink" for problem in ctx.host.problems)
+    bare = pick.method == "tar" and "cuda" not in ctx.host.installed
+    if not stale and not bare:
+        return []
+    by_packages = pick.method in {"network", "local"}
+    command = ("update-alternatives", "--set", "cuda", prefix) if by_packages else ("ln", "-sfn", prefix, LINK)
+    return [
+        draft(
+            "link:cuda",
+            after=installed,
+            component="cuda",
+            kind="make-link",
+            title=f"point {LINK} at {prefix}",
+            why=f"{LINK} points at a folder that is gone" if stale else f"programs look for CUDA in {LINK}",
+            commands=(command,),
+            undo=(("update-alternatives", "--auto", "cuda"),) if by_packages else (("rm", "-f", "--", LINK),),
+            phase="toolkit",
+            sources=ctx.addresses(ctx.matrix.conflicts.get("stale_cuda_symlink")),
+        )
+    ]
 
 
 COMPONENT = Cuda()

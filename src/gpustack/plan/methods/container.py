@@ -95,7 +95,7 @@ def _store(ctx: Context, pick: Pick) -> Draft:
     if is_within(pick.version, _PYTHON_SINCE):
         model = f"{STORE}/identity"
         why = "the server reads its models there; the model identity needs no GPU and answers with what it is sent"
-        files = (
+        files: tuple[FileWrite, ...] = (
             FileWrite(path=f"{model}/config.pbtxt", content=_PYTHON_CONFIG),
             FileWrite(path=f"{model}/1/model.py", content=_PYTHON_MODEL),
         )
@@ -139,8 +139,8 @@ def _ready(ctx: Context, pick: Pick) -> Draft:
 
 
 def _run(ctx: Context, pick: Pick, engine: str, image: Image) -> Draft:
-    gpus = ("--device=nvidia.com/gpu=all", "--security-opt=label=disable") if engine == "podman" else ("--gpus=all",)
-    gpus = gpus if ctx.host.gpus else ()
+    whole = ("--device=nvidia.com/gpu=all", "--security-opt=label=disable") if engine == "podman" else ("--gpus=all",)
+    gpus: tuple[str, ...] = whole if ctx.host.gpus else ()
     ports = tuple(f"--publish={port}:{port}" for port in _PORTS)
     server = _server(pick.version)
     command = (

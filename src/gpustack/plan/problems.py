@@ -1,0 +1,139 @@
+"""What a plan does about each known bad state of a host: refuse, mend, or tell of it."""
+
+from __future__ import annotations
+
+from gpustack.errors import UnsupportedError
+from gpustack.model.host import Problem
+from gpustack.model.resolution import Pick
+from gpustack.plan.context import Context
+from gpustack.plan.draft import Draft, draft
+from gpustack.plan.preparation import Mend, kernel_headers, mends, refresh_system
+
+ANY = "any"
+REPOSITORY = "repository"
+
+REFUSED: dict[str, tuple[str, ...]] = {
+    "other_vfio": ("driver",),
+    "vgpu_guest": ("driver",),
+    "vgpu_host_cc": ("driver",),
+    "immutable_os": (),
+    "container_driver": ("driver",),
+    "wsl_driver": ("driver",),
+    "jetson": ("driver",),
+    "suse_kmp_mix": ("driver",),
+    "almalinux_signed_vs_nvidia": ("driver",),
+    "rpmfusion_vs_nvidia_repo": ("driver",),
+}
+"""Blocking states and the components whose change they rule out (none named: every package)."""
+
+REMOVABLE = frozenset({"rpmfusion_vs_nvidia_repo", "debian_archive_vs_nvidia_repo", "ubuntu_archive_vs_nvidia_repo"})
+"""States that end when the driver's packages of another origin are removed, which a plan does where it knows them."""
+
+DEALT_WITH = {
+    "eol_distro": ANY,
+    "held_packages": ANY,
+    "no_repo_for_distro": ANY,
+    "signed_by_conflict": REPOSITORY,
+    "machine_learning_repo": REPOSITORY,
+    "keyring_wrong_distro": REPOSITORY,
+    "distro_upgraded": REPOSITORY,
+    "sha1_key_debian13": REPOSITORY,
+    "arch_dir_mismatch": REPOSITORY,
+    "nouveau_loaded": "driver",
+    "dnf_module_filter": "driver",
+    "headers_missing": "driver",
+    "kernel_too_new": "driver",
+    "running_kernel_old": "driver",
+    "secure_boot_unsigned": "driver",
+    "driver_library_mismatch": "driver",
+    "mix_driver_runfile_packages": "driver",
+    "branch_eol": "driver",
+    "proprietary_on_blackwell": "driver",
+    "old_distro_driver_new_gpu": "driver",
+    "ubuntu_590_rename": "driver",
+    "detect-reboot-pending": "driver",
+    "detect-mixed-origins": "driver",
+    "detect-gpu-driver-window": "driver",
+    "detect-next-kernel-module": "driver",
+    "fabric_manager_missing": "fabric-manager",
+    "fabric_manager_mismatch": "fabric-manager",
+    "mix_toolkit_runfile_packages": "cuda",
+    "stale_cuda_symlink": "cuda",
+    "ubuntu2604_same_named_cuda": "cuda",
+}
+"""States that a plan's own steps, its choice or its warnings deal with once they change this component."""
+
+
+def refuse(ctx: Context, picks: list[Pick]) -> None:
+    """Raise UnsupportedError where a state of the host rules one of these changes out."""
+    names = {pick.component for pick in picks}
+    for problem in ctx.host.problems:
+        ruled_out = REFUSED.get(problem.id)
+        if problem.severity != "block" or ruled_out is None or (ruled_out and names.isdisjoint(ruled_out)):
+            continue
+        if not _is_removed(ctx, problem):
+            raise UnsupportedError(problem.message, where=f"problem {problem.id}", hint=problem.fix)
+    driver = next((pick for pick in picks if pick.component == "driver"), None)
+    for problem in ctx.host.problems:
+        if problem.id == "old_distro_driver_new_gpu" and driver is not None and driver.method == "distro":
+            raise UnsupportedError(problem.message, where=f"problem {problem.id}", hint=problem.fix)
+
+
+def problem_steps(ctx: Context, picks: list[Pick]) -> list[Draft]:
+    """The steps for every state that the rest of the plan does not deal with: mended, to be mended by hand, or told."""
+    changed = {pick.component for pick in picks} | {ANY}
+    if any(pick.method == "network" for pick in picks):
+        changed.add(REPOSITORY)
+    drafts: list[Draft] = []
+    for problem in ctx.host.problems:
+        if DEALT_WITH.get(problem.id) in changed or _is_removed(ctx, problem):
+            continue
+        drafts += _mended(ctx, problem, repository=REPOSITORY in changed) or [_told(ctx, problem)]
+    return drafts
+
+
+def _is_removed(ctx: Context, problem: Problem) -> bool:
+    """Whether the plan takes the other origin's packages away."""
+    there, pick = ctx.host.installed.get("driver"), ctx.changes("driver")
+    if problem.id not in REMOVABLE or there is None or pick is None:
+        return False
+    return bool(there.packages) and there.method not in {None, "unknown", pick.method}
+
+
+def _mended(ctx: Context, problem: Problem, *, repository: bool) -> list[Draft]:
+    if problem.id == "headers_missing" and ctx.system.family == "apt":
+        headers = kernel_headers(ctx)
+        # The package of headers has dkms build the modules that are missing for them.
+        return [refresh_system(ctx), headers] if headers else []
+    row = next(iter(mends(ctx, problem.id)), None)
+    return [_mend(ctx, problem, row)] if row is not None and repository else []
+
+
+def _mend(ctx: Context, problem: Problem, row: Mend) -> Draft:
+    return draft(
+        f"mend:{problem.id}",
+        component="",
+        kind="run",
+        title=row.title,
+        why=problem.message,
+        commands=(row.command,),
+        undo_note="what was wrong is not brought back",
+        phase="preflight",
+        sources=problem.sources or ctx.addresses(row),
+    )
+
+
+def _told(ctx: Context, problem: Problem) -> Draft:
+    """A state that no step mends: by hand where it blocks, otherwise for the reader to know."""
+    row = ctx.matrix.conflicts.get(problem.id)
+    return draft(
+        f"problem:{problem.id}",
+        component="",
+        kind="manual" if problem.severity == "block" else "note",
+        title=problem.message,
+        why=problem.fix or "found on this host; nothing in this plan changes it",
+        needs_root=problem.severity == "block",
+        undo_note="nothing is changed",
+        phase="preflight",
+        sources=problem.sources or ctx.addresses(row),
+    )
