@@ -77,5 +77,7 @@ def host_and_request(matrix: Matrix, question: Asked) -> tuple[Host, Request]:
 
 def _default_requirements(host: Host) -> tuple[str, ...]:
     """The default stack, without a driver where there is no GPU to drive or the driver is somebody else's."""
-    has_own_driver = bool(host.gpus) and host.environment not in {"container", "wsl", "jetson", "chroot"}
+    from gpustack.solve.question import driver_owner
+
+    has_own_driver = bool(host.gpus) and not driver_owner(host)
     return DEFAULT_REQUIREMENTS if has_own_driver else DEFAULT_REQUIREMENTS[1:]

@@ -9,7 +9,8 @@ from gpustack.model.request import Request
 from gpustack.model.resolution import Conflict, Verdict
 from gpustack.solve.flavour import flavour_rules, flavours
 from gpustack.solve.question import Candidate, Question
-from gpustack.solve.search import Chosen, Refusal, Search
+from gpustack.solve.refusals import Refusal
+from gpustack.solve.search import Chosen, Search
 from gpustack.solve.sentences import group_sentences, host_has, host_name, last_branch, rule_sentence, spelled
 from gpustack.solve.words import title
 from gpustack.versions import version, version_range
@@ -58,9 +59,7 @@ def _direct_conflicts(question: Question, search: Search) -> list[Conflict]:
     found = []
     given = _given(question)
     for name in given:
-        refusals = [search.host_refusal(candidate) for candidate in search.domain(name)]
-        if refusals and all(refusals):
-            found.append(_host_conflict(question, name, next(r for r in refusals if r)))
+        found += [_host_conflict(question, name, refused) for refused in _common_refusals(question, search, name)]
     found += _flavour_conflicts(question, search, given)
     for i, a in enumerate(given):
         for b in given[i + 1 :]:
@@ -68,6 +67,15 @@ def _direct_conflicts(question: Question, search: Search) -> list[Conflict]:
             if refused is not None:
                 found.append(_pair_conflict(question, a, b, refused))
     return found
+
+
+def _common_refusals(question: Question, search: Search, component: str) -> list[Refusal]:
+    """What of the host refuses every version that a component could have; one reason of many where they differ."""
+    refusals = [question.refusals.by_host(candidate) for candidate in search.domain(component)]
+    if not refusals or not all(refusals):
+        return []
+    common = set.intersection(*({refused.group for refused in found} for found in refusals))
+    return [refused for refused in refusals[0] if refused.group in common] or [refusals[0][0]]
 
 
 def _flavour_conflicts(question: Question, search: Search, given: list[str]) -> list[Conflict]:

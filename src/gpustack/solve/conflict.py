@@ -20,6 +20,7 @@ from gpustack.solve.words import title
 from gpustack.versions import is_within
 
 MOST_RELAXATIONS = 3
+MOST_FOLDERS = 8
 
 
 class Explanation(Struct, frozen=True, kw_only=True):
@@ -113,17 +114,24 @@ def _other_methods(question: Question, component: str) -> list[str]:
 
 def _other_systems(question: Question, component: str) -> list[str]:
     """The repository folders that do offer what was asked of a component."""
-    wanted = {candidate.version for candidate in question.candidates(component)}
+    view = question.view
+    wanted = {
+        candidate.version
+        for candidate in question.candidates(component)
+        if question.book.host_breach(component, candidate.version, view, advice=False) is None
+    }
     folders = sorted(
         {
             row.repo
             for row in question.matrix.availability(component)
-            if any(is_within(text, row.versions) for text in wanted)
+            if row.repo != question.host.os.repo and any(is_within(text, row.versions) for text in wanted)
         }
     )
     if component not in question.asked or not folders:
         return []
-    return [f"NVIDIA's repositories for {', '.join(folders)} offer what you asked of {title(component)}"]
+    more = f" and {len(folders) - MOST_FOLDERS} more" if len(folders) > MOST_FOLDERS else ""
+    named = ", ".join(folders[:MOST_FOLDERS])
+    return [f"NVIDIA's repositories for {named}{more} offer what you asked of {title(component)}"]
 
 
 def _relaxed(question: Question, component: str, solution: Chosen) -> str:

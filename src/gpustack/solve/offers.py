@@ -69,7 +69,7 @@ class OfferBook:
         self._brought: dict[tuple[str, Method], bool] = {}
 
     def method(self, component: str) -> Method:
-        """The method asked for a component, else the one asked for all where it exists, else the first that offers it."""
+        """The method asked for a component, else the one for all where it exists, else the first that offers it."""
         asked = self._request.methods.get(component)
         if asked is not None:
             return asked

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
@@ -17,12 +17,15 @@ from gpustack.solve.offers import OfferBook
 from gpustack.solve.rulebook import RuleBook, rule_book
 from gpustack.versions import is_within, version, version_range
 
+if TYPE_CHECKING:
+    from gpustack.solve.refusals import Refusals
+
 NEVER_INSTALLED = {"container", "wsl", "jetson", "chroot"}
 """Environments whose driver belongs to somebody else: the host, Windows, the board's own system."""
 
 
 def driver_owner(host: Host) -> str:
-    """Who else the driver belongs to: an environment of NEVER_INSTALLED, "windows", or "" where it is ours to install."""
+    """Who else the driver belongs to: an environment of NEVER_INSTALLED, "windows", or "" where it is ours."""
     if host.os.family == "windows":
         return "windows"
     return host.environment if host.environment in NEVER_INSTALLED else ""
@@ -60,6 +63,13 @@ class Question:
     @cached_property
     def view(self) -> HostView:
         return HostView(self.host, {name: self.offers.method(name) for name in COMPONENTS})
+
+    @cached_property
+    def refusals(self) -> Refusals:
+        """What refuses which version here; every search of this question shares it."""
+        from gpustack.solve.refusals import Refusals  # noqa: PLC0415 (refusals reads questions)
+
+        return Refusals(self)
 
     @cached_property
     def asked(self) -> dict[str, Requirement]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from gpustack.model.facts import COMPONENTS, Release
 from gpustack.model.resolution import Reason
 from gpustack.solve.question import Candidate, Question
-from gpustack.solve.search import Chosen, Refusal, Search
+from gpustack.solve.refusals import Refusal
+from gpustack.solve.search import Chosen, Search
 from gpustack.solve.sentences import rule_sentence
 from gpustack.solve.words import in_words, title
 from gpustack.versions import version

@@ -82,28 +82,48 @@ class RuleBook:
 
     def breach(self, a: str, va: str, b: str, vb: str, view: HostView, *, advice: bool) -> BoundRule | None:  # noqa: PLR0913 (two versioned things)
         """The first rule, in either direction, that refuses these two versions together; None when none does."""
-        for subject, vs, other, vo in ((a, va, b, vb), (b, vb, a, va)):
-            for bound in self.applying(subject, vs).get(other, ()):
-                if bound.is_advice == advice and view.holds(bound.rule.when, subject) and not bound.accepts(vs, vo):
-                    return bound
+        one, other = (a, va), (b, vb)
+        return self.one_way_breach(one, other, view, advice=advice) or self.one_way_breach(
+            other, one, view, advice=advice
+        )
+
+    def one_way_breach(
+        self, subject: tuple[str, str], other: tuple[str, str], view: HostView, *, advice: bool
+    ) -> BoundRule | None:
+        """The first rule of the subject (component, version) that refuses the other; None when none does."""
+        for bound in self.applying(*subject).get(other[0], ()):
+            if (
+                bound.is_advice == advice
+                and not bound.accepts(subject[1], other[1])
+                and view.holds(bound.rule.when, subject[0])
+            ):
+                return bound
         return None
 
     def host_breach(
         self, component: str, version_text: str, view: HostView, *, advice: bool
     ) -> tuple[BoundRule, str] | None:
         """The first rule about a property of the host that refuses this version, with the value it refuses."""
-        for name, rules in self.applying(component, version_text).items():
-            if name in COMPONENTS:
-                continue
-            for value in view.values(name):
-                for bound in rules:
-                    if (
-                        bound.is_advice == advice
-                        and view.holds(bound.rule.when, component)
-                        and not bound.accepts(version_text, value)
-                    ):
-                        return bound, value
+        for name in self.applying(component, version_text):
+            if name not in COMPONENTS:
+                bound, value = self.property_breach(component, version_text, name, view, advice=advice)
+                if bound is not None:
+                    return bound, value
         return None
+
+    def property_breach(
+        self, component: str, version_text: str, name: str, view: HostView, *, advice: bool = False
+    ) -> tuple[BoundRule | None, str]:
+        """The first rule about one property of the host that refuses this version, with the value it refuses."""
+        for value in view.values(name):
+            for bound in self.applying(component, version_text).get(name, ()):
+                if (
+                    bound.is_advice == advice
+                    and view.holds(bound.rule.when, component)
+                    and not bound.accepts(version_text, value)
+                ):
+                    return bound, value
+        return None, ""
 
     def pulled(self, component: str, version_text: str, view: HostView) -> frozenset[str]:
         """The components that this version brings into the stack on this host."""

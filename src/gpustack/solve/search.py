@@ -9,13 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from msgspec import Struct
-
 from gpustack.model.facts import COMPONENTS
 from gpustack.solve.offers import POSSIBLE
 from gpustack.solve.question import Candidate, Group, Question
+from gpustack.solve.refusals import Refusal
 from gpustack.solve.rulebook import BoundRule
-from gpustack.versions import is_within
 
 Chosen = dict[str, Candidate | None]
 """The stack so far; None where a component that only some versions need is left out."""
@@ -24,22 +22,13 @@ _NOT_ADVICE_TO_CHOOSE_BY = frozenset({"gcc", "clang", "msvc"})
 """Another compiler can be installed, so its window never decides between versions."""
 
 
-class Refusal(Struct, frozen=True, kw_only=True):
-    """Why two versions, or a version and the host, do not go together: the group of constraints and the rule."""
-
-    group: Group
-    rule: BoundRule | None = None
-    value: str = ""
-
-
 class Search:
     """One search. ``off`` names groups of constraints that are left out (to find the cause of a failure)."""
 
     def __init__(self, question: Question, off: frozenset[Group] = frozenset()) -> None:
         self.question = question
         self.off = off
-        self._host: dict[tuple[str, str], Refusal | None] = {}
-        self._pairs: dict[tuple[str, str, str, str], Refusal | None] = {}
+        self._refusals = question.refusals
 
     def run(self) -> Chosen | None:
         """The stack, or None when there is none."""
@@ -181,62 +170,22 @@ class Search:
 
     def host_refusal(self, candidate: Candidate) -> Refusal | None:
         """What of the host refuses this version: one of its properties, or that nothing offers the version here."""
-        key = (candidate.component, candidate.version)
-        if key not in self._host:
-            self._host[key] = self._judge_by_host(candidate)
-        return self._host[key]
-
-    def _judge_by_host(self, candidate: Candidate) -> Refusal | None:
-        question = self.question
-        refused = None if candidate.is_installed or question.mode == "check" else self._judge_by_offers(candidate)
-        if refused is not None:
-            return refused
-        breach = question.book.host_breach(candidate.component, candidate.version, question.view, advice=False)
-        if breach is None:
-            return None
-        broken: Group = ("host", candidate.component, breach[0].rule.needs)
-        return None if broken in self.off else Refusal(group=broken, rule=breach[0], value=breach[1])
-
-    def _judge_by_offers(self, candidate: Candidate) -> Refusal | None:
-        name = candidate.component
-        if ("offer", name) not in self.off and self.question.offers.offer(name, candidate.version) is None:
-            return Refusal(group=("offer", name))
-        if name == "driver" and ("flavour", name) not in self.off and not self._flavours(candidate):
-            return Refusal(group=("flavour", name))
-        return None
-
-    def _flavours(self, candidate: Candidate) -> tuple[str, ...]:
-        from gpustack.solve.flavour import flavours  # noqa: PLC0415 (flavour reads the question too)
-
-        return flavours(self.question, candidate.version)
+        if not self.off:
+            return self._refusals.first_by_host(candidate)
+        return self._first(self._refusals.by_host(candidate))
 
     def pair_refusal(self, a: Candidate, b: Candidate) -> Refusal | None:
         """What refuses these two versions together."""
-        key = (a.component, a.version, b.component, b.version)
-        if key not in self._pairs:
-            self._pairs[key] = self._judge_pair(a, b)
-        return self._pairs[key]
+        if not self.off:
+            return self._refusals.first_by_pair(a, b)
+        return self._first(self._refusals.by_pair(a, b))
 
-    def _judge_pair(self, a: Candidate, b: Candidate) -> Refusal | None:
-        book, view = self.question.book, self.question.view
-        bound = book.breach(a.component, a.version, b.component, b.version, view, advice=False)
-        if bound is not None:
-            subject, other = (a, b) if bound.component == a.component else (b, a)
-            group: Group = ("pair", subject.component, other.component)
-            return None if group in self.off else Refusal(group=group, rule=bound, value=other.version)
-        if self.question.mode == "plan":
-            for one, other in ((a, b), (b, a)):
-                if other.component == "cuda" and not self._is_built_for(one, other):
-                    group = ("offer", one.component)
-                    return None if group in self.off else Refusal(group=group, value=other.version)
+    def _first(self, refusals: tuple[Refusal, ...]) -> Refusal | None:
+        """The first refusal of a group that is not left out."""
+        for refusal in refusals:
+            if refusal.group not in self.off:
+                return refusal
         return None
-
-    def _is_built_for(self, candidate: Candidate, cuda: Candidate) -> bool:
-        """Whether the packages or archives of this version include a build for the CUDA version."""
-        if candidate.is_installed or ("offer", candidate.component) in self.off:
-            return True
-        offer = self.question.offers.offer(candidate.component, candidate.version)
-        return offer is None or not offer.with_cuda or any(is_within(cuda.version, text) for text in offer.with_cuda)
 
     def advice(self, candidate: Candidate, chosen: Chosen) -> BoundRule | None:
         """The first advice that this version would breach here; compilers aside, since another can be installed."""

@@ -1,0 +1,108 @@
+"""What refuses a version on a host, and two versions together: worked out once for a question, whatever is searched."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from gpustack.model.facts import PROPERTIES
+from gpustack.solve.flavour import flavours
+from gpustack.solve.question import Candidate, Group, Question
+from gpustack.solve.rulebook import BoundRule
+from gpustack.versions import is_within
+
+
+class Refusal(Struct, frozen=True, kw_only=True):
+    """Why two versions, or a version and the host, do not go together: the group of constraints and the rule."""
+
+    group: Group
+    rule: BoundRule | None = None
+    value: str = ""
+
+
+class Refusals:
+    """All refusals of one question, one for each group of constraints, so that a search can leave groups out."""
+
+    def __init__(self, question: Question) -> None:
+        self._question = question
+        self._by_host: dict[tuple[str, str], tuple[Refusal, ...]] = {}
+        self._by_pair: dict[tuple[str, str, str, str], tuple[Refusal, ...]] = {}
+        self._first_by_host: dict[tuple[str, str], Refusal | None] = {}
+        self._first_by_pair: dict[tuple[str, str, str, str], Refusal | None] = {}
+
+    def by_host(self, candidate: Candidate) -> tuple[Refusal, ...]:
+        """What of the host refuses this version: that nothing offers it here, or properties of the host."""
+        key = (candidate.component, candidate.version)
+        found = self._by_host.get(key)
+        if found is None:
+            found = self._by_host[key] = (*self._offers(candidate), *self._properties(candidate))
+        return found
+
+    def by_pair(self, a: Candidate, b: Candidate) -> tuple[Refusal, ...]:
+        """What refuses these two versions together."""
+        key = (a.component, a.version, b.component, b.version)
+        found = self._by_pair.get(key)
+        if found is None:
+            found = self._by_pair[key] = (
+                *self._rules(a, b),
+                *self._rules(b, a),
+                *self._builds(a, b),
+                *self._builds(b, a),
+            )
+        return found
+
+    def first_by_host(self, candidate: Candidate) -> Refusal | None:
+        """The first of ``by_host``, the others not worked out: a search that leaves nothing out needs no more."""
+        key = (candidate.component, candidate.version)
+        if key not in self._first_by_host:
+            offers = self._offers(candidate)
+            self._first_by_host[key] = next(iter(offers or self._properties(candidate)), None)
+        return self._first_by_host[key]
+
+    def first_by_pair(self, a: Candidate, b: Candidate) -> Refusal | None:
+        """The first of ``by_pair``, the others not worked out."""
+        key = (a.component, a.version, b.component, b.version)
+        if key not in self._first_by_pair:
+            found = self._rules(a, b) or self._rules(b, a) or self._builds(a, b) or self._builds(b, a)
+            self._first_by_pair[key] = next(iter(found), None)
+        return self._first_by_pair[key]
+
+    def _offers(self, candidate: Candidate) -> list[Refusal]:
+        if candidate.is_installed or self._question.mode == "check":
+            return []
+        name = candidate.component
+        found = []
+        if self._question.offers.offer(name, candidate.version) is None:
+            found.append(Refusal(group=("offer", name)))
+        if name == "driver" and not flavours(self._question, candidate.version):
+            found.append(Refusal(group=("flavour", name)))
+        return found
+
+    def _properties(self, candidate: Candidate) -> list[Refusal]:
+        book, view, name = self._question.book, self._question.view, candidate.component
+        rules = book.applying(name, candidate.version)
+        return [
+            Refusal(group=("host", name, prop), rule=bound, value=value)
+            for prop in PROPERTIES
+            if prop in rules
+            for bound, value in [book.property_breach(name, candidate.version, prop, view)]
+            if bound is not None
+        ]
+
+    def _rules(self, subject: Candidate, other: Candidate) -> list[Refusal]:
+        """What the rules of one component say of the other."""
+        question = self._question
+        bound = question.book.one_way_breach(
+            (subject.component, subject.version), (other.component, other.version), question.view, advice=False
+        )
+        if bound is None:
+            return []
+        return [Refusal(group=("pair", subject.component, other.component), rule=bound, value=other.version)]
+
+    def _builds(self, candidate: Candidate, cuda: Candidate) -> list[Refusal]:
+        """That the packages or archives of a version include no build for the CUDA version."""
+        if self._question.mode == "check" or cuda.component != "cuda" or candidate.is_installed:
+            return []
+        offer = self._question.offers.offer(candidate.component, candidate.version)
+        if offer is None or not offer.with_cuda or any(is_within(cuda.version, text) for text in offer.with_cuda):
+            return []
+        return [Refusal(group=("offer", candidate.component), value=cuda.version)]
