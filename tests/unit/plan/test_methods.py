@@ -114,7 +114,7 @@ def test_a_runfile_is_pinned_and_keeps_nouveau_away() -> None:
     toolkit = words(plan(host(), pick("cuda", "12.6.2", "runfile")))
     assert "cuda_12.6.2_560.35.03_linux.run --silent --toolkit" in toolkit
     with pytest.raises(UnsupportedError, match="can be checked"):
-        plan(host(), pick("driver", "570.124.06", "runfile"))
+        plan(host(), pick("driver", "595.91.07", "runfile"))
 
 
 def test_the_distributions_packages_come_with_its_components() -> None:

@@ -8,105 +8,228 @@ from gpustack.errors import UnsupportedError
 from gpustack.model.facts import Archive
 from gpustack.model.resolution import Pick
 from gpustack.plan.components import component
+from gpustack.plan.components.cuda import prefix_of
 from gpustack.plan.context import Context
 from gpustack.plan.downloads import archive_tools, fetch, path_of, reason_of
 from gpustack.plan.draft import Draft, draft
 from gpustack.plan.lookup import archives_for
+from gpustack.plan.managers import NAMES, manager
+from gpustack.plan.managers.base import CACHE, Package
 from gpustack.plan.methods.base import MethodPlanner
-from gpustack.plan.preparation import SUBJECT
+from gpustack.plan.preparation import enable
+from gpustack.versions import is_within
+
+SUBJECTS = {"driver": "driver-installers", "cuda": "cuda-installers"}
+_INSTALLER = SUBJECTS["driver"]
+_UNIT_ARCHIVE = "/usr/share/doc/NVIDIA_GLX-1.0/samples/nvidia-persistenced-init.tar.bz2"
 
 
-class RunRelease(Struct, frozen=True, kw_only=True):
-    """The columns of a driver release that pin its .run file."""
+class FlavourFlag(Struct, frozen=True, kw_only=True):
+    """How the .run files of these versions are told which kernel modules to build."""
 
-    version: str
-    channel: tuple[str, ...] = ()
-    run_x86_64_sha256: str = ""
-    run_x86_64_size: int | None = None
-    run_aarch64_sha256: str = ""
-    run_aarch64_size: int | None = None
+    versions: str
+    flag: str
     src: tuple[str, ...] = ()
 
 
-class RunPlace(Struct, frozen=True, kw_only=True):
-    """Where the .run files of a list of drivers lie; {version} and {arch} stand for themselves."""
+class BuildNeeds(Struct, frozen=True, kw_only=True):
+    """The packages that a .run file needs; ``dkms`` tells whether they bring it."""
 
-    channel: str
-    url: str
+    family: str
+    component: str
+    packages: tuple[str, ...]
+    dkms: bool
     src: tuple[str, ...] = ()
 
 
 class Runfile(MethodPlanner):
-    """The toolkit, or the driver with its modules registered with dkms."""
+    """The toolkit, or the driver with its modules registered with dkms where the system has it."""
 
     def drafts(self, ctx: Context, pick: Pick) -> list[Draft]:
+        row = _file(ctx, pick)
         part = component(pick.component)
-        row = _driver_file(ctx, pick) if pick.component == "driver" else _toolkit_file(ctx, pick)
-        before = [*archive_tools(ctx), *part.before(ctx, pick)]
-        download = fetch(ctx, pick, row, part.phase)
-        path = path_of(pick, row)
+        before = [*archive_tools(ctx), *_needs(ctx, pick), *part.before(ctx, pick)]
         if pick.component == "driver":
-            flavour = (f"--kernel-module-type={pick.flavour}",) if pick.flavour else ()
-            command = ("sh", path, "--silent", "--dkms", *flavour)
-            undo: tuple[tuple[str, ...], ...] = (("nvidia-uninstall", "--silent"),)
-            note = ""
-        else:
-            command = ("sh", path, "--silent", "--toolkit")
-            undo, note = (), "the cuda-uninstaller in the toolkit's bin folder removes it, and asks what"
-        install = draft(
-            f"install:{pick.component}",
-            after=[one.key for one in (*before, download)],
-            component=pick.component,
-            kind="run",
-            title=f"run {row.file}",
-            why=f"{reason_of(pick)}; --silent accepts the licence"
-            + ("" if pick.component == "driver" else ", --toolkit leaves the driver in the file alone"),
-            commands=(command,),
-            undo=undo,
-            undo_note=note,
-            phase=part.phase,
-            sources=ctx.addresses(row),
-        )
-        return [*before, download, install, *part.after(ctx, pick, (install.key,))]
+            before += _quiet_gpu(ctx)
+        download = fetch(ctx, pick, row, part.phase)
+        after = tuple(one.key for one in (*before, download))
+        install = (_driver if pick.component == "driver" else _toolkit)(ctx, pick, row, after=after)
+        installed = [install]
+        if pick.component == "driver":
+            installed.append(_persistence_unit(ctx, install.key))
+        return [*before, download, *installed, *part.after(ctx, pick, tuple(one.key for one in installed))]
 
 
-def _toolkit_file(ctx: Context, pick: Pick) -> Archive:
+def _file(ctx: Context, pick: Pick) -> Archive:
     rows = archives_for(
-        ctx.matrix.archives("cuda-installers"),
+        ctx.matrix.archives(SUBJECTS.get(pick.component, "")),
         version=pick.version,
         method="runfile",
-        platforms=ctx.platforms,
+        platforms=ctx.platforms[:1],
         cuda=None,
     )
     found = next((row for row in rows if row.url and (row.sha256 or row.md5)), None)
-    if pick.component != "cuda" or found is None:
-        what = f"{pick.component} {pick.version} for {ctx.platforms[0]}"
-        msg = f"the facts know no .run file of {what} that can be checked"
-        raise UnsupportedError(msg, hint="another version, or another method (`--method`), may have an offer")
+    if found is None:
+        msg = (
+            f"the facts know no .run file of {pick.component} {pick.version} for {ctx.platforms[0]} that can be checked"
+        )
+        raise UnsupportedError(msg, hint=f"another version, or --method {pick.component}=network, may have an offer")
     return found
 
 
-def _driver_file(ctx: Context, pick: Pick) -> Archive:
-    releases = ctx.matrix.rows("driver", "releases", RunRelease)
-    release = next((row for row in releases if row.version == pick.version), None)
-    x86 = ctx.arch == "x86_64"
-    digest = (release.run_x86_64_sha256 if x86 else release.run_aarch64_sha256) if release else ""
-    places = ctx.matrix.rows(SUBJECT, "driver_runfiles", RunPlace)
-    place = next((one for one in places if release and one.channel in release.channel), None)
-    if release is None or not digest or place is None:
-        msg = f"the facts know no .run file of driver {pick.version} for {ctx.arch} that can be checked"
-        raise UnsupportedError(msg, hint="another version, or --method driver=network, may have an offer")
-    url = place.url.replace("{version}", pick.version).replace("{arch}", ctx.arch)
-    return Archive(
-        version=pick.version,
-        platform=ctx.platforms[0],
-        file=url.rpartition("/")[2],
+def _driver(ctx: Context, pick: Pick, row: Archive, *, after: tuple[str, ...]) -> Draft:
+    dkms = _has_dkms(ctx)
+    why = [reason_of(pick), "--silent accepts the licence"]
+    if dkms:
+        why.append("--dkms builds the modules again for later kernels")
+    else:
+        why.append("without dkms it has to be run again after each kernel update")
+    return draft(
+        "install:driver",
+        after=after,
         component="driver",
-        method="runfile",
-        url=url,
-        sha256=digest,
-        size=release.run_x86_64_size if x86 else release.run_aarch64_size,
-        src=(*release.src, *place.src),
+        kind="run",
+        title=f"run {row.file}",
+        why="; ".join(why),
+        commands=(("sh", path_of(pick, row), "--silent", *(("--dkms",) if dkms else ()), *_flavour(ctx, pick)),),
+        undo=(("nvidia-uninstall", "--silent"),),
+        phase=component("driver").phase,
+        sources=ctx.addresses(row),
+    )
+
+
+def _toolkit(ctx: Context, pick: Pick, row: Archive, *, after: tuple[str, ...]) -> Draft:
+    return draft(
+        f"install:{pick.component}",
+        after=after,
+        component=pick.component,
+        kind="run",
+        title=f"run {row.file}",
+        why=f"{reason_of(pick)}; --silent accepts the licence, --toolkit leaves the driver in the file alone. Its log "
+        "is /var/log/cuda-installer.log",
+        commands=(("sh", path_of(pick, row), "--silent", "--toolkit"),),
+        undo_note=f"{prefix_of(pick.version)}/bin/cuda-uninstaller removes it, and asks what",
+        phase=component(pick.component).phase,
+        sources=ctx.addresses(row),
+    )
+
+
+def _flavour(ctx: Context, pick: Pick) -> tuple[str, ...]:
+    """The switch that chooses the kernel modules; () for releases that have one kind of them only."""
+    if not pick.flavour:
+        return ()
+    folder = "kernel-open" if pick.flavour == "open" else "kernel"
+    rows = ctx.matrix.rows(_INSTALLER, "flavour_flags", FlavourFlag)
+    return tuple(
+        row.flag.replace("{flavour}", pick.flavour).replace("{folder}", folder)
+        for row in rows
+        if is_within(pick.version, row.versions)
+    )
+
+
+def _row_of_needs(ctx: Context, name: str) -> BuildNeeds | None:
+    rows = ctx.matrix.rows(_INSTALLER, "build_needs", BuildNeeds)
+    return next((row for row in rows if (row.family, row.component) == (ctx.system.family, name)), None)
+
+
+def _has_dkms(ctx: Context) -> bool:
+    row = _row_of_needs(ctx, "driver")
+    return row is not None and row.dkms
+
+
+def _needs(ctx: Context, pick: Pick) -> list[Draft]:
+    """The compiler, and dkms from where the system's own repositories, or EPEL, have it."""
+    row = _row_of_needs(ctx, pick.component)
+    if row is None or ctx.system.family not in NAMES:
+        ctx.warn(f"the facts do not say what a .run file needs on {ctx.system.name}: gcc, make, kernel headers")
+        return []
+    tool = manager(ctx.system.family)
+    first = enable(ctx, ["driver"]) if row.dkms and tool.name == "dnf" else []
+    install = tool.install([Package(name=name) for name in row.packages])
+    build = draft(
+        f"runfile-tools:{pick.component}",
+        after=["archive-tools", *(one.key for one in first)],
+        component=pick.component,
+        kind="install-packages",
+        title=f"install {', '.join(row.packages)}",
+        why="the installer compiles the kernel modules"
+        if pick.component == "driver"
+        else "the installer looks for the compiler that nvcc calls, and stops where there is none",
+        commands=(install,),
+        packages=row.packages,
+        undo_note="these common tools stay",
+        phase="prerequisites",
+        sources=ctx.addresses(row),
+    )
+    return [*first, build]
+
+
+def _quiet_gpu(ctx: Context) -> list[Draft]:
+    """Nothing may hold the GPU while the installer runs: no X server, and no nouveau, which lets go at a boot only."""
+    if ctx.is_image:
+        return []
+    after = ["blacklist", "initramfs"]
+    held = sorted({gpu.bound for gpu in ctx.host.gpus if gpu.bound in {"nouveau", "nova", "nova_core"}})
+    drafts = []
+    if held:
+        drafts.append(
+            draft(
+                "reboot-before",
+                after=after,
+                component="driver",
+                kind="reboot",
+                title=f"reboot, so that {' and '.join(held)} lets go of the GPU",
+                why="the installer stops where another module holds it",
+                commands=(("systemctl", "reboot"),),
+                reboot_after=True,
+                undo_note="a reboot takes nothing back",
+                phase="driver",
+                sources=ctx.addresses(ctx.matrix.conflicts.get("nouveau_loaded")),
+            )
+        )
+    unknown = ctx.host.described and not held
+    also = ". Where lsmod shows nouveau, reboot once before it: the module lets go at a boot only" if unknown else ""
+    drafts.append(
+        draft(
+            "no-x-server",
+            after=[*after, "reboot-before"],
+            component="driver",
+            kind="note",
+            title="no X server may run while the driver's installer does",
+            why="it stops where one runs. On a desktop: log in on a console or by ssh, systemctl isolate "
+            f"multi-user.target, and back to graphical.target afterwards{also}",
+            needs_root=False,
+            undo_note="nothing is changed",
+            phase="driver",
+            sources=ctx.matrix.addresses((f"{_INSTALLER}/guide",)),
+        )
+    )
+    if ctx.host.secure_boot is True and not _has_dkms(ctx):
+        ctx.warn(
+            "Secure Boot is on and there is no dkms whose key could sign the modules: give the installer "
+            "--module-signing-secret-key and --module-signing-public-key of a key that the firmware knows"
+        )
+    return drafts
+
+
+def _persistence_unit(ctx: Context, after: str) -> Draft:
+    """The packages bring the daemon's unit; a .run file leaves it in an archive."""
+    folder = f"{CACHE}/nvidia-persistenced-init"
+    return draft(
+        "persistence-unit",
+        after=[after],
+        component="driver",
+        kind="run",
+        title="install the unit of the persistence daemon",
+        why="the .run file brings the daemon, and its unit only as a sample",
+        commands=(
+            ("install", "-d", "-m", "0755", "--", folder),
+            ("tar", "--extract", f"--file={_UNIT_ARCHIVE}", f"--directory={folder}", "--strip-components=1"),
+            ("sh", f"{folder}/install.sh"),
+        ),
+        undo=(("sh", f"{folder}/install.sh", "-r"),),
+        phase="driver",
+        sources=ctx.matrix.addresses((f"{_INSTALLER}/gcp",)),
     )
 
 

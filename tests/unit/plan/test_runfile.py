@@ -1,0 +1,158 @@
+"""The .run files: only what can be fetched and checked, with the host made ready for them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from msgspec.structs import replace
+from tests.unit.plan.making import commands, contents, host, matrix, pick, plan, words
+
+from gpustack.errors import UnsupportedError
+from gpustack.model.host import Installed
+from gpustack.model.plan import Plan
+from gpustack.model.request import Request, Requirement
+from gpustack.model.steps import Step
+from gpustack.plan.build import build
+from gpustack.solve.offers import OfferBook
+from gpustack.solve.resolve import resolve
+
+SYSTEMS = ("ubuntu25.10", "ubuntu24.04", "debian12", "rhel9", "rhel7", "fedora42", "sles15.7", "azurelinux3.0")
+
+
+def step(made: Plan, part: str) -> Step:
+    return next(one for one in made.steps if part in one.id)
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize(("component", "arch"), [("driver", "x86_64"), ("driver", "aarch64"), ("cuda", "x86_64")])
+def test_what_is_offered_can_be_planned(system: str, component: str, arch: str) -> None:
+    machine = host(system, arch=arch, gpus=("A10",))
+    request = Request(requirements=(Requirement(component=component),), methods={component: "runfile"})
+    offers = OfferBook(matrix(), machine, request)
+    offered = [row.version for row in matrix().releases(component) if offers.offer(component, row.version)]
+    assert len(offered) > 20
+    for version in (offered[0], offered[len(offered) // 2], offered[-1]):
+        download = next(one for one in plan(machine, pick(component, version, "runfile")).steps if one.artifacts)
+        assert download.artifacts[0].sha256 or "md5sum" in words(plan(machine, pick(component, version, "runfile")))
+
+
+def test_the_newest_production_driver_is_planned_where_no_repository_is() -> None:
+    machine = host("ubuntu25.10", gpus=("A10",))
+    request = Request(requirements=(Requirement(component="driver"),), methods={"": "runfile"})
+    made = build(machine, request, resolve(matrix(), machine, request), matrix())
+    version = made.stack["driver"].version
+    assert made.stack["driver"].reason.endswith("(R595)")
+    assert f"/{version}/NVIDIA-Linux-x86_64-{version}.run" in made.steps[-1].id or any(
+        f"/{version}/NVIDIA-Linux-x86_64-{version}.run" in artifact.url
+        for one in made.steps
+        for artifact in one.artifacts
+    )
+
+
+def test_a_file_that_nobody_gave_a_sum_is_refused() -> None:
+    with pytest.raises(UnsupportedError, match="can be checked"):
+        plan(host(), pick("driver", "595.91.07", "runfile"))
+
+
+def test_the_order_around_the_driver() -> None:
+    made = plan(host("ubuntu25.10"), pick("driver", "595.84", "runfile", flavour="open"))
+    kinds = [one.id.rsplit("-", 1)[0] for one in made.steps]
+    wanted = ("runfile-tools-driver", "kernel-headers", "blacklist", "initramfs", "install-driver", "persistence-unit")
+    places = [
+        next(number for number, name in enumerate(kinds) if name.startswith(part))
+        for part in wanted
+        if part != "kernel-headers"
+    ]
+    assert places == sorted(places)
+    assert made.steps[places[-1]].depends_on == (made.steps[places[-2]].id,)
+    text = contents(made)["/etc/modprobe.d/gpustack-blacklist.conf"]
+    assert "blacklist nouveau" in text
+    assert "nova" in text
+    assert "dkms" in step(made, "runfile-tools").packages
+    assert any("no X server may run" in one.title for one in made.steps)
+    assert step(made, "install-driver").undo == (("nvidia-uninstall", "--silent"),)
+
+
+def test_a_gpu_that_nouveau_holds_needs_a_reboot_before() -> None:
+    gpu = replace(host().gpus[0], bound="nouveau")
+    made = plan(replace(host(), gpus=(gpu,)), pick("driver", "595.84", "runfile", flavour="open"))
+    titles = [one.title for one in made.steps]
+    before = titles.index("reboot, so that nouveau lets go of the GPU")
+    assert made.steps[before].reboot_after
+    assert before < next(number for number, text in enumerate(titles) if text.startswith("run NVIDIA"))
+    assert titles.count("reboot") == 1
+
+
+@pytest.mark.parametrize(
+    ("version", "flavour", "switch"),
+    [
+        ("470.256.02", "", ""),
+        ("535.261.03", "proprietary", "--kernel-module-build-directory=kernel"),
+        ("535.261.03", "open", "--kernel-module-build-directory=kernel-open"),
+        ("580.95.05", "open", "--kernel-module-type=open"),
+    ],
+)
+def test_the_switch_for_the_flavour_is_that_of_the_installers_era(version: str, flavour: str, switch: str) -> None:
+    made = plan(host("ubuntu22.04"), pick("driver", version, "runfile", flavour=flavour))
+    command = next(argv for argv in commands(made) if argv[0] == "sh" and argv[1].endswith(f"-{version}.run"))
+    assert [word for word in command if "kernel-module" in word] == ([switch] if switch else [])
+
+
+def test_without_dkms_the_plan_says_what_a_kernel_update_needs() -> None:
+    made = plan(host("sles15.7"), pick("driver", "580.95.05", "runfile", flavour="open"))
+    one = step(made, "install-driver")
+    assert "--dkms" not in one.commands[0]
+    assert "after each kernel update" in one.why
+    secure = plan(host("sles15.7", secure_boot=True), pick("driver", "580.95.05", "runfile", flavour="open"))
+    assert any("--module-signing-secret-key" in text for text in secure.warnings)
+
+
+def test_packages_of_a_driver_go_before_its_runfile_or_the_plan_refuses() -> None:
+    there = Installed(
+        version="580.82.07", method="network", origin="nvidia", packages=("nvidia-open", "libnvidia-compute")
+    )
+    made = plan(host(installed={"driver": there}), pick("driver", "580.95.05", "runfile", flavour="open"))
+    titles = [one.title for one in made.steps]
+    gone = titles.index("remove the driver packages of nvidia")
+    assert gone < next(number for number, text in enumerate(titles) if text.startswith("run NVIDIA"))
+    unknown = Installed(version="580.82.07", method="distro")
+    with pytest.raises(UnsupportedError, match="its packages are not known") as refusal:
+        plan(host(installed={"driver": unknown}), pick("driver", "580.95.05", "runfile", flavour="open"))
+    assert "--method driver=distro" in (refusal.value.hint or "")
+
+
+def test_a_toolkit_by_packages_goes_before_the_same_release_by_runfile() -> None:
+    there = Installed(version="13.4.1", method="network", packages=("cuda-toolkit-13-4",))
+    made = plan(host(installed={"cuda": there}), pick("cuda", "13.4.1", "runfile"))
+    removal = next(one for one in made.steps if one.title.startswith("remove the toolkit"))
+    assert "cuda-toolkit-13-4" in removal.commands[0]
+    assert removal.phase == "prerequisites"
+
+
+def test_a_toolkit_whose_sum_is_md5_only_says_so() -> None:
+    made = plan(host(), pick("cuda", "13.4.1", "runfile"))
+    assert any("no published sha256" in text for text in made.warnings)
+    assert any(argv[0] == "md5sum" for argv in commands(made))
+    toolkit = next(argv for argv in commands(made) if argv[0] == "sh")
+    assert toolkit[2:] == ("--silent", "--toolkit")
+    assert "build-essential" in words(made)
+    assert "LD_LIBRARY_PATH" in contents(made)["/etc/profile.d/gpustack-cuda.sh"]
+
+
+def test_no_file_of_the_facts_lies_elsewhere_than_at_nvidia() -> None:
+    rows = [row for row in matrix().archives("driver-installers") if row.method == "runfile"]
+    assert len(rows) > 400
+    for row in rows:
+        assert re.fullmatch(r"https://(us\.)?download\.nvidia\.com/[A-Za-z0-9_./-]+\.run", row.url), row.url
+        assert row.sha256
+        assert row.size
+    releases = {row["version"]: row for row in matrix().rows("driver", "releases", dict)}
+    for row in rows:
+        column = "run_x86_64_sha256" if row.platform == "linux-x86_64" else "run_aarch64_sha256"
+        assert releases[row.version].get(column, row.sha256) == row.sha256
+
+
+def test_an_image_gets_no_note_about_its_screen() -> None:
+    made = plan(host(environment="chroot", gpus=()), pick("driver", "580.95.05", "runfile", flavour="open"))
+    assert not any("X server" in one.title for one in made.steps)
