@@ -155,7 +155,7 @@ class TestGuideOf805:
     def test_3_3_step_3_copy_the_files_into_the_cuda_toolkit_directory(self) -> None:
         """Printed cuda*.dll, cuda*.h, cuda*.lib; the files are cudnn*, and the plan says that it departs."""
         step = find(planned(ERA_805), "files-cudnn")
-        staging = r"C:\Program Files\gpustack\unpacked\cudnn-11.0-windows-x64-v8.0.5.39"
+        staging = r"C:\Program Files\gpustack\unpacked\cudnn-8.0.5.39_cuda11.0"
         assert step.commands[:3] == (
             win.copy(rf"{staging}\*\bin\cudnn*.dll", rf"{TOOLKITS}\v11.0\bin"),
             win.copy(rf"{staging}\*\include\cudnn*.h", rf"{TOOLKITS}\v11.0\include"),
@@ -225,7 +225,7 @@ class TestGuideOf896:
     def test_2_3_step_3_copy_the_files_into_the_cudnn_directory(self) -> None:
         r"""Printed bin\cuda*.dll and NVIDIA\CUDA\v8.x; meant cudnn* and NVIDIA\CUDNN\v8.x. The libraries lie in lib\x64."""
         step = find(planned(ERA_896), "files-cudnn")
-        staging = r"C:\Program Files\gpustack\unpacked\cudnn-windows-x86_64-8.9.6.50_cuda12-archive"
+        staging = r"C:\Program Files\gpustack\unpacked\cudnn-8.9.6.50_cuda12"
         assert step.commands[:3] == (
             win.copy(rf"{staging}\*\bin\cudnn*.dll", rf"{CUDNN}\v8.9\bin"),
             win.copy(rf"{staging}\*\include\cudnn*.h", rf"{CUDNN}\v8.9\include"),
@@ -304,6 +304,14 @@ def test_an_older_toolkit_in_the_same_folder_is_kept_aside() -> None:
     assert step.commands[0] == win.rename_folder(folder, aside)
     assert step.undo == (win.remove(folder), win.rename_folder(aside, folder))
     assert step.done_when == rf"path {folder}\.gpustack\cuda-12.2.2"
+
+
+def test_folders_to_unpack_into_leave_room_for_what_is_in_the_archives() -> None:
+    """Windows PowerShell 5.1 stops at paths of 260 characters, and the archives hold long ones."""
+    for requirements in (NEWEST, ERA_805, ERA_896):
+        for step in planned(requirements).steps:
+            for folder in arguments(step, "Expand-Archive", "-DestinationPath"):
+                assert len(folder) <= 80
 
 
 def test_tensorrt_has_a_folder_for_each_version() -> None:

@@ -93,7 +93,7 @@ def _unpack(ctx: Context, pick: Pick, row: Archive, *, after: tuple[str, ...]) -
 
 def _set_aside(ctx: Context, row: Archive, layout: Layout) -> Draft:
     """Both guides delete the older cuDNN before an upgrade (3.4 and 2.4); we keep it for a rollback."""
-    prefix, name = layout.prefix, win.safe_name(row.file).removesuffix(".zip")
+    prefix, name = layout.prefix, staging_of(row).rpartition("\\")[2]
     marker = marker_of(prefix, f"ready-{name}")
     if layout.joins:
         aside = rf"{prefix}\.gpustack\before-{name}"

@@ -11,8 +11,12 @@ from gpustack.plan.managers import windows as win
 
 
 def staging_of(row: Archive) -> str:
-    """The folder into which an archive is unpacked before its files go where they belong."""
-    return rf"{win.UNPACKED}\{win.safe_name(row.file).removesuffix('.zip')}"
+    """The folder into which an archive is unpacked before its files go where they belong.
+
+    Its name is short: Windows PowerShell 5.1 cannot write paths of 260 characters, and archives repeat their own name.
+    """
+    build = f"_cuda{row.cuda}" if row.cuda else ""
+    return rf"{win.UNPACKED}\{win.safe_name(f'{row.part}-{row.version}{build}')}"
 
 
 def marker_of(prefix: str, name: str) -> str:
