@@ -33,6 +33,10 @@ class Asked(Struct, frozen=True, kw_only=True):
     arch: str | None = None
     gpus: tuple[str, ...] = ()
     driver: str | None = None
+    matrices: Path | None = None
+    format: str | None = None
+    out: Path | None = None
+    is_exit_detailed: bool | None = None
 
 
 def asked(**options: Any) -> Asked:

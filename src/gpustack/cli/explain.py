@@ -47,7 +47,6 @@ def register(application: typer.Typer) -> None:
         """Every choice with its reasons, what refused the newer version, and the sources."""
         from gpustack.solve.resolve import resolve
 
-        matrix = frame.matrix()
         question = asked(
             requirements=requirements,
             root=root,
@@ -61,6 +60,7 @@ def register(application: typer.Typer) -> None:
             policy=policy,
             kernel_module=kernel_module,
         )
+        matrix = frame.matrix(question.matrices)
         found, request = host_and_request(matrix, question)
         resolution = resolve(matrix, found, request)
         frame.document(frame.to_json(resolution) if format is TextOrJson.JSON else _text(resolution))

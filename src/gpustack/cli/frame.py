@@ -187,11 +187,11 @@ def wants_color() -> bool:
     return color is Color.ALWAYS
 
 
-def matrix() -> Matrix:
-    """The facts, with the user's own laid over them."""
+def matrix(overlay: Path | None = None) -> Matrix:
+    """The facts, with the user's own laid over them: those of the command line, else ``overlay``."""
     from gpustack.matrix.index import load_matrix
 
-    return load_matrix(settings().matrices)
+    return load_matrix(settings().matrices or overlay)
 
 
 def to_json(value: object) -> str:

@@ -31,7 +31,7 @@ def make_plan(question: Asked) -> "Plan":
     from gpustack.plan.build import build
     from gpustack.solve.resolve import resolve
 
-    matrix = frame.matrix()
+    matrix = frame.matrix(question.matrices)
     host, request = host_and_request(matrix, question)
     return build(host, request, resolve(matrix, host, request), matrix)
 
@@ -57,11 +57,13 @@ def register(application: typer.Typer) -> None:
         target: Annotated[
             str | None, typer.Option("--target", metavar="NAME", help="Cross-compile for sbsa, drive-os or qnx.")
         ] = None,
-        format: Annotated[str, typer.Option("--format", metavar="FORMAT", help="table, json, shell, ...")] = "table",
+        format: Annotated[
+            str | None, typer.Option("--format", metavar="FORMAT", help="table (if none is given), json, shell, ...")
+        ] = None,
         out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Save the plan as JSON.")] = None,
         detailed_exitcode: Annotated[
-            bool, typer.Option("--detailed-exitcode", help="Exit 6 when changes are pending.")
-        ] = False,
+            bool | None, typer.Option("--detailed-exitcode", help="Exit 6 when changes are pending.")
+        ] = None,
     ) -> int:
         """Plan the steps that take a host to a stack. Changes nothing, needs no root, touches no network.
 
@@ -69,30 +71,33 @@ def register(application: typer.Typer) -> None:
         """
         from gpustack.render.api import demand_format, remarks, render
 
-        demand_format(format)
-        made = make_plan(
-            asked(
-                requirements=requirements,
-                root=root,
-                host=host,
-                os=os,
-                arch=arch,
-                gpus=gpu,
-                driver=driver,
-                file=file,
-                methods=method,
-                policy=policy,
-                kernel_module=kernel_module,
-                target=target,
-            )
+        question = asked(
+            requirements=requirements,
+            root=root,
+            host=host,
+            os=os,
+            arch=arch,
+            gpus=gpu,
+            driver=driver,
+            file=file,
+            methods=method,
+            policy=policy,
+            kernel_module=kernel_module,
+            target=target,
+            format=format,
+            out=out,
+            is_exit_detailed=detailed_exitcode,
         )
-        if out is not None:
-            save(made, out)
-        frame.document(render(made, format))
-        if format != "table":  # which shows them itself
-            for text in (*made.warnings, *remarks(made, format)):
+        form = question.format or "table"
+        demand_format(form)
+        made = make_plan(question)
+        if question.out is not None:
+            save(made, question.out)
+        frame.document(render(made, form))
+        if form != "table":  # which shows them itself
+            for text in (*made.warnings, *remarks(made, form)):
                 frame.warn(text)
-        return CHANGES_PENDING if detailed_exitcode and made.steps else 0
+        return CHANGES_PENDING if question.is_exit_detailed and made.steps else 0
 
 
 def save(plan: "Plan", path: Path) -> None:

@@ -99,6 +99,10 @@ _KINDS: dict[str, tuple[str, type]] = {
     "os": ("os", str),
     "arch": ("arch", str),
     "driver": ("driver", str),
+    "matrices": ("matrices", Path),
+    "format": ("format", str),
+    "out": ("out", Path),
+    "detailed-exitcode": ("is_exit_detailed", bool),
 }
 
 
@@ -110,6 +114,11 @@ def _options(path: Path, options: object) -> dict[str, Any]:
         if name not in _KINDS:
             raise _fault(path, f"[options] {name} is not an option", f"known are {', '.join(_KINDS)}")
         field, kind = _KINDS[name]
+        if kind is bool:
+            if not isinstance(value, bool):
+                raise _fault(path, f"[options] {name}: has to be true or false", f"{name} = true")
+            found[field] = value
+            continue
         values = value if isinstance(value, list) else [value]
         if not all(isinstance(item, str) for item in values) or (kind is not list and len(values) != 1):
             raise _fault(path, f"[options] {name}: has to be a string", f'{name} = "..."')
