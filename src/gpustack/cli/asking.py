@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import Struct
 
@@ -13,10 +13,13 @@ from gpustack.errors import UsageError
 if TYPE_CHECKING:
     from gpustack.matrix.index import Matrix
     from gpustack.model.host import Host
-    from gpustack.model.request import Request
+    from gpustack.model.request import Request, Target
 
 DEFAULT_REQUIREMENTS = ("driver", "cuda", "cudnn")
 """What ``gpustack plan`` plans when nothing is named: the stack that nearly everything else builds on."""
+
+_TARGET_REQUIREMENTS = {"sbsa": ("cuda", "cudnn"), "drive-os": ("cuda",), "qnx": ("cuda",)}
+"""The same for a cross-compile set-up; cuDNN for DRIVE OS comes with its SDK."""
 
 
 class Asked(Struct, frozen=True, kw_only=True):
@@ -58,6 +61,7 @@ def asked(**options: Any) -> Asked:
 def host_and_request(matrix: Matrix, question: Asked) -> tuple[Host, Request]:
     """The host and the request that the options describe. Raises UsageError, UnsupportedError, DocumentError."""
     from gpustack.model.request import Request
+    from gpustack.plan.targets import demand_host
     from gpustack.solve.requirements import merge, parse_methods, parse_requirement
 
     requirements = merge(tuple(parse_requirement(text) for text in question.requirements))
@@ -66,17 +70,27 @@ def host_and_request(matrix: Matrix, question: Asked) -> tuple[Host, Request]:
         matrix, question.root, question.host, question.os, question.arch, list(question.gpus), question.driver
     )
     if not requirements:
-        requirements = tuple(parse_requirement(name) for name in _default_requirements(host))
-    if question.target is not None:
-        msg = f"--target {question.target}: cross-compile set-ups are not planned yet"
-        raise UsageError(msg, hint="leave --target out")
+        names = _TARGET_REQUIREMENTS.get(question.target or "") or _default_requirements(host)
+        requirements = tuple(parse_requirement(name) for name in names)
     request = Request(
         requirements=requirements,
         methods=methods,
         policy=(question.policy or Policy.PRODUCTION).value,
         kernel_module=(question.kernel_module or KernelModule.AUTO).value,
+        target=_target(question.target),
     )
+    demand_host(matrix, host, request)
     return host, request
+
+
+def _target(name: str | None) -> Target:
+    """The target of that name. Raises UsageError where there is none."""
+    if name is None:
+        return ""
+    if name not in _TARGET_REQUIREMENTS:
+        msg = f"--target {name!r} is not known"
+        raise UsageError(msg, hint=f"targets: {', '.join(_TARGET_REQUIREMENTS)}")
+    return cast("Target", name)
 
 
 def _default_requirements(host: Host) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ Method = Literal["network", "local", "tar", "runfile", "distro", "pip", "source"
 METHODS: tuple[Method, ...] = ("network", "local", "tar", "runfile", "distro", "pip", "source", "container", "zip")
 Policy = Literal["newest", "production", "minimal"]
 KernelModule = Literal["auto", "open", "proprietary"]
+Target = Literal["", "sbsa", "drive-os", "qnx"]
 
 
 class Requirement(Struct, frozen=True, kw_only=True):
@@ -29,7 +30,7 @@ class Request(Struct, frozen=True, kw_only=True):
     methods: dict[str, Method] = field(default_factory=dict)
     policy: Policy = "production"
     kernel_module: KernelModule = "auto"
-    target: Literal["", "sbsa", "drive-os", "qnx"] = ""
+    target: Target = ""
 
     def method(self, component: str) -> Method | None:
         """The method asked for this component, None where none was."""

@@ -15,6 +15,7 @@ from gpustack.plan.document import digest_of
 from gpustack.plan.draft import Draft, assemble, draft, sha256_of
 from gpustack.plan.methods import planner
 from gpustack.plan.preflight import check, notes, replace_other_methods
+from gpustack.plan.targets import target_steps
 
 _FIRST_SENTENCES = 2
 """How many of a pick's reasons its entry in the stack tells; ``explain`` tells all."""
@@ -33,6 +34,7 @@ def build(host: Host, request: Request, resolution: Resolution, matrix: Matrix) 
     for pick in changing:
         drafts += replace_other_methods(ctx, pick)
         drafts += planner(pick.method).drafts(ctx, pick)
+    drafts += target_steps(ctx)
     if changing:
         drafts.append(_verification(changing, drafts))
     plan = Plan(

@@ -63,8 +63,9 @@ class Context:
         """The words that archives use for the host's platform, the most exact first."""
         if self.host.environment == "jetson" or self.system.id == "l4t":
             return ("linux-aarch64", "linux-all")
-        word = {"aarch64": "sbsa"}.get(self.arch, self.arch)
-        return (f"{'windows' if self.system.family == 'windows' else 'linux'}-{word}", "linux-all")
+        if self.system.family == "windows":
+            return (f"windows-{'arm64' if self.arch == 'aarch64' else self.arch}",)
+        return (f"linux-{'sbsa' if self.arch == 'aarch64' else self.arch}", "linux-all")
 
     @property
     def kernels(self) -> tuple[str, ...]:
@@ -80,7 +81,7 @@ class Context:
     @property
     def can_compute(self) -> bool:
         """Whether a program of this plan can use a GPU once the plan is carried out."""
-        return bool(self.host.gpus) and not self.is_image
+        return bool(self.host.gpus) and not self.is_image and not self.request.target
 
     def inside(self, folder: str) -> tuple[str, ...]:
         """The words that run what follows in ``folder``; ``env --chdir`` came with coreutils 8.28."""

@@ -62,13 +62,13 @@ def repository_row(ctx: Context, component: str) -> Repository:
     return ctx.repository
 
 
-def component_repository(ctx: Context, pick: Pick) -> list[Draft]:
-    """The steps that make the repository of a component known; the last one reads its index.
+def component_repository(ctx: Context, pick: Pick, row: Repository | None = None) -> list[Draft]:
+    """The steps that make the repository of a component (or ``row``) known; the last one reads its index.
 
     Raises UnsupportedError when there is none, or its packages cannot be checked.
     """
     tool = manager(ctx.system.family)
-    place = _place(ctx, tool, repository_row(ctx, pick.component), pick.component)
+    place = _place(ctx, tool, row or repository_row(ctx, pick.component), pick.component)
     existing, foreign = _entries(ctx, place)
     drafts = [_disable(ctx, tool, entry, place) for entry in foreign if _is_safe(ctx, entry)]
     good = next((entry for entry in existing if _is_as_planned(entry, tool)), None)
@@ -97,7 +97,7 @@ def _place(ctx: Context, tool: Manager, row: Repository, component: str) -> Plac
     section = f"{short}-{row.repo}-{row.arch}"
     url = row.url.replace("$(ARCH)", DEB_ARCH.get(ctx.arch, ctx.arch))
     place = Place(
-        id=short,
+        id="cuda-cross" if row.arch.startswith("cross-") else short,
         title=f"NVIDIA repository {row.repo}" + ("" if own else f"/{row.arch}"),
         repository=row,
         file=local or (section if tool.name == "apt" else f"{short}-{row.repo}"),

@@ -15,6 +15,7 @@ from gpustack.matrix.index import Matrix
 from gpustack.model.facts import MIRRORED, Archive, PackageSet
 from gpustack.model.host import Host
 from gpustack.model.request import Method, Request, Requirement
+from gpustack.solve.crossing import serves_target
 from gpustack.solve.wheels import Wheel, wheels
 from gpustack.versions import is_within
 
@@ -94,8 +95,15 @@ class OfferBook:
         """The offer of this version by the component's method here, None when there is none."""
         key = (component, version)
         if key not in self._found:
-            self._found[key] = self._look_up(component, version)
+            offer = self._look_up(component, version)
+            self._found[key] = self._for_target(component, version, offer) if offer and self._request.target else offer
         return self._found[key]
+
+    def _for_target(self, component: str, version: str, offer: Offer) -> Offer | None:
+        """The offer of the host's own packages where there are those of the target too."""
+        target, repo = self._request.target, self._host.os.repo or ""
+        is_served, with_cuda = serves_target(self._matrix, component, version, target=target, repo=repo)
+        return Offer(with_cuda=with_cuda or offer.with_cuda, flavours=offer.flavours) if is_served else None
 
     def _look_up(self, component: str, version: str) -> Offer | None:
         method = self.method(component)
@@ -236,7 +244,7 @@ class OfferBook:
 
     def _platform(self) -> str:
         if self._host.os.family == "windows":
-            return f"windows-{self._host.arch}"
+            return f"windows-{'arm64' if self._host.arch == 'aarch64' else self._host.arch}"
         return PLATFORMS.get(self._host.arch or "", "")
 
 

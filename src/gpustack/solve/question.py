@@ -76,8 +76,8 @@ class Question:
         return {requirement.component: requirement for requirement in self.request.requirements}
 
     def may_install(self, component: str) -> bool:
-        """Whether gpustack may put this component on the host (never a driver into WSL or a container)."""
-        return component not in KERNEL_SIDE or not driver_owner(self.host)
+        """Whether gpustack may put this component on the host (no driver in WSL, nor for a target)."""
+        return component not in KERNEL_SIDE or not (driver_owner(self.host) or self.request.target)
 
     def wants(self, component: str) -> bool:
         """Whether a component that others need is brought in although nobody asked for it.

@@ -211,7 +211,7 @@ def _advice_warnings(question: Question, search: Search, solution: Chosen) -> li
 
 def _driver_warnings(question: Question, solution: Chosen) -> list[str]:
     """Where something needs a driver and the plan brings none, say who does."""
-    if solution.get("driver") is not None or not any(solution.values()):
+    if solution.get("driver") is not None or not any(solution.values()) or question.request.target:
         return []
     host = question.host
     needs = [

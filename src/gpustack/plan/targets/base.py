@@ -1,0 +1,173 @@
+"""What every target needs: the folder of cross packages, the toolkit in it, a compiler, a sample built as proof."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from msgspec import Struct
+
+from gpustack.errors import UnsupportedError
+from gpustack.model.facts import PackageSet
+from gpustack.model.resolution import Pick
+from gpustack.plan.components.cuda import prefix_of
+from gpustack.plan.context import Context
+from gpustack.plan.draft import Draft, draft
+from gpustack.plan.lookup import package_sets
+from gpustack.plan.managers import manager
+from gpustack.plan.managers.base import CACHE, Package
+from gpustack.plan.methods.network import packages_of
+from gpustack.plan.repositories import component_repository
+from gpustack.solve.crossing import FOLDERS, cross_sets
+
+COMPILER = "g++-aarch64-linux-gnu"
+SAMPLE = "conv_sample"
+"""The sample that needs no library but cuDNN; mnistCUDNN reads its pictures through FreeImage."""
+
+
+class Target(Protocol):
+    """One target: it turns a resolved stack into the steps that build for it."""
+
+    def drafts(self, ctx: Context) -> list[Draft]:
+        """The steps after those of the host's own toolkit. Raises UnsupportedError where the facts have no way."""
+        ...
+
+
+class Place(Struct, frozen=True, kw_only=True):
+    """Where the samples of a major version lie."""
+
+    major: str
+    path: str
+    package: str
+    src: tuple[str, ...] = ()
+
+
+def cuda_pick(ctx: Context) -> Pick:
+    """CUDA as the stack has it, or as it is on the host."""
+    return ctx.resolution.pick("cuda") or Pick(component="cuda", version=ctx.version("cuda") or "", method="network")
+
+
+def cross_toolkit(ctx: Context) -> list[Draft]:
+    """The steps that bring the target's part of the toolkit from its folder; the last one installs."""
+    pick, target = cuda_pick(ctx), ctx.request.target
+    folder = FOLDERS[target]
+    row = next((one for one in ctx.matrix.repositories if (one.repo, one.arch) == (ctx.system.repo, folder)), None)
+    rows = tuple(cross_sets(ctx.matrix, "cuda", pick.version, target=target, repo=ctx.system.repo))[:1]
+    if row is None or not rows:
+        msg = f"the facts name no cross packages of CUDA {pick.version} for {target} in {ctx.system.repo}/{folder}"
+        raise UnsupportedError(msg, hint="another release of CUDA or of Ubuntu may have them")
+    repository = component_repository(ctx, pick, row)
+    after = [one.key for one in repository]
+    install = install_cross(ctx, pick, rows, after=(*after, "install:cuda"), why=_why_cross(pick, row.url))
+    return [*repository, install]
+
+
+def _why_cross(pick: Pick, url: str) -> str:
+    return f"the target's headers and libraries of CUDA {pick.version}, by their whole name, from {url}"
+
+
+def install_cross(ctx: Context, pick: Pick, rows: tuple[PackageSet, ...], *, after: tuple[str, ...], why: str) -> Draft:
+    """The step that installs the cross packages of a component."""
+    tool = manager(ctx.system.family)
+    packages = packages_of(pick, rows)
+    return draft(
+        f"cross:{pick.component}",
+        after=after,
+        component=pick.component,
+        kind="install-packages",
+        title=f"install {', '.join(one.name for one in packages)}",
+        why=why,
+        commands=(tool.install(packages),),
+        packages=tuple(tool.word(one) for one in packages),
+        undo=(tool.remove([one.name for one in packages]),),
+        phase="toolkit" if pick.component == "cuda" else "libraries",
+        sources=ctx.addresses(*rows),
+    )
+
+
+def compiler(ctx: Context) -> Draft:
+    """The step that installs the host's compiler for Arm, and make."""
+    tool = manager(ctx.system.family)
+    names = (COMPILER, "make")
+    return draft(
+        "cross-compiler",
+        after=["tools"],
+        component="",
+        kind="install-packages",
+        title=f"install {' and '.join(names)}",
+        why="nvcc calls it for the parts of a program that run on the target's processor",
+        commands=(tool.install([Package(name=name) for name in names]),),
+        packages=names,
+        undo=(tool.remove([COMPILER]),),
+        phase="prerequisites",
+        sources=ctx.matrix.addresses(("cudnn/guide_896",)),
+    )
+
+
+def samples_packages(ctx: Context, pick: Pick) -> tuple[PackageSet, ...]:
+    """The package set with the samples of a cuDNN, () where the facts name none."""
+    return package_sets(
+        ctx.matrix.packages("cudnn"),
+        component="cudnn",
+        version=pick.version,
+        method=pick.method,
+        family=ctx.system.family,
+        repo=ctx.system.repo,
+        arch=ctx.arch_folders,
+        cuda=ctx.version("cuda"),
+        role="samples",
+    )[:1]
+
+
+def place_of_samples(ctx: Context, major: str) -> Place | None:
+    """Where the samples of a major version of cuDNN lie."""
+    return next((row for row in ctx.matrix.rows("cudnn", "samples", Place) if row.major == major), None)
+
+
+def build_sample(
+    ctx: Context, major: str, variables: tuple[str, ...], *, after: tuple[str, ...], source: str
+) -> list[Draft]:
+    """The step that builds one sample for the target from a copy, as /usr/src belongs to root and its packages."""
+    place, cuda = place_of_samples(ctx, major), ctx.version("cuda")
+    if place is None or cuda is None:
+        return []
+    origin = place.path.rpartition("/")[0]
+    folder = f"{CACHE}/targets/{ctx.request.target}"
+    copy = f"{folder}/{origin.rpartition('/')[2]}"
+    prefix = prefix_of(cuda)
+    step = draft(
+        "cross-sample",
+        after=after,
+        component="cudnn",
+        kind="build",
+        title=f"build {SAMPLE} for the target",
+        why=f"a program that builds proves compiler, headers and libraries; it runs on the target only. The others in "
+        f"{copy} are built alike, mnistCUDNN with a FreeImage for the target",
+        commands=(
+            ("install", "-d", "-m", "0755", "--", folder),
+            ("rm", "-rf", "--", copy),
+            ("cp", "-R", "-P", "--", origin, copy),
+            (
+                *("env", f"PATH={prefix}/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
+                *("make", "-C", f"{copy}/{SAMPLE}", f"CUDA_PATH={prefix}", *variables),
+            ),
+        ),
+        undo=(("rm", "-rf", "--", copy),),
+        phase="applications",
+        sources=(*ctx.addresses(place), *ctx.matrix.addresses((source,))),
+    )
+    return [step]
+
+
+def from_sdk(ctx: Context, key: str, *, title: str, why: str, after: tuple[str, ...] = ()) -> Draft:
+    """A step for a person: files that NVIDIA gives out only behind a login, with the DRIVE SDK."""
+    return draft(
+        key,
+        after=after,
+        component="cudnn" if "cudnn" in key else "cuda",
+        kind="manual",
+        title=title,
+        why=f"{why}. Their exact names and sums are not public: they come with the DRIVE OS SDK, behind a login",
+        undo_note="remove the packages of these files",
+        phase="libraries" if "cudnn" in key else "toolkit",
+        sources=ctx.matrix.addresses(("cudnn/guide_805",)),
+    )
