@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gpustack.errors import UnsupportedError
 from gpustack.model.facts import Archive
@@ -17,7 +18,7 @@ from gpustack.plan.managers import manager
 from gpustack.plan.managers.base import CACHE, Argv, Package
 from gpustack.plan.methods.base import MethodPlanner
 from gpustack.plan.methods.ffmpeg_flags import configure_words
-from gpustack.plan.preparation import enable, family_packages
+from gpustack.plan.preparation import SUBJECT, enable, family_packages
 from gpustack.versions import is_within
 
 SOURCES = "/usr/local/src"
@@ -49,6 +50,14 @@ class Signer(Struct, frozen=True, kw_only=True):
     signs: str
     fingerprint: str
     url: str = ""
+    src: tuple[str, ...] = ()
+
+
+class SourcePlace(Struct, frozen=True, kw_only=True):
+    """Where a project lays its release archives, {version} for the release."""
+
+    component: str
+    url: str
     src: tuple[str, ...] = ()
 
 
@@ -93,8 +102,22 @@ def _build_tools(ctx: Context, pick: Pick) -> list[Draft]:
     ]
 
 
+def _archives(ctx: Context, pick: Pick) -> list[Archive]:
+    """The release archives that were seen, else the one at the address that the project gives all its releases."""
+    rows = [row for row in ctx.matrix.archives(pick.component) if row.version == pick.version]
+    places = ctx.matrix.rows(SUBJECT, "source_archives", SourcePlace)
+    place = next((one for one in places if one.component == pick.component), None)
+    if place is None:
+        return [row for row in rows if row.url]
+    url = place.url.replace("{version}", pick.version)
+    file = url.rpartition("/")[2]
+    if not rows:
+        rows = [Archive(version=pick.version, platform="source", file=file, method="source", src=place.src)]
+    return [row if row.url else replace(row, url=url) for row in rows if row.url or row.file == file]
+
+
 def _sources(ctx: Context, pick: Pick, folder: str) -> list[Draft]:
-    archives = [row for row in ctx.matrix.archives(pick.component) if row.version == pick.version and row.url]
+    archives = _archives(ctx, pick)
     releases = ctx.matrix.rows(pick.component, "releases", Tagged)
     tagged = next((row for row in releases if row.version == pick.version), None)
     summed = next((row for row in archives if row.sha256), None)
