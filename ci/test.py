@@ -10,7 +10,7 @@ import sys
 
 from bootstrap import ENVIRONMENT, environment, install_packages, run, say
 
-PROGRAMS = {"rpm": "rpm", "shellcheck": "shellcheck", "dpkg": "dpkg", "gpg": "gnupg"}
+PROGRAMS = {"rpm": "rpm", "shellcheck": "shellcheck", "dpkg": "dpkg", "gpg": "gnupg", "cloud-init": "cloud-init"}
 """Programs that the tests run for real, and the Debian packages that bring them."""
 
 

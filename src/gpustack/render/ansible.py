@@ -75,7 +75,7 @@ def _comments(plan: Plan) -> list[str]:
         *found,
         "#",
         "# ansible-playbook -i INVENTORY -e gpustack_hosts=GROUP FILE        (--check --diff shows what would change)",
-        "# Needs ansible-core 2.15 or newer and no collections.",
+        "# Needs ansible-core 2.16 or newer and no collections.",
         "",
     ]
 

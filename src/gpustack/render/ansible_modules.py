@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
+from gpustack.errors import UnsupportedError
 from gpustack.render.yaml_text import Value
 
 Argv = tuple[str, ...]
@@ -37,8 +39,21 @@ _OWNED_BY_MODULES = frozenset(
 )
 """Programs that ansible-lint wants replaced by a module; an unknown use of one stays a command."""
 
+_EXPANDED = re.compile(r"\$(?:[A-Za-z0-9_]|\{)|^~")
+_PATHS = frozenset({"chdir", "creates", "deb", "dest", "executable", "path", "removes", "src"})
+"""Arguments in which modules expand variables and a home folder, and cannot be told not to."""
+
 _WITHOUT_RUNNING = frozenset({"sha256sum", "md5sum", "gpgv", "pkg-config"})
 """Programs that look and change nothing."""
+
+
+def demand_exact(arguments: Mapping[str, Value]) -> None:
+    """Raise UnsupportedError where a module would take another path than the one that is said."""
+    for name in _PATHS & set(arguments):
+        value = arguments[name]
+        if isinstance(value, str) and _EXPANDED.search(value):
+            msg = f"Ansible would expand variables in the path {value!r}"
+            raise UnsupportedError(msg, hint="--format shell takes any path as it is")
 
 
 def needs_excuse(action: Action) -> bool:
@@ -55,14 +70,14 @@ def actions(commands: tuple[Argv, ...]) -> list[Action]:
     found: list[Action] = []
     rest = commands
     while rest:
-        size, action = _group(rest)
+        size, action = _group(rest, commands)
         found += action
         rest = rest[size:]
     return found
 
 
-def _group(commands: tuple[Argv, ...]) -> tuple[int, list[Action]]:
-    """How many commands at the head make one thing, and that thing."""
+def _group(commands: tuple[Argv, ...], step: tuple[Argv, ...]) -> tuple[int, list[Action]]:
+    """How many commands at the head make one thing, and that thing. ``step`` are all commands of the step."""
     first, second, third = (*commands, (), (), ())[:3]
     match first, second, third:
         case ("dnf", "clean", "expire-cache"), ("dnf", "-y", "makecache"), _:
@@ -79,7 +94,7 @@ def _group(commands: tuple[Argv, ...]) -> tuple[int, list[Action]]:
         action = _apt_action(install)
         if action is not None:
             return 2, [action._replace(arguments={**action.arguments, "update_cache": True})]
-    return 1, _single(first, commands)
+    return 1, _single(first, step)
 
 
 def _single(argv: Argv, step: tuple[Argv, ...]) -> list[Action]:
@@ -92,7 +107,7 @@ def _single(argv: Argv, step: tuple[Argv, ...]) -> list[Action]:
         translated = translate(argv, step)
         if translated:
             return translated
-    return [_command(argv)]
+    return [command(argv)]
 
 
 def _apt(argv: Argv) -> Argv:
@@ -154,7 +169,7 @@ def _paths(argv: Argv) -> list[Action]:
                 Action(f"remove {path}", "ansible.builtin.file", {"path": path, "state": "absent"}) for path in paths
             ]
         case ("mv", "--", source, target):
-            moved = _command(argv)
+            moved = command(argv)
             arguments = {**moved.arguments, "removes": source}
             return [moved._replace(about=f"move {source}", arguments=arguments, sign="creates", creates=target)]
         case _:
@@ -168,8 +183,10 @@ def _contents(argv: Argv, step: tuple[Argv, ...]) -> list[Action]:  # noqa: ARG0
             return [Action(f"save {source}", "ansible.builtin.copy", {**saved, "force": False}, "early")]
         case ("sed", "-i", "-e", expression, "--", path):
             return _edit(expression, path)
-        case ("tar", "--extract", file, folder, *switches) if _is_tar(file, folder):
-            return [_unpack(file.partition("=")[2], folder.partition("=")[2], switches)]
+        case ("tar", "--extract", *words) if words:
+            # ansible.builtin.unarchive stops in check mode where the archive or the folder is not there yet.
+            archive = words[0].rpartition("/")[2]
+            return [command(argv)._replace(about=f"unpack {archive}")]
         case _:
             return []
 
@@ -194,17 +211,6 @@ def _edit(expression: str, path: str) -> list[Action]:
         edit: dict[str, Value] = {"path": path, "regexp": f"^({pattern[1:]}.*)$", "replace": "# off by gpustack: \\1"}
         return [Action(f"edit {path}", "ansible.builtin.replace", edit, "early")]
     return []
-
-
-def _is_tar(file: str, folder: str) -> bool:
-    return file.startswith("--file=") and folder.startswith("--directory=")
-
-
-def _unpack(archive: str, folder: str, switches: list[str]) -> Action:
-    arguments: dict[str, Value] = {"src": archive, "dest": folder, "remote_src": True}
-    if switches:
-        arguments["extra_opts"] = switches
-    return Action(f"unpack {archive.rpartition('/')[2]}", "ansible.builtin.unarchive", arguments, "mark")
 
 
 def _packages(argv: Argv, step: tuple[Argv, ...]) -> list[Action]:
@@ -235,7 +241,7 @@ def _from_repositories(argv: Argv) -> list[Action]:
             names = [word.replace("=", "-") for word in words if word != "--oldpackage"]
             return [_asked(argv, tuple(names))]
         case ("dnf" | "yum" | "tdnf" | "zypper", *words) if _is_index(words):
-            return [_command(argv)._replace(about="read the package index", sign="read")]
+            return [command(argv)._replace(about="read the package index", sign="read")]
         case _:
             return []
 
@@ -256,7 +262,7 @@ def _keys_and_wheels(argv: Argv, step: tuple[Argv, ...]) -> list[Action]:
                 [Action(f"wheels {_few(words)}", "ansible.builtin.pip", wheels, "early")] if _are_names(words) else []
             )
         case ("python3", "-m", "venv", folder):
-            made = _command(argv)
+            made = command(argv)
             return [made._replace(about=f"environment {folder}", sign="creates", creates=f"{folder}/bin/pip")]
         case _:
             return []
@@ -284,7 +290,7 @@ def _rpm(module: str, words: list[str], verb: str) -> Action:
 
 def _asked(argv: Argv, names: Argv) -> Action:
     """An installation by a manager that Ansible itself has no module for: the package database is asked first."""
-    return _command(argv)._replace(about=f"packages {_few(list(names))}", sign="query", query=names)
+    return command(argv)._replace(about=f"packages {_few(list(names))}", sign="query", query=names)
 
 
 def _rpm_key(path: str, step: tuple[Argv, ...]) -> Action:
@@ -317,7 +323,7 @@ def _services(argv: Argv, step: tuple[Argv, ...]) -> list[Action]:  # noqa: ARG0
             return []
 
 
-def _command(argv: Argv) -> Action:
+def command(argv: Argv) -> Action:
     """Any other command: its variables and its folder as what they are, its words as a list."""
     words, environment, folder = list(argv), [], ""
     while words[:1] == ["env"] and len(words) > 2:
@@ -328,9 +334,12 @@ def _command(argv: Argv) -> Action:
         if rest and rest[0].startswith("--chdir="):
             folder = rest.pop(0).partition("=")[2]
         if not rest or rest[0].startswith("-"):
-            return Action(_shown(argv), "ansible.builtin.command", {"argv": list(argv)}, "mark")
+            words, environment, folder = list(argv), [], ""
+            break
         words = rest
     arguments: dict[str, Value] = {"argv": words}
+    if any(_EXPANDED.search(word) for word in words):
+        arguments["expand_argument_vars"] = False
     if folder:
         arguments["chdir"] = folder
     sign: Sign = "read" if words and words[0] in _WITHOUT_RUNNING else "mark"

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Artifact, FileWrite, Step
-from gpustack.render.ansible_modules import Action, actions, needs_excuse
+from gpustack.render.ansible_modules import Action, actions, command, demand_exact, needs_excuse
 from gpustack.render.commands import command_line, is_manual, one_line
 from gpustack.render.yaml_text import Flow, Unsafe, Value
 
@@ -126,6 +126,7 @@ def handlers_of(plan: Plan) -> list[Handler]:
             name += " again"
         listens = frozenset({step.id, *step.depends_on})
         for number, one in enumerate(actions(step.commands), 1):
+            demand_exact(one.arguments)
             keys: dict[str, Value] = {one.module: one.arguments}
             if one.module == "ansible.builtin.command":
                 keys["changed_when"] = True
@@ -169,7 +170,7 @@ def _verify(number: int, step: Step) -> list[Task]:
             "check_mode": False,
         }
         check: dict[str, Value] = {
-            "ansible.builtin.command": {"argv": list(argv)},
+            "ansible.builtin.command": command(argv).arguments,
             "when": Expression(f"{found}.rc == 0"),
             "changed_when": False,
         }
@@ -213,7 +214,7 @@ def _tasks(step: Step, action: Action, register: str, notify: list[str], *, alon
         keys["environment"] = dict(action.environment)
     is_command = action.module == "ansible.builtin.command"
     # In check mode nothing before has really run: what cannot be looked at yet would change.
-    early = action.sign == "early" or (action.sign == "mark" and (not is_command or "chdir" in arguments))
+    early = action.sign == "early" or (action.sign == "mark" and "chdir" in arguments)
     if early or step.phase == "driver":
         keys["register"] = register
     if action.sign == "query":
@@ -231,13 +232,14 @@ def _tasks(step: Step, action: Action, register: str, notify: list[str], *, alon
         keys["failed_when"] = Expression(f"{register} is failed and not ansible_check_mode")
     if notify:
         keys["notify"] = list(notify)
+    demand_exact(arguments)
     name = step.title if alone else f"{step.title}: {action.about}"
     return [*before, Task(name, keys, excuse=is_command and needs_excuse(action))]
 
 
 def _query(action: Action, register: str) -> Task:
     keys: dict[str, Value] = {
-        "ansible.builtin.command": {"argv": ["rpm", "--query", *action.query]},
+        "ansible.builtin.command": command(("rpm", "--query", *action.query)).arguments,
         "register": f"{register}_there",
         "changed_when": False,
         "failed_when": False,

@@ -79,6 +79,9 @@ def render(plan: Plan) -> str:
         document["runcmd"] = ["set -e", *first]
     if parts[0].reboot is not None:
         document["power_state"] = _power_state(parts[0].reboot)
+    if not document:
+        # An empty document is none to cloud-init.
+        document["package_update"] = False
     return _sized(plan, ["\n".join(lines({key: value})) for key, value in document.items()])
 
 

@@ -11,7 +11,7 @@ from gpustack.errors import UnsupportedError
 from gpustack.model.plan import Plan
 from gpustack.render.commands import one_line
 from gpustack.render.image import base_image
-from gpustack.render.image_steps import Group, groups_of, script_of
+from gpustack.render.image_steps import Group, Lines, groups_of, shell_lines
 from gpustack.render.templating import fill
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./-]+")
@@ -95,7 +95,7 @@ def _parts(groups: list[Group]) -> _Parts:
 def _copies(group: Group) -> list[str]:
     """The instructions that take what a group has built; none where it is not known what that is."""
     commands = [argv for step in group.steps for argv in step.commands]
-    links = [script_of(argv) for argv in commands if argv[:2] == ("ln", "-sfn")]
+    links = [shell_lines(argv) for argv in commands if argv[:2] == ("ln", "-sfn")]
     if group.name == "nv-codec-headers":
         return [_copy(path) for path in _HEADERS]
     prefixes = [match[1] for argv in commands for word in argv if (match := _PREFIX.fullmatch(word))]
@@ -115,14 +115,14 @@ def _run(plan: Plan, group: Group) -> str:
     comments = [line for text in texts for line in _comment(text)]
     family = plan.host.os.family or ""
     loose = [f"# hadolint ignore={_UNPINNED[family]}"] if group.unpinned and family in _UNPINNED else []
-    return "\n".join(["", *comments, *loose, _shell(group.lines(family))])
+    return "\n".join(["", *comments, *loose, _shell(group.commands(family))])
 
 
-def _shell(commands: list[str]) -> str:
+def _shell(commands: list[Lines]) -> str:
     """One RUN for all commands. Whatever a Dockerfile's lines cannot carry goes through its JSON form."""
-    if all(line.isprintable() for text in commands for line in text.split(" \\\n")):
-        return "RUN " + " \\\n && ".join(commands)
-    script = " && ".join(text.replace(" \\\n", " ") for text in commands)
+    if all(line.isprintable() for lines in commands for line in lines):
+        return "RUN " + " \\\n && ".join(" \\\n      ".join(lines) for lines in commands)
+    script = " && ".join(" ".join(lines) for lines in commands)
     return "RUN " + json.dumps(["/bin/sh", "-c", script])
 
 

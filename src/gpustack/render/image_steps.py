@@ -29,7 +29,10 @@ _MANAGERS = {
 _WIDTH = 110
 
 _APT = ("env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-o", "DPkg::Lock::Timeout=300")
-_UPDATE = "apt-get update"
+_UPDATE = ("apt-get update",)
+
+Lines = tuple[str, ...]
+"""One command of a shell, as the lines on which a Dockerfile shows it."""
 
 
 class Group(Struct, frozen=True, kw_only=True):
@@ -44,23 +47,24 @@ class Group(Struct, frozen=True, kw_only=True):
         """Whether packages of the distribution are installed, which have no version in a plan."""
         return any(step.kind in {"install-packages", "hold-packages"} for step in self.steps)
 
-    def lines(self, family: str) -> list[str]:
-        """The commands of the layer for a POSIX shell, each whole; the index and every download is gone after them."""
-        found: list[str] = []
+    def commands(self, family: str) -> list[Lines]:
+        """The commands of the layer for a POSIX shell; the index and every download is gone after them."""
+        found: list[Lines] = []
         for step in self.steps:
-            found += step_lines(step)
-        if family == "apt" and any(text.startswith("DEBIAN_FRONTEND=") for text in found):
+            found += _step_commands(step)
+        if family == "apt" and any(lines[0].startswith("DEBIAN_FRONTEND=") for lines in found):
             found = _with_one_update(found)
         return [*found, *self._clean(found)]
 
-    def _clean(self, commands: list[str]) -> list[str]:
-        used = {text.split(" ")[1 if text.startswith("DEBIAN_FRONTEND=") else 0] for text in commands}
+    def _clean(self, commands: list[Lines]) -> list[Lines]:
+        words = [lines[0].split(" ") for lines in commands]
+        used = {found[1] if found[0].startswith("DEBIAN_FRONTEND=") else found[0] for found in words}
         cleaned = [clean for program, clean in _MANAGERS.items() if program in used]
         folders = [folder for _, folder in cleaned if folder]
-        if any(CACHE in text for text in commands):
+        if any(CACHE in text for lines in commands for text in lines):
             folders.append(CACHE)
-        gone = [f"rm -rf {' '.join(folders)}"] if folders else []
-        return [*(command for command, _ in cleaned if command), *gone]
+        gone = [(f"rm -rf {' '.join(folders)}",)] if folders else []
+        return [*((command,) for command, _ in cleaned if command), *gone]
 
 
 def groups_of(plan: Plan) -> tuple[list[Group], list[str]]:
@@ -147,17 +151,17 @@ def _is_ordered(steps: list[Step]) -> bool:
     return True
 
 
-def step_lines(step: Step) -> list[str]:
+def _step_commands(step: Step) -> list[Lines]:
     """The commands of one step: what it downloads, what it writes, what it runs."""
-    found: list[str] = []
+    found: list[Lines] = []
     for artifact in step.artifacts:
         found += _download(artifact)
     for file in step.files:
         found += _file(file)
-    return [*found, *(script_of(argv) for argv in step.commands)]
+    return [*found, *(shell_lines(argv) for argv in step.commands)]
 
 
-def script_of(argv: tuple[str, ...]) -> str:
+def shell_lines(argv: tuple[str, ...]) -> Lines:
     """One command for a shell, with apt's switches for images."""
     if argv[: len(_APT)] != _APT:
         return _folded(map(shlex.quote, argv))
@@ -169,45 +173,46 @@ def script_of(argv: tuple[str, ...]) -> str:
     return _folded(["DEBIAN_FRONTEND=noninteractive", "apt-get", *map(shlex.quote, words)])
 
 
-def _folded(words: Iterable[str]) -> str:
-    """Words over as many lines as they need; no line begins with #, which a Dockerfile would take for a comment."""
+def _folded(words: Iterable[str]) -> Lines:
+    """Words on as many lines as they need; none begins with #, which a Dockerfile would take for a comment."""
     lines = [""]
     for word in words:
         if lines[-1] and len(lines[-1]) + len(word) >= _WIDTH:
             lines.append(word)
         else:
             lines[-1] += f" {word}" if lines[-1] else word
-    return " \\\n      ".join(lines)
+    return tuple(lines)
 
 
-def _with_one_update(found: list[str]) -> list[str]:
+def _with_one_update(commands: list[Lines]) -> list[Lines]:
     """Read the index before the first package and after each new source, and never twice with nothing between."""
-    texts = [_UPDATE]
-    for text in found:
-        if text == _UPDATE and all(not one.startswith(("dpkg", "env", "printf", "cp", "find")) for one in texts[1:]):
-            continue
-        texts.append(text)
-    while texts[-1] == _UPDATE:
-        texts.pop()
-    return texts
-
-
-def _download(artifact: Artifact) -> list[str]:
-    found = [script_of(argv) for argv in fetch(artifact)]
-    if artifact.sha256:
-        found.append(f'[ "$(sha256sum <{shlex.quote(artifact.path)})" = {shlex.quote(artifact.sha256 + "  -")} ]')
+    found: list[Lines] = [_UPDATE]
+    for lines in commands:
+        changed = any(one[0].startswith(("dpkg", "env", "printf", "cp", "find")) for one in found)
+        if lines != _UPDATE or changed:
+            found.append(lines)
+    while found[-1] == _UPDATE:
+        found.pop()
     return found
 
 
-def _file(file: FileWrite) -> list[str]:
+def _download(artifact: Artifact) -> list[Lines]:
+    found: list[Lines] = [shell_lines(argv) for argv in fetch(artifact)]
+    if artifact.sha256:
+        digest = shlex.quote(artifact.sha256 + "  -")
+        found.append((f'[ "$(sha256sum <{shlex.quote(artifact.path)})" = {digest} ]',))
+    return found
+
+
+def _file(file: FileWrite) -> list[Lines]:
     path = shlex.quote(file.path)
     folder = file.path.rpartition("/")[0]
-    found = [f"mkdir -p -- {shlex.quote(folder)}"] if folder else []
+    found: list[Lines] = [(f"mkdir -p -- {shlex.quote(folder)}",)] if folder else []
     if file.content.endswith("\n"):
-        lines = [f" \\\n      {shlex.quote(line)}" for line in file.content[:-1].split("\n")]
-        found.append(f"printf '%s\\n'{''.join(lines)} \\\n      >{path}")
+        content = [shlex.quote(line) for line in file.content[:-1].split("\n")]
+        found.append(("printf '%s\\n'", *content, f">{path}"))
     else:
-        found.append(f"printf %s {shlex.quote(file.content)} >{path}")
+        found.append((f"printf %s {shlex.quote(file.content)} >{path}",))
     if file.mode != "0644":
-        found.append(f"chmod {shlex.quote(file.mode)} -- {path}")
+        found.append((f"chmod {shlex.quote(file.mode)} -- {path}",))
     return found

@@ -1,0 +1,62 @@
+# Debian 12, x86_64: plan 999a53166171ec3db60defbd79d8a6b7630c58673411181065cff82fedab21a9
+# docker build --platform linux/amd64 --tag NAME - <THIS-FILE; run with --gpus all
+# warning: Debian 12 reached the end of its ordinary support on 2026-07-11; long-term support lasts to
+#   2028-06-30
+# warning: driver: left out, as a container gets them from its host
+
+FROM debian:12
+
+# install ca-certificates, curl, gnupg: they fetch and check the keys of package repositories
+# add the component contrib to deb822 sources: NVIDIA's packages depend on packages that are there; nothing is
+#   changed where it is already
+# add the component contrib to one-line sources: the same for systems whose archive stands in sources.list
+# read the package indexes of the system: the packages below are looked up in them
+# download cuda-keyring_1.1-1_all.deb: the package with the repository's key 3bf863cc, fingerprint
+#   EB693B3035CD5710E231E123A4B469963BF863CC; its sha256 is pinned here
+# add the NVIDIA repository debian12/x86_64: cuda-keyring brings the source list, the key that it is signed
+#   by, and the preference for these packages
+# read the package index of the NVIDIA repository debian12/x86_64: the packages below are looked up in it
+# hadolint ignore=DL3008
+RUN apt-get update \
+ && DEBIAN_FRONTEND=noninteractive apt-get install --no-install-recommends -y ca-certificates curl gnupg \
+ && find /etc/apt/sources.list.d -name debian.sources -exec sed -i -E -e '/^Components:/{/contrib/!s/$/ contrib/}' \
+      '{}' + \
+ && find /etc/apt -maxdepth 1 -name sources.list -exec sed -i -E -e \
+      '/^deb .* main/{/contrib/!s/ main/ main contrib/}' '{}' + \
+ && apt-get update \
+ && mkdir -p -- /var/cache/gpustack/debian12-x86_64 \
+ && curl --fail --location --proto =https --retry 3 --output \
+      /var/cache/gpustack/debian12-x86_64/cuda-keyring_1.1-1_all.deb \
+      https://developer.download.nvidia.com/compute/cuda/repos/debian12/x86_64/cuda-keyring_1.1-1_all.deb \
+ && [ "$(sha256sum </var/cache/gpustack/debian12-x86_64/cuda-keyring_1.1-1_all.deb)" = 'e7f219eab6fe4819cdb5c15b98233dc3420302d9c00883219cd3d896857cf48d  -' ] \
+ && env DEBIAN_FRONTEND=noninteractive dpkg -i /var/cache/gpustack/debian12-x86_64/cuda-keyring_1.1-1_all.deb \
+ && rm -rf /var/lib/apt/lists/* /var/cache/gpustack
+
+# install cuda 13.2.2: asked for (any version); pinned to 13.2.2-1
+# hadolint ignore=DL3008
+RUN apt-get update \
+ && DEBIAN_FRONTEND=noninteractive apt-get install --no-install-recommends -y cuda-toolkit-13-2=13.2.2-1 \
+ && rm -rf /var/lib/apt/lists/*
+
+# install zlib1g: cuDNN loads libz.so.1 from version 8.3 on, and its packages do not all say so
+# install g++, libfreeimage-dev, libfreeimage3, make: the sample that proves cuDNN reads its pictures through
+#   FreeImage
+# install cudnn 9.22.0.52: asked for (any version); pinned to 9.22.0.52-1
+# hold cudnn at 9.22.0.52: an ordinary upgrade would take the newest build, which another CUDA or driver may
+#   not fit
+# hadolint ignore=DL3008
+RUN apt-get update \
+ && DEBIAN_FRONTEND=noninteractive apt-get install --no-install-recommends -y zlib1g \
+ && DEBIAN_FRONTEND=noninteractive apt-get install --no-install-recommends -y g++ libfreeimage-dev libfreeimage3 \
+      make \
+ && DEBIAN_FRONTEND=noninteractive apt-get install --no-install-recommends -y libcudnn9-cuda-13=9.22.0.52-1 \
+      libcudnn9-dev-cuda-13=9.22.0.52-1 libcudnn9-headers-cuda-13=9.22.0.52-1 libcudnn9-samples=9.22.0.52-1 \
+ && apt-mark hold libcudnn9-cuda-13 libcudnn9-dev-cuda-13 libcudnn9-headers-cuda-13 libcudnn9-samples \
+ && rm -rf /var/lib/apt/lists/*
+
+ENV NVIDIA_VISIBLE_DEVICES=all
+ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility
+ENV PATH=/usr/local/cuda-13.2/bin:${PATH}
+LABEL gpustack.plan="999a53166171ec3db60defbd79d8a6b7630c58673411181065cff82fedab21a9" \
+      gpustack.cuda="13.2.2" \
+      gpustack.cudnn="9.22.0.52"

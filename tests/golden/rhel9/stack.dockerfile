@@ -1,0 +1,69 @@
+# Red Hat Enterprise Linux 9, x86_64: plan 441cb6f4abd9b5f60e1fa68346aa2922ac8246d4039c7217974de5d3adf87404
+# docker build --platform linux/amd64 --tag NAME - <THIS-FILE; run with --gpus all
+# warning: driver: left out, as a container gets them from its host
+# warning: enable CodeReady Builder: left out, as containers use the subscription of the machine that builds
+#   them
+
+# hadolint ignore=DL3007
+FROM registry.access.redhat.com/ubi9/ubi:latest
+
+# install gnupg2: they fetch and check the keys of package repositories
+# download the signing key D42D0685: packages of rhel9 are signed with it
+# check the signing key D42D0685 and store it: only the key with the fingerprint
+#   610C7B14E068A878070DA4E99CD0A493D42D0685 is taken from the file
+# add the NVIDIA repository rhel9/x86_64: packages come from
+#   https://developer.download.nvidia.com/compute/cuda/repos/rhel9/x86_64/, each checked against the key
+#   D42D0685
+# hadolint ignore=DL3041
+RUN dnf -y install gnupg2 \
+ && mkdir -p -- /var/cache/gpustack/keys \
+ && curl --fail --location --proto =https --retry 3 --output /var/cache/gpustack/keys/cuda-rhel9-D42D0685.pub \
+      https://developer.download.nvidia.com/compute/cuda/repos/rhel9/x86_64/D42D0685.pub \
+ && install -d -m 0700 -- /var/cache/gpustack/keys/cuda-gnupg \
+ && gpg --homedir /var/cache/gpustack/keys/cuda-gnupg --batch --yes --output \
+      /var/cache/gpustack/keys/cuda-gnupg/all.gpg --dearmor /var/cache/gpustack/keys/cuda-rhel9-D42D0685.pub \
+ && gpg --homedir /var/cache/gpustack/keys/cuda-gnupg --batch --no-default-keyring --keyring \
+      /var/cache/gpustack/keys/cuda-gnupg/all.gpg --list-keys 610C7B14E068A878070DA4E99CD0A493D42D0685 \
+ && install -d -m 0755 -- /etc/pki/rpm-gpg \
+ && gpg --homedir /var/cache/gpustack/keys/cuda-gnupg --batch --no-default-keyring --keyring \
+      /var/cache/gpustack/keys/cuda-gnupg/all.gpg --yes --armor --output \
+      /etc/pki/rpm-gpg/RPM-GPG-KEY-NVIDIA-D42D0685 --export 610C7B14E068A878070DA4E99CD0A493D42D0685 \
+ && chmod 0644 -- /etc/pki/rpm-gpg/RPM-GPG-KEY-NVIDIA-D42D0685 \
+ && rpm --import /etc/pki/rpm-gpg/RPM-GPG-KEY-NVIDIA-D42D0685 \
+ && mkdir -p -- /etc/yum.repos.d \
+ && printf '%s\n' \
+      '# NVIDIA repository rhel9/x86_64; written by gpustack' \
+      '[cuda-rhel9-x86_64]' \
+      'name=NVIDIA repository rhel9/x86_64' \
+      baseurl=https://developer.download.nvidia.com/compute/cuda/repos/rhel9/x86_64/ \
+      enabled=1 \
+      gpgcheck=1 \
+      gpgkey=file:///etc/pki/rpm-gpg/RPM-GPG-KEY-NVIDIA-D42D0685 \
+      >/etc/yum.repos.d/cuda-rhel9.repo \
+ && dnf clean all \
+ && rm -rf /var/cache/dnf /var/cache/gpustack
+
+# install cuda 13.2.2: asked for (any version); pinned to 13.2.2-1
+# hadolint ignore=DL3041
+RUN dnf -y install cuda-toolkit-13-2-13.2.2-1 \
+ && dnf clean all \
+ && rm -rf /var/cache/dnf
+
+# install zlib: cuDNN loads libz.so.1 from version 8.3 on, and its packages do not all say so
+# install cudnn 9.14.0.64: asked for (any version); pinned to 9.14.0.64-1
+# hold cudnn at 9.14.0.64: an ordinary upgrade would take the newest build, which another CUDA or driver may
+#   not fit
+# hadolint ignore=DL3041
+RUN dnf -y install zlib \
+ && dnf -y install libcudnn9-cuda-13-9.14.0.64-1 libcudnn9-devel-cuda-13-9.14.0.64-1 libcudnn9-samples-9.14.0.64-1 \
+ && dnf -y install 'dnf-command(versionlock)' \
+ && dnf -y versionlock add libcudnn9-cuda-13 libcudnn9-devel-cuda-13 libcudnn9-samples \
+ && dnf clean all \
+ && rm -rf /var/cache/dnf
+
+ENV NVIDIA_VISIBLE_DEVICES=all
+ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility
+ENV PATH=/usr/local/cuda-13.2/bin:${PATH}
+LABEL gpustack.plan="441cb6f4abd9b5f60e1fa68346aa2922ac8246d4039c7217974de5d3adf87404" \
+      gpustack.cuda="13.2.2" \
+      gpustack.cudnn="9.14.0.64"

@@ -1,0 +1,118 @@
+# Ubuntu 22.04 LTS, x86_64: plan 9d14cdc06225479f076a44d9f581dc1b73e55f5b50c6b4a389897ceb6d981a55
+# docker build --platform linux/amd64 --tag NAME - <THIS-FILE; run with --gpus all
+# warning: driver: left out, as a container gets them from its host
+
+FROM ubuntu:22.04 AS runtime
+
+# install ca-certificates, curl, gnupg: they fetch and check the keys of package repositories
+# install ca-certificates, curl, tar, xz-utils: they fetch and unpack the files below
+# download cuda-keyring_1.1-1_all.deb: the package with the repository's key 3bf863cc, fingerprint
+#   EB693B3035CD5710E231E123A4B469963BF863CC; its sha256 is pinned here
+# add the NVIDIA repository ubuntu2204/x86_64: cuda-keyring brings the source list, the key that it is signed
+#   by, and the preference for these packages
+# read the package index of the NVIDIA repository ubuntu2204/x86_64: the packages below are looked up in it
+# hadolint ignore=DL3008
+RUN apt-get update \
+ && DEBIAN_FRONTEND=noninteractive apt-get install --no-install-recommends -y ca-certificates curl gnupg \
+ && DEBIAN_FRONTEND=noninteractive apt-get install --no-install-recommends -y ca-certificates curl tar xz-utils \
+ && mkdir -p -- /var/cache/gpustack/ubuntu2204-x86_64 \
+ && curl --fail --location --proto =https --retry 3 --output \
+      /var/cache/gpustack/ubuntu2204-x86_64/cuda-keyring_1.1-1_all.deb \
+      https://developer.download.nvidia.com/compute/cuda/repos/ubuntu2204/x86_64/cuda-keyring_1.1-1_all.deb \
+ && [ "$(sha256sum </var/cache/gpustack/ubuntu2204-x86_64/cuda-keyring_1.1-1_all.deb)" = 'd93190d50b98ad4699ff40f4f7af50f16a76dac3bb8da1eaaf366d47898ff8df  -' ] \
+ && env DEBIAN_FRONTEND=noninteractive dpkg -i /var/cache/gpustack/ubuntu2204-x86_64/cuda-keyring_1.1-1_all.deb \
+ && rm -rf /var/lib/apt/lists/* /var/cache/gpustack
+
+# install cuda 13.2.2: asked for (any version); pinned to 13.2.2-1
+# hadolint ignore=DL3008
+RUN apt-get update \
+ && DEBIAN_FRONTEND=noninteractive apt-get install --no-install-recommends -y cuda-toolkit-13-2=13.2.2-1 \
+ && rm -rf /var/lib/apt/lists/*
+
+# install tensorrt 11.3.0.99: asked for (any version); pinned to 11.3.0.99-1+cuda13.4
+# hold tensorrt at 11.3.0.99: an ordinary upgrade would take the newest build, which another CUDA or driver
+#   may not fit
+# hadolint ignore=DL3008
+RUN apt-get update \
+ && DEBIAN_FRONTEND=noninteractive apt-get install --no-install-recommends -y libnvinfer11=11.3.0.99-1+cuda13.4 \
+      libnvinfer-plugin11=11.3.0.99-1+cuda13.4 libnvinfer-vc-plugin11=11.3.0.99-1+cuda13.4 \
+      libnvinfer-lean11=11.3.0.99-1+cuda13.4 libnvinfer-dispatch11=11.3.0.99-1+cuda13.4 \
+      libnvonnxparsers11=11.3.0.99-1+cuda13.4 libnvinfer-dev=11.3.0.99-1+cuda13.4 \
+      libnvinfer-headers-dev=11.3.0.99-1+cuda13.4 libnvinfer-headers-plugin-dev=11.3.0.99-1+cuda13.4 \
+      libnvinfer-plugin-dev=11.3.0.99-1+cuda13.4 libnvinfer-vc-plugin-dev=11.3.0.99-1+cuda13.4 \
+      libnvinfer-lean-dev=11.3.0.99-1+cuda13.4 libnvinfer-dispatch-dev=11.3.0.99-1+cuda13.4 \
+      libnvonnxparsers-dev=11.3.0.99-1+cuda13.4 libnvinfer-safe-headers-dev=11.3.0.99-1+cuda13.4 \
+      libnvinfer-bin=11.3.0.99-1+cuda13.4 \
+ && apt-mark hold libnvinfer11 libnvinfer-plugin11 libnvinfer-vc-plugin11 libnvinfer-lean11 libnvinfer-dispatch11 \
+      libnvonnxparsers11 libnvinfer-dev libnvinfer-headers-dev libnvinfer-headers-plugin-dev libnvinfer-plugin-dev \
+      libnvinfer-vc-plugin-dev libnvinfer-lean-dev libnvinfer-dispatch-dev libnvonnxparsers-dev \
+      libnvinfer-safe-headers-dev libnvinfer-bin \
+ && rm -rf /var/lib/apt/lists/*
+
+FROM runtime AS build
+
+# install git, make: building nv-codec-headers needs them
+# download nv-codec-headers-13.0.19.0.tar.gz: pinned by its sha256
+# unpack nv-codec-headers-13.0.19.0.tar.gz into /usr/local/src/nv-codec-headers-13.0.19.0: it is built there
+# install nv-codec-headers 13.0.19.0 below /usr/local: asked for (any version)
+# hadolint ignore=DL3008
+RUN apt-get update \
+ && DEBIAN_FRONTEND=noninteractive apt-get install --no-install-recommends -y git make \
+ && mkdir -p -- /var/cache/gpustack/nv-codec-headers-13.0.19.0 \
+ && curl --fail --location --proto =https --retry 3 --output \
+      /var/cache/gpustack/nv-codec-headers-13.0.19.0/nv-codec-headers-13.0.19.0.tar.gz \
+      https://github.com/FFmpeg/nv-codec-headers/releases/download/n13.0.19.0/nv-codec-headers-13.0.19.0.tar.gz \
+ && [ "$(sha256sum </var/cache/gpustack/nv-codec-headers-13.0.19.0/nv-codec-headers-13.0.19.0.tar.gz)" = '13da39edb3a40ed9713ae390ca89faa2f1202c9dda869ef306a8d4383e242bee  -' ] \
+ && install -d -m 0755 -- /usr/local/src/nv-codec-headers-13.0.19.0 \
+ && tar --extract --file=/var/cache/gpustack/nv-codec-headers-13.0.19.0/nv-codec-headers-13.0.19.0.tar.gz \
+      --directory=/usr/local/src/nv-codec-headers-13.0.19.0 --strip-components=1 --no-same-owner \
+ && make -C /usr/local/src/nv-codec-headers-13.0.19.0 install PREFIX=/usr/local \
+ && rm -rf /var/lib/apt/lists/* /var/cache/gpustack
+
+# install build-essential, nasm, pkg-config: building ffmpeg needs them
+# download ffmpeg-9.0.2.tar.xz: pinned by its sha256
+# unpack ffmpeg-9.0.2.tar.xz into /usr/local/src/ffmpeg-9.0.2: it is built there
+# configure and build FFmpeg 9.0.2: asked for (any version); --enable-nvenc is said so that unfit headers stop
+#   configure, which would silently drop the encoders; nvcc compiles for 8.9, the oldest GPU here: what FFmpeg
+#   asks for by itself may be gone from the toolkit; --enable-nonfree: the GPU filters are compiled by nvcc,
+#   and the binary may not be passed on
+# install FFmpeg below /usr/local/ffmpeg-9.0.2 and link it into /usr/local/bin: its own folder keeps it apart
+#   from the distribution's FFmpeg, and makes it easy to take away
+# hadolint ignore=DL3008
+RUN apt-get update \
+ && DEBIAN_FRONTEND=noninteractive apt-get install --no-install-recommends -y build-essential nasm pkg-config \
+ && mkdir -p -- /var/cache/gpustack/ffmpeg-9.0.2 \
+ && curl --fail --location --proto =https --retry 3 --output /var/cache/gpustack/ffmpeg-9.0.2/ffmpeg-9.0.2.tar.xz \
+      https://ffmpeg.org/releases/ffmpeg-9.0.2.tar.xz \
+ && [ "$(sha256sum </var/cache/gpustack/ffmpeg-9.0.2/ffmpeg-9.0.2.tar.xz)" = '8c3850283eb25fa026482078a04051e0be17347b09ef81a0849bec15a96e002e  -' ] \
+ && install -d -m 0755 -- /usr/local/src/ffmpeg-9.0.2 \
+ && tar --extract --file=/var/cache/gpustack/ffmpeg-9.0.2/ffmpeg-9.0.2.tar.xz \
+      --directory=/usr/local/src/ffmpeg-9.0.2 --strip-components=1 --no-same-owner \
+ && env PATH=/usr/local/cuda-13.2/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+      PKG_CONFIG_PATH=/usr/local/lib/pkgconfig pkg-config --print-errors --exact-version=13.0.19.0 ffnvcodec \
+ && env PATH=/usr/local/cuda-13.2/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+      PKG_CONFIG_PATH=/usr/local/lib/pkgconfig env --chdir=/usr/local/src/ffmpeg-9.0.2 ./configure \
+      --prefix=/usr/local/ffmpeg-9.0.2 --enable-nvenc --enable-ffnvcodec --enable-nvdec --enable-cuvid \
+      --enable-cuda-nvcc --enable-nonfree '--nvccflags=-gencode arch=compute_89,code=sm_89 -O2' \
+ && env PATH=/usr/local/cuda-13.2/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+      PKG_CONFIG_PATH=/usr/local/lib/pkgconfig make -C /usr/local/src/ffmpeg-9.0.2 --jobs=4 \
+ && make -C /usr/local/src/ffmpeg-9.0.2 install \
+ && ln -sfn /usr/local/ffmpeg-9.0.2/bin/ffmpeg /usr/local/bin/ffmpeg \
+ && ln -sfn /usr/local/ffmpeg-9.0.2/bin/ffprobe /usr/local/bin/ffprobe \
+ && rm -rf /var/lib/apt/lists/* /var/cache/gpustack
+
+FROM runtime
+COPY --from=build /usr/local/include/ffnvcodec /usr/local/include/ffnvcodec
+COPY --from=build /usr/local/lib/pkgconfig/ffnvcodec.pc /usr/local/lib/pkgconfig/ffnvcodec.pc
+COPY --from=build /usr/local/ffmpeg-9.0.2 /usr/local/ffmpeg-9.0.2
+RUN ln -sfn /usr/local/ffmpeg-9.0.2/bin/ffmpeg /usr/local/bin/ffmpeg \
+ && ln -sfn /usr/local/ffmpeg-9.0.2/bin/ffprobe /usr/local/bin/ffprobe
+
+ENV NVIDIA_VISIBLE_DEVICES=all
+ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility,video
+ENV PATH=/usr/local/cuda-13.2/bin:${PATH}
+LABEL gpustack.plan="9d14cdc06225479f076a44d9f581dc1b73e55f5b50c6b4a389897ceb6d981a55" \
+      gpustack.cuda="13.2.2" \
+      gpustack.tensorrt="11.3.0.99" \
+      gpustack.nv-codec-headers="13.0.19.0" \
+      gpustack.ffmpeg="9.0.2"

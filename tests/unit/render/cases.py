@@ -1,0 +1,129 @@
+"""What the tests of the written formats share: real plans, hostile strings, programs that judge, golden files."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from functools import cache
+from pathlib import Path
+
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from gpustack.detect.describe import describe
+from gpustack.matrix.index import Matrix, load_matrix
+from gpustack.model.host import Host, OperatingSystem
+from gpustack.model.plan import Plan, StackEntry
+from gpustack.model.request import Request
+from gpustack.model.steps import Step
+from gpustack.plan.build import build
+from gpustack.plan.document import digest_of
+from gpustack.solve.requirements import merge, parse_methods, parse_requirement
+from gpustack.solve.resolve import resolve
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+BASIC = "driver cuda cudnn"
+PLANS = {
+    "ubuntu24.04": BASIC,
+    "debian12": BASIC,
+    "rhel9": BASIC,
+    "sles15.6": BASIC,
+    "azurelinux3.0": "driver cuda",
+    "ubuntu22.04": "cuda nv-codec-headers ffmpeg tensorrt",
+}
+"""Systems and the stack that is planned for each."""
+
+HOSTILE = (
+    "plain",
+    "it's",
+    "a b  c ",
+    " -rf /",
+    "--help",
+    "#x",
+    "# comment",
+    "$(touch x)",
+    "`id` ${HOME} $HOME \\$HOME",
+    '"double" \\" \\\\',
+    "a\nb\r\nc\n",
+    "\n",
+    "back\\",
+    "back\\\nslash",
+    "{{ 7 * 7 }}",
+    "{% for x in y %}{# c #}",
+    "!unsafe x",
+    "a: b, [c] {d}: *e &f",
+    "- item",
+    "yes",
+    "null",
+    "0644",
+    "1e3",
+    "2026-11-21",
+    "%TAG ! x",
+    "<<EOF",
+    "escape=`",
+    "\t\x01\x1b\x7f\x85\u2028\ufeff",
+    "\u00d2 na\u00efve \u65e5\u672c \U0001f642",
+    "x " * 300,
+    "y" * 300,
+    "/a/b" * 60,
+)
+"""Strings that some reader of shell, YAML or Dockerfiles takes for something else."""
+
+texts = st.one_of(
+    st.sampled_from(HOSTILE),
+    st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",)), min_size=1),
+    st.text(alphabet="\"'\\`${}#%!&*|<>:;,-[]()=~^ \n\ta1", min_size=1),
+)
+
+
+@cache
+def matrix() -> Matrix:
+    return load_matrix()
+
+
+def plan_for(
+    requirements: str, os: str, *, gpu: str = "L4", arch: str = "x86_64", methods: tuple[str, ...] = ()
+) -> Plan:
+    """The plan with the digest of the facts blanked out: it changes with every row, and golden files must not."""
+    host = describe(matrix(), os=os, arch=arch, gpus=(gpu,))
+    request = Request(
+        requirements=merge(tuple(parse_requirement(text) for text in requirements.split())),
+        methods=parse_methods(methods),
+    )
+    plan = replace(build(host, request, resolve(matrix(), host, request), matrix()), facts="0" * 64)
+    return replace(plan, digest=digest_of(plan))
+
+
+@cache
+def plan_on(os: str) -> Plan:
+    return plan_for(PLANS[os], os)
+
+
+def plan_of(*steps: Step, name: str = "Ubuntu", version: str = "13.2.2", warnings: tuple[str, ...] = ()) -> Plan:
+    """A plan of these steps for no machine in particular."""
+    return Plan(
+        host=Host(os=OperatingSystem(id="ubuntu", version_id="24.04", family="apt", name=name)),
+        host_digest="",
+        request=Request(requirements=()),
+        facts="",
+        stack={"cuda": StackEntry(version=version, method="network", reason="")},
+        steps=steps,
+        warnings=warnings,
+        digest="0" * 64,
+    )
+
+
+def tool(name: str) -> str:
+    """The program beside this Python, or on the path."""
+    beside = Path(sys.executable).parent / name
+    found = str(beside) if beside.exists() else shutil.which(name)
+    assert found, f"{name} is not installed"
+    return found
+
+
+def compare(path: Path, text: str, *, update: bool) -> None:
+    """Hold a rendered plan against its golden file."""
+    if update:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8")

@@ -1,0 +1,234 @@
+"""The Ansible form: ansible-lint and Ansible itself judge it, run it, and run it again."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from msgspec.structs import replace
+from tests.unit.render.cases import GOLDEN, HOSTILE, PLANS, compare, plan_for, plan_of, plan_on, texts, tool
+
+from gpustack.errors import UnsupportedError
+from gpustack.model.host import Host
+from gpustack.model.plan import Plan
+from gpustack.model.steps import Artifact, FileWrite, Step
+from gpustack.render.ansible import render
+
+
+class Unsafe(str):
+    """What stood under !unsafe."""
+
+    __slots__ = ()
+
+
+class Loader(yaml.SafeLoader):
+    """YAML as Ansible reads it."""
+
+
+Loader.add_constructor("!unsafe", lambda loader, node: Unsafe(loader.construct_scalar(node)))
+
+
+def play_of(plan: Plan) -> dict[str, Any]:
+    plays = yaml.load(render(plan), Loader)  # noqa: S506 (a safe loader with one more tag)
+    assert len(plays) == 1
+    return dict(plays[0])
+
+
+def of_module(play: dict[str, Any], module: str) -> list[dict[str, Any]]:
+    return [task[f"ansible.builtin.{module}"] for task in play["tasks"] if f"ansible.builtin.{module}" in task]
+
+
+def step(identity: str = "one-000000000001", **fields: Any) -> Step:
+    filled = {"component": "cuda", "kind": "run", "title": "do it", "why": "", "phase": "toolkit", **fields}
+    return Step(id=identity, **filled)
+
+
+@pytest.mark.parametrize("os", PLANS)
+def test_playbook_is_the_golden_one(os: str, update_golden: bool) -> None:
+    compare(GOLDEN / os / "stack.ansible", render(plan_on(os)), update=update_golden)
+
+
+def ansible(program: str, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    settings_of = {
+        "HOME": str(cwd),
+        "PATH": f"{Path(tool(program)).parent}:{os.environ['PATH']}",
+        "LC_ALL": "C.UTF-8",
+        "ANSIBLE_HOME": str(cwd / ".ansible"),
+        "ANSIBLE_NOCOLOR": "1",
+        "ANSIBLE_LOCALHOST_WARNING": "0",
+    }
+    return subprocess.run(
+        [tool(program), *arguments], cwd=cwd, env=settings_of, capture_output=True, text=True, check=False, timeout=300
+    )
+
+
+def test_playbooks_pass_the_production_profile_and_the_syntax_check(tmp_path: Path) -> None:
+    for system in PLANS:
+        (tmp_path / f"{system}.yml").write_text(render(plan_on(system)), encoding="utf-8")
+    (tmp_path / "nothing.yml").write_text(render(plan_of()), encoding="utf-8")
+    extra = plan_for("cuda==12.2.* cudnn==8.9.6.*", "ubuntu22.04", methods=("cudnn=tar",))
+    (tmp_path / "tar.yml").write_text(render(extra), encoding="utf-8")
+    (tmp_path / "hostile.yml").write_text(render(hostile_plan("{{ 7 * 7 }} it's\n$(id)")), encoding="utf-8")
+    names = sorted(path.name for path in tmp_path.glob("*.yml"))
+    linted = ansible("ansible-lint", "--offline", "--profile", "production", "--nocolor", *names, cwd=tmp_path)
+    assert linted.returncode == 0, linted.stdout + linted.stderr
+    checked = ansible("ansible-playbook", "--syntax-check", *names, cwd=tmp_path)
+    assert checked.returncode == 0, checked.stderr
+
+
+def hostile_plan(text: str) -> Plan:
+    return plan_of(
+        step(
+            "files-000000000001",
+            title=text,
+            why=text,
+            files=(FileWrite(path=f"/etc/{text}", content=text),),
+            artifacts=(Artifact(url=f"https://example.com/{text}", path=f"/var/{text}", sha256="0" * 64),),
+        ),
+        step("run-000000000002", commands=(("prog", text, f"-{text}"),), depends_on=("files-000000000001",)),
+        step(
+            "install-000000000003",
+            kind="install-packages",
+            commands=(
+                (
+                    *("env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-o", "DPkg::Lock::Timeout=300"),
+                    *("install", "-y", text),
+                ),
+                ("apt-mark", "hold", text),
+                ("env", f"A={text}", f"--chdir=/{text}", "make", text),
+            ),
+        ),
+        step("by-hand-000000000004", kind="manual", title=text, why=text, commands=(("prog", text),)),
+        step("made-000000000005", commands=(("prog", "made", text),), done_when=f"path /{text}"),
+        name=text,
+        version=text,
+        warnings=(text,),
+    )
+
+
+def strings(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        return [text for inner in value.values() for text in strings(inner)]
+    if isinstance(value, list):
+        return [text for inner in value for text in strings(inner)]
+    return [value] if isinstance(value, str) else []
+
+
+@settings(max_examples=150, deadline=None)
+@given(texts)
+def test_hostile_strings_arrive_exactly_and_are_never_templates(text: str) -> None:
+    if re.search(r"\$(?:\w|\{)", text, re.ASCII):
+        with pytest.raises(UnsupportedError, match="would expand"):
+            render(hostile_plan(text))
+        text = text.replace("$", "%")
+    play = play_of(hostile_plan(text))
+    copies, commands = of_module(play, "copy"), of_module(play, "command")
+    assert (f"/etc/{text}", text) in [(one["dest"], one.get("content")) for one in copies]
+    [got] = of_module(play, "get_url")
+    assert (got["url"], got["dest"]) == (f"https://example.com/{text}", f"/var/{text}")
+    assert ["prog", text, f"-{text}"] in [one["argv"] for one in commands]
+    assert ["prog", "made", text] in [one["argv"] for one in commands]
+    assert f"/{text}" in [one.get("creates") for one in commands]
+    [made] = [task for task in play["tasks"] if "A" in task.get("environment", {})]
+    assert made["environment"] == {"A": text}
+    assert made["ansible.builtin.command"]["chdir"] == f"/{text}"
+    assert made["ansible.builtin.command"]["argv"] == ["make", text]
+    assert [text] in [task["loop"] for task in play["tasks"] if "loop" in task]
+    names = [one["name"] for one in of_module(play, "apt") if "name" in one]
+    assert [text] in names or any(text in one["argv"] for one in commands)
+    ours = re.compile(r"\{\{ (item|item\.path|gpustack_[a-z0-9_.]+) \}\}(/[a-z]+-[0-9]{12})?")
+    for found in strings([play["tasks"], play.get("handlers", [])]):
+        assert isinstance(found, Unsafe) or not re.search(r"\{[{%#]", found) or ours.fullmatch(found), found
+
+
+def test_a_plan_with_nothing_to_do_only_gathers_facts() -> None:
+    play = play_of(plan_of())
+    assert (play["gather_facts"], play["tasks"]) == (True, [])
+
+
+def test_tags_follow_the_components_that_a_step_serves() -> None:
+    play = play_of(plan_on("ubuntu24.04"))
+    tags = {task["name"]: task["tags"] for task in play["tasks"]}
+    assert tags["Add the NVIDIA repository ubuntu2404/x86_64"] == ["cuda", "cudnn", "driver"]
+    assert tags["Verify the stack"] == ["verify"]
+    assert all(task["tags"] for task in play["tasks"])
+
+
+def test_modules_are_native_where_there_is_one() -> None:
+    ubuntu, rhel = play_of(plan_on("ubuntu24.04")), play_of(plan_on("rhel9"))
+    assert {tuple(one) for one in map(sorted, of_module(ubuntu, "dpkg_selections"))} == {("name", "selection")}
+    assert any(one.get("deb") for one in of_module(ubuntu, "apt"))
+    assert all(re.fullmatch("[0-9A-F]{40}", one["fingerprint"]) for one in of_module(rhel, "rpm_key"))
+    assert of_module(rhel, "systemd_service") == [{"name": "nvidia-persistenced.service", "enabled": True}]
+    for play in (ubuntu, rhel):
+        assert not [one for one in of_module(play, "command") if one["argv"][0] in {"apt-get", "curl", "systemctl"}]
+        assert not of_module(play, "shell")
+
+
+def test_it_runs_and_runs_again_and_check_mode_tells_before_what_changes(tmp_path: Path) -> None:
+    plan = real_plan(tmp_path)
+    (tmp_path / "play.yml").write_text(render(plan), encoding="utf-8")
+    (tmp_path / "hosts").write_text(
+        f"localhost ansible_connection=local ansible_become=false ansible_python_interpreter={sys.executable}\n",
+        encoding="utf-8",
+    )
+    arguments = ("-i", "hosts", "-e", f"gpustack_marks={tmp_path}/marks", "play.yml")
+
+    def counted(*more: str) -> tuple[int, int]:
+        ran = ansible("ansible-playbook", *more, *arguments, cwd=tmp_path)
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        recap = re.search(r"changed=(\d+) .*failed=(\d+)", ran.stdout)
+        assert recap
+        return int(recap[1]), int(recap[2])
+
+    told = counted("--check", "--diff")
+    assert not (tmp_path / "root").exists()
+    assert counted() == told
+    assert told[0] > 8
+    root = tmp_path / "root"
+    assert (root / "hostile").read_bytes() == "".join(HOSTILE).encode()
+    assert (root / "link").readlink() == Path("hostile")
+    assert (root / "unpacked" / "inner").read_text(encoding="utf-8") == "inner\n"
+    assert (root / "arguments").read_bytes() == "".join(f"{text}\0" for text in HOSTILE).encode()
+    assert (root / "handled").read_text(encoding="utf-8") == "once\n"
+    assert counted() == (0, 0)
+    assert (root / "handled").read_text(encoding="utf-8") == "once\n"
+
+
+def real_plan(folder: Path) -> Plan:
+    """A plan whose every step a test may run for real."""
+    root, archive = folder / "root", folder / "archive.tar.gz"
+    (folder / "inner").write_text("inner\n", encoding="utf-8")
+    with tarfile.open(archive, "w:gz") as tar:
+        tar.add(folder / "inner", "top/inner")
+    digest = hashlib.sha256(archive.read_bytes()).hexdigest()
+    unpack = ("tar", "--extract", f"--file={root}/a.tar.gz", f"--directory={root}/unpacked", "--strip-components=1")
+    every = ("sh", "-c", f'printf "%s\\0" "$@" >{root}/arguments', "sh", *HOSTILE)
+    handled = ("sh", "-c", f"echo once >>{root}/handled")
+    plan = plan_of(
+        step("file-000000000001", files=(FileWrite(path=f"{root}/hostile", content="".join(HOSTILE)),)),
+        step("link-000000000002", kind="make-link", commands=(("ln", "-sfn", "hostile", f"{root}/link"),)),
+        step(
+            "fetch-000000000003",
+            kind="download",
+            artifacts=(Artifact(url=f"file://{archive}", path=f"{root}/a.tar.gz", sha256=digest),),
+        ),
+        step(
+            "unpack-000000000004",
+            kind="extract",
+            commands=(("install", "-d", "-m", "0755", "--", f"{root}/unpacked"), (*unpack, "--no-same-owner")),
+        ),
+        step("words-000000000005", commands=(every,)),
+        step("image-000000000006", kind="rebuild-initramfs", commands=(handled,), depends_on=("file-000000000001",)),
+        step("look-000000000007", kind="run", commands=(("gpustack", "verify"),), phase="verification"),
+    )
+    return replace(plan, host=Host())

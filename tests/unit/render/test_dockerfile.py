@@ -1,0 +1,143 @@
+"""The Dockerfile: hadolint judges it, and what its instructions run is what the plan says."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from tests.unit.render.cases import GOLDEN, PLANS, compare, plan_for, plan_of, plan_on, texts, tool
+
+from gpustack.errors import UnsupportedError
+from gpustack.model.host import Host, OperatingSystem
+from gpustack.model.plan import Plan
+from gpustack.model.steps import FileWrite, Step
+from gpustack.render.dockerfile import left_out_of, render
+from gpustack.render.image import base_image
+
+NEVER = re.compile(
+    r"nvidia-open|cuda-drivers|nvidia-driver|linux-headers|kernel-devel|systemctl|modprobe|reboot|verify"
+)
+
+
+@pytest.mark.parametrize("os", PLANS)
+def test_dockerfile_is_the_golden_one(os: str, update_golden: bool) -> None:
+    compare(GOLDEN / os / "stack.dockerfile", render(plan_on(os)), update=update_golden)
+
+
+@pytest.mark.parametrize("os", PLANS)
+def test_hadolint_finds_nothing(os: str, tmp_path: Path) -> None:
+    path = tmp_path / "Dockerfile"
+    path.write_text(render(plan_on(os)), encoding="utf-8")
+    judged = subprocess.run([tool("hadolint"), "--no-color", str(path)], capture_output=True, text=True, check=False)
+    assert (judged.returncode, judged.stdout) == (0, "")
+
+
+def instructions(text: str) -> list[tuple[str, str]]:
+    """The instructions as a builder reads them: lines joined at backslashes, comment lines gone even in between."""
+    assert "\r" not in text
+    whole, found = "", []
+    for line in text.split("\n"):
+        if line.lstrip().startswith("#") or (not line.strip() and not whole):
+            continue
+        whole += line.removesuffix("\\")
+        if not line.endswith("\\"):
+            name, _, rest = whole.partition(" ")
+            found.append((name, rest))
+            whole = ""
+    assert not whole
+    return found
+
+
+@pytest.mark.parametrize("os", PLANS)
+def test_no_driver_no_service_and_clean_layers(os: str) -> None:
+    steps = instructions(render(plan_on(os)))
+    for name, rest in steps:
+        assert name in {"FROM", "RUN", "ENV", "LABEL", "COPY"}
+        assert name == "LABEL" or not NEVER.search(rest), rest
+        if name == "RUN" and "apt-get install" in rest:
+            assert rest.startswith("apt-get update")
+            assert re.search(r"&& rm -rf /var/lib/apt/lists/\*( /var/cache/gpustack)?$", rest)
+        if name == "RUN" and "curl" in rest:
+            assert rest.endswith("/var/cache/gpustack")
+            assert re.search("sha256sum|--list-keys|gpgv", rest)
+    capabilities = [rest for name, rest in steps if name == "ENV" and "CAPABILITIES" in rest]
+    video = ",video" if "ffmpeg" in PLANS[os] else ""
+    assert capabilities == [f"NVIDIA_DRIVER_CAPABILITIES=compute,utility{video}"]
+
+
+def test_sources_are_built_in_a_stage_of_their_own() -> None:
+    steps = instructions(render(plan_on("ubuntu22.04")))
+    assert [rest for name, rest in steps if name == "FROM"] == [
+        "ubuntu:22.04 AS runtime",
+        "runtime AS build",
+        "runtime",
+    ]
+    copied = [rest.split(" ")[-1] for name, rest in steps if name == "COPY"]
+    assert copied[:2] == ["/usr/local/include/ffnvcodec", "/usr/local/lib/pkgconfig/ffnvcodec.pc"]
+    assert copied[2].startswith("/usr/local/ffmpeg-")
+    last = [rest for name, rest in steps[[name for name, _ in steps].index("COPY") :] if name == "RUN"]
+    assert not any("build-essential" in rest for rest in last)
+
+
+def test_what_is_left_out_is_said() -> None:
+    assert left_out_of(plan_on("ubuntu24.04")) == ["driver: left out, as a container gets them from its host"]
+    assert "CodeReady" in left_out_of(plan_on("rhel9"))[1]
+    assert "# warning: driver: left out" in render(plan_on("rhel9"))
+
+
+def test_a_plan_for_the_machine_alone_is_refused() -> None:
+    with pytest.raises(UnsupportedError, match="nothing of this plan"):
+        render(plan_for("driver", "ubuntu24.04"))
+
+
+@pytest.mark.parametrize(
+    ("system", "image"),
+    [
+        (OperatingSystem(id="ubuntu", version_id="24.04"), "ubuntu:24.04"),
+        (OperatingSystem(id="linuxmint", version_id="22", base="ubuntu24.04"), "ubuntu:24.04"),
+        (OperatingSystem(id="rhel", version_id="9.4"), "registry.access.redhat.com/ubi9/ubi:9.4"),
+        (OperatingSystem(id="opensuse-leap", version_id="15.6"), "opensuse/leap:15.6"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value.spelled,
+)
+def test_base_image(system: OperatingSystem, image: str) -> None:
+    assert base_image(Host(os=system)) == image
+
+
+@pytest.mark.parametrize("version", ["24.04\nRUN evil", "$(id)", "", "rolling"])
+def test_no_image_is_made_up(version: str) -> None:
+    with pytest.raises(UnsupportedError, match="no container image"):
+        base_image(Host(os=OperatingSystem(id="ubuntu", version_id=version)))
+
+
+def hostile_plan(folder: Path, text: str) -> Plan:
+    def step(identity: str, **fields: Any) -> Step:
+        filled = {"component": "cuda", "kind": "run", "title": text, "why": text, "phase": "toolkit", **fields}
+        return Step(id=identity, **filled)
+
+    return plan_of(
+        step("file", files=(FileWrite(path=f"{folder}/written", content=text),)),
+        step("run", commands=(("prog", text), ("prog", "#", text, "\\"))),
+        name=text,
+        version=text,
+        warnings=(text,),
+    )
+
+
+@settings(max_examples=120, deadline=None)
+@given(texts)
+def test_hostile_strings_arrive_exactly(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+    folder = tmp_path_factory.getbasetemp()
+    found = instructions(render(hostile_plan(folder, text)))
+    assert [name for name, _ in found] == ["FROM", "RUN", "ENV", "ENV", "LABEL"]
+    rest = found[1][1]
+    script = json.loads(rest)[2] if rest.startswith("[") else rest
+    prog = "prog() { printf '%s\\0' \"$@\"; }\n"
+    ran = subprocess.run(["sh", "-c", prog + script], capture_output=True, check=True)
+    assert ran.stdout == f"{text}\0#\0{text}\0\\\0".encode()
+    assert (folder / "written").read_bytes() == text.encode()
