@@ -1,0 +1,90 @@
+"""Repositories of small .rpm packages: signed packages, signed metadata, module streams."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+
+from tests.integration.catalogue import Package, Stream
+from tests.integration.keys import SigningKeys
+
+
+def build_rpms(folder: Path, packages: list[Package]) -> None:
+    """The package files, unsigned. One run of rpmbuild for as many packages as have different names."""
+    folder.mkdir(parents=True, exist_ok=True)
+    left = list(packages)
+    while left:
+        names: dict[str, Package] = {}
+        for package in left:
+            names.setdefault(package.name, package)
+        left = [package for package in left if names[package.name] is not package]
+        _build(folder, names.values())
+
+
+def sign_rpms(folder: Path, keys: SigningKeys, fingerprint: str) -> None:
+    """Sign every package; none without a fingerprint."""
+    if not fingerprint:
+        return
+    files = sorted(map(str, folder.glob("*.rpm")))
+    # Debian's rpm looks for gpg2, a name that Debian's GnuPG no longer has.
+    defined = {"_gpg_name": fingerprint, "_gpg_path": str(keys.home), "__gpg": str(shutil.which("gpg"))}
+    words = [word for name, value in defined.items() for word in ("--define", f"{name} {value}")]
+    _must(["rpmsign", *words, "--addsign", *files])
+
+
+def index_rpms(folder: Path, keys: SigningKeys, fingerprint: str, *, streams: Iterable[Stream] = ()) -> None:
+    """repodata over the packages, with the module streams; signed where there is a fingerprint."""
+    _must(["createrepo_c", "--quiet", str(folder)])
+    repomd = folder / "repodata" / "repomd.xml"
+    if streams:
+        modules = folder / "modules.yaml"
+        modules.write_text(_modules(streams))
+        _must(["modifyrepo_c", "--mdtype=modules", str(modules), str(repomd.parent)])
+    if fingerprint:
+        (repomd.parent / "repomd.xml.asc").write_bytes(keys.detached(repomd.read_bytes(), fingerprint))
+        (repomd.parent / "repomd.xml.key").write_bytes(keys.public(fingerprint))
+
+
+def _build(folder: Path, packages: Iterable[Package]) -> None:
+    spec = folder / "packages.spec"
+    parts = [
+        "Name: gpustack-tests\nVersion: 1\nRelease: 1\nSummary: tests\nLicense: Apache-2.0\n%description\nNone.\n",
+    ]
+    for package in packages:
+        epoch, _, rest = package.version.rpartition(":")
+        upstream, _, release = rest.partition("-")
+        head = [f"%package -n {package.name}", f"Version: {upstream}", f"Release: {release}", "Summary: stands in"]
+        head += [f"Epoch: {epoch}"] if epoch else []
+        head += [f"Provides: {package.provides}"] if package.provides else []
+        head += [f"Requires: {name} {operator} {wanted}".rstrip() for name, operator, wanted in package.depends]
+        parts.append("\n".join([*head, f"%description -n {package.name}", "Stands in for the vendor's.", f"%files -n {package.name}\n"]))
+    spec.write_text("\n".join(parts))
+    top = folder / ".rpmbuild"
+    command = ["rpmbuild", "--quiet", "-bb", "--target", "x86_64-linux", "--define", f"_topdir {top}"]
+    command += ["--define", f"_rpmdir {folder}", "--define", "_build_name_fmt %%{NAME}-%%{VERSION}-%%{RELEASE}.%%{ARCH}.rpm"]
+    command += ["--define", "_binary_payload w0.gzdio", str(spec)]
+    _must(command)
+    shutil.rmtree(top)
+    spec.unlink()
+
+
+def _must(command: list[str]) -> None:
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, f"{' '.join(command)[:500]}\n{done.stdout}{done.stderr}"
+
+
+def _modules(streams: Iterable[Stream]) -> str:
+    documents = []
+    for stream in streams:
+        artifacts = "".join(f"      - {one.name}-{one.version}.x86_64\n" for one in stream.packages)
+        names = "".join(f"          - {name}\n" for name in sorted({one.name for one in stream.packages}))
+        documents.append(
+            f"---\ndocument: modulemd\nversion: 2\ndata:\n  name: nvidia-driver\n  stream: {stream.name}\n"
+            "  version: 1\n  context: 00000000\n  arch: x86_64\n  summary: driver\n  description: driver\n"
+            "  license:\n    module: [Apache-2.0]\n"
+            f"  profiles:\n    default:\n      rpms:\n{names}"
+            f"  artifacts:\n    rpms:\n{artifacts}...\n"
+        )
+    return "".join(documents)

@@ -1,0 +1,61 @@
+"""apt, dnf and zypper do what plans say: the stack comes in its versions, stays there, and a second run changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from gpustack.versions import version
+from tests.integration.field import NOT_RUN, Ask, Scene, run_steps
+from tests.integration.managers import installed, missing, moved_by_upgrade
+from tests.integration.roots import Root
+
+WHOLE = ("driver", "cuda", "cudnn", "tensorrt", "container-toolkit")
+TOOLKIT = ("driver", "cuda", "container-toolkit")
+ASKED = {
+    "ubuntu24.04-newest": Ask("ubuntu24.04", WHOLE),
+    "ubuntu22.04-cuda12": Ask("ubuntu22.04", ("driver==580.*", "cuda==12.*", "cudnn", "tensorrt==10.*")),
+    "debian12-newest": Ask("debian12", WHOLE),
+    "rhel9-newest": Ask("rhel9.4", WHOLE),
+    "rhel9-580": Ask("rhel9.4", ("driver==580.*", "cuda==12.*", "cudnn", "tensorrt==10.*")),
+    "rocky9-newest": Ask("rocky9", TOOLKIT),
+    "rhel10-newest": Ask("rhel10.0", WHOLE),
+    "fedora44-newest": Ask("fedora44", TOOLKIT),
+    "sles15-newest": Ask("sles15.6", TOOLKIT),
+    "leap15-newest": Ask("opensuse-leap15.6", (*TOOLKIT, "cudnn")),
+    "sles16-newest": Ask("sles16", TOOLKIT),
+}
+
+
+@pytest.mark.parametrize("ask", ASKED.values(), ids=ASKED)
+def test_the_plan_brings_its_stack_and_keeps_it(
+    ask: Ask, scene: Callable[..., Scene], enter: Callable[[Scene], Root]
+) -> None:
+    host = scene(ask)
+    root = enter(host)
+    family = host.system.family
+    before = installed(root, family)
+    left_out = run_steps(root, host.plan)
+    assert set(left_out) <= NOT_RUN.keys()
+    there = installed(root, family)
+    assert not missing(host.plan, there)
+    assert not newer_than_planned(host, before, there)
+    assert not moved_by_upgrade(root, family)
+    settings = root.settings()
+    run_steps(root, host.plan)
+    assert installed(root, family) == there
+    assert root.settings() == settings
+
+
+def newer_than_planned(host: Scene, before: dict[str, str], there: dict[str, str]) -> dict[str, str]:
+    """The packages of the vendor that came in another version than that of their component."""
+    wrong = {}
+    for folder, packages in host.packages.items():
+        components = [name for name, (_, place) in host.folders.items() if place == folder]
+        known = {package.name for package in packages}
+        for name in sorted((there.keys() - before.keys()) & known):
+            upstream = there[name].partition("-")[0]
+            if not any(version(upstream) == version(host.versions()[one]) for one in components):
+                wrong[name] = there[name]
+    return wrong
