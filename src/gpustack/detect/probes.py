@@ -125,7 +125,7 @@ OTHER_LIBRARY_GLOBS = (
 PYTHON_GLOBS = (
     "/usr/lib/python3*/site-packages", "/usr/lib/python3/dist-packages", "/usr/lib64/python3*/site-packages",
     "/usr/local/lib/python3*/dist-packages", "/usr/local/lib/python3*/site-packages",
-    "/opt/*/lib/python3*/site-packages",
+    "/opt/*/lib/python3*/site-packages", "/opt/*/*/lib/python3*/site-packages",
     "/opt/*/envs/*/lib/python3*/site-packages", "/root/*/lib/python3*/site-packages",
     "/root/.*/lib/python3*/site-packages",
     "/home/*/.local/lib/python3*/site-packages", "/home/*/*/lib/python3*/site-packages",

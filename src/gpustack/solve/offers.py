@@ -168,7 +168,8 @@ class OfferBook:
             self._wheels[component] = by_version
         rows = self._wheels[component].get(version, [])
         fitting = [row for row in rows if row.loads_with(self._host.glibc)]
-        if not fitting or (component == "cuda" and len(fitting) < len(rows)):
+        parts, loading = {row.part for row in rows}, {row.part for row in fitting}
+        if not fitting or (component == "cuda" and parts != loading):
             return None
         return Offer(with_cuda=tuple(dict.fromkeys(_cuda_range(row.cuda) for row in fitting if row.cuda)))
 

@@ -154,7 +154,7 @@ def test_every_release_of_cuda_has_the_same_projects_on_a_platform() -> None:
         if row.component == "cuda":
             by_release.setdefault((row.version, row.platform), set()).add(row.part)
     for (version, _), parts in by_release.items():
-        assert len(parts) == (16 if version.startswith("13") else 14), version
+        assert len(parts) == {"11": 13, "12": 14, "13": 16}[version[:2]], version
     known = {row.version for row in matrix().releases("cuda")}
     assert {version for version, _ in by_release} <= known
 
@@ -167,3 +167,18 @@ def test_the_newest_wheels_fit_a_card_that_is_newer_than_them_or_are_refused() -
     old = Request(requirements=(Requirement(component="cuda", versions=">=13"),), methods={"cuda": "pip"})
     with pytest.raises(GpustackError, match="7"):
         resolve(matrix(), host("ubuntu22.04", gpus=("GTX 1080",)), old)
+
+
+def test_the_newest_real_tensorrt_wheel_comes_with_wheels_of_its_cuda_and_cudnn() -> None:
+    """Nothing asked but the method: 8.5.3 with CUDA 11.8, as the later wheels are stubs or previews."""
+    names = ("cuda", "cudnn", "tensorrt")
+    request = Request(requirements=tuple(Requirement(component=name) for name in names), methods={"": "pip"})
+    machine = host("ubuntu22.04", gpus=("A10",))
+    found = resolve(matrix(), machine, request)
+    picks = {name: found.pick(name) for name in names}
+    assert {name: pick.method for name, pick in picks.items() if pick} == dict.fromkeys(names, "pip")
+    assert picks["tensorrt"] is not None
+    assert picks["tensorrt"].version == "8.5.3.1"
+    text = requirement_files(plan(machine, *found.picks))
+    for project in ("nvidia-cublas-cu11==", "nvidia-cudnn-cu11==", "\ntensorrt==8.5.3.1"):
+        assert project in text

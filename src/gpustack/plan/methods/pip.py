@@ -84,7 +84,7 @@ def wheels_for(ctx: Context, pick: Pick) -> tuple[Wheel, ...]:
             msg = f"{msg}: its later projects hold stubs that fetch from a second index while they install"
             hint = "--method tensorrt=network or tensorrt=tar brings the real files"
         raise UnsupportedError(msg, hint=hint)
-    if not fitting or (pick.component == "cuda" and len(fitting) < len(rows)):
+    if not fitting or (pick.component == "cuda" and {row.part for row in rows} != {row.part for row in fitting}):
         needed = next(row.needs_glibc for row in rows if row not in fitting)
         msg = f"the wheels of {pick.component} {pick.version} need glibc {needed}; this system has {glibc}"
         raise UnsupportedError(msg, hint=f"an earlier version, or another method (--method {pick.component}=...)")
