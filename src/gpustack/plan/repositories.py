@@ -134,7 +134,6 @@ def _add(ctx: Context, tool: Manager, place: Place) -> list[Draft]:
             why=_why_checked(place),
             files=(file,),
             undo=(("rm", "-f", "--", file.path),),
-            done_when=f"path {file.path}",
             phase="repositories",
             sources=ctx.addresses(row),
         )
@@ -268,7 +267,6 @@ def _check_key(ctx: Context, tool: Manager, place: Place) -> Draft:
         commands=(*commands, *tool.key_commands(place)),
         files=files,
         undo=(("rm", "-f", "--", target),),
-        done_when=f"path {target}",
         phase="repositories",
         sources=ctx.addresses(key),
     )

@@ -39,12 +39,13 @@ class Cudnn(Component):
         return [_zlib(ctx, row)] if row else []
 
     def roles(self, ctx: Context, pick: Pick) -> tuple[str, ...]:
-        has_samples = pick.method in _PACKAGES and ctx.can_compute
+        # The samples of version 9 are not known by their exact package version, and later ones are built another way.
+        has_samples = pick.method in _PACKAGES and ctx.can_compute and is_within(pick.version, "<9")
         return ("main", "samples") if has_samples else ("main",)
 
     def after(self, ctx: Context, pick: Pick, installed: tuple[str, ...]) -> list[Draft]:
         drafts = _choose(ctx, pick, installed) if pick.method in _PACKAGES else []
-        if pick.method in _PACKAGES and ctx.can_compute:
+        if "samples" in self.roles(ctx, pick):
             drafts += mnist(ctx, pick, (*installed, *(one.key for one in drafts)))
         return drafts
 

@@ -34,7 +34,9 @@ class Driver(Component):
         return drafts + _conflicting_modules(ctx, pick)
 
     def roles(self, ctx: Context, pick: Pick) -> tuple[str, ...]:  # noqa: ARG002 (the same for every pick)
-        return ("main", "video") if ctx.has_video else ("main",)
+        # zypper has no lock that is set before: the parts are named too, or they come in the newest version there is.
+        parts = ("compute", "desktop") if ctx.system.family == "zypper" else ()
+        return ("main", *parts, "video") if ctx.has_video else ("main", *parts)
 
     def after(self, ctx: Context, pick: Pick, installed: tuple[str, ...]) -> list[Draft]:
         drafts = [_persistence(ctx, installed)]

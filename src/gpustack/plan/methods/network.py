@@ -141,7 +141,7 @@ def packages_of(pick: Pick, rows: tuple[PackageSet, ...]) -> list[Package]:
 def hold_step(ctx: Context, pick: Pick, rows: tuple[PackageSet, ...]) -> list[Draft]:
     """The step that keeps packages at their version, where no lock before the installation does so."""
     tool = manager(ctx.system.family)
-    names = [name for row in rows for name in row.packages]
+    names = list(dict.fromkeys(name for row in rows for name in row.packages))
     locked = ("driver", "fabric-manager") if tool.name in {"apt", "dnf"} else ()
     if pick.component in {"cuda", "container-toolkit", *locked} or not names:
         return []

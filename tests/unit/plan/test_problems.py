@@ -1,0 +1,126 @@
+"""Every known bad state of a host: what a plan does about it."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+from tests.unit.plan.making import CUDA, DRIVER, host, matrix, pick, plan
+
+from gpustack.errors import UnsupportedError
+from gpustack.model.host import Host, Installed, Problem
+from gpustack.model.resolution import Pick
+
+REFUSED = {
+    "almalinux_signed_vs_nvidia", "container_driver", "immutable_os", "jetson", "other_vfio",
+    "rpmfusion_vs_nvidia_repo", "suse_kmp_mix", "vgpu_guest", "vgpu_host_cc", "wsl_driver",
+}  # fmt: skip
+DEALT_WITH = {
+    "arch_dir_mismatch", "branch_eol", "distro_upgraded", "dnf_module_filter", "driver_library_mismatch", "eol_distro",
+    "headers_missing", "held_packages", "kernel_too_new", "keyring_wrong_distro", "machine_learning_repo",
+    "mix_driver_runfile_packages", "mix_toolkit_runfile_packages", "no_repo_for_distro", "nouveau_loaded",
+    "old_distro_driver_new_gpu", "proprietary_on_blackwell", "running_kernel_old", "secure_boot_unsigned",
+    "sha1_key_debian13", "signed_by_conflict", "stale_cuda_symlink", "ubuntu2604_same_named_cuda", "ubuntu_590_rename",
+}  # fmt: skip
+"""States that the steps of the changed driver, toolkit or repository put right, or that a warning tells of."""
+MENDED = {"old_key_7fa2af80"}
+BY_HAND = {"debian_archive_vs_nvidia_repo", "ubuntu_archive_vs_nvidia_repo"}
+TOLD = {
+    "azure_linux_names", "fabric_manager_mismatch", "fabric_manager_missing", "foreign_architecture_404",
+    "gcc_mismatch", "mft_doca_clash", "mig_enabled", "nvcc_host_gcc", "profiling_permission",
+}  # fmt: skip
+"""States that a plan without their component cannot change: a note with the cure stands in front."""
+NEVER_PLANNED = {
+    "gds_order", "gds_secure_boot", "hardcoded_key_id", "keyring_version_404", "module_on_el10",
+    "persistenced_in_image_build", "version_id_minor",
+}  # fmt: skip
+"""Mistakes that a plan could make, not states of a host: the golden plans show that none makes them."""
+
+
+def with_problem(identity: str, machine: Host | None = None) -> Host:
+    row = matrix().conflicts[identity]
+    severity = "block" if row.severity == "block" else "warn"
+    problem = Problem(id=identity, message=f"the host has {identity}", fix="the cure", severity=severity)
+    return replace(machine or host("ubuntu22.04"), problems=(problem,))
+
+
+def told(machine: Host, *picks: Pick) -> list[tuple[str, str]]:
+    """Kind and title of the steps that stand in front of a plan."""
+    return [(step.kind, step.title) for step in plan(machine, *picks).steps if step.phase == "preflight"]
+
+
+def test_the_lists_hold_every_known_state_once() -> None:
+    lists = (REFUSED, DEALT_WITH, MENDED, BY_HAND, TOLD, NEVER_PLANNED)
+    assert sum(map(len, lists)) == len(set().union(*lists))
+    assert set().union(*lists) == set(matrix().conflicts)
+
+
+@pytest.mark.parametrize("identity", sorted(REFUSED))
+def test_refused_with_its_cure(identity: str) -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        plan(with_problem(identity), DRIVER, CUDA)
+    assert caught.value.exit_code == 4
+    assert caught.value.hint == "the cure"
+
+
+@pytest.mark.parametrize("identity", sorted(DEALT_WITH))
+def test_dealt_with_by_the_plans_own_steps(identity: str) -> None:
+    assert told(with_problem(identity), DRIVER, CUDA) == []
+
+
+@pytest.mark.parametrize("identity", sorted(MENDED))
+def test_mended_by_a_step(identity: str) -> None:
+    (step,) = [step for step in plan(with_problem(identity), CUDA).steps if step.phase == "preflight"]
+    assert step.kind == "run"
+    assert step.commands
+
+
+@pytest.mark.parametrize("identity", sorted(BY_HAND))
+def test_blocking_states_that_no_step_mends_are_left_to_a_person(identity: str) -> None:
+    assert told(with_problem(identity), DRIVER) == [("manual", f"the host has {identity}")]
+
+
+@pytest.mark.parametrize("identity", sorted(TOLD | NEVER_PLANNED))
+def test_other_states_are_told_with_their_cure(identity: str) -> None:
+    steps = [step for step in plan(with_problem(identity), DRIVER, CUDA).steps if step.phase == "preflight"]
+    assert [(step.title, step.why) for step in steps] == [(f"the host has {identity}", "the cure")]
+
+
+@pytest.mark.parametrize("identity", ["rpmfusion_vs_nvidia_repo", "ubuntu_archive_vs_nvidia_repo"])
+def test_packages_of_another_origin_are_removed_where_they_are_known(identity: str) -> None:
+    there = {"driver": Installed(version="570.86.16", method="distro", packages=("nvidia-driver-570",))}
+    made = plan(replace(with_problem(identity), installed=there), DRIVER)
+    assert [step.packages for step in made.steps if step.kind == "remove-packages"] == [("nvidia-driver-570",)]
+
+
+def test_an_old_driver_of_the_distribution_is_no_way_out_for_a_new_gpu() -> None:
+    machine = with_problem("old_distro_driver_new_gpu", host("debian13", gpus=("GeForce RTX 5090",)))
+    with pytest.raises(UnsupportedError):
+        plan(machine, pick("driver", "550.163.01", "distro", flavour="proprietary"))
+
+
+def test_missing_headers_are_installed_where_the_driver_stays() -> None:
+    machine = with_problem("headers_missing", host("debian12", kernel="6.1.0-40-cloud-amd64"))
+    titles = [step.title for step in plan(machine, CUDA).steps]
+    assert "install the kernel headers" in titles
+
+
+def test_a_stale_link_is_pointed_at_the_new_toolkit() -> None:
+    made = plan(with_problem("stale_cuda_symlink"), CUDA)
+    assert ("update-alternatives", "--set", "cuda", "/usr/local/cuda-13.0") in [
+        argv for step in made.steps for argv in step.commands
+    ]
+
+
+def test_entries_that_stop_the_package_manager_go_before_it_is_asked_anything() -> None:
+    from gpustack.model.host import RepositoryEntry
+
+    url = "https://developer.download.nvidia.com/compute/cuda/repos/ubuntu2204/x86_64/"
+    entries = (
+        RepositoryEntry(path="/etc/apt/sources.list.d/cuda.list", url=url),
+        RepositoryEntry(path="/etc/apt/sources.list.d/other.list", url=url, signed_by="/usr/share/keyrings/x.gpg"),
+    )
+    made = plan(replace(with_problem("signed_by_conflict"), repositories=entries), CUDA)
+    first = next(number for number, step in enumerate(made.steps) if any("apt-get" in argv for argv in step.commands))
+    off = [number for number, step in enumerate(made.steps) if step.title.startswith("switch off")]
+    assert off
+    assert max(off) < first
