@@ -7,7 +7,7 @@ from gpustack.matrix.index import Matrix
 from gpustack.model.facts import COMPONENTS
 from gpustack.model.host import Host
 from gpustack.model.places import System
-from gpustack.model.request import METHODS, Request
+from gpustack.model.request import METHODS, Method, Request
 from gpustack.model.resolution import Pick, Resolution, State
 from gpustack.solve.check import nearest_known
 from gpustack.solve.conflict import Explanation, explain
@@ -162,11 +162,21 @@ def _pick(question: Question, search: Search, solution: Chosen, candidate: Candi
     return Pick(
         component=component,
         version=candidate.version,
-        method=question.offers.method(component),
+        method=_method(question, candidate),
         state=_state(question, candidate),
         flavour=flavour,  # type: ignore[arg-type]  # one of the two flavours or none
         reasons=reasons(question, search, solution, component),
     )
+
+
+def _method(question: Question, candidate: Candidate) -> Method:
+    """The method of the pick; what is kept came as it came, unless another method was asked for."""
+    entry = question.host.installed.get(candidate.component)
+    if candidate.is_installed and entry is not None and question.request.method(candidate.component) is None:
+        present = next((method for method in METHODS if method == entry.method), None)
+        if present is not None:
+            return present
+    return question.offers.method(candidate.component)
 
 
 def _state(question: Question, candidate: Candidate) -> State:
