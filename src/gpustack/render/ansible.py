@@ -16,9 +16,9 @@ from gpustack.render.ansible_tasks import (
     mark_name,
     name_of,
     step_tasks,
-    wrapped,
 )
 from gpustack.render.commands import one_line
+from gpustack.render.comments import comment
 from gpustack.render.templating import fill
 from gpustack.render.yaml_text import Flow, Value, lines, quoted
 
@@ -68,7 +68,7 @@ def _comments(plan: Plan) -> list[str]:
         flavour = f", {entry.flavour} kernel modules" if entry.flavour else ""
         found.append(f"# {entry.state:<9} {one_line(name)} {one_line(entry.version)} ({entry.method}{flavour})")
     for text in plan.warnings:
-        found += wrapped(f"warning: {text}")
+        found += comment(f"warning: {text}")
     if not plan.steps:
         return [*found, "#", "# Nothing is to be done: the play only gathers facts.", ""]
     return [

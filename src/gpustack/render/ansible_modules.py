@@ -238,7 +238,7 @@ def _from_repositories(argv: Argv) -> list[Action]:
         case ("tdnf", "-y", "install", *words) if words:
             return [_asked(argv, tuple(words))]
         case ("zypper", "--non-interactive", "install", "--auto-agree-with-licenses", *words) if words:
-            names = [word.replace("=", "-") for word in words if word != "--oldpackage"]
+            names = [word.replace("=", "-", 1) for word in words if word != "--oldpackage"]
             return [_asked(argv, tuple(names))]
         case ("dnf" | "yum" | "tdnf" | "zypper", *words) if _is_index(words):
             return [command(argv)._replace(about="read the package index", sign="read")]

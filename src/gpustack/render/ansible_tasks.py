@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import textwrap
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -11,6 +10,7 @@ from gpustack.model.plan import Plan
 from gpustack.model.steps import Artifact, FileWrite, Step
 from gpustack.render.ansible_modules import Action, actions, command, demand_exact, needs_excuse
 from gpustack.render.commands import command_line, is_manual, one_line
+from gpustack.render.comments import comment
 from gpustack.render.yaml_text import Flow, Unsafe, Value
 
 WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,60}")
@@ -65,18 +65,6 @@ def name_of(text: str) -> str:
     plain = re.sub(r"\{(?=[{%#])", "{ ", one_line(text)).strip() or "step"
     short = plain if len(plain) <= 100 else plain[:97].rstrip() + "..."
     return short[0].upper() + short[1:]
-
-
-def wrapped(text: str, width: int = 110) -> list[str]:
-    """``text`` as lines of a comment."""
-    return textwrap.wrap(
-        one_line(text),
-        width,
-        initial_indent="# ",
-        subsequent_indent="# ",
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
 
 
 def mark_name(step: Step) -> str:
@@ -136,7 +124,7 @@ def handlers_of(plan: Plan) -> list[Handler]:
 
 def step_tasks(plan: Plan, number: int, step: Step, tags: list[str], handlers: list[Handler]) -> list[Task]:
     """The tasks of the step with this number in the plan."""
-    comment = tuple(wrapped(f"{step.title}: {step.why}" if step.why else step.title, 100))
+    above = tuple(comment(f"{step.title}: {step.why}" if step.why else step.title, width=100))
     if step.reboot_after:
         tasks = _reboot(plan, step)
     elif step.kind == "note" or is_manual(step):
@@ -148,7 +136,7 @@ def step_tasks(plan: Plan, number: int, step: Step, tags: list[str], handlers: l
     finished = []
     for position, task in enumerate(tasks):
         keys = {**task.keys, "tags": Flow(tags)}
-        finished.append(task._replace(keys=keys, comment=comment if position == 0 else ()))
+        finished.append(task._replace(keys=keys, comment=above if position == 0 else ()))
     return finished
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import shlex
-import textwrap
 from typing import NamedTuple
 
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Artifact, FileWrite, Step
 from gpustack.render.commands import command_line, fetch, is_manual, one_line
+from gpustack.render.comments import comment
 from gpustack.render.templating import fill
 from gpustack.render.yaml_text import Flow, Text, Value, lines
 
@@ -112,8 +112,7 @@ def _comments(plan: Plan, size: int) -> list[str]:
 
 
 def _comment(text: str) -> list[str]:
-    wrapper = textwrap.TextWrapper(110, "# ", "#   ", break_long_words=False, break_on_hyphens=False)
-    return wrapper.wrap(one_line(text))
+    return comment(text, more="#   ")
 
 
 def _packages(plan: Plan) -> tuple[list[Value], list[Step]]:

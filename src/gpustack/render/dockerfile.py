@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import textwrap
 from typing import NamedTuple
 
 from gpustack.errors import UnsupportedError
 from gpustack.model.plan import Plan
 from gpustack.render.commands import one_line
+from gpustack.render.comments import comment
 from gpustack.render.image import base_image
 from gpustack.render.image_steps import Group, Lines, groups_of, shell_lines
 from gpustack.render.templating import fill
@@ -76,8 +76,7 @@ def _comments(plan: Plan, left_out: list[str]) -> list[str]:
 def _comment(text: str) -> list[str]:
     # "# word=value" at the head of a Dockerfile would be a directive of its parser.
     plain = one_line(text).replace("=", " = ") if re.match(r"\w+\s*=", one_line(text)) else one_line(text)
-    wrapper = textwrap.TextWrapper(110, "# ", "#   ", break_long_words=False, break_on_hyphens=False)
-    return wrapper.wrap(plain)
+    return comment(plain, more="#   ")
 
 
 def _parts(groups: list[Group]) -> _Parts:
@@ -114,8 +113,13 @@ def _run(plan: Plan, group: Group) -> str:
     texts = [f"{step.title}: {step.why}" if step.why else step.title for step in group.steps]
     comments = [line for text in texts for line in _comment(text)]
     family = plan.host.os.family or ""
-    loose = [f"# hadolint ignore={_UNPINNED[family]}"] if group.unpinned and family in _UNPINNED else []
-    return "\n".join(["", *comments, *loose, _shell(group.commands(family))])
+    commands = group.commands(family)
+    excuses = [_UNPINNED[family]] if group.unpinned and family in _UNPINNED else []
+    if any(line.endswith("\\'") for lines in commands for line in lines):
+        # A file's line that ends in a backslash: shellcheck takes it for a quote gone wrong.
+        excuses.append("SC1003")
+    ignored = [f"# hadolint ignore={','.join(excuses)}"] if excuses else []
+    return "\n".join(["", *comments, *ignored, _shell(commands)])
 
 
 def _shell(commands: list[Lines]) -> str:

@@ -18,6 +18,7 @@ _IMAGES = {
     "mariner": "mcr.microsoft.com/cbl-mariner/base/core:{version}",
     "ol": "oraclelinux:{version}",
     "opensuse-leap": "opensuse/leap:{version}",
+    "opensuse-tumbleweed": "opensuse/tumbleweed:latest",
     "rhel": "registry.access.redhat.com/ubi{major}/ubi:{tag}",
     "rocky": "rockylinux/rockylinux:{version}",
     "sles": "registry.suse.com/bci/bci-base:{version}",
@@ -33,7 +34,7 @@ def base_image(host: Host) -> str:
     """
     for name, version in _candidates(host):
         image = _IMAGES.get(name)
-        if image and re.fullmatch(r"[0-9][0-9.]{0,15}", version):
+        if image and ("{" not in image or re.fullmatch(r"[0-9][0-9.]{0,15}", version)):
             # UBI tags name minor releases; the newest of a major one is only called latest.
             tag = version if "." in version else "latest"
             full = f"{version}.0" if name == "sles" and "." not in version else version

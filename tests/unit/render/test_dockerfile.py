@@ -101,6 +101,7 @@ def test_a_plan_for_the_machine_alone_is_refused() -> None:
         (OperatingSystem(id="ubuntu", version_id="24.04"), "ubuntu:24.04"),
         (OperatingSystem(id="linuxmint", version_id="22", base="ubuntu24.04"), "ubuntu:24.04"),
         (OperatingSystem(id="rhel", version_id="9.4"), "registry.access.redhat.com/ubi9/ubi:9.4"),
+        (OperatingSystem(id="opensuse-tumbleweed"), "opensuse/tumbleweed:latest"),
         (OperatingSystem(id="opensuse-leap", version_id="15.6"), "opensuse/leap:15.6"),
     ],
     ids=lambda value: value if isinstance(value, str) else value.spelled,
