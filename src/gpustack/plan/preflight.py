@@ -20,6 +20,7 @@ class Ends(Struct, frozen=True, kw_only=True):
     id: str
     version: str
     lts: str = ""
+    immutable: bool | str = False
 
 
 def check(ctx: Context, picks: list[Pick]) -> None:
@@ -35,7 +36,17 @@ def check(ctx: Context, picks: list[Pick]) -> None:
     if environment == "jetson" and names & {"driver", "fabric-manager"}:
         msg = "on Jetson the driver comes with Jetson Linux (JetPack): server driver packages do not run there"
         raise UnsupportedError(msg, hint="update JetPack for another driver")
+    row = _row(ctx)
+    if row is not None and row.immutable in {True, "yes"} and any(pick.method != "container" for pick in picks):
+        msg = f"{ctx.system.name} keeps its system read-only: nothing can be installed into it from here"
+        raise UnsupportedError(msg, hint=ctx.system.no_repo or "an image with the driver built in, or a container")
     refuse(ctx, picks)
+
+
+def _row(ctx: Context) -> Ends | None:
+    """The further columns of the host's system."""
+    rows = ctx.matrix.rows("systems", "systems", Ends)
+    return next((one for one in rows if (one.id, one.version) == (ctx.system.id, ctx.system.version)), None)
 
 
 def notes(ctx: Context, picks: list[Pick]) -> list[Draft]:
@@ -147,8 +158,7 @@ def _warn_of_age(ctx: Context) -> None:
     if not end or not read or end > read:
         return
     name = ctx.host.os.name or ctx.system.name or ctx.host.os.spelled
-    rows = ctx.matrix.rows("systems", "systems", Ends)
-    row = next((one for one in rows if (one.id, one.version) == (ctx.system.id, ctx.system.version)), None)
+    row = _row(ctx)
     if row is not None and row.lts > read:
         ctx.warn(f"{name} reached the end of its ordinary support on {end}; long-term support lasts to {row.lts}")
     else:

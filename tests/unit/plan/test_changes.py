@@ -95,3 +95,20 @@ def test_secure_boot_that_is_not_known_is_told() -> None:
     (note,) = [step for step in made.steps if step.id.startswith("secure-boot")]
     assert note.kind == "note"
     assert "/var/lib/dkms/mok.pub" in note.why
+
+
+@pytest.mark.parametrize(
+    ("system", "kernel", "follows"),
+    [
+        ("ubuntu24.04", "6.8.0-60-generic", "linux-headers-generic"),
+        ("ubuntu24.04", "6.17.0-5-generic", "linux-headers-generic-hwe-24.04"),
+        ("ubuntu22.04", "6.8.0-1015-aws", "linux-headers-aws"),
+        ("linuxmint22", "6.8.0-51-generic", "linux-headers-generic"),
+        ("debian12", "6.1.0-40-cloud-amd64", "linux-headers-cloud-amd64"),
+    ],
+)
+def test_headers_come_for_the_kernel_and_for_those_after_it(system: str, kernel: str, follows: str) -> None:
+    made = plan(host(system, kernel=kernel), pick("driver", "580.95.05", flavour="open"))
+    (headers,) = [step for step in made.steps if step.title == "install the kernel headers"]
+    assert headers.packages == (f"linux-headers-{kernel}", follows)
+    assert follows in headers.why

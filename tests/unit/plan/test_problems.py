@@ -124,3 +124,8 @@ def test_entries_that_stop_the_package_manager_go_before_it_is_asked_anything() 
     off = [number for number, step in enumerate(made.steps) if step.title.startswith("switch off")]
     assert off
     assert max(off) < first
+
+
+def test_a_system_that_is_read_only_gets_nothing_installed() -> None:
+    with pytest.raises(UnsupportedError, match="read-only"):
+        plan(host("bazzite"), pick("driver", "580.95.05", "runfile", flavour="open"))

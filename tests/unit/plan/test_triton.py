@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 from tests.unit.plan.making import contents, host, pick, plan
 
+from gpustack.errors import UnsupportedError
 from gpustack.model.host import Installed
 from gpustack.model.plan import Plan
 
@@ -63,3 +64,9 @@ def test_podman_gets_gpus_by_cdi() -> None:
 def test_a_host_without_a_gpu_serves_without_one() -> None:
     machine = replace(host(), gpus=(), installed={"docker": Installed(version="1", method="distro")})
     assert not [word for word in run_of(plan(machine, pick("triton", "25.09", "container"))) if "gpu" in word]
+
+
+def test_jetson_never_gets_the_images_for_servers() -> None:
+    board = host("l4t36", arch="aarch64", gpus=("Jetson AGX Orin",))
+    with pytest.raises(UnsupportedError, match="Jetson"):
+        plan(board, pick("triton", "25.09", "container"))

@@ -71,6 +71,9 @@ class Container(MethodPlanner):
         if pick.component != "triton" or image is None:
             msg = f"the facts know no container image of {pick.component} {pick.version}"
             raise UnsupportedError(msg, hint="`gpustack matrix show triton` lists the images")
+        if "linux-aarch64" in ctx.platforms:
+            msg = "the server's images are for servers: on Jetson Triton is a build of its own, which no fact covers"
+            raise UnsupportedError(msg, hint="take the release of Triton that goes with the JetPack on this board")
         podman = "podman" in ctx.host.installed and "docker" not in ctx.host.installed
         engine = "podman" if podman else "docker"
         if engine not in ctx.host.installed:
