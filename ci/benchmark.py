@@ -52,7 +52,7 @@ def processes(python: str, host: Path, folder: Path) -> None:
             *gpustack, "check", "driver==580.95.05", "cuda==13.0.2", "cudnn==9.14.0.64", "tensorrt==10.13.3.9",
             "nv-codec-headers==13.0.19.0", "--host", str(host),
         ],
-        "gpustack plan for a recorded host": [*gpustack, "plan", "cuda", "cudnn", "--host", str(host), "--format", "json"],
+        "gpustack plan, recorded host": [*gpustack, "plan", "cuda", "cudnn", "--host", str(host), "--format", "json"],
         "gpustack detect": [*gpustack, "detect", "--format", "json"],
         "gpustack verify --level quick": [*gpustack, "verify", "--level", "quick"],
     }  # fmt: skip

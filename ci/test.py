@@ -10,7 +10,17 @@ import sys
 
 from bootstrap import ENVIRONMENT, environment, install_packages, run, say
 
-PROGRAMS = {"rpm": "rpm", "shellcheck": "shellcheck", "dpkg": "dpkg", "gpg": "gnupg", "cloud-init": "cloud-init"}
+PROGRAMS = {
+    "cloud-init": "cloud-init",
+    "createrepo_c": "createrepo-c",
+    "debootstrap": "debootstrap",
+    "dpkg": "dpkg",
+    "gpg": "gnupg",
+    "openssl": "openssl",
+    "rpm": "rpm",
+    "rpmbuild": "rpm",
+    "shellcheck": "shellcheck",
+}
 """Programs that the tests run for real, and the Debian packages that bring them."""
 
 

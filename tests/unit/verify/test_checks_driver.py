@@ -395,7 +395,7 @@ def test_skip(answer: Any, identity: str, changes: dict[str, Any], reason: str) 
         ),
     ],
 )
-def test_nvml_by_nvidia_smi(  # noqa: PLR0917 (a column each)
+def test_nvml_by_nvidia_smi(
     answer: Any, recorded: Any, finished_smi: Finished, environment: str, status: str, reason: str, fix: str
 ) -> None:
     runner = recorded(smi(LIST, finished_smi))
@@ -419,9 +419,7 @@ def test_nvml_by_nvidia_smi(  # noqa: PLR0917 (a column each)
         (finished(9, "", "broken\nvery"), "skip", "nvidia-smi did not tell: broken", ""),
     ],
 )
-def test_persistence(  # noqa: PLR0917 (a column each)
-    answer: Any, recorded: Any, modes: Finished, status: str, said: str, fix: str
-) -> None:
+def test_persistence(answer: Any, recorded: Any, modes: Finished, status: str, said: str, fix: str) -> None:
     result = answer("driver.persistence", runner=recorded(smi(MODES, modes)))
     assert (result.status, result.reason or result.detail, result.fix) == (status, said, fix)
 
