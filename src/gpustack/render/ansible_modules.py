@@ -73,7 +73,18 @@ def actions(commands: tuple[Argv, ...]) -> list[Action]:
         size, action = _group(rest, commands)
         found += action
         rest = rest[size:]
-    return found
+    if not any(one.sign == "mark" for one in found):
+        return found
+    # A mark tells that all of it is done: what is removed before something is made again is not removed once more.
+    return [_once(one) for one in found]
+
+
+def _once(action: Action) -> Action:
+    path = action.arguments.get("path")
+    is_removal = action.module == "ansible.builtin.file" and action.arguments.get("state") == "absent"
+    if not is_removal or not isinstance(path, str):
+        return action
+    return command(("rm", "-rf", "--", path))._replace(about=action.about)
 
 
 def _group(commands: tuple[Argv, ...], step: tuple[Argv, ...]) -> tuple[int, list[Action]]:

@@ -83,7 +83,12 @@ def _done_path(step: Step) -> str:
 
 def _is_plain(step: Step) -> bool:
     """Whether the step's own commands are run where they stand."""
-    return not (step.reboot_after or is_manual(step) or step.kind == "note" or step.phase == "verification")
+    return not (step.reboot_after or is_manual(step) or step.kind == "note" or _only_verifies(step))
+
+
+def _only_verifies(step: Step) -> bool:
+    """Whether the step is our own verification, for which the program has to be on the host."""
+    return step.phase == "verification" and all(argv[:1] == ("gpustack",) for argv in step.commands)
 
 
 def is_marked(step: Step) -> bool:
@@ -129,7 +134,7 @@ def step_tasks(plan: Plan, number: int, step: Step, tags: list[str], handlers: l
         tasks = _reboot(plan, step)
     elif step.kind == "note" or is_manual(step):
         tasks = [Task(step.title, {"ansible.builtin.debug": {"msg": _told(step)}})]
-    elif step.phase == "verification":
+    elif _only_verifies(step):
         tasks = _verify(number, step)
     else:
         tasks = _work(number, step, handlers)

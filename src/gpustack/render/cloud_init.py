@@ -156,9 +156,12 @@ def _commands(step: Step, files: _Files) -> list[Argv]:
         found += _download(artifact)
     for file in step.files:
         found += files.place(file)
-    if step.phase == "verification":
-        return [*found, *(("sh", "-c", _IF_THERE, "sh", *argv) for argv in step.commands)]
-    return [*found, *step.commands]
+    return [*found, *(_verified(argv) if argv[:1] == ("gpustack",) else argv for argv in step.commands)]
+
+
+def _verified(argv: Argv) -> Argv:
+    """Our own verification, on images that carry the program."""
+    return ("sh", "-c", _IF_THERE, "sh", *argv)
 
 
 def _download(artifact: Artifact) -> list[Argv]:

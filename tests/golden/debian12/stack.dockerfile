@@ -1,4 +1,4 @@
-# Debian 12, x86_64: plan 999a53166171ec3db60defbd79d8a6b7630c58673411181065cff82fedab21a9
+# Debian 12, x86_64: plan b613ea3b4a777b420d36e7a7deef1a6368718234cc6d5bb175758d475f15379c
 # docker build --platform linux/amd64 --tag NAME - <THIS-FILE; run with --gpus all
 # warning: Debian 12 reached the end of its ordinary support on 2026-07-11; long-term support lasts to
 #   2028-06-30
@@ -39,24 +39,20 @@ RUN apt-get update \
  && rm -rf /var/lib/apt/lists/*
 
 # install zlib1g: cuDNN loads libz.so.1 from version 8.3 on, and its packages do not all say so
-# install g++, libfreeimage-dev, libfreeimage3, make: the sample that proves cuDNN reads its pictures through
-#   FreeImage
 # install cudnn 9.22.0.52: asked for (any version); pinned to 9.22.0.52-1
 # hold cudnn at 9.22.0.52: an ordinary upgrade would take the newest build, which another CUDA or driver may
 #   not fit
 # hadolint ignore=DL3008
 RUN apt-get update \
  && DEBIAN_FRONTEND=noninteractive apt-get install --no-install-recommends -y zlib1g \
- && DEBIAN_FRONTEND=noninteractive apt-get install --no-install-recommends -y g++ libfreeimage-dev libfreeimage3 \
-      make \
  && DEBIAN_FRONTEND=noninteractive apt-get install --no-install-recommends -y libcudnn9-cuda-13=9.22.0.52-1 \
-      libcudnn9-dev-cuda-13=9.22.0.52-1 libcudnn9-headers-cuda-13=9.22.0.52-1 libcudnn9-samples=9.22.0.52-1 \
- && apt-mark hold libcudnn9-cuda-13 libcudnn9-dev-cuda-13 libcudnn9-headers-cuda-13 libcudnn9-samples \
+      libcudnn9-dev-cuda-13=9.22.0.52-1 libcudnn9-headers-cuda-13=9.22.0.52-1 \
+ && apt-mark hold libcudnn9-cuda-13 libcudnn9-dev-cuda-13 libcudnn9-headers-cuda-13 \
  && rm -rf /var/lib/apt/lists/*
 
 ENV NVIDIA_VISIBLE_DEVICES=all
 ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility
 ENV PATH=/usr/local/cuda-13.2/bin:${PATH}
-LABEL gpustack.plan="999a53166171ec3db60defbd79d8a6b7630c58673411181065cff82fedab21a9" \
+LABEL gpustack.plan="b613ea3b4a777b420d36e7a7deef1a6368718234cc6d5bb175758d475f15379c" \
       gpustack.cuda="13.2.2" \
       gpustack.cudnn="9.22.0.52"

@@ -1,4 +1,4 @@
-# Red Hat Enterprise Linux 9, x86_64: plan 441cb6f4abd9b5f60e1fa68346aa2922ac8246d4039c7217974de5d3adf87404
+# Red Hat Enterprise Linux 9, x86_64: plan 9a7fdd75d294f3aa574891c5db87503b088579c10ea79fe967e80b7927613fbf
 # docker build --platform linux/amd64 --tag NAME - <THIS-FILE; run with --gpus all
 # warning: driver: left out, as a container gets them from its host
 # warning: enable CodeReady Builder: left out, as containers use the subscription of the machine that builds
@@ -55,15 +55,15 @@ RUN dnf -y install cuda-toolkit-13-2-13.2.2-1 \
 #   not fit
 # hadolint ignore=DL3041
 RUN dnf -y install zlib \
- && dnf -y install libcudnn9-cuda-13-9.14.0.64-1 libcudnn9-devel-cuda-13-9.14.0.64-1 libcudnn9-samples-9.14.0.64-1 \
+ && dnf -y install libcudnn9-cuda-13-9.14.0.64-1 libcudnn9-devel-cuda-13-9.14.0.64-1 \
  && dnf -y install 'dnf-command(versionlock)' \
- && dnf -y versionlock add libcudnn9-cuda-13 libcudnn9-devel-cuda-13 libcudnn9-samples \
+ && dnf -y versionlock add libcudnn9-cuda-13 libcudnn9-devel-cuda-13 \
  && dnf clean all \
  && rm -rf /var/cache/dnf
 
 ENV NVIDIA_VISIBLE_DEVICES=all
 ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility
 ENV PATH=/usr/local/cuda-13.2/bin:${PATH}
-LABEL gpustack.plan="441cb6f4abd9b5f60e1fa68346aa2922ac8246d4039c7217974de5d3adf87404" \
+LABEL gpustack.plan="9a7fdd75d294f3aa574891c5db87503b088579c10ea79fe967e80b7927613fbf" \
       gpustack.cuda="13.2.2" \
       gpustack.cudnn="9.14.0.64"

@@ -1,4 +1,4 @@
-# Ubuntu 24.04 LTS, x86_64: plan cd8057bcba4559d8ecefb398cf07474a15c9f6033e111ba5a9f4d9f6dfb72d52
+# Ubuntu 24.04 LTS, x86_64: plan dd69962590e92824461866ff3019b85213d9881682990f0494471f04a16a267c
 # docker build --platform linux/amd64 --tag NAME - <THIS-FILE; run with --gpus all
 # warning: driver: left out, as a container gets them from its host
 
@@ -28,24 +28,20 @@ RUN apt-get update \
  && rm -rf /var/lib/apt/lists/*
 
 # install zlib1g: cuDNN loads libz.so.1 from version 8.3 on, and its packages do not all say so
-# install g++, libfreeimage-dev, libfreeimage3, make: the sample that proves cuDNN reads its pictures through
-#   FreeImage
 # install cudnn 9.23.2.1: asked for (any version); pinned to 9.23.2.1-1
 # hold cudnn at 9.23.2.1: an ordinary upgrade would take the newest build, which another CUDA or driver may
 #   not fit
 # hadolint ignore=DL3008
 RUN apt-get update \
  && DEBIAN_FRONTEND=noninteractive apt-get install --no-install-recommends -y zlib1g \
- && DEBIAN_FRONTEND=noninteractive apt-get install --no-install-recommends -y g++ libfreeimage-dev libfreeimage3 \
-      make \
  && DEBIAN_FRONTEND=noninteractive apt-get install --no-install-recommends -y libcudnn9-cuda-13=9.23.2.1-1 \
-      libcudnn9-dev-cuda-13=9.23.2.1-1 libcudnn9-headers-cuda-13=9.23.2.1-1 libcudnn9-samples=9.23.2.1-1 \
- && apt-mark hold libcudnn9-cuda-13 libcudnn9-dev-cuda-13 libcudnn9-headers-cuda-13 libcudnn9-samples \
+      libcudnn9-dev-cuda-13=9.23.2.1-1 libcudnn9-headers-cuda-13=9.23.2.1-1 \
+ && apt-mark hold libcudnn9-cuda-13 libcudnn9-dev-cuda-13 libcudnn9-headers-cuda-13 \
  && rm -rf /var/lib/apt/lists/*
 
 ENV NVIDIA_VISIBLE_DEVICES=all
 ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility
 ENV PATH=/usr/local/cuda-13.2/bin:${PATH}
-LABEL gpustack.plan="cd8057bcba4559d8ecefb398cf07474a15c9f6033e111ba5a9f4d9f6dfb72d52" \
+LABEL gpustack.plan="dd69962590e92824461866ff3019b85213d9881682990f0494471f04a16a267c" \
       gpustack.cuda="13.2.2" \
       gpustack.cudnn="9.23.2.1"

@@ -22,6 +22,7 @@ from gpustack.model.host import Host
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Artifact, FileWrite, Step
 from gpustack.render.ansible import render
+from gpustack.render.ansible_modules import actions
 
 
 class Unsafe(str):
@@ -174,6 +175,33 @@ def test_modules_are_native_where_there_is_one() -> None:
         assert not of_module(play, "shell")
 
 
+@pytest.mark.parametrize(
+    ("argv", "module", "arguments"),
+    [
+        (
+            ("sed", "-i", "-e", "/^Version/d", "--", "/k"),
+            "lineinfile",
+            {"path": "/k", "regexp": "^Version", "state": "absent"},
+        ),
+        (
+            ("sed", "-i", "-e", "\\#^deb.*a\\.b/c#s#^#\\# off by gpustack: #", "--", "/l"),
+            "replace",
+            {"path": "/l", "regexp": "^(deb.*a\\.b/c.*)$", "replace": "# off by gpustack: \\1"},
+        ),
+        (("sed", "-i", "-e", "s/a/b/", "--", "/k"), "command", {"argv": ["sed", "-i", "-e", "s/a/b/", "--", "/k"]}),
+        (("rm", "-f", "--", "/a"), "command", {"argv": ["rm", "-rf", "--", "/a"]}),
+        (("systemctl", "enable", "--now", "u"), "systemd_service", {"name": "u", "enabled": True, "state": "started"}),
+        (("dnf", "-y", "downgrade", "a-1"), "dnf", {"name": ["a-1"], "state": "present", "allow_downgrade": True}),
+        (("dnf", "-y", "install", "--setopt=x", "a"), "command", {"argv": ["dnf", "-y", "install", "--setopt=x", "a"]}),
+        (("mv", "--", "/a", "/b"), "command", {"argv": ["mv", "--", "/a", "/b"], "removes": "/a"}),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_command_becomes_the_module_that_does_the_same(argv: tuple[str, ...], module: str, arguments: object) -> None:
+    first, *_ = actions((argv, ("prog",)))
+    assert (first.module, first.arguments) == (f"ansible.builtin.{module}", arguments)
+
+
 def test_it_runs_and_runs_again_and_check_mode_tells_before_what_changes(tmp_path: Path) -> None:
     plan = real_plan(tmp_path)
     (tmp_path / "play.yml").write_text(render(plan), encoding="utf-8")
@@ -196,6 +224,7 @@ def test_it_runs_and_runs_again_and_check_mode_tells_before_what_changes(tmp_pat
     assert told[0] > 8
     root = tmp_path / "root"
     assert (root / "hostile").read_bytes() == "".join(HOSTILE).encode()
+    assert (root / "copy").read_bytes() == (root / "hostile").read_bytes()
     assert (root / "link").readlink() == Path("hostile")
     assert (root / "unpacked" / "inner").read_text(encoding="utf-8") == "inner\n"
     assert (root / "arguments").read_bytes() == "".join(f"{text}\0" for text in HOSTILE).encode()
@@ -228,6 +257,10 @@ def real_plan(folder: Path) -> Plan:
             commands=(("install", "-d", "-m", "0755", "--", f"{root}/unpacked"), (*unpack, "--no-same-owner")),
         ),
         step("words-000000000005", commands=(every,)),
+        step(
+            "copy-000000000009",
+            commands=(("rm", "-rf", "--", f"{root}/copy"), ("cp", f"{root}/hostile", f"{root}/copy")),
+        ),
         step("image-000000000006", kind="rebuild-initramfs", commands=(handled,), depends_on=("file-000000000001",)),
         step("look-000000000007", kind="run", commands=(("gpustack", "verify"),), phase="verification"),
     )
