@@ -15,6 +15,7 @@ from gpustack.plan.managers.apt import DEB_ARCH
 from gpustack.plan.managers.base import Package
 
 SUBJECT = "preparation"
+_RPM_ADDRESS = re.compile(r"https://.*/([a-z-]+)-(\d[^-/]*)-[^-/]+\.rpm")
 _SUSE_KERNEL = re.compile(r"(.+)-([a-z0-9_]+)")
 
 
@@ -199,6 +200,7 @@ def _expand(ctx: Context, templates: tuple[str, ...], kernel: str) -> list[str]:
 def _enable_step(ctx: Context, row: Enable, after: tuple[str, ...]) -> Draft:
     values = {"rpm_arch": ctx.arch, "version": ctx.host.os.version_id or ctx.system.version}
     tool = manager(ctx.system.family)
+    named = _RPM_ADDRESS.fullmatch(row.packages[0]) if len(row.packages) == 1 else None
     if row.packages:
         packages = tuple(_fill(name, values) for name in row.packages)
         commands = (tool.install([Package(name=name) for name in packages]),)
@@ -220,6 +222,8 @@ def _enable_step(ctx: Context, row: Enable, after: tuple[str, ...]) -> Draft:
         packages=packages,
         undo=undo,
         undo_note=note,
+        # yum fails where the package at an address is there already.
+        done_when=f"package {named[1]} {named[2]}" if named else "never",
         phase="prerequisites",
         sources=ctx.addresses(row),
     )
