@@ -1,6 +1,7 @@
 """Newest-first search with look-ahead over all components at once.
 
-Components are chosen in the order of installation (driver first). A version is taken when it fits the host and all
+Components are chosen in the order of installation (driver first; what only some versions bring in comes after them, so
+that the wish to leave it out never costs a newer version of what was asked for). A version is taken when it fits the host and all
 that is chosen already, and when every component still open keeps at least one version that fits everything chosen.
 Versions that breach advice are tried after those that do not.
 """
@@ -11,7 +12,7 @@ from collections.abc import Iterator
 
 from gpustack.model.facts import COMPONENTS
 from gpustack.solve.offers import POSSIBLE
-from gpustack.solve.question import Candidate, Group, Question
+from gpustack.solve.question import KERNEL_SIDE, Candidate, Group, Question
 from gpustack.solve.refusals import Refusal
 from gpustack.solve.rulebook import BoundRule
 
@@ -33,9 +34,16 @@ class Search:
     def run(self) -> Chosen | None:
         """The stack, or None when there is none."""
         members = self.members()
-        order = [name for name in COMPONENTS if name in members]
+        order = sorted(members, key=lambda name: (not (members[name] or name in KERNEL_SIDE), COMPONENTS.index(name)))
         solution, _ = self._extend({}, order, members)
-        return solution
+        return None if solution is None else self._without_idle(solution, members)
+
+    def _without_idle(self, solution: Chosen, members: dict[str, bool]) -> Chosen:
+        """The solution in the order of installation, without what nothing in it brings in."""
+        kept = {name: solution[name] for name in COMPONENTS if name in solution}
+        while idle := [name for name in kept if kept[name] and not members[name] and self._may_be_absent(name, kept)]:
+            kept[idle[0]] = None
+        return kept
 
     def members(self) -> dict[str, bool]:
         """The components that take part: True where one has to be there, False where only some versions need it."""
@@ -130,8 +138,12 @@ class Search:
         return self.question.book.pulled(candidate.component, candidate.version, self.question.view)
 
     def _tries(self, name: str, chosen: Chosen, *, is_needed: bool) -> Iterator[Candidate | None]:
-        """The values to try: left out first where that is possible, advice kept before advice breached."""
-        if not is_needed and self._may_be_absent(name, chosen):
+        """The values to try, advice kept before advice breached. Left out, where that is possible, comes first.
+
+        The driver comes before what may need it, so there it comes last.
+        """
+        may_be_absent = not is_needed and self._may_be_absent(name, chosen)
+        if may_be_absent and name not in KERNEL_SIDE:
             yield None
         later = []
         for candidate in self.domain(name):
@@ -142,6 +154,8 @@ class Search:
             else:
                 later.append(candidate)
         yield from later
+        if may_be_absent and name in KERNEL_SIDE:
+            yield None
 
     def _may_be_absent(self, name: str, chosen: Chosen) -> bool:
         return not any(other is not None and name in self._pulled(other) for other in chosen.values())
