@@ -90,7 +90,11 @@ def _of_release(
             yield from _toolkit(matrix, family, row, release, pinned)
             continue
         runtime = next(
-            (one.packages for one in rows if one.role == "runtime" and (one.with_cuda, one.pin) == (row.with_cuda, row.pin)),
+            (
+                one.packages
+                for one in rows
+                if one.role == "runtime" and (one.with_cuda, one.pin) == (row.with_cuda, row.pin)
+            ),
             row.packages[1:] if row.exact else row.packages[:1],
         )
         for name in row.packages:

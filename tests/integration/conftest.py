@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.integration.field import HOSTS, Ask, Scene, Workshop
 from tests.integration.keys import make_certificate, make_signing_keys
-from tests.integration.roots import Root, base_tree
+from tests.integration.roots import Root, base_tree, own_release
 from tests.integration.server import served
 
 PROGRAMS = {
@@ -41,7 +40,7 @@ def programs() -> None:
 
 @pytest.fixture(scope="session")
 def tree(programs: None) -> Path:  # noqa: ARG001
-    return base_tree()
+    return base_tree(own_release())
 
 
 @pytest.fixture(scope="session")

@@ -67,7 +67,9 @@ def keyring_package(url: str, repo: str, arch: str, public_key: bytes) -> Packag
 
 
 def _control(package: Package) -> str:
-    depends = ", ".join(f"{name} ({operator} {wanted})" if operator else name for name, operator, wanted in package.depends)
+    depends = ", ".join(
+        f"{name} ({operator} {wanted})" if operator else name for name, operator, wanted in package.depends
+    )
     return "".join(
         [
             f"Package: {package.name}\nVersion: {package.version}\nArchitecture: amd64\n",

@@ -13,6 +13,10 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import msgspec
+from tests.integration import catalogue, debs, rpms
+from tests.integration.catalogue import Package
+from tests.integration.keys import Certificate, SigningKeys
+from tests.integration.roots import Root, copy_tree
 
 from gpustack import resources
 from gpustack.matrix.index import Matrix, load_matrix
@@ -20,10 +24,6 @@ from gpustack.model.places import Repository, System
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Step
 from gpustack.plan.lookup import repository_of, system_of
-from tests.integration import catalogue, debs, rpms
-from tests.integration.catalogue import Package
-from tests.integration.keys import Certificate, SigningKeys
-from tests.integration.roots import Root, copy_tree
 
 ARCHIVE = "archive.gpustack.test"
 """The host name of the distribution's own archive."""
@@ -212,7 +212,11 @@ def system_packages(plan: Plan) -> set[str]:
         for command in step.commands:
             if "install" in command and command[0] != "install":
                 words = command[command.index("install") + 1 :]
-                found |= {word for word in words if not word.startswith("-") and "=" not in word and not _PINNED.fullmatch(word)}
+                found |= {
+                    word
+                    for word in words
+                    if not word.startswith("-") and "=" not in word and not _PINNED.fullmatch(word)
+                }
     return found
 
 
@@ -280,7 +284,9 @@ def run_step(root: Root, step: Step) -> list[str]:
     """Fetch, write and run what one step says. Fails when a command does."""
     for artifact in step.artifacts:
         root.must("mkdir", "-p", "--", artifact.path.rpartition("/")[0])
-        root.must("curl", "--fail", "--silent", "--show-error", "--proto", "=https", "--output", artifact.path, artifact.url)
+        root.must(
+            "curl", "--fail", "--silent", "--show-error", "--proto", "=https", "--output", artifact.path, artifact.url
+        )
         found = hashlib.sha256(root.inside(artifact.path).read_bytes()).hexdigest()
         assert artifact.sha256 in {"", found}, f"{artifact.url} is not the file that was planned"
     for file in step.files:

@@ -35,11 +35,13 @@ class SigningKeys:
 def make_signing_keys(home: Path) -> SigningKeys:
     home.mkdir(mode=0o700)
     made = SigningKeys(home, "", "")
+    fingerprints = []
     for name in ("current", "retired"):
-        made.gpg("--passphrase", "", "--quick-generate-key", f"{name} test key <{name}@gpustack.test>", "rsa3072", "sign", "never")
-    listing = made.gpg("--with-colons", "--list-keys").decode().splitlines()
-    current, retired = (line.split(":")[9] for line in listing if line.startswith("fpr:"))
-    return SigningKeys(home, current, retired)
+        user = f"{name} test key <{name}@gpustack.test>"
+        words = ["--status-fd", "1", "--passphrase", "", "--quick-generate-key", user, "rsa3072", "sign", "never"]
+        told = made.gpg(*words).decode()
+        fingerprints.append(told.partition("KEY_CREATED P ")[2].split()[0])
+    return SigningKeys(home, *fingerprints)
 
 
 @dataclass(frozen=True)
@@ -59,11 +61,11 @@ def make_certificate(folder: Path, hosts: tuple[str, ...]) -> Certificate:
     extensions.write_text(f"subjectAltName={names}\nextendedKeyUsage=serverAuth\n")
     authority_key, request = str(folder / "authority.key"), str(folder / "request")
     new = ["openssl", "req", "-newkey", "rsa:2048", "-nodes", "-batch"]
+    signed_by = ["-CA", str(made.authority), "-CAkey", authority_key, "-CAcreateserial", "-extfile", str(extensions)]
     for command in (
-        [*new, "-x509", "-days", "2", "-subj", "/CN=gpustack tests", "-keyout", authority_key, "-out", str(made.authority)],
+        [*new, "-x509", "-days", "2", "-subj", "/CN=tests", "-keyout", authority_key, "-out", str(made.authority)],
         [*new, "-subj", f"/CN={hosts[0]}", "-keyout", str(made.key), "-out", request],
-        ["openssl", "x509", "-req", "-days", "2", "-in", request, "-CA", str(made.authority), "-CAkey", authority_key]
-        + ["-CAcreateserial", "-extfile", str(extensions), "-out", str(made.chain)],
-    ):  # fmt: skip
+        ["openssl", "x509", "-req", "-days", "2", "-in", request, *signed_by, "-out", str(made.chain)],
+    ):
         subprocess.run(command, check=True, capture_output=True)
     return made

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from fnmatch import fnmatch
 
-from gpustack.model.plan import Plan
 from tests.integration.field import pins
 from tests.integration.roots import Root
+
+from gpustack.model.plan import Plan
 
 _UPGRADE = {
     "apt": ("apt-get", "--simulate", "dist-upgrade"),
     "dnf": ("dnf", "upgrade", "--assumeno"),
-    "zypper": ("zypper", "--non-interactive", "update", "--dry-run"),
+    "zypper": ("zypper", "--non-interactive", "--xmlout", "update", "--dry-run"),
 }
 
 
@@ -40,9 +42,14 @@ def moved_by_upgrade(root: Root, family: str) -> set[str]:
     """The installed packages that the manager's ordinary upgrade would change or remove now."""
     done = root.run(_UPGRADE[family])
     assert done.returncode in {0, 1}, done.stdout
-    assert "rror" not in done.stdout.replace("Operation aborted", ""), done.stdout
-    there = installed(root, family)
+    assert "rror:" not in done.stdout.replace("Error: Operation aborted", ""), done.stdout
     if family == "apt":
         lines = [line for line in done.stdout.splitlines() if line.startswith(("Inst ", "Remv "))]
-        return {line.split()[1] for line in lines} & there.keys()
-    return set(done.stdout.split()) & there.keys()
+        words = {line.split()[1] for line in lines}
+    elif family == "zypper":
+        # Packages that are locked are named too, but not in the summary of what would be done.
+        summary = done.stdout.partition("<install-summary")[2].partition("</install-summary>")[0]
+        words = set(re.findall(r'<solvable [^>]*\bname="([^"]+)"', summary))
+    else:
+        words = set(done.stdout.split())
+    return words & installed(root, family).keys()

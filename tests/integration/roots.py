@@ -16,7 +16,7 @@ from pathlib import Path
 INCLUDED = ("ca-certificates", "curl", "gnupg", "dnf", "zypper", "rpm", "python3-dateutil", "python3-dbus")
 UNPACKED = ("dnf-plugins-core",)
 """Debian does not let this stand beside zypper, so its files are unpacked beside the packages."""
-_LEFT_OUT = ("usr/share/doc", "usr/share/locale", "usr/share/man", "var/lib/apt/lists", "var/cache/apt")
+_UNREAD = ("usr/share/doc", "usr/share/info", "usr/share/locale", "usr/share/man")
 _ENVIRONMENT = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
     "HOME": "/root",
@@ -77,22 +77,27 @@ def copy_tree(base: Path, target: Path) -> Root:
     return Root(target)
 
 
-def base_tree() -> Path:
-    """The tree that all roots are copies of, made once for this machine in its folder for temporary files."""
-    codename = platform.freedesktop_os_release()["VERSION_CODENAME"]
+def own_release() -> str:
+    """The code name of this machine's release, of which the tree with all package managers is made."""
+    return platform.freedesktop_os_release()["VERSION_CODENAME"]
+
+
+def base_tree(codename: str, included: tuple[str, ...] = INCLUDED, unpacked: tuple[str, ...] = UNPACKED) -> Path:
+    """The tree that roots are copies of, made once for this machine in its folder for temporary files."""
     folder = _own_folder(Path(tempfile.gettempdir()) / f"gpustack-tests-{os.getuid()}")
-    words = hashlib.sha256(" ".join((codename, *INCLUDED, *UNPACKED, *_LEFT_OUT)).encode()).hexdigest()[:12]
+    words = hashlib.sha256(" ".join((*included, *unpacked, *_UNREAD)).encode()).hexdigest()[:12]
     tree = folder / f"{codename}-{words}"
-    with (folder / "lock").open("w") as lock:
+    with (folder / f"{tree.name}.lock").open("w") as lock:
         # Of several test processes one makes it, and the others wait.
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not tree.exists():
-            _make(codename, folder, tree)
+            _make(codename, tree, included, unpacked)
     return tree
 
 
-def mirror(codename: str) -> str:
-    """Where this machine's own apt sources have that release from."""
+def mirror() -> str:
+    """Where this machine's own apt sources have its distribution from."""
+    codename = own_release()
     told = subprocess.run(
         ["apt-get", "indextargets", "--format", "$(RELEASE) $(COMPONENT) $(REPO_URI)", "Created-By: Packages"],
         check=True,
@@ -103,7 +108,7 @@ def mirror(codename: str) -> str:
         release, component, address = line.split()
         if (release, component) == (codename, "main"):
             return address
-    msg = f"the apt sources of this machine have no {codename} main: the tests take their tree from there"
+    msg = f"the apt sources of this machine have no {codename} main: the tests take their trees from there"
     raise LookupError(msg)
 
 
@@ -113,24 +118,29 @@ def apt_settings(*prefixes: str) -> list[str]:
     return [line for line in told.splitlines() if line.startswith(prefixes)]
 
 
-def _make(codename: str, folder: Path, tree: Path) -> None:
+def _make(codename: str, tree: Path, included: tuple[str, ...], unpacked: tuple[str, ...]) -> None:
     environment = dict(os.environ)
     for line in apt_settings("Acquire::http::Proxy ", "Acquire::https::Proxy "):
         name, _, value = line.partition(" ")
         environment[f"{name.split('::')[1]}_proxy"] = value.strip('";')
-    new = folder / "new"
+    new = tree.with_suffix(".new")
     shutil.rmtree(new, ignore_errors=True)
-    bootstrap = ["debootstrap", "--variant=minbase", f"--include={','.join(INCLUDED)}", codename, str(new)]
-    for command in (
-        [*bootstrap, mirror(codename)],
-        ["chroot", str(new), "sh", "-c", f"cd /root && exec apt-get download {' '.join(UNPACKED)}"],
-        ["chroot", str(new), "sh", "-c", "for file in /root/*.deb; do dpkg-deb -x $file / && rm $file; done"],
-    ):
+    settings = new / "etc/dpkg/dpkg.cfg.d/tests"
+    settings.parent.mkdir(parents=True)
+    settings.write_text("force-unsafe-io\n" + "".join(f"path-exclude=/{path}/*\n" for path in _UNREAD))
+    commands = [["debootstrap", "--variant=minbase", f"--include={','.join(included)}", codename, str(new), mirror()]]
+    for name in unpacked:
+        commands += [
+            ["chroot", str(new), "sh", "-c", f"cd /root && exec apt-get download {name}"],
+            ["chroot", str(new), "sh", "-c", "dpkg-deb -x /root/*.deb / && rm /root/*.deb"],
+        ]
+    for command in commands:
         done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment)
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr
-    for path in _LEFT_OUT:
-        for each in (new / path).iterdir():
-            shutil.rmtree(each) if each.is_dir() and not each.is_symlink() else each.unlink()
+    for path in (*_UNREAD, "var/lib/apt/lists", "var/cache/apt"):
+        shutil.rmtree(new / path, ignore_errors=True)
+    for path in ("var/lib/apt/lists/partial", "var/cache/apt/archives/partial"):
+        (new / path).mkdir(parents=True)
     new.rename(tree)
 
 

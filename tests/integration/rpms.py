@@ -59,11 +59,20 @@ def _build(folder: Path, packages: Iterable[Package]) -> None:
         head += [f"Epoch: {epoch}"] if epoch else []
         head += [f"Provides: {package.provides}"] if package.provides else []
         head += [f"Requires: {name} {operator} {wanted}".rstrip() for name, operator, wanted in package.depends]
-        parts.append("\n".join([*head, f"%description -n {package.name}", "Stands in for the vendor's.", f"%files -n {package.name}\n"]))
+        parts.append(
+            "\n".join(
+                [*head, f"%description -n {package.name}", "Stands in for the vendor's.", f"%files -n {package.name}\n"]
+            )
+        )
     spec.write_text("\n".join(parts))
     top = folder / ".rpmbuild"
     command = ["rpmbuild", "--quiet", "-bb", "--target", "x86_64-linux", "--define", f"_topdir {top}"]
-    command += ["--define", f"_rpmdir {folder}", "--define", "_build_name_fmt %%{NAME}-%%{VERSION}-%%{RELEASE}.%%{ARCH}.rpm"]
+    command += [
+        "--define",
+        f"_rpmdir {folder}",
+        "--define",
+        "_build_name_fmt %%{NAME}-%%{VERSION}-%%{RELEASE}.%%{ARCH}.rpm",
+    ]
     command += ["--define", "_binary_payload w0.gzdio", str(spec)]
     _must(command)
     shutil.rmtree(top)

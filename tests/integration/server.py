@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import random
 import ssl
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -52,14 +51,9 @@ def served(folder: Path, certificate: Certificate) -> Iterator[str]:
 
 
 def _listening(folder: Path) -> _Server:
-    handler = partial(_Files, directory=str(folder))
-    chance = random.Random(os.getpid())
-    for _ in range(20):
-        # Any address of 127.0.0.0/8 is loopback; one of its own leaves port 443 of 127.0.0.1 to whoever has it.
-        address = f"127.{chance.randrange(1, 255)}.{chance.randrange(256)}.{chance.randrange(1, 255)}"
-        try:
-            return _Server((address, 443), handler)
-        except OSError:
-            continue
+    # Any address of 127.0.0.0/8 is loopback; one of its own leaves port 443 of 127.0.0.1 to whoever has it.
+    for number in range(1, 250):
+        with suppress(OSError):
+            return _Server((f"127.{number}.{os.getpid() % 250}.1", 443), partial(_Files, directory=str(folder)))
     msg = "no loopback address has port 443 free"
     raise OSError(msg)

@@ -6,13 +6,16 @@ import re
 from collections.abc import Callable
 
 import pytest
-
 from tests.integration.field import Ask, Scene, run_steps
 from tests.integration.managers import installed
 from tests.integration.roots import Root
 
 ASKED = {
-    "apt": (Ask("ubuntu24.04", ("cuda==12.*", "tensorrt==10.15.1.29")), "10.15.1.29-1+cuda12.9", "10.15.1.29-1+cuda13.1"),
+    "apt": (
+        Ask("ubuntu24.04", ("cuda==12.*", "tensorrt==10.15.1.29")),
+        "10.15.1.29-1+cuda12.9",
+        "10.15.1.29-1+cuda13.1",
+    ),
     "dnf": (Ask("rhel9.4", ("cuda==12.*", "tensorrt==10.16.*")), "10.16.1.11-1.cuda12.9", "10.16.1.11-1.cuda13.2"),
 }
 
@@ -27,7 +30,11 @@ def test_the_asked_build_comes(
     assert {package.version for package in there if package.name == "libnvinfer-bin"} > {build, other}
     root = enter(host)
     run_steps(root, host.plan)
-    found = {name: version for name, version in installed(root, host.system.family).items() if "nvinfer" in name or "nvonnx" in name}
+    found = {
+        name: version
+        for name, version in installed(root, host.system.family).items()
+        if "nvinfer" in name or "nvonnx" in name
+    }
     assert set(found.values()) == {build}
     assert found.keys() <= names
     assert "libnvinfer-bin" in found
@@ -41,6 +48,10 @@ def test_without_hold_and_pins_the_newest_build_for_another_cuda_comes(
     host = scene(ask)
     root = enter(host)
     run_steps(root, host.plan)
-    root.must("apt-mark", "unhold", *sorted(name for name in installed(root, "apt") if "nvinfer" in name or "nvonnx" in name))
+    root.must(
+        "apt-mark", "unhold", *sorted(name for name in installed(root, "apt") if "nvinfer" in name or "nvonnx" in name)
+    )
     done = root.run(["apt-get", "--simulate", "install", "libnvinfer-bin"])
-    assert re.search(rf"^Inst libnvinfer-bin \[{re.escape(build)}\] \(\S+\+cuda13", done.stdout, re.MULTILINE), done.stdout
+    assert re.search(rf"^Inst libnvinfer-bin \[{re.escape(build)}\] \(\S+\+cuda13", done.stdout, re.MULTILINE), (
+        done.stdout
+    )
