@@ -126,7 +126,8 @@ def _driver(family: str, repo: str, release: str, rows: list[PackageSet]) -> Ite
             for name in row.packages:
                 branch = release.partition(".")[0]
                 text = f"Package: *nvidia* cuda-drivers*\nPin: version {branch}.*\nPin-Priority: 1000\n"
-                yield Package(name, pinned, files={f"/etc/apt/preferences.d/{name}": text})
+                # One package for the branch: the facts know no version of it but the branch in its name.
+                yield Package(name, f"{branch}-1", files={f"/etc/apt/preferences.d/{name}": text})
 
 
 def _toolkit(matrix: Matrix, family: str, row: PackageSet, release: str, pinned: str) -> Iterator[Package]:
