@@ -56,6 +56,8 @@ class Root:
     def write(self, path: str, content: str, mode: int = 0o644) -> None:
         target = self.inside(path)
         target.parent.mkdir(parents=True, exist_ok=True)
+        # A new file: an old one may be shared with the other copies of the tree.
+        target.unlink(missing_ok=True)
         target.write_text(content)
         target.chmod(mode)
 
