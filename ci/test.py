@@ -15,6 +15,7 @@ PROGRAMS = {
     "createrepo_c": "createrepo-c",
     "debootstrap": "debootstrap",
     "dpkg": "dpkg",
+    "gcc": "gcc libc6-dev",
     "gpg": "gnupg",
     "openssl": "openssl",
     "rpm": "rpm",
@@ -25,7 +26,8 @@ PROGRAMS = {
 
 
 def main() -> None:
-    install_packages(sorted({package for program, package in PROGRAMS.items() if not shutil.which(program)}))
+    missing = {name for program, names in PROGRAMS.items() if not shutil.which(program) for name in names.split()}
+    install_packages(sorted(missing))
     python = str(environment(for_tests=True))
     tools = ENVIRONMENT / "bin"
     for title, command in (
