@@ -183,3 +183,15 @@ def test_a_rule_of_ones_own_decides(call: Callable, tmp_path: Path) -> None:
     conflict = json.loads(ended.out)["conflicts"][0]
     assert "Our cards hang with this pair" in conflict["reason"]
     assert conflict["sources"] == ["https://example.com/"]
+
+
+def test_a_check_of_the_facts_as_json_lists_the_faults(call: Callable, tmp_path: Path) -> None:
+    assert json.loads(call("matrix", "check", "--format", "json").out) == {"faults": []}
+    (tmp_path / "cuda.yaml").write_text(HEAD + "      - {version: banana, src: [mine]}\n")
+    ended = call("matrix", "check", "--format", "json", "--matrices", str(tmp_path))
+    assert ended.code == 1
+    assert "banana" in json.loads(ended.out)["faults"][0]
+
+
+def test_a_line_of_versions_is_shown_by_its_short_name(call: Callable) -> None:
+    assert "version=8.9.6.50" in call("matrix", "show", "cudnn==8.9.6").out

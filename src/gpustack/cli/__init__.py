@@ -47,7 +47,7 @@ def _tell_usage(error: Any, arguments: list[str]) -> int:
     if context is not None and type(error).__name__ == "NoArgsIsHelpError":
         typer.echo(context.get_help(), err=True)
     else:
-        message = error.format_message().removesuffix(".")
+        message = " ".join(error.format_message().split()).removesuffix(".")
         from gpustack.cli.frame import shortened, visible
 
         typer.echo(shortened(f"error: {visible(message[:1].lower() + message[1:])}"), err=True)

@@ -26,7 +26,7 @@ def register(application: typer.Typer) -> None:
 
     @frame.command(application, "matrix", example="gpustack matrix show cuda==13.0.2")
     def matrix(
-        action: Annotated[Action, typer.Argument(help="list, show, sources or check.")],
+        action: Annotated[Action, typer.Argument(metavar="ACTION", help="list, show, sources or check.")],
         what: Annotated[
             str | None, typer.Argument(metavar="[WHAT]", help="A subject, subject.table, component==version or source.")
         ] = None,
@@ -35,7 +35,7 @@ def register(application: typer.Typer) -> None:
         """The facts, each with its source, its date and how it is known."""
         as_json = _is_json(format)
         if action is Action.CHECK:
-            return _check()
+            return _check(as_json=as_json)
         facts = frame.matrix()
         if action is Action.LIST:
             frame.document(_list(facts, what, as_json=as_json))
@@ -138,11 +138,14 @@ def _subject(facts: "Matrix", name: str) -> str:
     raise UsageError(msg, hint=nearest(name, facts.subjects))
 
 
-def _check() -> int:
+def _check(*, as_json: bool) -> int:
     from gpustack.matrix.check import faults
 
     found = faults(frame.settings().matrices)
+    if as_json:
+        frame.document(frame.to_json({"faults": found}))
+        return 1 if found else 0
     for fault in found:
         typer.echo(fault, err=True)
-    frame.document(f"{len(found)} faults" if found else "every invariant holds")
+    frame.document(f"{len(found)} fault{'s' if len(found) > 1 else ''}" if found else "every invariant holds")
     return 1 if found else 0

@@ -20,7 +20,7 @@ def register(application: typer.Typer) -> None:
     """Add the command to the application."""
 
     @frame.command(application, "schema", example="gpustack schema plan")
-    def schema(kind: Annotated[Kind, typer.Argument(help="Which document.")]) -> int:
+    def schema(kind: Annotated[Kind, typer.Argument(metavar="KIND", help="host, plan or report.")]) -> int:
         """Print the JSON Schema of a document."""
         import msgspec
 

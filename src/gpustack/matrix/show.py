@@ -15,6 +15,8 @@ from gpustack.versions import is_within, version, version_range
 def everything_about(facts: Matrix, component: str, range_text: str) -> list[dict[str, Any]]:
     """Every row that speaks of these versions of a component: its own rows, rules on it, rules that ask for it."""
     pinned = [row.version for row in facts.releases(component) if not range_text or is_within(row.version, range_text)]
+    if not pinned and range_text.startswith("=="):  # 8.9.6 stands for the line 8.9.6.x, as it does in `check`
+        pinned = [row.version for row in facts.releases(component) if row.version.startswith(f"{range_text[2:]}.")]
     found = []
     for subject in facts.subjects:
         for table in facts.tables(subject):

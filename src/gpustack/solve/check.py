@@ -13,7 +13,7 @@ from gpustack.solve.refusals import Refusal
 from gpustack.solve.search import Chosen, Search
 from gpustack.solve.sentences import group_sentences, host_has, host_name, last_branch, rule_sentence, spelled
 from gpustack.solve.words import title
-from gpustack.versions import version, version_range
+from gpustack.versions import is_within, version, version_range
 
 COVERED_PAIRS = (
     ("cuda", "driver"),
@@ -122,7 +122,8 @@ def _host_conflict(question: Question, component: str, refused: Refusal) -> Conf
 
 def _pair_conflict(question: Question, a: str, b: str, refused: Refusal) -> Conflict:
     sentence = rule_sentence(question, refused.rule) if refused.rule else None
-    text = f"{sentence.text}; this is {title(refused.group[2])} {refused.value}" if sentence else "These do not fit"
+    this_is = "this is" if refused.group[2] in question.asked else "installed here is"
+    text = f"{sentence.text}; {this_is} {title(refused.group[2])} {refused.value}" if sentence else "These do not fit"
     return Conflict(
         between=(spelled(question, a), spelled(question, b)),
         reason=f"{text}.{_forward_compatibility(question, a, b)}",
@@ -151,14 +152,20 @@ def _unknown_versions(question: Question) -> list[str]:
         candidates = question.candidates(name)
         if candidates and any(candidate.is_known for candidate in candidates):
             continue
-        known = nearest_known(question, name, requirement.versions)
-        found.append(f"{requirement}: no fact knows this version; {known}")
+        if requirement.versions.count("==") > 1:
+            continue  # two exact versions of one thing: a conflict, and nothing that facts could know
+        elsewhere = [r for r in question.matrix.releases(name) if is_within(r.version, requirement.versions)]
+        what = "the facts know this version for other systems only" if elsewhere else "no fact knows this version"
+        found.append(f"{requirement}: {what}; {nearest_known(question, name, requirement.versions)}")
     return found
 
 
 def nearest_known(question: Question, component: str, range_text: str) -> str:
     """The known versions around what was asked for, in words."""
-    releases = sorted({row.version for row in question.matrix.releases(component)}, key=lambda text: version(text).key)
+    system, arch = question.view.system(component), question.host.arch
+    rows = question.matrix.releases(component)
+    here = [r for r in rows if (not r.os or system in r.os) and (not r.arch or arch is None or arch in r.arch)]
+    releases = sorted({row.version for row in here}, key=lambda text: version(text).key)
     if not releases:
         return f"the facts hold no release of {component}"
     clauses = [clause for clauses in version_range(range_text).alternatives for clause in clauses]
@@ -168,7 +175,7 @@ def nearest_known(question: Question, component: str, range_text: str) -> str:
     below = [text for text in releases if version(text) < wanted]
     above = [text for text in releases if version(text) > wanted]
     near = [*below[-1:], *above[:1]]
-    return f"the nearest known are {' and '.join(near)}"
+    return f"the nearest known {'is' if len(near) == 1 else 'are'} {' and '.join(near)}"
 
 
 def _unknown_pairs(question: Question, solution: Chosen) -> list[str]:
@@ -198,7 +205,8 @@ def _warnings(question: Question, solution: Chosen) -> list[str]:
             continue
         breach = question.book.host_breach(name, candidate.version, question.view, advice=True)
         if breach is not None:
-            found.append(f"{rule_sentence(question, breach[0]).text}; {host_has(question, breach[0].rule.needs)}")
+            has = host_has(question, breach[0].rule.needs)
+            found.append(f"{rule_sentence(question, breach[0]).text}; {has[:1].lower()}{has[1:]}")
         for other in COMPONENTS:
             two = _asked_pick(question, solution, other)
             if two is None or other <= name:

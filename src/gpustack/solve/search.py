@@ -1,9 +1,9 @@
 """Newest-first search with look-ahead over all components at once.
 
 Components are chosen in the order of installation (driver first; what only some versions bring in comes after them, so
-that the wish to leave it out never costs a newer version of what was asked for). A version is taken when it fits the host and all
-that is chosen already, and when every component still open keeps at least one version that fits everything chosen.
-Versions that breach advice are tried after those that do not.
+that the wish to leave it out never costs a newer version of what was asked for). A version is taken when it fits the
+host and all that is chosen already, and when every component still open keeps at least one version that fits everything
+chosen. Versions that breach advice are tried after those that do not.
 """
 
 from __future__ import annotations

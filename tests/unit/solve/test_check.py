@@ -44,8 +44,8 @@ def test_a_combination_that_fits() -> None:
             host(HOPPER, driver="450.1"),
             ("cuda==12.2.0",),
             ("cuda==12.2.0", "driver==450.1"),
-            "CUDA 12 or newer and older than 13 needs driver 525 or newer; this is driver 450.1. On data-centre GPUs the"
-            " cuda-compat package of that CUDA release may bridge this (forward compatibility);"
+            "CUDA 12 or newer and older than 13 needs driver 525 or newer; installed here is driver 450.1."
+            " On data-centre GPUs the cuda-compat package of that CUDA release may bridge this (forward compatibility);"
             " `gpustack matrix show cuda` lists which driver branches it accepts.",
         ),
         (
@@ -76,6 +76,13 @@ def test_a_version_that_no_fact_knows_is_unknown_and_the_nearest_are_named() -> 
     assert not verdict.compatible
     assert not verdict.conflicts
     assert verdict.unknown == ("cuda==12.7.0: no fact knows this version; the nearest known are 12.2.0 and 12.8.0",)
+
+
+def test_one_nearest_version_is_one_and_two_versions_of_one_thing_are_a_conflict_only() -> None:
+    assert ask(host(HOPPER), "cuda==99").unknown[0].partition("; ")[2].startswith("the nearest known is ")
+    verdict = ask(host(HOPPER), "cuda==12.2.0,==12.8.0")
+    assert verdict.conflicts
+    assert not verdict.unknown
 
 
 def test_a_known_conflict_wins_over_an_unknown_version() -> None:
