@@ -1,4 +1,4 @@
-# Ubuntu 22.04 LTS, x86_64: plan 9d14cdc06225479f076a44d9f581dc1b73e55f5b50c6b4a389897ceb6d981a55
+# Ubuntu 22.04 LTS, x86_64: plan 5d8330b0459c1054f560164e588faeb7f8a928e58fa5a92183ff071b2c088e28
 # docker build --platform linux/amd64 --tag NAME - <THIS-FILE; run with --gpus all
 # warning: driver: left out, as a container gets them from its host
 
@@ -111,7 +111,7 @@ RUN ln -sfn /usr/local/ffmpeg-9.0.2/bin/ffmpeg /usr/local/bin/ffmpeg \
 ENV NVIDIA_VISIBLE_DEVICES=all
 ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility,video
 ENV PATH=/usr/local/cuda-13.2/bin:${PATH}
-LABEL gpustack.plan="9d14cdc06225479f076a44d9f581dc1b73e55f5b50c6b4a389897ceb6d981a55" \
+LABEL gpustack.plan="5d8330b0459c1054f560164e588faeb7f8a928e58fa5a92183ff071b2c088e28" \
       gpustack.cuda="13.2.2" \
       gpustack.tensorrt="11.3.0.99" \
       gpustack.nv-codec-headers="13.0.19.0" \

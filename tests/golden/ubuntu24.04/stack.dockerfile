@@ -1,4 +1,4 @@
-# Ubuntu 24.04 LTS, x86_64: plan dd69962590e92824461866ff3019b85213d9881682990f0494471f04a16a267c
+# Ubuntu 24.04 LTS, x86_64: plan 051f29a1c7d46444a4568f1d20e20a776d6f6e500f017667f3853efc46d5ef78
 # docker build --platform linux/amd64 --tag NAME - <THIS-FILE; run with --gpus all
 # warning: driver: left out, as a container gets them from its host
 
@@ -42,6 +42,6 @@ RUN apt-get update \
 ENV NVIDIA_VISIBLE_DEVICES=all
 ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility
 ENV PATH=/usr/local/cuda-13.2/bin:${PATH}
-LABEL gpustack.plan="dd69962590e92824461866ff3019b85213d9881682990f0494471f04a16a267c" \
+LABEL gpustack.plan="051f29a1c7d46444a4568f1d20e20a776d6f6e500f017667f3853efc46d5ef78" \
       gpustack.cuda="13.2.2" \
       gpustack.cudnn="9.23.2.1"
