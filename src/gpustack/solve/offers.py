@@ -41,6 +41,9 @@ PLATFORMS = {"x86_64": "linux-x86_64", "aarch64": "linux-sbsa", "ppc64le": "linu
 ARCHIVES = {"cuda": "cuda-redist", "cudnn": "cudnn-archives", "tensorrt": "tensorrt-archives", "nccl": "nccl"}
 """The subject that holds the downloadable archives of a component."""
 
+JETSON = "linux-aarch64"
+"""The platform of archives for Jetsons up to Orin; later ones take those of servers."""
+
 INSTALLERS = {**ARCHIVES, "cuda": "cuda-installers", "driver": "driver-installers"}
 """The subject that holds a component's local repository installers."""
 
@@ -126,9 +129,12 @@ class OfferBook:
                 return self._from_packages(version, self.package_sets(component))
 
     def _from_network(self, component: str, version: str) -> Offer | None:
-        if not any(is_within(version, text) for text in self.served(component)):
+        if not self._is_served(component, version):
             return None
         return self._from_packages(version, self.package_sets(component))
+
+    def _is_served(self, component: str, version: str) -> bool:
+        return any(is_within(version, text) for text in self.served(component))
 
     def _from_local(self, component: str, version: str) -> Offer | None:
         """By local installers: the file for this system has to be known, and what its packages are called."""
@@ -216,6 +222,8 @@ class OfferBook:
         rows = self._archives_by_version(component).get(version)
         if not rows:
             return None
+        if component == "cuda" and self._platform() == JETSON and not self._is_served(component, version):
+            return None  # which CUDA a release of Jetson Linux runs is known by what its folder carries only
         built_for = dict.fromkeys(_cuda_range(row.cuda) for row in rows if row.cuda and component != "cuda")
         return Offer(with_cuda=tuple(built_for))
 
@@ -246,6 +254,8 @@ class OfferBook:
     def _platform(self) -> str:
         if self._host.os.family == "windows":
             return f"windows-{'arm64' if self._host.arch == 'aarch64' else self._host.arch}"
+        if self._host.environment == "jetson" and "sbsa" not in self._folders:
+            return JETSON
         return PLATFORMS.get(self._host.arch or "", "")
 
 

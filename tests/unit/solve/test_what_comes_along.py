@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from gpustack.detect.describe import describe
+from gpustack.errors import UnsupportedError
 from gpustack.matrix.index import load_matrix
 from gpustack.model.request import Request
+from gpustack.solve.offers import JETSON
 from gpustack.solve.requirements import parse_requirement
 from gpustack.solve.resolve import resolve
 from gpustack.versions import version
@@ -33,3 +35,20 @@ def test_the_newest_is_taken_with_all_that_it_brings_and_no_more(
     assert picks.keys() == {asked, *along}
     if asked == "ffmpeg":
         assert version(picks[asked]) >= version("9.0.2")
+
+
+@pytest.mark.parametrize(("system", "cuda"), [("l4t36", "12.9.1"), ("l4t35", "12.2.2")])
+def test_a_jetson_gets_archives_for_jetsons(system: str, cuda: str) -> None:
+    host = describe(MATRIX, os=system, arch=None)
+    answer = resolve(MATRIX, host, Request(requirements=(parse_requirement("cuda"), parse_requirement("cudnn"))))
+    picks = {pick.component: pick for pick in answer.picks}
+    assert picks["cuda"].version == cuda
+    archives = MATRIX.archives("cudnn-archives")
+    built_for = {row.cuda for row in archives if row.version == picks["cudnn"].version and row.platform == JETSON}
+    assert cuda.partition(".")[0] in built_for
+
+
+def test_a_jetson_without_a_folder_gets_no_cuda_of_another_release() -> None:
+    host = describe(MATRIX, os="l4t32", arch=None)
+    with pytest.raises(UnsupportedError):
+        resolve(MATRIX, host, Request(requirements=(parse_requirement("cuda"),)))
