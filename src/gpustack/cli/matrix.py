@@ -62,7 +62,9 @@ def _list(facts: "Matrix", subject: str | None, *, as_json: bool) -> str:
     lines = []
     for name in names:
         lines.append(f"{name}: {facts.about(name)}")
-        lines += [f"  {table:28} {count:6} rows" for table, count in facts.tables(name).items()]
+        lines += [
+            f"  {table:28} {count:6} row{'' if count == 1 else 's'}" for table, count in facts.tables(name).items()
+        ]
     return "\n".join(lines)
 
 

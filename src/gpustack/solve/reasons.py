@@ -29,15 +29,18 @@ def _origin(question: Question, solution: Chosen, component: str) -> Reason:
     if requirement is not None:
         wanted = in_words(requirement.versions) if requirement.versions else "any version"
         return Reason(role="asked", text=f"asked for ({wanted})")
-    for name in COMPONENTS:
-        other = solution.get(name)
-        if other is None or name == component:
-            continue
-        for bound in question.book.applying(name, other.version).get(component, ()):
-            if bound.pulls and question.view.holds(bound.rule.when, name):
-                sentence = rule_sentence(question, bound)
-                return Reason(role="needed-by", text=f"needed: {sentence.text}", sources=sentence.sources)
-    return Reason(role="needed-by", text="needed by another component")
+    pulling = [
+        bound
+        for name in COMPONENTS
+        if (other := solution.get(name)) is not None and name != component
+        for bound in question.book.applying(name, other.version).get(component, ())
+        if bound.pulls and question.view.holds(bound.rule.when, name)
+    ]
+    if not pulling:
+        return Reason(role="needed-by", text="needed by another component")
+    # What must be of equal version (Fabric Manager and driver) is no reason while something else needs it.
+    sentence = rule_sentence(question, min(pulling, key=lambda bound: bool(bound.rule.equal)))
+    return Reason(role="needed-by", text=f"needed: {sentence.text}", sources=sentence.sources)
 
 
 def _choice(question: Question, pick: Candidate) -> Reason | None:

@@ -52,3 +52,10 @@ def test_a_jetson_without_a_folder_gets_no_cuda_of_another_release() -> None:
     host = describe(MATRIX, os="l4t32", arch=None)
     with pytest.raises(UnsupportedError):
         resolve(MATRIX, host, Request(requirements=(parse_requirement("cuda"),)))
+
+
+def test_the_driver_is_needed_by_what_was_asked_for_rather_than_by_its_equal() -> None:
+    host = describe(MATRIX, os="ubuntu24.04", arch=None, gpus=("H200",))
+    answer = resolve(MATRIX, host, Request(requirements=(parse_requirement("cuda"),)))
+    driver = next(pick for pick in answer.picks if pick.component == "driver")
+    assert driver.reasons[0].text.startswith("needed: CUDA")
