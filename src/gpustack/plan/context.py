@@ -61,7 +61,8 @@ class Context:
     @property
     def platforms(self) -> tuple[str, ...]:
         """The words that archives use for the host's platform, the most exact first."""
-        if self.host.environment == "jetson" or self.system.id == "l4t":
+        is_jetson = self.host.environment == "jetson" or self.system.id == "l4t"
+        if is_jetson and "sbsa" not in self.system.arch:
             return ("linux-aarch64", "linux-all")
         if self.system.family == "windows":
             return (f"windows-{'arm64' if self.arch == 'aarch64' else self.arch}",)

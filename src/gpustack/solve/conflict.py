@@ -94,9 +94,21 @@ def relaxations(question: Question, groups: frozenset[Group]) -> tuple[str, ...]
             solution = Search(question, frozenset({group})).run()
             if solution is not None:
                 hints.append(_relaxed(question, group[1], solution))
+        elif group[0] == "flavour":
+            hints += _other_flavour(question)
         elif group[0] == "offer":
             hints += [*_other_methods(question, group[1]), *_other_systems(question, group[1])]
     return tuple(hints[:MOST_RELAXATIONS])
+
+
+def _other_flavour(question: Question) -> list[str]:
+    """That the question has an answer when the flavour of the kernel modules is left to the GPUs."""
+    if question.request.kernel_module == "auto":
+        return []
+    request = msgspec.structs.replace(question.request, kernel_module="auto")
+    solution = Search(Question(question.matrix, question.host, request, mode="plan")).run()
+    pick = solution.get("driver") if solution else None
+    return [f"leave --kernel-module out: driver {pick.version} can be had then"] if pick is not None else []
 
 
 def _other_methods(question: Question, component: str) -> list[str]:

@@ -11,7 +11,7 @@ from gpustack.solve.words import capitalised, in_words, rule_in_words, title
 from gpustack.versions import version
 
 MOST_RULES = 3
-"""At most so many sentences for one pair of components; more rules are told by their extremes."""
+"""At most so many sentences for one pair of components; of more rules the one of the preferred release is told."""
 
 
 class Sentence(Struct, frozen=True):
@@ -125,7 +125,7 @@ def _rules(question: Question, subject: str, other: str) -> list[BoundRule]:
     rules = list(found.values())
     refusing = [bound for bound in rules if _refuses_all(question, bound, other)]
     rules = refusing or rules
-    return rules if len(rules) <= MOST_RULES else [rules[0], rules[-1]]
+    return rules
 
 
 def _refuses_all(question: Question, bound: BoundRule, other: str) -> bool:
@@ -141,7 +141,11 @@ def _values(question: Question, other: str) -> tuple[str, ...]:
 
 
 def _rule_sentences(question: Question, subject: str, other: str) -> list[Sentence]:
-    return [rule_sentence(question, bound) for bound in _rules(question, subject, other)]
+    rules = _rules(question, subject, other)
+    if len(rules) <= MOST_RULES:
+        return [rule_sentence(question, bound) for bound in rules]
+    older = Sentence(f"Older releases of {title(subject)} have limits of their own for {title(other)}")
+    return [rule_sentence(question, rules[0]), older]
 
 
 def between(question: Question, groups: frozenset[Group]) -> tuple[str, ...]:

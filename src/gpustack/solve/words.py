@@ -37,8 +37,10 @@ def in_words(range_text: str) -> str:
 
 
 def capitalised(sentence: str) -> str:
-    """The sentence with a capital at its head."""
-    return sentence[:1].upper() + sentence[1:]
+    """The sentence with a capital at its head; proper names (cuDNN, nvcc, nv-codec-headers) stay as they are."""
+    first = sentence.partition(" ")[0]
+    is_plain = first.isalpha() and first.islower() and first != "nvcc"
+    return sentence[:1].upper() + sentence[1:] if is_plain else sentence
 
 
 def ranges_in_words(ranges: tuple[str, ...]) -> str:

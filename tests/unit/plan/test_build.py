@@ -46,7 +46,15 @@ def test_a_plan_is_sound_and_always_the_same(system: str) -> None:
 def test_no_plan_weakens_the_check_of_signatures(system: str) -> None:
     made = plan(host(system), DRIVER, CUDA)
     text = dump(made)
-    for bad in ("7fa2af80.pub", "apt-key", "trusted=yes", "--nogpgcheck", "--no-gpg-checks", "gpgcheck=0", "--force-yes"):
+    for bad in (
+        "7fa2af80.pub",
+        "apt-key",
+        "trusted=yes",
+        "--nogpgcheck",
+        "--no-gpg-checks",
+        "gpgcheck=0",
+        "--force-yes",
+    ):
         assert bad not in text
     assert not re.search(r"http://", text)
     for path, content in contents(made).items():
@@ -97,7 +105,11 @@ def test_module_streams_are_enabled_switched_or_left_alone() -> None:
     assert "dnf -y module enable nvidia-driver:580-open" in words(plan(host("rhel9.4"), DRIVER))
     other = host("rhel9.4", streams=("nvidia-driver:latest-dkms",))
     assert "dnf -y module reset nvidia-driver" in words(plan(other, DRIVER))
-    there = host("rhel9.4", streams=("nvidia-driver:570-open",), installed={"driver": Installed(version="570.1", method="network")})
+    there = host(
+        "rhel9.4",
+        streams=("nvidia-driver:570-open",),
+        installed={"driver": Installed(version="570.1", method="network")},
+    )
     assert "module switch-to nvidia-driver:580-open --allowerasing" in words(plan(there, DRIVER))
     assert " module " not in words(plan(host("rhel10.0"), DRIVER))
 
@@ -153,7 +165,9 @@ def test_systems_without_a_repository_are_refused_with_what_would_do() -> None:
 def test_a_driver_by_runfile_goes_first() -> None:
     made = plan(host(installed={"driver": Installed(version="550.54", method="runfile")}), DRIVER)
     assert ("nvidia-uninstall", "--silent") in commands(made)
-    distro = Installed(version="535.1", method="distro", origin="ubuntu", packages=("nvidia-driver-535", "nvidia-utils-535"))
+    distro = Installed(
+        version="535.1", method="distro", origin="ubuntu", packages=("nvidia-driver-535", "nvidia-utils-535")
+    )
     assert "purge -y nvidia-driver-535 nvidia-utils-535" in words(plan(host(installed={"driver": distro}), DRIVER))
     with pytest.raises(UnsupportedError):
         plan(host(installed={"driver": Installed(version="535.1", method="distro")}), DRIVER)
@@ -193,7 +207,21 @@ def test_the_loaded_module_is_the_reason_for_the_reboot() -> None:
 
 
 HOSTILE = st.text(st.characters(codec="utf-8"), max_size=40) | st.sampled_from(
-    ["$(reboot)", "`id`", "; rm -rf /", "a b", "--force", "-o", "\n#", "'", '"', "../../etc/passwd", "%s", "\x00", "{kernel}"]
+    [
+        "$(reboot)",
+        "`id`",
+        "; rm -rf /",
+        "a b",
+        "--force",
+        "-o",
+        "\n#",
+        "'",
+        '"',
+        "../../etc/passwd",
+        "%s",
+        "\x00",
+        "{kernel}",
+    ]
 )
 
 

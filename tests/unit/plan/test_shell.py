@@ -41,7 +41,9 @@ def made_of(*steps: Step) -> Plan:
     return replace(plan(host()), steps=steps)
 
 
-@pytest.mark.parametrize("word", ["$(touch bad)", "`touch bad`", "; touch bad", "a b", "'", '"', "\\", "*", "~", "-n", "\n"])
+@pytest.mark.parametrize(
+    "word", ["$(touch bad)", "`touch bad`", "; touch bad", "a b", "'", '"', "\\", "*", "~", "-n", "\n"]
+)
 def test_every_word_reaches_its_command_unchanged(word: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
     done = run(render(made_of(step(1, commands=(("sh", "-c", f'printf %s "$1" >{out}', "sh", word),)))), tmp_path)

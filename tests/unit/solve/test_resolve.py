@@ -167,7 +167,7 @@ def test_the_reasons_name_what_refused_the_next_newer_version() -> None:
             "no stack meets this\n"
             "  You asked for CUDA 13 or newer.\n"
             "  You asked for cuDNN 9.1.x.\n"
-            "  CuDNN 9 or newer and older than 9.10 needs CUDA 12.x.  [https://example.com/cudnn]\n"
+            "  cuDNN 9 or newer and older than 9.10 needs CUDA 12.x.  [https://example.com/cudnn]\n"
             "--\n"
             "ask for cuda==12.8.0: it goes with cudnn 9.1.0\n"
             "ask for cudnn==9.14.0: it goes with cuda 13.0.0",
