@@ -116,7 +116,7 @@ def _flavour_sentences(question: Question) -> list[Sentence]:
 
 
 def _rules(question: Question, subject: str, other: str) -> list[BoundRule]:
-    """The rules of ``subject`` about ``other`` that bind its candidates here, each once, at most three."""
+    """The rules of ``subject`` about ``other`` that bind its candidates: the ones that refuse all, if any do."""
     found: dict[str, BoundRule] = {}
     for candidate in question.candidates(subject):
         for bound in question.book.applying(subject, candidate.version).get(other, ()):
@@ -124,8 +124,7 @@ def _rules(question: Question, subject: str, other: str) -> list[BoundRule]:
                 found.setdefault(bound.rule.id, bound)
     rules = list(found.values())
     refusing = [bound for bound in rules if _refuses_all(question, bound, other)]
-    rules = refusing or rules
-    return rules
+    return refusing or rules
 
 
 def _refuses_all(question: Question, bound: BoundRule, other: str) -> bool:
