@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -74,6 +74,15 @@ def test_a_full_disk_under_the_document_is_told(environment: dict[str, str]) -> 
     assert done.stderr.decode().count("\n") == 2
 
 
+@pytest.fixture
+def heeded_interrupts() -> Iterator[None]:
+    """Programs started here heed an interrupt, even where the tests run behind a shell's ``&``, which has it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heeded_interrupts")
 def test_an_interrupt_ends_with_130(environment: dict[str, str]) -> None:
     process = start(environment, "matrix", "show", "cuda-redist")
     assert process.stdout is not None
