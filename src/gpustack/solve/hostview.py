@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import cached_property
 
 from gpustack.model.facts import When
@@ -13,11 +14,14 @@ _LEADING_VERSION = re.compile(r"\d+(?:\.\d+)*")
 
 
 class HostView:
-    """The view of one host under one request. Values that are not known make a rule not apply."""
+    """The view of one host under one request. Values that are not known make a rule not apply.
 
-    def __init__(self, host: Host, methods: dict[str, str] | None = None) -> None:
+    ``method_of`` tells by which method a component is had; it is asked only where a rule is about methods.
+    """
+
+    def __init__(self, host: Host, method_of: Callable[[str], str] | None = None) -> None:
         self.host = host
-        self._methods = methods or {}
+        self._method_of = method_of
         self._held: dict[tuple[When, str], bool] = {}
 
     @property
@@ -64,7 +68,7 @@ class HostView:
             return False
         if when.environment and (host.environment or "bare-metal") not in when.environment:
             return False
-        if when.method and self._methods.get(component, "network") not in when.method:
+        if when.method and (self._method_of(component) if self._method_of else "network") not in when.method:
             return False
         if when.fabric and self._is_single_in_a_machine_of_its_own:
             return False

@@ -67,7 +67,7 @@ class OfferBook:
         self._request = request
         self._found: dict[tuple[str, str], Offer | None] = {}
         self._ranges: dict[str, tuple[str, ...]] = {}
-        self._sets: dict[str, tuple[PackageSet, ...]] = {}
+        self._sets: dict[tuple[str, Method], tuple[PackageSet, ...]] = {}
         self._archives: dict[str, dict[str, list[Archive]]] = {}
         self._wheels: dict[str, dict[str, list[Wheel]]] = {}
         self._brought: dict[tuple[str, Method], bool] = {}
@@ -194,12 +194,12 @@ class OfferBook:
 
     def package_sets(self, component: str, *, by: Method | None = None) -> tuple[PackageSet, ...]:
         """The package sets that bring the component itself, by its own method or ``by`` another, on this host."""
-        if component not in self._sets:
-            method, family = by or self.method(component), self._host.os.family
-            families = {family, "any"}
+        method = by or self.method(component)
+        if (component, method) not in self._sets:
+            families = {self._host.os.family, "any"}
             repo = OWN_REPOSITORY.get(component, self._host.os.repo)
             folders = self._folders
-            self._sets[component] = tuple(
+            self._sets[component, method] = tuple(
                 row
                 for row in self._matrix.packages(component)
                 if row.method == method
@@ -208,7 +208,7 @@ class OfferBook:
                 and (not row.repos or repo in row.repos)
                 and _serves(row.arch, (*folders, self._host.arch or ""))
             )
-        return self._sets[component]
+        return self._sets[component, method]
 
     def _from_packages(self, version: str, sets: Iterable[PackageSet]) -> Offer | None:
         found = [row for row in sets if is_within(version, row.versions)]

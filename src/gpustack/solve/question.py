@@ -62,7 +62,11 @@ class Question:
 
     @cached_property
     def view(self) -> HostView:
-        return HostView(self.host, {name: self.offers.method(name) for name in COMPONENTS})
+        return HostView(self.host, self._method)
+
+    def _method(self, component: str) -> str:
+        """The method by which a component is had; what is no component of a plan is taken as from the network."""
+        return self.offers.method(component) if component in COMPONENTS else "network"
 
     @cached_property
     def refusals(self) -> Refusals:

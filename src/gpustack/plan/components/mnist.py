@@ -4,24 +4,14 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from gpustack.model.facts import PackageSet
 from gpustack.model.resolution import Pick
 from gpustack.plan.components.cuda import prefix_of
+from gpustack.plan.components.samples import Sample, sample_of, samples_packages
 from gpustack.plan.context import Context
 from gpustack.plan.draft import Draft, draft
-from gpustack.plan.lookup import package_sets
 from gpustack.plan.managers import manager
 from gpustack.plan.managers.base import CACHE, Argv, Package
 from gpustack.plan.preparation import SUBJECT
-
-
-class Sample(Struct, frozen=True, kw_only=True):
-    """Where the sample of a major version lies, and the package that brings it."""
-
-    major: str
-    path: str
-    package: str
-    src: tuple[str, ...] = ()
 
 
 class SampleNeeds(Struct, frozen=True, kw_only=True):
@@ -43,8 +33,8 @@ class HostCompiler(Struct, frozen=True, kw_only=True):
 def mnist(ctx: Context, pick: Pick, installed: tuple[str, ...]) -> list[Draft]:
     """The steps that build and run the sample; none where its package is not known for this cuDNN."""
     major = pick.version.partition(".")[0]
-    sample = next((row for row in ctx.matrix.rows("cudnn", "samples", Sample) if row.major == major), None)
-    rows = _packages(ctx, pick)
+    sample = sample_of(ctx, major)
+    rows = samples_packages(ctx, pick)
     needs = {row.family: row for row in ctx.matrix.rows(SUBJECT, "samples_build", SampleNeeds)}.get(ctx.system.family)
     cuda = ctx.version("cuda")
     if sample is None or needs is None or cuda is None or not rows or sample.package not in rows[0].packages:
@@ -73,20 +63,6 @@ def mnist(ctx: Context, pick: Pick, installed: tuple[str, ...]) -> list[Draft]:
         sources=ctx.addresses(needs),
     )
     return [tools, _run(ctx, pick, sample, cuda, (*installed, tools.key))]
-
-
-def _packages(ctx: Context, pick: Pick) -> tuple[PackageSet, ...]:
-    return package_sets(
-        ctx.matrix.packages("cudnn"),
-        component="cudnn",
-        version=pick.version,
-        method=pick.method,
-        family=ctx.system.family,
-        repo=ctx.system.repo,
-        arch=ctx.arch_folders,
-        cuda=ctx.version("cuda"),
-        role="samples",
-    )
 
 
 def _newest_compiler(ctx: Context, cuda: str) -> str | None:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from msgspec import Struct
-
 from gpustack.errors import UnsupportedError
 from gpustack.model.facts import PackageSet
 from gpustack.model.resolution import Pick
 from gpustack.plan.components.cuda import prefix_of
+from gpustack.plan.components.samples import sample_of
 from gpustack.plan.context import Context
 from gpustack.plan.draft import Draft, draft
-from gpustack.plan.lookup import package_sets
 from gpustack.plan.managers import manager
 from gpustack.plan.managers.base import CACHE, Package
 from gpustack.plan.methods.network import packages_of
@@ -30,15 +28,6 @@ class Target(Protocol):
     def drafts(self, ctx: Context) -> list[Draft]:
         """The steps after those of the host's own toolkit. Raises UnsupportedError where the facts have no way."""
         ...
-
-
-class Place(Struct, frozen=True, kw_only=True):
-    """Where the samples of a major version lie."""
-
-    major: str
-    path: str
-    package: str
-    src: tuple[str, ...] = ()
 
 
 def cuda_pick(ctx: Context) -> Pick:
@@ -103,31 +92,11 @@ def compiler(ctx: Context) -> Draft:
     )
 
 
-def samples_packages(ctx: Context, pick: Pick) -> tuple[PackageSet, ...]:
-    """The package set with the samples of a cuDNN, () where the facts name none."""
-    return package_sets(
-        ctx.matrix.packages("cudnn"),
-        component="cudnn",
-        version=pick.version,
-        method=pick.method,
-        family=ctx.system.family,
-        repo=ctx.system.repo,
-        arch=ctx.arch_folders,
-        cuda=ctx.version("cuda"),
-        role="samples",
-    )[:1]
-
-
-def place_of_samples(ctx: Context, major: str) -> Place | None:
-    """Where the samples of a major version of cuDNN lie."""
-    return next((row for row in ctx.matrix.rows("cudnn", "samples", Place) if row.major == major), None)
-
-
 def build_sample(
     ctx: Context, major: str, variables: tuple[str, ...], *, after: tuple[str, ...], source: str
 ) -> list[Draft]:
     """The step that builds one sample for the target from a copy, as /usr/src belongs to root and its packages."""
-    place, cuda = place_of_samples(ctx, major), ctx.version("cuda")
+    place, cuda = sample_of(ctx, major), ctx.version("cuda")
     if place is None or cuda is None:
         return []
     origin = place.path.rpartition("/")[0]

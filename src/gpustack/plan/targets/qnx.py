@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from gpustack.model.steps import FileWrite
 from gpustack.plan.components.cuda import prefix_of
+from gpustack.plan.components.samples import sample_of
 from gpustack.plan.context import Context
 from gpustack.plan.draft import Draft, draft
-from gpustack.plan.targets.base import SAMPLE, from_sdk, place_of_samples
+from gpustack.plan.targets.base import SAMPLE, from_sdk
 from gpustack.plan.targets.drive_os import cudnn_of_sdk
 
 ENVIRONMENT = "/opt/gpustack/targets/qnx.sh"
@@ -55,7 +56,7 @@ def _environment(ctx: Context, *, after: tuple[str, ...]) -> Draft:
 
 
 def _sample(ctx: Context, *, after: tuple[str, ...]) -> Draft:
-    place = place_of_samples(ctx, "7")
+    place = sample_of(ctx, "7")
     folder = place.path.rpartition("/")[0] if place else "/usr/src/cudnn_samples_v7"
     return draft(
         "cross-sample",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from gpustack.model.resolution import Pick
+from gpustack.plan.components.samples import samples_packages
 from gpustack.plan.context import Context
 from gpustack.plan.draft import Draft, draft
 from gpustack.plan.managers import manager
 from gpustack.plan.methods.network import packages_of
-from gpustack.plan.targets.base import build_sample, compiler, cross_toolkit, install_cross, samples_packages
+from gpustack.plan.targets.base import build_sample, compiler, cross_toolkit, install_cross
 from gpustack.solve.crossing import cross_sets
 from gpustack.versions import is_within
 
