@@ -358,3 +358,15 @@ def test_a_tree_of_loops_and_pipes_never_stops_detect(call: Callable, tmp_path: 
     (tmp_path / "proc/cmdline").mkdir()
     ended = call("detect", "--root", str(tmp_path), "--format", "json")
     assert ended.code == 0, ended
+
+
+def test_explain_takes_the_options_of_plan(call: Callable, tmp_path: Path) -> None:
+    described = ["cuda==12.6.3", "--os", "ubuntu24.04", "--gpu", "L4"]
+    saved = tmp_path / "plan.json"
+    explained = call("explain", *described, "--out", str(saved), "--detailed-exitcode")
+    assert explained.code == 6
+    assert "cuda 12.6.3" in explained.out
+    assert saved.read_text() == call("plan", *described, "--format", "json").out
+    crossed = call("explain", "--target", "sbsa", "--os", "ubuntu24.04")
+    assert crossed.code == 0
+    assert "cudnn" in crossed.out

@@ -17,7 +17,7 @@ OPTIONS = {
     "detect": {"--root", "--format", "--record"},
     "check": HOST | {"--format"},
     "plan": HOST | PLAN | {"--target", "--format", "--out", "--detailed-exitcode"},
-    "explain": HOST | PLAN | {"--format"},
+    "explain": HOST | PLAN | {"--target", "--format", "--out", "--detailed-exitcode"},
     "render": {"--format"},
     "install": PLAN | {"--dry-run", "--yes", "--root"},
     "verify": {"--level", "--require", "--format", "--output", "--root", "--host"},

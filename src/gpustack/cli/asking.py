@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
+import typer
 from msgspec import Struct
 
 from gpustack.cli.options import KernelModule, Policy, host_of
@@ -20,6 +22,11 @@ DEFAULT_REQUIREMENTS = ("driver", "cuda", "cudnn")
 
 _TARGET_REQUIREMENTS = {"sbsa": ("cuda", "cudnn"), "drive-os": ("cuda",), "qnx": ("cuda",)}
 """The same for a cross-compile set-up; cuDNN for DRIVE OS comes with its SDK."""
+
+
+Requirements = Annotated[
+    list[str] | None, typer.Argument(metavar="REQUIREMENT...", help="cuda>=12.4,<13 cudnn==9.* ffmpeg ...")
+]
 
 
 class Asked(Struct, frozen=True, kw_only=True):
@@ -42,20 +49,27 @@ class Asked(Struct, frozen=True, kw_only=True):
     is_exit_detailed: bool | None = None
 
 
-def asked(**options: Any) -> Asked:
-    """The options given on the command line, those of ``file`` filling what is not given. Raises DocumentError."""
-    file: Path | None = options.pop("file", None)
-    given = Asked(
-        requirements=tuple(options.pop("requirements") or ()),
-        methods=tuple(options.pop("methods", None) or ()),
-        gpus=tuple(options.pop("gpus", None) or ()),
-        **options,
-    )
+def asked(requirements: list[str] | None, options: Mapping[str, Any], **more: Any) -> Asked:
+    """What is given on the command line, a gpustack.toml filling what is not. Raises DocumentError.
+
+    ``options`` are those of the groups that the command takes (`gpustack.cli.options`), ``more`` fields of `Asked`.
+    """
+    fields: dict[str, Any] = {
+        _FIELDS.get(key, key): tuple(value) if isinstance(value, list) else value
+        for key, value in options.items()
+        if key != "file" and value is not None
+    }
+    given = Asked(requirements=tuple(requirements or ()), **fields, **more)
+    file: Path | None = options.get("file")
     if file is None:
         return given
     from gpustack.cli.requestfile import read_request_file
 
     return read_request_file(file, given)
+
+
+_FIELDS = {"method": "methods", "gpu": "gpus", "detailed_exitcode": "is_exit_detailed"}
+"""Fields of `Asked` that are not called as their option is."""
 
 
 def host_and_request(matrix: Matrix, question: Asked) -> tuple[Host, Request]:
@@ -66,9 +80,7 @@ def host_and_request(matrix: Matrix, question: Asked) -> tuple[Host, Request]:
 
     requirements = merge(tuple(parse_requirement(text) for text in question.requirements))
     methods = parse_methods(question.methods)
-    host = host_of(
-        matrix, question.root, question.host, question.os, question.arch, list(question.gpus), question.driver
-    )
+    host = host_of(matrix, question.root, question.host, question.os, question.arch, question.gpus, question.driver)
     if not requirements:
         names = _TARGET_REQUIREMENTS.get(question.target or "") or _default_requirements(host)
         requirements = tuple(parse_requirement(name) for name in names)

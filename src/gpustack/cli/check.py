@@ -1,11 +1,12 @@
 """``gpustack check``."""
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gpustack.cli import frame
-from gpustack.cli.options import Arch, Driver, Gpu, HostFile, Os, Root, TextOrJson, host_of
+from gpustack.cli.options import HOST_OPTIONS, TextOrJson, host_of
 
 if TYPE_CHECKING:
     from gpustack.model.resolution import Verdict
@@ -18,16 +19,14 @@ def register(application: typer.Typer) -> None:
     """Add the command to the application."""
 
     @frame.command(
-        application, "check", example="gpustack check cuda==13.0.2 driver==535.104.05 --os ubuntu24.04 --gpu H200"
+        application,
+        "check",
+        example="gpustack check cuda==13.0.2 driver==535.104.05 --os ubuntu24.04 --gpu H200",
+        takes=HOST_OPTIONS,
     )
     def check(
+        options: Mapping[str, Any],
         combination: Annotated[list[str], typer.Argument(metavar="COMPONENT==VERSION...", help="What goes together?")],
-        root: Root = None,
-        host: HostFile = None,
-        os: Os = None,
-        arch: Arch = None,
-        gpu: Gpu = None,
-        driver: Driver = None,
         format: TextOrJson = TextOrJson.TEXT,
     ) -> int:
         """Is this combination compatible, and why (not)? Exit 0 yes, 3 no, 7 not known."""
@@ -37,7 +36,7 @@ def register(application: typer.Typer) -> None:
 
         matrix = frame.matrix()
         request = Request(requirements=merge(tuple(parse_requirement(text) for text in combination)))
-        verdict = judge(matrix, host_of(matrix, root, host, os, arch, gpu, driver), request)
+        verdict = judge(matrix, host_of(matrix, **options), request)
         frame.document(frame.to_json(verdict) if format is TextOrJson.JSON else _text(verdict))
         if verdict.conflicts:
             return INCOMPATIBLE

@@ -1,24 +1,13 @@
 """``gpustack explain``."""
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from gpustack.cli import frame
-from gpustack.cli.asking import asked, host_and_request
-from gpustack.cli.options import (
-    Arch,
-    Driver,
-    Gpu,
-    HostFile,
-    MethodOption,
-    ModuleOption,
-    Os,
-    PolicyOption,
-    RequestFile,
-    Root,
-    TextOrJson,
-)
+from gpustack.cli.asking import Requirements, asked, host_and_request
+from gpustack.cli.options import HOST_OPTIONS, PLAN_OPTIONS, TextOrJson
 
 if TYPE_CHECKING:
     from gpustack.model.resolution import Resolution
@@ -27,44 +16,35 @@ if TYPE_CHECKING:
 def register(application: typer.Typer) -> None:
     """Add the command to the application."""
 
-    @frame.command(application, "explain", example="gpustack explain cuda cudnn --os ubuntu24.04 --gpu L4")
+    @frame.command(
+        application,
+        "explain",
+        example="gpustack explain cuda cudnn --os ubuntu24.04 --gpu L4",
+        takes={**HOST_OPTIONS, **PLAN_OPTIONS},
+    )
     def explain(
-        requirements: Annotated[
-            list[str] | None, typer.Argument(metavar="REQUIREMENT...", help="cuda>=12.4,<13 cudnn==9.* ffmpeg ...")
-        ] = None,
-        root: Root = None,
-        host: HostFile = None,
-        os: Os = None,
-        arch: Arch = None,
-        gpu: Gpu = None,
-        driver: Driver = None,
-        file: RequestFile = None,
-        method: MethodOption = None,
-        policy: PolicyOption = None,
-        kernel_module: ModuleOption = None,
-        format: TextOrJson = TextOrJson.TEXT,
+        options: Mapping[str, Any], requirements: Requirements = None, format: TextOrJson = TextOrJson.TEXT
     ) -> int:
-        """Every choice with its reasons, what refused the newer version, and the sources."""
+        """Every choice with its reasons, what refused the newer version, and the sources.
+
+        Takes the options of `gpustack plan`: the plan that is explained can be saved with --out.
+        """
+        from gpustack.cli.plan import pending, save
+        from gpustack.plan.build import build
         from gpustack.solve.resolve import resolve
 
-        question = asked(
-            requirements=requirements,
-            root=root,
-            host=host,
-            os=os,
-            arch=arch,
-            gpus=gpu,
-            driver=driver,
-            file=file,
-            methods=method,
-            policy=policy,
-            kernel_module=kernel_module,
-        )
+        question = asked(requirements, options)
         matrix = frame.matrix(question.matrices)
         found, request = host_and_request(matrix, question)
         resolution = resolve(matrix, found, request)
+        code = 0
+        if question.out is not None or question.is_exit_detailed:  # else a stack is explained that no method brings
+            made = build(found, request, resolution, matrix)
+            code = pending(made, question)
+            if question.out is not None:
+                save(made, question.out)
         frame.document(frame.to_json(resolution) if format is TextOrJson.JSON else _text(resolution))
-        return 0
+        return code
 
 
 def _text(resolution: "Resolution") -> str:

@@ -7,10 +7,11 @@ import inspect
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from enum import Enum
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -61,8 +62,14 @@ def settings() -> Settings:
     return _SETTINGS.get()
 
 
-def command(application: typer.Typer, name: str, *, example: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """Register a function that returns an exit code as a command, with the common options added."""
+def command(
+    application: typer.Typer, name: str, *, example: str, takes: Mapping[str, Any] = MappingProxyType({})
+) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Register a function that returns an exit code as a command, with the common options added.
+
+    ``takes`` are options that several commands share whole, each an argument's name and its type: what was given of
+    them reaches the function as the one argument ``options``.
+    """
 
     def register(function: Callable[..., int]) -> Callable[..., int]:
         @functools.wraps(function)
@@ -76,6 +83,8 @@ def command(application: typer.Typer, name: str, *, example: str) -> Callable[[C
                     matrices=common["matrices"],
                 )
             )
+            if takes:
+                arguments["options"] = {key: arguments.pop(key) for key in takes}
             raise typer.Exit(_guarded(function, arguments))
 
         # Modules of commands leave `from __future__ import annotations` out: evaluating a hundred strings here costs
@@ -83,9 +92,13 @@ def command(application: typer.Typer, name: str, *, example: str) -> Callable[[C
         signature = inspect.signature(function)
         added = [
             inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=default)
-            for key, (kind, default) in _COMMON.items()
+            for key, (kind, default) in [*((key, (kind, None)) for key, kind in takes.items()), *_COMMON.items()]
         ]
-        parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in signature.parameters.values()]
+        parameters = [
+            p.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+            for p in signature.parameters.values()
+            if p.name != "options" or not takes
+        ]
         run.__signature__ = inspect.Signature([*parameters, *added])  # type: ignore[attr-defined]  # typer reads it
         run.__annotations__ = {p.name: p.annotation for p in [*parameters, *added]}
         del run.__wrapped__

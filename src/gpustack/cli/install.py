@@ -1,13 +1,14 @@
 """``gpustack install``: at present it shows what would run; running comes with the journal that can take it back."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gpustack.cli import frame
 from gpustack.cli.asking import asked
-from gpustack.cli.options import MethodOption, ModuleOption, PolicyOption, RequestFile, Root
+from gpustack.cli.options import CHOICE_OPTIONS, Root
 
 if TYPE_CHECKING:
     from gpustack.model.plan import Plan
@@ -16,47 +17,36 @@ if TYPE_CHECKING:
 def register(application: typer.Typer) -> None:
     """Add the command to the application."""
 
-    @frame.command(application, "install", example="gpustack install cuda --dry-run")
+    @frame.command(
+        application, "install", example="gpustack install cuda --dry-run", takes={"root": Root, **CHOICE_OPTIONS}
+    )
     def install(
+        options: Mapping[str, Any],
         what: Annotated[
             list[str] | None,
             typer.Argument(metavar="[PLAN.json | REQUIREMENT...]", help="A saved plan, or requirements."),
         ] = None,
         dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done on this machine.")] = False,
         yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-        root: Root = None,
-        file: RequestFile = None,
-        method: MethodOption = None,
-        policy: PolicyOption = None,
-        kernel_module: ModuleOption = None,
     ) -> int:
         """Show what a plan would run on this machine (--dry-run)."""
         from gpustack.render.api import render
 
-        made = _plan(what or [], root, file, method, policy, kernel_module)
+        made = _plan(what or [], options)
         if not dry_run:
             _refuse_to_run(made, yes=yes)
         frame.document(render(made, "table"))
         return 0
 
 
-def _plan(  # one argument for each option
-    what: list[str],
-    root: Path | None,
-    file: Path | None,
-    method: list[str] | None,
-    policy: object,
-    kernel_module: object,
-) -> "Plan":
+def _plan(what: list[str], options: Mapping[str, Any]) -> "Plan":
     from gpustack.cli.plan import make_plan
 
     if len(what) == 1 and (what[0].endswith(".json") or "/" in what[0]):
         from gpustack.plan.document import load
 
         return load(Path(what[0]))
-    return make_plan(
-        asked(requirements=what, root=root, file=file, methods=method, policy=policy, kernel_module=kernel_module)
-    )
+    return make_plan(asked(what, options))
 
 
 def _refuse_to_run(plan: "Plan", *, yes: bool) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,6 +14,10 @@ from gpustack.errors import UsageError
 if TYPE_CHECKING:
     from gpustack.matrix.index import Matrix
     from gpustack.model.host import Host
+
+
+Group = dict[str, Any]
+"""Options by the name of their argument."""
 
 
 class TextOrJson(str, Enum):
@@ -60,6 +65,26 @@ ModuleOption = Annotated[KernelModule | None, typer.Option("--kernel-module", he
 RequestFile = Annotated[
     Path | None, typer.Option("--file", metavar="FILE", help="Requirements and options from a gpustack.toml.")
 ]
+TargetOption = Annotated[
+    str | None, typer.Option("--target", metavar="NAME", help="Cross-compile for sbsa, drive-os or qnx.")
+]
+OutOption = Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Save the plan as JSON.")]
+DetailedExitCode = Annotated[bool | None, typer.Option("--detailed-exitcode", help="Exit 6 when changes are pending.")]
+
+# Groups of options that several commands take whole: name of the argument, its type; none is given by default.
+HOST_OPTIONS: Group = {"root": Root, "host": HostFile, "os": Os, "arch": Arch, "gpu": Gpu, "driver": Driver}
+CHOICE_OPTIONS: Group = {
+    "file": RequestFile,
+    "method": MethodOption,
+    "policy": PolicyOption,
+    "kernel_module": ModuleOption,
+}
+PLAN_OPTIONS: Group = {
+    **CHOICE_OPTIONS,
+    "target": TargetOption,
+    "out": OutOption,
+    "detailed_exitcode": DetailedExitCode,
+}
 
 
 def host_of(  # one argument for each option that can name a host
@@ -68,7 +93,7 @@ def host_of(  # one argument for each option that can name a host
     host: Path | None,
     os: str | None,
     arch: str | None,
-    gpu: list[str] | None,
+    gpu: Sequence[str] | None,
     driver: str | None,
 ) -> Host:
     """The host that the options name: a tree, a saved document, a description, or this machine. Raises UsageError."""

@@ -1,24 +1,14 @@
 """``gpustack plan``."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gpustack.cli import frame
-from gpustack.cli.asking import Asked, asked, host_and_request
-from gpustack.cli.options import (
-    Arch,
-    Driver,
-    Gpu,
-    HostFile,
-    MethodOption,
-    ModuleOption,
-    Os,
-    PolicyOption,
-    RequestFile,
-    Root,
-)
+from gpustack.cli.asking import Asked, Requirements, asked, host_and_request
+from gpustack.cli.options import HOST_OPTIONS, PLAN_OPTIONS
 
 if TYPE_CHECKING:
     from gpustack.model.plan import Plan
@@ -39,30 +29,17 @@ def make_plan(question: Asked) -> "Plan":
 def register(application: typer.Typer) -> None:
     """Add the command to the application."""
 
-    @frame.command(application, "plan", example='gpustack plan cuda "cudnn==9.*" --os ubuntu24.04 --gpu L4')
+    @frame.command(
+        application,
+        "plan",
+        example='gpustack plan cuda "cudnn==9.*" --os ubuntu24.04 --gpu L4',
+        takes={**HOST_OPTIONS, **PLAN_OPTIONS},
+    )
     def plan(
-        requirements: Annotated[
-            list[str] | None, typer.Argument(metavar="REQUIREMENT...", help="cuda>=12.4,<13 cudnn==9.* ffmpeg ...")
-        ] = None,
-        root: Root = None,
-        host: HostFile = None,
-        os: Os = None,
-        arch: Arch = None,
-        gpu: Gpu = None,
-        driver: Driver = None,
-        file: RequestFile = None,
-        method: MethodOption = None,
-        policy: PolicyOption = None,
-        kernel_module: ModuleOption = None,
-        target: Annotated[
-            str | None, typer.Option("--target", metavar="NAME", help="Cross-compile for sbsa, drive-os or qnx.")
-        ] = None,
+        options: Mapping[str, Any],
+        requirements: Requirements = None,
         format: Annotated[
             str | None, typer.Option("--format", metavar="FORMAT", help="table (if none is given), json, shell, ...")
-        ] = None,
-        out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Save the plan as JSON.")] = None,
-        detailed_exitcode: Annotated[
-            bool | None, typer.Option("--detailed-exitcode", help="Exit 6 when changes are pending.")
         ] = None,
     ) -> int:
         """Plan the steps that take a host to a stack. Changes nothing, needs no root, touches no network.
@@ -71,23 +48,7 @@ def register(application: typer.Typer) -> None:
         """
         from gpustack.render.api import demand_format, remarks, render
 
-        question = asked(
-            requirements=requirements,
-            root=root,
-            host=host,
-            os=os,
-            arch=arch,
-            gpus=gpu,
-            driver=driver,
-            file=file,
-            methods=method,
-            policy=policy,
-            kernel_module=kernel_module,
-            target=target,
-            format=format,
-            out=out,
-            is_exit_detailed=detailed_exitcode,
-        )
+        question = asked(requirements, options, format=format)
         form = question.format or "table"
         demand_format(form)
         made = make_plan(question)
@@ -97,7 +58,12 @@ def register(application: typer.Typer) -> None:
         if form != "table":  # which shows them itself
             for text in (*made.warnings, *remarks(made, form)):
                 frame.warn(text)
-        return CHANGES_PENDING if question.is_exit_detailed and made.steps else 0
+        return pending(made, question)
+
+
+def pending(plan: "Plan", question: Asked) -> int:
+    """The exit code of a plan that could be made, as --detailed-exitcode wants it."""
+    return CHANGES_PENDING if question.is_exit_detailed and plan.steps else 0
 
 
 def save(plan: "Plan", path: Path) -> None:
