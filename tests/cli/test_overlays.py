@@ -195,3 +195,13 @@ def test_a_check_of_the_facts_as_json_lists_the_faults(call: Callable, tmp_path:
 
 def test_a_line_of_versions_is_shown_by_its_short_name(call: Callable) -> None:
     assert "version=8.9.6.50" in call("matrix", "show", "cudnn==8.9.6").out
+
+
+def test_every_fault_of_a_file_is_told_at_once(call: Callable, tmp_path: Path) -> None:
+    rows = ["version: banana, src: [mine]", "version: 99.1, date: soon, src: [mine]", "version: 99.2, src: [other]"]
+    (tmp_path / "cuda.yaml").write_text(HEAD + "".join(f"      - {{{row}}}\n" for row in rows))
+    ended = call("plan", "cuda", *UBUNTU, "--matrices", str(tmp_path))
+    assert ended.code == 2
+    for number, word in enumerate(("banana", "date", "other"), 1):
+        assert any(f"row {number}" in line and word in line for line in ended.err.splitlines()), ended.err
+    assert ended.err.splitlines()[-1].startswith("hint: ")

@@ -20,7 +20,7 @@ def faults(overlay: Path | None = None) -> list[str]:
     try:
         facts = load_matrix(overlay)
     except MatrixError as error:
-        return [f"{error.where}: {error.message}"]
+        return f"{error.where}: {error.message}".splitlines()
     found = [fault for subject in facts.subjects for fault in _subject_faults(facts, subject)]
     if found:
         return found  # what follows reads the rows that are faulty

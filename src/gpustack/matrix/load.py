@@ -21,11 +21,12 @@ Every row also has ``src`` (at least one source), and may have ``known`` and ``n
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 
@@ -37,11 +38,14 @@ LARGEST = 8 << 20
 """Bytes of a matrix file; the largest of ours has a third of that."""
 DEEPEST = 24
 """Levels of nesting; ours need seven."""
+MOST_FAULTS = 20
+"""Faults of one file that are told at once."""
 LONGEST = 400
 """Characters of a fault: some quote what they found."""
 COMMON = {"src": "list of word", "known": "word", "note": "text"}
 KNOWN = ("tested", "stated", "reported")
 """How a row is known, the strongest first."""
+_Read = TypeVar("_Read")
 _SUBJECT = re.compile(r"[a-z0-9][a-z0-9-]*")
 _Loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 
@@ -84,10 +88,12 @@ def read_subject(path: Path, *, base_of: Callable[[str], Subject | None] | None 
     base = base_of(name) if base_of else None
     sources = _sources(_mapping(document, "sources", where), where)
     known_sources = sources if base is None else {**base.sources, **sources}
-    tables = {
-        table: _table(raw, f"{where}: {table}", known_sources, base.tables.get(table) if base else None)
-        for table, raw in _mapping(document, "tables", where).items()
-    }
+    found = _mapping(document, "tables", where)
+    read = every(
+        functools.partial(_table, raw, f"{where}: {table}", known_sources, base.tables.get(table) if base else None)
+        for table, raw in found.items()
+    )
+    tables = dict(zip(found, read, strict=True))
     return Subject(name=name, about=_about(document, where), sources=sources, tables=tables)
 
 
@@ -180,6 +186,25 @@ def _fault(where: str, message: str) -> MatrixError:
     return MatrixError(short, where=where, hint="`gpustack matrix check --matrices DIR` checks them")
 
 
+def every(readers: Iterable[Callable[[], _Read]]) -> list[_Read]:
+    """What each reader answers. Raises one MatrixError that tells the faults of all, not only of the first."""
+    read: list[_Read] = []
+    faults: list[MatrixError] = []
+    for reader in readers:
+        try:
+            read.append(reader())
+        except MatrixError as error:  # noqa: PERF203 (all are wanted, so each is tried)
+            faults.append(error)
+    if len(faults) == 1:
+        raise faults[0]
+    if faults:
+        first, *others = faults
+        told = [f"{other.where}: {other.message}" for other in others[: MOST_FAULTS - 1]]
+        untold = [f"and {len(others) - len(told)} more"] if len(others) > len(told) else []
+        raise MatrixError("\n".join([first.message, *told, *untold]), where=first.where, hint=first.hint)
+    return read
+
+
 def _mapping(document: dict[str, Any], key: str, where: str) -> dict[str, Any]:
     found = document.get(key) or {}
     if not isinstance(found, dict):
@@ -229,7 +254,10 @@ def _table(raw: object, where: str, sources: dict[str, dict[str, str]], base: Ta
         if not isinstance(name, str) or name not in columns:
             raise _fault(where, f"key column {name!r} is not among the fields")
     kinds = {**columns, **COMMON}
-    converted = [_row(row, f"{where}: row {number}", kinds, key, sources) for number, row in enumerate(rows, 1)]
+    converted = every(
+        functools.partial(_row, row, f"{where}: row {number}", kinds, key, sources)
+        for number, row in enumerate(rows, 1)
+    )
     return Table(about=_about(raw, where), key=tuple(key), fields=dict(columns), rows=converted)
 
 

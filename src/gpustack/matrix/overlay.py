@@ -6,6 +6,7 @@ where the built-in one declares them, and may use the built-in sources besides i
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from pathlib import Path
 from typing import Any
@@ -50,12 +51,18 @@ def _with_file(store: Store, path: Path) -> Store:
 
 
 def _demand_usable_rows(overlay: load.Subject, path: Path) -> None:
-    for name, table in overlay.tables.items():
-        for number, row in enumerate(table.rows, 1):
-            fault = next(row_faults(name, row), None)
-            if fault is not None:
-                label = " ".join(str(row.get(column, "")) for column in table.key).strip()
-                raise MatrixError(fault, where=f"{path}: {name}: row {number} ({label})", hint="mend the row")
+    load.every(
+        functools.partial(_demand_usable_row, row, f"{path}: {name}: row {number}", name, table.key)
+        for name, table in overlay.tables.items()
+        for number, row in enumerate(table.rows, 1)
+    )
+
+
+def _demand_usable_row(row: dict[str, Any], where: str, table: str, key: tuple[str, ...]) -> None:
+    fault = next(row_faults(table, row), None)
+    if fault is not None:
+        label = " ".join(str(row.get(column, "")) for column in key).strip()
+        raise MatrixError(fault, where=f"{where} ({label})", hint="mend the row")
 
 
 def _as_subject(store: Store, name: str) -> load.Subject | None:
