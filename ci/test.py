@@ -1,6 +1,8 @@
 """Every check of the project, as .ci/run and the README call it: lint, types, layers, spelling, tests.
 
-python3 ci/test.py [arguments of pytest]
+python3 ci/test.py [--slow] [arguments of pytest]
+
+--slow adds the tests that take minutes or gigabytes of downloads each.
 """
 
 from __future__ import annotations
@@ -26,6 +28,9 @@ PROGRAMS = {
 
 
 def main() -> None:
+    arguments = sys.argv[1:]
+    if "--slow" in arguments:
+        arguments = [word for word in arguments if word != "--slow"] + ["-m", "slow or not slow"]
     missing = {name for program, names in PROGRAMS.items() if not shutil.which(program) for name in names.split()}
     install_packages(sorted(missing))
     python = str(environment(for_tests=True))
@@ -37,7 +42,7 @@ def main() -> None:
         ("layers", [str(tools / "lint-imports")]),
         ("spelling", [str(tools / "codespell"), "src", "tests", "ci", "docs", "README.md", "CHANGELOG.md"]),
         ("facts", [python, "-m", "gpustack", "matrix", "check"]),
-        ("tests", [python, "-m", "pytest", "-n", "2", *sys.argv[1:]]),
+        ("tests", [python, "-m", "pytest", "-n", "2", *arguments]),
     ):
         say(title)
         run(command)
