@@ -18,7 +18,7 @@ else:  # the standard library has it from 3.11 on
     import tomli as tomllib  # type: ignore[import-not-found, no-redef, unused-ignore]
 
 LARGEST = 64 << 10
-"""Bytes of a request file."""
+"""Bytes of such a file."""
 LONGEST_LINE = 2000
 """Characters of a line: a dotted key takes the parser the square of its length."""
 
@@ -28,7 +28,7 @@ def read_request_file(path: Path, given: Asked) -> Asked:
 
     Raises DocumentError (exit 2) naming the key.
     """
-    table = _parse(path)
+    table = read_toml(path, "strings stand in quotes; tables are [stack] and [options]")
     for key in table:
         if key not in {"stack", "options"}:
             raise _fault(path, f"unknown table [{key}]", "tables are [stack] and [options]")
@@ -41,20 +41,20 @@ def read_request_file(path: Path, given: Asked) -> Asked:
     return Asked(**{**merged, "requirements": given.requirements or requirements})
 
 
-def _parse(path: Path) -> dict[str, Any]:
+def read_toml(path: Path, form: str) -> dict[str, Any]:
+    """The tables in a small TOML file; ``form`` is the hint where it is none. Raises DocumentError (exit 2)."""
     try:
         # A named pipe or a device would be read for ever.
         if not path.is_file():
             fault = "is not a file" if path.exists() else "does not exist"
-            raise _fault(path, fault, "give the path of a gpustack.toml")
+            raise _fault(path, fault, "give the path of a TOML file")
         if path.stat().st_size > LARGEST:
-            raise _fault(path, f"is larger than {LARGEST >> 10} KiB", "a request is a few lines")
-        table = parse_toml(path.read_text(encoding="utf-8"))
+            raise _fault(path, f"is larger than {LARGEST >> 10} KiB", "nobody writes that much by hand")
+        return parse_toml(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as exc:
-        raise _fault(path, f"cannot be read: {exc}", "give the path of a gpustack.toml") from exc
+        raise _fault(path, f"cannot be read: {exc}", "give the path of a TOML file") from exc
     except (ValueError, RecursionError) as exc:
-        raise _fault(path, f"is not TOML: {exc}", "strings stand in quotes; tables are [stack] and [options]") from exc
-    return table
+        raise _fault(path, f"is not TOML: {exc}", form) from exc
 
 
 def parse_toml(text: str) -> dict[str, Any]:

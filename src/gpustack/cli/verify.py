@@ -1,49 +1,160 @@
 """``gpustack verify``."""
 
+import sys
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gpustack.cli import frame
 from gpustack.cli.options import HostFile, Root, host_of
 
+if TYPE_CHECKING:
+    from gpustack.matrix.index import Matrix
+    from gpustack.model.results import CheckResult, Report
+
+_FORMAT_HELP = "text, json, junit, tap, github, sarif, html, prometheus; repeatable, one for each --output."
+_ENDINGS = {
+    ".txt": "text", ".log": "text", ".json": "json", ".xml": "junit", ".tap": "tap", ".sarif": "sarif",
+    ".html": "html", ".htm": "html", ".prom": "prometheus",
+}  # fmt: skip
+
 
 def register(application: typer.Typer) -> None:
     """Add the command to the application."""
 
-    @frame.command(application, "verify", example="gpustack verify driver cuda --format junit --output report.xml")
+    @frame.command(
+        application, "verify", example="gpustack verify driver cuda --level smoke --output report.xml --output r.html"
+    )
     def verify(
         components: Annotated[
-            list[str] | None, typer.Argument(metavar="COMPONENT...", help="driver, cuda, cudnn (all if none is named).")
+            list[str] | None,
+            typer.Argument(metavar="COMPONENT...", help="driver, cuda, cudnn, ... (all if none is named)."),
         ] = None,
-        level: Annotated[str, typer.Option("--level", metavar="LEVEL", help="quick: reads only.")] = "quick",
+        level: Annotated[
+            str,
+            typer.Option("--level", metavar="LEVEL", help="quick: reads only; smoke: builds and runs; full: measures."),
+        ] = "quick",
         require: Annotated[
             list[str] | None,
-            typer.Option("--require", metavar="COMPONENT", help="A skip of it is a failure; repeatable."),
+            typer.Option("--require", metavar="COMPONENT", help="A skip of it, or of a check, fails; repeatable."),
         ] = None,
-        format: Annotated[
-            str, typer.Option("--format", metavar="FORMAT", help="text, json, junit, tap, github, prometheus.")
-        ] = "text",
-        output: Annotated[Path | None, typer.Option("--output", metavar="FILE", help="Write the report there.")] = None,
+        checks: Annotated[
+            list[Path] | None,
+            typer.Option("--checks", metavar="FILE", help="Checks of your own, as TOML; repeatable."),
+        ] = None,
+        format: Annotated[list[str] | None, typer.Option("--format", metavar="FORMAT", help=_FORMAT_HELP)] = None,
+        output: Annotated[
+            list[Path] | None, typer.Option("--output", metavar="FILE", help="Write a report there; repeatable.")
+        ] = None,
+        retry_timeout: Annotated[
+            float,
+            typer.Option("--retry-timeout", metavar="SECONDS", min=0, help="Try again for so long while checks fail."),
+        ] = 0.0,
         root: Root = None,
         host: HostFile = None,
     ) -> int:
         """Prove that the stack works here: exit 1 when a check fails."""
-        from gpustack.system.run import LocalRunner
-        from gpustack.verify.api import exit_code, write
-        from gpustack.verify.api import verify as run
+        from gpustack.verify.api import exit_code, verify_until
 
+        reports = paired(tuple(format or ()), tuple(output or ()))
         matrix = frame.matrix()
-        found = host_of(matrix, root, host, None, None, None, None)
-        runner = LocalRunner() if root is None and host is None else None
-        report = run(tuple(components or ()), level, found, matrix, runner, tuple(require or ()))
-        text = write(report, format, colour=output is None and frame.wants_color())
-        if output is None:
-            frame.document(text)
-        else:
-            _save(text, output)
+        _load_own(tuple(checks or ()))
+        asked = (tuple(components or ()), level, tuple(require or ()))
+        report = verify_until(_verifier(matrix, asked, root, host), retry_timeout)
+        _write(report, reports)
         return exit_code(report)
+
+
+Asked = tuple[tuple[str, ...], str, tuple[str, ...]]
+
+
+def _verifier(
+    matrix: "Matrix", asked: Asked, root: Path | None, host: Path | None
+) -> "Callable[[Iterable[CheckResult]], Report]":
+    from gpustack.system.run import LocalRunner
+    from gpustack.verify.api import verify as run
+
+    components, level, require = asked
+    runner = LocalRunner() if root is None and host is None else None
+    if level != "quick":
+        _end_on_terminate()
+
+    def again(kept: "Iterable[CheckResult]") -> "Report":
+        found = host_of(matrix, root, host, None, None, None, None)
+        return run(components, level, found, matrix, runner, require, kept=kept, note=_progress())
+
+    return again
+
+
+def paired(formats: tuple[str, ...], outputs: tuple[Path, ...]) -> tuple[tuple[str, Path | None], ...]:
+    """Each report's format and file (None: standard output). Raises UsageError where they do not go together."""
+    from gpustack.errors import UsageError
+    from gpustack.verify.writers import MODULES
+
+    for name in formats:
+        if name not in MODULES:
+            message = f"no report format is called {name!r}"
+            raise UsageError(message, where="--format", hint=f"known: {', '.join(MODULES)}")
+    if len(formats) > len(outputs) + 1:
+        message = f"{len(formats)} formats and {len(outputs)} files: standard output takes one report"
+        raise UsageError(message, where="--format", hint="give an --output for every --format but the last")
+    pairs: list[tuple[str, Path | None]] = list(zip(formats, outputs, strict=False))
+    for path in outputs[len(formats) :]:
+        ending = _ENDINGS.get(path.suffix.lower())
+        if ending is None and len(outputs) > 1:
+            message = "its name does not tell the format, and no --format is left for it"
+            raise UsageError(message, where=str(path), hint=f"give it a --format, or end it in {', '.join(_ENDINGS)}")
+        pairs.append((ending or "text", path))
+    pairs += [(name, None) for name in formats[len(outputs) :]]
+    return tuple(pairs) or (("text", None),)
+
+
+def _load_own(files: tuple[Path, ...]) -> None:
+    from gpustack.verify.own import load_entry_points
+
+    load_entry_points()
+    for path in files:
+        from gpustack.cli.requestfile import read_toml
+        from gpustack.verify.own import load_file
+
+        load_file(path, read_toml(path, 'checks are tables: [[check]], with id = "site.name"'))
+
+
+def _end_on_terminate() -> None:
+    """Let a request to terminate end like Ctrl-C, so that commands are stopped and folders removed."""
+    import signal
+
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
+def _progress() -> Any:
+    """Who tells a person at a terminal what runs; nobody elsewhere."""
+    from gpustack.verify.schedule import silent
+
+    if frame.settings().is_quiet or not sys.stderr.isatty():
+        return silent
+    running: dict[str, None] = {}
+
+    def tell(event: str, identity: str) -> None:
+        if event == "starts":
+            running[identity] = None
+        else:
+            running.pop(identity, None)
+        typer.echo(f"\r\x1b[K{', '.join(running)[:76]}", err=True, nl=False)
+
+    return tell
+
+
+def _write(report: "Report", reports: tuple[tuple[str, Path | None], ...]) -> None:
+    from gpustack.verify.api import write
+
+    for name, path in reports:
+        if path is None:
+            frame.document(write(report, name, colour=frame.wants_color()))
+        else:
+            _save(write(report, name), path)
 
 
 def _save(text: str, path: Path) -> None:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
+import threading
 import time
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Protocol
 
 from msgspec import Struct
@@ -24,29 +29,98 @@ class Finished(Struct, frozen=True, kw_only=True):
 class Runner(Protocol):
     """Whoever runs commands for a stage; tests answer from recordings."""
 
-    def run(self, argv: tuple[str, ...], *, timeout: float = 10.0) -> Finished: ...
+    def run(
+        self,
+        argv: tuple[str, ...],
+        *,
+        timeout: float = 10.0,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+    ) -> Finished:
+        """Run ``argv`` for ``timeout`` seconds at most, in ``cwd``, with ``env`` laid over the environment."""
 
 
 class LocalRunner:
-    """Runs commands on this machine: no shell, no standard input, a fixed locale, a time limit in seconds."""
+    """Runs commands on this machine: no shell, no standard input, a fixed locale, a time limit in seconds.
 
-    def run(self, argv: tuple[str, ...], *, timeout: float = 10.0) -> Finished:
-        environment = {**os.environ, "LC_ALL": "C.UTF-8", "LANGUAGE": "C"}
+    A command is the head of a process group of its own; when it ends, whatever is left of that group is ended too.
+    """
+
+    def run(
+        self,
+        argv: tuple[str, ...],
+        *,
+        timeout: float = 10.0,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+    ) -> Finished:
+        environment = {**os.environ, "LC_ALL": "C.UTF-8", "LANGUAGE": "C", **(env or {})}
         started = time.monotonic()
         try:
-            done = subprocess.run(  # noqa: S603 (an argument list of our own; no shell)
-                argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout, env=environment, check=False
+            process = subprocess.Popen(  # noqa: S603 (an argument list of our own; no shell)
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=environment,
+                cwd=cwd,
+                start_new_session=True,
             )
-        except FileNotFoundError:
-            return Finished(argv=argv, code=None, error=f"{argv[0]} is not installed")
-        except subprocess.TimeoutExpired:
-            return Finished(argv=argv, code=None, error=f"no answer within {timeout:g} s", seconds=timeout)
-        except OSError as exc:
-            return Finished(argv=argv, code=None, error=f"{argv[0]} cannot be started: {exc.strerror or exc}")
+        except FileNotFoundError as exc:
+            missing = exc.filename or argv[0]
+            return Finished(argv=argv, code=None, error=f"{os.fsdecode(missing)} is not installed")
+        except (OSError, ValueError) as exc:
+            words = exc.strerror or exc if isinstance(exc, OSError) else exc
+            return Finished(argv=argv, code=None, error=f"{argv[0]} cannot be started: {words}")
+        out, err, error = _until_done(process, timeout)
         return Finished(
             argv=argv,
-            code=done.returncode,
-            out=done.stdout.decode("utf-8", "replace"),
-            err=done.stderr.decode("utf-8", "replace"),
+            code=None if error else process.returncode,
+            out=out.decode("utf-8", "replace"),
+            err=err.decode("utf-8", "replace"),
             seconds=time.monotonic() - started,
+            error=error,
         )
+
+
+_RUNNING: set[int] = set()
+_LOCK = threading.Lock()
+_AFTER_KILL_S = 5.0
+"""How long the pipes of a killed group are read; a process that left the group could hold them open for ever."""
+
+
+def _until_done(process: subprocess.Popen[bytes], timeout: float) -> tuple[bytes, bytes, str]:
+    """Standard output, standard error and why there is no exit code ("" if there is one)."""
+    with _LOCK:
+        _RUNNING.add(process.pid)
+    error = ""
+    try:
+        out, err = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        error = f"no answer within {timeout:g} s"
+        _end_group(process.pid)
+        try:
+            out, err = process.communicate(timeout=_AFTER_KILL_S)
+        except subprocess.TimeoutExpired as late:
+            out, err = late.stdout or b"", late.stderr or b""
+            for pipe in (process.stdout, process.stderr):
+                if pipe is not None:
+                    pipe.close()
+    finally:
+        _end_group(process.pid)
+        with _LOCK:
+            _RUNNING.discard(process.pid)
+    return out, err, error
+
+
+def _end_group(leader: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, signal.SIGKILL)
+
+
+def stop_commands() -> None:
+    """End every command that a LocalRunner of this process is running, with its whole group."""
+    with _LOCK:
+        running = tuple(_RUNNING)
+    for leader in running:
+        _end_group(leader)

@@ -8,15 +8,16 @@ from datetime import datetime, timezone
 
 from gpustack.matrix.index import Matrix
 from gpustack.model.host import Host
-from gpustack.model.results import Report
+from gpustack.model.results import CheckResult, Report
 from gpustack.system.run import Runner
 from gpustack.verify.declare import Context
 from gpustack.verify.report import build_report, exit_code
 from gpustack.verify.runner import level_named, run_checks
+from gpustack.verify.schedule import Note, silent
 from gpustack.verify.writers import MODULES as _FORMATS
 from gpustack.verify.writers import writer
 
-__all__ = ["FORMATS", "exit_code", "verify", "write"]
+__all__ = ["FORMATS", "exit_code", "verify", "verify_until", "write"]
 
 FORMATS = tuple(_FORMATS)
 """What ``write`` takes as a format."""
@@ -32,17 +33,47 @@ def verify(  # noqa: PLR0913, PLR0917 (what the command line has, one argument e
     *,
     started: str | None = None,
     clock: Callable[[], float] = time.monotonic,
+    kept: Iterable[CheckResult] = (),
+    note: Note = silent,
 ) -> Report:
     """Run the checks of ``components`` (all, if none is named) up to ``level`` on ``host``.
 
     ``runner`` runs commands on that host; None where ``host`` is a saved snapshot. ``require`` names components and
-    checks whose skip is a failure. ``started`` is a time in ISO 8601, now if not given.
+    checks whose skip is a failure. ``started`` is a time in ISO 8601, now if not given. ``kept`` are results of an
+    earlier report that stand; ``note`` hears of each check that starts or ends above level quick.
     Raises UsageError (exit 2) for an unknown name or level, UnsupportedError (exit 4) where there are no checks yet.
     """
     now = datetime.now(tz=timezone.utc).isoformat(timespec="seconds") if started is None else started
     context = Context(host=host, matrix=matrix, runner=runner, clock=clock)
     known = level_named(level)
-    return build_report(host, run_checks(components, known, context, require), known, started=now)
+    results = run_checks(components, known, context, require, kept=kept, note=note)
+    return build_report(host, results, known, started=now)
+
+
+def verify_until(
+    again: Callable[[Iterable[CheckResult]], Report],
+    seconds: float,
+    *,
+    pause: Callable[[float], None] = time.sleep,
+    clock: Callable[[], float] = time.monotonic,
+) -> Report:
+    """Verify until nothing fails or ``seconds`` have passed; the last report.
+
+    ``again`` looks at the host anew and verifies it, given the results that stand: checks above level quick that
+    passed are not repeated.
+    """
+    end = clock() + seconds
+    report = again(())
+    wait = _FIRST_PAUSE_S
+    while exit_code(report) and clock() < end:
+        pause(min(wait, max(0.0, end - clock())))
+        wait = min(wait * 2, _LONGEST_PAUSE_S)
+        report = again(tuple(one for one in report.checks if one.status == "pass" and one.level != "quick"))
+    return report
+
+
+_FIRST_PAUSE_S = 0.5
+_LONGEST_PAUSE_S = 5.0
 
 
 def write(report: Report, format: str, *, colour: bool = False) -> str:  # noqa: A002 (the option's own name)

@@ -4,33 +4,64 @@ from __future__ import annotations
 
 import importlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 
 from msgspec import Struct, field
 
 from gpustack.matrix.index import Matrix
 from gpustack.model.host import Host
 from gpustack.model.results import Level, Measurement, Status
-from gpustack.system.run import Runner
-
-MODULES = {"driver": "driver", "cuda": "cuda", "cudnn": "cudnn"}
-"""Components that have checks, in the order in which they are checked, and the module of each."""
+from gpustack.system.run import Finished, Runner
+from gpustack.verify.shared import Shared
 
 LEVELS: tuple[Level, ...] = ("quick", "smoke", "full")
 """Each level holds those before it."""
+
+MODULES: dict[str, tuple[tuple[Level, str], ...]] = {
+    "driver": (("quick", "driver"),),
+    "cuda": (("quick", "cuda"),),
+    "cudnn": (("quick", "cudnn"),),
+}
+"""Components that have checks, in the order in which they are checked, and their modules in ``verify/checks``.
+
+A module is imported when a level is asked for that is its own or a later one.
+"""
 
 
 class Context(Struct, frozen=True, kw_only=True):
     """What a check may look at.
 
     ``runner`` runs commands on the host itself; it is None where ``host`` is a saved snapshot, and a check that
-    needs a command is then a skip. ``clock`` gives seconds, for durations.
+    needs a command is then a skip. ``work`` is a folder of the check's own, in which its commands start and which is
+    removed when the check has ended; None at level quick and without a runner. ``shared`` holds what several checks
+    find out once. ``clock`` gives seconds, for durations.
     """
 
     host: Host
     matrix: Matrix
     runner: Runner | None = None
+    work: Path | None = None
+    shared: Shared = field(default_factory=Shared)
     clock: Callable[[], float] = time.monotonic
+
+    @property
+    def folder(self) -> Path:
+        """``work``, for checks above level quick, which are run only where there is one."""
+        if self.work is None:
+            msg = "a check of level quick has no folder"
+            raise RuntimeError(msg)
+        return self.work
+
+    def run(
+        self, *argv: str, timeout: float = 60.0, env: Mapping[str, str] | None = None, cwd: Path | None = None
+    ) -> Finished:
+        """Run a command on this host, in the check's folder if no other is named; never past the check's limit."""
+        if self.runner is None:
+            return Finished(argv=argv, code=None, error="the host is a saved snapshot, where nothing can be run")
+        if env is None and cwd is None:
+            return self.runner.run(argv, timeout=timeout)
+        return self.runner.run(argv, timeout=timeout, env=env, cwd=cwd)
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
@@ -57,6 +88,7 @@ class Check(Struct, frozen=True, kw_only=True):
     ``needs`` names checks that have to hold before this one makes sense; ``unless`` are conditions of the host under
     which there is nothing to check, each answering with the skip or with None. ``expects`` and ``mends`` are
     sentences: what has to be true, and what to do when it is not. ``limit_s`` is the time limit in seconds.
+    ``alone`` marks a measurement: it runs while no other check does.
     """
 
     id: str
@@ -69,6 +101,7 @@ class Check(Struct, frozen=True, kw_only=True):
     needs: tuple[str, ...] = ()
     unless: tuple[Callable[[Host], Outcome | None], ...] = ()
     limit_s: float = 10.0
+    alone: bool = False
 
 
 _CHECKS: dict[str, Check] = {}
@@ -84,6 +117,7 @@ def check(  # noqa: PLR0913 (one argument for each thing that a declaration says
     needs: tuple[str, ...] = (),
     unless: tuple[Callable[[Host], Outcome | None], ...] = (),
     limit_s: float = 10.0,
+    alone: bool = False,
 ) -> Callable[[Callable[[Context], Outcome]], Callable[[Context], Outcome]]:
     """Declare the decorated function as the check ``identity``, "component.name". Raises ValueError if it is taken."""
 
@@ -91,27 +125,50 @@ def check(  # noqa: PLR0913 (one argument for each thing that a declaration says
         if identity in _CHECKS:
             msg = f"two checks are called {identity}"
             raise ValueError(msg)
-        _CHECKS[identity] = Check(
-            id=identity,
-            component=identity.partition(".")[0],
-            level=level,
-            title=title,
-            expects=expects,
-            mends=mends,
-            function=function,
-            needs=needs,
-            unless=unless,
-            limit_s=limit_s,
+        register(
+            Check(
+                id=identity,
+                component=identity.partition(".")[0],
+                level=level,
+                title=title,
+                expects=expects,
+                mends=mends,
+                function=function,
+                needs=needs,
+                unless=unless,
+                limit_s=limit_s,
+                alone=alone,
+            )
         )
         return function
 
     return declare
 
 
-def checks_of(component: str) -> tuple[Check, ...]:
-    """The checks of a component of ``MODULES`` as declared, its module imported now if need be."""
-    importlib.import_module(f"gpustack.verify.checks.{MODULES[component]}")
-    return tuple(one for one in _CHECKS.values() if one.component == component)
+def register(one: Check) -> None:
+    """Make a check known. Raises ValueError where its id is taken or is not "component.name"."""
+    component, _, name = one.id.partition(".")
+    if not component or not name:
+        msg = f"{one.id!r} does not name a check: it has to be component.name"
+        raise ValueError(msg)
+    if one.id in _CHECKS:
+        msg = f"two checks are called {one.id}"
+        raise ValueError(msg)
+    _CHECKS[one.id] = one
+
+
+def checks_of(component: str, level: Level = "full") -> tuple[Check, ...]:
+    """The checks of a component up to ``level`` as declared, their modules imported now if need be."""
+    wanted = LEVELS[: LEVELS.index(level) + 1]
+    for own, module in MODULES.get(component, ()):
+        if own in wanted:
+            importlib.import_module(f"gpustack.verify.checks.{module}")
+    return tuple(one for one in _CHECKS.values() if one.component == component and one.level in wanted)
+
+
+def components() -> tuple[str, ...]:
+    """Every component that has checks: those of ``MODULES``, then those that users' own checks brought."""
+    return tuple(dict.fromkeys((*MODULES, *(one.component for one in _CHECKS.values()))))
 
 
 def passed(
@@ -134,6 +191,7 @@ def failed(  # noqa: PLR0913 (the parts of a failure that are worth telling apar
     detail: str = "",
     expected: str = "",
     actual: str = "",
+    measurements: dict[str, Measurement] | None = None,
     evidence: dict[str, str] | None = None,
 ) -> Outcome:
     """It does not hold: ``reason`` in the user's words, ``fix`` the command or action that mends it."""
@@ -144,6 +202,7 @@ def failed(  # noqa: PLR0913 (the parts of a failure that are worth telling apar
         detail=detail,
         expected=expected,
         actual=actual,
+        measurements=measurements or {},
         evidence=evidence or {},
     )
 
@@ -158,6 +217,6 @@ def needless(reason: str, fix: str = "") -> Outcome:
     return Outcome(status="skip", reason=reason, fix=fix, needless=True)
 
 
-def errored(reason: str, fix: str = "") -> Outcome:
+def errored(reason: str, fix: str = "", *, evidence: dict[str, str] | None = None) -> Outcome:
     """The check could not be carried out, which says nothing about the host."""
-    return Outcome(status="error", reason=reason, fix=fix)
+    return Outcome(status="error", reason=reason, fix=fix, evidence=evidence or {})

@@ -1,8 +1,9 @@
-"""Runs checks in the order of their needs and turns what they answer into results."""
+"""Which checks are run, and how what each answers becomes a result."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 import msgspec
 from msgspec import Struct
@@ -10,26 +11,12 @@ from msgspec import Struct
 from gpustack.errors import UnsupportedError, UsageError
 from gpustack.model.facts import COMPONENTS
 from gpustack.model.results import CheckResult, Level
-from gpustack.system.run import Finished, Runner
-from gpustack.verify.declare import LEVELS, MODULES, Check, Context, Outcome, checks_of, errored, skipped
+from gpustack.verify.commands import LimitedRunner
+from gpustack.verify.declare import LEVELS, Check, Context, Outcome, checks_of, errored, skipped
+from gpustack.verify.declare import components as known_components
+from gpustack.verify.schedule import Note, beside_each_other, room, silent
 
 _ENDED = {"fail": "failed", "error": "could not be carried out"}
-
-
-class LimitedRunner:
-    """A runner that gives no command more time than is left of the check's own limit."""
-
-    def __init__(self, inner: Runner, context: Context, limit_s: float) -> None:
-        self._inner = inner
-        self._clock = context.clock
-        self._end = context.clock() + limit_s
-
-    def run(self, argv: tuple[str, ...], *, timeout: float = 10.0) -> Finished:
-        """Run ``argv`` for ``timeout`` seconds or as long as is left; see `gpustack.system.run.Runner`."""
-        left = self._end - self._clock()
-        if left <= 0:
-            return Finished(argv=argv, code=None, error="the check's time was used up before this command")
-        return self._inner.run(argv, timeout=min(timeout, left))
 
 
 class _Required(Struct, frozen=True):
@@ -39,53 +26,113 @@ class _Required(Struct, frozen=True):
     checks: frozenset[str]
 
 
-def run_checks(
-    components: Iterable[str], level: Level, context: Context, require: Iterable[str] = ()
+def run_checks(  # noqa: PLR0913 (what a caller may settle about one run)
+    components: Iterable[str],
+    level: Level,
+    context: Context,
+    require: Iterable[str] = (),
+    *,
+    kept: Iterable[CheckResult] = (),
+    workers: int | None = None,
+    note: Note = silent,
 ) -> tuple[CheckResult, ...]:
-    """The results of the checks of ``components`` (all, if none is named) up to ``level``, in the order of running.
+    """The results of the checks of ``components`` (all, if none is named) up to ``level``, in the order of needs.
 
     Each of ``require`` is a component or the id of a check: its skips become failures, and it is run even if its
-    component is not asked for. Raises UsageError for an unknown name, UnsupportedError for a component or level
-    that has no checks.
+    component is not asked for. ``kept`` are results of an earlier run that stand. Above level quick, ``workers``
+    checks run at a time (as many as the host has room for, if None), and ``note`` hears of each that starts or ends.
+    Raises UsageError for an unknown name, UnsupportedError for a component or level that has no checks.
     """
-    asked = tuple(dict.fromkeys(components))
+    checks, required = _chosen(tuple(components), level, tuple(require))
+    before = {one.id: one for one in kept}
+    answer = _Answer(context, required)
+    if level == LEVELS[0] or context.runner is None:
+        done: dict[str, CheckResult] = {}
+        for one in checks:
+            done[one.id] = before.get(one.id) or answer(one, done)
+        return tuple(done.values())
+    return _in_folders(checks, answer, before, workers or room(), note)
+
+
+def _chosen(asked: tuple[str, ...], level: Level, require: tuple[str, ...]) -> tuple[list[Check], _Required]:
     for component in asked:
         _known_component(component)
-    required = _required(tuple(require))
-    chosen = set(asked or MODULES) | required.components | {name.partition(".")[0] for name in required.checks}
+    required = _required(require, level)
+    chosen = set(asked or known_components()) | required.components
+    chosen |= {name.partition(".")[0] for name in required.checks}
     _refuse_empty_level(level)
-    wanted = LEVELS[: LEVELS.index(level) + 1]
-    checks = [one for name in MODULES if name in chosen for one in checks_of(name) if one.level in wanted]
-    results: dict[str, CheckResult] = {}
-    for one in _in_order(checks):
-        results[one.id] = _run_one(one, context, results, required)
-    return tuple(results.values())
+    return _in_order([one for name in known_components() if name in chosen for one in checks_of(name, level)]), required
 
 
-def _run_one(check: Check, context: Context, done: dict[str, CheckResult], required: _Required) -> CheckResult:
-    started = context.clock()
-    outcome = _unmet(check, done) or _answer(check, context)
-    seconds = max(0.0, context.clock() - started)
-    if seconds > check.limit_s and outcome.status != "fail":
-        outcome = errored(f"took {seconds:.1f} s, the limit is {check.limit_s:g} s")
-    must = check.id in required.checks or (check.component in required.components and not outcome.needless)
-    if outcome.status == "skip" and must:
-        outcome = msgspec.structs.replace(outcome, status="fail", reason=f"required, but {outcome.reason}")
-    return CheckResult(
-        id=check.id,
-        component=check.component,
-        status=outcome.status,
-        title=check.title,
-        level=check.level,
-        duration_s=round(seconds, 6),
-        reason=_clean(outcome.reason),
-        fix=_clean(outcome.fix or (check.mends if outcome.status == "fail" else "")),
-        detail=_clean(outcome.detail),
-        expected=_clean(outcome.expected or (check.expects if outcome.status == "fail" else "")),
-        actual=_clean(outcome.actual),
-        measurements=outcome.measurements,
-        evidence={_clean(name): _clean(text) for name, text in outcome.evidence.items()},
-    )
+def _in_folders(
+    checks: list[Check],
+    answer: _Answer,
+    before: dict[str, CheckResult],
+    workers: int,
+    note: Note,
+) -> tuple[CheckResult, ...]:
+    """Run checks beside each other, each in a folder that is gone when it has ended."""
+    import shutil  # noqa: PLC0415 (not needed at level quick, whose start-up counts)
+    import tempfile  # noqa: PLC0415
+
+    with tempfile.TemporaryDirectory(prefix="gpustack-verify-", ignore_cleanup_errors=True) as name:
+        root = Path(name)
+
+        def run(one: Check, done: dict[str, CheckResult]) -> CheckResult:
+            if one.id in before:
+                return before[one.id]
+            folder = root / one.id
+            folder.mkdir(mode=0o700)
+            try:
+                return answer(one, done, folder)
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+
+        results = beside_each_other(checks, run, answer.lost, workers, note)
+    return tuple(results[one.id] for one in checks)
+
+
+class _Answer:
+    """Works out the result of one check."""
+
+    def __init__(self, context: Context, required: _Required) -> None:
+        self._context = context
+        self._required = required
+
+    def __call__(self, check: Check, done: Mapping[str, CheckResult], folder: Path | None = None) -> CheckResult:
+        context = msgspec.structs.replace(self._context, work=folder)
+        started = context.clock()
+        outcome = _unmet(check, done) or _answer(check, context)
+        seconds = max(0.0, context.clock() - started)
+        if seconds > check.limit_s and outcome.status != "fail":
+            late = errored(f"took {seconds:.1f} s, the limit is {check.limit_s:g} s", evidence=outcome.evidence)
+            outcome = late
+        return self._result(check, outcome, seconds)
+
+    def lost(self, check: Check, seconds: float) -> CheckResult:
+        """The result of a check that does not come back."""
+        return self._result(check, errored(f"gave no answer within {seconds:.0f} s and was given up"), seconds)
+
+    def _result(self, check: Check, outcome: Outcome, seconds: float) -> CheckResult:
+        required = self._required
+        must = check.id in required.checks or (check.component in required.components and not outcome.needless)
+        if outcome.status == "skip" and must:
+            outcome = msgspec.structs.replace(outcome, status="fail", reason=f"required, but {outcome.reason}")
+        return CheckResult(
+            id=check.id,
+            component=check.component,
+            status=outcome.status,
+            title=check.title,
+            level=check.level,
+            duration_s=round(seconds, 6),
+            reason=_clean(outcome.reason),
+            fix=_clean(outcome.fix or (check.mends if outcome.status == "fail" else "")),
+            detail=_clean(outcome.detail),
+            expected=_clean(outcome.expected or (check.expects if outcome.status == "fail" else "")),
+            actual=_clean(outcome.actual),
+            measurements=outcome.measurements,
+            evidence={_clean(name): _clean(text) for name, text in outcome.evidence.items()},
+        )
 
 
 def _clean(text: str) -> str:
@@ -93,7 +140,7 @@ def _clean(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def _unmet(check: Check, done: dict[str, CheckResult]) -> Outcome | None:
+def _unmet(check: Check, done: Mapping[str, CheckResult]) -> Outcome | None:
     """A skip when a check that this one needs has not held. A need that was skipped, or is not run, is no obstacle."""
     for need in check.needs:
         before = done.get(need)
@@ -104,6 +151,8 @@ def _unmet(check: Check, done: dict[str, CheckResult]) -> Outcome | None:
 
 
 def _answer(check: Check, context: Context) -> Outcome:
+    if check.level != LEVELS[0] and context.runner is None:
+        return skipped("this has to be run on the machine itself, and the host is a saved snapshot of one")
     limited = context
     if context.runner is not None:
         limited = msgspec.structs.replace(context, runner=LimitedRunner(context.runner, context, check.limit_s))
@@ -144,23 +193,29 @@ def level_named(name: str) -> Level:
 
 
 def _known_component(name: str) -> None:
-    if name in MODULES:
+    known = known_components()
+    if name in known:
         return
     if name in COMPONENTS:
         message = f"there are no checks for {name} yet"
-        raise UnsupportedError(message, hint=f"components with checks: {', '.join(MODULES)}")
-    raise _unknown_name(name, (*MODULES, *COMPONENTS))
+        raise UnsupportedError(message, hint=f"components with checks: {', '.join(known)}")
+    raise _unknown_name(name, (*known, *COMPONENTS))
 
 
-def _required(names: tuple[str, ...]) -> _Required:
+def _required(names: tuple[str, ...], level: Level) -> _Required:
+    known = known_components()
     for name in names:
         component, dot, _ = name.partition(".")
         if not dot:
             _known_component(name)
             continue
-        known = [one.id for one in checks_of(component)] if component in MODULES else []
-        if name not in known:
-            raise _unknown_name(name, known or [one.id for part in MODULES for one in checks_of(part)])
+        mine = [one.id for one in checks_of(component)] if component in known else []
+        if name not in mine:
+            raise _unknown_name(name, mine or [one.id for part in known for one in checks_of(part)])
+        if name not in {one.id for one in checks_of(component, level)}:
+            own = next(one.level for one in checks_of(component) if one.id == name)
+            message = f"{name} is a check of level {own}, which level {level} does not run"
+            raise UsageError(message, where="--require", hint=f"--level {own}")
     return _Required(frozenset(n for n in names if "." not in n), frozenset(n for n in names if "." in n))
 
 
@@ -176,7 +231,10 @@ def _unknown_name(name: str, candidates: Iterable[str]) -> UsageError:
 
 def _refuse_empty_level(level: Level) -> None:
     """A level that nobody has checks for is refused: less than what was asked must not look like all of it."""
-    if level != LEVELS[0] and not any(one.level == level for name in MODULES for one in checks_of(name)):
-        built = [step for step in LEVELS if any(one.level == step for name in MODULES for one in checks_of(name))]
+    if level == LEVELS[0]:
+        return
+    there = {one.level for name in known_components() for one in checks_of(name)}
+    if level not in there:
         message = f"there are no checks of level {level} yet"
+        built = [step for step in LEVELS if step in there]
         raise UnsupportedError(message, hint=f"levels with checks: {', '.join(built)}")

@@ -15,8 +15,9 @@ from gpustack.model.host import Host
 from gpustack.model.results import CheckResult
 from gpustack.system.run import Finished
 from gpustack.verify import declare, runner
+from gpustack.verify.commands import LimitedRunner
 from gpustack.verify.declare import Check, Context, Outcome, passed, skipped
-from gpustack.verify.runner import LimitedRunner, level_named, run_checks
+from gpustack.verify.runner import level_named, run_checks
 
 
 def results(context: Context, *components: str, require: tuple[str, ...] = ()) -> dict[str, CheckResult]:
@@ -48,9 +49,9 @@ def made(identity: str, function: Any, **fields: Any) -> Check:
 
 def run_made(context: Context, *checks: Check) -> list[CheckResult]:
     done: dict[str, CheckResult] = {}
-    nothing = runner._Required(frozenset(), frozenset())
+    answer = runner._Answer(context, runner._Required(frozenset(), frozenset()))
     for one in runner._in_order(list(checks)):
-        done[one.id] = runner._run_one(one, context, done, nothing)
+        done[one.id] = answer(one, done)
     return list(done.values())
 
 

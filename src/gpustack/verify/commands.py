@@ -1,0 +1,76 @@
+"""Commands of checks: limited by the check's time, at home in its folder, and told as evidence."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+
+from gpustack.system.run import Finished, Runner
+from gpustack.verify.declare import Context
+
+TAIL_LINES = 40
+TAIL_CHARACTERS = 6000
+
+
+class LimitedRunner:
+    """A runner that gives no command more time than is left of the check's own limit, and keeps it in its folder."""
+
+    def __init__(self, inner: Runner, context: Context, limit_s: float) -> None:
+        self._inner = inner
+        self._clock = context.clock
+        self._work = context.work
+        self._end = context.clock() + limit_s
+
+    def run(
+        self,
+        argv: tuple[str, ...],
+        *,
+        timeout: float = 10.0,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+    ) -> Finished:
+        """Run ``argv`` for ``timeout`` seconds or as long as is left; see `gpustack.system.run.Runner`."""
+        left = self._end - self._clock()
+        if left <= 0:
+            return Finished(argv=argv, code=None, error="the check's time was used up before this command")
+        if self._work is None and env is None and cwd is None:
+            return self._inner.run(argv, timeout=min(timeout, left))
+        return self._inner.run(
+            argv, timeout=min(timeout, left), env={**_at_home(self._work), **(env or {})}, cwd=cwd or self._work
+        )
+
+
+def _at_home(work: Path | None) -> dict[str, str]:
+    """What keeps programs from leaving files outside the check's folder: temporary ones, and kernels compiled anew."""
+    return {} if work is None else {"TMPDIR": str(work), "CUDA_CACHE_PATH": str(work / "kernels")}
+
+
+def evidence_of(*ends: Finished, work: Path | None = None) -> dict[str, str]:
+    """How commands ended, by command line: exit code or why there is none, and the end of what they wrote."""
+    told: dict[str, str] = {}
+    for end in ends:
+        name = _without(shlex.join(end.argv), work)
+        outcome = end.error or f"exit code {end.code}"
+        told[name] = "\n".join(part for part in (tail(_without(end.out + end.err, work)), f"[{outcome}]") if part)
+    return told
+
+
+def tail(text: str) -> str:
+    """The last lines of ``text``, with a mark where something was left out."""
+    lines = text.rstrip().splitlines()
+    short = "\n".join(lines[-TAIL_LINES:])
+    if len(lines) <= TAIL_LINES and len(short) <= TAIL_CHARACTERS:
+        return short
+    return f"[...]\n{short[-TAIL_CHARACTERS:]}"
+
+
+def first_line(end: Finished) -> str:
+    """The first line that a command wrote to standard error, else to standard output, else why it did not run."""
+    lines = (end.err.strip() or end.out.strip() or end.error).splitlines()
+    return lines[0].strip() if lines else "nothing"
+
+
+def _without(text: str, work: Path | None) -> str:
+    """``text`` with the check's folder, whose name differs from run to run, written as $WORK."""
+    return text.replace(str(work), "$WORK") if work else text

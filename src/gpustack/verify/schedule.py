@@ -1,0 +1,114 @@
+"""Runs checks beside each other, each when those that it needs have ended, as many as the host has room for."""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Literal
+
+from gpustack.model.results import CheckResult
+from gpustack.system.run import stop_commands
+from gpustack.verify.declare import Check
+
+Note = Callable[[Literal["starts", "ends"], str], None]
+"""Hears of each check, by id, when it starts and when it ends."""
+
+MEMORY_PER_CHECK = 1 << 30
+"""Bytes that are kept free for each check that runs: nvcc takes several hundred MiB for a small program."""
+
+_GRACE_S = 15.0
+"""A check's own commands end at its limit; after this many seconds more its thread is given up."""
+
+Run = Callable[[Check, dict[str, CheckResult]], CheckResult]
+Lost = Callable[[Check, float], CheckResult]
+
+
+def silent(event: Literal["starts", "ends"], identity: str) -> None:
+    """Hear nothing."""
+
+
+def room(meminfo: Path = Path("/proc/meminfo")) -> int:
+    """How many checks may run at a time: one for each processor that this process may use, as far as memory goes."""
+    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        fields = dict(line.split(":", 1) for line in meminfo.read_text(encoding="ascii").splitlines() if ":" in line)
+        free = int(fields["MemAvailable"].split()[0]) << 10
+    except (OSError, KeyError, ValueError):
+        return processors
+    return max(1, min(processors, free // MEMORY_PER_CHECK))
+
+
+def beside_each_other(checks: list[Check], run: Run, lost: Lost, workers: int, note: Note) -> Mapping[str, CheckResult]:
+    """The result of each check by id. ``checks`` are in an order in which needs come first.
+
+    A check marked ``alone`` waits until no other runs, and none starts beside it. Interrupted, the commands of all
+    checks are ended.
+    """
+    crew = _Crew(checks, run, lost, note)
+    try:
+        while crew.waiting or crew.running:
+            crew.start(workers)
+            crew.wait()
+    except BaseException:
+        stop_commands()
+        raise
+    return crew.done
+
+
+class _Crew:
+    """The checks of one run: those that wait, run, and are done."""
+
+    def __init__(self, checks: list[Check], run: Run, lost: Lost, note: Note) -> None:
+        self.waiting = list(checks)
+        self.running: dict[str, tuple[Check, float]] = {}
+        self.done: dict[str, CheckResult] = {}
+        self._run = run
+        self._lost = lost
+        self._note = note
+        self._known = {one.id for one in checks}
+        self._ends: queue.SimpleQueue[CheckResult] = queue.SimpleQueue()
+
+    def start(self, workers: int) -> None:
+        """Start what may start now."""
+        if any(one.alone for one, _ in self.running.values()):
+            return
+        ready = [one for one in self.waiting if not any(need in self._open() for need in one.needs)]
+        for one in ready:
+            if len(self.running) >= workers:
+                return
+            if not one.alone:
+                self._begin(one)
+        if not self.running and ready:
+            self._begin(ready[0])
+
+    def _open(self) -> set[str]:
+        return self._known - self.done.keys()
+
+    def _begin(self, one: Check) -> None:
+        self.waiting.remove(one)
+        self.running[one.id] = (one, time.monotonic())
+        self._note("starts", one.id)
+        done = dict(self.done)
+        threading.Thread(target=lambda: self._ends.put(self._run(one, done)), name=one.id, daemon=True).start()
+
+    def wait(self) -> None:
+        """Take in the next result, or give up a check that is past its time."""
+        now = time.monotonic()
+        ends = [began + one.limit_s + _GRACE_S for one, began in self.running.values()]
+        try:
+            self._take(self._ends.get(timeout=max(0.0, min(ends) - now)))
+        except queue.Empty:
+            now = time.monotonic()
+            for one, began in tuple(self.running.values()):
+                if now >= began + one.limit_s + _GRACE_S:
+                    self._take(self._lost(one, now - began))
+
+    def _take(self, result: CheckResult) -> None:
+        # A check that was given up may still answer: nobody waits for that any more.
+        if self.running.pop(result.id, None) is not None:
+            self.done[result.id] = result
+            self._note("ends", result.id)
