@@ -8,6 +8,7 @@ from gpustack.model.host import Host
 from gpustack.model.request import Request
 from gpustack.model.resolution import Conflict, Verdict
 from gpustack.solve.flavour import flavour_rules, flavours
+from gpustack.solve.forward_compat import package_for
 from gpustack.solve.question import Candidate, Question
 from gpustack.solve.refusals import Refusal
 from gpustack.solve.search import Chosen, Search
@@ -137,13 +138,30 @@ def _forward_compatibility(question: Question, a: str, b: str) -> str:
         return ""
     classes = {gpu.kind for gpu in question.host.gpus}
     if classes and classes <= {"datacenter"}:
-        return (
-            " On data-centre GPUs the cuda-compat package of that CUDA release may bridge this (forward compatibility);"
-            " `gpustack matrix show cuda` lists which driver branches it accepts."
-        )
+        return f" {_compatibility_package(question)}"
     if classes:
         return " Forward compatibility (cuda-compat) does not exist for this class of GPU."
     return ""
+
+
+def _compatibility_package(question: Question) -> str:
+    answers = {
+        package_for(question.matrix, cuda.version, driver.version)
+        for cuda in question.candidates("cuda")
+        for driver in question.candidates("driver")
+    }
+    if len(answers) == 1 and (answer := answers.pop()) is not None:
+        package, result = answer
+        if result == "compatible":
+            return (
+                f"Forward compatibility bridges this on data-centre GPUs: {package} beside the toolkit,"
+                " with its folder on LD_LIBRARY_PATH."
+            )
+        return f"Forward compatibility does not bridge this either: {package} does not work on this driver branch."
+    return (
+        "On data-centre GPUs the cuda-compat package of that CUDA release may bridge this (forward compatibility);"
+        " `gpustack matrix show cuda` lists which driver branches it accepts."
+    )
 
 
 def _unknown_versions(question: Question) -> list[str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.small_matrix import HOPPER, PASCAL, host, small_matrix
 
+from gpustack.detect.describe import describe
+from gpustack.matrix.index import load_matrix
 from gpustack.model.host import Host
 from gpustack.model.request import Request
 from gpustack.model.resolution import Verdict
@@ -99,3 +101,19 @@ def test_breached_advice_is_a_warning() -> None:
     verdict = ask(host(HOPPER), "cuda==13.2.0", "driver==595.1")
     assert verdict.compatible
     assert verdict.warnings == ("CUDA 13.2.x asks for driver 600 or newer; this is 595.1",)
+
+
+@pytest.mark.parametrize(
+    ("driver", "sentence"),
+    [
+        ("570.86.15", "Forward compatibility bridges this on data-centre GPUs: cuda-compat-13-0 beside the toolkit"),
+        ("550.54.15", "On data-centre GPUs the cuda-compat package of that CUDA release may bridge this"),
+    ],
+)
+def test_forward_compatibility_is_told_by_the_branch_where_a_fact_does(driver: str, sentence: str) -> None:
+    facts = load_matrix(None)
+    on = describe(facts, os="ubuntu24.04", arch="x86_64", gpus=("H200",), driver=None)
+    asked = merge((parse_requirement("cuda==13.0.2"), parse_requirement(f"driver=={driver}")))
+    verdict = check(facts, on, Request(requirements=asked))
+    assert [conflict.between for conflict in verdict.conflicts] == [("cuda==13.0.2", f"driver=={driver}")]
+    assert sentence in verdict.conflicts[0].reason

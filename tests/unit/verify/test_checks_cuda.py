@@ -151,7 +151,7 @@ SKIPS: list[tuple[str, dict[str, Any], str]] = [
     (
         "cuda.driver",
         {"module": driver("470.42.01"), "copies": (COMPAT,), "versions": {"cuda": "13.0.2"}},
-        "no fact tells whether /usr/local/cuda-13.0/compat/libcuda.so.1 (CUDA 13.0) works on driver branch 470",
+        "no fact tells whether /usr/local/cuda-13.0/compat/libcuda.so.1 (CUDA 13.0.2) works on driver branch 470",
     ),
     (
         "cuda.host-compiler",

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from gpustack.model.host import Copy, Host
+from gpustack.solve.forward_compat import package_for
 from gpustack.verify import view
 from gpustack.verify.declare import Context, Outcome, check, failed, passed, skipped
 from gpustack.verify.rules import Fit, Part, fit, of_gpu
@@ -88,12 +87,10 @@ def _will_not_run(context: Context, cuda: str, version: str, answer: Fit) -> Out
 
 def _by_compat(context: Context, cuda: str, version: str, compat: Copy, reason: str) -> Outcome:
     branch = version.partition(".")[0]
-    minor = ".".join(cuda.split(".")[:2])
-    rows: tuple[dict[str, Any], ...] = context.matrix.rows("cuda", "forward_compat", dict)
-    row = next((one for one in rows if one["cuda"] == minor and one["branch"] == branch), None)
-    if row is None:
-        return skipped(f"no fact tells whether {compat.path} (CUDA {minor}) works on driver branch {branch}")
-    if row["result"] == "incompatible":
+    answer = package_for(context.matrix, cuda, version)
+    if answer is None:
+        return skipped(f"no fact tells whether {compat.path} (CUDA {cuda}) works on driver branch {branch}")
+    if answer[1] == "incompatible":
         return failed(
             f"{reason}; its forward compatibility library {compat.path} does not work on branch {branch} either",
             "install a newer driver: `gpustack install driver`",

@@ -1,0 +1,21 @@
+"""CUDA's forward compatibility: whether the cuda-compat package of a toolkit works on an older branch of the driver."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpustack.matrix.index import Matrix
+from gpustack.versions import is_within
+
+
+def package_for(matrix: Matrix, cuda: str, driver: str) -> tuple[str, str] | None:
+    """The compatibility package of ``cuda`` and how it goes with the branch of ``driver``; None where no fact tells.
+
+    The second is "compatible", "incompatible", or "same-release" where none is needed. The facts are those of data-
+    centre GPUs: whether this host has one is the caller's to see.
+    """
+    rows: tuple[dict[str, Any], ...] = matrix.rows("cuda", "forward_compat", dict)
+    for row in rows:
+        if is_within(cuda, f"=={row['cuda']}.*") and is_within(driver, f"=={row['branch']}.*"):
+            return row["package"], row["result"]
+    return None
