@@ -1,0 +1,84 @@
+"""A file that is hashed while it is written, so that nobody has to read it a second time to know what it is."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from queue import Queue
+from threading import Thread
+
+CHUNK = 256 * 1024
+"""Bytes that are read, written and hashed at a time: large enough that hashing releases the interpreter's lock."""
+
+_IN_FLIGHT = 8
+"""Chunks that may wait for the hash: with their size, the memory that one file takes."""
+
+
+def sha256_of_file(path: Path) -> str:
+    """The sha256 of a file, read once in pieces. Raises OSError."""
+    digest = hashlib.sha256()
+    with path.open("rb", buffering=0) as stream:
+        while chunk := stream.read(CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+class HashedFile:
+    """A file that grows at its end. A thread of its own hashes what is written, beside the writing.
+
+    What was written is always what was hashed: a file that is there already is hashed by ``take_over`` or dropped by
+    ``restart``, one of which has to come first. Every method raises OSError where the file system refuses.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.size = 0
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        self._digest = hashlib.sha256()
+        self._queue: Queue[bytes | None] = Queue(_IN_FLIGHT)
+        self._thread = Thread(target=self._hash, name="sha256", daemon=True)
+        self._thread.start()
+
+    def take_over(self) -> None:
+        """Hash what the file has already, to go on behind it."""
+        os.lseek(self._descriptor, 0, os.SEEK_SET)
+        self._forget()
+        while chunk := os.read(self._descriptor, CHUNK):
+            self._queue.put(chunk)
+            self.size += len(chunk)
+
+    def restart(self) -> None:
+        """Drop what the file has."""
+        os.ftruncate(self._descriptor, 0)
+        os.lseek(self._descriptor, 0, os.SEEK_SET)
+        self._forget()
+
+    def write(self, chunk: bytes) -> None:
+        """Append ``chunk``."""
+        left = memoryview(chunk)
+        while left:
+            left = left[os.write(self._descriptor, left) :]
+        self.size += len(chunk)
+        self._queue.put(chunk)
+
+    def sha256(self) -> str:
+        """The sha256 of everything written so far."""
+        self._queue.join()
+        return self._digest.hexdigest()
+
+    def close(self) -> None:
+        """Stop hashing and close the file."""
+        self._queue.put(None)
+        self._thread.join()
+        os.close(self._descriptor)
+
+    def _forget(self) -> None:
+        self._queue.join()
+        self._digest = hashlib.sha256()
+        self.size = 0
+
+    def _hash(self) -> None:
+        while (chunk := self._queue.get()) is not None:
+            self._digest.update(chunk)
+            self._queue.task_done()
