@@ -13,6 +13,7 @@ import sys
 from bootstrap import ENVIRONMENT, environment, install_packages, run, say
 
 PROGRAMS = {
+    "busybox": "busybox",
     "cloud-init": "cloud-init",
     "createrepo_c": "createrepo-c",
     "debootstrap": "debootstrap",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 
+from gpustack.model.plan import Plan
 from gpustack.model.steps import Artifact, Step
 
 
@@ -27,6 +28,24 @@ def is_manual(step: Step) -> bool:
 def changes(step: Step) -> bool:
     """Whether the step does anything at all."""
     return bool(step.commands or step.files or step.artifacts)
+
+
+def serves_reboot(plan: Plan) -> frozenset[str]:
+    """The ids of the steps whose changes are in use only after the plan's reboot."""
+    by_id = {step.id: step for step in plan.steps}
+    waiting = [name for step in plan.steps if step.reboot_after for name in step.depends_on]
+    found: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        if name in by_id and name not in found:
+            found.add(name)
+            waiting += by_id[name].depends_on
+    # A service that starts at boot does not ask for one.
+    return frozenset(
+        name
+        for name in found
+        if by_id[name].phase == "driver" and by_id[name].kind != "enable-service" and changes(by_id[name])
+    )
 
 
 def one_line(text: str) -> str:

@@ -1,14 +1,21 @@
-"""A POSIX shell script: one function a step, everything quoted, guarded where a step sees that it is done."""
+"""A POSIX shell script: one function a step, everything quoted, and a question before each whether it is done."""
 
 from __future__ import annotations
 
+import re
 import shlex
-import textwrap
+from collections.abc import Iterable
+from functools import cache
 
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Artifact, FileWrite, Step
-from gpustack.render.commands import changes, command_line, fetch, is_manual, one_line
+from gpustack.render.commands import changes, command_line, fetch, is_manual, one_line, serves_reboot
+from gpustack.render.comments import comment
+from gpustack.render.signs import Question, Signs, only_serves, signs
+from gpustack.resources import folder
 
+_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
+_NAME = re.compile(r"[a-z_0-9]+")
 _HEAD = """\
 set -eu
 umask 022
@@ -21,116 +28,197 @@ case "${1:-}" in
     --dry-run) dry_run=yes ;;
     *) printf 'usage: %s [--dry-run]\\n' "$0" >&2; exit 2 ;;
 esac
-
-say() { printf '%s\\n' "$*" >&2; }
-
-run() {
-    if [ "$dry_run" = yes ]; then
-        printf '+'
-        for word in "$@"; do printf ' %s' "$word"; done
-        printf '\\n'
-    else
-        "$@"
-    fi
-}
-
-# has_package NAME VERSION: whether NAME is installed in VERSION (any packaging revision of it).
-has_package() {
-    if command -v dpkg-query >/dev/null 2>&1; then
-        found=$(dpkg-query --show --showformat '${Status}|${Version}' "$1" 2>/dev/null) || return 1
-        case "$found" in 'install ok installed|'*|'hold ok installed|'*) ;; *) return 1 ;; esac
-        found=${found#*|}
-    elif command -v rpm >/dev/null 2>&1; then
-        found=$(rpm -q --queryformat '%{VERSION}' "$1" 2>/dev/null) || return 1
-    else
-        return 1
-    fi
-    found=${found#*:}
-    case "$found" in "$2"|"$2"[-+.~]*) return 0 ;; *) return 1 ;; esac
-}
-
-# has_sum FILE SHA256
-has_sum() {
-    [ -f "$1" ] && [ "$(sha256sum -- "$1" | cut -d ' ' -f 1)" = "$2" ]
-}
-
-# check_sum FILE SHA256: remove the file and stop when it is another one.
-check_sum() {
-    [ "$dry_run" = yes ] || has_sum "$1" "$2" || {
-        rm -f -- "$1"
-        say "error: $1 is not the file that was planned: its sha256 differs"
-        exit 1
-    }
-}
-
-# put FILE MODE: write standard input to FILE, whole or not at all.
-put() {
-    if [ "$dry_run" = yes ]; then
-        printf '+ write %s\\n' "$1"
-        cat >/dev/null
-        return 0
-    fi
-    mkdir -p -- "$(dirname -- "$1")"
-    cat >"$1.gpustack-new"
-    chmod "$2" "$1.gpustack-new"
-    mv -f -- "$1.gpustack-new" "$1"
-}
 """
-_ROOT = """
+_ROOT = """\
 if [ "$dry_run" = no ] && [ "$(id -u)" -ne 0 ]; then
     say "error: this script changes the system: run it as root"
     exit 1
 fi
 """
-_GATE = """\
-# The steps after a reboot run when this script is started again after it.
-state=/var/lib/gpustack/script-{digest}
-boot_id() {{ cat /proc/sys/kernel/random/boot_id 2>/dev/null || echo unknown; }}
-reboot_done() {{ [ -f "$state" ] && [ "$(cat -- "$state")" != "$(boot_id)" ]; }}
+_STATE = """\
+# Marks of what has run and cannot be looked at lie here.
+state={folder}/script-{digest}
+title=start
+changed=0
+{reboot}
+on_exit() {{
+    code=$?
+    case "$code" in
+        0 | 5 | 130) ;;
+        *) say "error: stopped in: $title. Mend what is said above and start this script again: it goes on there" ;;
+    esac
+}}
+trap on_exit EXIT
+trap 'exit 130' INT TERM
 """
+_ROOT_FOLDER = "/var/lib/gpustack"
+_OWN_FOLDER = '"${XDG_STATE_HOME:-$HOME/.local/state}"/gpustack'
+_END = """\
+if [ "$changed" -eq 0 ]; then
+    say "nothing to change: everything is as planned"
+elif [ "$dry_run" = yes ]; then
+    say "would change something: $changed of {count} steps"
+else
+    say "done: $changed of {count} steps changed something"
+fi
+"""
+_ASKED = {
+    "deb": "has_deb",
+    "deb-exact": "has_deb_exact",
+    "deb-prefix": "has_deb_prefix",
+    "deb-gone": "no_deb",
+    "deb-held": "is_held",
+    "rpm": "has_rpm",
+    "rpm-gone": "no_rpm",
+    "zypper-locked": "is_locked",
+    "file": "has_sum",
+    "path": "is_path",
+    "no-path": "no_path",
+    "link": "is_link",
+    "enabled": "is_enabled",
+    "active": "is_active",
+}
+
+
+class _Script:
+    """The script of one plan while it is written."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.names = {step.id: f"{number:02}" for number, step in enumerate(plan.steps, 1)}
+        self.signs = {step.id: signs(step) if self.acts(step) else Signs((), marked=False) for step in plan.steps}
+        self.served = {step.id: [one for one in plan.steps if step.id in one.depends_on] for step in plan.steps}
+        self.before_reboot = serves_reboot(plan)
+
+    def acts(self, step: Step) -> bool:
+        """Whether the step's own commands are run."""
+        return changes(step) and not (step.reboot_after or is_manual(step))
+
+    def function(self, step: Step) -> str:
+        """What asks whether the step is done, and what does it."""
+        name = self.names[step.id]
+        lines = []
+        asked = self.question(step)
+        if asked:
+            lines += [f"done_{name}() {{", *asked, "}"]
+        body = [f"begin {shlex.quote(one_line(step.title))}"]
+        if asked:
+            body.append(f"if done_{name}; then as_planned; return 0; fi")
+        body += self.body(step)
+        reason = comment(f"{step.title}: {step.why}" if step.why else step.title, width=100)
+        return "\n".join([*lines, f"step_{name}() {{", *(f"    {line}" for line in [*reason, *body]), "}", ""])
+
+    def question(self, step: Step) -> list[str]:
+        """The lines of the function that tells whether a step has nothing left to do; none where nothing can."""
+        found = self.signs[step.id]
+        tests = [self.test(one) for one in found.questions]
+        if found.marked:
+            tests.insert(0, f"is_marked {self.names[step.id]}")
+        after = [f"done_{self.names[one.id]}" for one in self.served[step.id] if self.signs[one.id].any]
+        if only_serves(step) and after:
+            # What is fetched for later steps is not missed where these are done.
+            lines = _joined(after)
+            return [f"    if {_inline(tests)}; then return 0; fi", *lines] if tests else lines
+        return _joined(tests)
+
+    def test(self, question: Question) -> str:
+        """A question as a command."""
+        if question.asked == "upstream":
+            program = "has_upstream_deb" if self.plan.host.os.family == "apt" else "has_upstream_rpm"
+        else:
+            program = _ASKED[question.asked]
+        return command_line((program, *question.words))
+
+    def body(self, step: Step) -> list[str]:
+        """The lines that do the step."""
+        if step.reboot_after:
+            driver = self.plan.stack.get("driver")
+            known = driver is not None and _WORD.fullmatch(driver.version)
+            return [f"wait_for_reboot {driver.version}" if driver and known else "wait_for_reboot"]
+        if is_manual(step):
+            return _by_hand(step)
+        lines = []
+        if self.signs[step.id].any:
+            stale = [self.names[one.id] for one in self.served[step.id] if self.signs[one.id].marked]
+            lines.append(" ".join(["work", *stale]))
+        if step.id in self.before_reboot:
+            lines.append("needs_reboot")
+        for artifact in step.artifacts:
+            lines += _download(artifact)
+        for file in step.files:
+            lines += _file(file)
+        for argv in step.commands:
+            lines += _command(argv)
+        if self.signs[step.id].marked:
+            lines.append(f"mark {self.names[step.id]}")
+        return lines
+
+    def text(self) -> str:
+        """The whole script."""
+        plan = self.plan
+        acting = [step for step in plan.steps if changes(step) or is_manual(step) or step.kind == "note"]
+        needs_root = any(step.needs_root for step in plan.steps)
+        reboots = any(step.reboot_after for step in plan.steps)
+        state = _STATE.format(
+            folder=_ROOT_FOLDER if needs_root else _OWN_FOLDER,
+            digest=plan.digest[:12],
+            reboot="reboot_ahead=no\n" if reboots else "",
+        )
+        blocks = [self.function(step) for step in acting]
+        blocks.append("\n".join([*(f"step_{self.names[step.id]}" for step in acting), ""]))
+        blocks.append(_END.format(count=len(acting)))
+        rest = [state, *([_ROOT] if needs_root else []), *blocks]
+        return "\n".join([_title(plan), _HEAD, *_helpers(rest), *rest])
 
 
 def render(plan: Plan) -> str:
     """The plan as a script for /bin/sh; ``--dry-run`` shows what it would run."""
-    blocks = [_title(plan), _HEAD]
-    if any(step.needs_root for step in plan.steps):
-        blocks.append(_ROOT.lstrip("\n"))
-    if any(step.reboot_after for step in plan.steps):
-        blocks.append(_GATE.format(digest=plan.digest[:12]))
-    names = [f"step_{number:02}" for number in range(1, len(plan.steps) + 1)]
-    blocks += [_function(name, step) for name, step in zip(names, plan.steps, strict=True)]
-    blocks.append(_main(plan, names))
-    return "\n".join(blocks)
+    return _Script(plan).text()
+
+
+@cache
+def _library() -> dict[str, tuple[str, frozenset[str]]]:
+    """The functions that scripts are made with: the text of each, and the words in it."""
+    text = (folder("templates") / "shell" / "helpers.sh").read_text(encoding="utf-8")
+    found = {}
+    for block in re.split(r"\n\n(?=#|[a-z_]+\(\))", text.rstrip("\n")):
+        name = next(line.partition("(")[0] for line in block.split("\n") if not line.startswith("#"))
+        found[name] = (block + "\n", frozenset(_NAME.findall(block)))
+    return found
+
+
+def _helpers(blocks: Iterable[str]) -> list[str]:
+    """The functions that these blocks call, directly or through others."""
+    library = _library()
+    called: set[str] = set()
+    waiting = [word for block in blocks for word in _NAME.findall(block) if word in library]
+    while waiting:
+        name = waiting.pop()
+        if name not in called:
+            called.add(name)
+            waiting += [word for word in library[name][1] if word in library]
+    return [text for name, (text, _) in library.items() if name in called]
 
 
 def _title(plan: Plan) -> str:
     host = plan.host
     system = one_line(f"{host.os.name or host.os.spelled}, {host.arch or 'unknown architecture'}")
-    lines = ["#!/bin/sh", f"# {system}: plan {plan.digest}"]
+    lines = ["#!/bin/sh", f"# {system}: plan {one_line(plan.digest)}"]
     for name, entry in plan.stack.items():
         flavour = f", {entry.flavour} kernel modules" if entry.flavour else ""
-        lines.append(f"# {entry.state:<9} {name} {one_line(entry.version)} ({entry.method}{flavour})")
+        lines.append(f"# {entry.state:<9} {one_line(name)} {one_line(entry.version)} ({entry.method}{flavour})")
     for text in plan.warnings:
-        lines += _comment(f"warning: {text}")
+        lines += comment(f"warning: {text}")
     return "\n".join([*lines, ""])
 
 
-def _function(name: str, step: Step) -> str:
-    lines = [f"{name}() {{", *(f"    {line}" for line in _comment(f"{step.title}: {step.why}"))]
-    body = _guard(step)
-    body.append(f"say {shlex.quote('--- ' + one_line(step.title))}")
-    if step.reboot_after:
-        body += _reboot()
-    elif is_manual(step):
-        body += _by_hand(step)
-    else:
-        for artifact in step.artifacts:
-            body += _download(artifact)
-        for file in step.files:
-            body += _file(file)
-        for argv in step.commands:
-            body += _command(argv)
-    return "\n".join([*lines, *_indented(body), "}", ""])
+def _joined(tests: list[str]) -> list[str]:
+    """Tests that all have to hold, one on a line."""
+    return [f"    {test}{' &&' if number < len(tests) else ''}" for number, test in enumerate(tests, 1)]
+
+
+def _inline(tests: list[str]) -> str:
+    return " && ".join(tests)
 
 
 def _command(argv: tuple[str, ...]) -> list[str]:
@@ -146,72 +234,23 @@ def _command(argv: tuple[str, ...]) -> list[str]:
     ]
 
 
-def _guard(step: Step) -> list[str]:
-    words = step.done_when.split(" ")
-    match words:
-        case ["package", name, wanted]:
-            test = f"has_package {shlex.quote(name)} {shlex.quote(wanted)}"
-        case ["file", path, digest]:
-            test = f"has_sum {shlex.quote(path)} {shlex.quote(digest)}"
-        case ["path", path]:
-            test = f"[ -e {shlex.quote(path)} ]"
-        case _:
-            return []
-    done = shlex.quote(f"--- {one_line(step.title)}: done already")
-    return [f"if {test}; then", f"    say {done}", "    return 0", "fi"]
-
-
 def _download(artifact: Artifact) -> list[str]:
     lines = [f"run {command_line(argv)}" for argv in fetch(artifact)]
     if artifact.sha256:
-        lines.append(f"check_sum {shlex.quote(artifact.path)} {artifact.sha256}")
+        lines.append(command_line(("check_sum", artifact.path, artifact.sha256)))
     return lines
 
 
 def _file(file: FileWrite) -> list[str]:
+    put = command_line(("put", file.path, file.mode))
+    if not file.content.endswith("\n"):
+        return [f"printf %s {shlex.quote(file.content)} | {put}"]
     end = "GPUSTACK_END"
-    while end in file.content.splitlines():
+    while end in file.content.split("\n"):
         end += "_"
-    content = file.content if file.content.endswith("\n") else file.content + "\n"
-    return [f"put {shlex.quote(file.path)} {shlex.quote(file.mode)} <<'{end}'\n{content}{end}"]
+    return [f"{put} <<'{end}'\n{file.content}{end}"]
 
 
 def _by_hand(step: Step) -> list[str]:
-    lines = [f"say {shlex.quote('by hand: ' + one_line(step.why))}"]
-    lines += [f"say {shlex.quote('    ' + one_line(command_line(argv)))}" for argv in step.commands]
-    return lines
-
-
-def _reboot() -> list[str]:
-    return [
-        "if reboot_done; then return 0; fi",
-        'if [ "$dry_run" = yes ]; then say "here the script stops: reboot, then start it again"; return 0; fi',
-        'mkdir -p -- "$(dirname -- "$state")"',
-        'boot_id >"$state"',
-        'say "reboot now, then start this script again: it goes on with the next step"',
-        "exit 5",
-    ]
-
-
-def _main(plan: Plan, names: list[str]) -> str:
-    reboot = next((number for number, step in enumerate(plan.steps) if step.reboot_after), None)
-    lines = []
-    acting = [(name, step) for name, step in zip(names, plan.steps, strict=True)]
-    if reboot is None:
-        lines += [name for name, step in acting if changes(step) or is_manual(step) or step.kind == "note"]
-    else:
-        lines += ["if ! reboot_done; then", *(f"    {name}" for name, _ in acting[: reboot + 1]), "fi"]
-        lines += [name for name, _ in acting[reboot + 1 :]]
-        lines += ['[ "$dry_run" = yes ] || rm -f -- "$state"']
-    return "\n".join([*lines, 'say "done"', ""])
-
-
-def _comment(text: str) -> list[str]:
-    return textwrap.wrap(
-        one_line(text), 110, initial_indent="# ", subsequent_indent="# ", break_long_words=False, break_on_hyphens=False
-    )
-
-
-def _indented(lines: list[str]) -> list[str]:
-    """Indent the lines of a body; the text of a here-document stays as it is, or its content would change."""
-    return [f"    {line}" for line in lines]
+    lines = [f"say {shlex.quote('by hand: ' + one_line(step.why or step.title))}"]
+    return lines + [f"say {shlex.quote('    ' + one_line(command_line(argv)))}" for argv in step.commands]

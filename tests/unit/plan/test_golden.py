@@ -295,8 +295,9 @@ def is_of_a_file(name: str, files: str) -> bool:
 def test_golden_scripts_are_shell(path: Path, tmp_path: Path) -> None:
     script = tmp_path / "plan.sh"
     script.write_text(path.read_text(encoding="utf-8"), encoding="utf-8")
-    parsed = subprocess.run(["dash", "-n", str(script)], capture_output=True, check=False)
-    assert parsed.returncode == 0, parsed.stderr
-    shown = subprocess.run(["dash", str(script), "--dry-run"], capture_output=True, check=False, cwd=tmp_path)
-    assert shown.returncode == 0, shown.stderr
-    assert list(tmp_path.iterdir()) == [script]
+    for shell in (["dash"], ["busybox", "sh"]):
+        parsed = subprocess.run([*shell, "-n", str(script)], capture_output=True, check=False)
+        assert parsed.returncode == 0, parsed.stderr
+        shown = subprocess.run([*shell, str(script), "--dry-run"], capture_output=True, check=False, cwd=tmp_path)
+        assert shown.returncode == 0, shown.stderr
+        assert list(tmp_path.iterdir()) == [script]
