@@ -8,9 +8,9 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import IO, Protocol
 
 from msgspec import Struct
 
@@ -24,6 +24,29 @@ class Finished(Struct, frozen=True, kw_only=True):
     err: str = ""
     seconds: float = 0.0
     error: str = ""
+
+
+@contextlib.contextmanager
+def reading(argv: tuple[str, ...]) -> Iterator[IO[bytes]]:
+    """The standard output of a command as a stream. Raises OSError where it cannot start or does not end well.
+
+    What the block leaves unread is not waited for: the command is ended.
+    """
+    process = subprocess.Popen(  # noqa: S603 (an argument list of our own; no shell)
+        argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    with process:
+        if process.stdout is None:
+            msg = "no output"
+            raise OSError(msg)
+        try:
+            yield process.stdout
+        except BaseException:
+            process.kill()
+            raise
+    if process.returncode:
+        msg = f"{argv[0]} ended with {process.returncode}"
+        raise OSError(msg)
 
 
 class Runner(Protocol):

@@ -1,0 +1,221 @@
+"""Archives are looked through before anything is unpacked: nothing may land outside the folder or bring rights."""
+
+from __future__ import annotations
+
+import posixpath
+import shutil
+import stat
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Literal, cast
+
+from msgspec import Struct
+
+from gpustack.errors import GpustackError
+from gpustack.model.steps import Step
+from gpustack.system.run import reading
+
+MOST_BYTES = 64 * 2**30
+"""No stack unpacks to more from one archive."""
+
+MOST_MEMBERS = 500_000
+_LONGEST_LINK = 4096
+_ZSTD = b"\x28\xb5\x2f\xfd"
+
+Kind = Literal["file", "folder", "link", "hard link", "special"]
+
+
+class ArchiveError(GpustackError):
+    """An archive that would do more than put files into its folder; nothing of it was unpacked."""
+
+    code = "unsafe-archive"
+
+
+class Member(Struct, frozen=True, kw_only=True):
+    """One entry as its archive has it; ``size`` in bytes, ``target`` is what a link says."""
+
+    name: str
+    kind: Kind
+    size: int = 0
+    mode: int = 0
+    target: str = ""
+
+
+class Contents(Struct, frozen=True, kw_only=True):
+    """What an archive unpacks to."""
+
+    members: int
+    size: int
+
+
+def archives_of(step: Step) -> tuple[str, ...]:
+    """The archives that the commands of a step unpack."""
+    found = []
+    for argv in step.commands:
+        if "tar" in argv[:1] and "--extract" in argv:
+            found += [word.partition("=")[2] for word in argv if word.startswith("--file=")]
+        elif "unzip" in argv[:1]:
+            found += [word for word in argv[1:] if word.endswith(".zip")][:1]
+    return tuple(found)
+
+
+def inspect(path: Path) -> Contents:
+    """Look through a tar (gz, bz2, xz, zst or plain) or zip archive; what it unpacks to.
+
+    Raises ArchiveError where a member would leave the folder, is a device, brings a set-uid bit, hides behind a link,
+    or where all of it is beyond measure; and where it is no archive or is damaged.
+    """
+    watch = _Watch(path)
+    try:
+        for member in _members(path):
+            watch.look(member)
+    except (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, OSError, ValueError) as exc:
+        if isinstance(exc, FileNotFoundError):
+            raise
+        msg = f"is no archive that can be read: {exc}"
+        raise ArchiveError(msg, where=str(path), hint="fetch it again; it is damaged or of another kind") from exc
+    return Contents(members=watch.count, size=watch.size)
+
+
+def demand_room(path: Path, contents: Contents, folder: Path) -> None:
+    """Raise ArchiveError where ``contents`` do not fit beside ``folder``, which need not exist yet."""
+    there = next(one for one in (folder, *folder.parents) if one.exists())
+    free = shutil.disk_usage(there).free
+    if contents.size > free:
+        msg = f"unpacks to {contents.size / 2**20:,.0f} MiB, and only {free / 2**20:,.0f} MiB are free in {there}"
+        raise ArchiveError(msg, where=str(path), hint="make room, then go on")
+
+
+class _Watch:
+    """Judges one member after another; what came before decides what a later name means."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.count = 0
+        self.size = 0
+        self.links: set[str] = set()
+        self.files: set[str] = set()
+
+    def look(self, member: Member) -> None:
+        self.count += 1
+        self.size += member.size
+        name = self._inside(member, member.name)
+        if member.kind == "special":
+            self._refuse(member, "is a device, a pipe or a socket")
+        if member.mode & (stat.S_ISUID | stat.S_ISGID) and member.kind != "folder":
+            self._refuse(member, "would run with the rights of its owner (set-uid or set-gid)")
+        if name in self.links and member.kind != "link":
+            self._refuse(member, "would be written through a link of the same archive")
+        if member.kind == "link":
+            self._link(member, name)
+        elif member.kind == "hard link":
+            if self._inside(member, member.target) not in self.files:
+                self._refuse(member, "is a hard link to a file that is not in the archive")
+        elif member.kind == "file":
+            self.files.add(name)
+        if self.size > MOST_BYTES or self.count > MOST_MEMBERS:
+            msg = f"unpacks to more than {MOST_BYTES // 2**30} GiB or {MOST_MEMBERS:,} files"
+            raise ArchiveError(msg, where=str(self.path), hint=_HINT)
+
+    def _inside(self, member: Member, name: str) -> str:
+        """The name, which neither leads out of the folder nor through a link."""
+        parts = [part for part in name.split("/") if part not in {"", "."}]
+        if name.startswith("/") or ".." in parts or "\0" in name:
+            self._refuse(member, f"leads out of the folder ({name!r})" if name != member.name else "leads out of it")
+        if any("/".join(parts[:length]) in self.links for length in range(1, len(parts))):
+            self._refuse(member, "would be written through a link of the same archive")
+        return "/".join(parts)
+
+    def _link(self, member: Member, name: str) -> None:
+        parts = [part for part in member.target.split("/") if part not in {"", "."}]
+        ups = next((number for number, part in enumerate(parts) if part != ".."), len(parts))
+        depth = len(name.split("/")) - 1
+        # Behind a name, ".." may start from anywhere: the name may be a link itself.
+        if member.target.startswith("/") or ups > depth or ".." in parts[ups:] or not member.target:
+            self._refuse(member, f"is a link that leads out of the folder ({member.target!r})")
+        if name in self.files:
+            self._refuse(member, "replaces a file by a link")
+        self.links.add(name)
+
+    def _refuse(self, member: Member, why: str) -> None:
+        msg = f"{posixpath.normpath(member.name)[:200]!r} {why}"
+        raise ArchiveError(msg, where=str(self.path), hint=_HINT)
+
+
+_HINT = "nothing was unpacked: this is not how the publisher packs; compare the file's sum with the publisher's"
+
+
+def _members(path: Path) -> Iterator[Member]:
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            for entry in archive.infolist():
+                yield _zipped(archive, entry)
+        return
+    with _tar_stream(path) as archive:
+        for header in archive:
+            yield Member(
+                name=header.name,
+                kind=_kind(header),
+                size=header.size if header.isreg() else 0,
+                mode=header.mode,
+                target=header.linkname if header.issym() or header.islnk() else "",
+            )
+            # The list of all headers is not needed, and large archives have many.
+            cast("list[tarfile.TarInfo]", archive.members).clear()  # type: ignore[attr-defined]
+
+
+@contextmanager
+def _tar_stream(path: Path) -> Iterator[tarfile.TarFile]:
+    with path.open("rb") as raw:
+        is_zstd = raw.read(4) == _ZSTD
+    if not is_zstd:
+        with tarfile.open(path, "r|*") as archive:
+            yield archive
+        return
+    # Python reads zstd only from 3.14 on; where such an archive is unpacked, the program is there.
+    with reading(("zstd", "--decompress", "--stdout", "--", str(path))) as content:
+        with tarfile.open(fileobj=content, mode="r|") as archive:
+            yield archive
+        _drain(content)
+
+
+def _drain(content: IO[bytes]) -> None:
+    while content.read(1 << 20):
+        pass
+
+
+def _kind(header: tarfile.TarInfo) -> Kind:
+    if header.isreg():
+        return "file"
+    if header.isdir():
+        return "folder"
+    if header.issym():
+        return "link"
+    return "hard link" if header.islnk() else "special"
+
+
+def _zipped(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Member:
+    mode = entry.external_attr >> 16
+    if entry.flag_bits & 1:
+        msg = f"{entry.filename!r} is encrypted"
+        raise ValueError(msg)
+    if "\\" in entry.orig_filename or ":" in entry.orig_filename[:2]:
+        msg = f"{entry.orig_filename!r} is not a name that unzip takes as it is"
+        raise ValueError(msg)
+    form = stat.S_IFMT(mode)
+    kind: Kind = "folder" if entry.is_dir() else "file"
+    if form == stat.S_IFLNK:
+        kind = "link"
+    elif form not in {0, stat.S_IFREG, stat.S_IFDIR}:
+        kind = "special"
+    target = ""
+    if kind == "link":
+        if entry.file_size > _LONGEST_LINK:
+            msg = f"the link {entry.filename!r} has {entry.file_size} bytes"
+            raise ValueError(msg)
+        target = archive.read(entry).decode("utf-8", "replace")
+    return Member(name=entry.filename, kind=kind, size=entry.file_size, mode=mode, target=target)
