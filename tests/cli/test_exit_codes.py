@@ -64,13 +64,15 @@ def test_4_a_method_that_a_component_does_not_have(call: Callable) -> None:
     assert "network" in ended.err
 
 
-def test_4_running_is_not_there_yet(call: Callable, tmp_path: Path) -> None:
+def test_2_a_plan_for_another_system_is_not_carried_out(call: Callable, tmp_path: Path) -> None:
     plan = tmp_path / "plan.json"
+    tree = tmp_path / "tree"
+    (tree / "etc").mkdir(parents=True)
+    (tree / "etc/os-release").write_text("ID=alpine\nVERSION_ID=3.20\n")
     assert call("plan", "cuda", *UBUNTU, "--out", str(plan)).code == 0
-    assert call("install", str(plan)).is_told(4)
-    shown = call("install", str(plan), "--dry-run")
-    assert shown.code == 0
-    assert "cuda" in shown.out
+    done = call("install", str(plan), "--root", str(tree), "--yes")
+    assert done.is_told(2)
+    assert 'os.id of the host was "ubuntu" and is now "alpine"' in done.err
 
 
 def test_6_only_where_asked_and_only_with_changes(call: Callable, tmp_path: Path) -> None:

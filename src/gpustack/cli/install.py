@@ -1,60 +1,151 @@
-"""``gpustack install``: at present it shows what would run; running comes with the journal that can take it back."""
+"""``gpustack install``: run a plan, go on with it, take it back."""
 
 from collections.abc import Mapping
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gpustack.cli import frame
-from gpustack.cli.asking import asked
-from gpustack.cli.options import CHOICE_OPTIONS, Root
+from gpustack.cli.asking import Asked, asked
+from gpustack.cli.options import CHOICE_OPTIONS
 
 if TYPE_CHECKING:
+    from gpustack.install.options import Options, Setting
     from gpustack.model.plan import Plan
+
+
+class RebootPolicy(str, Enum):
+    """What happens when a step needs a reboot."""
+
+    NOW = "now"
+    ASK = "ask"
+    NEVER = "never"
 
 
 def register(application: typer.Typer) -> None:
     """Add the command to the application."""
 
-    @frame.command(
-        application, "install", example="gpustack install cuda --dry-run", takes={"root": Root, **CHOICE_OPTIONS}
-    )
+    @frame.command(application, "install", example="gpustack install cuda --dry-run", takes=CHOICE_OPTIONS)
     def install(
         options: Mapping[str, Any],
         what: Annotated[
             list[str] | None,
             typer.Argument(metavar="[PLAN.json | REQUIREMENT...]", help="A saved plan, or requirements."),
         ] = None,
-        dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done on this machine.")] = False,
+        dry_run: Annotated[
+            bool, typer.Option("--dry-run", help="Print all that would be done, and do nothing.")
+        ] = False,
         yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+        root: Annotated[
+            Path | None, typer.Option("--root", metavar="DIR", help="Install into another file system tree, by chroot.")
+        ] = None,
+        resume: Annotated[bool, typer.Option("--resume", help="Go on with the run that was begun last.")] = False,
+        rollback: Annotated[
+            bool, typer.Option("--rollback", help="Take back the last run, the last step first.")
+        ] = False,
+        reboot: Annotated[
+            RebootPolicy, typer.Option("--reboot", help="When a step needs it: reboot and go on, ask, or stop.")
+        ] = RebootPolicy.ASK,
+        wait: Annotated[
+            float, typer.Option("--wait", metavar="SECONDS", min=0, help="For locks that others hold (300).")
+        ] = 300.0,
     ) -> int:
-        """Show what a plan would run on this machine (--dry-run)."""
-        from gpustack.render.api import render
+        """Carry out a plan on this machine or in a tree; every step is journaled and can be taken back.
 
-        made = _plan(what or [], options)
-        if not dry_run:
-            _refuse_to_run(made, yes=yes)
-        frame.document(render(made, "table"))
+        With requirements it plans first, shows the plan, and asks.
+        """
+        from gpustack.install.options import Options
+
+        how = Options(root=root, assume_yes=yes, reboot=reboot.value, wait=wait)
+        _demand_one_task(what, resume=resume, rollback=rollback, dry_run=dry_run)
+        if rollback:
+            return _rollback(how)
+        if resume:
+            return _resume(how)
+        return _install(asked(what, options, root=root), how, dry_run=dry_run)
+
+
+def _demand_one_task(what: list[str] | None, *, resume: bool, rollback: bool, dry_run: bool) -> None:
+    from gpustack.errors import UsageError
+
+    given = [name for name, value in (("--resume", resume), ("--rollback", rollback)) if value]
+    if len(given) > 1 or (given and (what or dry_run)):
+        msg = f"{given[0]} takes the run from the journal, nothing else"
+        raise UsageError(msg, hint=f"`gpustack install {given[0]}`")
+
+
+def _install(question: Asked, options: "Options", *, dry_run: bool) -> int:
+    from gpustack.install.api import install, is_begun
+    from gpustack.install.show import show
+
+    plan, is_saved = _plan(question)
+    if is_saved and not is_begun(options, plan):
+        _demand_fresh(plan, question)
+    if dry_run:
+        frame.document(show(plan, options))
         return 0
+    if not plan.steps:
+        typer.echo("nothing to do: the host has this stack already", err=True)
+        return 0
+    _confirm(show(plan, options), options, "Carry this plan out?")
+    return install(plan, _setting(options))
 
 
-def _plan(what: list[str], options: Mapping[str, Any]) -> "Plan":
+def _resume(options: "Options") -> int:
+    from gpustack.install.api import resume
+
+    return resume(_setting(options))
+
+
+def _rollback(options: "Options") -> int:
+    from gpustack.install.api import rollback
+    from gpustack.install.show import show_rollback
+
+    _confirm(show_rollback(options), options, "Take this run back?")
+    return rollback(_setting(options))
+
+
+def _setting(options: "Options") -> "Setting":
+    from gpustack.cli.progress import Progress
+    from gpustack.install.downloads import Fetcher
+    from gpustack.install.options import Setting
+
+    report = Progress()
+    return Setting(options=options, download=Fetcher(say=report.say), report=report)
+
+
+def _plan(question: Asked) -> "tuple[Plan, bool]":
+    """The plan, and whether it comes from a file."""
     from gpustack.cli.plan import make_plan
 
+    what = question.requirements
     if len(what) == 1 and (what[0].endswith(".json") or "/" in what[0]):
         from gpustack.plan.document import load
 
-        return load(Path(what[0]))
-    return make_plan(asked(what, options))
+        return load(Path(what[0])), True
+    return make_plan(question), False
 
 
-def _refuse_to_run(plan: "Plan", *, yes: bool) -> None:
-    from gpustack.errors import UnsupportedError
+def _demand_fresh(plan: "Plan", question: Asked) -> None:
+    from gpustack.detect.api import detect
+    from gpustack.install.stale import demand_same_host
 
-    steps = f"{len(plan.steps)} steps" if plan.steps else "nothing"
-    unasked = " without asking" if yes else ""
-    msg = f"this version does not run plans itself ({steps} to do{unasked})"
-    raise UnsupportedError(
-        msg, hint="read `gpustack install --dry-run`, then run `gpustack plan --format shell` as root"
-    )
+    demand_same_host(plan, detect(question.root, frame.matrix(question.matrices)))
+
+
+def _confirm(text: str, options: "Options", question: str) -> None:
+    """Show what will be done, and ask. Raises UsageError where nobody can be asked, and GpustackError on a no."""
+    from gpustack.cli.progress import can_ask
+    from gpustack.errors import GpustackError, UsageError
+
+    if options.assume_yes:
+        return
+    typer.echo(text, err=True)
+    if not can_ask():
+        msg = "nobody can be asked here: standard input is no terminal"
+        raise UsageError(msg, hint="--yes carries it out unasked, --dry-run shows what that would be")
+    if not typer.confirm(question, err=True):
+        msg = "not carried out: nothing was changed"
+        raise GpustackError(msg)

@@ -11,7 +11,7 @@ from threading import Event, Thread
 
 from gpustack.errors import GpustackError, UsageError
 from gpustack.install.cache import Cache, default_folder, key_of
-from gpustack.install.options import Progress
+from gpustack.install.options import Downloader, Progress
 from gpustack.model.steps import Artifact
 from gpustack.system.http import Patience, Target, TransferError, download
 
@@ -95,9 +95,14 @@ class Fetcher:
 
 
 def fetch_all(
-    artifacts: Iterable[Artifact], get: Fetcher, transfer: Callable[[str], Progress], *, parallel: int = PARALLEL
+    artifacts: Iterable[Artifact],
+    get: Downloader,
+    transfer: Callable[[str], Progress],
+    *,
+    parallel: int = PARALLEL,
+    check: Callable[[], None] = lambda: None,
 ) -> dict[Artifact, Path]:
-    """Every artifact's verified file; ``transfer`` gives the counter of a file by its name.
+    """Every artifact's verified file; ``transfer`` gives the counter of a file by its name, ``check`` raises to stop.
 
     Raises GpustackError, which tells of all that could not be had. What was fetched stays in the cache, so that the
     next call goes on.
@@ -123,14 +128,21 @@ def fetch_all(
     try:
         for worker in workers:
             worker.start()
-        for worker in workers:
-            worker.join()
+        _wait(workers, check)
     except BaseException:
-        get.stop.set()
+        if isinstance(get, Fetcher):
+            get.stop.set()
         raise
     if faults:
         raise _together([faults[one] for one in wanted if one in faults])
     return {artifact: found[artifact] for artifact in wanted}
+
+
+def _wait(workers: list[Thread], check: Callable[[], None]) -> None:
+    for worker in workers:
+        while worker.is_alive():
+            worker.join(0.1)
+            check()
 
 
 def _together(faults: list[Exception]) -> Exception:

@@ -16,7 +16,7 @@ from gpustack.errors import GpustackError
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 Event = Literal["run", "start", "kept", "command", "end", "pause", "finished", "rollback", "undone", "rolled-back"]
-Outcome = Literal["", "done", "failed", "interrupted", "skipped"]
+Outcome = Literal["", "done", "failed", "interrupted", "paused", "skipped"]
 
 
 class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -74,7 +74,7 @@ class Journal:
         self.path = path
         self.records = list(read(path))
         self._handle: int | None = None
-        self._boot = boot_id()
+        self.boot = boot_id()
 
     def open(self) -> None:
         """Begin to append."""
@@ -95,7 +95,7 @@ class Journal:
             msg = "the journal is closed"
             raise ValueError(msg)
         now = dt.datetime.now(tz=dt.timezone.utc).isoformat(timespec="seconds")
-        record = msgspec.structs.replace(record, at=now, boot=self._boot)
+        record = msgspec.structs.replace(record, at=now, boot=self.boot)
         line = msgspec.json.encode(record) + b"\n"
         try:
             written = os.write(self._handle, line)

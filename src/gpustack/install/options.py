@@ -39,7 +39,7 @@ class Reporter(Protocol):
 
     def step(self, number: int, total: int, title: str) -> None: ...
 
-    def done(self, word: str, seconds: float) -> None: ...
+    def done(self) -> None: ...
 
     def line(self, text: str) -> None:
         """One line of a command's output."""
@@ -56,3 +56,11 @@ class Reporter(Protocol):
     def ask(self, question: str) -> bool:
         """Yes or no; no where nobody can be asked."""
         ...
+
+
+class Setting(Struct, frozen=True, kw_only=True):
+    """Options, what brings files and whom it is told, together: what every entry point is given."""
+
+    options: Options
+    download: Downloader
+    report: Reporter

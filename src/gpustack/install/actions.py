@@ -1,0 +1,166 @@
+"""What each kind of step does. The commands are those of the plan, as they were reviewed."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from pathlib import Path, PurePosixPath
+
+from gpustack.errors import GpustackError
+from gpustack.install.executor import Action, PausedError, StepFailedError, Workplace
+from gpustack.install.journal import Outcome
+from gpustack.install.keep import duplicate, remove
+from gpustack.install.reboot import reboot_step
+from gpustack.install.targets import program, words_of
+from gpustack.install.trust import demand_key, demand_safe_repository
+from gpustack.model.steps import Artifact, FileWrite, Kind, Step
+from gpustack.render.commands import command_line, one_line
+from gpustack.system.files import write_atomically
+from gpustack.system.jobs import ENVIRONMENT
+from gpustack.system.run import Finished
+
+_WITHOUT_A_SYSTEM = {
+    "systemctl": "no service manager is in this tree",
+    "update-initramfs": "no boot image is made in this tree",
+    "dracut": "no boot image is made in this tree",
+}
+"""Programs that a tree may lack which nothing boots yet, and why that is no failure."""
+
+
+def act(work: Workplace, step: Step) -> Outcome:
+    """Do what the step says. Raises GpustackError where that failed."""
+    return _OTHERS.get(step.kind, _plain)(work, step)
+
+
+def _nothing(work: Workplace, step: Step) -> Outcome:
+    del work, step
+    return "skipped"
+
+
+def _by_hand(work: Workplace, step: Step) -> Outcome:
+    work.report.say(f"by hand: {step.title}: {step.why}")
+    for argv in step.commands:
+        work.report.say(f"    {one_line(command_line(argv))}")
+    if work.report.ask("Is it done?"):
+        return "done"
+    msg = f"a step has to be done by hand: {step.title}"
+    raise PausedError(msg, hint="do it, then `gpustack install --resume`")
+
+
+def _plain(work: Workplace, step: Step) -> Outcome:
+    """Files are brought, files are written, commands are run: in this order, as every format of a plan has it."""
+    for artifact in step.artifacts:
+        bring(work, artifact)
+    for file in step.files:
+        write(work, file)
+    for argv in step.commands:
+        command(work, step, argv)
+    return "done"
+
+
+def _repository(work: Workplace, step: Step) -> Outcome:
+    for file in step.files:
+        demand_safe_repository(file)
+    return _plain(work, step)
+
+
+_OTHERS: dict[Kind, Action] = {
+    "note": _nothing,
+    "manual": _by_hand,
+    "add-repository": _repository,
+    "reboot": reboot_step,
+}
+"""The kinds of steps that are more than files and commands, or less."""
+
+
+def bring(work: Workplace, artifact: Artifact) -> None:
+    """Put a downloaded file where the plan wants it."""
+    place = work.target.place(artifact.path)
+    if not (artifact.sha256 and has_sum(place, artifact.sha256)):
+        source = work.files.get(artifact)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        new = place.with_name(f".{place.name}.gpustack-new")
+        remove(new)
+        duplicate(source, new)
+        new.chmod(0o644)
+        new.replace(place)
+    if artifact.fingerprint:
+        demand_key(work, artifact)
+
+
+def has_sum(place: Path, sha256: str) -> bool:
+    """Whether a file is there and has this sum."""
+    if place.is_symlink() or not place.is_file():
+        return False
+    found = hashlib.sha256()
+    with place.open("rb") as content:
+        while chunk := content.read(1 << 20):
+            found.update(chunk)
+    return found.hexdigest() == sha256
+
+
+def write(work: Workplace, file: FileWrite) -> None:
+    """Write one file of the plan, whole or not at all."""
+    place = work.target.place(file.path)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    if place.is_dir() and not place.is_symlink():
+        msg = "is a folder where the plan has a file"
+        raise StepFailedError(msg, where=file.path)
+    write_atomically(place, content_of(file), mode=int(file.mode, 8))
+
+
+def content_of(file: FileWrite) -> str:
+    """What the file is to hold: as every format of a plan has it, the last line ends."""
+    return file.content if file.content.endswith("\n") else f"{file.content}\n"
+
+
+def command(work: Workplace, step: Step, argv: tuple[str, ...]) -> None:
+    """Run one command of the plan. Raises StepFailedError with the end of its output."""
+    name = program(argv)
+    if name == "gpustack":
+        if not work.target.is_live:
+            work.report.say(f"left out: nothing runs in this tree that `{command_line(argv)}` could look at")
+            return
+        home = Path(__file__).parents[2]
+        argv = ("env", f"PYTHONPATH={home}", sys.executable, "-m", "gpustack", *argv[1:])
+    elif not work.target.is_live and name in _WITHOUT_A_SYSTEM and not is_there(work, words_of(argv)[0]):
+        work.report.say(f"left out: {_WITHOUT_A_SYSTEM[name]}")
+        return
+    elif is_installed_file(work, argv):
+        return
+    done = work.command(step, argv)
+    if done.code != 0:
+        how = (
+            done.error or f"it ended with {done.code}"
+            if done.code is None or done.code >= 0
+            else f"it was killed by signal {-done.code}"
+        )
+        msg = f"`{one_line(command_line(argv))[:300]}`: {how}"
+        raise StepFailedError(msg, where=step.title, tail=done.out)
+
+
+def _how(done: Finished) -> str:
+    if done.code is None:
+        return done.error
+    return f"it ended with {done.code}" if done.code > 0 else f"it was killed by signal {-done.code}"
+
+
+def is_there(work: Workplace, name: str) -> bool:
+    """Whether the tree has a program."""
+    if "/" in name:
+        return os.path.lexists(work.target.followed(name))
+    return any(work.target.followed(f"{folder}/{name}").exists() for folder in ENVIRONMENT["PATH"].split(":"))
+
+
+def is_installed_file(work: Workplace, argv: tuple[str, ...]) -> bool:
+    """Whether a command would only install a package file that is installed: rpm takes that for an error."""
+    if argv[:2] != ("rpm", "--install") or len(argv) != 3:
+        return False
+    form = ("--queryformat", "%{NAME}-%{VERSION}-%{RELEASE}.%{ARCH}")
+    try:
+        name = work.query(("rpm", "--query", "--package", *form, argv[2]))
+        work.query(("rpm", "--query", name))
+    except GpustackError:
+        return False
+    return PurePosixPath(name).name == name

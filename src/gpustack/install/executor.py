@@ -1,0 +1,252 @@
+"""Carries out one run, step by step: record, look, act, look again, record."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from types import FrameType
+
+from msgspec.structs import replace
+
+from gpustack.errors import GpustackError
+from gpustack.install import packages
+from gpustack.install.fetching import Files
+from gpustack.install.journal import Journal, Outcome, Record
+from gpustack.install.keep import Store
+from gpustack.install.options import Setting
+from gpustack.install.packages import Snapshot
+from gpustack.install.state import Run
+from gpustack.install.target import Target
+from gpustack.install.targets import changes_packages, places_of
+from gpustack.install.watch import Watch
+from gpustack.model.plan import Plan
+from gpustack.model.steps import Step
+from gpustack.render.commands import command_line
+from gpustack.system.jobs import Job, born, follow
+from gpustack.system.run import Finished, LocalRunner
+
+
+class StoppedError(GpustackError):
+    """A signal ended the run between two records, or in the middle of a command that was stopped."""
+
+    code = "interrupted"
+
+    def __init__(self, number: int, message: str, *, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.exit_code = 128 + number
+
+
+class PausedError(GpustackError):
+    """The run stops here, and goes on when somebody did what it says: a reboot, or a step by hand."""
+
+    code = "paused"
+    exit_code = 5
+
+
+class StepFailedError(GpustackError):
+    """A step could not be carried out; ``tail`` is the last output of what failed."""
+
+    code = "step-failed"
+
+    def __init__(self, message: str, *, where: str = "", hint: str = "", tail: str = "") -> None:
+        super().__init__(message, where=where, hint=hint)
+        self.tail = tail
+
+
+class Interrupts:
+    """SIGINT and SIGTERM are noted; whoever runs a command or begins a step asks for them."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self._former: dict[int, object] = {}
+
+    def catch(self) -> None:
+        """From now on signals are noted."""
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            self._former[number] = signal.signal(number, self._note)
+
+    def release(self) -> None:
+        """Signals do again what they did before."""
+        for number, handler in self._former.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]  # what signal() gave
+        self._former = {}
+
+    def _note(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 (the signature of handlers)
+        self.number = number
+
+
+class Workplace:
+    """All that the actions of a run share."""
+
+    def __init__(self, run: Run, plan: Plan, target: Target, setting: Setting, interrupts: Interrupts) -> None:
+        self.run = run
+        self.plan = plan
+        self.target = target
+        self.options = setting.options
+        self.report = setting.report
+        self.interrupts = interrupts
+        self.files = Files(setting.download, setting.report, self.check_interrupts)
+        self.journal = Journal(run.journal)
+        self.watch = Watch(target, Store(run.kept), self.journal.records)
+        self.tool = packages.tool_of(plan.host.os.family)
+        self._first: Snapshot | None = None
+        for record in self.journal.records:
+            if record.event == "run" and record.packages is not None:
+                self._first = record.packages
+
+    def query(self, argv: tuple[str, ...]) -> str:
+        """What a command that only reads prints. Raises GpustackError where it fails."""
+        words = ("chroot", str(self.target.root), *argv) if self.target.root else argv
+        done = LocalRunner().run(words, timeout=120.0)
+        if done.code != 0:
+            why = done.error or (done.err or done.out).strip()[-500:]
+            msg = f"`{command_line(argv)}` failed: {why}"
+            raise GpustackError(msg, hint="the package database has to answer before anything is changed")
+        return done.out
+
+    def snapshot(self) -> Snapshot:
+        """The packages that are there now."""
+        return packages.snapshot(self.tool, self.query)
+
+    @property
+    def first(self) -> Snapshot:
+        """The packages that were there when the run began."""
+        if self._first is None:
+            self._first = self.snapshot() if any(changes_packages(step) for step in self.plan.steps) else {}
+        return self._first
+
+    def changes_since_first(self) -> Snapshot:
+        """What the package database has now that it did not have when the run began."""
+        return packages.difference(self.first, self.snapshot())
+
+    def command(self, step: Step | None, argv: tuple[str, ...], *, limit: float | None = None) -> Finished:
+        """Run one command, recorded. Raises StoppedError where a signal came."""
+        self.check_interrupts()
+        job = Job(argv=argv, log=self.run.output, root=self.target.root, limit=limit)
+        done = follow(job, _Following(self, step, argv))
+        self.check_interrupts()
+        return done
+
+    def check_interrupts(self) -> None:
+        """Raise StoppedError where a signal came."""
+        if self.interrupts.number:
+            name = signal.Signals(self.interrupts.number).name
+            raise StoppedError(
+                self.interrupts.number,
+                f"interrupted by {name}",
+                hint="`gpustack install --resume` goes on, `gpustack install --rollback` takes back what was done",
+            )
+
+
+class _Following:
+    """Journals the process of a command, and shows its output."""
+
+    def __init__(self, work: Workplace, step: Step | None, argv: tuple[str, ...]) -> None:
+        self._work = work
+        self._step = step.id if step else ""
+        self._argv = argv
+
+    def started(self, pid: int) -> None:
+        self._work.journal.append(Record(event="command", step=self._step, argv=self._argv, pid=pid, born=born(pid)))
+
+    def line(self, text: str) -> None:
+        self._work.report.line(text)
+
+    def stop(self) -> int:
+        return self._work.interrupts.number
+
+
+Action = Callable[[Workplace, Step], Outcome]
+
+
+def carry_out(work: Workplace, step: Step, action: Action) -> None:
+    """One step from its first record to its last.
+
+    Raises GpustackError with what failed, and StoppedError where a signal came; both after the last record.
+    """
+    roots = places_of(step)
+    touches = changes_packages(step)
+    before = work.watch.before(roots)
+    there = packages.difference(work.first, work.snapshot()) if touches else None
+    work.journal.append(Record(event="start", plan=work.plan.digest, step=step.id, before=before, packages=there))
+    began = time.monotonic()
+    outcome: Outcome = "failed"
+    reason, tail = "", ""
+    error: GpustackError | None = None
+    try:
+        outcome = action(work, step)
+    except StoppedError as exc:
+        outcome, reason, error = "interrupted", exc.message, exc
+    except PausedError as exc:
+        outcome, reason, error = "paused", exc.message, exc
+    except GpustackError as exc:
+        reason, error = exc.message, exc
+        tail = getattr(exc, "tail", "")
+    except OSError as exc:
+        reason = f"{exc.strerror or exc}" + (f": {exc.filename}" if exc.filename else "")
+        error = GpustackError(reason, where=step.title)
+    record = Record(
+        event="end",
+        plan=work.plan.digest,
+        step=step.id,
+        outcome=outcome,
+        reason=reason,
+        tail=tail[-2000:],
+        seconds=round(time.monotonic() - began, 3),
+    )
+    _end(work, step, record)
+    if error is not None:
+        raise error
+
+
+def _end(work: Workplace, step: Step, record: Record) -> None:
+    """Record how a step ended, and what it changed."""
+    changed = work.watch.after(step.id, places_of(step))
+    there = None
+    if changes_packages(step):
+        # A database that a failed step left unreadable must not hide why the step failed.
+        with suppress(GpustackError):
+            there = work.changes_since_first()
+    work.journal.append(replace(record, changed=changed, packages=there))
+
+
+def settle(work: Workplace) -> Step | None:
+    """End the step that a crash left without its last record; the step, None where there is none.
+
+    A command that outlived us is waited for: it is in the middle of what would be begun again.
+    """
+    open_step = ""
+    command: Record | None = None
+    for record in work.journal.records:
+        if record.event == "start":
+            open_step, command = record.step, None
+        elif record.event == "command" and record.step == open_step:
+            command = record
+        elif record.event in {"end", "undone"} and record.step == open_step:
+            open_step = ""
+    if not open_step:
+        return None
+    if command is not None:
+        wait_for(work, command)
+    step = next((one for one in work.plan.steps if one.id == open_step), None)
+    if step is not None:
+        reason = "gpustack ended before the step did"
+        _end(work, step, Record(event="end", plan=work.plan.digest, step=step.id, outcome="interrupted", reason=reason))
+    return step
+
+
+def wait_for(work: Workplace, command: Record) -> None:
+    """Wait until the process of a recorded command is gone. Raises GpustackError when the patience is over."""
+    end = time.monotonic() + work.options.wait
+    is_told = False
+    while command.born and command.boot == work.journal.boot and born(command.pid) == command.born:
+        work.check_interrupts()
+        if time.monotonic() > end:
+            msg = f"`{command_line(command.argv)}` of the interrupted run still runs as process {command.pid}"
+            raise GpustackError(msg, hint="let it end, or end it, then start again")
+        if not is_told:
+            work.report.say(f"waiting for `{command_line(command.argv)[:100]}` of the interrupted run")
+            is_told = True
+        time.sleep(0.1)

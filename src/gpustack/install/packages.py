@@ -1,0 +1,155 @@
+"""The package database of the tree: what is in it, what a step changed in it, and how that is taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+from gpustack.errors import GpustackError
+
+Snapshot = dict[str, str]
+"""From a package ("NAME:ARCH" or "NAME.ARCH") to "VERSION WANT STATUS" of dpkg, or the versions of rpm."""
+
+Argv = tuple[str, ...]
+Query = Callable[[Argv], str]
+"""Runs a command that only reads and returns what it printed. Raises GpustackError where it fails."""
+
+Tool = Literal["dpkg", "rpm", ""]
+
+_DPKG = ("dpkg-query", "--show", "--showformat", "${Package}:${Architecture}\\t${Version} ${Status}\\n")
+_RPM = ("rpm", "--query", "--all", "--queryformat", "%{NAME}.%{ARCH}\\t%|EPOCH?{%{EPOCH}:}:{}|%{VERSION}-%{RELEASE}\\n")
+_APT = ("apt-get", "-y", "--allow-downgrades", "--allow-change-held-packages", "--no-install-recommends")
+
+
+def tool_of(family: str | None) -> Tool:
+    """What keeps the package database of a family of systems."""
+    if family == "apt":
+        return "dpkg"
+    return "rpm" if family in {"dnf", "yum", "tdnf", "zypper"} else ""
+
+
+def snapshot(tool: Tool, query: Query) -> Snapshot:
+    """Every package that the database knows of."""
+    if tool == "dpkg":
+        rows = (line.partition("\t") for line in query(_DPKG).splitlines())
+        found = {}
+        for name, _, state in rows:
+            version, want, flag, status = (["", *state.split()] if state.startswith(" ") else state.split())[:4]
+            if status != "not-installed":
+                found[name] = f"{version} {want} {status}" if flag == "ok" else f"{version} {want} {flag}"
+        return found
+    if tool == "rpm":
+        versions: dict[str, list[str]] = {}
+        for line in query(_RPM).splitlines():
+            name, _, version = line.partition("\t")
+            versions.setdefault(name, []).append(version)
+        return {name: ",".join(sorted(found)) for name, found in versions.items()}
+    return {}
+
+
+def difference(old: Mapping[str, str], new: Mapping[str, str]) -> Snapshot:
+    """What has to be laid over ``old`` to have ``new``; "" marks what is gone."""
+    changed = {name: state for name, state in new.items() if old.get(name) != state}
+    return changed | {name: "" for name in old if name not in new}
+
+
+def applied(old: Mapping[str, str], changes: Mapping[str, str]) -> Snapshot:
+    """``old`` with a difference laid over it."""
+    return {name: state for name, state in {**old, **changes}.items() if state}
+
+
+def is_installed(tool: Tool, state: str) -> bool:
+    """Whether a package in this state is there whole."""
+    return bool(state) and (tool == "rpm" or state.endswith((" installed", " triggers-pending", " triggers-awaited")))
+
+
+def version_in(state: str) -> str:
+    """The version in a state."""
+    return state.split(" ", 1)[0]
+
+
+def broken(tool: Tool, there: Mapping[str, str]) -> list[str]:
+    """The packages whose installation stopped half-way."""
+    whole = (" installed", " config-files", " triggers-pending", " triggers-awaited")
+    return [name for name, state in there.items() if tool == "dpkg" and not state.endswith(whole)]
+
+
+def repairs(tool: Tool) -> tuple[Argv, ...]:
+    """The commands that end what a killed package manager began."""
+    if tool == "dpkg":
+        return (("dpkg", "--configure", "-a"),)
+    return ()
+
+
+def commands_back(
+    tool: Tool, family: str, wanted: Mapping[str, str], there: Mapping[str, str]
+) -> tuple[tuple[Argv, ...], ...]:
+    """The commands that take the packages of ``wanted`` from how they are to how they were, in groups.
+
+    ``wanted`` maps the packages concerned to their former state, "" for those that were not there. The commands of a
+    group are ways to the same end: a later one is taken where an earlier one fails.
+    """
+    if tool == "dpkg":
+        return _dpkg_back(wanted, there)
+    return _rpm_back(family, wanted, there)
+
+
+def _dpkg_back(wanted: Mapping[str, str], there: Mapping[str, str]) -> tuple[tuple[Argv, ...], ...]:
+    groups: list[tuple[Argv, ...]] = []
+    held = [name for name in wanted if " hold " in there.get(name, "")]
+    if held:
+        groups.append((("apt-mark", "unhold", *held),))
+    back = [
+        f"{name}={version_in(state)}"
+        for name, state in wanted.items()
+        if is_installed("dpkg", state)
+        and not (is_installed("dpkg", there.get(name, "")) and version_in(there[name]) == version_in(state))
+    ]
+    if back:
+        groups.append(((*_APT, "install", *back),))
+    gone = [name for name, state in wanted.items() if not state and name in there]
+    if gone:
+        groups.append((("dpkg", "--force-remove-reinstreq", "--purge", *gone),))
+    removed = [
+        name
+        for name, state in wanted.items()
+        if state.endswith(" config-files") and is_installed("dpkg", there.get(name, ""))
+    ]
+    if removed:
+        groups.append((("dpkg", "--remove", *removed),))
+    holds = [name for name, state in wanted.items() if " hold " in state]
+    if holds:
+        groups.append((("apt-mark", "hold", *holds),))
+    return tuple(groups)
+
+
+def _rpm_back(family: str, wanted: Mapping[str, str], there: Mapping[str, str]) -> tuple[tuple[Argv, ...], ...]:
+    groups: list[tuple[Argv, ...]] = []
+    back, gone = [], []
+    for name, state in wanted.items():
+        old, now = set(filter(None, state.split(","))), set(filter(None, there.get(name, "").split(",")))
+        bare, _, arch = name.rpartition(".")
+        suffix = "" if arch == "(none)" else f".{arch}"
+        missing = old - now
+        if missing and bare != "gpg-pubkey":
+            back += [(bare, version, suffix) for version in sorted(missing)]
+        if not old or not missing:
+            gone += [f"{bare}-{version.rpartition(':')[2]}{suffix}" for version in sorted(now - old)]
+    if back and family == "zypper":
+        words = [f"{bare}{suffix}={version}" for bare, version, suffix in back]
+        groups.append((("zypper", "--non-interactive", "--no-refresh", "install", "--oldpackage", *words),))
+    elif back:
+        words = [f"{bare}-{version}{suffix}" for bare, version, suffix in back]
+        groups.append(((family, "-y", "install", "--allowerasing", *words), (family, "-y", "downgrade", *words)))
+    if gone:
+        groups.append((("rpm", "--erase", *gone),))
+    return tuple(groups)
+
+
+def demand(tool: Tool, wanted: Mapping[str, str], there: Mapping[str, str]) -> None:
+    """Raise GpustackError, and name them, where packages are not as they were."""
+    wrong = [name for name, state in wanted.items() if there.get(name, "") != state]
+    if tool and wrong:
+        shown = ", ".join(f"{name} ({version_in(wanted[name]) or 'absent'} before)" for name in sorted(wrong)[:12])
+        msg = f"{len(wrong)} packages are not as they were: {shown}"
+        raise GpustackError(msg, hint="the repository that had them may not have that version any more")

@@ -1,0 +1,71 @@
+"""What a run would do, as text: the plan, and what people ask before they say yes."""
+
+from __future__ import annotations
+
+from gpustack.install.options import Options
+from gpustack.install.rollback import not_taken_back
+from gpustack.install.state import state_folder, to_take_back
+from gpustack.install.target import Target
+from gpustack.model.plan import Plan
+from gpustack.model.steps import Step
+from gpustack.render.commands import command_line, one_line
+from gpustack.render.table import render
+
+
+def show(plan: Plan, options: Options) -> str:
+    """Every command, file, download with its size, reboot and undo."""
+    lines = [render(plan).rstrip()]
+    if not plan.steps:
+        return lines[0] + "\n"
+    lines += ["", "Downloads", *_downloads(plan)]
+    lines += ["", "To take it back (`gpustack install --rollback`)", *_undo(plan)]
+    reboots = [step for step in plan.steps if step.reboot_after]
+    if reboots and options.root is None:
+        how = {"now": "it reboots and goes on by itself", "ask": "it asks", "never": "it stops, exit code 5"}
+        lines += ["", "Reboot", f"  after {_number(plan, reboots[0])}: {how[options.reboot]} (--reboot)"]
+    if options.root is not None:
+        lines += ["", f"Into {options.root}: commands run in it by chroot; no service is started, nothing is rebooted"]
+    return "\n".join(lines) + "\n"
+
+
+def _downloads(plan: Plan) -> list[str]:
+    files = [artifact for step in plan.steps for artifact in step.artifacts]
+    if not files:
+        return ["  none of its own; the package manager fetches packages"]
+    known = [one.size for one in files if one.size is not None]
+    unknown = len(files) - len(known)
+    total = f"  {len(files)} files, {_size(sum(known))}" + (f" and {unknown} of unknown size" if unknown else "")
+    room = (
+        f"  disk space: {_size(sum(known))} in the cache and as much where the files are used, unless both share blocks"
+    )
+    return [total, room] if known else [total]
+
+
+def _undo(plan: Plan) -> list[str]:
+    lines = [
+        "  files: what was there is kept and put back; packages: the set and versions from before come back",
+    ]
+    for step in plan.steps:
+        lines += [f"  {_number(plan, step)} $ {one_line(command_line(argv))}" for argv in step.undo]
+    lines += [f"  cannot be taken back: {text}" for text in not_taken_back(plan)]
+    return lines
+
+
+def _number(plan: Plan, step: Step) -> str:
+    return f"step {plan.steps.index(step) + 1}"
+
+
+def _size(size: int) -> str:
+    return f"{size / 2**20:.1f} MiB" if size < 2**30 else f"{size / 2**30:.2f} GiB"
+
+
+def show_rollback(options: Options) -> str:
+    """What ``--rollback`` would take back."""
+    folder = state_folder(Target(options.root.resolve()) if options.root else Target())
+    run = to_take_back(folder)
+    plan = run.plan()
+    begun = {record.step for record in run.records() if record.event == "start"}
+    lines = [f"The run {run.name} did these steps, which are taken back, the last one first:"]
+    lines += [f"  {_number(plan, step)} {one_line(step.title)}" for step in plan.steps if step.id in begun]
+    lines += [f"  cannot be taken back: {text}" for text in not_taken_back(plan)]
+    return "\n".join(lines)

@@ -1,0 +1,174 @@
+"""Where runs are kept: a folder each under the state folder of the tree, and the lock that lets one at a time work."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from gpustack.errors import DocumentError, GpustackError, UsageError
+from gpustack.install.journal import Record, read, sync_folder
+from gpustack.install.target import Target
+from gpustack.model.plan import Plan
+from gpustack.plan.document import dump, load
+from gpustack.system.files import write_atomically
+
+SYSTEM = "/var/lib/gpustack"
+"""The state folder of a tree that root installs into."""
+
+
+def state_folder(target: Target) -> Path:
+    """Where the runs of this tree and user are kept; made if it is missing. Raises GpustackError where it cannot be."""
+    if target.is_live and os.geteuid() != 0:
+        home = os.environ.get("XDG_STATE_HOME", "")
+        folder = (Path(home) if home.startswith("/") else Path.home() / ".local" / "state") / "gpustack"
+    else:
+        folder = target.followed(SYSTEM)
+    try:
+        (folder / "runs").mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as exc:
+        msg = f"the state folder cannot be made: {exc.strerror or exc}"
+        raise GpustackError(msg, where=str(folder), hint="mount it writable, or make room") from exc
+    return folder
+
+
+class Run:
+    """One run: its folder with plan, journal, output, and what it kept."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.journal = folder / "journal.jsonl"
+        self.output = folder / "output.log"
+        self.kept = folder / "kept"
+        self.plan_file = folder / "plan.json"
+
+    @property
+    def name(self) -> str:
+        """How messages call it."""
+        return self.folder.name
+
+    def plan(self) -> Plan:
+        """The plan of the run. Raises GpustackError where it is gone."""
+        try:
+            return load(self.plan_file)
+        except DocumentError as error:
+            msg = f"the plan of the run {self.name} {error.message}"
+            raise GpustackError(msg, where=error.where) from error
+
+    def records(self) -> list[Record]:
+        """What its journal holds."""
+        return read(self.journal)
+
+
+def runs(folder: Path) -> list[Run]:
+    """All runs, the oldest first. A folder without a whole plan never began anything."""
+    found = (Run(path) for path in sorted((folder / "runs").iterdir()) if path.is_dir())
+    return [run for run in found if run.plan_file.exists()]
+
+
+def new_run(folder: Path, plan: Plan) -> Run:
+    """A folder for a new run, the plan in it."""
+    number = max((int(path.name.partition("-")[0]) for path in (folder / "runs").iterdir()), default=0) + 1
+    run = Run(folder / "runs" / f"{number:05}-{plan.digest[:12]}")
+    try:
+        run.folder.mkdir(mode=0o700)
+        write_atomically(run.plan_file, dump(plan), mode=0o600)
+        sync_folder(run.folder)
+        sync_folder(run.folder.parent)
+    except OSError as exc:
+        msg = f"the run cannot be recorded: {exc.strerror or exc}"
+        raise GpustackError(
+            msg, where=str(run.folder), hint="make room, then start again; nothing was changed"
+        ) from exc
+    return run
+
+
+def last(records: list[Record], *events: str) -> Record | None:
+    """The last record of one of these events."""
+    return next((record for record in reversed(records) if record.event in events), None)
+
+
+def is_finished(records: list[Record]) -> bool:
+    """Whether the run came to its end."""
+    record = last(records, "finished", "rollback", "rolled-back", "start")
+    return record is not None and record.event == "finished"
+
+
+def is_taken_back(records: list[Record]) -> bool:
+    """Whether the run was undone, all of it."""
+    record = last(records, "rolled-back", "start")
+    return record is not None and record.event == "rolled-back"
+
+
+def is_being_taken_back(records: list[Record]) -> bool:
+    """Whether an undoing was begun and has not ended."""
+    record = last(records, "rollback", "rolled-back", "start")
+    return record is not None and record.event == "rollback"
+
+
+def unfinished(folder: Path) -> Run:
+    """The run that ``--resume`` goes on with. Raises UsageError where there is none."""
+    for run in reversed(runs(folder)):
+        records = run.records()
+        if is_being_taken_back(records):
+            msg = f"the run {run.name} is being taken back, which was interrupted"
+            raise UsageError(msg, hint="`gpustack install --rollback` goes on with that")
+        if not is_finished(records) and not is_taken_back(records):
+            return run
+        if is_finished(records):
+            break
+    msg = "there is no run to go on with"
+    raise UsageError(msg, where=str(folder), hint="`gpustack install PLAN.json` begins one")
+
+
+def to_take_back(folder: Path) -> Run:
+    """The run that ``--rollback`` undoes: the last one that is not undone. Raises UsageError where there is none."""
+    for run in reversed(runs(folder)):
+        records = run.records()
+        if last(records, "start") is not None and not is_taken_back(records):
+            return run
+    msg = "there is no run to take back"
+    raise UsageError(msg, where=str(folder))
+
+
+class Lock:
+    """One gpustack at a time for each state folder; the kernel lets go of it whatever happens to us."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "lock"
+        self._handle: int | None = None
+
+    def take(self, wait: float, say: Callable[[str], None]) -> None:
+        """Take it, waiting up to ``wait`` seconds. Raises GpustackError where another one keeps it."""
+        self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        end = time.monotonic() + wait
+        is_told = False
+        while not self._is_taken():
+            holder = self._path.read_text(encoding="ascii", errors="replace").strip() or "unknown"
+            if time.monotonic() >= end:
+                self.give()
+                msg = f"another gpustack (process {holder}) is installing into this tree"
+                raise GpustackError(msg, where=str(self._path), hint="wait for its end, then start again")
+            if not is_told:
+                say(f"waiting for another gpustack (process {holder})")
+                is_told = True
+            time.sleep(0.2)
+        os.ftruncate(self._handle, 0)
+        os.pwrite(self._handle, f"{os.getpid()}\n".encode(), 0)
+
+    def _is_taken(self) -> bool:
+        if self._handle is None:
+            return False
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def give(self) -> None:
+        """Let go of it."""
+        if self._handle is not None:
+            os.close(self._handle)
+            self._handle = None

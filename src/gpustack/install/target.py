@@ -1,0 +1,58 @@
+"""The tree that is installed into: this machine, or a folder that is entered by chroot. Links never lead out of it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpustack.errors import GpustackError
+
+_MOST_LINKS = 40
+
+
+@dataclass(frozen=True)
+class Target:
+    """``root`` None is this machine."""
+
+    root: Path | None = None
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it is the running system."""
+        return self.root is None
+
+    def place(self, path: str) -> Path:
+        """Where ``path`` of the tree lies on this machine; the last name is not followed where it is a link."""
+        if self.root is None:
+            return Path(path)
+        folder, _, name = os.path.normpath(path).rpartition("/")
+        return self._resolved(folder) / name if name else self._resolved(folder)
+
+    def followed(self, path: str) -> Path:
+        """Where ``path`` of the tree leads on this machine, links followed inside the tree."""
+        return Path(path) if self.root is None else self._resolved(path)
+
+    def _resolved(self, path: str) -> Path:
+        root = str(self.root)
+        todo = [name for name in reversed(path.split("/")) if name not in {"", "."}]
+        done: list[str] = []
+        links = 0
+        while todo:
+            name = todo.pop()
+            if name == "..":
+                done = done[:-1]
+                continue
+            here = "/".join((root, *done, name))
+            try:
+                link = str(Path(here).readlink())
+            except OSError:
+                done.append(name)
+                continue
+            links += 1
+            if links > _MOST_LINKS:
+                msg = "too many links lead to one another"
+                raise GpustackError(msg, where=path)
+            done = [] if link.startswith("/") else done
+            todo += [part for part in reversed(link.split("/")) if part not in {"", "."}]
+        return Path("/".join((root, *done)))

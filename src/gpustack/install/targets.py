@@ -1,0 +1,81 @@
+"""Which places of the tree a step may change: what its commands name, and what package managers write to."""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePosixPath
+
+from gpustack.model.steps import Step
+
+SETTINGS = (
+    "/etc",
+    "/usr/share/keyrings",
+    "/usr/sbin/policy-rc.d",
+    "/var/lib/alternatives",
+    "/var/lib/apt/extended_states",
+    "/var/lib/dpkg/alternatives",
+    "/var/lib/dpkg/diversions",
+    "/var/lib/dpkg/statoverride",
+    "/var/lib/systemd",
+    "/var/lib/zypp",
+)
+"""What is watched around every command that may change the system's settings."""
+
+PACKAGE_TOOLS = frozenset({"apt-get", "apt", "apt-mark", "dpkg", "rpm", "dnf", "yum", "tdnf", "zypper"})
+
+_ELSEWHERE = ("/proc", "/sys", "/dev", "/run", "/etc")
+"""Places that are none of the tree's own, and one that is watched anyway."""
+
+_PATH = re.compile(r"(?:--?[\w-]+=|[A-Z_]+=)?(/[^:]*)")
+
+_CONTAINED = frozenset(
+    {"note", "manual", "reboot", "refresh-index", "download", "extract", "make-link", "pip-install", "build"}
+)
+"""The kinds of steps that change nothing but what their commands name."""
+
+
+def words_of(argv: tuple[str, ...]) -> tuple[str, ...]:
+    """The program of a command and its words, without the ``env`` in front of them and its assignments."""
+    if argv[0] != "env":
+        return argv
+    rest = list(argv[1:])
+    while rest and ("=" in rest[0] or rest[0].startswith("-")):
+        rest.pop(0)
+    return tuple(rest) or argv
+
+
+def program(argv: tuple[str, ...]) -> str:
+    """The name of the program that a command runs."""
+    return PurePosixPath(words_of(argv)[0]).name
+
+
+def changes_packages(step: Step) -> bool:
+    """Whether a command of the step may add, change or remove packages."""
+    return step.kind != "refresh-index" and any(program(argv) in PACKAGE_TOOLS for argv in step.commands)
+
+
+def places_of(step: Step) -> tuple[str, ...]:
+    """The places to be watched around a step, none of them within another."""
+    found = {file.path for file in step.files} | {artifact.path for artifact in step.artifacts}
+    if step.commands and (step.kind not in _CONTAINED or changes_packages(step)):
+        found |= set(SETTINGS)
+    for argv in step.commands:
+        if program(argv) not in PACKAGE_TOOLS:
+            found |= named_places(argv)
+    return tuple(path for path in sorted(found) if not any(str(one) in found for one in PurePosixPath(path).parents))
+
+
+def named_places(argv: tuple[str, ...]) -> set[str]:
+    """The places that a command names and may write to; its program is read only, but for a virtual environment's."""
+    words = words_of(argv)
+    found = {match.group(1).rstrip("/") for word in words[1:] if (match := _PATH.fullmatch(word))}
+    if argv[0] == "env":
+        found |= {word.partition("=")[2] for word in argv if word.startswith("--chdir=")}
+    place = PurePosixPath(words[0])
+    if place.is_absolute() and place.parent.name == "bin" and place.name.startswith("python") and len(place.parts) > 4:
+        found.add(str(place.parent.parent))
+    return {path for path in found if len(PurePosixPath(path).parts) > 2 and not _is_elsewhere(path)}
+
+
+def _is_elsewhere(path: str) -> bool:
+    return any(path == one or path.startswith(f"{one}/") for one in _ELSEWHERE)
