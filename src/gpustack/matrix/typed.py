@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from gpustack.model.facts import COMPONENTS, PROPERTIES, Archive, Availability, PackageSet, Release, Rule
-from gpustack.model.places import ConflictRow, GpuProduct, Repository, SigningKey, System
+from gpustack.model.places import ConflictRow, GpuProduct, ImageRow, Repository, SigningKey, System
 from gpustack.versions import version, version_range
 
 TYPED: dict[str, type] = {
@@ -18,6 +18,7 @@ TYPED: dict[str, type] = {
     "packages": PackageSet,
     "archives": Archive,
     "systems": System,
+    "base_images": ImageRow,
     "repositories": Repository,
     "keys": SigningKey,
     "products": GpuProduct,

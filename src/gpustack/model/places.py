@@ -66,7 +66,8 @@ class Repository(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class SigningKey(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A repository signing key. ``fingerprint`` is 40 hexadecimal digits, empty where nobody published it.
 
-    ``status``: current or retired; a retired key is never rendered for a live system.
+    ``armoured`` is the public key itself, where it was seen; ``matrix check`` holds no key, so a test compares it with
+    the fingerprint. ``status``: current or retired; a retired key is never rendered for a live system.
     """
 
     id: str
@@ -77,6 +78,21 @@ class SigningKey(Struct, frozen=True, kw_only=True, omit_defaults=True):
     since: str = ""
     until: str = ""
     sha256: str = ""
+    armoured: str = ""
+    note: str = ""
+    known: Known = ""
+    src: tuple[str, ...] = ()
+
+
+class ImageRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The container image of one operating system release, by its whole name with registry and tag.
+
+    ``version`` may be a prefix of the host's, as in ``System``.
+    """
+
+    id: str
+    version: str
+    image: str
     note: str = ""
     known: Known = ""
     src: tuple[str, ...] = ()

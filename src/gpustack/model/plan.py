@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from msgspec import Struct, field
+from msgspec import UNSET, Struct, UnsetType, field
 
 from gpustack.model.host import Host
 from gpustack.model.request import Request
@@ -36,14 +36,25 @@ class StackEntry(Struct, frozen=True, kw_only=True):
     flavour: Literal["", "open", "proprietary"] = ""
 
 
+class BaseImage(Struct, frozen=True, kw_only=True):
+    """The container image that an image with this stack starts from, with the pages that name it."""
+
+    name: str
+    sources: tuple[str, ...] = ()
+
+
 class Plan(Struct, frozen=True, kw_only=True):
-    """The document ``gpustack/plan/v1``. ``digest`` is the sha256 of everything else in canonical JSON."""
+    """The document ``gpustack/plan/v1``. ``digest`` is the sha256 of everything else in canonical JSON.
+
+    ``image`` is the container image of the host's system, left out where the facts know none.
+    """
 
     schema: Literal["gpustack/plan/v1"] = "gpustack/plan/v1"
     host: Host
     host_digest: str
     request: Request
     facts: str
+    image: BaseImage | UnsetType = UNSET
     stack: dict[str, StackEntry] = field(default_factory=dict)
     steps: tuple[Step, ...] = ()
     warnings: tuple[str, ...] = ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 Kind = Literal[
     "note",
@@ -47,6 +47,24 @@ class FileWrite(Struct, frozen=True, kw_only=True):
     mode: str = "0644"
 
 
+class PackageSource(Struct, frozen=True, kw_only=True):
+    """A package repository as data, for formats that have a form of their own for it.
+
+    ``file`` is the name of its file without the ending, ``arch`` the package manager's word ("" for all). ``keyring``
+    holds the key with this ``fingerprint``; ``key`` is that key itself, armoured, "" where the facts have no text of
+    it. ``preferences`` is a file that goes with it.
+    """
+
+    name: str
+    file: str
+    url: str
+    keyring: str
+    arch: str = ""
+    fingerprint: str = ""
+    key: str = ""
+    preferences: FileWrite | None = None
+
+
 class Step(Struct, frozen=True, kw_only=True):
     """One action. ``id`` is derived from the content, so a changed version is another step.
 
@@ -76,3 +94,4 @@ class Step(Struct, frozen=True, kw_only=True):
     done_when: str = "never"
     phase: str = ""
     sources: tuple[str, ...] = ()
+    repository: PackageSource | UnsetType = UNSET

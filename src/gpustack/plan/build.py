@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from gpustack.matrix.index import Matrix
 from gpustack.model.facts import COMPONENTS
 from gpustack.model.host import Host
-from gpustack.model.plan import Plan, StackEntry
+from gpustack.model.places import ImageRow
+from gpustack.model.plan import BaseImage, Plan, StackEntry
 from gpustack.model.request import Request
 from gpustack.model.resolution import Pick, Resolution
 from gpustack.plan.context import Context
 from gpustack.plan.document import digest_of
 from gpustack.plan.draft import Draft, assemble, draft, sha256_of
+from gpustack.plan.lookup import covers
 from gpustack.plan.methods import planner
 from gpustack.plan.preflight import check, notes, replace_other_methods
 from gpustack.plan.targets import target_steps
@@ -42,6 +45,7 @@ def build(host: Host, request: Request, resolution: Resolution, matrix: Matrix) 
         host_digest=sha256_of(host),
         request=request,
         facts=matrix.digest,
+        image=_image(ctx),
         stack={pick.component: _entry(pick) for pick in picks},
         steps=assemble(drafts),
         warnings=tuple(dict.fromkeys((*resolution.warnings, *ctx.warnings))),
@@ -51,6 +55,20 @@ def build(host: Host, request: Request, resolution: Resolution, matrix: Matrix) 
 
 def _sealed(plan: Plan) -> Plan:
     return replace(plan, digest=digest_of(plan))
+
+
+def _image(ctx: Context) -> BaseImage | UnsetType:
+    """The container image of the host's system, or of the system that a derivative is based on."""
+    if ctx.host.environment == "jetson":
+        return UNSET
+    rows = ctx.matrix.rows("systems", "base_images", ImageRow)
+    host = ctx.host.os
+    for name, version in ((host.id, host.version_id), (ctx.base.id, ctx.base.version)):
+        fitting = [row for row in rows if row.id == name and covers(row.version, version or "")]
+        if fitting:
+            row = max(fitting, key=lambda row: len(row.version))
+            return BaseImage(name=row.image, sources=ctx.addresses(row))
+    return UNSET
 
 
 def _place(pick: Pick) -> int:

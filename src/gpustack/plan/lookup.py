@@ -25,7 +25,7 @@ def system_of(matrix: Matrix, host: Host) -> System:
     name, version = host.os.id or "", host.os.version_id or ""
     if host.environment == "wsl" and not name.startswith("wsl-"):
         name = f"wsl-{name}"
-    rows = [row for row in matrix.systems if row.id == name and _covers(row.version, version)]
+    rows = [row for row in matrix.systems if row.id == name and covers(row.version, version)]
     if rows:
         return max(rows, key=lambda row: len(row.version))
     known = sorted({row.version for row in matrix.systems if row.id == name})
@@ -108,5 +108,6 @@ def _exactness(row: PackageSet) -> tuple[bool, bool, bool, bool]:
     return bool(row.repos), bool(row.with_cuda), bool(row.arch), bool(row.flavour)
 
 
-def _covers(prefix: str, version: str) -> bool:
+def covers(prefix: str, version: str) -> bool:
+    """Whether a row's version is that of a host or a prefix of it; an empty one covers all."""
     return prefix in {"", version} or version.startswith(f"{prefix}.")

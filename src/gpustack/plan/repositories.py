@@ -11,7 +11,7 @@ from gpustack.errors import UnsupportedError
 from gpustack.model.host import RepositoryEntry
 from gpustack.model.places import Repository, SigningKey
 from gpustack.model.resolution import Pick
-from gpustack.model.steps import Artifact, FileWrite
+from gpustack.model.steps import Artifact, FileWrite, PackageSource
 from gpustack.plan.context import Context
 from gpustack.plan.draft import Draft, draft
 from gpustack.plan.keys import take_key
@@ -22,6 +22,7 @@ from gpustack.plan.managers.base import CACHE, Argv, Manager, Package, Place
 _FOLDERS = re.compile(r"/etc/(apt|yum\.repos\.d|zypp/repos\.d)/[A-Za-z0-9_.+@/-]+")
 _ADDRESS = re.compile(r"[a-z]+://[A-Za-z0-9_./:-]+")
 _SHORT_ID = re.compile(r"[0-9A-Fa-f]{8}")
+_KEYRINGS = ("/usr/share/keyrings/", "/etc/apt/keyrings/", "/etc/apt/cloud-init.gpg.d/")
 _PIN_PATH = "/etc/apt/preferences.d/cuda-repository-pin-600"
 
 
@@ -136,6 +137,7 @@ def _add(ctx: Context, tool: Manager, place: Place) -> list[Draft]:
             undo=(("rm", "-f", "--", file.path),),
             phase="repositories",
             sources=ctx.addresses(row),
+            repository=_as_data(ctx, place),
         )
     )
     return drafts
@@ -205,6 +207,7 @@ def _keyring_package(ctx: Context, tool: Manager, place: Place) -> list[Draft]:
         undo=(tool.remove(["cuda-keyring"]),),
         phase="repositories",
         sources=ctx.addresses(row),
+        repository=_as_data(ctx, place, preferences=_pin_file(_pin_rules(ctx))),
     )
     return [_tools(tool), fetch, install]
 
@@ -278,21 +281,44 @@ def _by_fingerprint(wanted: str, place: Place, tool: Manager) -> tuple[Argv, ...
 
 
 def _apt_pin(ctx: Context) -> Draft:
-    rules = [row for row in ctx.matrix.everywhere("pin_rules", PinRule) if "older" not in row.effect]
-    blocks = [
-        f"# {row.effect}\nPackage: {' '.join(row.packages)}\nPin: {row.pin}\nPin-Priority: {row.priority}\n"
-        for row in rules
-    ]
+    rules = _pin_rules(ctx)
     return draft(
         "apt-pin",
         component="",
         kind="write-file",
         title="prefer NVIDIA's packages over those of the archive with the same name",
         why="the archive carries packages of the same names in other versions; mixed sets do not work",
-        files=(FileWrite(path=_PIN_PATH, content="\n".join(blocks)),),
+        files=(_pin_file(rules),),
         undo=(("rm", "-f", "--", _PIN_PATH),),
         phase="repositories",
         sources=ctx.addresses(*rules),
+    )
+
+
+def _pin_rules(ctx: Context) -> list[PinRule]:
+    return [row for row in ctx.matrix.everywhere("pin_rules", PinRule) if "older" not in row.effect]
+
+
+def _pin_file(rules: list[PinRule]) -> FileWrite:
+    blocks = [
+        f"# {row.effect}\nPackage: {' '.join(row.packages)}\nPin: {row.pin}\nPin-Priority: {row.priority}\n"
+        for row in rules
+    ]
+    return FileWrite(path=_PIN_PATH, content="\n".join(blocks))
+
+
+def _as_data(ctx: Context, place: Place, preferences: FileWrite | None = None) -> PackageSource:
+    key = place.key
+    return PackageSource(
+        name=place.id,
+        file=place.file,
+        url=place.url,
+        keyring=place.keyring,
+        arch=DEB_ARCH.get(place.repository.arch, "") if ctx.system.family == "apt" else "",
+        fingerprint=key.fingerprint if key else "",
+        # A key is taken from the facts only by its whole fingerprint, and never one that was withdrawn.
+        key=key.armoured if key and key.fingerprint and key.status == "current" else "",
+        preferences=preferences,
     )
 
 
@@ -366,7 +392,7 @@ def _is_as_planned(entry: RepositoryEntry, tool: Manager) -> bool:
     """Whether an entry of the host does what the plan's own would do: over https, with a key of its own."""
     if not entry.url.startswith("https://") or not entry.signed_by:
         return False
-    return tool.name == "apt" and entry.signed_by.startswith(("/usr/share/keyrings/", "/etc/apt/keyrings/"))
+    return tool.name == "apt" and entry.signed_by.startswith(_KEYRINGS)
 
 
 def _is_safe(ctx: Context, entry: RepositoryEntry) -> bool:

@@ -41,6 +41,15 @@ def render(plan: Plan, format: str) -> str:  # noqa: A002 (the option's own name
     return cast("_Writer", import_module(f"gpustack.render.{format.replace('-', '_')}")).render(plan)
 
 
+def render_short(plan: Plan, format: str) -> str:  # noqa: A002 (the option's own name)
+    """The form that only calls gpustack, for images that carry it. Raises UsageError where a format has none."""
+    demand_format(format)
+    if format != "cloud-init":
+        msg = f"the format {format!r} has no short form"
+        raise UsageError(msg, where="--short", hint="--format cloud-init --short: user-data that calls gpustack")
+    return str(import_module("gpustack.render.cloud_init_short").render(plan))
+
+
 def remarks(plan: Plan, format: str) -> list[str]:  # noqa: A002 (the option's own name)
     """What this format leaves out of the plan, a sentence each, for the warnings."""
     if format != "dockerfile":

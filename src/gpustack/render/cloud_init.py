@@ -1,4 +1,4 @@
-"""cloud-init user-data: packages and files by its own modules, the rest as argument lists, going on after a reboot."""
+"""cloud-init user-data: repositories, packages and files by its modules, the rest as argument lists, over a reboot."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Artifact, FileWrite, Step
+from gpustack.render.cloud_init_sources import Sources, sources_of
 from gpustack.render.commands import command_line, fetch, is_manual, one_line
 from gpustack.render.comments import comment
 from gpustack.render.templating import fill
@@ -19,6 +20,8 @@ LIMIT = 16 * 1024
 STAGE = "/var/lib/gpustack/cloud-init"
 """Where files wait that have to be put in place between two commands."""
 
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
+_EARLIER = f"{STAGE}/boot-id"
 _PER_BOOT = "/var/lib/cloud/scripts/per-boot"
 _MANAGERS = frozenset({"apt", "dnf", "yum", "zypper"})
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+_-]*")
@@ -41,8 +44,8 @@ class _Part(NamedTuple):
 class _Files:
     """The files that user-data carries: those that lie in place from the start, and those that wait."""
 
-    def __init__(self) -> None:
-        self.entries: list[Value] = []
+    def __init__(self, entries: list[Value]) -> None:
+        self.entries = entries
 
     def add(self, path: str, content: str, mode: str) -> None:
         self.entries.append({"path": path, "permissions": mode, "content": Text(content)})
@@ -59,16 +62,15 @@ class _Files:
 
 def render(plan: Plan) -> str:
     """The plan as user-data for the first boot of a machine."""
-    early, rest = _packages(plan)
+    sources = sources_of(plan)
+    early, rest = _packages(plan, sources)
     parts = _parts(rest)
-    files = _Files()
-    commands = [[argv for step in part.steps for argv in _commands(step, files)] for part in parts]
+    files = _Files(sources.files)
+    commands = [[argv for step in part.steps for argv in _commands(step, files, sources)] for part in parts]
     for number in range(len(parts) - 1, 0, -1):
         script = _script(parts, commands[number], number)
         files.add(_waiting(number), script, "0700")
-    document: dict[str, Value] = {}
-    if early:
-        document |= {"package_update": True, "packages": early}
+    document = _packaged(early, sources)
     if files.entries:
         document["write_files"] = files.entries
     first: list[Value] = [Flow(argv) for argv in commands[0]]
@@ -82,20 +84,48 @@ def render(plan: Plan) -> str:
     if not document:
         # An empty document is none to cloud-init.
         document["package_update"] = False
-    return _sized(plan, ["\n".join(lines({key: value})) for key, value in document.items()])
+    told = _comments(plan)
+    if sources.without_keyring:
+        text = (
+            "the package cuda-keyring is not installed: its source, key and preferences stand below, under the same "
+            "names, so that it may be added at any time"
+        )
+        told += _comment(f"note: {text}")
+    return sized(document, told)
 
 
-def _sized(plan: Plan, blocks: list[str]) -> str:
-    """The text with its own size in it."""
+def _packaged(early: list[Value], sources: Sources) -> dict[str, Value]:
+    """The modules that bring repositories and packages."""
+    document: dict[str, Value] = {}
+    if sources.apt:
+        document["apt"] = {"sources": sources.apt}
+    if sources.yum:
+        document["yum_repos"] = sources.yum
+    if early or document:
+        document["package_update"] = True
+    if early:
+        document["packages"] = early
+    return document
+
+
+def sized(document: dict[str, Value], comments: list[str]) -> str:
+    """The text of user-data with its own size in it."""
+    blocks = ["\n".join(lines({key: value})) for key, value in document.items()]
     size = 0
     while True:
-        text = fill("cloud-init/user-data.j2", comments=_comments(plan, size), blocks=blocks)
+        text = fill("cloud-init/user-data.j2", comments=[*comments, _size(size)], blocks=blocks)
         if len(text.encode()) == size:
             return text
         size = len(text.encode())
 
 
-def _comments(plan: Plan, size: int) -> list[str]:
+def _size(size: int) -> str:
+    over = "" if size <= LIMIT else ": more than EC2 takes, so compress it (gzip -n), which cloud-init understands"
+    return f"# {size:>6} bytes; EC2 takes {LIMIT}{over}"
+
+
+def head(plan: Plan) -> list[str]:
+    """What the plan is for, and its stack, as comments."""
     host = plan.host
     found = _comment(f"{host.os.name or host.os.spelled}, {host.arch or 'unknown architecture'}: plan {plan.digest}")
     for name, entry in plan.stack.items():
@@ -103,24 +133,30 @@ def _comments(plan: Plan, size: int) -> list[str]:
         found.append(f"# {entry.state:<9} {one_line(name)} {one_line(entry.version)} ({entry.method}{flavour})")
     for text in plan.warnings:
         found += _comment(f"warning: {text}")
+    return found
+
+
+def _comments(plan: Plan) -> list[str]:
+    found = head(plan)
     for step in plan.steps:
         if step.kind == "note" or is_manual(step):
             found += _comment(f"{'by hand' if is_manual(step) else 'note'}: {step.title}: {step.why}")
             found += [f"#     {one_line(command_line(argv))}" for argv in step.commands if is_manual(step)]
-    over = "" if size <= LIMIT else ": more than EC2 takes, so compress it (gzip -n), which cloud-init understands"
-    return [*found, f"# {size:>6} bytes; EC2 takes {LIMIT}{over}"]
+    return found
 
 
 def _comment(text: str) -> list[str]:
     return comment(text, more="#   ")
 
 
-def _packages(plan: Plan) -> tuple[list[Value], list[Step]]:
+def _packages(plan: Plan, sources: Sources) -> tuple[list[Value], list[Step]]:
     """The packages of the system's own archives that nothing has to come before, and the steps that are left."""
     names: dict[str, None] = {}
     rest: list[Step] = []
     acting = [step for step in plan.steps if not (step.kind == "note" or is_manual(step))]
     for step in acting:
+        if sources.left.get(step.id) == ():
+            continue
         if not rest and _is_common(plan, step):
             names.update(dict.fromkeys(step.packages))
         else:
@@ -150,7 +186,9 @@ def _parts(steps: list[Step]) -> list[_Part]:
     return parts
 
 
-def _commands(step: Step, files: _Files) -> list[Argv]:
+def _commands(step: Step, files: _Files, sources: Sources) -> list[Argv]:
+    if step.id in sources.left:
+        return list(sources.left[step.id])
     found: list[Argv] = []
     for artifact in step.artifacts:
         found += _download(artifact)
@@ -176,17 +214,20 @@ def _waiting(number: int) -> str:
 
 
 def _hand_over(number: int) -> list[Argv]:
-    """What makes the next part run at the next boot."""
-    return [("install", "-D", "-m", "0700", "--", _waiting(number), f"{_PER_BOOT}/gpustack-{number}.sh")]
+    """What makes the next part run at the next boot, and at no earlier one."""
+    remembered = ("cp", "--", BOOT_ID, _EARLIER)
+    return [remembered, ("install", "-D", "-m", "0700", "--", _waiting(number), f"{_PER_BOOT}/gpustack-{number}.sh")]
 
 
 def _script(parts: list[_Part], commands: list[Argv], number: int) -> str:
     """The part after a reboot: it runs at every boot until it has ended well, and then takes itself away."""
-    texts = ["#!/bin/sh", "# Written by gpustack", "set -e", *(shlex.join(argv) for argv in commands)]
+    texts = ["#!/bin/sh", "# Written by gpustack: goes on after a reboot", "set -e"]
+    texts.append(f'[ "$(cat {BOOT_ID})" != "$(cat {_EARLIER})" ] || exit 0')
+    texts += [shlex.join(argv) for argv in commands]
     reboot = parts[number].reboot
     if reboot is not None:
         texts += [shlex.join(argv) for argv in _hand_over(number + 1)]
-    texts.append('rm -f -- "$0"')
+    texts.append('rm -f -- "$0"' if reboot is not None else f'rm -f -- "$0" {_EARLIER}')
     if reboot is not None:
         texts += [shlex.join(argv) for argv in reboot.commands]
     return "\n".join(texts) + "\n"

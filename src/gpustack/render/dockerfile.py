@@ -40,20 +40,18 @@ def render(plan: Plan) -> str:
     if not kept:
         msg = "nothing of this plan belongs into an image: a container has the driver and the engine of its host"
         raise UnsupportedError(msg, hint="plan cuda, cudnn, tensorrt or ffmpeg with --format dockerfile")
-    image = base_image(plan.host)
-    # UBI has no tag for "the newest minor release of this major one" but that.
-    excuse = ["# hadolint ignore=DL3007"] if image.endswith(":latest") else []
+    image = base_image(plan)
     parts = _parts(kept)
     final = [*_environment(plan, kept), _labels(plan)]
     runtime = [_run(plan, group) for group in parts.runtime]
     if parts.build:
         stages = [
-            [*excuse, f"FROM {image} AS runtime", *runtime],
+            [f"FROM {image} AS runtime", *runtime],
             ["FROM runtime AS build", *(_run(plan, group) for group in parts.build)],
             ["FROM runtime", *parts.copies, *final],
         ]
     else:
-        stages = [[*excuse, f"FROM {image}", *runtime, *final]]
+        stages = [[f"FROM {image}", *runtime, *final]]
     return fill("dockerfile/Dockerfile.j2", comments=_comments(plan, left_out), stages=stages)
 
 

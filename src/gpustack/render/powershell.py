@@ -21,6 +21,8 @@ _HELD_IN = 4
 
 def literal(text: str) -> str:
     """A PowerShell expression that is exactly ``text``: single-quoted, with codes for what is not ASCII."""
+    if text.isascii() and text.isprintable():
+        return "'" + text.replace("'", "''") + "'"
     parts: list[str] = []
     plain = ""
     for unit in _units(text):

@@ -1,4 +1,4 @@
-# Azure Linux 3, x86_64: plan 941d55d9848f12efd7471577b7242c0a557528cc10d121c61186b92bdf68330f
+# Azure Linux 3, x86_64: plan 3ae28d00bcb0ef860a95ef3140f90ac0450bd83d3ce8d7ddeec3cdccdcb0992a
 # docker build --platform linux/amd64 --tag NAME - <THIS-FILE; run with --gpus all
 # warning: driver: left out, as a container gets them from its host
 
@@ -49,5 +49,5 @@ RUN tdnf -y install cuda-toolkit-13-2-13.2.2-1 \
 ENV NVIDIA_VISIBLE_DEVICES=all
 ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility
 ENV PATH=/usr/local/cuda-13.2/bin:${PATH}
-LABEL gpustack.plan="941d55d9848f12efd7471577b7242c0a557528cc10d121c61186b92bdf68330f" \
+LABEL gpustack.plan="3ae28d00bcb0ef860a95ef3140f90ac0450bd83d3ce8d7ddeec3cdccdcb0992a" \
       gpustack.cuda="13.2.2"

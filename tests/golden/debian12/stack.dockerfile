@@ -1,10 +1,10 @@
-# Debian 12, x86_64: plan b613ea3b4a777b420d36e7a7deef1a6368718234cc6d5bb175758d475f15379c
+# Debian 12, x86_64: plan a36a622f20c1e4878e0c6abc33568c69427a24255df0b9a503985f60308dbcc6
 # docker build --platform linux/amd64 --tag NAME - <THIS-FILE; run with --gpus all
 # warning: Debian 12 reached the end of its ordinary support on 2026-07-11; long-term support lasts to
 #   2028-06-30
 # warning: driver: left out, as a container gets them from its host
 
-FROM debian:12
+FROM docker.io/library/debian:12
 
 # install ca-certificates, curl, gnupg: they fetch and check the keys of package repositories
 # add the component contrib to deb822 sources: NVIDIA's packages depend on packages that are there; nothing is
@@ -53,6 +53,6 @@ RUN apt-get update \
 ENV NVIDIA_VISIBLE_DEVICES=all
 ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility
 ENV PATH=/usr/local/cuda-13.2/bin:${PATH}
-LABEL gpustack.plan="b613ea3b4a777b420d36e7a7deef1a6368718234cc6d5bb175758d475f15379c" \
+LABEL gpustack.plan="a36a622f20c1e4878e0c6abc33568c69427a24255df0b9a503985f60308dbcc6" \
       gpustack.cuda="13.2.2" \
       gpustack.cudnn="9.22.0.52"

@@ -1,11 +1,10 @@
-# Red Hat Enterprise Linux 9, x86_64: plan 9a7fdd75d294f3aa574891c5db87503b088579c10ea79fe967e80b7927613fbf
+# Red Hat Enterprise Linux 9, x86_64: plan 663fb9402f807949ea9e9fe9fe5fb4561c2744116c5dc1bf8d93e6e10d952e9d
 # docker build --platform linux/amd64 --tag NAME - <THIS-FILE; run with --gpus all
 # warning: driver: left out, as a container gets them from its host
 # warning: enable CodeReady Builder: left out, as containers use the subscription of the machine that builds
 #   them
 
-# hadolint ignore=DL3007
-FROM registry.access.redhat.com/ubi9/ubi:latest
+FROM registry.access.redhat.com/ubi9/ubi:9.7
 
 # install gnupg2: they fetch and check the keys of package repositories
 # download the signing key D42D0685: packages of rhel9 are signed with it
@@ -64,6 +63,6 @@ RUN dnf -y install zlib \
 ENV NVIDIA_VISIBLE_DEVICES=all
 ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility
 ENV PATH=/usr/local/cuda-13.2/bin:${PATH}
-LABEL gpustack.plan="9a7fdd75d294f3aa574891c5db87503b088579c10ea79fe967e80b7927613fbf" \
+LABEL gpustack.plan="663fb9402f807949ea9e9fe9fe5fb4561c2744116c5dc1bf8d93e6e10d952e9d" \
       gpustack.cuda="13.2.2" \
       gpustack.cudnn="9.14.0.64"

@@ -1,5 +1,5 @@
 # SUSE Linux Enterprise Server 15 SP6, x86_64: plan
-#   abeb1a55b1a38b6999d02a8228d6394c4a44821b7bd2afb819b3ba545658b20e
+#   b9265d2824f7014453806c161453fe7fce5947ab6b291333f7135e587c46a0ea
 # docker build --platform linux/amd64 --tag NAME - <THIS-FILE; run with --gpus all
 # warning: SUSE Linux Enterprise Server 15 SP6 reached its end of life on 2025-12-31: nothing is fixed in it
 #   any more
@@ -86,6 +86,6 @@ RUN zypper --non-interactive install --auto-agree-with-licenses libz1 \
 ENV NVIDIA_VISIBLE_DEVICES=all
 ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility
 ENV PATH=/usr/local/cuda-13.2/bin:${PATH}
-LABEL gpustack.plan="abeb1a55b1a38b6999d02a8228d6394c4a44821b7bd2afb819b3ba545658b20e" \
+LABEL gpustack.plan="b9265d2824f7014453806c161453fe7fce5947ab6b291333f7135e587c46a0ea" \
       gpustack.cuda="13.2.2" \
       gpustack.cudnn="9.28.0.42"

@@ -1,8 +1,8 @@
-# Ubuntu 22.04 LTS, x86_64: plan 5d8330b0459c1054f560164e588faeb7f8a928e58fa5a92183ff071b2c088e28
+# Ubuntu 22.04 LTS, x86_64: plan e0f0dc42bf53b49a0c4b851fac083ea876c8e7c6ec47c32088ae75e831c7d82f
 # docker build --platform linux/amd64 --tag NAME - <THIS-FILE; run with --gpus all
 # warning: driver: left out, as a container gets them from its host
 
-FROM ubuntu:22.04 AS runtime
+FROM docker.io/library/ubuntu:22.04 AS runtime
 
 # install ca-certificates, curl, gnupg: they fetch and check the keys of package repositories
 # install ca-certificates, curl, tar, xz-utils: they fetch and unpack the files below
@@ -111,7 +111,7 @@ RUN ln -sfn /usr/local/ffmpeg-9.0.2/bin/ffmpeg /usr/local/bin/ffmpeg \
 ENV NVIDIA_VISIBLE_DEVICES=all
 ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility,video
 ENV PATH=/usr/local/cuda-13.2/bin:${PATH}
-LABEL gpustack.plan="5d8330b0459c1054f560164e588faeb7f8a928e58fa5a92183ff071b2c088e28" \
+LABEL gpustack.plan="e0f0dc42bf53b49a0c4b851fac083ea876c8e7c6ec47c32088ae75e831c7d82f" \
       gpustack.cuda="13.2.2" \
       gpustack.tensorrt="11.3.0.99" \
       gpustack.nv-codec-headers="13.0.19.0" \

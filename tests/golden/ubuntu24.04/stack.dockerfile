@@ -1,8 +1,8 @@
-# Ubuntu 24.04 LTS, x86_64: plan 051f29a1c7d46444a4568f1d20e20a776d6f6e500f017667f3853efc46d5ef78
+# Ubuntu 24.04 LTS, x86_64: plan 7fdf37b48277792b0ccbe0b13467d453717c9e76662a6b5dfee879656e004849
 # docker build --platform linux/amd64 --tag NAME - <THIS-FILE; run with --gpus all
 # warning: driver: left out, as a container gets them from its host
 
-FROM ubuntu:24.04
+FROM docker.io/library/ubuntu:24.04
 
 # install ca-certificates, curl, gnupg: they fetch and check the keys of package repositories
 # download cuda-keyring_1.1-1_all.deb: the package with the repository's key 3bf863cc, fingerprint
@@ -42,6 +42,6 @@ RUN apt-get update \
 ENV NVIDIA_VISIBLE_DEVICES=all
 ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility
 ENV PATH=/usr/local/cuda-13.2/bin:${PATH}
-LABEL gpustack.plan="051f29a1c7d46444a4568f1d20e20a776d6f6e500f017667f3853efc46d5ef78" \
+LABEL gpustack.plan="7fdf37b48277792b0ccbe0b13467d453717c9e76662a6b5dfee879656e004849" \
       gpustack.cuda="13.2.2" \
       gpustack.cudnn="9.23.2.1"

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from gpustack.detect.describe import describe
 from gpustack.matrix.index import Matrix, load_matrix
 from gpustack.model.host import Host, OperatingSystem
-from gpustack.model.plan import Plan, StackEntry
+from gpustack.model.plan import BaseImage, Plan, StackEntry
 from gpustack.model.request import Request
 from gpustack.model.steps import Step
 from gpustack.plan.build import build
@@ -106,6 +106,7 @@ def plan_of(*steps: Step, name: str = "Ubuntu", version: str = "13.2.2", warning
         host_digest="",
         request=Request(requirements=()),
         facts="",
+        image=BaseImage(name="docker.io/library/ubuntu:24.04"),
         stack={"cuda": StackEntry(version=version, method="network", reason="")},
         steps=steps,
         warnings=warnings,

@@ -87,7 +87,9 @@ def test_hostile_strings_arrive_exactly(text: str) -> None:
     # The script itself, read by a real shell: prog says what it was called with.
     ran = subprocess.run(
         ["sh", "-s"],
-        input=("prog() { printf '%s\\0' \"$@\"; }\ninstall() { :; }\nrm() { :; }\n" + script).encode(),
+        input=(
+            'prog() { printf \'%s\\0\' "$@"; }\ninstall() { :; }\nrm() { :; }\ncat() { echo "$1"; }\n' + script
+        ).encode(),
         capture_output=True,
         check=True,
     )
@@ -102,8 +104,10 @@ def test_the_part_after_the_reboot_runs_at_the_next_boot_until_it_has_ended_well
     assert document["power_state"]["mode"] == "reboot"
     assert document["power_state"]["condition"] == ["test", "-e", handed[-1]]
     script = next(one["content"] for one in document["write_files"] if one["path"] == handed[-2])
-    assert script.splitlines()[:3] == ["#!/bin/sh", "# Written by gpustack", "set -e"]
-    assert script.endswith('rm -f -- "$0"\n')
+    assert script.splitlines()[0] == "#!/bin/sh"
+    assert script.splitlines()[2] == "set -e"
+    assert "boot_id" in script.splitlines()[3]
+    assert script.splitlines()[-1].startswith('rm -f -- "$0"')
     assert "cuda-toolkit" in script
     assert "cuda-toolkit" not in str(document["runcmd"])
 

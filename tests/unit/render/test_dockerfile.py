@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
+from msgspec.structs import replace
 from tests.unit.render.cases import GOLDEN, PLANS, compare, plan_for, plan_of, plan_on, texts, tool
 
 from gpustack.errors import UnsupportedError
-from gpustack.model.host import Host, OperatingSystem
-from gpustack.model.plan import Plan
+from gpustack.model.plan import BaseImage, Plan
 from gpustack.model.steps import FileWrite, Step
 from gpustack.render.dockerfile import left_out_of, render
 from gpustack.render.image import base_image
@@ -73,7 +73,7 @@ def test_no_driver_no_service_and_clean_layers(os: str) -> None:
 def test_sources_are_built_in_a_stage_of_their_own() -> None:
     steps = instructions(render(plan_on("ubuntu22.04")))
     assert [rest for name, rest in steps if name == "FROM"] == [
-        "ubuntu:22.04 AS runtime",
+        "docker.io/library/ubuntu:22.04 AS runtime",
         "runtime AS build",
         "runtime",
     ]
@@ -97,23 +97,35 @@ def test_a_plan_for_the_machine_alone_is_refused() -> None:
 
 @pytest.mark.parametrize(
     ("system", "image"),
-    [
-        (OperatingSystem(id="ubuntu", version_id="24.04"), "ubuntu:24.04"),
-        (OperatingSystem(id="linuxmint", version_id="22", base="ubuntu24.04"), "ubuntu:24.04"),
-        (OperatingSystem(id="rhel", version_id="9.4"), "registry.access.redhat.com/ubi9/ubi:9.4"),
-        (OperatingSystem(id="opensuse-tumbleweed"), "opensuse/tumbleweed:latest"),
-        (OperatingSystem(id="opensuse-leap", version_id="15.6"), "opensuse/leap:15.6"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else value.spelled,
+    {
+        "ubuntu24.04": "docker.io/library/ubuntu:24.04",
+        "linuxmint22": "docker.io/library/ubuntu:24.04",
+        "rhel9.4": "registry.access.redhat.com/ubi9/ubi:9.7",
+        "rocky9": "docker.io/rockylinux/rockylinux:9",
+        "opensuse-leap15.6": "registry.opensuse.org/opensuse/leap:15.6",
+        "sles15.7": "registry.suse.com/bci/bci-base:15.7",
+    }.items(),
 )
-def test_base_image(system: OperatingSystem, image: str) -> None:
-    assert base_image(Host(os=system)) == image
+def test_the_image_is_that_of_the_facts_with_its_source(system: str, image: str) -> None:
+    plan = plan_for("cuda", system)
+    assert base_image(plan) == image
+    assert isinstance(plan.image, BaseImage)
+    assert plan.image.sources
 
 
-@pytest.mark.parametrize("version", ["24.04\nRUN evil", "$(id)", "", "rolling"])
-def test_no_image_is_made_up(version: str) -> None:
+@pytest.mark.parametrize("system", ["opensuse-tumbleweed", "debian10", "l4t36"])
+def test_a_system_without_an_image_in_the_facts_is_refused(system: str) -> None:
+    arch = "aarch64" if system == "l4t36" else "x86_64"
+    gpu = "Jetson AGX Orin" if system == "l4t36" else "L4"
+    with pytest.raises(UnsupportedError, match="no container image") as caught:
+        render(plan_for("cuda", system, gpu=gpu, arch=arch))
+    assert "matrix show systems" in caught.value.hint
+
+
+@pytest.mark.parametrize("name", ["ubuntu:24.04\nRUN evil", "$(id)", "", "-x", "a b", "#", "ubuntu:24.04 AS x"])
+def test_no_image_is_made_up(name: str) -> None:
     with pytest.raises(UnsupportedError, match="no container image"):
-        base_image(Host(os=OperatingSystem(id="ubuntu", version_id=version)))
+        base_image(replace(plan_of(), image=BaseImage(name=name)))
 
 
 def hostile_plan(folder: Path, text: str) -> Plan:
