@@ -12,6 +12,7 @@ from gpustack.model.host import RepositoryEntry
 from gpustack.model.places import Repository, SigningKey
 from gpustack.model.resolution import Pick
 from gpustack.model.steps import Artifact, FileWrite, PackageSource
+from gpustack.plan.apt_pin import apt_pin, preferences
 from gpustack.plan.context import Context
 from gpustack.plan.draft import Draft, draft
 from gpustack.plan.keys import take_key
@@ -23,7 +24,6 @@ _FOLDERS = re.compile(r"/etc/(apt|yum\.repos\.d|zypp/repos\.d)/[A-Za-z0-9_.+@/-]
 _ADDRESS = re.compile(r"[a-z]+://[A-Za-z0-9_./:-]+")
 _SHORT_ID = re.compile(r"[0-9A-Fa-f]{8}")
 _KEYRINGS = ("/usr/share/keyrings/", "/etc/apt/keyrings/", "/etc/apt/cloud-init.gpg.d/")
-_PIN_PATH = "/etc/apt/preferences.d/cuda-repository-pin-600"
 
 
 class KeyExtra(Struct, frozen=True, kw_only=True):
@@ -42,16 +42,6 @@ class RepositoryExtra(Struct, frozen=True, kw_only=True):
     local_file: str = ""
     local_keyring: str = ""
     gpgcheck: bool = True
-
-
-class PinRule(Struct, frozen=True, kw_only=True):
-    """One rule of the vendor's apt preferences."""
-
-    packages: tuple[str, ...]
-    pin: str
-    priority: int
-    effect: str = ""
-    src: tuple[str, ...] = ()
 
 
 def repository_row(ctx: Context, component: str) -> Repository:
@@ -123,7 +113,7 @@ def _add(ctx: Context, tool: Manager, place: Place) -> list[Draft]:
         raise UnsupportedError(msg, hint="a newer release of the system, or --method tar, runfile or container")
     drafts = [_tools(tool), _download_key(ctx, place), _check_key(ctx, tool, place)]
     if tool.name == "apt" and place.id == "cuda":
-        drafts.append(_apt_pin(ctx))
+        drafts.append(apt_pin(ctx))
     file = tool.repository_file(place)
     drafts.append(
         draft(
@@ -207,7 +197,7 @@ def _keyring_package(ctx: Context, tool: Manager, place: Place) -> list[Draft]:
         undo=(tool.remove(["cuda-keyring"]),),
         phase="repositories",
         sources=ctx.addresses(row),
-        repository=_as_data(ctx, place, preferences=_pin_file(_pin_rules(ctx))),
+        repository=_as_data(ctx, place, preferences=preferences(ctx)),
     )
     return [_tools(tool), fetch, install]
 
@@ -278,33 +268,6 @@ def _check_key(ctx: Context, tool: Manager, place: Place) -> Draft:
 def _by_fingerprint(wanted: str, place: Place, tool: Manager) -> tuple[Argv, ...]:
     home = f"{CACHE}/keys/{place.id}-gnupg"
     return take_key(_key_file(place), wanted, place.keyring, home=home, armoured=tool.name != "apt")
-
-
-def _apt_pin(ctx: Context) -> Draft:
-    rules = _pin_rules(ctx)
-    return draft(
-        "apt-pin",
-        component="",
-        kind="write-file",
-        title="prefer NVIDIA's packages over those of the archive with the same name",
-        why="the archive carries packages of the same names in other versions; mixed sets do not work",
-        files=(_pin_file(rules),),
-        undo=(("rm", "-f", "--", _PIN_PATH),),
-        phase="repositories",
-        sources=ctx.addresses(*rules),
-    )
-
-
-def _pin_rules(ctx: Context) -> list[PinRule]:
-    return [row for row in ctx.matrix.everywhere("pin_rules", PinRule) if "older" not in row.effect]
-
-
-def _pin_file(rules: list[PinRule]) -> FileWrite:
-    blocks = [
-        f"# {row.effect}\nPackage: {' '.join(row.packages)}\nPin: {row.pin}\nPin-Priority: {row.priority}\n"
-        for row in rules
-    ]
-    return FileWrite(path=_PIN_PATH, content="\n".join(blocks))
 
 
 def _as_data(ctx: Context, place: Place, preferences: FileWrite | None = None) -> PackageSource:
