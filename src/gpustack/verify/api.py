@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timezone
 
 from gpustack.matrix.index import Matrix
@@ -35,16 +35,18 @@ def verify(  # noqa: PLR0913, PLR0917 (what the command line has, one argument e
     clock: Callable[[], float] = time.monotonic,
     kept: Iterable[CheckResult] = (),
     note: Note = silent,
+    given: Mapping[str, str] | None = None,
 ) -> Report:
     """Run the checks of ``components`` (all, if none is named) up to ``level`` on ``host``.
 
     ``runner`` runs commands on that host; None where ``host`` is a saved snapshot. ``require`` names components and
     checks whose skip is a failure. ``started`` is a time in ISO 8601, now if not given. ``kept`` are results of an
     earlier report that stand; ``note`` hears of each check that starts or ends above level quick.
+    ``given`` are things that the user named for checks to use (see `gpustack.verify.declare.Context`).
     Raises UsageError (exit 2) for an unknown name or level, UnsupportedError (exit 4) where there are no checks yet.
     """
     now = datetime.now(tz=timezone.utc).isoformat(timespec="seconds") if started is None else started
-    context = Context(host=host, matrix=matrix, runner=runner, clock=clock)
+    context = Context(host=host, matrix=matrix, runner=runner, clock=clock, given=dict(given or {}))
     known = level_named(level)
     results = run_checks(components, known, context, require, kept=kept, note=note)
     return build_report(host, results, known, started=now)

@@ -22,6 +22,8 @@ MODULES: dict[str, tuple[tuple[Level, str], ...]] = {
     "driver": (("quick", "driver"),),
     "cuda": (("quick", "cuda"),),
     "cudnn": (("quick", "cudnn"),),
+    "nv-codec-headers": (("quick", "nv_codec_headers"), ("smoke", "nv_codec_headers")),
+    "ffmpeg": (("quick", "ffmpeg"), ("smoke", "ffmpeg_smoke"), ("full", "ffmpeg_full")),
 }
 """Components that have checks, in the order in which they are checked, and their modules in ``verify/checks``.
 
@@ -35,7 +37,8 @@ class Context(Struct, frozen=True, kw_only=True):
     ``runner`` runs commands on the host itself; it is None where ``host`` is a saved snapshot, and a check that
     needs a command is then a skip. ``work`` is a folder of the check's own, in which its commands start and which is
     removed when the check has ended; None at level quick and without a runner. ``shared`` holds what several checks
-    find out once. ``clock`` gives seconds, for durations.
+    find out once. ``given`` are things that the user named for a check to use: ``ffmpeg``, ``engine``, ``url``,
+    ``model``. ``clock`` gives seconds, for durations.
     """
 
     host: Host
@@ -43,6 +46,7 @@ class Context(Struct, frozen=True, kw_only=True):
     runner: Runner | None = None
     work: Path | None = None
     shared: Shared = field(default_factory=Shared)
+    given: dict[str, str] = field(default_factory=dict)
     clock: Callable[[], float] = time.monotonic
 
     @property

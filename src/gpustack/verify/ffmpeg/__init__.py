@@ -1,0 +1,1 @@
+"""What FFmpeg programs are there, what each can do, and what its failures mean."""

@@ -1,0 +1,153 @@
+"""What the video engines of a GPU can do, how many sessions it may hold, and which driver an NVENC API needs."""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct
+
+from gpustack.matrix.index import Matrix
+from gpustack.model.host import Gpu
+from gpustack.versions import version
+
+CODECS = ("h264", "hevc", "av1")
+
+
+class ProductEngines(Struct, frozen=True, kw_only=True):
+    """The columns of a GPU product that speak of its video engines."""
+
+    device: str
+    name: str = ""
+    subsystem: str = ""
+    chip: str = ""
+    nvenc: int | None = None
+    encode: str = ""
+
+
+class EncodeClass(Struct, frozen=True, kw_only=True):
+    """What an encoder of one class takes."""
+
+    id: str
+    h264_420: bool = False
+    hevc_420: bool = False
+    av1_420: bool = False
+
+
+class BoardRow(Struct, frozen=True, kw_only=True):
+    """A board of the support matrix: how many sessions it may hold."""
+
+    name: str
+    sessions: str = ""
+    nvenc: int | None = None
+    devices: tuple[str, ...] = ()
+
+
+class SessionLimit(Struct, frozen=True, kw_only=True):
+    """A limit on encode sessions and the first drivers with it."""
+
+    limit: int
+    driver_linux: str = ""
+    driver_windows: str = ""
+
+
+class HeadersRow(Struct, frozen=True, kw_only=True):
+    """The driver that headers of one NVENC API need."""
+
+    version: str
+    api: str = ""
+    driver_linux: str = ""
+    driver_windows: str = ""
+
+
+class Chip(Struct, frozen=True, kw_only=True):
+    """The video engines of one GPU. ``codecs`` are those that its encoder takes, None where that is not known.
+
+    ``sessions`` is "unrestricted", a number, or "" where the board is not in the tables.
+    """
+
+    name: str
+    nvenc: int | None = None
+    nvdec: int | None = None
+    codecs: tuple[str, ...] | None = None
+    sessions: str = ""
+
+    @property
+    def why_no_nvenc(self) -> str:
+        """The sentence that says why nothing can be encoded; "" where the chip has an encoder or may have one."""
+        return f"{self.name} has no NVENC: its chip carries no encoder" if self.nvenc == 0 else ""
+
+
+def chip_of(matrix: Matrix, gpu: Gpu) -> Chip:
+    """What the tables know of the video engines of ``gpu``."""
+    device = (gpu.pci_id or "").partition(":")[2].lower()
+    row = _product(matrix, device, gpu)
+    board = next((one for one in matrix.rows("nvenc", "gpus", BoardRow) if _is_board(one, device, gpu)), None)
+    kind = row.encode if row else ""
+    own = next((one for one in matrix.rows("nvenc", "encode_classes", EncodeClass) if one.id == kind), None)
+    nvenc = gpu.nvenc if gpu.nvenc is not None else (row.nvenc if row else None)
+    codecs = None if own is None else tuple(name for name in CODECS if getattr(own, f"{name}_420"))
+    return Chip(
+        name=gpu.called,
+        nvenc=nvenc,
+        nvdec=gpu.nvdec,
+        codecs=() if nvenc == 0 else codecs,
+        sessions=board.sessions if board else "",
+    )
+
+
+def _product(matrix: Matrix, device: str, gpu: Gpu) -> ProductEngines | None:
+    rows = [one for one in matrix.rows("gpus", "products", ProductEngines) if _digits(one.device) == device]
+    exact = [one for one in rows if one.subsystem and one.subsystem == gpu.subsystem_id]
+    named = [one for one in rows if one.name == gpu.name]
+    return next(iter(exact or named or rows), None)
+
+
+def _is_board(row: BoardRow, device: str, gpu: Gpu) -> bool:
+    for one in row.devices:
+        digits, slash, subsystem = one.partition("/")
+        if device and _digits(digits) == device and (not slash or subsystem == gpu.subsystem_id):
+            return True
+    return False
+
+
+def _digits(device: str) -> str:
+    return device.lower().removeprefix("0x")
+
+
+def session_limit(matrix: Matrix, chip: Chip, driver: str | None, system: str = "linux") -> int | None:
+    """How many encode sessions this system may hold with ``driver``; None: no limit, or none is known."""
+    if not chip.sessions.isdigit():
+        return None
+    limits = [
+        row.limit
+        for row in matrix.rows("nvenc", "session_limits", SessionLimit)
+        if (first := row.driver_windows if system == "windows" else row.driver_linux)
+        and driver is not None
+        and version(driver) >= version(first)
+    ]
+    return max(limits, default=None)
+
+
+def driver_for_api(matrix: Matrix, api: str, system: str = "linux") -> str | None:
+    """The first driver that offers the NVENC ``api`` ("13.1"); None where no fact tells it."""
+    rows = [row for row in matrix.rows("nv-codec-headers", "releases", HeadersRow) if row.api == api]
+    drivers = [row.driver_windows if system == "windows" else row.driver_linux for row in rows]
+    return min((one for one in drivers if one), key=lambda text: version(text).key, default=None)
+
+
+def api_of_driver(matrix: Matrix, driver: str, system: str = "linux") -> str | None:
+    """The newest NVENC API that ``driver`` offers by the tables; None where it is older than all of them."""
+    best: tuple[tuple[int, ...], str] | None = None
+    for row in matrix.rows("nv-codec-headers", "releases", HeadersRow):
+        first = row.driver_windows if system == "windows" else row.driver_linux
+        if row.api and first and version(driver) >= version(first):
+            best = max(best or ((), ""), (version(row.api).numbers, row.api))
+    return best[1] if best else None
+
+
+def api_of_headers(text: str) -> str:
+    """The NVENC API of a version of nv-codec-headers ("13.0.19.0" is 13.0); 8.2 kept the API of 8.1."""
+    match = re.match(r"n?(\d+)\.(\d+)", text)
+    if match is None:
+        return ""
+    return "8.1" if (match[1], match[2]) == ("8", "2") else f"{match[1]}.{match[2]}"

@@ -1,0 +1,160 @@
+"""Every FFmpeg on this machine: those on PATH, those with a folder of their own, and those inside Python wheels."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+
+from msgspec import Struct
+
+from gpustack.system.run import Runner
+from gpustack.verify.ffmpeg import lists
+from gpustack.verify.ffmpeg.binary import nvenc_api
+
+_FOLDERS = (
+    "usr/local/bin",
+    "usr/bin",
+    "opt/*/bin",
+    "usr/local/ffmpeg*/bin",
+    "usr/lib/jellyfin-ffmpeg",
+    "snap/bin",
+    "var/lib/flatpak/exports/bin",
+)
+_WHEELS = ("imageio_ffmpeg/binaries/ffmpeg*", "ffmpeg/binaries/ffmpeg*", "static_ffmpeg/bin/*/ffmpeg")
+_PYTHONS = (
+    "usr/lib/python3*/*-packages",
+    "usr/local/lib/python3*/*-packages",
+    "opt/*/lib/python3*/site-packages",
+    "opt/*/.venv/lib/python3*/site-packages",
+)
+
+
+class Place(Struct, frozen=True, kw_only=True):
+    """Where an FFmpeg lies, and how it came: distribution, own build, wheel, or a path that the user gave."""
+
+    path: str
+    origin: str
+    on_path: bool = False
+
+
+class Program(Struct, frozen=True, kw_only=True):
+    """One FFmpeg with what it says about itself. ``error`` says why it would not run; the lists are then empty.
+
+    ``api`` is the NVENC API it was compiled for, "" where that is not known.
+    """
+
+    place: Place
+    about: lists.About = lists.About()
+    encoders: frozenset[str] = frozenset()
+    decoders: frozenset[str] = frozenset()
+    filters: frozenset[str] = frozenset()
+    accelerations: frozenset[str] = frozenset()
+    api: str = ""
+    error: str = ""
+
+    @property
+    def path(self) -> str:
+        return self.place.path
+
+    @property
+    def has_nvenc(self) -> bool:
+        return any(name.endswith("_nvenc") for name in self.encoders)
+
+    @property
+    def has_nvdec(self) -> bool:
+        return "cuda" in self.accelerations or any(name.endswith("_cuvid") for name in self.decoders)
+
+    @property
+    def called(self) -> str:
+        """The program with its version and origin, for a sentence."""
+        return f"{self.path} ({self.about.word or 'version unknown'}, {self.place.origin})"
+
+
+def places(search: str, *, root: Path = Path("/"), pythons: Iterable[str] = ()) -> tuple[Place, ...]:
+    """The FFmpegs below ``root``, each file once: those on the PATH ``search`` first, in its order.
+
+    ``pythons`` are further folders of Python packages to look into.
+    """
+    found: dict[str, Place] = {}
+
+    def take(path: Path, origin: str, *, on_path: bool = False) -> None:
+        try:
+            state = path.stat()
+            key = str(path.resolve())
+        except (OSError, RuntimeError):
+            return
+        if stat.S_ISREG(state.st_mode) and os.access(path, os.X_OK):
+            found.setdefault(key, Place(path=str(path), origin=origin, on_path=on_path))
+
+    for folder in search.split(os.pathsep):
+        if folder.startswith("/"):
+            path = root / folder.lstrip("/") / "ffmpeg"
+            take(path, _origin(path, root), on_path=True)
+    for pattern in _FOLDERS:
+        for folder_path in sorted(root.glob(pattern)):
+            take(folder_path / "ffmpeg", _origin(folder_path / "ffmpeg", root))
+    libraries = [path for pattern in _PYTHONS for path in sorted(root.glob(pattern))]
+    for library in (*libraries, *(Path(name) for name in pythons)):
+        for pattern in _WHEELS:
+            for path in sorted(library.glob(pattern)):
+                take(path, f"wheel {path.relative_to(library).parts[0].replace('_', '-')}")
+    return tuple(found.values())
+
+
+def _origin(path: Path, root: Path) -> str:
+    real = os.path.realpath(path)
+    below = "/" + os.path.relpath(real, os.path.realpath(root))
+    if below.startswith(("/usr/bin/", "/usr/lib/", "/bin/")):
+        return "distribution"
+    if below.startswith("/snap/"):
+        return "snap"
+    return "own build"
+
+
+def describe(place: Place, runner: Runner) -> Program:
+    """Ask the program at ``place`` what it is and what it can do."""
+
+    def ask(switch: str) -> str:
+        return runner.run((place.path, "-hide_banner", switch), timeout=20).out
+
+    said = runner.run((place.path, "-hide_banner", "-version"), timeout=20)
+    if said.code != 0:
+        last = (said.err.strip().splitlines() or [""])[-1]
+        return Program(place=place, error=said.error or last or f"exit status {said.code}")
+    return Program(
+        place=place,
+        about=lists.about(said.out),
+        encoders=lists.codecs(ask("-encoders")),
+        decoders=lists.codecs(ask("-decoders")),
+        filters=lists.filters(ask("-filters")),
+        accelerations=lists.accelerations(ask("-hwaccels")),
+        api=_api(place, runner),
+    )
+
+
+def _api(place: Place, runner: Runner) -> str:
+    """The NVENC API inside the program, else inside the libavcodec that it loads."""
+    for path in (Path(place.path), *_libavcodec(place, runner)):
+        try:
+            compiled = nvenc_api(path)
+        except (OSError, ValueError):
+            continue
+        if compiled is not None:
+            return compiled.api
+    return ""
+
+
+def _libavcodec(place: Place, runner: Runner) -> tuple[Path, ...]:
+    listed = runner.run(("ldd", place.path), timeout=10).out
+    found = (line.partition("=>")[2].split() for line in listed.splitlines() if "libavcodec" in line)
+    return tuple(Path(words[0]) for words in found if words and words[0].startswith("/"))
+
+
+def choose(programs: Iterable[Program]) -> Program | None:
+    """The one that is tested: the first on PATH with NVIDIA code in it, else any such, else the first that runs."""
+    able = [one for one in programs if not one.error]
+    gpu = [one for one in able if one.has_nvenc or one.has_nvdec]
+    first = next((one for one in gpu if one.place.on_path), None)
+    return first or next(iter(gpu), None) or next(iter(able), None)

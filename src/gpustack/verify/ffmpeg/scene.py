@@ -1,0 +1,99 @@
+"""The FFmpeg that is tested and where: which programs are here, which GPU, which driver."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from gpustack.model.host import Gpu, Host
+from gpustack.system.run import Finished
+from gpustack.verify import view
+from gpustack.verify.commands import evidence_of
+from gpustack.verify.declare import Context, Outcome, failed
+from gpustack.verify.ffmpeg.diagnosis import Scene, diagnose
+from gpustack.verify.ffmpeg.engines import Chip, chip_of, session_limit
+from gpustack.verify.ffmpeg.programs import Place, Program, choose, describe, places
+
+INSTALL = "`gpustack install ffmpeg`"
+
+
+def programs(context: Context) -> tuple[Program, ...]:
+    """Every FFmpeg of this machine, asked once for all checks; () where the host is a saved snapshot."""
+    runner = context.runner
+    if runner is None:
+        return ()
+
+    def ask() -> tuple[Program, ...]:
+        given = context.given.get("ffmpeg")
+        if given:
+            return (describe(Place(path=given, origin="given", on_path=True), runner),)
+        found = places(context.given.get("path") or os.environ.get("PATH", ""), pythons=_packages(context))
+        return tuple(describe(one, runner) for one in found)
+
+    return context.shared.once("ffmpeg programs", ask)
+
+
+def _packages(context: Context) -> tuple[str, ...]:
+    """Folders of Python packages: those of this Python, and of the one that is first on PATH."""
+    own = [name for name in sys.path if name.endswith("-packages")]
+    asked = context.run("python3", "-c", "import sys; print('\\n'.join(sys.path))", timeout=20)
+    return (*own, *(line for line in asked.out.splitlines() if line.endswith("-packages")))
+
+
+def tested(context: Context) -> Program | None:
+    """The FFmpeg that is tested."""
+    return choose(programs(context))
+
+
+def main_gpu(host: Host) -> Gpu | None:
+    """The GPU that is tested: the first with an encoder, else the first of this host's own."""
+    own = view.own_gpus(host)
+    return next((gpu for gpu in own if gpu.nvenc), None) or next(iter(own), None)
+
+
+def chip(context: Context) -> Chip | None:
+    """The video engines of the GPU that is tested."""
+    gpu = main_gpu(context.host)
+    return chip_of(context.matrix, gpu) if gpu else None
+
+
+def gpu_environment(host: Host) -> dict[str, str]:
+    """What makes FFmpeg see only the GPU that is tested, where there are several."""
+    own = view.own_gpus(host)
+    gpu = main_gpu(host)
+    if gpu is None or len(own) < 2 or os.environ.get("CUDA_VISIBLE_DEVICES"):
+        return {}
+    return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": str(own.index(gpu))}
+
+
+def scene(context: Context, program: Program) -> Scene:
+    """Where a run of ``program`` takes place, for its diagnosis."""
+    host = context.host
+    found = chip(context) or Chip(name="this GPU")
+    driver = view.driver_version(host)
+    hidden = [copy.path for copy in view.copies_of(host, "driver") if "libcuda.so" in copy.path and not copy.wins]
+    seen = any(copy.wins for copy in view.copies_of(host, "driver"))
+    return Scene(
+        chip=found,
+        driver=driver,
+        system="windows" if host.os.family == "windows" else "linux",
+        in_container=host.environment == "container",
+        gpus=len(view.own_gpus(host)),
+        limit=session_limit(context.matrix, found, driver),
+        hidden_libcuda="" if seen else next(iter(hidden), ""),
+        about=program.about,
+    )
+
+
+def failure(context: Context, program: Program, end: Finished, doing: str) -> Outcome:
+    """The failure of a run, with its cause in words."""
+    if end.code is None:
+        return failed(f"{doing}: {end.error}", "look at the evidence", evidence=evidence_of(end, work=context.work))
+    told = diagnose(context.matrix, end.err + end.out, end.code, scene(context, program))
+    return failed(
+        f"{doing}: {told.cause}",
+        told.cure,
+        expected=told.needs,
+        actual=told.has,
+        evidence=evidence_of(end, work=context.work),
+    )
