@@ -1,0 +1,1 @@
+"""TensorRT: which libraries load, an engine built, run and reloaded, and what an engine file tells."""

@@ -1,0 +1,269 @@
+"""Runs inside the Python that has TensorRT, in a process of its own: a builder that crashes takes nothing with it.
+
+Called as ``python child.py REQUEST.json``; prints one JSON object. It needs nothing but the standard library and
+TensorRT's own bindings (``tensorrt`` 8 to 11, or ``tensorrt_rtx``): memory and timing go through libcuda by ctypes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import json
+import sys
+import time
+from array import array
+from pathlib import Path
+from typing import Any
+
+_HOST_ALLOC_PORTABLE = 1
+_WARM_UP = 20
+
+
+def main() -> None:
+    """Do what the request says."""
+    request = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    if request["do"] == "load":
+        answer = load(request["soname"])
+    else:
+        module = importlib.import_module(request["module"])
+        answer = {"info": info, "build": build, "run": run}[request["do"]](module, request)
+    sys.stdout.write(json.dumps(answer) + "\n")
+
+
+def mapped() -> list[str]:
+    """The TensorRT libraries that this process has loaded."""
+    lines = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace").splitlines()
+    paths = {line.split(None, 5)[5] for line in lines if len(line.split(None, 5)) == 6}
+    return sorted(path for path in paths if "libnvinfer" in path or "libtensorrt_rtx" in path)
+
+
+def load(soname: str) -> dict[str, Any]:
+    """Load a library as a C++ program would, and ask its version."""
+    library = ctypes.CDLL(soname)
+    number = library.getInferLibVersion()
+    return {"number": number, "libraries": mapped()}
+
+
+def info(module: Any, _request: dict[str, Any]) -> dict[str, Any]:
+    """What the module is and loaded."""
+    return {"version": module.__version__, "file": module.__file__, "libraries": mapped()}
+
+
+def logger_of(module: Any, messages: list[str]) -> Any:
+    """A logger that keeps warnings and errors, in TensorRT's own words."""
+
+    class Kept(module.ILogger):  # type: ignore[misc]
+        def __init__(self) -> None:
+            module.ILogger.__init__(self)
+
+        def log(self, severity: Any, text: str) -> None:
+            if int(severity) <= int(module.ILogger.Severity.WARNING):
+                messages.append(f"{severity.name}: {text}"[:600])
+
+    return Kept()
+
+
+def build(module: Any, request: dict[str, Any]) -> dict[str, Any]:
+    """Build an engine from ONNX and save it."""
+    messages: list[str] = []
+    logger = logger_of(module, messages)
+    started = time.perf_counter()
+    builder = module.Builder(logger)
+    explicit = getattr(module.NetworkDefinitionCreationFlag, "EXPLICIT_BATCH", None)
+    network = builder.create_network(0 if explicit is None else 1 << int(explicit))
+    parser = module.OnnxParser(network, logger)
+    if not parser.parse(Path(request["onnx"]).read_bytes()):
+        faults = [str(parser.get_error(place)) for place in range(parser.num_errors)]
+        return {"ok": False, "stage": "parse", "messages": faults + messages}
+    config = builder.create_builder_config()
+    if hasattr(config, "set_memory_pool_limit"):
+        config.set_memory_pool_limit(module.MemoryPoolType.WORKSPACE, 256 << 20)
+    else:
+        config.max_workspace_size = 256 << 20
+    if request.get("precision") == "fp16" and hasattr(getattr(module, "BuilderFlag", None), "FP16"):
+        config.set_flag(module.BuilderFlag.FP16)
+    targets = request.get("targets", [])
+    if targets:
+        config.num_compute_capabilities = len(targets)
+        for place, name in enumerate(targets):
+            config.set_compute_capability(getattr(module.ComputeCapability, name), place)
+    plan = builder.build_serialized_network(network, config)
+    seconds = time.perf_counter() - started
+    if plan is None:
+        return {"ok": False, "stage": "build", "seconds": seconds, "messages": messages}
+    data = bytes(memoryview(plan))
+    Path(request["engine"]).write_bytes(data)
+    return {
+        "ok": True,
+        "seconds": seconds,
+        "bytes": len(data),
+        "version": module.__version__,
+        "messages": messages,
+        "libraries": mapped(),
+    }
+
+
+class Cuda:
+    """The few calls of the driver that running an engine takes."""
+
+    def __init__(self) -> None:
+        self._library = ctypes.CDLL("libcuda.so.1")
+        self.call("cuInit", 0)
+        device, context = ctypes.c_int(), ctypes.c_void_p()
+        self.call("cuDeviceGet", ctypes.byref(device), 0)
+        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
+        self.call("cuCtxSetCurrent", context)
+
+    def call(self, name: str, *arguments: Any) -> None:
+        """Call a function of libcuda. Raises RuntimeError with its error's name."""
+        status = getattr(self._library, name)(*arguments)
+        if status:
+            text = ctypes.c_char_p()
+            self._library.cuGetErrorName(status, ctypes.byref(text))
+            msg = f"{name}: {(text.value or b'error').decode()} ({status})"
+            raise RuntimeError(msg)
+
+    def stream(self) -> ctypes.c_void_p:
+        made = ctypes.c_void_p()
+        self.call("cuStreamCreate", ctypes.byref(made), 1)
+        return made
+
+    def event(self) -> ctypes.c_void_p:
+        made = ctypes.c_void_p()
+        self.call("cuEventCreate", ctypes.byref(made), 0)
+        return made
+
+    def elapsed(self, begin: ctypes.c_void_p, end: ctypes.c_void_p) -> float:
+        found = ctypes.c_float()
+        self.call("cuEventElapsedTime", ctypes.byref(found), begin, end)
+        return found.value
+
+    def on_device(self, size: int) -> ctypes.c_uint64:
+        place = ctypes.c_uint64()
+        self.call("cuMemAlloc_v2", ctypes.byref(place), ctypes.c_size_t(size))
+        return place
+
+    def pinned(self, size: int) -> ctypes.c_void_p:
+        place = ctypes.c_void_p()
+        self.call("cuMemHostAlloc", ctypes.byref(place), ctypes.c_size_t(size), _HOST_ALLOC_PORTABLE)
+        return place
+
+
+class Lane:
+    """One execution context with its stream, its memory on both sides, and events around each part of a run."""
+
+    def __init__(self, engine: Any, cuda: Cuda, sizes: tuple[str, int, str, int]) -> None:
+        self.cuda = cuda
+        self.context = engine.create_execution_context()
+        self.input, self.input_size, self.output, self.output_size = sizes
+        self.stream = cuda.stream()
+        self.here_in, self.here_out = cuda.pinned(self.input_size), cuda.pinned(self.output_size)
+        self.there_in, self.there_out = cuda.on_device(self.input_size), cuda.on_device(self.output_size)
+        self.events = [cuda.event() for _ in range(4)]
+        self.bindings = [self.there_in.value, self.there_out.value]
+        if hasattr(self.context, "set_tensor_address"):
+            self.context.set_tensor_address(self.input, self.there_in.value)
+            self.context.set_tensor_address(self.output, self.there_out.value)
+
+    def start(self) -> float:
+        """Queue one run; the seconds that queueing its kernels took."""
+        cuda, stream = self.cuda, self.stream
+        cuda.call("cuEventRecord", self.events[0], stream)
+        cuda.call("cuMemcpyHtoDAsync_v2", self.there_in, self.here_in, ctypes.c_size_t(self.input_size), stream)
+        cuda.call("cuEventRecord", self.events[1], stream)
+        before = time.perf_counter()
+        if hasattr(self.context, "execute_async_v3"):
+            done = self.context.execute_async_v3(stream.value)
+        else:
+            done = self.context.execute_async_v2(self.bindings, stream.value)
+        queued = time.perf_counter() - before
+        if not done:
+            msg = "the engine refused to run"
+            raise RuntimeError(msg)
+        cuda.call("cuEventRecord", self.events[2], stream)
+        cuda.call("cuMemcpyDtoHAsync_v2", self.here_out, self.there_out, ctypes.c_size_t(self.output_size), stream)
+        cuda.call("cuEventRecord", self.events[3], stream)
+        return queued
+
+    def wait(self) -> None:
+        self.cuda.call("cuStreamSynchronize", self.stream)
+
+    def times(self) -> tuple[float, float, float]:
+        """Milliseconds of the copy there, the computation, and the copy back of the last run."""
+        events, elapsed = self.events, self.cuda.elapsed
+        return elapsed(events[0], events[1]), elapsed(events[1], events[2]), elapsed(events[2], events[3])
+
+
+def run(module: Any, request: dict[str, Any]) -> dict[str, Any]:
+    """Load an engine, run it on each input, and measure if asked."""
+    messages: list[str] = []
+    cuda = Cuda()
+    started = time.perf_counter()
+    runtime = module.Runtime(logger_of(module, messages))
+    engine = runtime.deserialize_cuda_engine(Path(request["engine"]).read_bytes())
+    seconds = time.perf_counter() - started
+    if engine is None:
+        return {"ok": False, "stage": "load", "messages": messages}
+    floats = array("f")
+    floats.frombytes(Path(request["input"]).read_bytes())
+    batch = request["batch"]
+    sizes = (request["input_name"], batch * 784 * 4, request["output_name"], batch * 10 * 4)
+    lanes = [Lane(engine, cuda, sizes) for _ in range(request.get("streams", 1))]
+    outputs = [answer(lanes[0], floats, place, batch) for place in range(len(floats) // (batch * 784))]
+    answered = {
+        "ok": True,
+        "load_seconds": seconds,
+        "outputs": outputs,
+        "messages": messages,
+        "version": module.__version__,
+        "device_memory": int(getattr(engine, "device_memory_size_v2", 0) or getattr(engine, "device_memory_size", 0)),
+    }
+    if request.get("iterations"):
+        answered["timing"] = measured(lanes, request["iterations"])
+    return answered
+
+
+def answer(lane: Lane, floats: array[float], place: int, batch: int) -> list[float]:
+    """The output for one batch of the input."""
+    piece = floats[place * batch * 784 : (place + 1) * batch * 784]
+    ctypes.memmove(lane.here_in, piece.tobytes(), lane.input_size)
+    lane.start()
+    lane.wait()
+    found = array("f")
+    found.frombytes(ctypes.string_at(lane.here_out, lane.output_size))
+    return list(found)
+
+
+def measured(lanes: list[Lane], iterations: int) -> dict[str, Any]:
+    """Milliseconds of every run on one lane, and the runs a second of all lanes together."""
+    for _ in range(_WARM_UP):
+        for lane in lanes:
+            lane.start()
+        for lane in lanes:
+            lane.wait()
+    kept: dict[str, list[float]] = {name: [] for name in ("h2d_ms", "gpu_compute_ms", "d2h_ms", "enqueue_ms", "host_ms")}
+    for _ in range(iterations):
+        before = time.perf_counter()
+        queued = lanes[0].start()
+        lanes[0].wait()
+        kept["host_ms"].append((time.perf_counter() - before) * 1e3)
+        there, compute, back = lanes[0].times()
+        for name, value in (
+            ("h2d_ms", there),
+            ("gpu_compute_ms", compute),
+            ("d2h_ms", back),
+            ("enqueue_ms", queued * 1e3),
+        ):
+            kept[name].append(value)
+    before = time.perf_counter()
+    for _ in range(iterations):
+        for lane in lanes:
+            lane.start()
+    for lane in lanes:
+        lane.wait()
+    seconds = time.perf_counter() - before
+    return {"samples": kept, "runs_per_second": iterations * len(lanes) / seconds}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,171 @@
+"""Every TensorRT on this machine: which libraries lie where, and which one C++ and Python programs get."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from gpustack.system.run import Finished
+from gpustack.verify.declare import Context
+from gpustack.verify.tensorrt import child
+
+_NAME = re.compile(r"^(libnvinfer|libtensorrt_rtx)\.so\.(\d+)(?:\.(\d+(?:\.\d+)*))?$")
+_FOLDERS = (
+    "usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "usr/lib64", "usr/lib", "usr/local/lib",
+    "usr/local/tensorrt*/lib", "usr/local/TensorRT*/lib", "opt/tensorrt*/lib", "opt/TensorRT*/lib",
+    "usr/local/cuda*/targets/*/lib",
+)  # fmt: skip
+_WHEELS = ("tensorrt_libs", "tensorrt", "tensorrt_rtx_libs")
+MODULES = ("tensorrt", "tensorrt_rtx", "tensorrt_rtx_bindings")
+"""Names under which Python imports TensorRT, and TensorRT-RTX with and without its meta package."""
+
+CHILD = Path(child.__file__)
+
+
+class Library(Struct, frozen=True, kw_only=True):
+    """One libnvinfer (or libtensorrt_rtx). ``major`` is its soname's number; ``from_wheel`` for one Python only."""
+
+    path: str
+    name: str
+    major: int
+    from_wheel: bool = False
+
+
+class Binding(Struct, frozen=True, kw_only=True):
+    """A Python module of TensorRT that imports, with the library it loads; ``error`` says why it does not."""
+
+    python: str
+    module: str
+    version: str = ""
+    libraries: tuple[str, ...] = ()
+    error: str = ""
+
+    @property
+    def is_rtx(self) -> bool:
+        return self.module != "tensorrt"
+
+
+def libraries(search: str, packages: Iterable[str], root: Path = Path("/")) -> tuple[Library, ...]:
+    """Every TensorRT library: in the folders of ``search`` (an LD_LIBRARY_PATH), of the system, and in wheels."""
+    found: dict[str, Library] = {}
+    folders = [(root / name.lstrip("/"), False) for name in search.split(os.pathsep) if name.startswith("/")]
+    folders += [(path, False) for pattern in _FOLDERS for path in sorted(root.glob(pattern))]
+    folders += [(Path(base) / name, True) for base in packages for name in _WHEELS]
+    for folder, from_wheel in folders:
+        try:
+            names = sorted(os.listdir(folder))
+        except OSError:
+            continue
+        for name in names:
+            match = _NAME.match(name)
+            if match is None:
+                continue
+            path = folder / name
+            key = os.path.realpath(path)
+            found.setdefault(
+                key, Library(path=str(path), name=match[1], major=int(match[2]), from_wheel=from_wheel)
+            )
+    return tuple(found.values())
+
+
+def ask(context: Context, python: str, request: dict[str, Any], *, timeout: float = 60.0) -> tuple[Any, Finished]:
+    """Have ``python`` do what ``request`` says in a process of its own: its answer (None if it gave none), the end."""
+    told = json.dumps(request)
+    if context.work is not None:
+        place = context.work / f"request-{request['do']}.json"
+        place.write_text(told, encoding="utf-8")
+        end = context.run(python, str(CHILD), str(place), timeout=timeout)
+    else:
+        # A check that only reads leaves no file behind: the request comes through a descriptor of bash's making.
+        end = context.run("bash", "-c", 'exec "$0" "$1" <(printf %s "$2")', python, str(CHILD), told, timeout=timeout)
+    lines = end.out.strip().splitlines()
+    try:
+        return (json.loads(lines[-1]) if end.code == 0 and lines else None), end
+    except json.JSONDecodeError:
+        return None, end
+
+
+def why(end: Finished) -> str:
+    """Why a child gave no answer: Python's last line, or the signal that ended it."""
+    if end.code is None:
+        return end.error
+    if end.code < 0:
+        return f"it crashed (signal {-end.code})"
+    lines = end.err.strip().splitlines()
+    return lines[-1] if lines else f"exit status {end.code}"
+
+
+def pythons(context: Context) -> tuple[str, ...]:
+    """The Pythons that are asked: the one that the user named, else python3 of PATH and this one."""
+    import sys  # noqa: PLC0415 (its path is asked here alone)
+
+    given = context.given.get("python")
+    if given:
+        return (given,)
+    return tuple(dict.fromkeys(("python3", sys.executable)))
+
+
+def bindings(context: Context) -> tuple[Binding, ...]:
+    """The TensorRT modules that the Pythons import, asked once; a module that is not there is left out."""
+
+    def find() -> tuple[Binding, ...]:
+        found: list[Binding] = []
+        for python in pythons(context):
+            for module in MODULES:
+                answer, end = ask(context, python, {"do": "info", "module": module})
+                if answer is not None:
+                    found.append(
+                        Binding(
+                            python=python,
+                            module=module,
+                            version=answer["version"],
+                            libraries=tuple(answer["libraries"]),
+                        )
+                    )
+                elif end.code is not None and "No module named" not in why(end):
+                    found.append(Binding(python=python, module=module, error=why(end)))
+        return tuple(_once(found))
+
+    return context.shared.once("tensorrt bindings", find)
+
+
+def _once(found: list[Binding]) -> list[Binding]:
+    """Without the names that stand for the same thing in the same place."""
+    kept: dict[tuple[str, tuple[str, ...], str, bool], Binding] = {}
+    for one in found:
+        kept.setdefault((one.version, one.libraries, one.error, one.is_rtx), one)
+    return list(kept.values())
+
+
+def all_libraries(context: Context) -> tuple[Library, ...]:
+    """Every TensorRT library of this machine, looked for once."""
+
+    def find() -> tuple[Library, ...]:
+        packages: list[str] = []
+        for python in pythons(context):
+            listed = context.run(python, "-c", "import sys; print('\\n'.join(sys.path))", timeout=20).out
+            packages += [line for line in listed.splitlines() if line.startswith("/")]
+        return libraries(os.environ.get("LD_LIBRARY_PATH", ""), dict.fromkeys(packages))
+
+    return context.shared.once("tensorrt libraries", find)
+
+
+def loaded_by_c(context: Context, major: int, name: str = "libnvinfer") -> tuple[str, str] | None:
+    """The version and path of the ``name``.so.``major`` that the loader gives a C++ program; None where it has none."""
+    answer, _ = ask(context, pythons(context)[0], {"do": "load", "soname": f"{name}.so.{major}"})
+    if answer is None:
+        return None
+    return in_words(int(answer["number"])), next(iter(answer["libraries"]), "")
+
+
+def in_words(number: int) -> str:
+    """The release of getInferLibVersion's number: 8601 is 8.6.1, 101303 is 10.13.3."""
+    if number >= 100000:
+        return f"{number // 10000}.{number // 100 % 100}.{number % 100}"
+    return f"{number // 1000}.{number // 100 % 10}.{number % 100}"
