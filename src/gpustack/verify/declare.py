@@ -22,6 +22,7 @@ MODULES: dict[str, tuple[tuple[Level, str], ...]] = {
     "driver": (("quick", "driver"),),
     "cuda": (("quick", "cuda"),),
     "cudnn": (("quick", "cudnn"),),
+    "tensorrt": (("quick", "tensorrt"), ("smoke", "tensorrt_smoke")),
     "nv-codec-headers": (("quick", "nv_codec_headers"), ("smoke", "nv_codec_headers")),
     "ffmpeg": (("quick", "ffmpeg"), ("smoke", "ffmpeg_smoke"), ("full", "ffmpeg_full")),
 }

@@ -131,9 +131,7 @@ def fits(context: Context) -> Outcome:
         capability = gpu.compute_capability
         if capability is None:
             continue
-        answer = fit(
-            context.matrix, of_gpu(host, gpu), Part("tensorrt", full), Part("compute-capability", capability)
-        )
+        answer = fit(context.matrix, of_gpu(host, gpu), Part("tensorrt", full), Part("compute-capability", capability))
         covered = covered or answer.covered
         if answer.breach:
             return failed(
@@ -154,6 +152,13 @@ def _in_full(context: Context, number: str) -> str:
     return next((full for full in known if _same_release(full, number)), number)
 
 
+def _library_for(context: Context, kind: str) -> str | None:
+    """The version that would load an engine of ``kind`` here."""
+    if kind == "tensorrt-rtx":
+        return next((one.version for one in bindings(context) if one.is_rtx and one.version), None)
+    return version_here(context)
+
+
 @check(
     "tensorrt.engine",
     title="the given engine file fits",
@@ -171,6 +176,8 @@ def engine(context: Context) -> Outcome:
         read = read_engine(path)
     except OSError as exc:
         return failed(f"{path} cannot be read: {exc.strerror or exc}", "name a file that is there")
+    if read.fault:
+        return failed(f"{path.name}: {read.fault}", "build the engine again, or copy the file anew")
     release = context.given.get("release")
     if release:
         library = tensorrt_of_triton(context.matrix, release)
@@ -178,11 +185,11 @@ def engine(context: Context) -> Outcome:
             return skipped(f"no fact tells which TensorRT Triton {release} holds")
         place = f"Triton {release}"
     else:
-        library, place = version_here(context) or "", "this host"
-        if not library and not read.fault:
+        library, place = _library_for(context, read.kind) or "", "this host"
+        if not library:
             return skipped(f"{path} is an {read.called}; there is no TensorRT here to load it", INSTALL)
     capabilities = [gpu.compute_capability for gpu in view.own_gpus(context.host)]
-    verdict = judge_engine(read, library or "0", next(iter(capabilities), None), place)
+    verdict = judge_engine(read, library, next(iter(capabilities), None), place)
     if not verdict.fits:
         return failed(
             f"{path.name}: {verdict.reason}",

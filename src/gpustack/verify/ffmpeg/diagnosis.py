@@ -109,7 +109,9 @@ def _numbers(text: str) -> tuple[int, int]:
 def last_error(text: str) -> str:
     """The line of FFmpeg's output that says most: the first that is neither progress nor an echo of the failure."""
     lines = [line for line in text.splitlines() if not _NOISE.search(line)]
-    telling = [line for line in lines if re.search(r"error|fail|cannot|invalid|unable|no such|not found", line, re.I)]
+    telling = [
+        line for line in lines if re.search(r"error|fail|cannot|invalid|unable|no such|not found", line, re.IGNORECASE)
+    ]
     chosen = (telling or lines)[:1]
     return re.sub(r"^(?:\[[^\]]*\] ?)+", "", chosen[0]).strip() if chosen else ""
 
@@ -184,8 +186,8 @@ def _no_nvenc(_matrix: Matrix, _text: str, scene: Scene) -> Diagnosis:
     if scene.in_container:
         return Diagnosis(
             key="no_nvenc",
-            cause=f"the driver refused an encoder on {chip.name}, which has one: drivers 565 to 595 do so in a container"
-            " that sees only some GPUs of its host",
+            cause=f"the driver refused an encoder on {chip.name}, which has one: drivers 565 to 595 do so in a"
+            " container that sees only some GPUs of its host",
             cure="give the container every GPU (`--gpus all`) and choose with `-gpu N`, or use driver 610 or newer",
         )
     known = "has an encoder by the tables" if chip.nvenc else "is not in the tables of encoders"
@@ -313,14 +315,16 @@ def _option(_matrix: Matrix, text: str, scene: Scene) -> Diagnosis:
     return Diagnosis(
         key="option_gone",
         cause=f"FFmpeg {scene.about.word or 'of this release'} has no option -{name}",
-        cure="-vsync became -fps_mode in 5.1 and went in 9.0" if name == "vsync" else "look it up with `ffmpeg -h full`",
+        cure="-vsync became -fps_mode in 5.1 and went in 9.0"
+        if name == "vsync"
+        else "look it up with `ffmpeg -h full`",
     )
 
 
 def _dash(_matrix: Matrix, _text: str, _scene: Scene) -> Diagnosis:
     return Diagnosis(
         key="typo_dash",
-        cause="an option begins with a typographic dash (–), so FFmpeg took it for a file name",
+        cause="an option begins with a typographic dash (\u2013), so FFmpeg took it for a file name",
         cure="write a plain hyphen (-): copied guides often carry the other one",
     )
 

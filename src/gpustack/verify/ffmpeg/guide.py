@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from itertools import pairwise
 
 from msgspec import Struct
 
@@ -72,7 +73,7 @@ class GuideCommand(Struct, frozen=True, kw_only=True):
     @property
     def takes(self) -> tuple[str, ...]:
         """The input files, in order."""
-        found = [value for option, value in zip(self.arguments, self.arguments[1:], strict=False) if option == "-i"]
+        found = [value for option, value in pairwise(self.arguments) if option == "-i"]
         return tuple(dict.fromkeys(found))
 
 
@@ -154,8 +155,8 @@ def _old_presets(words: list[str], printed: list[str]) -> list[str]:
 
 def _uses(words: tuple[str, ...]) -> tuple[str, ...]:
     """Encoders, decoders and filters named in a command, by what follows -c:v and stands in filters."""
-    named = [after for word, after in zip(words, words[1:], strict=False) if word == "-c:v"]
-    graphs = [after for word, after in zip(words, words[1:], strict=False) if word in {"-vf", "-filter_complex"}]
+    named = [after for word, after in pairwise(words) if word == "-c:v"]
+    graphs = [after for word, after in pairwise(words) if word in {"-vf", "-filter_complex"}]
     found = [match for graph in graphs for match in re.findall(r"(?:^|[\],;])(hw\w+|scale_\w+)", graph)]
     return tuple(dict.fromkeys((*named, *found)))
 

@@ -10,7 +10,7 @@ _VERSION = re.compile(r"^ffmpeg version (?P<word>\S+)", re.MULTILINE)
 _RELEASE = re.compile(r"^n?(\d+\.\d+(?:\.\d+)*)")
 _CONFIGURATION = re.compile(r"^\s*configuration: (.*)$", re.MULTILINE)
 _LIBAVCODEC = re.compile(r"^\s*libavcodec\s+(\d+)\.", re.MULTILINE)
-_CODEC = re.compile(r"^ [VAS.][F.][S.][X.][B.][D.] (\S+)", re.MULTILINE)
+_CODEC = re.compile(r"^ [ASV.][F.][S.][X.][B.][D.] (\S+)", re.MULTILINE)
 # Releases before 7.1 mark filters with three letters (T, S, C), later ones with two.
 _FILTER = re.compile(r"^ [T.][S.][C.]? (\S+)\s+\S+->\S+", re.MULTILINE)
 RELEASE_OF_LIBAVCODEC = {57: "3", 58: "4", 59: "5", 60: "6", 61: "7", 62: "8", 63: "9"}

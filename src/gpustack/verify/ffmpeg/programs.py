@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from msgspec import Struct
@@ -88,19 +88,25 @@ def places(search: str, *, root: Path = Path("/"), pythons: Iterable[str] = ()) 
         if stat.S_ISREG(state.st_mode) and os.access(path, os.X_OK):
             found.setdefault(key, Place(path=str(path), origin=origin, on_path=on_path))
 
+    for path, origin, on_path in _candidates(search, root, pythons):
+        take(path, origin, on_path=on_path)
+    return tuple(found.values())
+
+
+def _candidates(search: str, root: Path, pythons: Iterable[str]) -> Iterator[tuple[Path, str, bool]]:
+    """Where an FFmpeg might lie, how it came if it does, and whether that is on the PATH."""
     for folder in search.split(os.pathsep):
         if folder.startswith("/"):
             path = root / folder.lstrip("/") / "ffmpeg"
-            take(path, _origin(path, root), on_path=True)
+            yield path, _origin(path, root), True
     for pattern in _FOLDERS:
-        for folder_path in sorted(root.glob(pattern)):
-            take(folder_path / "ffmpeg", _origin(folder_path / "ffmpeg", root))
+        for below in sorted(root.glob(pattern)):
+            yield below / "ffmpeg", _origin(below / "ffmpeg", root), False
     libraries = [path for pattern in _PYTHONS for path in sorted(root.glob(pattern))]
     for library in (*libraries, *(Path(name) for name in pythons)):
         for pattern in _WHEELS:
             for path in sorted(library.glob(pattern)):
-                take(path, f"wheel {path.relative_to(library).parts[0].replace('_', '-')}")
-    return tuple(found.values())
+                yield path, f"wheel {path.relative_to(library).parts[0].replace('_', '-')}", False
 
 
 def _origin(path: Path, root: Path) -> str:

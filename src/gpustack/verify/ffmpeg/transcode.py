@@ -47,7 +47,7 @@ def way_of(program: Program) -> Way:
     return Way(name="encode (no NVDEC compiled in)", before=(), filter="", size=media.CLIP_SIZE)
 
 
-def transcode(
+def transcode(  # noqa: PLR0913, PLR0917 (what goes where, by which program)
     program: str, way: Way, encoder: str, clip: Path, to: Path, runner: Runner, env: dict[str, str] | None = None
 ) -> Finished:
     """Run ``clip`` through the GPU into ``to``."""
@@ -99,7 +99,7 @@ def judge(  # noqa: PLR0913, PLR0917 (what is compared with what)
     return Judged(faults=tuple(faults), measurements=measured)
 
 
-def decode_on_gpu(
+def decode_on_gpu(  # noqa: PLR0913, PLR0917 (as above)
     program: Program, decoder: str, clip: Path, to: Path, runner: Runner, env: dict[str, str] | None = None
 ) -> Finished:
     """Decode ``clip`` on the GPU into raw NV12: ``decoder`` is "cuda" for -hwaccel cuda, else a cuvid decoder."""

@@ -241,7 +241,9 @@ def measured(lanes: list[Lane], iterations: int) -> dict[str, Any]:
             lane.start()
         for lane in lanes:
             lane.wait()
-    kept: dict[str, list[float]] = {name: [] for name in ("h2d_ms", "gpu_compute_ms", "d2h_ms", "enqueue_ms", "host_ms")}
+    kept: dict[str, list[float]] = {
+        name: [] for name in ("h2d_ms", "gpu_compute_ms", "d2h_ms", "enqueue_ms", "host_ms")
+    }
     for _ in range(iterations):
         before = time.perf_counter()
         queued = lanes[0].start()

@@ -59,7 +59,7 @@ def libraries(search: str, packages: Iterable[str], root: Path = Path("/")) -> t
     folders += [(Path(base) / name, True) for base in packages for name in _WHEELS]
     for folder, from_wheel in folders:
         try:
-            names = sorted(os.listdir(folder))
+            names = sorted(path.name for path in folder.iterdir())
         except OSError:
             continue
         for name in names:
@@ -68,9 +68,7 @@ def libraries(search: str, packages: Iterable[str], root: Path = Path("/")) -> t
                 continue
             path = folder / name
             key = os.path.realpath(path)
-            found.setdefault(
-                key, Library(path=str(path), name=match[1], major=int(match[2]), from_wheel=from_wheel)
-            )
+            found.setdefault(key, Library(path=str(path), name=match[1], major=int(match[2]), from_wheel=from_wheel))
     return tuple(found.values())
 
 

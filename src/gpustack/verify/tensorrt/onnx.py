@@ -77,7 +77,7 @@ def digits_model(weights: dict[str, Tensor], batch: int = 1) -> bytes:
         _node("Softmax", ("d2",), OUTPUT, (("axis", 1),)),
     )
     # The dense layers are kept as convolutions over what is left of the picture; here they are matrices.
-    flat = {name: one.shape[:1] + (_product(one.shape[1:]),) for name, one in weights.items() if "dense" in name}
+    flat = {name: (one.shape[0], _product(one.shape[1:])) for name, one in weights.items() if "dense" in name}
     initial = [
         _tensor(one.name, flat[one.name] if len(one.shape) > 1 and one.name in flat else one.shape, one.data)
         for one in weights.values()

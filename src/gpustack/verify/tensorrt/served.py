@@ -16,5 +16,5 @@ class ServerImage(Struct, frozen=True, kw_only=True):
 
 def tensorrt_of_triton(matrix: Matrix, release: str) -> str | None:
     """The TensorRT in the image of ``release`` ("25.03"); None where no fact tells it."""
-    rows = [row for row in matrix.rows("triton", "images", ServerImage) if row.version == release]
+    rows = [row for row in matrix.rows("triton", "releases", ServerImage) if row.version == release]
     return next((row.tensorrt for row in rows if row.tensorrt), None)

@@ -1,0 +1,159 @@
+"""Smoke checks of TensorRT: an engine built from ONNX, run, its answers compared, and loaded again."""
+
+from __future__ import annotations
+
+from gpustack.model.results import Measurement
+from gpustack.verify import view
+from gpustack.verify.checks.tensorrt import INSTALL, version_here
+from gpustack.verify.declare import Context, Outcome, check, failed, needless, passed, skipped
+from gpustack.verify.tensorrt.engine import read_engine
+from gpustack.verify.tensorrt.libraries import Binding, all_libraries, bindings
+from gpustack.verify.tensorrt.smoke import (
+    Built,
+    build_by_python,
+    build_by_trtexec,
+    find_trtexec,
+    run_by_python,
+    run_by_trtexec,
+)
+from gpustack.verify.tensorrt.words import meaning
+
+TARGETS = {"7.5": "SM75", "8.0": "SM80", "8.6": "SM86", "8.9": "SM89", "12.0": "SM120"}
+"""The compute capabilities that TensorRT-RTX builds for on a machine without a GPU, and its own names for them."""
+
+
+def _told(built: Built, doing: str) -> Outcome:
+    known = meaning(built.fault)
+    return failed(
+        f"{doing}: {known.cause}",
+        known.cure,
+        detail="; ".join(built.messages[:3]),
+        measurements=built.measurements,
+        evidence=built.evidence,
+    )
+
+
+@check(
+    "tensorrt.build",
+    level="smoke",
+    title="an engine built from ONNX, run and reloaded",
+    expects="TensorRT builds an engine of a small network, and the engine reads every picture as the reference does.",
+    mends="Read the cause above: TensorRT's own words are in the evidence.",
+    needs=("tensorrt.found",),
+    unless=(view.no_gpu,),
+    limit_s=900,
+)
+def build(context: Context) -> Outcome:
+    module = next((one for one in bindings(context) if not one.is_rtx and not one.error), None)
+    program = find_trtexec(context)
+    if module is None and program is None:
+        here = [one for one in all_libraries(context) if one.name == "libnvinfer"]
+        if here:
+            return skipped(
+                f"{here[0].path} is here, but neither trtexec nor the Python module that would build an engine",
+                "install trtexec (package libnvinfer-bin) or the wheel: `gpustack install tensorrt --method pip`",
+            )
+        return skipped("no TensorRT was found", INSTALL)
+    if program is not None:
+        return _by_trtexec(context, str(program), module)
+    assert module is not None  # noqa: S101 (one of both is there)
+    return _by_python(context, module)
+
+
+def _by_python(context: Context, module: Binding) -> Outcome:
+    made = build_by_python(context, module, context.folder)
+    if made.fault:
+        return _told(made, f"building an engine with Python's {module.module} {module.version}")
+    ran = run_by_python(context, module, made.engine, context.folder)
+    evidence = {**made.evidence, **ran.evidence}
+    measured = {**made.measurements, **ran.measurements}
+    if ran.fault:
+        return _told(ran, "running the engine in a fresh process")
+    return _passed(context, f"Python's {module.module} {module.version}", made, measured, evidence)
+
+
+def _by_trtexec(context: Context, program: str, module: Binding | None) -> Outcome:
+    from pathlib import Path  # noqa: PLC0415 (only where there is a trtexec)
+
+    path = Path(program)
+    release = version_here(context) or (module.version if module else "") or "10.0"
+    made, said = build_by_trtexec(context, path, release, context.folder)
+    if made.fault:
+        return _told(made, f"building an engine with {program}")
+    ran = run_by_trtexec(context, path, said.version or release, made.engine, context.folder)
+    if ran.fault:
+        return _told(ran, f"running the engine with {program}")
+    measured = {**made.measurements, **ran.measurements}
+    return _passed(context, f"{program} {said.version}".strip(), made, measured, {**made.evidence, **ran.evidence})
+
+
+def _passed(
+    context: Context, maker: str, made: Built, measured: dict[str, Measurement], evidence: dict[str, str]
+) -> Outcome:
+    """The pass, unless the engine's own header tells something else than its builder."""
+    read = read_engine(made.engine)
+    del context
+    if read.fault:
+        return failed(f"{maker} built an engine that is damaged: {read.fault}", evidence=evidence)
+    detail = f"{maker}: {read.called}, {read.size} bytes; run in a fresh process, every answer right"
+    return passed(detail, actual=read.version, measurements=measured, evidence=evidence)
+
+
+@check(
+    "tensorrt.rtx",
+    level="smoke",
+    title="TensorRT-RTX builds engines, with or without a GPU",
+    expects="TensorRT-RTX builds an engine for every architecture that it knows, and runs it where the GPU is one.",
+    mends="Read the cause above: TensorRT-RTX's own words are in the evidence.",
+    needs=("tensorrt.found",),
+    limit_s=300,
+)
+def rtx(context: Context) -> Outcome:
+    module = next((one for one in bindings(context) if one.is_rtx and not one.error), None)
+    if module is None:
+        return needless("no TensorRT-RTX was found")
+    built: dict[str, Built] = {}
+    refused: list[str] = []
+    evidence: dict[str, str] = {}
+    for capability, name in TARGETS.items():
+        made = build_by_python(context, module, context.folder, targets=[name], name=f"{name}.engine")
+        evidence.update({f"{name}: {key}": text for key, text in made.evidence.items()})
+        if not made.fault:
+            read = read_engine(made.engine)
+            if capability not in read.targets or read.fault:
+                targets = ", ".join(read.targets) or "none"
+                return failed(f"the engine for {capability} says that it is for {targets} {read.fault}".rstrip())
+            built[capability] = made
+            continue
+        known = meaning(made.fault)
+        if not known.refusal:
+            return _told(made, f"building an engine for compute capability {capability}")
+        refused.append(known.cause)
+    measured = {
+        f"{name.replace('.', '_')}_{part}": value
+        for name, made in built.items()
+        for part, value in made.measurements.items()
+    }
+    answer = _run_rtx(context, module, built)
+    if isinstance(answer, Outcome):
+        return answer
+    parts = [f"TensorRT-RTX {module.version} builds for compute capability {', '.join(built)}", *refused, answer]
+    return passed("; ".join(parts), actual=module.version, measurements=measured, evidence=evidence)
+
+
+def _run_rtx(context: Context, module: Binding, built: dict[str, Built]) -> str | Outcome:
+    """Run the engine of this host's GPU: a sentence on how it went, or the failure."""
+    gpus = view.own_gpus(context.host)
+    capability = gpus[0].compute_capability if gpus else None
+    if capability is None:
+        return "nothing was run: there is no GPU here"
+    made = built.get(capability) or next(iter(built.values()), None)
+    if made is None:
+        return "nothing was run: no engine was built"
+    ran = run_by_python(context, module, made.engine, context.folder)
+    if not ran.fault:
+        return f"run on {gpus[0].called}, every answer right"
+    known = meaning(ran.fault)
+    if known.refusal or capability not in built:
+        return f"not run on {gpus[0].called}: {known.cause}"
+    return _told(ran, f"running the engine on {gpus[0].called}")
