@@ -52,6 +52,22 @@ def register(application: typer.Typer) -> None:
             float,
             typer.Option("--retry-timeout", metavar="SECONDS", min=0, help="Try again for so long while checks fail."),
         ] = 0.0,
+        ffmpeg: Annotated[
+            Path | None, typer.Option("--ffmpeg", metavar="FILE", help="The FFmpeg to test, of several that are here.")
+        ] = None,
+        engine: Annotated[
+            Path | None, typer.Option("--engine", metavar="FILE", help="A TensorRT engine to look at without running.")
+        ] = None,
+        release: Annotated[
+            str | None,
+            typer.Option("--release", metavar="YY.MM", help="Judge --engine against this release of Triton."),
+        ] = None,
+        url: Annotated[
+            str | None, typer.Option("--url", metavar="URL", help="The Triton server to ask: http://localhost:8000.")
+        ] = None,
+        model: Annotated[
+            str | None, typer.Option("--model", metavar="NAME", help="The model of that server to infer with.")
+        ] = None,
         root: Root = None,
         host: HostFile = None,
     ) -> int:
@@ -62,7 +78,9 @@ def register(application: typer.Typer) -> None:
         matrix = frame.matrix()
         _load_own(tuple(checks or ()))
         asked = (tuple(components or ()), level, tuple(require or ()))
-        report = verify_until(_verifier(matrix, asked, root, host), retry_timeout)
+        named = {"ffmpeg": ffmpeg, "engine": engine, "release": release, "url": url, "model": model}
+        given = {name: str(value) for name, value in named.items() if value is not None}
+        report = verify_until(_verifier(matrix, asked, given, root, host), retry_timeout)
         _write(report, reports)
         return exit_code(report)
 
@@ -71,7 +89,7 @@ Asked = tuple[tuple[str, ...], str, tuple[str, ...]]
 
 
 def _verifier(
-    matrix: "Matrix", asked: Asked, root: Path | None, host: Path | None
+    matrix: "Matrix", asked: Asked, given: dict[str, str], root: Path | None, host: Path | None
 ) -> "Callable[[Iterable[CheckResult]], Report]":
     from gpustack.system.run import LocalRunner
     from gpustack.verify.api import verify as run
@@ -83,7 +101,7 @@ def _verifier(
 
     def again(kept: "Iterable[CheckResult]") -> "Report":
         found = host_of(matrix, root, host, None, None, None, None)
-        return run(components, level, found, matrix, runner, require, kept=kept, note=_progress())
+        return run(components, level, found, matrix, runner, require, kept=kept, note=_progress(), given=given)
 
     return again
 

@@ -59,7 +59,7 @@ def host(card: Gpu, driver: str, flavour: Any = "open", **fields: Any) -> Host:
 
 
 def verdicts(facts: Matrix, subject: Host) -> dict[str, tuple[str, str, str]]:
-    report = verify((), "quick", subject, facts, None)
+    report = verify(("driver", "cuda", "cudnn"), "quick", subject, facts, None)
     assert all(one.status != "error" for one in report.checks)
     return {one.id: (one.status, one.reason or one.detail, one.fix) for one in report.checks}
 
