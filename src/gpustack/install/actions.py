@@ -8,6 +8,7 @@ import sys
 from pathlib import Path, PurePosixPath
 
 from gpustack.errors import GpustackError
+from gpustack.install.archives import archives_of, inspect
 from gpustack.install.executor import Action, PausedError, StepFailedError, Workplace
 from gpustack.install.journal import Outcome
 from gpustack.install.keep import duplicate, remove
@@ -65,10 +66,17 @@ def _repository(work: Workplace, step: Step) -> Outcome:
     return _plain(work, step)
 
 
+def _extract(work: Workplace, step: Step) -> Outcome:
+    for archive in archives_of(step):
+        inspect(work.target.followed(archive))
+    return _plain(work, step)
+
+
 _OTHERS: dict[Kind, Action] = {
     "note": _nothing,
     "manual": _by_hand,
     "add-repository": _repository,
+    "extract": _extract,
     "reboot": reboot_step,
 }
 """The kinds of steps that are more than files and commands, or less."""

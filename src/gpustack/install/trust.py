@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from gpustack.errors import GpustackError
 from gpustack.install.executor import Workplace
+from gpustack.install.target import Target
 from gpustack.model.steps import Artifact, FileWrite
 
 _LOCAL = re.compile(r"file:/|https?://(localhost|127\.\d+\.\d+\.\d+|\[::1\])[:/]")
@@ -78,3 +80,21 @@ def demand_key(work: Workplace, artifact: Artifact) -> None:
         raise GpustackError(
             msg, where=artifact.url, hint="the key was changed or the file damaged: nothing was trusted"
         )
+
+
+def unsafe_entries(target: Target) -> Iterator[tuple[str, str]]:
+    """The host's own entries for NVIDIA's packages that nothing vouches for: the file, and why."""
+    for folder in ("/etc/apt/sources.list.d", "/etc/yum.repos.d", "/etc/zypp/repos.d"):
+        place = target.followed(folder)
+        for file in sorted(place.iterdir()) if place.is_dir() else ():
+            if file.suffix not in _ENTRY or not file.is_file():
+                continue
+            content = file.read_text(encoding="utf-8", errors="replace")
+            active = "\n".join(line for line in content.splitlines() if not line.lstrip().startswith("#"))
+            is_off = re.search(r"^\s*enabled\s*[=:]\s*(0|no)", active, re.IGNORECASE | re.MULTILINE)
+            if "nvidia" not in active.lower() or is_off:
+                continue
+            try:
+                demand_safe_repository(FileWrite(path=f"{folder}/{file.name}", content=active))
+            except GpustackError as error:
+                yield error.where, error.message
