@@ -404,13 +404,17 @@ class TestFfmpeg:
 
         the toolkit has; libnpp only where it still builds.
         """
-        configure = next(argv for one in made.steps for argv in one.commands if "./configure" in argv)
+        configure = next(
+            argv for one in made.steps for argv in one.commands if any("./configure" in word for word in argv)
+        )
         assert {"--enable-nvenc", "--enable-cuda-nvcc", "--enable-nonfree"} <= set(configure)
         assert not [word for word in configure if "cuda-sdk" in word or not word.isascii()]
         assert "--nvccflags=-gencode arch=compute_89,code=sm_89 -O2" in configure
         assert "--enable-libnpp" not in configure, "CUDA 13 no longer has what FFmpeg asks of it"
         older = plan(machine("ubuntu22.04"), "cuda==12.2.* ffmpeg==6.1.* nv-codec-headers")
-        words = next(argv for one in older.steps for argv in one.commands if "./configure" in argv)
+        words = next(
+            argv for one in older.steps for argv in one.commands if any("./configure" in word for word in argv)
+        )
         assert "--enable-libnpp" in words
         assert "--extra-cflags=-I/usr/local/cuda-12.2/include" in words
         assert "--extra-ldflags=-L/usr/local/cuda-12.2/lib64" in words
@@ -421,7 +425,7 @@ class TestFfmpeg:
         in_this_order(
             made,
             rf"\./configure .*--prefix=/usr/local/ffmpeg-{version}",
-            rf"make -C /usr/local/src/ffmpeg-{version} --jobs=",
+            r'make -C "\$2" --jobs="\$\(nproc\)',
             rf"make -C /usr/local/src/ffmpeg-{version} install",
             rf"ln -sfn /usr/local/ffmpeg-{version}/bin/ffmpeg /usr/local/bin/ffmpeg",
         )

@@ -161,6 +161,7 @@ has_upstream_deb() {
 
 # has_upstream_rpm NAME VERSION: whether it is installed in VERSION, in any release of the packaging.
 has_upstream_rpm() {
+    rpm --query --quiet "$1-$2" >/dev/null 2>&1 && return 0
     found=$(rpm --query --queryformat '%{VERSION}\n' "$1" 2>/dev/null) || return 1
     case "$found" in "$2" | "$2"[-+.~]*) return 0 ;; *) return 1 ;; esac
 }

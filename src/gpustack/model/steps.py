@@ -68,8 +68,8 @@ class PackageSource(Struct, frozen=True, kw_only=True):
 class Step(Struct, frozen=True, kw_only=True):
     """One action. ``id`` is derived from the content, so a changed version is another step.
 
-    ``done_when`` tells how an installer sees that nothing is left to do: "package NAME VERSION", "file PATH SHA256",
-    "path PATH", "never"; a path may have spaces: the first word is the kind, the last of "file" the sum.
+    ``done_when`` tells how an installer sees that nothing is left to do: "never", or conditions that have to hold
+    all, one a line, in the words of ``gpustack.model.conditions`` ("package NAME VERSION", "path PATH", ...).
     ``undo`` holds the commands that take the step back, empty with ``undo_note`` where none can.
 
     On Windows a command is a PowerShell command: its name, then parameters, each its name ("-LiteralPath") and,

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from gpustack.model.facts import Archive
 from gpustack.model.resolution import Pick
 from gpustack.model.steps import Artifact, FileWrite
+from gpustack.plan import done
 from gpustack.plan.context import Context
 from gpustack.plan.draft import Draft, draft
 from gpustack.plan.managers import NAMES, manager
@@ -23,12 +24,15 @@ def fetch(ctx: Context, pick: Pick, row: Archive, phase: str) -> Draft:
     path = path_of(pick, row)
     files: tuple[FileWrite, ...] = ()
     commands: tuple[tuple[str, ...], ...] = ()
+    there = "never"
     if row.sha256:
         why = "pinned by its sha256"
+        there = f"file {path} {row.sha256}"
     elif row.md5:
         why = "only its md5 is published: that tells a damaged file, and https where it comes from"
         files = (FileWrite(path=f"{path}.md5", content=f"{row.md5}  {path}\n"),)
         commands = (("md5sum", "--check", "--strict", "--", f"{path}.md5"),)
+        there = done.every(done.files(files), done.succeeds(*commands[0]))
     else:
         why = "nobody published its sum: it is trusted because it comes over https"
     if not row.sha256:
@@ -43,8 +47,8 @@ def fetch(ctx: Context, pick: Pick, row: Archive, phase: str) -> Draft:
         commands=commands,
         files=files,
         artifacts=(Artifact(url=row.url, path=path, sha256=row.sha256, size=row.size),),
-        undo=(("rm", "-f", "--", path),),
-        done_when=f"file {path} {row.sha256}" if row.sha256 else "never",
+        undo=(("rm", "-f", "--", path, *(file.path for file in files)),),
+        done_when=there,
         phase=phase,
         sources=ctx.addresses(row),
     )
@@ -68,6 +72,7 @@ def archive_tools(ctx: Context, files: Iterable[Archive] = ()) -> list[Draft]:
             commands=(*tool.refresh(), install) if tool.name == "apt" else (install,),
             packages=tuple(names),
             undo_note="these common tools stay",
+            done_when=done.names(tool, names),
             phase="prerequisites",
         )
     ]

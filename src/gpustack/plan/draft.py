@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from gpustack.model.plan import PHASES
 from gpustack.model.steps import Step
+from gpustack.plan import done
 
 _NOT_IN_ID = frozenset({"id", "depends_on"})
 
@@ -29,7 +30,7 @@ class Draft(Struct, frozen=True, kw_only=True):
 
 def draft(key: str, *, after: Iterable[str] = (), **fields: Any) -> Draft:  # noqa: ANN401
     """A draft of the step with these fields (all of ``Step`` but ``id`` and ``depends_on``)."""
-    return Draft(key=key, after=tuple(after), step=Step(id="", **fields))
+    return Draft(key=key, after=tuple(after), step=done.of_files(Step(id="", **fields)))
 
 
 def assemble(drafts: Iterable[Draft]) -> tuple[Step, ...]:

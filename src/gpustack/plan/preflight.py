@@ -7,6 +7,7 @@ from msgspec import Struct
 from gpustack.errors import UnsupportedError
 from gpustack.model.host import Installed
 from gpustack.model.resolution import Pick
+from gpustack.plan import done
 from gpustack.plan.context import Context
 from gpustack.plan.draft import Draft, draft
 from gpustack.plan.managers import manager
@@ -100,6 +101,7 @@ def _replace_driver(ctx: Context) -> Draft:
         why="driver packages of two origins share names and files: one set has to go first",
         commands=(manager(ctx.system.family).remove(there.packages),),
         packages=there.packages,
+        done_when=done.absent(there.packages),
         undo_note=f"driver {there.version or ''} has to be installed again the way it came ({there.method})",
         phase="prerequisites",
         sources=ctx.addresses(ctx.matrix.conflicts.get("mix_driver_runfile_packages")),
@@ -115,6 +117,7 @@ def _remove_runfile_driver(ctx: Context) -> Draft:
         why="its files would overwrite those of the packages, and theirs its",
         commands=(("nvidia-uninstall", "--silent"),),
         undo_note="it has to be installed again by its runfile",
+        done_when=done.succeeds("test", "!", "-e", "/usr/bin/nvidia-uninstall"),
         phase="prerequisites",
         sources=ctx.addresses(ctx.matrix.conflicts.get("mix_driver_runfile_packages")),
     )
@@ -133,6 +136,7 @@ def _replace_toolkit(ctx: Context, pick: Pick) -> Draft:
         why="two methods cannot own the same release folder; other releases may stay",
         commands=_toolkit_removal(ctx, tool, there),
         undo_note=f"it has to be installed again the way it came ({there.method})",
+        done_when=done.succeeds("test", "!", "-e", tool) if runfile else done.absent(there.packages),
         phase="prerequisites",
         sources=ctx.addresses(ctx.matrix.conflicts.get("mix_toolkit_runfile_packages")),
     )

@@ -8,6 +8,7 @@ from typing import Protocol, TypeVar
 
 from msgspec import Struct
 
+from gpustack.plan import done
 from gpustack.plan.context import Context
 from gpustack.plan.draft import Draft, draft
 from gpustack.plan.managers import manager
@@ -171,6 +172,7 @@ def kernel_headers(ctx: Context) -> Draft | None:
         commands=(tool.install([_package(name) for name in names]),),
         packages=tuple(names),
         undo_note="headers do no harm and stay",
+        done_when=done.packages(tool, [_package(name) for name in names]),
         phase="prerequisites",
         sources=ctx.addresses(*used),
     )
@@ -206,11 +208,14 @@ def _enable_step(ctx: Context, row: Enable, after: tuple[str, ...]) -> Draft:
         commands = (tool.install([Package(name=name) for name in packages]),)
         undo: tuple[tuple[str, ...], ...] = ()
         note = "a repository package does no harm and stays"
+        # yum fails where the package at an address is there already.
+        there = f"package {named[1]} {named[2]}" if named else done.names(tool, packages)
     else:
         packages = ()
         commands = (tuple(_fill(word, values) for word in row.command),)
         undo = (tuple(_fill(word, values) for word in row.undo),) if row.undo else ()
         note = "" if undo else "the component stays enabled: other packages may need it by then"
+        there = "never"
     return draft(
         f"enable:{row.title}",
         after=after,
@@ -222,8 +227,7 @@ def _enable_step(ctx: Context, row: Enable, after: tuple[str, ...]) -> Draft:
         packages=packages,
         undo=undo,
         undo_note=note,
-        # yum fails where the package at an address is there already.
-        done_when=f"package {named[1]} {named[2]}" if named else "never",
+        done_when=there,
         phase="prerequisites",
         sources=ctx.addresses(row),
     )

@@ -9,29 +9,22 @@ from msgspec.structs import replace
 
 from gpustack.errors import UnsupportedError
 from gpustack.model.host import RepositoryEntry
-from gpustack.model.places import Repository, SigningKey
+from gpustack.model.places import Repository
 from gpustack.model.resolution import Pick
 from gpustack.model.steps import Artifact, FileWrite, PackageSource
+from gpustack.plan import done
 from gpustack.plan.apt_pin import apt_pin, preferences
 from gpustack.plan.context import Context
 from gpustack.plan.draft import Draft, draft
-from gpustack.plan.keys import take_key
 from gpustack.plan.managers import manager
 from gpustack.plan.managers.apt import DEB_ARCH
 from gpustack.plan.managers.base import CACHE, Argv, Manager, Package, Place
+from gpustack.plan.signing import KeyExtra, check_key, download_key, key_of
 
 _FOLDERS = re.compile(r"/etc/(apt|yum\.repos\.d|zypp/repos\.d)/[A-Za-z0-9_.+@/-]+")
 _ADDRESS = re.compile(r"[a-z]+://[A-Za-z0-9_./:-]+")
-_SHORT_ID = re.compile(r"[0-9A-Fa-f]{8}")
 _KEYRINGS = ("/usr/share/keyrings/", "/etc/apt/keyrings/", "/etc/apt/cloud-init.gpg.d/")
-
-
-class KeyExtra(Struct, frozen=True, kw_only=True):
-    """The columns of a key's row that only this module reads."""
-
-    id: str
-    url: str = ""
-    sha256_without_version_line: str = ""
+_GREP = ("grep", "--recursive", "--quiet", "--no-messages", "--fixed-strings", "--")
 
 
 class RepositoryExtra(Struct, frozen=True, kw_only=True):
@@ -111,7 +104,7 @@ def _add(ctx: Context, tool: Manager, place: Place) -> list[Draft]:
     if key.status == "retired":
         msg = f"NVIDIA's repository folder {row.repo} is signed only by the key {key.id}, which was withdrawn"
         raise UnsupportedError(msg, hint="a newer release of the system, or --method tar, runfile or container")
-    drafts = [_tools(tool), _download_key(ctx, place), _check_key(ctx, tool, place)]
+    drafts = [_tools(tool), download_key(ctx, place), check_key(ctx, tool, place)]
     if tool.name == "apt" and place.id == "cuda":
         drafts.append(apt_pin(ctx))
     file = tool.repository_file(place)
@@ -134,7 +127,7 @@ def _add(ctx: Context, tool: Manager, place: Place) -> list[Draft]:
 
 
 def _why_checked(place: Place) -> str:
-    key = _key(place)
+    key = key_of(place)
     if place.signed == "packages":
         return f"packages come from {place.url}, each checked against the key {key.id}"
     return (
@@ -153,6 +146,7 @@ def _tools(tool: Manager) -> Draft:
         commands=_tool_commands(tool),
         packages=tool.tools,
         undo_note="these common tools stay",
+        done_when=done.names(tool, tool.tools),
         phase="prerequisites",
     )
 
@@ -195,79 +189,16 @@ def _keyring_package(ctx: Context, tool: Manager, place: Place) -> list[Draft]:
         commands=(tool.install_file(path),),
         packages=("cuda-keyring",),
         undo=(tool.remove(["cuda-keyring"]),),
+        # Each folder has a package of that name and version: the address in the source list tells them apart.
+        done_when=done.every(
+            done.packages(tool, [Package(name="cuda-keyring", pin=path.rpartition("/")[2].split("_")[1])]),
+            done.succeeds(*_GREP, place.url, "/etc/apt/sources.list.d"),
+        ),
         phase="repositories",
         sources=ctx.addresses(row),
         repository=_as_data(ctx, place, preferences=preferences(ctx)),
     )
     return [_tools(tool), fetch, install]
-
-
-def _download_key(ctx: Context, place: Place) -> Draft:
-    key = _key(place)
-    path = _key_file(place)
-    return draft(
-        f"key-file:{place.id}",
-        after=["tools"],
-        component="",
-        kind="download",
-        title=f"download the signing key {key.id}",
-        why=f"packages of {place.repository.repo} are signed with it",
-        artifacts=(Artifact(url=place.key_url, path=path, sha256=key.sha256, fingerprint=key.fingerprint),),
-        undo=(("rm", "-f", "--", path),),
-        phase="repositories",
-        sources=ctx.addresses(key),
-    )
-
-
-def _check_key(ctx: Context, tool: Manager, place: Place) -> Draft:
-    key, path, target = _key(place), _key_file(place), place.keyring
-    extra = {row.id: row for row in ctx.matrix.everywhere("keys", KeyExtra)}.get(key.id)
-    files: tuple[FileWrite, ...] = ()
-    if key.fingerprint:
-        commands = _by_fingerprint(key.fingerprint, place, tool)
-        why = f"only the key with the fingerprint {key.fingerprint} is taken from the file"
-    elif extra and extra.sha256_without_version_line:
-        sums = f"{path}.sha256"
-        files = (FileWrite(path=sums, content=f"{extra.sha256_without_version_line}  {path}\n"),)
-        # The Version line of an armoured key changes with every export; without it the file is always the same.
-        commands = (
-            ("sed", "-i", "-e", "/^Version/d", "--", path),
-            ("sha256sum", "--check", "--strict", "--", sums),
-            ("install", "-D", "-m", "0644", "--", path, target),
-        )
-        why = "the file has the published sha256 once its Version line is taken out"
-    elif _SHORT_ID.fullmatch(key.id):
-        commands = _by_fingerprint(key.id, place, tool)
-        why = f"only the key with the id {key.id} is taken; nobody has published its whole fingerprint"
-        ctx.warn(
-            f"the whole fingerprint of the signing key {key.id} of {place.repository.repo} is not published: it is "
-            "trusted by its short id and because it comes over https from NVIDIA's own host"
-        )
-    else:
-        commands = (("install", "-D", "-m", "0644", "--", path, target),)
-        why = "neither id nor fingerprint of this key is published"
-        ctx.warn(
-            f"the signing key of {place.repository.repo} has no published id: it is trusted because it comes over "
-            "https from NVIDIA's own host"
-        )
-    return draft(
-        f"key:{place.id}",
-        after=["tools", f"key-file:{place.id}"],
-        component="",
-        kind="run",
-        title=f"check the signing key {key.id} and store it",
-        why=why,
-        commands=(*commands, *tool.key_commands(place)),
-        files=files,
-        undo=(("rm", "-f", "--", target),),
-        phase="repositories",
-        sources=ctx.addresses(key),
-    )
-
-
-def _by_fingerprint(wanted: str, place: Place, tool: Manager) -> tuple[Argv, ...]:
-    home = f"{CACHE}/keys/{place.id}-gnupg"
-    return take_key(_key_file(place), wanted, place.keyring, home=home, armoured=tool.name != "apt")
 
 
 def _as_data(ctx: Context, place: Place, preferences: FileWrite | None = None) -> PackageSource:
@@ -329,6 +260,7 @@ def _disable(ctx: Context, tool: Manager, entry: RepositoryEntry, place: Place) 
         why=why,
         commands=commands,
         undo=undo,
+        done_when=tool.is_disabled(entry),
         # Before all else: with two such entries, or one without a key, the package manager does nothing at all.
         phase="preflight",
         sources=ctx.addresses(ctx.matrix.conflicts.get("signed_by_conflict") if same else None),
@@ -368,14 +300,3 @@ def _is_safe(ctx: Context, entry: RepositoryEntry) -> bool:
 
 def _bare(url: str) -> str:
     return url.partition("://")[2].rstrip("/")
-
-
-def _key(place: Place) -> SigningKey:
-    if place.key is None:
-        msg = f"repository {place.id} has no key"
-        raise ValueError(msg)
-    return place.key
-
-
-def _key_file(place: Place) -> str:
-    return f"{CACHE}/keys/{place.id}-{place.repository.repo}-{_key(place).file.rpartition('/')[2]}"

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from gpustack.model.conditions import conditions
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Artifact, FileWrite, Step
 from gpustack.render.ansible_modules import Action, actions, command, demand_exact, needs_excuse
@@ -77,8 +78,9 @@ def _mark(step: Step) -> Expression:
 
 
 def _done_path(step: Step) -> str:
-    word, _, path = step.done_when.partition(" ")
-    return path if word == "path" else ""
+    """The path that the step makes last, where paths alone tell that it is done."""
+    found = conditions(step.done_when)
+    return found[-1].words[0] if found and {one.kind for one in found} == {"path"} else ""
 
 
 def _is_plain(step: Step) -> bool:

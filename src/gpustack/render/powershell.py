@@ -9,6 +9,7 @@ from __future__ import annotations
 import textwrap
 
 from gpustack.errors import UsageError
+from gpustack.model.conditions import conditions
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Artifact, Step
 from gpustack.plan.managers.windows import COMMANDS, STATE
@@ -120,7 +121,7 @@ def _function(number: str, step: Step, *, stops: bool) -> str:
 def _undo(number: str, step: Step) -> str:
     title = one_line(step.title)
     body = []
-    if step.done_when.startswith("path "):
+    if {one.kind for one in conditions(step.done_when)} == {"path"}:
         nothing = literal(f"--- nothing to take back: {title}")
         body += [f"if (-not ({_guard(step)})) {{", f"    Write-Host {nothing}", "    return", "}"]
     body.append(f"Write-Host {literal('--- take back: ' + title)}")
@@ -129,13 +130,17 @@ def _undo(number: str, step: Step) -> str:
 
 
 def _guard(step: Step) -> str:
-    kind, _, rest = step.done_when.partition(" ")
-    if kind == "path":
-        return f"Test-Path -LiteralPath {literal(rest)}"
-    if kind == "file":
-        path, _, digest = rest.rpartition(" ")
-        return f"Test-Sum -LiteralPath {literal(path)} -Algorithm 'SHA256' -Hash {literal(digest)}"
-    return ""
+    tests = []
+    for one in conditions(step.done_when):
+        if one.kind == "path":
+            tests.append(f"Test-Path -LiteralPath {literal(one.words[0])}")
+        elif one.kind == "file":
+            path, digest = one.words
+            tests.append(f"Test-Sum -LiteralPath {literal(path)} -Algorithm 'SHA256' -Hash {literal(digest)}")
+        else:
+            # The others are for systems with other package managers.
+            return ""
+    return tests[0] if len(tests) == 1 else " -and ".join(f"({test})" for test in tests)
 
 
 def _download(artifact: Artifact) -> str:

@@ -62,6 +62,9 @@ else
     say "done: $changed of {count} steps changed something"
 fi
 """
+_BY_FAMILY = {"absent": ("no_deb", "no_rpm"), "held": ("is_held", "is_locked")}
+"""The functions that answer for Debian's package manager, and for rpm's."""
+
 _ASKED = {
     "deb": "has_deb",
     "deb-exact": "has_deb_exact",
@@ -123,8 +126,13 @@ class _Script:
 
     def test(self, question: Question) -> str:
         """A question as a command."""
-        if question.asked == "upstream":
-            program = "has_upstream_deb" if self.plan.host.os.family == "apt" else "has_upstream_rpm"
+        if question.asked == "succeeds":
+            return f"{command_line(question.words)} >/dev/null 2>&1"
+        if question.asked == "package":
+            kind = "deb" if self.plan.host.os.family == "apt" else "rpm"
+            program = f"has_upstream_{kind}" if len(question.words) > 1 else f"has_{kind}"
+        elif question.asked in _BY_FAMILY:
+            program = _BY_FAMILY[question.asked][self.plan.host.os.family != "apt"]
         else:
             program = _ASKED[question.asked]
         return command_line((program, *question.words))

@@ -6,12 +6,16 @@ import hashlib
 import re
 from typing import Literal, NamedTuple
 
+from gpustack.model.conditions import conditions
 from gpustack.model.steps import Artifact, FileWrite, Step
 from gpustack.plan.managers.base import CACHE
 
 Argv = tuple[str, ...]
 Asked = Literal[
-    "upstream",
+    "package",
+    "absent",
+    "held",
+    "succeeds",
     "deb",
     "deb-exact",
     "deb-prefix",
@@ -62,7 +66,9 @@ _LOOKS = frozenset({"sha256sum", "md5sum", "gpgv", "pkg-config", "gpustack", "mk
 def signs(step: Step) -> Signs:
     """The signs of one step. What serves only the step itself, such as a folder in our cache, is none of them."""
     told = _told(step.done_when)
-    questions = [*told]
+    if told:
+        return Signs(tuple(told), marked=False)
+    questions: list[Question] = []
     for artifact in step.artifacts:
         questions += _of_artifact(step, artifact)
     questions += [_of_file(file) for file in step.files if not file.path.startswith(f"{CACHE}/")]
@@ -70,7 +76,7 @@ def signs(step: Step) -> Signs:
     for argv in step.commands:
         seen = seen_by(argv)
         if seen is None:
-            unseen = unseen or not told
+            unseen = True
         else:
             questions += [one for one in seen if not _is_of_passage(one, argv, step)]
     if unseen:
@@ -96,15 +102,8 @@ def seen_by(argv: Argv) -> tuple[Question, ...] | None:
 
 
 def _told(done_when: str) -> list[Question]:
-    kind, _, rest = done_when.partition(" ")
-    first, _, last = rest.rpartition(" ")
-    if kind == "package" and first:
-        return [Question("upstream", (first, last))]
-    if kind == "file" and first:
-        return [Question("file", (first, last))]
-    if kind == "path" and rest:
-        return [Question("path", (rest,))]
-    return []
+    """The conditions of a step as questions; all of its other signs are in them."""
+    return [Question(one.kind, one.words) for one in conditions(done_when)]
 
 
 def _of_artifact(step: Step, artifact: Artifact) -> list[Question]:

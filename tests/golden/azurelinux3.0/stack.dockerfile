@@ -1,4 +1,4 @@
-# Azure Linux 3, x86_64: plan 3ae28d00bcb0ef860a95ef3140f90ac0450bd83d3ce8d7ddeec3cdccdcb0992a
+# Azure Linux 3, x86_64: plan 1ecf3917a8c04b05eca4e00fd56875dad0a883dcc2177b7be8df7fde904c8715
 # docker build --platform linux/amd64 --tag NAME - <THIS-FILE; run with --gpus all
 # warning: driver: left out, as a container gets them from its host
 
@@ -49,5 +49,5 @@ RUN tdnf -y install cuda-toolkit-13-2-13.2.2-1 \
 ENV NVIDIA_VISIBLE_DEVICES=all
 ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility
 ENV PATH=/usr/local/cuda-13.2/bin:${PATH}
-LABEL gpustack.plan="3ae28d00bcb0ef860a95ef3140f90ac0450bd83d3ce8d7ddeec3cdccdcb0992a" \
+LABEL gpustack.plan="1ecf3917a8c04b05eca4e00fd56875dad0a883dcc2177b7be8df7fde904c8715" \
       gpustack.cuda="13.2.2"

@@ -1,4 +1,4 @@
-# Debian 12, x86_64: plan a36a622f20c1e4878e0c6abc33568c69427a24255df0b9a503985f60308dbcc6
+# Debian 12, x86_64: plan f7a449e8b6a25f60d7a31a1b8d859e17cd2839cac25be555259c4e419751d1ff
 # docker build --platform linux/amd64 --tag NAME - <THIS-FILE; run with --gpus all
 # warning: Debian 12 reached the end of its ordinary support on 2026-07-11; long-term support lasts to
 #   2028-06-30
@@ -53,6 +53,6 @@ RUN apt-get update \
 ENV NVIDIA_VISIBLE_DEVICES=all
 ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility
 ENV PATH=/usr/local/cuda-13.2/bin:${PATH}
-LABEL gpustack.plan="a36a622f20c1e4878e0c6abc33568c69427a24255df0b9a503985f60308dbcc6" \
+LABEL gpustack.plan="f7a449e8b6a25f60d7a31a1b8d859e17cd2839cac25be555259c4e419751d1ff" \
       gpustack.cuda="13.2.2" \
       gpustack.cudnn="9.22.0.52"

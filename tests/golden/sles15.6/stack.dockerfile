@@ -1,5 +1,5 @@
 # SUSE Linux Enterprise Server 15 SP6, x86_64: plan
-#   b9265d2824f7014453806c161453fe7fce5947ab6b291333f7135e587c46a0ea
+#   8b37ac3fb4d8f681ce254aa298f2544b16f813818f1a0a6535663005ee953d56
 # docker build --platform linux/amd64 --tag NAME - <THIS-FILE; run with --gpus all
 # warning: SUSE Linux Enterprise Server 15 SP6 reached its end of life on 2025-12-31: nothing is fixed in it
 #   any more
@@ -79,6 +79,8 @@ RUN zypper --non-interactive install --auto-agree-with-licenses libz1 \
  && cp -R -P --remove-destination -- \
       /var/cache/gpustack/cudnn-9.28.0.42/cudnn-linux-x86_64-9.28.0.42_cuda13-archive.unpacked/lib/. \
       /usr/local/cuda-13.2/lib64/ \
+ && install -d -m 0755 -- /usr/local/cuda-13.2/.gpustack \
+ && touch -- /usr/local/cuda-13.2/.gpustack/cudnn-linux-x86_64-9.28.0.42_cuda13-archive.tar.xz \
  && ldconfig \
  && zypper clean --all \
  && rm -rf /var/cache/gpustack
@@ -86,6 +88,6 @@ RUN zypper --non-interactive install --auto-agree-with-licenses libz1 \
 ENV NVIDIA_VISIBLE_DEVICES=all
 ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility
 ENV PATH=/usr/local/cuda-13.2/bin:${PATH}
-LABEL gpustack.plan="b9265d2824f7014453806c161453fe7fce5947ab6b291333f7135e587c46a0ea" \
+LABEL gpustack.plan="8b37ac3fb4d8f681ce254aa298f2544b16f813818f1a0a6535663005ee953d56" \
       gpustack.cuda="13.2.2" \
       gpustack.cudnn="9.28.0.42"

@@ -1,4 +1,4 @@
-# Ubuntu 22.04 LTS, x86_64: plan e0f0dc42bf53b49a0c4b851fac083ea876c8e7c6ec47c32088ae75e831c7d82f
+# Ubuntu 22.04 LTS, x86_64: plan 34510cf7ad55bf8b1e5143603ff457c1c1e5b68a5ec29c2054798b27de8b0130
 # docker build --platform linux/amd64 --tag NAME - <THIS-FILE; run with --gpus all
 # warning: driver: left out, as a container gets them from its host
 
@@ -66,6 +66,8 @@ RUN apt-get update \
  && install -d -m 0755 -- /usr/local/src/nv-codec-headers-13.0.19.0 \
  && tar --extract --file=/var/cache/gpustack/nv-codec-headers-13.0.19.0/nv-codec-headers-13.0.19.0.tar.gz \
       --directory=/usr/local/src/nv-codec-headers-13.0.19.0 --strip-components=1 --no-same-owner \
+ && install -d -m 0755 -- /usr/local/src/nv-codec-headers-13.0.19.0/.gpustack \
+ && touch -- /usr/local/src/nv-codec-headers-13.0.19.0/.gpustack/nv-codec-headers-13.0.19.0.tar.gz \
  && make -C /usr/local/src/nv-codec-headers-13.0.19.0 install PREFIX=/usr/local \
  && rm -rf /var/lib/apt/lists/* /var/cache/gpustack
 
@@ -75,7 +77,7 @@ RUN apt-get update \
 # configure and build FFmpeg 9.0.2: asked for (any version); --enable-nvenc is said so that unfit headers stop
 #   configure, which would silently drop the encoders; nvcc compiles for 8.9, the oldest GPU here: what FFmpeg
 #   asks for by itself may be gone from the toolkit; --enable-nonfree: the GPU filters are compiled by nvcc,
-#   and the binary may not be passed on
+#   and the binary may not be passed on; all processors build, through ccache where it is installed
 # install FFmpeg below /usr/local/ffmpeg-9.0.2 and link it into /usr/local/bin: its own folder keeps it apart
 #   from the distribution's FFmpeg, and makes it easy to take away
 # hadolint ignore=DL3008
@@ -88,17 +90,25 @@ RUN apt-get update \
  && install -d -m 0755 -- /usr/local/src/ffmpeg-9.0.2 \
  && tar --extract --file=/var/cache/gpustack/ffmpeg-9.0.2/ffmpeg-9.0.2.tar.xz \
       --directory=/usr/local/src/ffmpeg-9.0.2 --strip-components=1 --no-same-owner \
+ && install -d -m 0755 -- /usr/local/src/ffmpeg-9.0.2/.gpustack \
+ && touch -- /usr/local/src/ffmpeg-9.0.2/.gpustack/ffmpeg-9.0.2.tar.xz \
  && env PATH=/usr/local/cuda-13.2/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
       PKG_CONFIG_PATH=/usr/local/lib/pkgconfig pkg-config --print-errors --exact-version=13.0.19.0 ffnvcodec \
- && env PATH=/usr/local/cuda-13.2/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
-      PKG_CONFIG_PATH=/usr/local/lib/pkgconfig env --chdir=/usr/local/src/ffmpeg-9.0.2 ./configure \
-      --prefix=/usr/local/ffmpeg-9.0.2 --enable-nvenc --enable-ffnvcodec --enable-nvdec --enable-cuvid \
-      --enable-cuda-nvcc --enable-nonfree '--nvccflags=-gencode arch=compute_89,code=sm_89 -O2' \
- && env PATH=/usr/local/cuda-13.2/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
-      PKG_CONFIG_PATH=/usr/local/lib/pkgconfig make -C /usr/local/src/ffmpeg-9.0.2 --jobs=4 \
+ && sh -c \
+      'export PATH="$1" PKG_CONFIG_PATH=/usr/local/lib/pkgconfig && cd "$2" && shift 2 && if command -v ccache >/dev/null; then set -- "$@" "--cc=ccache gcc"; fi && ./configure "$@"' \
+      sh /usr/local/cuda-13.2/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+      /usr/local/src/ffmpeg-9.0.2 --prefix=/usr/local/ffmpeg-9.0.2 --enable-nvenc --enable-ffnvcodec --enable-nvdec \
+      --enable-cuvid --enable-cuda-nvcc --enable-nonfree '--nvccflags=-gencode arch=compute_89,code=sm_89 -O2' \
+ && sh -c 'export PATH="$1" && exec make -C "$2" --jobs="$(nproc)"' sh \
+      /usr/local/cuda-13.2/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+      /usr/local/src/ffmpeg-9.0.2 \
+ && install -d -m 0755 -- /usr/local/src/ffmpeg-9.0.2/.gpustack \
+ && touch -- /usr/local/src/ffmpeg-9.0.2/.gpustack/ffmpeg-ffd5b4f38b0c \
  && make -C /usr/local/src/ffmpeg-9.0.2 install \
  && ln -sfn /usr/local/ffmpeg-9.0.2/bin/ffmpeg /usr/local/bin/ffmpeg \
  && ln -sfn /usr/local/ffmpeg-9.0.2/bin/ffprobe /usr/local/bin/ffprobe \
+ && install -d -m 0755 -- /usr/local/ffmpeg-9.0.2/.gpustack \
+ && touch -- /usr/local/ffmpeg-9.0.2/.gpustack/ffmpeg-ffd5b4f38b0c \
  && rm -rf /var/lib/apt/lists/* /var/cache/gpustack
 
 FROM runtime
@@ -111,7 +121,7 @@ RUN ln -sfn /usr/local/ffmpeg-9.0.2/bin/ffmpeg /usr/local/bin/ffmpeg \
 ENV NVIDIA_VISIBLE_DEVICES=all
 ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility,video
 ENV PATH=/usr/local/cuda-13.2/bin:${PATH}
-LABEL gpustack.plan="e0f0dc42bf53b49a0c4b851fac083ea876c8e7c6ec47c32088ae75e831c7d82f" \
+LABEL gpustack.plan="34510cf7ad55bf8b1e5143603ff457c1c1e5b68a5ec29c2054798b27de8b0130" \
       gpustack.cuda="13.2.2" \
       gpustack.tensorrt="11.3.0.99" \
       gpustack.nv-codec-headers="13.0.19.0" \

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpustack.model.resolution import Pick
+from gpustack.plan import done
 from gpustack.plan.components.base import Component
 from gpustack.plan.context import Context
 from gpustack.plan.draft import Draft, draft
@@ -37,6 +38,7 @@ def _docker(ctx: Context, installed: tuple[str, ...]) -> list[Draft]:
         why="it writes the runtime into /etc/docker/daemon.json and leaves the rest of that file alone",
         commands=(("nvidia-ctk", "runtime", "configure", "--runtime=docker"),),
         undo_note="take the entry 'nvidia' out of 'runtimes' in /etc/docker/daemon.json",
+        done_when=done.succeeds("grep", "--quiet", "nvidia-container-runtime", "/etc/docker/daemon.json"),
         phase="applications",
         sources=ctx.matrix.addresses(("container-toolkit/guide",)),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpustack.model.resolution import Pick
 from gpustack.model.steps import FileWrite
+from gpustack.plan import done
 from gpustack.plan.components.base import Component
 from gpustack.plan.context import Context
 from gpustack.plan.draft import Draft, draft
@@ -77,6 +78,7 @@ def _link(ctx: Context, pick: Pick, prefix: str, installed: tuple[str, ...]) -> 
             why=f"{LINK} points at a folder that is gone" if stale else f"programs look for CUDA in {LINK}",
             commands=(command,),
             undo=(("update-alternatives", "--auto", "cuda"),) if by_packages else (("rm", "-f", "--", LINK),),
+            done_when=done.link("/etc/alternatives/cuda" if by_packages else LINK, prefix),
             phase="toolkit",
             sources=ctx.addresses(ctx.matrix.conflicts.get("stale_cuda_symlink")),
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from gpustack.model.resolution import Pick
+from gpustack.plan import done
 from gpustack.plan.components.base import Component
 from gpustack.plan.components.mnist import mnist
 from gpustack.plan.context import Context
@@ -63,6 +64,7 @@ def _zlib(ctx: Context, row: FamilyPackages) -> Draft:
         commands=(install,),
         packages=row.packages,
         undo_note="other programs use it too: it stays",
+        done_when=done.names(tool, row.packages),
         phase="prerequisites",
         sources=ctx.addresses(row),
     )
@@ -84,8 +86,9 @@ def _choose(ctx: Context, pick: Pick, installed: tuple[str, ...]) -> list[Draft]
     triplet = _TRIPLETS.get(ctx.arch)
     known = bool(row.choice) and triplet is not None
     command: Argv
+    choice = row.choice.replace("{triplet}", triplet or "")
     if known:
-        command = ("update-alternatives", "--set", row.group, row.choice.replace("{triplet}", triplet or ""))
+        command = ("update-alternatives", "--set", row.group, choice)
         why = f"{stays}; what is built from now on finds {new}. update-alternatives --config {row.group} switches back"
     else:
         command = ("update-alternatives", "--config", row.group)
@@ -100,6 +103,7 @@ def _choose(ctx: Context, pick: Pick, installed: tuple[str, ...]) -> list[Draft]
             why=why,
             commands=(command,),
             undo=(("update-alternatives", "--auto", row.group),),
+            done_when=done.link(f"/etc/alternatives/{row.group}", choice) if known else "never",
             phase="libraries",
             sources=ctx.addresses(row),
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpustack.model.resolution import Pick
 from gpustack.model.steps import FileWrite
+from gpustack.plan import done
 from gpustack.plan.components.base import Component
 from gpustack.plan.context import Context
 from gpustack.plan.draft import Draft, draft
@@ -103,6 +104,7 @@ def _persistence(ctx: Context, installed: tuple[str, ...]) -> Draft:
         + (", and not now: there is no GPU in an image" if image else ""),
         commands=(("systemctl", "enable", "nvidia-persistenced.service"),),
         undo=(("systemctl", "disable", "nvidia-persistenced.service"),),
+        done_when=done.unit("nvidia-persistenced.service"),
         phase="driver",
         sources=ctx.addresses(ctx.matrix.conflicts.get("persistenced_in_image_build")),
     )
@@ -128,6 +130,7 @@ def _enrol_key(ctx: Context, installed: tuple[str, ...]) -> list[Draft]:
         commands=(manager(ctx.system.family).install([Package(name=name) for name in row.tools]),),
         packages=row.tools,
         undo_note="this common tool stays",
+        done_when=done.names(manager(ctx.system.family), row.tools),
         phase="prerequisites",
         sources=ctx.addresses(row),
     )
@@ -142,6 +145,8 @@ def _enrol_key(ctx: Context, installed: tuple[str, ...]) -> list[Draft]:
         "given on the console",
         commands=(("mokutil", "--import", row.key),),
         undo=(("mokutil", "--delete", row.key),),
+        # It answers in words: its exit status says the opposite of what one would think.
+        done_when=done.succeeds("sh", "-c", 'mokutil --test-key "$1" | grep -q "is already enrolled"', "sh", row.key),
         phase="driver",
         sources=ctx.addresses(row, ctx.matrix.conflicts.get("secure_boot_unsigned")),
     )

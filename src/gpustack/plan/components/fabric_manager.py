@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpustack.model.resolution import Pick
 from gpustack.model.steps import FileWrite
+from gpustack.plan import done
 from gpustack.plan.components.base import Component
 from gpustack.plan.context import Context
 from gpustack.plan.draft import Draft, draft
@@ -39,6 +40,7 @@ class FabricManager(Component):
                 + ("" if now else "; it starts at the next boot, with the new driver"),
                 commands=(("systemctl", "enable", *now, UNIT),),
                 undo=(("systemctl", "disable", *now, UNIT),),
+                done_when=done.unit(UNIT, running=bool(now)),
                 phase="driver",
                 sources=ctx.addresses(ctx.matrix.conflicts.get("fabric_manager_missing")),
             )

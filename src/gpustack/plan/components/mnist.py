@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from gpustack.model.resolution import Pick
+from gpustack.plan import done
 from gpustack.plan.components.cuda import prefix_of
 from gpustack.plan.components.samples import Sample, sample_of, samples_packages
 from gpustack.plan.context import Context
@@ -59,6 +60,7 @@ def mnist(ctx: Context, pick: Pick, installed: tuple[str, ...]) -> list[Draft]:
         commands=(tool.install([Package(name=name) for name in needs.packages]),),
         packages=needs.packages,
         undo_note="these common tools stay",
+        done_when=done.names(tool, needs.packages),
         phase="prerequisites",
         sources=ctx.addresses(needs),
     )

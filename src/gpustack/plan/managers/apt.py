@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gpustack.model.conditions import Condition, spelled
 from gpustack.model.host import RepositoryEntry
 from gpustack.model.steps import FileWrite
 from gpustack.plan.managers.base import Argv, Package, Place
@@ -52,14 +53,18 @@ class Apt:
             moved = f"{entry.path}.disabled-by-gpustack"
             return (("mv", "--", entry.path, moved),), (("mv", "--", moved, entry.path),)
         # Only the lines with this address: the file may hold other archives too.
-        address = entry.url.partition("://")[2].rstrip("/")
-        pattern = "".join(f"\\{char}" if char in "\\.*[]^$#&" else char for char in address)
-        expression = f"\\#^deb.*{pattern}#s#^#\\# off by gpustack: #"
+        expression = f"\\#{_line_of(entry)}#s#^#\\# off by gpustack: #"
         saved = f"{entry.path}.saved-by-gpustack"
         return (
             (("cp", "--preserve", "--", entry.path, saved), ("sed", "-i", "-e", expression, "--", entry.path)),
             (("mv", "--", saved, entry.path),),
         )
+
+    def is_disabled(self, entry: RepositoryEntry) -> str:
+        if not entry.path.endswith(".list"):
+            return spelled(Condition("succeeds", ("test", "!", "-e", entry.path)))
+        names_it = ("grep", "--quiet", "--regexp", _line_of(entry).replace("\\#", "#"), "--", entry.path)
+        return spelled(Condition("succeeds", ("sh", "-c", '! "$@"', "sh", *names_it)))
 
     def refresh(self, place: Place | None = None) -> tuple[Argv, ...]:  # noqa: ARG002 (apt has one index for all)
         return ((*_GET, "update"),)
@@ -88,6 +93,12 @@ class Apt:
 
     def hold_tools(self) -> tuple[str, ...]:
         return ()
+
+
+def _line_of(entry: RepositoryEntry) -> str:
+    """The lines of a source list that name an entry's address, as sed's expression between two #."""
+    address = entry.url.partition("://")[2].rstrip("/")
+    return "^deb.*" + "".join(f"\\{char}" if char in "\\.*[]^$#&" else char for char in address)
 
 
 MANAGER = Apt()

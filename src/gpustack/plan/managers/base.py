@@ -67,6 +67,10 @@ class Manager(Protocol):
         """The commands that switch an entry of the host off, and those that take this back."""
         ...
 
+    def is_disabled(self, entry: RepositoryEntry) -> str:
+        """The condition that ``disable`` has been carried out."""
+        ...
+
     def refresh(self, place: Place | None = None) -> tuple[Argv, ...]:
         """Read the indexes anew."""
         ...

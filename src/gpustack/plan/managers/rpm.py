@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gpustack.model.conditions import Condition, spelled
 from gpustack.model.host import RepositoryEntry
 from gpustack.model.steps import FileWrite
 from gpustack.plan.managers.base import Argv, Package, Place
@@ -50,6 +51,9 @@ class RpmManager:
     def disable(self, entry: RepositoryEntry) -> tuple[tuple[Argv, ...], tuple[Argv, ...]]:
         moved = f"{entry.path}.disabled-by-gpustack"
         return (("mv", "--", entry.path, moved),), (("mv", "--", moved, entry.path),)
+
+    def is_disabled(self, entry: RepositoryEntry) -> str:
+        return spelled(Condition("succeeds", ("test", "!", "-e", entry.path)))
 
     def refresh(self, place: Place | None = None) -> tuple[Argv, ...]:  # noqa: ARG002 (all indexes at once)
         return ((self.name, "clean", "expire-cache"), (self.name, "-y", "makecache"))

@@ -7,6 +7,7 @@ from msgspec import Struct
 from gpustack.errors import UnsupportedError
 from gpustack.model.resolution import Pick
 from gpustack.model.steps import FileWrite
+from gpustack.plan import done
 from gpustack.plan.context import Context
 from gpustack.plan.downloads import reason_of
 from gpustack.plan.draft import Draft, draft
@@ -50,6 +51,7 @@ input [ { name: "input", data_type: TYPE_FP32, dims: [ 3, 224, 224 ] } ]
 output [ { name: "output", data_type: TYPE_FP32, dims: [ 1000 ] } ]
 instance_group [ { count: 1, kind: KIND_GPU } ]
 """
+_RUNS = 'test "$("$1" container inspect --format "{{.State.Running}} {{.Config.Image}}" "$2")" = "$3"'
 _LIMITS = ("--shm-size=1g", "--ulimit=memlock=-1", "--ulimit=stack=67108864")
 
 
@@ -87,6 +89,7 @@ class Container(MethodPlanner):
             why=reason_of(pick),
             commands=((engine, "pull", image.reference),),
             undo=((engine, "image", "rm", image.reference),),
+            done_when=done.succeeds(engine, "image", "inspect", image.reference),
             phase="applications",
             sources=ctx.addresses(image),
         )
@@ -160,6 +163,7 @@ def _run(ctx: Context, pick: Pick, engine: str, image: Image) -> Draft:
         "for pinned memory; the models are mounted read-only",
         commands=(command,),
         undo=((engine, "rm", "--force", NAME),),
+        done_when=done.succeeds("sh", "-c", _RUNS, "sh", engine, NAME, f"true {image.reference}"),
         phase="applications",
         sources=ctx.addresses(image),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gpustack.errors import UnsupportedError
 from gpustack.model.facts import PackageSet
 from gpustack.model.resolution import Pick
+from gpustack.plan import done
 from gpustack.plan.components import component
 from gpustack.plan.context import Context
 from gpustack.plan.downloads import reason_of
@@ -38,7 +39,7 @@ class Distro(MethodPlanner):
             commands=(tool.install([one for one in packages if not one.pin] + [one for one in packages if one.pin]),),
             packages=tuple(one.name for one in packages),
             undo=(tool.remove([one.name for one in packages]),),
-            done_when=f"package {packages[0].name} {pick.version}",
+            done_when=done.packages(tool, packages),
             phase=part.phase,
             sources=ctx.addresses(*rows),
         )

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from gpustack.model.facts import PackageSet
 from gpustack.model.resolution import Pick
 from gpustack.model.steps import FileWrite
+from gpustack.plan import done
 from gpustack.plan.context import Context
 from gpustack.plan.draft import Draft, draft
 from gpustack.plan.managers import manager
@@ -16,6 +17,7 @@ from gpustack.plan.managers.base import Argv, Manager, Package
 _PATTERN = re.compile(r"[A-Za-z0-9*._:+~][A-Za-z0-9*._:+~-]*")
 PREFERENCES = "/etc/apt/preferences.d/gpustack-nvidia-driver"
 UNATTENDED = "/etc/apt/apt.conf.d/51gpustack-nvidia-driver"
+_STREAMS = "/etc/dnf/modules.d"
 _DRIVER_GLOBS = "*nvidia* cuda-drivers* libcuda1 libcudadebugger1 libnvcuvid1 libnvoptix1 libxnvctrl*"
 _BLACKLIST = ("nvidia-", "libnvidia-", "cuda-drivers", "linux-modules-nvidia-")
 
@@ -62,6 +64,7 @@ def _apt(ctx: Context, tool: Manager, pick: Pick, row: PackageSet | None) -> lis
                 commands=(tool.install([Package(name=name) for name in row.packages]),),
                 packages=row.packages,
                 undo=(tool.remove(row.packages),),
+                done_when=done.names(tool, row.packages),
                 phase="driver",
                 sources=ctx.addresses(row),
             )
@@ -169,6 +172,12 @@ def _stream(ctx: Context, tool: Manager, pick: Pick, row: PackageSet) -> Draft:
         commands=commands,
         packages=(stream,),
         undo=((tool.name, "-y", "module", "reset", name),),
+        done_when=done.every(
+            *(
+                done.succeeds("grep", "--quiet", "--line-regexp", "--fixed-strings", text, f"{_STREAMS}/{name}.module")
+                for text in (f"stream={stream.partition(':')[2]}", "state=enabled")
+            )
+        ),
         phase="driver",
         sources=ctx.addresses(row),
     )

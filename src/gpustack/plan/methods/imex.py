@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from gpustack.model.facts import PackageSet
 from gpustack.model.resolution import Pick
 from gpustack.model.steps import FileWrite
+from gpustack.plan import done
 from gpustack.plan.context import Context
 from gpustack.plan.draft import Draft, draft
 from gpustack.plan.managers import manager
@@ -36,7 +37,7 @@ def imex(ctx: Context, pick: Pick, row: PackageSet, after: Iterable[str]) -> lis
         commands=(tool.install(packages),),
         packages=tuple(tool.word(one) for one in packages),
         undo=(tool.remove(row.packages),),
-        done_when=f"package {packages[0].name} {pick.version}",
+        done_when=done.packages(tool, packages),
         phase="driver",
         sources=ctx.addresses(row),
     )
@@ -60,6 +61,7 @@ def imex(ctx: Context, pick: Pick, row: PackageSet, after: Iterable[str]) -> lis
         why="it starts at the next boot, with the new driver",
         commands=(("systemctl", "enable", "nvidia-imex.service"),),
         undo=(("systemctl", "disable", "nvidia-imex.service"),),
+        done_when=done.unit("nvidia-imex.service"),
         phase="driver",
         sources=ctx.addresses(row),
     )

@@ -7,13 +7,14 @@ from msgspec import Struct
 from gpustack.errors import UnsupportedError
 from gpustack.model.facts import Archive, PackageSet
 from gpustack.model.resolution import Pick
+from gpustack.plan import done
 from gpustack.plan.components import component
 from gpustack.plan.context import Context
 from gpustack.plan.downloads import archive_tools, fetch, path_of, reason_of
 from gpustack.plan.draft import Draft, draft
 from gpustack.plan.lookup import archives_for, package_sets
 from gpustack.plan.managers import manager
-from gpustack.plan.managers.base import Manager
+from gpustack.plan.managers.base import Manager, Package
 from gpustack.plan.methods.base import MethodPlanner
 from gpustack.plan.methods.driver_lock import lock_driver
 from gpustack.plan.methods.network import packages_of
@@ -128,7 +129,7 @@ def _by_repository(ctx: Context, tool: Manager, pick: Pick, row: Archive, *, aft
         commands=(tool.install(packages, downgrade=pick.state == "downgrade"),),
         packages=tuple(tool.word(one) for one in packages),
         undo=(tool.remove([one.name for one in packages]),),
-        done_when=f"package {packages[0].name} {pick.version}",
+        done_when=done.packages(tool, packages),
         phase=component(pick.component).phase,
         sources=ctx.addresses(*sets),
     )
@@ -153,6 +154,7 @@ def _add_repository(ctx: Context, tool: Manager, pick: Pick, row: Archive) -> Dr
         commands=(*commands, *tool.refresh()),
         packages=(name,),
         undo=(tool.remove([name]),),
+        done_when=done.names(tool, (name,)),
         phase="repositories",
         sources=ctx.addresses(row),
     )
@@ -188,7 +190,7 @@ def _by_packages(
         commands=tuple(tool.install_file(path_of(pick, row)) for row in ordered),
         packages=tuple(names),
         undo=(tool.remove(names),),
-        done_when=f"package {names[0]} {pick.version}",
+        done_when=done.packages(tool, [Package(name=name, pin=pick.version) for name in names]),
         phase=component(pick.component).phase,
         sources=ctx.addresses(*rows),
     )

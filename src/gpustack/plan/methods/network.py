@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from gpustack.errors import UnsupportedError
 from gpustack.model.facts import MIRRORED, PackageSet
 from gpustack.model.resolution import Pick
+from gpustack.plan import done
 from gpustack.plan.components import component
 from gpustack.plan.context import Context
 from gpustack.plan.downloads import reason_of
@@ -106,7 +107,6 @@ def install_step(ctx: Context, pick: Pick, rows: tuple[PackageSet, ...], *, phas
         )
         if part
     )
-    first = packages[0]
     # Another major version lies beside this one under other names, so that this one can be taken away again.
     beside = there is not None and bool(there.packages) and {one.name for one in packages}.isdisjoint(there.packages)
     replaces = there is not None and there.version and not (beside and pick.component == "cudnn")
@@ -122,7 +122,7 @@ def install_step(ctx: Context, pick: Pick, rows: tuple[PackageSet, ...], *, phas
         packages=tuple(tool.word(one) for one in packages),
         undo=undo,
         undo_note="" if undo else f"version {there.version if there else ''} was there before; plan for it to go back",
-        done_when=f"package {first.name} {pick.version}",
+        done_when=done.packages(tool, packages),
         phase=phase,
         sources=ctx.addresses(*rows),
     )
@@ -159,6 +159,7 @@ def hold_step(ctx: Context, pick: Pick, rows: tuple[PackageSet, ...]) -> list[Dr
             files=(file,) if file else (),
             packages=tuple(names),
             undo=(("rm", "-f", "--", file.path),) if file else tool.unhold(names),
+            done_when=done.held(names) if tool.name in {"apt", "zypper"} else "never",
             phase=component(pick.component).phase,
             sources=ctx.addresses(ctx.matrix.conflicts.get("held_packages")),
         )

@@ -9,6 +9,7 @@ from msgspec import Struct
 from gpustack.errors import UnsupportedError
 from gpustack.model.resolution import Pick
 from gpustack.model.steps import FileWrite
+from gpustack.plan import done
 from gpustack.plan.components import component
 from gpustack.plan.context import Context
 from gpustack.plan.downloads import reason_of
@@ -43,6 +44,13 @@ include = root / "nvidia"
 if not include.is_symlink():
     include.symlink_to(site / "nvidia")
 '''
+
+
+_INSTALLED = (
+    "import sys; from importlib.metadata import version; "
+    "sys.exit(any(version(name) != wanted for name, _, wanted in (word.partition('==') for word in sys.argv[1:])))"
+)
+"""Ends with 0 where the projects given as NAME==VERSION are all there in these versions."""
 
 
 class Installer(Struct, frozen=True, kw_only=True):
@@ -129,6 +137,7 @@ def _install(ctx: Context, pick: Pick, rows: tuple[Wheel, ...], home: str, *, af
         files=(FileWrite(path=path, content=requirements(rows)),),
         packages=words,
         undo=((python, "-m", "pip", "uninstall", "--yes", *names), ("rm", "-f", "--", path)),
+        done_when=done.succeeds(python, "-c", _INSTALLED, *words),
         phase=component(pick.component).phase,
         sources=ctx.addresses(*rows),
     )
@@ -178,6 +187,7 @@ def _tools(ctx: Context) -> list[Draft]:
             commands=(*tool.refresh(), install) if tool.name == "apt" else (install,),
             packages=(name,),
             undo_note="this common tool stays",
+            done_when=done.names(tool, (name,)),
             phase="prerequisites",
         )
     ]

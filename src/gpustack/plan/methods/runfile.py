@@ -7,6 +7,7 @@ from msgspec import Struct
 from gpustack.errors import UnsupportedError
 from gpustack.model.facts import Archive
 from gpustack.model.resolution import Pick
+from gpustack.plan import done
 from gpustack.plan.components import component
 from gpustack.plan.components.cuda import prefix_of
 from gpustack.plan.context import Context
@@ -21,6 +22,7 @@ from gpustack.versions import is_within
 
 SUBJECTS = {"driver": "driver-installers", "cuda": "cuda-installers"}
 _INSTALLER = SUBJECTS["driver"]
+_MODULE_THERE = 'command -v nvidia-uninstall && test "$(modinfo --field version nvidia)" = "$1"'
 _UNIT_ARCHIVE = "/usr/share/doc/NVIDIA_GLX-1.0/samples/nvidia-persistenced-init.tar.bz2"
 
 
@@ -93,12 +95,15 @@ def _driver(ctx: Context, pick: Pick, row: Archive, *, after: tuple[str, ...]) -
         why="; ".join(why),
         commands=(("sh", path_of(pick, row), "--silent", *(("--dkms",) if dkms else ()), *_flavour(ctx, pick)),),
         undo=(("nvidia-uninstall", "--silent"),),
+        done_when=done.succeeds("sh", "-c", _MODULE_THERE, "sh", pick.version),
         phase=component("driver").phase,
         sources=ctx.addresses(row),
     )
 
 
 def _toolkit(ctx: Context, pick: Pick, row: Archive, *, after: tuple[str, ...]) -> Draft:
+    prefix = prefix_of(pick.version)
+    marker = done.marker(prefix, row.file)
     return draft(
         f"install:{pick.component}",
         after=after,
@@ -107,8 +112,9 @@ def _toolkit(ctx: Context, pick: Pick, row: Archive, *, after: tuple[str, ...]) 
         title=f"run {row.file}",
         why=f"{reason_of(pick)}; --silent accepts the licence, --toolkit leaves the driver in the file alone. Its log "
         "is /var/log/cuda-installer.log",
-        commands=(("sh", path_of(pick, row), "--silent", "--toolkit"),),
-        undo_note=f"{prefix_of(pick.version)}/bin/cuda-uninstaller removes it, and asks what",
+        commands=(("sh", path_of(pick, row), "--silent", "--toolkit"), *done.mark(marker)),
+        undo_note=f"{prefix}/bin/cuda-uninstaller removes it, and asks what",
+        done_when=done.paths(f"{prefix}/bin/nvcc", marker),
         phase=component(pick.component).phase,
         sources=ctx.addresses(row),
     )
@@ -158,6 +164,7 @@ def _needs(ctx: Context, pick: Pick) -> list[Draft]:
         commands=(install,),
         packages=row.packages,
         undo_note="these common tools stay",
+        done_when=done.names(tool, row.packages),
         phase="prerequisites",
         sources=ctx.addresses(row),
     )
@@ -228,6 +235,7 @@ def _persistence_unit(ctx: Context, after: str) -> Draft:
             ("sh", f"{folder}/install.sh"),
         ),
         undo=(("sh", f"{folder}/install.sh", "-r"),),
+        done_when=done.succeeds("systemctl", "cat", "nvidia-persistenced.service"),
         phase="driver",
         sources=ctx.matrix.addresses((f"{_INSTALLER}/gcp",)),
     )

@@ -9,10 +9,11 @@ from gpustack.errors import UnsupportedError
 from gpustack.model.facts import Archive
 from gpustack.model.resolution import Pick
 from gpustack.model.steps import Artifact
+from gpustack.plan import done
 from gpustack.plan.components.cuda import prefix_of
 from gpustack.plan.context import Context
 from gpustack.plan.downloads import archive_tools, fetch, path_of, reason_of
-from gpustack.plan.draft import Draft, draft
+from gpustack.plan.draft import Draft, draft, sha256_of
 from gpustack.plan.keys import take_key
 from gpustack.plan.managers import manager
 from gpustack.plan.managers.base import CACHE, Argv, Package
@@ -23,7 +24,12 @@ from gpustack.versions import is_within
 
 SOURCES = "/usr/local/src"
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-_JOBS = "--jobs=4"
+_CONFIGURE = (
+    'export PATH="$1" PKG_CONFIG_PATH=/usr/local/lib/pkgconfig && cd "$2" && shift 2 && '
+    'if command -v ccache >/dev/null; then set -- "$@" "--cc=ccache gcc"; fi && ./configure "$@"'
+)
+_MAKE = 'export PATH="$1" && exec make -C "$2" --jobs="$(nproc)"'
+_PACKAGES = "PKG_CONFIG_PATH=/usr/local/lib/pkgconfig"
 TAR_SWITCHES = ("--strip-components=1", "--no-same-owner")
 
 
@@ -96,6 +102,7 @@ def _build_tools(ctx: Context, pick: Pick) -> list[Draft]:
             commands=(tool.install([Package(name=name) for name in row.packages]),),
             packages=row.packages,
             undo_note="these common tools stay",
+            done_when=done.names(tool, row.packages),
             phase="prerequisites",
             sources=ctx.addresses(row),
         ),
@@ -133,6 +140,7 @@ def _sources(ctx: Context, pick: Pick, folder: str) -> list[Draft]:
 
 
 def _unpack(ctx: Context, pick: Pick, row: Archive, folder: str, after: tuple[str, ...]) -> Draft:
+    marker = done.marker(folder, row.file)
     return draft(
         f"unpack:{row.file}",
         after=(f"archive:{row.file}", *after),
@@ -143,8 +151,10 @@ def _unpack(ctx: Context, pick: Pick, row: Archive, folder: str, after: tuple[st
         commands=(
             ("install", "-d", "-m", "0755", "--", folder),
             ("tar", "--extract", f"--file={path_of(pick, row)}", f"--directory={folder}", *TAR_SWITCHES),
+            *done.mark(marker),
         ),
         undo=(("rm", "-rf", "--", folder),),
+        done_when=done.paths(marker),
         phase="applications",
         sources=ctx.addresses(row),
     )
@@ -166,6 +176,7 @@ def _clone(ctx: Context, pick: Pick, row: Tagged, folder: str) -> Draft:
             ("git", "-C", folder, "checkout", "--quiet", "--detach", row.commit),
         ),
         undo=(("rm", "-rf", "--", folder),),
+        done_when=done.succeeds("git", "-C", folder, "diff", "--quiet", row.commit, "--"),
         phase="applications",
         sources=ctx.addresses(row, remote),
     )
@@ -193,6 +204,7 @@ def _signed(ctx: Context, pick: Pick, row: Archive, signer: Signer, folder: str)
             ("gpgv", "--keyring", ring, f"{path}.asc", path),
         ),
         undo=(("rm", "-f", "--", path, f"{path}.asc"),),
+        done_when=done.succeeds("gpgv", "--keyring", ring, f"{path}.asc", path),
         phase="applications",
         sources=ctx.addresses(row, signer),
     )
@@ -207,6 +219,7 @@ def _signed(ctx: Context, pick: Pick, row: Archive, signer: Signer, folder: str)
         commands=(need,),
         packages=tool.tools,
         undo_note="these common tools stay",
+        done_when=done.names(tool, tool.tools),
         phase="prerequisites",
     )
     return [tools, download, _unpack(ctx, pick, row, folder, (tools.key,))]
@@ -222,6 +235,7 @@ def _install_headers(ctx: Context, pick: Pick, folder: str, after: tuple[str, ..
         why=reason_of(pick),
         commands=(("make", "-C", folder, "install", "PREFIX=/usr/local"),),
         undo=(("make", "-C", folder, "uninstall", "PREFIX=/usr/local"),),
+        done_when=done.succeeds("env", _PACKAGES, "pkg-config", f"--exact-version={pick.version}", "ffnvcodec"),
         phase="applications",
         sources=ctx.matrix.addresses(("nv-codec-headers/nvh",)),
     )
@@ -231,25 +245,30 @@ def _build_ffmpeg(ctx: Context, pick: Pick, folder: str, after: tuple[str, ...])
     prefix = f"/usr/local/ffmpeg-{pick.version}"
     cuda = ctx.version("cuda")
     path = f"{prefix_of(cuda)}/bin:{_PATH}" if cuda else _PATH
-    environment = ("env", f"PATH={path}", "PKG_CONFIG_PATH=/usr/local/lib/pkgconfig")
+    environment = ("env", f"PATH={path}", _PACKAGES)
     words, reasons = configure_words(ctx, pick)
     commands: list[Argv] = []
     headers = ctx.version("nv-codec-headers")
     if headers and not is_within(pick.version, "<4.0"):
         commands.append((*environment, "pkg-config", "--print-errors", f"--exact-version={headers}", "ffnvcodec"))
     commands += [
-        (*environment, *ctx.inside(folder), "./configure", f"--prefix={prefix}", *words),
-        (*environment, "make", "-C", folder, _JOBS),
+        ("sh", "-c", _CONFIGURE, "sh", path, folder, f"--prefix={prefix}", *words),
+        ("sh", "-c", _MAKE, "sh", path, folder),
     ]
+    # Another configuration of the same release is built anew.
+    name = f"ffmpeg-{sha256_of(commands)[:12]}"
+    built, there = done.marker(folder, name), done.marker(prefix, name)
+    commands += done.mark(built)
     build = draft(
         "build:ffmpeg",
         after=(*after, "install:nv-codec-headers", "install:cuda"),
         component="ffmpeg",
         kind="build",
         title=f"configure and build FFmpeg {pick.version}",
-        why="; ".join((reason_of(pick), *reasons)),
+        why="; ".join((reason_of(pick), *reasons, "all processors build, through ccache where it is installed")),
         commands=tuple(commands),
-        undo=(("make", "-C", folder, "distclean"),),
+        undo=(("rm", "-f", "--", built), ("make", "-C", folder, "distclean")),
+        done_when=done.paths(built),
         phase="applications",
         sources=ctx.matrix.addresses(("ffmpeg/fftags", "ffmpeg/conf")),
     )
@@ -261,8 +280,9 @@ def _build_ffmpeg(ctx: Context, pick: Pick, folder: str, after: tuple[str, ...])
         kind="run",
         title=f"install FFmpeg below {prefix} and link it into /usr/local/bin",
         why="its own folder keeps it apart from the distribution's FFmpeg, and makes it easy to take away",
-        commands=(("make", "-C", folder, "install"), *links),
+        commands=(("make", "-C", folder, "install"), *links, *done.mark(there)),
         undo=(("rm", "-f", "--", "/usr/local/bin/ffmpeg", "/usr/local/bin/ffprobe"), ("rm", "-rf", "--", prefix)),
+        done_when=done.every(*(done.link(path, target) for _, _, target, path in links), done.paths(there)),
         phase="applications",
     )
     return [build, install]

@@ -6,6 +6,7 @@ from gpustack.errors import UnsupportedError
 from gpustack.model.facts import Archive
 from gpustack.model.resolution import Pick
 from gpustack.model.steps import FileWrite
+from gpustack.plan import done
 from gpustack.plan.components import component
 from gpustack.plan.components.cuda import prefix_of
 from gpustack.plan.context import Context
@@ -86,6 +87,8 @@ def _unpack(  # noqa: PLR0913 (each is a fact of the step; most are keywords)
 ) -> Draft:
     archive = path_of(pick, row)
     target = unpacked_path(archive) if join else prefix
+    marker = done.marker(prefix, row.file)
+    undo, note = _taken_back(ctx, pick, target, prefix, join=join)
     commands = [
         ("install", "-d", "-m", "0755", "--", target),
         ("tar", "--extract", f"--file={archive}", f"--directory={target}", "--strip-components=1", "--no-same-owner"),
@@ -100,7 +103,8 @@ def _unpack(  # noqa: PLR0913 (each is a fact of the step; most are keywords)
             ("cp", "-R", "-P", "--remove-destination", "--", f"{target}/include/.", f"{prefix}/include/"),
             ("cp", "-R", "-P", "--remove-destination", "--", f"{target}/{library}/.", f"{prefix}/lib64/"),
         ]
-    own = not join and pick.component != "cuda"
+        undo = (_out(f"{target}/{library}", f"{prefix}/lib64"), _out(f"{target}/include", f"{prefix}/include"), *undo)
+    commands += done.mark(marker)
     return draft(
         f"unpack:{row.file}",
         after=after,
@@ -109,11 +113,31 @@ def _unpack(  # noqa: PLR0913 (each is a fact of the step; most are keywords)
         title=f"unpack {row.file} into {prefix}",
         why=reason_of(pick) + ("; links stay links" if join else ""),
         commands=tuple(commands),
-        undo=(("rm", "-rf", "--", prefix),) if own else (),
-        undo_note="" if own else f"take the files that `tar --list` shows for {row.file} out of {prefix}",
+        undo=(("rm", "-f", "--", marker), *undo) if undo else (),
+        undo_note=note,
+        done_when=done.paths(marker),
         phase=phase,
         sources=ctx.addresses(row),
     )
+
+
+def _taken_back(
+    ctx: Context, pick: Pick, target: str, prefix: str, *, join: bool
+) -> tuple[tuple[tuple[str, ...], ...], str]:
+    """The last commands that take an archive back, and what they leave."""
+    there = ctx.host.installed.get(pick.component)
+    note = f"files of {pick.component} {there.version} that it replaced do not come back" if there else ""
+    if join:
+        return (("rm", "-rf", "--", target),), note
+    if pick.component != "cuda" or there is None:
+        # The archives of a toolkit share its folder, which was not there before the first of them.
+        return (("rm", "-rf", "--", prefix),), ""
+    return (), f"its files stay in {prefix}, which may hold those of an earlier toolkit"
+
+
+def _out(source: str, target: str) -> tuple[str, ...]:
+    """The command that takes what was copied from ``source`` out of ``target`` again."""
+    return ("sh", "-c", 'cd "$1" && find . ! -type d -print0 | (cd "$2" && xargs -0 rm -f --)', "sh", source, target)
 
 
 def _lib64(prefix: str, after: tuple[str, ...]) -> Draft:
@@ -126,7 +150,7 @@ def _lib64(prefix: str, after: tuple[str, ...]) -> Draft:
         why="the archives say lib where every build system looks for lib64",
         commands=(("ln", "-sfn", "lib", f"{prefix}/lib64"),),
         undo=(("rm", "-f", "--", f"{prefix}/lib64"),),
-        done_when=f"path {prefix}/lib64",
+        done_when=done.link(f"{prefix}/lib64", "lib"),
         phase="toolkit",
     )
 

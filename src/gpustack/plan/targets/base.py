@@ -7,6 +7,7 @@ from typing import Protocol
 from gpustack.errors import UnsupportedError
 from gpustack.model.facts import PackageSet
 from gpustack.model.resolution import Pick
+from gpustack.plan import done
 from gpustack.plan.components.cuda import prefix_of
 from gpustack.plan.components.samples import sample_of
 from gpustack.plan.context import Context
@@ -68,6 +69,7 @@ def install_cross(ctx: Context, pick: Pick, rows: tuple[PackageSet, ...], *, aft
         commands=(tool.install(packages),),
         packages=tuple(tool.word(one) for one in packages),
         undo=(tool.remove([one.name for one in packages]),),
+        done_when=done.packages(tool, packages),
         phase="toolkit" if pick.component == "cuda" else "libraries",
         sources=ctx.addresses(*rows),
     )
@@ -87,6 +89,7 @@ def compiler(ctx: Context) -> Draft:
         commands=(tool.install([Package(name=name) for name in names]),),
         packages=names,
         undo=(tool.remove([COMPILER]),),
+        done_when=done.names(tool, names),
         phase="prerequisites",
         sources=ctx.matrix.addresses(("cudnn/guide_896",)),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpustack.model.resolution import Pick
+from gpustack.plan import done
 from gpustack.plan.components.samples import samples_packages
 from gpustack.plan.context import Context
 from gpustack.plan.draft import Draft, draft
@@ -49,6 +50,7 @@ def _samples(ctx: Context, pick: Pick) -> list[Draft]:
             commands=(tool.install(packages),),
             packages=tuple(tool.word(one) for one in packages),
             undo=(tool.remove([one.name for one in packages]),),
+            done_when=done.packages(tool, packages),
             phase="libraries",
             sources=ctx.addresses(*rows),
         )

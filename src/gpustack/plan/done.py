@@ -1,0 +1,100 @@
+"""Conditions by which a step of a plan is known to be done: what each kind of step leaves behind."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+
+from gpustack.model.conditions import NEVER, Condition, spelled
+from gpustack.model.steps import FileWrite, Step
+from gpustack.plan.managers.base import Argv, Manager, Package
+
+_CAPABILITY = re.compile(r".*[(/].*")
+_EPOCH = re.compile(r"\d+:")
+
+
+def packages(tool: Manager, wanted: Iterable[Package]) -> str:
+    """All of these packages are installed, those with a pin in that version."""
+    return spelled(*(_package(tool, one) for one in wanted))
+
+
+def names(tool: Manager, wanted: Iterable[str]) -> str:
+    """All of these packages are installed, in whatever version."""
+    return packages(tool, [Package(name=name) for name in wanted])
+
+
+def _package(tool: Manager, one: Package) -> Condition:
+    if tool.name != "apt" and _CAPABILITY.fullmatch(one.name):
+        return succeeds_one("rpm", "--query", "--whatprovides", one.name)
+    pin = _EPOCH.sub("", one.pin.removesuffix("-*").removesuffix("*"), count=1)
+    return Condition("package", (one.name, pin) if pin else (one.name,))
+
+
+def absent(wanted: Iterable[str]) -> str:
+    """None of these packages is installed."""
+    return spelled(*(Condition("absent", (name,)) for name in wanted))
+
+
+def held(wanted: Iterable[str]) -> str:
+    """All of these packages are kept at their version."""
+    return spelled(*(Condition("held", (name,)) for name in wanted))
+
+
+def files(written: Iterable[FileWrite]) -> str:
+    """Every file has exactly this content."""
+    return spelled(*(Condition("file", (one.path, _sum(one.content))) for one in written))
+
+
+def paths(*wanted: str) -> str:
+    """Something is at each of these paths."""
+    return spelled(*(Condition("path", (path,)) for path in wanted))
+
+
+def link(path: str, target: str) -> str:
+    """The path is a symbolic link to the target."""
+    return spelled(Condition("link", (path, target)))
+
+
+def succeeds(*argv: str) -> str:
+    """The command, which reads only, ends with 0."""
+    return spelled(succeeds_one(*argv))
+
+
+def succeeds_one(*argv: str) -> Condition:
+    """``succeeds`` as one condition among others."""
+    return Condition("succeeds", argv)
+
+
+def unit(name: str, *, running: bool = False) -> str:
+    """The unit starts at boot, and runs now where ``running``."""
+    enabled = succeeds("systemctl", "--quiet", "is-enabled", name)
+    return every(enabled, succeeds("systemctl", "--quiet", "is-active", name)) if running else enabled
+
+
+def every(*texts: str) -> str:
+    """All of these hold; "never" where one of them is never known."""
+    return NEVER if NEVER in texts else "\n".join(text for text in texts if text)
+
+
+def of_files(step: Step) -> Step:
+    """The step; one that only writes files is done when they are there as they should be."""
+    if step.done_when != NEVER or not step.files or step.commands or step.artifacts:
+        return step
+    from msgspec.structs import replace  # noqa: PLC0415
+
+    return replace(step, done_when=files(step.files))
+
+
+def marker(prefix: str, name: str) -> str:
+    """The file in a folder that says that a step has filled it: it goes away with the folder."""
+    return f"{prefix}/.gpustack/{name}"
+
+
+def mark(path: str) -> tuple[Argv, ...]:
+    """The commands that leave a marker; a step ends with them."""
+    return (("install", "-d", "-m", "0755", "--", path.rpartition("/")[0]), ("touch", "--", path))
+
+
+def _sum(content: str) -> str:
+    return hashlib.sha256(content.encode()).hexdigest()
