@@ -19,9 +19,10 @@ LEVELS: tuple[Level, ...] = ("quick", "smoke", "full")
 """Each level holds those before it."""
 
 MODULES: dict[str, tuple[tuple[Level, str], ...]] = {
-    "driver": (("quick", "driver"),),
-    "cuda": (("quick", "cuda"),),
-    "cudnn": (("quick", "cudnn"),),
+    "driver": (("quick", "driver"), ("smoke", "driver_run"), ("smoke", "driver_modes"), ("full", "driver_health")),
+    "cuda": (("quick", "cuda"), ("smoke", "cuda_run")),
+    "cudnn": (("quick", "cudnn"), ("smoke", "cudnn_run")),
+    "nccl": (("quick", "nccl"), ("smoke", "nccl_run")),
     "tensorrt": (("quick", "tensorrt"), ("smoke", "tensorrt_smoke")),
     "nv-codec-headers": (("quick", "nv_codec_headers"), ("smoke", "nv_codec_headers")),
     "ffmpeg": (("quick", "ffmpeg"), ("smoke", "ffmpeg_smoke"), ("full", "ffmpeg_full")),

@@ -1,0 +1,118 @@
+"""Builds a sample with the host's own tools: nvcc with the host compiler of the matrix, libraries by their files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from msgspec import Struct
+
+from gpustack.system.run import Finished
+from gpustack.verify.commands import evidence_of, first_line
+from gpustack.verify.declare import Context, Outcome, errored, failed, skipped
+from gpustack.verify.samples import place
+from gpustack.verify.toolchain import Home, Toolkit, compiler, targets, toolkit
+
+BUILD_S = 240.0
+"""Seconds that nvcc is given."""
+
+
+class Built(Struct, frozen=True, kw_only=True):
+    """A program that was built, how, and the folders that hold its libraries."""
+
+    program: Path
+    end: Finished
+    folders: tuple[str, ...] = ()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The program's own libraries after those of LD_LIBRARY_PATH, as a user's program would find them."""
+        old = os.environ.get("LD_LIBRARY_PATH", "")
+        return {"LD_LIBRARY_PATH": ":".join(part for part in (old, *self.folders) if part)}
+
+
+def build(context: Context, source: str, *uses: Home, options: tuple[str, ...] = ()) -> Built | Outcome:
+    """Build the sample ``source`` in the check's folder, or say why that is not possible."""
+    kit = toolkit(context)
+    if kit is None:
+        return skipped("no nvcc was found, so nothing can be built", "`gpustack install cuda`")
+    host = compiler(context)
+    if host.path is None:
+        return _no_compiler(kit, host.seen, host.wanted)
+    (file,) = place(context.folder, source)
+    program = context.folder / file.stem
+    end = context.run(
+        kit.nvcc, "-std=c++14", "-ccbin", host.path, *targets(context), *options,
+        *_includes(uses), "-o", str(program), str(file), *_libraries(uses),
+        timeout=BUILD_S,
+    )  # fmt: skip
+    if end.code != 0:
+        return not_built(context, end, kit, f"{host.path} {host.version}".strip(), host.chosen_by)
+    return Built(program=program, end=end, folders=tuple(str(home.library.parent) for home in uses))
+
+
+def _includes(uses: tuple[Home, ...]) -> list[str]:
+    """The folders of headers; naming the compiler's own would change the order in which it looks."""
+    return [f"-I{home.include}" for home in uses if str(home.include) != "/usr/include"]
+
+
+def _libraries(uses: tuple[Home, ...]) -> list[str]:
+    """The libraries by file, through the linker: nvcc itself takes no name that ends in a version, as wheels have."""
+    return [word for home in uses for word in ("-Xlinker", str(home.library))]
+
+
+def _no_compiler(kit: Toolkit, seen: tuple[str, ...], wanted: str) -> Outcome:
+    if not seen:
+        return skipped("no g++ was found; nvcc needs a host compiler to build programs", "install g++")
+    return failed(
+        f"no g++ here is one that nvcc of CUDA {kit.release} accepts: there is {', '.join(seen)}",
+        f"install g++ {wanted} beside it; gpustack takes it by itself" if wanted else "install an older g++",
+        expected=f"g++ {wanted}" if wanted else "",
+        actual=", ".join(seen),
+    )
+
+
+def not_built(context: Context, end: Finished, kit: Toolkit, host: str, chosen_by: str) -> Outcome:
+    """Why nvcc did not build, by what it wrote."""
+    evidence = evidence_of(end, work=context.work)
+    if end.code is None:
+        return errored(f"nvcc: {end.error}", "", evidence=evidence)
+    text = end.out + end.err
+    if "unsupported GNU version" in text or "unsupported clang version" in text:
+        return failed(
+            f"nvcc of CUDA {kit.release} refuses the host compiler {host}",
+            "unset NVCC_CCBIN, or let it name a g++ that this nvcc accepts (`gpustack verify cuda` says which)"
+            if chosen_by else "install an older g++ beside it",
+            evidence=evidence,
+        )  # fmt: skip
+    missing = _missing_header(text)
+    if missing:
+        return failed(
+            f"the header {missing} is missing",
+            "install the development package that brings it (for CUDA's own: `gpustack install cuda`)",
+            evidence=evidence,
+        )
+    if chosen_by and ("host compiler" in text.lower() or "Failed to preprocess" in text or not text.strip()):
+        return failed(
+            f"the host compiler that {chosen_by} names, {host}, does not work with nvcc",
+            f"unset {chosen_by}, or let it name a g++ that this nvcc accepts",
+            evidence=evidence,
+        )
+    if "Unsupported gpu architecture" in text or "is not defined for option 'gpu-architecture'" in text:
+        return failed(
+            f"nvcc of CUDA {kit.release} does not build for the GPUs here", "`gpustack install cuda`", evidence=evidence
+        )
+    return failed(f"nvcc does not build it: {_first_error(text) or first_line(end)}", evidence=evidence)
+
+
+def _missing_header(text: str) -> str:
+    for line in text.splitlines():
+        if "No such file or directory" in line and "fatal error:" in line:
+            return line.partition("fatal error:")[2].partition(":")[0].strip()
+        if "could not open source file" in line or "cannot open source file" in line:
+            return line.partition('"')[2].partition('"')[0]
+    return ""
+
+
+def _first_error(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if "error" in line.lower()), "")

@@ -1,0 +1,104 @@
+"""Smoke and full checks of the CUDA toolkit: a program built by its nvcc, run on every GPU, and what it measures."""
+
+from __future__ import annotations
+
+from gpustack.model.results import Measurement
+from gpustack.verify import view
+from gpustack.verify.build import build
+from gpustack.verify.commands import evidence_of, first_line
+from gpustack.verify.cuda_errors import explained
+from gpustack.verify.declare import Context, Outcome, check, errored, failed, passed
+from gpustack.verify.measure import measured
+from gpustack.verify.probes import gpu_called, lines_of
+from gpustack.verify.toolchain import compiler, toolkit
+
+
+@check(
+    "cuda.compile",
+    level="smoke",
+    title="nvcc builds a program",
+    expects="nvcc builds a program for the GPUs here with a host compiler that it accepts.",
+    mends="Install a toolkit and a g++ that go together: `gpustack install cuda`.",
+    needs=("cuda.toolkit",),
+    limit_s=300.0,
+)
+def compiles(context: Context) -> Outcome:
+    built = build(context, "vector.cu")
+    if isinstance(built, Outcome):
+        return built
+    kit, host = toolkit(context), compiler(context)
+    release = kit.version if kit else ""
+    return passed(
+        f"{kit.nvcc if kit else 'nvcc'} {release} with {host.path} {host.version}".rstrip(),
+        actual=release,
+        measurements={"compile-time": Measurement(value=round(built.end.seconds, 2), unit="s")},
+        evidence=evidence_of(built.end, work=context.work),
+    )
+
+
+@check(
+    "cuda.run",
+    level="smoke",
+    title="the program runs on every GPU",
+    expects="A program built here adds vectors rightly on every GPU.",
+    mends="Look at driver.context, which tells what CUDA answers.",
+    needs=("cuda.compile", "driver.context"),
+    unless=(view.no_gpu,),
+    limit_s=300.0,
+)
+def runs(context: Context) -> Outcome:
+    built = build(context, "vector.cu")
+    if isinstance(built, Outcome):
+        return built
+    end = context.run(str(built.program), timeout=60.0, env=built.environment)
+    evidence = evidence_of(end, work=context.work)
+    lines = lines_of(end.out)
+    broken = next((line for line in lines if "step" in line), None)
+    if broken is not None:
+        cause, fix = explained(int(broken["code"]), context.host, str(broken.get("name", "")))
+        where = gpu_called(context.host, broken) if int(broken.get("gpu", -1)) >= 0 else "CUDA"
+        return failed(f"{where}: {cause}", fix, evidence=evidence)
+    if end.code is None:
+        return errored(f"the program gave no answer: {end.error}", evidence=evidence)
+    ran = [line for line in lines if "wrong" in line]
+    wrong = [line for line in ran if line["wrong"]]
+    if wrong:
+        return failed(
+            f"{gpu_called(context.host, wrong[0])} adds wrongly: {wrong[0]['wrong']} of 1048576 sums",
+            "the GPU computes wrongly: take it out of use and have it replaced",
+            evidence=evidence,
+        )
+    if end.code != 0 or not ran:
+        return failed(f"the program ends with exit code {end.code}: {first_line(end)}", evidence=evidence)
+    return passed(
+        f"right sums on {', '.join(gpu_called(context.host, line) for line in ran)}",
+        actual=f"{len(ran)} GPUs",
+        evidence=evidence,
+    )
+
+
+@check(
+    "cuda.copies",
+    level="full",
+    title="copies between host and GPUs, and between GPUs",
+    expects="Memory is copied to and from every GPU, and from GPU to GPU.",
+    mends="Look at driver.context, which tells what CUDA answers.",
+    needs=("cuda.run",),
+    unless=(view.no_gpu,),
+    limit_s=600.0,
+    alone=True,
+)
+def copies(context: Context) -> Outcome:
+    answer = measured(context)
+    if isinstance(answer, Outcome):
+        return answer
+    found = {
+        f"gpu{number}-{name}": value
+        for number, one in enumerate(answer)
+        for name, value in one.values.items()
+        if "copy-" in name or "-to-" in name
+    }
+    told = ", ".join(f"{name} {float(one.value):.4g} {one.unit}".rstrip() for name, one in found.items())
+    return passed(
+        told, measurements=found, evidence={name: text for one in answer for name, text in one.evidence.items()}
+    )

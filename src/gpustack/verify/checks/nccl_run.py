@@ -1,0 +1,112 @@
+"""Smoke and full checks of NCCL: an all-reduce over all GPUs, its sums and its bandwidth."""
+
+from __future__ import annotations
+
+from gpustack.model.results import Measurement
+from gpustack.system.run import Finished
+from gpustack.verify import view
+from gpustack.verify.build import build
+from gpustack.verify.checks.nccl import INSTALL
+from gpustack.verify.commands import evidence_of, first_line
+from gpustack.verify.cuda_errors import explained
+from gpustack.verify.declare import Context, Outcome, check, errored, failed, needless, passed, skipped
+from gpustack.verify.probes import lines_of
+from gpustack.verify.toolchain import homes
+
+_DEBUG = "run it again with NCCL_DEBUG=WARN in the environment and read what it says"
+_TIMED_MIB = 512
+
+
+@check(
+    "nccl.all-reduce",
+    level="smoke",
+    title="all GPUs add up",
+    expects="An all-reduce over all GPUs gives the right sum on each.",
+    mends=_DEBUG,
+    needs=("nccl.found", "cuda.compile", "driver.context"),
+    unless=(view.no_gpu,),
+    limit_s=300.0,
+)
+def all_reduce(context: Context) -> Outcome:
+    return _run(context, 0)
+
+
+@check(
+    "nccl.bandwidth",
+    level="full",
+    title="bus bandwidth of the all-reduce",
+    expects="An all-reduce over all GPUs gives the right sum, at a bandwidth that is told.",
+    mends=_DEBUG,
+    needs=("nccl.all-reduce",),
+    unless=(view.no_gpu,),
+    limit_s=300.0,
+    alone=True,
+)
+def bandwidth(context: Context) -> Outcome:
+    if len(view.own_gpus(context.host)) < 2:
+        return needless("one GPU has no other to talk to")
+    return _run(context, _TIMED_MIB)
+
+
+def _run(context: Context, mib: int) -> Outcome:
+    home = next(iter(homes(context, "nccl.h", "libnccl", "nccl")), None)
+    if home is None:
+        return skipped("no nccl.h with its library was found, so nothing can be built against NCCL", INSTALL)
+    built = build(context, "allreduce.cu", home)
+    if isinstance(built, Outcome):
+        return built
+    env = {"NCCL_DEBUG": "WARN", **built.environment}
+    return _judge(context, context.run(str(built.program), str(mib), timeout=120.0, env=env))
+
+
+def _judge(context: Context, end: Finished) -> Outcome:
+    evidence = evidence_of(end, work=context.work)
+    lines = lines_of(end.out)
+    head = next((line for line in lines if "header" in line), None)
+    broken = next((line for line in lines if "step" in line), None)
+    if broken is not None and str(broken["step"]).startswith("cuda "):
+        cause, fix = explained(int(broken["code"]), context.host, str(broken["name"]))
+        return failed(f"before NCCL is reached, CUDA answers with {cause}", fix, evidence=evidence)
+    if broken is not None:
+        warning = next((line.partition("WARN ")[2] for line in (end.out + end.err).splitlines() if "WARN " in line), "")
+        said = f": {warning}" if warning else ""
+        return failed(f"NCCL answers with {broken['name']!r}{said}", _cure(warning), evidence=evidence)
+    if head is None or end.code is None:
+        return errored(f"the all-reduce gave no answer: {end.error or first_line(end)}", evidence=evidence)
+    if int(head["library"]) < int(head["header"]):
+        return failed(
+            f"programs built with NCCL {spelled(head['header'])} load the older {spelled(head['library'])}",
+            "keep one NCCL on the loader's path",
+            evidence=evidence,
+        )
+    sums = [line for line in lines if "wrong" in line]
+    bad = [line for line in sums if line["wrong"]]
+    if bad or not sums or end.code != 0:
+        which = ", ".join(str(line["gpu"]) for line in bad) or "no GPU"
+        return failed(
+            f"the sum is wrong on GPU {which}", "run `gpustack verify driver --level full`", evidence=evidence
+        )
+    values = {
+        str(line["name"]): Measurement(value=line["value"], unit=line["unit"]) for line in lines if "value" in line
+    }
+    told = ", ".join(f"{name} {float(one.value):.4g} {one.unit}" for name, one in values.items())
+    return passed(
+        f"NCCL {spelled(head['library'])}: right sums on {len(sums)} GPU{'s' if len(sums) > 1 else ''}"
+        f"{f'; {told}' if told else ''}",
+        actual=spelled(head["library"]),
+        measurements=values,
+        evidence=evidence,
+    )
+
+
+def spelled(number: int) -> str:
+    """NCCL's own way of counting: 2804 is 2.8.4, and from 2.9 on 22809 is 2.28.9."""
+    if number >= 10000:
+        return f"{number // 10000}.{number // 100 % 100}.{number % 100}"
+    return f"{number // 1000}.{number // 100 % 10}.{number % 100}"
+
+
+def _cure(warning: str) -> str:
+    if "shared memory" in warning.lower() or "/shm" in warning:
+        return "make /dev/shm larger: start the container with `--shm-size=1g` or `--ipc=host`"
+    return _DEBUG
