@@ -13,9 +13,10 @@ from gpustack.verify.commands import evidence_of
 from gpustack.verify.declare import Check, Context, Outcome, errored, failed, passed, register, skipped
 from gpustack.verify.ffmpeg import media
 from gpustack.verify.ffmpeg.diagnosis import SUBJECT
-from gpustack.verify.ffmpeg.guide import SIZE, GuideCommand, guide_commands, missing
+from gpustack.verify.ffmpeg.guide import SIZE, GuideCommand, guide_commands, missing, with_before_inputs
 from gpustack.verify.ffmpeg.programs import Program
 from gpustack.verify.ffmpeg.scene import chip, failure, gpu_environment
+from gpustack.verify.ffmpeg.transcode import patiently
 
 FRAMES = 30
 _KEYS = (
@@ -44,8 +45,13 @@ def guide(key: str, context: Context) -> Outcome:
     made = lay_inputs(program, command, context.folder, runner)
     if isinstance(made, Outcome):
         return made
-    words = (program.path, "-hide_banner", *command.arguments)
-    end = runner.run(words, timeout=120, env=gpu_environment(context.host), cwd=context.folder)
+    environment = gpu_environment(context.host)
+
+    def run(before: tuple[str, ...]) -> Finished:
+        words = (program.path, "-hide_banner", *with_before_inputs(command.arguments, before))
+        return runner.run(words, timeout=120, env=environment, cwd=context.folder)
+
+    end, _ = patiently(context.matrix, run)
     if end.code != 0:
         return failure(context, program, end, command.purpose)
     return _look(context, program, command, end)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from gpustack.model.results import Measurement
 from gpustack.system.run import Finished, Runner
 from gpustack.verify import view
@@ -9,11 +11,13 @@ from gpustack.verify.checks.ffmpeg import _no_ffmpeg
 from gpustack.verify.commands import evidence_of
 from gpustack.verify.declare import Context, Outcome, check, errored, failed, passed, skipped
 from gpustack.verify.ffmpeg import media
+from gpustack.verify.ffmpeg.diagnosis import FEWER_THREADS
 from gpustack.verify.ffmpeg.engines import CODECS, Chip, session_limit
 from gpustack.verify.ffmpeg.programs import Program
 from gpustack.verify.ffmpeg.scene import INSTALL, chip, failure, gpu_environment, tested
-from gpustack.verify.ffmpeg.transcode import decode_on_gpu, judge, transcode, way_of
+from gpustack.verify.ffmpeg.transcode import Task, decode_on_gpu, judge, patiently, transcode, way_of
 
+_THREADS = f"; only with {' '.join(FEWER_THREADS)} before -i: else it asks NVDEC for more surfaces than there are"
 _SESSIONS = ("nvidia-smi", "--query-gpu=encoder.stats.sessionCount", "--format=csv,noheader")
 
 
@@ -49,12 +53,15 @@ def nvdec(context: Context) -> Outcome:
     plain = media.decode(program.path, clip, software, runner)
     if media.frames_in(software, media.CLIP_SIZE) != media.CLIP_FRAMES:
         return errored("the software decoder of this FFmpeg did not decode the clip", evidence=evidence_of(plain))
+    task = Task(program=program, clip=clip, runner=runner, env=gpu_environment(context.host))
     told: dict[str, str] = {}
     measured: dict[str, Measurement] = {}
+    advice = ""
     for decoder in decoders:
         hardware = context.folder / f"{decoder}.yuv"
-        end = decode_on_gpu(program, decoder, clip, hardware, runner, gpu_environment(context.host))
-        told.update(evidence_of(end, work=context.work))
+        end, ends = patiently(context.matrix, partial(decode_on_gpu, task, decoder, hardware))
+        told.update(evidence_of(*ends, work=context.work))
+        advice = _THREADS if len(ends) > 1 else advice
         name = "-hwaccel cuda" if decoder == "cuda" else decoder
         if end.code != 0:
             return failure(context, program, end, f"decoding with {name}")
@@ -68,7 +75,7 @@ def nvdec(context: Context) -> Outcome:
     return Outcome(
         status="pass",
         detail=f"{names}: {media.CLIP_FRAMES} frames of {media.CLIP_SIZE[0]}x{media.CLIP_SIZE[1]},"
-        f" bit-exact with software ({program.called})",
+        f" bit-exact with software ({program.called}){advice}",
         measurements=measured,
         evidence=told,
     )
@@ -147,15 +154,18 @@ def nvenc(context: Context) -> Outcome:
         return failed(f"{program.called} has no encoder for this chip: {'; '.join(left)}", INSTALL)
     clip = media.lay_clip(context.folder)
     way = way_of(program)
+    task = Task(program=program, clip=clip, runner=runner, env=gpu_environment(context.host))
     told: dict[str, str] = {}
     measured: dict[str, Measurement] = {}
     for codec in codecs:
         made = context.folder / f"{codec}.mp4"
-        end = transcode(program.path, way, f"{codec}_nvenc", clip, made, runner, gpu_environment(context.host))
-        told.update(evidence_of(end, work=context.work))
+        end, ends = patiently(context.matrix, partial(transcode, task, way, f"{codec}_nvenc", made))
+        told.update(evidence_of(*ends, work=context.work))
+        if len(ends) > 1 and _THREADS not in left:
+            left.append(_THREADS.removeprefix("; "))
         if end.code != 0:
             return failure(context, program, end, f"encoding with {codec}_nvenc")
-        judged = judge(program.path, codec, way, clip, made, context.folder, runner)
+        judged = judge(task, codec, way, made, context.folder)
         measured.update(judged.measurements)
         if judged.faults:
             return failed(f"{codec}_nvenc ran, but {'; '.join(judged.faults)}", measurements=measured, evidence=told)

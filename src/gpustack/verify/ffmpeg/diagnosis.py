@@ -12,6 +12,9 @@ from gpustack.verify.ffmpeg.engines import Chip, driver_for_api
 from gpustack.verify.ffmpeg.lists import About
 
 SUBJECT = "ffmpeg-diagnosis"
+FEWER_THREADS = ("-threads", "8")
+"""What older releases need before -i on machines of many cores, where one surface a thread is more than NVDEC has."""
+
 _NEEDED = re.compile(r"Required: (\d+\.\d+) Found: (\d+\.\d+)")
 _NAMED = re.compile(r"(?:Unknown encoder|No such filter:|Unrecognized option|No option name near) '([^']*)'")
 _SYMBOL = re.compile(r"Cannot load (cu\w+)")
@@ -286,6 +289,15 @@ def _bad_version(_matrix: Matrix, _text: str, scene: Scene) -> Diagnosis:
     )
 
 
+def _surfaces(_matrix: Matrix, _text: str, _scene: Scene) -> Diagnosis:
+    return Diagnosis(
+        key="too_many_surfaces",
+        cause="this FFmpeg asks NVDEC for a surface a thread, and takes more threads on this machine than NVDEC has"
+        " surfaces (32)",
+        cure=f"put `{' '.join(FEWER_THREADS)}` before -i, or use a newer FFmpeg",
+    )
+
+
 def _preset(_matrix: Matrix, text: str, _scene: Scene) -> Diagnosis:
     gone = "preset configuration" in text
     cause = (
@@ -341,6 +353,7 @@ _CAUSES = {
     "out_of_memory": _out_of_memory,
     "no_cuda_device": _no_device,
     "bad_gpu_index": _wrong_gpu,
+    "too_many_surfaces": _surfaces,
     "codec_unsupported": _codec,
     "format_unsupported": _format,
     "too_large": _too_large,

@@ -165,3 +165,8 @@ def missing(command: GuideCommand, program: Program) -> tuple[str, ...]:
     """What ``command`` uses that ``program`` was not compiled with."""
     there = program.encoders | program.decoders | program.filters
     return tuple(name for name in command.uses if name not in there)
+
+
+def with_before_inputs(words: tuple[str, ...], before: tuple[str, ...]) -> tuple[str, ...]:
+    """``words`` with the options ``before`` put in front of every input."""
+    return tuple(part for word in words for part in ((*before, word) if word == "-i" else (word,)))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from msgspec import Struct
 
+from gpustack.matrix.index import Matrix
 from gpustack.model.results import Measurement
 from gpustack.system.run import Finished, Runner
 from gpustack.verify.ffmpeg import media
+from gpustack.verify.ffmpeg.diagnosis import FEWER_THREADS, key_of
 from gpustack.verify.ffmpeg.programs import Program
 
 SCALED = (480, 270)
@@ -47,13 +50,32 @@ def way_of(program: Program) -> Way:
     return Way(name="encode (no NVDEC compiled in)", before=(), filter="", size=media.CLIP_SIZE)
 
 
-def transcode(  # noqa: PLR0913, PLR0917 (what goes where, by which program)
-    program: str, way: Way, encoder: str, clip: Path, to: Path, runner: Runner, env: dict[str, str] | None = None
-) -> Finished:
-    """Run ``clip`` through the GPU into ``to``."""
+class Task(Struct, frozen=True, kw_only=True):
+    """What runs where: the program, the clip that it reads, and what it is told by its environment."""
+
+    program: Program
+    clip: Path
+    runner: Runner
+    env: dict[str, str]
+
+
+def transcode(task: Task, way: Way, encoder: str, to: Path, before: tuple[str, ...] = ()) -> Finished:
+    """Run the clip through the GPU into ``to``; ``before`` are further options before the input."""
     filters = ("-vf", way.filter) if way.filter else ()
-    words = (program, "-hide_banner", "-y", *way.before, "-i", str(clip), "-an", *filters)
-    return runner.run((*words, "-c:v", encoder, "-b:v", "4M", str(to)), timeout=60, env=env)
+    words = (task.program.path, "-hide_banner", "-y", *before, *way.before, "-i", str(task.clip), "-an", *filters)
+    return task.runner.run((*words, "-c:v", encoder, "-b:v", "4M", str(to)), timeout=60, env=task.env)
+
+
+def patiently(matrix: Matrix, run: Callable[[tuple[str, ...]], Finished]) -> tuple[Finished, tuple[Finished, ...]]:
+    """Run with no further options, and once more with fewer threads where NVDEC had too few surfaces for all.
+
+    ``run`` takes the options that go before the input. The end that counts, and every end in order.
+    """
+    first = run(())
+    if first.code == 0 or key_of(matrix, first.err) != "too_many_surfaces":
+        return first, (first,)
+    second = run(FEWER_THREADS)
+    return second, (first, second)
 
 
 class Judged(Struct, frozen=True, kw_only=True):
@@ -63,10 +85,9 @@ class Judged(Struct, frozen=True, kw_only=True):
     measurements: dict[str, Measurement]
 
 
-def judge(  # noqa: PLR0913, PLR0917 (what is compared with what)
-    program: str, codec: str, way: Way, clip: Path, made: Path, folder: Path, runner: Runner
-) -> Judged:
+def judge(task: Task, codec: str, way: Way, made: Path, folder: Path) -> Judged:
     """Compare the file ``made`` with the software path of the same clip: codec, size, duration, frames, picture."""
+    program, runner = task.program.path, task.runner
     found = media.look(program, made, runner)
     faults: list[str] = []
     if found.codec != codec:
@@ -80,7 +101,7 @@ def judge(  # noqa: PLR0913, PLR0917 (what is compared with what)
         return Judged(faults=tuple(faults), measurements={})
     own, reference = folder / f"{codec}-gpu.yuv", folder / f"{codec}-software.yuv"
     back = media.decode(program, made, own, runner)
-    media.decode(program, clip, reference, runner, scale=way.size)
+    media.decode(program, task.clip, reference, runner, scale=way.size)
     count = media.frames_in(own, way.size)
     measured = {f"{codec}_frames": Measurement(value=count, unit="frames")}
     if back.code != 0 or count != media.CLIP_FRAMES:
@@ -99,11 +120,9 @@ def judge(  # noqa: PLR0913, PLR0917 (what is compared with what)
     return Judged(faults=tuple(faults), measurements=measured)
 
 
-def decode_on_gpu(  # noqa: PLR0913, PLR0917 (as above)
-    program: Program, decoder: str, clip: Path, to: Path, runner: Runner, env: dict[str, str] | None = None
-) -> Finished:
-    """Decode ``clip`` on the GPU into raw NV12: ``decoder`` is "cuda" for -hwaccel cuda, else a cuvid decoder."""
-    before = _CUDA if decoder == "cuda" else ("-c:v", decoder)
+def decode_on_gpu(task: Task, decoder: str, to: Path, before: tuple[str, ...] = ()) -> Finished:
+    """Decode the clip on the GPU into raw NV12: ``decoder`` is "cuda" for -hwaccel cuda, else a cuvid decoder."""
+    chosen = _CUDA if decoder == "cuda" else ("-c:v", decoder)
     filters = "hwdownload,format=nv12" if decoder == "cuda" else "format=nv12"
-    words = (program.path, "-hide_banner", "-y", *before, "-i", str(clip), "-an", "-vf", filters)
-    return runner.run((*words, "-f", "rawvideo", str(to)), timeout=60, env=env)
+    words = (task.program.path, "-hide_banner", "-y", *before, *chosen, "-i", str(task.clip), "-an", "-vf", filters)
+    return task.runner.run((*words, "-f", "rawvideo", str(to)), timeout=60, env=task.env)
