@@ -139,12 +139,7 @@ def command(work: Workplace, step: Step, argv: tuple[str, ...]) -> None:
         return
     done = work.command(step, argv)
     if done.code != 0:
-        how = (
-            done.error or f"it ended with {done.code}"
-            if done.code is None or done.code >= 0
-            else f"it was killed by signal {-done.code}"
-        )
-        msg = f"`{one_line(command_line(argv))[:300]}`: {how}"
+        msg = f"`{one_line(command_line(argv))[:300]}`: {_how(done)}"
         raise StepFailedError(msg, where=step.title, tail=done.out)
 
 
