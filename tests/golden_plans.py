@@ -1,0 +1,310 @@
+"""Which plans lie under tests/golden: every system x method x era of the matrix, and some machines of interest.
+
+The cases come from the rows of matrices/systems.yaml, so that a new system has golden plans without a word here. A
+system with a repository folder of its own has every method, era and architecture; one that only borrows its base's has
+the repository's plans; one without has what it is told instead. ``refused.txt`` of a system holds all that cannot be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from gpustack.detect.describe import describe
+from gpustack.errors import GpustackError
+from gpustack.matrix.index import Matrix, load_matrix
+from gpustack.model.host import Gpu, Host
+from gpustack.model.places import System
+from gpustack.model.plan import Plan
+from gpustack.model.request import Request, Target
+from gpustack.plan.build import build
+from gpustack.plan.document import digest_of
+from gpustack.plan.targets import demand_host
+from gpustack.render.api import render
+from gpustack.solve.requirements import merge, parse_methods, parse_requirement
+from gpustack.solve.resolve import resolve
+
+GOLDEN = Path(__file__).parent / "golden"
+REFUSED = "refused.txt"
+
+GUIDES = ("", "-cudnn-8.0.5", "-cudnn-8.9.6")
+"""The newest stack, and the eras of both guides of cuDNN, as names of files end."""
+
+NOW = GUIDES[:1]
+
+CUDA_805, CUDA_896 = "cuda==11.1.*", "cuda==12.2.*"
+STACK_805, STACK_896 = f"{CUDA_805} cudnn==8.0.5.*", f"{CUDA_896} cudnn==8.9.6.*"
+
+NEWEST = {
+    "network": ("driver cuda cudnn tensorrt container-toolkit", "driver cuda cudnn", "driver cuda"),
+    "local": ("driver cuda cudnn", "driver cuda"),
+    "tar": ("cuda cudnn tensorrt nccl", "cuda cudnn"),
+    "runfile": ("driver cuda",),
+    "distro": ("driver cuda ffmpeg", "driver cuda", "driver"),
+    "pip": ("cuda cudnn nccl tensorrt", "cuda cudnn"),
+    "source": ("driver cuda nv-codec-headers ffmpeg", "nv-codec-headers ffmpeg"),
+    "container": ("driver container-toolkit triton", "container-toolkit triton"),
+    "zip": ("cuda cudnn tensorrt",),
+}
+"""The newest stack of each method: what is asked, and what is asked where the system has no such offer."""
+
+ERAS = {
+    "network": (STACK_805, STACK_896),
+    "local": (STACK_805, STACK_896),
+    "tar": (STACK_805, STACK_896),
+    "runfile": (STACK_805, STACK_896),
+    "distro": (STACK_805, STACK_896),
+    "pip": (STACK_805, STACK_896),
+    "source": (f"{CUDA_805} nv-codec-headers==10.0.* ffmpeg==4.3.*", f"{CUDA_896} nv-codec-headers==12.1.* ffmpeg==6.1.*"),
+    "container": ("driver container-toolkit triton==20.12", "driver container-toolkit triton==23.10"),
+    "zip": ("cuda==11.0.* cudnn==8.0.5.*", STACK_896),
+}  # fmt: skip
+"""The stack of each guide's time; Windows had no cuDNN 8.0.5 for CUDA 11.1."""
+
+MIXED = {
+    "tar": ("cudnn=tar", "tensorrt=tar", "nccl=tar"),
+    "local-cudnn-8.0.5": ("cudnn=local",),
+    "local-cudnn-8.9.6": ("cudnn=local",),
+    "tar-cudnn-8.0.5": ("cudnn=tar",),
+    "tar-cudnn-8.9.6": ("cudnn=tar",),
+    "runfile-cudnn-8.0.5": ("cuda=runfile", "cudnn=tar"),
+    "runfile-cudnn-8.9.6": ("cuda=runfile", "cudnn=tar"),
+}
+"""Where the guides take one component by the method, and the toolkit as it comes."""
+
+NAMED = ("ubuntu", "debian", "rhel")
+"""Systems of both guides of cuDNN: every method and era, also where their support has ended."""
+
+SAME_EVERYWHERE = ("zip", "runfile", "pip", "container")
+"""Methods that hardly know the system: kept for supported ones, and their eras for the systems of the guides."""
+
+DRIVERLESS = ("wsl-ubuntu", "l4t", "windows", "windows-server")
+"""Systems whose driver is not the plan's to install: their goldens ask for none."""
+
+BOARDS = {"x86_64": "L4", "aarch64": "GH200 480GB", "ppc64le": "V100-SXM2-16GB"}
+ERA_BOARDS = {"x86_64": "Tesla T4", "aarch64": "A100-PCIE-40GB", "ppc64le": "V100-SXM2-16GB"}
+POWER_DRIVER = "535.104.05"
+"""On POWER the driver is there: no fact says what its packages are called in the folders for ppc64le."""
+
+SERVER_ARCHITECTURES = {"sbsa": "aarch64", "ppc64le": "ppc64le", "ppc64el": "ppc64le"}
+
+
+class Case(NamedTuple):
+    """One golden plan: the first of the ``asked`` requirements that can be planned; the others are refused."""
+
+    os: str
+    name: str
+    asked: tuple[str, ...]
+    methods: tuple[str, ...]
+    gpus: tuple[str, ...]
+    arch: str = "x86_64"
+    target: Target = ""
+    formats: tuple[str, ...] = ("shell",)
+    driver: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.os}-{self.name}"
+
+
+def extra(os: str, name: str, asked: str, *gpus: str, methods: tuple[str, ...] = (), target: Target = "") -> Case:
+    """A machine of interest."""
+    arch = "aarch64" if os.startswith("l4t") else "x86_64"
+    formats = ("powershell",) if os.startswith("windows") else ("shell",)
+    return Case(os, name, (asked,), methods, gpus or ("L4",), arch, target, formats)
+
+
+BASIC = "driver cuda cudnn"
+EXTRA = (
+    extra("ubuntu24.04", "network-hgx", "driver fabric-manager cuda cudnn nccl", *("H100 80GB HBM3",) * 8),
+    extra("ubuntu24.04", "network-b200", "driver fabric-manager", "B200"),
+    extra("ubuntu24.04", "network-pascal", BASIC, "GeForce GTX 1080 Ti"),
+    extra("ubuntu24.04", "network-blackwell", BASIC, "GeForce RTX 5090"),
+    extra("ubuntu24.04", "network-h200-ffmpeg", "driver cuda ffmpeg", "H200"),
+    extra("ubuntu24.04", "network-580", "driver==580.* cuda==12.* cudnn tensorrt==10.*", "A10"),
+    extra("ubuntu24.04", "tar-cuda", "cuda", methods=("tar",)),
+    extra("rhel9", "tar-cuda", "cuda cudnn", methods=("tar",)),
+    extra("ubuntu24.04", "local-cudnn", "driver cuda cudnn==9.14.*", methods=("cudnn=local",)),
+    extra("ubuntu24.04", "local-cuda", "cuda==13.0.*", methods=("local",)),
+    extra("rocky9", "local-cudnn", BASIC, methods=("cudnn=local",)),
+    extra("rhel9", "network-hgx", "driver fabric-manager cuda cudnn nccl", *("H100 80GB HBM3",) * 8),
+    extra("ubuntu24.04", "target-sbsa", "cuda cudnn", target="sbsa"),
+    extra("ubuntu22.04", "target-sbsa-cudnn-8.9.6", STACK_896, "Tesla T4", target="sbsa"),
+    extra("ubuntu18.04", "target-drive-os-cudnn-8.0.5", "cuda==11.0.3", "Tesla T4", target="drive-os"),
+    extra("ubuntu18.04", "target-qnx-cudnn-8.0.5", "cuda==11.0.3", "Tesla T4", target="qnx"),
+    extra("ubuntu18.04", "network-cudnn-8.9.6-cuda-11.8", "cuda==11.8.* cudnn==8.9.6.*", "Tesla T4"),
+    extra("openeuler24.03", "runfile", "driver cuda", methods=("runfile",)),
+    extra("kali", "runfile", "driver cuda", methods=("runfile",)),
+    extra("amzn2", "runfile", "driver cuda", methods=("runfile",)),
+    extra("amzn2", "tar", "cudnn", methods=("cudnn=tar",)),
+    extra("wsl-ubuntu24.04", "network-driver", "driver==580.*", "GeForce RTX 4070"),
+    extra("l4t36", "network-driver", "driver", "Jetson AGX Orin"),
+    extra("windows11", "zip-driver", "driver cuda", "GeForce RTX 3060", methods=("zip",)),
+    extra("windows11", "zip-cudnn-8.0.5-cuda-11.1", STACK_805, "GeForce RTX 3060", methods=("zip",)),
+    extra("windows-server2022", "zip-cudnn-8.9.7-cuda-11.8", "cuda==11.8.* cudnn==8.9.7.*", "Tesla T4", methods=("zip",)),
+)  # fmt: skip
+
+
+@cache
+def matrix() -> Matrix:
+    return load_matrix()
+
+
+def name_of(row: System) -> str:
+    return f"{row.id}{row.version}"
+
+
+@cache
+def cases() -> dict[str, tuple[Case, ...]]:
+    """The cases of every system, in the order of the matrix."""
+    found = {
+        name_of(row): (*_of_system(row), *(case for case in EXTRA if case.os == name_of(row)))
+        for row in matrix().systems
+    }
+    assert {case.os for case in EXTRA} <= found.keys()
+    return found
+
+
+def _of_system(row: System) -> Iterator[Case]:
+    is_supported = row.id in NAMED or _support_of(row) in {"yes", "preview"}
+    if row.family == "windows":
+        # The archives are the same for all releases of Windows: the eras are kept for one desktop and one server.
+        eras = GUIDES if row.version in {"11", "2022"} else NOW
+        for method in NEWEST:
+            yield from _of_method(row, method, "x86_64", eras if method == "zip" else NOW)
+    elif row.id == "l4t":
+        for method in ("network", "tar"):
+            yield from _of_method(row, method, "aarch64", NOW)
+    elif row.base or not row.repo:
+        yield from _of_method(row, "network", "x86_64", GUIDES if is_supported else NOW)
+    else:
+        yield from _of_folder(row, GUIDES if is_supported else NOW, is_supported=is_supported)
+
+
+def _of_folder(row: System, eras: tuple[str, ...], *, is_supported: bool) -> Iterator[Case]:
+    for method in NEWEST:
+        if method not in SAME_EVERYWHERE:
+            yield from _of_method(row, method, "x86_64", eras)
+        elif is_supported:
+            yield from _of_method(row, method, "x86_64", eras if row.id in NAMED and method != "zip" else NOW)
+    for arch in dict.fromkeys(SERVER_ARCHITECTURES[word] for word in row.arch if word in SERVER_ARCHITECTURES):
+        for method in ("network", "tar"):
+            yield from _of_method(row, method, arch, eras)
+
+
+@cache
+def _supports() -> dict[tuple[str, str], str]:
+    return {(raw["id"], raw.get("version", "")): raw["support"] for raw in matrix().rows("systems", "systems", dict)}
+
+
+def _support_of(row: System) -> str:
+    return _supports()[row.id, row.version]
+
+
+def _of_method(row: System, method: str, arch: str, eras: tuple[str, ...]) -> Iterator[Case]:
+    asked = dict(zip(GUIDES, (NEWEST[method], *((text,) for text in ERAS[method])), strict=True))
+    folder = "" if arch == "x86_64" or row.id == "l4t" else f"-{'sbsa' if arch == 'aarch64' else arch}"
+    for era in eras:
+        kind = f"{method}{era}"
+        yield Case(
+            os=name_of(row),
+            name=f"{method}{folder}{era}",
+            asked=_without_driver(asked[era]) if row.id in DRIVERLESS else asked[era],
+            methods=MIXED.get(kind, (method,)),
+            gpus=(_board(row, arch, is_old=bool(era) or "" < row.eol < "2026"),),
+            arch=arch,
+            formats=_formats(row, kind, arch),
+            driver=POWER_DRIVER if arch == "ppc64le" else None,
+        )
+
+
+def _board(row: System, arch: str, *, is_old: bool) -> str:
+    """A board that the system and the stack of its time know."""
+    own = {"l4t": "Jetson AGX Orin", "wsl-ubuntu": "GeForce RTX 4070", "windows": "GeForce RTX 3060"}.get(row.id)
+    if own and (not is_old or row.id == "l4t"):
+        return own
+    return (ERA_BOARDS if is_old else BOARDS)[arch]
+
+
+def _formats(row: System, kind: str, arch: str) -> tuple[str, ...]:
+    form = "powershell" if row.family == "windows" else "shell"
+    is_newest = kind == "network" and arch == "x86_64" and not row.base and _support_of(row) == "yes"
+    with_json = is_newest or (kind, row.version) == ("zip", "11")
+    return (form, "json") if with_json else (form,)
+
+
+def _without_driver(asked: tuple[str, ...]) -> tuple[str, ...]:
+    left = (" ".join(word for word in text.split() if word != "driver") for text in asked)
+    return tuple(dict.fromkeys(text for text in left if text))
+
+
+@cache
+def _gpus(name: str) -> tuple[Gpu, ...]:
+    return describe(matrix(), os="ubuntu24.04", arch="x86_64", gpus=(name,)).gpus
+
+
+@cache
+def _host(os: str, arch: str, driver: str | None) -> Host:
+    return describe(matrix(), os=os, arch=arch, driver=driver)
+
+
+def host_of(case: Case) -> Host:
+    """The machine; a board is looked up once for all of them."""
+    return replace(_host(case.os, case.arch, case.driver), gpus=tuple(gpu for name in case.gpus for gpu in _gpus(name)))
+
+
+def request_of(case: Case, asked: str) -> Request:
+    return Request(
+        requirements=merge(tuple(parse_requirement(text) for text in asked.split())),
+        methods=parse_methods(case.methods),
+        target=case.target,
+    )
+
+
+class Outcome(NamedTuple):
+    """What became of a case: the plan, if there is one, and what was said of all that was asked before it."""
+
+    case: Case
+    plan: Plan | None
+    refusals: tuple[str, ...]
+
+    def files(self) -> dict[str, str]:
+        """The golden files of the plan: name and content."""
+        if self.plan is None:
+            return {}
+        return {f"{self.case.name}.{form}": render(self.plan, form) for form in self.case.formats}
+
+
+def outcome(case: Case) -> Outcome:
+    """Plan the case, with the digest of the facts blanked out: it changes with every row, and golden files must not."""
+    refusals = []
+    for asked in case.asked:
+        try:
+            host, request = host_of(case), request_of(case, asked)
+            demand_host(matrix(), host, request)
+            plan = replace(build(host, request, resolve(matrix(), host, request), matrix()), facts="0" * 64)
+        except GpustackError as exc:
+            refusals.append(_refusal(case, asked, exc))
+            continue
+        return Outcome(case, replace(plan, digest=digest_of(plan)), tuple(refusals))
+    return Outcome(case, None, tuple(refusals))
+
+
+def _refusal(case: Case, asked: str, exc: GpustackError) -> str:
+    options = [
+        *(f"--method {method}" for method in case.methods),
+        *([f"--target {case.target}"] if case.target else []),
+    ]
+    where = f" ({exc.where})" if exc.where else ""
+    lines = [" ".join((f"{case.name}:", asked, *options)), f"exit {exc.exit_code}: {exc.code}{where}", exc.message]
+    return "\n".join((*lines, f"hint: {exc.hint}", ""))
+
+
+def golden_files(outcomes: tuple[Outcome, ...]) -> dict[str, str]:
+    """Every file of one system: its name and its content."""
+    found = {name: text for one in outcomes for name, text in one.files().items()}
+    refusals = [text for one in outcomes for text in one.refusals]
+    return {**found, REFUSED: "\n".join(refusals)} if refusals else found
