@@ -14,6 +14,8 @@ MODULES = {
     "junit": "junit",
     "tap": "tap",
     "github": "github",
+    "sarif": "sarif",
+    "html": "html",
     "prometheus": "prometheus",
 }
 """Formats by the name that --format takes, and the module of each."""

@@ -1,0 +1,164 @@
+"""The report as one HTML file: readable on a phone, no script, nothing from the network, charts drawn as SVG."""
+
+from __future__ import annotations
+
+import html
+import re
+
+from gpustack.model.results import CheckResult, Report
+from gpustack.verify.report import STATUSES
+from gpustack.verify.writers.text import summary
+
+_WORDS = {"pass": "passed", "fail": "failed", "skip": "skipped", "error": "not carried out"}
+_ORDER = {"fail": 0, "error": 1, "pass": 2, "skip": 3}
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
+_STYLE = """
+:root { color-scheme: light dark; --line: #8886; --pass: #1a7f37; --fail: #c62828; --skip: #7a6a00; --error: #8e24aa; }
+@media (prefers-color-scheme: dark) { :root { --pass: #4cc46a; --fail: #ff7b72; --skip: #d8b84a; --error: #d58cf0; } }
+* { box-sizing: border-box; }
+body { font: 16px/1.5 system-ui, sans-serif; margin: 0 auto; max-width: 60rem; padding: 1rem; }
+h1 { font-size: 1.4rem; margin: 0 0 .25rem; }
+h2 { font-size: 1.1rem; margin: 1.75rem 0 .5rem; text-transform: capitalize; }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: .1rem .9rem; margin: .75rem 0; }
+dt { opacity: .75; }
+dd { margin: 0; overflow-wrap: anywhere; }
+details { border: 1px solid var(--line); border-left: .35rem solid; border-radius: .3rem; margin: .4rem 0; }
+details > :not(summary) { padding: 0 .75rem .5rem; margin: .25rem 0; overflow-wrap: anywhere; }
+summary { cursor: pointer; padding: .45rem .75rem; overflow-wrap: anywhere; }
+summary b { display: inline-block; min-width: 3.4rem; }
+.pass { border-left-color: var(--pass); } .pass b { color: var(--pass); }
+.fail { border-left-color: var(--fail); } .fail b { color: var(--fail); }
+.skip { border-left-color: var(--skip); } .skip b { color: var(--skip); }
+.error { border-left-color: var(--error); } .error b { color: var(--error); }
+.fix { font-weight: 600; }
+.id { opacity: .7; font-family: ui-monospace, monospace; font-size: .85em; }
+pre { font-size: .8rem; overflow-x: auto; white-space: pre-wrap; }
+svg { display: block; width: 100%; height: auto; }
+svg text { font: 13px system-ui, sans-serif; fill: currentColor; }
+.bar { fill: #4f8cc9; } .track { fill: #8883; }
+"""
+
+
+def write(report: Report, *, colour: bool) -> str:  # noqa: ARG001 (every writer is called alike)
+    """A whole document. What failed stands open; everything else opens at a touch."""
+    components = tuple(dict.fromkeys(one.component for one in report.checks))
+    parts = [
+        "<!DOCTYPE html>",
+        '<html lang="en">',
+        "<head>",
+        '<meta charset="utf-8">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        f"<title>gpustack verify: {_text(summary(report))}</title>",
+        f"<style>{_STYLE}</style>",
+        "</head>",
+        "<body>",
+        "<header>",
+        "<h1>gpustack verify</h1>",
+        f"<p>{_text(summary(report))}</p>",
+        _about(report),
+        "</header>",
+        "<main>",
+        _worst_first(report),
+        *(_component(name, report) for name in components),
+        "</main>",
+        "</body>",
+        "</html>",
+    ]
+    return "\n".join(part for part in parts if part) + "\n"
+
+
+def _about(report: Report) -> str:
+    host = report.host
+    rows = {
+        "Host": " ".join(part for part in (host.os.name or host.os.spelled, host.arch, host.environment) if part),
+        "Kernel": host.kernel,
+        "GPUs": ", ".join(gpu.called for gpu in host.gpus),
+        "Stack": ", ".join(f"{name} {version}" for name, version in report.stack.items() if version),
+        "Level": report.level,
+        "Started": report.started,
+        "gpustack": report.version,
+    }
+    lines = [f"<dt>{name}</dt><dd>{_text(value)}</dd>" for name, value in rows.items() if value]
+    return f"<dl>{''.join(lines)}</dl>"
+
+
+def _worst_first(report: Report) -> str:
+    """What has to be mended, before everything else."""
+    bad = sorted((one for one in report.checks if one.status in {"fail", "error"}), key=lambda one: _ORDER[one.status])
+    if not bad:
+        return ""
+    items = "".join(f"<li>{_text(one.reason or one.title)}</li>" for one in bad)
+    return f"<section><h2>To mend</h2><ol>{items}</ol></section>"
+
+
+def _component(name: str, report: Report) -> str:
+    checks = [one for one in report.checks if one.component == name]
+    counts = [(status, sum(one.status == status for one in checks)) for status in STATUSES]
+    told = ", ".join(f"{count} {_WORDS[status]}" for status, count in counts if count)
+    inner = "\n".join(_check(one) for one in checks)
+    return f"<section>\n<h2>{_text(name)}</h2>\n<p>{told}</p>\n{inner}\n</section>"
+
+
+def _check(one: CheckResult) -> str:
+    is_open = " open" if one.status in {"fail", "error"} else ""
+    said = one.reason if one.status != "pass" else one.detail
+    lines = [
+        f'<details class="{one.status}"{is_open}>',
+        f"<summary><b>{one.status}</b> {_text(one.title or one.id)}</summary>",
+        f'<p class="id">{_text(one.id)} · {one.level} · {one.duration_s:.3f} s</p>',
+        f"<p>{_text(said)}</p>" if said else "",
+        f"<p>{_text(one.detail)}</p>" if one.detail and one.status != "pass" else "",
+        f"<p>expected: {_text(one.expected)}</p>" if one.expected else "",
+        f"<p>found: {_text(one.actual)}</p>" if one.actual and one.status != "pass" else "",
+        f'<p class="fix">{_text(one.fix)}</p>' if one.fix else "",
+        _charts(one),
+        *(f"<p>{_text(name)}</p><pre>{_text(text)}</pre>" for name, text in one.evidence.items()),
+        "</details>",
+    ]
+    return "\n".join(line for line in lines if line)
+
+
+def _charts(one: CheckResult) -> str:
+    """A bar chart for each unit, as values of one unit can be compared; texts as a list."""
+    by_unit: dict[str, list[tuple[str, float]]] = {}
+    told = []
+    for name, measured in one.measurements.items():
+        if isinstance(measured.value, str):
+            told.append(f"<dt>{_text(name)}</dt><dd>{_text(f'{measured.value} {measured.unit}'.strip())}</dd>")
+        else:
+            by_unit.setdefault(measured.unit, []).append((name, float(measured.value)))
+    charts = [_chart(unit, values) for unit, values in by_unit.items()]
+    return "\n".join([*charts, f"<dl>{''.join(told)}</dl>" if told else ""]).strip()
+
+
+_WIDTH, _ROW, _BAR = 340, 38, 10
+
+
+def _chart(unit: str, values: list[tuple[str, float]]) -> str:
+    most = max((value for _, value in values if value > 0), default=0.0)
+    # A share of a datasheet's figure is drawn against the whole figure.
+    scale = max(most, 1.0) if unit.startswith("of ") else most
+    rows = []
+    for number, (name, value) in enumerate(values):
+        top = number * _ROW
+        width = _WIDTH * max(value, 0.0) / scale if scale else 0.0
+        spelled = _text(f"{_number(value)} {unit}".strip())
+        rows.append(
+            f'<text x="0" y="{top + 14}">{_text(name)}</text>'
+            f'<text x="{_WIDTH}" y="{top + 14}" text-anchor="end">{spelled}</text>'
+            f'<rect class="track" x="0" y="{top + 20}" width="{_WIDTH}" height="{_BAR}" rx="3"></rect>'
+            f'<rect class="bar" x="0" y="{top + 20}" width="{width:.1f}" height="{_BAR}" rx="3"></rect>'
+        )
+    label = ", ".join(f"{name} {_number(value)} {unit}".strip() for name, value in values)
+    return (
+        f'<svg viewBox="0 0 {_WIDTH} {_ROW * len(values)}" role="img" aria-label="{_text(label)}">{"".join(rows)}</svg>'
+    )
+
+
+def _number(value: float) -> str:
+    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def _text(text: str | None) -> str:
+    """Text for element content and quoted attributes; characters that HTML cannot hold are replaced."""
+    return html.escape(_CONTROL.sub("\ufffd", text or ""), quote=True)
