@@ -21,6 +21,7 @@ PROGRAMS = {
     "gcc": "gcc libc6-dev",
     "gpg": "gnupg",
     "openssl": "openssl",
+    "pgrep": "procps",
     "rpm": "rpm",
     "rpmbuild": "rpm",
     "shellcheck": "shellcheck",

@@ -73,6 +73,6 @@ def _ask(context: Context) -> Health:
     evidence = evidence_of(end, work=context.work)
     lines: list[dict[str, Any]] = lines_of(end.out)
     if not lines:
-        words = end.error or "the probe of NVML broke"
+        words = end.error or f"the probe of NVML broke (exit code {end.code})"
         return Health(error=words, hung=end.code is None, evidence=evidence)
     return msgspec.convert({**lines[-1], "evidence": evidence}, Health)

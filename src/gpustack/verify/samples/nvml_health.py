@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import sys
 from collections.abc import Callable
@@ -38,7 +39,8 @@ def fabric(handle: Any) -> dict[str, Any] | None:  # noqa: ANN401 (a handle of N
         return None
     info = kind()
     try:
-        pynvml.nvmlDeviceGetGpuFabricInfo(handle, info)
+        # pynvml hands this argument on as it is, and the library wants a pointer.
+        pynvml.nvmlDeviceGetGpuFabricInfo(handle, ctypes.byref(info))
     except (pynvml.NVMLError, AttributeError, TypeError):
         return None
     return {"state": int(info.state), "status": int(info.status)}

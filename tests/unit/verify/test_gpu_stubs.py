@@ -1,0 +1,352 @@
+"""The driver's checks against stand-ins for libcuda.so.1 and libnvidia-ml.so.1, compiled here.
+
+No GPU can be had where these tests run. Everything else is real: the loader loads the stand-ins, pynvml and the probe
+programs call them, processes hang and are ended.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from gpustack.matrix.index import Matrix
+from gpustack.model.host import Gpu, Host
+from gpustack.model.results import CheckResult
+from gpustack.system.run import LocalRunner
+from gpustack.verify import runner
+from gpustack.verify.declare import Context, checks_of
+
+STUBS = Path(__file__).resolve().parents[2] / "stubs"
+L4 = "L4 (0000:01:00.0)"
+
+
+@pytest.fixture(scope="session")
+def stubs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("stubs")
+    for source, library in (("libcuda.c", "libcuda.so.1"), ("libnvidia-ml.c", "libnvidia-ml.so.1")):
+        command = ["gcc", "-shared", "-fPIC", "-Wall", "-Werror", "-o", str(folder / library), str(STUBS / source)]
+        subprocess.run(command, check=True)
+    return folder
+
+
+Ask = Callable[..., CheckResult]
+
+
+@pytest.fixture
+def ask(stubs: Path, healthy: Host, matrix: Matrix, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ask:
+    """Run one check of the driver with stand-ins that behave as named, on a host with so many GPUs."""
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(stubs))
+    for name in ("CUDA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"):
+        monkeypatch.delenv(name, raising=False)
+
+    def run(
+        identity: str,
+        stub: str = "",
+        *,
+        gpus: int = 1,
+        limit: float | None = None,
+        container: bool = False,
+        **env: object,
+    ) -> CheckResult:
+        for name, value in {"STUB": stub, "STUB_GPUS": gpus, **env}.items():
+            monkeypatch.setenv(name, str(value))
+        cards = tuple(
+            msgspec.structs.replace(healthy.gpus[0], bus_id=f"0000:{number + 1:02x}:00.0", uuid=f"GPU-{number}")
+            for number in range(gpus)
+        )
+        host = msgspec.structs.replace(healthy, gpus=cards)
+        if container:
+            host = msgspec.structs.replace(host, environment="container")
+        check = next(one for one in checks_of("driver") if one.id == identity)
+        if limit is not None:
+            check = msgspec.structs.replace(check, limit_s=limit)
+        context = Context(host=host, matrix=matrix, runner=LocalRunner())
+        answer = runner._Answer(context, runner._Required(frozenset(), frozenset()))
+        folder = tmp_path / identity
+        folder.mkdir()
+        return answer(check, {}, folder)
+
+    return run
+
+
+def told(result: CheckResult) -> tuple[str, str, str]:
+    return result.status, result.reason or result.detail, result.fix
+
+
+def test_a_healthy_gpu_passes_every_check(ask: Ask, stubs: Path) -> None:
+    assert told(ask("driver.context")) == ("pass", f"CUDA 13.0 through {stubs}/libcuda.so.1: {L4}", "")
+    assert told(ask("driver.lists")) == ("pass", "0000:01:00.0 is GPU-00000000-0000-0000-0000-000000000000", "")
+    assert told(ask("driver.modes"))[:2] == ("pass", "NVIDIA L4 (00000000:01:00.0): open to every program")
+    assert told(ask("driver.health")) == ("pass", "no uncorrected errors on 1 GPU", "")
+    clocks = ask("driver.clocks")
+    assert told(clocks) == ("pass", "nothing slows a GPU down", "")
+    assert {name: (one.value, one.unit) for name, one in clocks.measurements.items()} == {
+        "gpu0-temperature": (41, "°C"),
+        "gpu0-power": (28.4, "W"),
+        "gpu0-power-limit": (72, "W"),
+        "gpu0-sm-clock": (2040, "MHz"),
+        "gpu0-sm-clock-max": (2040, "MHz"),
+        "gpu0-memory-used": (1034, "MiB"),
+    }
+
+
+DMESG = "look for NVRM and Xid lines in `sudo dmesg`"
+FROM_INIT = [
+    (
+        100,
+        "CUDA answers with error 100 (CUDA_ERROR_NO_DEVICE): the driver is there but shows CUDA no GPU: none came up, or"
+        " all are hidden",
+        "look at CUDA_VISIBLE_DEVICES, then for RmInitAdapter lines in `sudo dmesg`",
+    ),
+    (
+        802,
+        "CUDA answers with error 802 (CUDA_ERROR_SYSTEM_NOT_READY): the GPUs hang on NVSwitches, and the fabric manager"
+        " that sets these up has not done so",
+        "`systemctl status nvidia-fabricmanager`: it has to run, in the driver's exact version"
+        " (`gpustack install fabric-manager`)",
+    ),
+    (
+        803,
+        "CUDA answers with error 803 (CUDA_ERROR_SYSTEM_DRIVER_MISMATCH): the kernel module and the driver library are"
+        " of different versions: one was replaced under the other",
+        "`sudo reboot`; if they still differ, reinstall the driver from one origin",
+    ),
+    (
+        804,
+        "CUDA answers with error 804 (CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE): a forward compatibility libcuda is"
+        " loaded, and this GPU (no data-centre GPU) or this driver does not allow it",
+        "take the package cuda-compat or its folder off the loader path, and install a newer driver",
+    ),
+    (
+        999,
+        "CUDA answers with error 999 (CUDA_ERROR_UNKNOWN): the driver failed without saying why: mostly nvidia_uvm is"
+        " not loaded or cannot be opened, as after waking from sleep",
+        f"`sudo modprobe -r nvidia_uvm && sudo modprobe nvidia_uvm`; {DMESG}",
+    ),
+    (34, "CUDA answers with error 34 (CUDA_ERROR_STUB_LIBRARY): the libcuda that was loaded is the toolkit's stub, which"
+     " is for linking only", "take the toolkit's folder `stubs` out of LD_LIBRARY_PATH and /etc/ld.so.conf.d"),
+    (12345, "CUDA answers with error 12345 (CUDA_ERROR_STUB)", DMESG),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("code", "reason", "fix"), FROM_INIT, ids=[str(code) for code, _, _ in FROM_INIT])
+def test_each_error_of_cuda_has_its_own_cause_and_cure(ask: Ask, code: int, reason: str, fix: str) -> None:
+    """github.com/gpustack/gpustack issue 1254: 802 and 804 in texts of one shape, with different cures."""
+    result = ask("driver.context", STUB_CUINIT=code)
+    assert told(result) == ("fail", reason, fix)
+    assert result.actual == f"error {code}"
+
+
+def test_in_a_container_the_cure_of_802_is_on_the_machine_below(ask: Ask) -> None:
+    """github.com/huggingface/huggingface_hub issue 4128."""
+    assert told(ask("driver.context", STUB_CUINIT=802, container=True))[2] == (
+        "on the machine below the container: `systemctl status nvidia-fabricmanager` has to show it running, in the"
+        " driver's exact version"
+    )
+
+
+def test_a_gpu_in_exclusive_mode_is_named(ask: Ask) -> None:
+    assert told(ask("driver.context", gpus=2, STUB_CONTEXT=46)) == (
+        "fail",
+        "L4 (0000:02:00.0), at context: error 46 (CUDA_ERROR_DEVICE_UNAVAILABLE): the GPU takes no new context: it is in"
+        " exclusive or prohibited compute mode, or MIG has no instance",
+        "`nvidia-smi -q -d COMPUTE` shows the mode, `sudo nvidia-smi -c 0` sets the default; with MIG on, `nvidia-smi"
+        " mig -lgi` lists the instances",
+    )
+
+
+def test_hidden_gpus_are_told_from_absent_ones(ask: Ask) -> None:
+    status, reason, _ = told(ask("driver.context", STUB_CUINIT=100, CUDA_VISIBLE_DEVICES=""))
+    assert status == "fail"
+    assert reason.endswith("or all are hidden; CUDA_VISIBLE_DEVICES is ''")
+
+
+def test_memory_that_returns_other_bytes(ask: Ask) -> None:
+    assert told(ask("driver.context", "wrong-bytes"))[1] == f"{L4} returns other bytes than were written"
+
+
+def test_a_driver_that_hangs_is_ended_and_told(ask: Ask, tmp_path: Path) -> None:
+    status, reason, fix = told(ask("driver.context", "hang-init", limit=1.0))
+    assert (status, fix) == ("fail", "the driver hangs: look for Xid lines in `sudo dmesg`, then reboot")
+    assert reason.startswith("libcuda does not come back from cuInit: no answer within ")
+    assert subprocess.run(["pgrep", "-f", str(tmp_path)], check=False, capture_output=True).stdout == b""
+
+
+def test_a_gpu_that_hangs_is_named(ask: Ask) -> None:
+    status, reason, _ = told(ask("driver.context", "hang-context", gpus=3, limit=1.0))
+    assert status == "fail"
+    assert reason == "L4 (0000:03:00.0) does not answer: the context was not there within 1 s"
+
+
+def test_an_nvml_that_hangs_is_ended_and_told(ask: Ask) -> None:
+    status, reason, fix = told(ask("driver.health", "hang-nvml", limit=1.0))
+    assert (status, fix) == ("fail", "the driver hangs: look for Xid lines in `sudo dmesg`, then reboot")
+    assert reason.startswith("NVML does not come back: no answer within ")
+
+
+NVML = [
+    (
+        18,
+        "NVML says 'RM has detected an NVML/RM version mismatch.': the kernel module and the driver libraries are of different"
+        " versions: one was replaced under the other",
+        "a reboot cures this: `sudo reboot`",
+    ),
+    (
+        9,
+        "NVML says 'Driver Not Loaded': the kernel module is not loaded, or there is no GPU that it drives",
+        "`sudo modprobe nvidia`; then look for RmInitAdapter lines in `sudo dmesg`",
+    ),
+    (999, "NVML says 'Unknown Error': NVML cannot be used", "look for NVRM lines in `sudo dmesg`"),
+]
+
+
+@pytest.mark.parametrize(("code", "reason", "fix"), NVML, ids=[str(code) for code, _, _ in NVML])
+def test_what_nvml_answers_has_a_cause_and_a_cure(ask: Ask, code: int, reason: str, fix: str) -> None:
+    assert told(ask("driver.modes", STUB_NVML=code)) == ("fail", reason, fix)
+
+
+ILL = [
+    (
+        "driver.health",
+        "ecc",
+        "NVIDIA L4 (00000000:02:00.0) had 2 memory errors since it started that could not be corrected",
+        "end all programs, then `sudo nvidia-smi --gpu-reset -i 1` or reboot; if more come, have it replaced",
+    ),
+    (
+        "driver.health",
+        "remap-failed",
+        "NVIDIA L4 (00000000:02:00.0) could not replace a broken row of its memory",
+        "it is at its end: have it replaced",
+    ),
+    (
+        "driver.health",
+        "remap-pending",
+        "NVIDIA L4 (00000000:02:00.0) waits for a reset to replace a broken row of its memory",
+        "end all programs, then `sudo nvidia-smi --gpu-reset -i 1` or reboot",
+    ),
+    ("driver.health", "lost", "GPU 1 cannot be reached: GPU is lost", "look for its Xid line in `sudo dmesg`"),
+    (
+        "driver.lists",
+        "lost",
+        "NVML knows of GPU 1 but cannot reach it: GPU is lost",
+        "it fell off the bus: look for its Xid 79 line in `sudo dmesg`; only a cold start brings it back",
+    ),
+    (
+        "driver.lists",
+        "other-uuid",
+        "the GPU at 0000:01:00.0 is 00000000-0000-0000-0000-000000000000 for NVML, but CUDA calls it"
+        " 00000000-0000-0000-0000-000000000064",
+        "`sudo reboot`",
+    ),
+    (
+        "driver.modes",
+        "mig-empty",
+        "MIG is on for NVIDIA L4 (00000000:01:00.0), but it is divided into no instances, so CUDA sees no GPU there",
+        "`sudo nvidia-smi mig -cgi PROFILE -C` makes some (they are gone after a reboot); `sudo nvidia-smi -mig 0` turns"
+        " MIG off",
+    ),
+    (
+        "driver.modes",
+        "prohibited",
+        "the compute mode of NVIDIA L4 (00000000:01:00.0) is prohibited: no program gets a context",
+        "`sudo nvidia-smi -i 0 -c 0`",
+    ),
+    (
+        "driver.modes",
+        "fabric-waits",
+        "the NVLink fabric of NVIDIA L4 (00000000:01:00.0) is still being set up; CUDA answers with error 802 until it is"
+        " done",
+        "`systemctl status nvidia-fabricmanager` and /var/log/fabricmanager.log",
+    ),
+    (
+        "driver.modes",
+        "fabric-failed",
+        "the NVLink fabric of NVIDIA L4 (00000000:01:00.0) failed (status 1); CUDA answers with error 802 until it is"
+        " done",
+        "`systemctl status nvidia-fabricmanager` and /var/log/fabricmanager.log",
+    ),
+    (
+        "driver.clocks",
+        "hot",
+        "NVIDIA L4 (00000000:02:00.0) is slowed down by heat (hardware)",
+        "Look at `nvidia-smi -q -d PERFORMANCE,POWER,TEMPERATURE`: cooling, power cables, power limit.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("identity", "stub", "reason", "fix"), ILL, ids=[f"{row[0]}-{row[1]}" for row in ILL])
+def test_each_fault_of_a_gpu_is_told_with_its_cure(ask: Ask, identity: str, stub: str, reason: str, fix: str) -> None:
+    assert told(ask(identity, stub, gpus=2)) == ("fail", reason, fix)
+
+
+def test_one_of_eight_gpus_is_missing(ask: Ask) -> None:
+    assert told(ask("driver.lists", "missing", gpus=8)) == (
+        "fail",
+        "NVML does not list the GPU at 0000:08:00.0",
+        "look for RmInitAdapter and Xid lines at that address in `sudo dmesg`",
+    )
+
+
+def test_mig_instances_are_counted(ask: Ask) -> None:
+    assert told(ask("driver.modes", "mig"))[1] == "NVIDIA L4 (00000000:01:00.0): MIG with 2 instances"
+
+
+def test_a_power_cap_and_a_narrow_link_are_remarks(ask: Ask) -> None:
+    assert told(ask("driver.clocks", "power-cap"))[:2] == (
+        "pass",
+        "NVIDIA L4 (00000000:01:00.0): link of 8 instead of 16 lanes; NVIDIA L4 (00000000:01:00.0): power limit lowered"
+        " to 40 W",
+    )
+
+
+def test_libraries_that_a_container_was_not_given(ask: Ask) -> None:
+    """github.com/NVIDIA/nvidia-docker issue 1530: libnvidia-encode.so.1 without the capability `video`."""
+    status, reason, fix = told(ask("driver.libraries", container=True, NVIDIA_DRIVER_CAPABILITIES="utility"))
+    assert status == "skip"
+    assert "the container was not given libnvidia-ptxjitcompiler.so.1, libnvidia-encode.so.1, libnvcuvid.so.1" in reason
+    assert fix.startswith("start it with NVIDIA_DRIVER_CAPABILITIES=utility,compute,video")
+
+
+def test_libraries_that_the_machine_below_lacks(ask: Ask) -> None:
+    assert told(ask("driver.libraries", container=True, NVIDIA_DRIVER_CAPABILITIES="utility,video")) == (
+        "fail",
+        "libnvidia-encode.so.1, libnvcuvid.so.1 (video) was asked for but is not here: the machine below the container"
+        " lacks it",
+        "install the driver's full set of libraries on that machine",
+    )
+
+
+@pytest.mark.parametrize(
+    ("env", "expected"),
+    [
+        ({"STUB_GPUS": "8"}, (8, None)),
+        ({"STUB_GPUS": "8", "STUB": "missing"}, (7, None)),
+        ({"STUB_NVML": "18"}, (0, "RM has detected an NVML/RM version mismatch.")),
+    ],
+)
+def test_detection_reads_them_too(stubs: Path, env: dict[str, str], expected: tuple[int, str | None]) -> None:
+    code = (
+        "import json; from gpustack.detect.nvml import read_nvml; told = read_nvml();"
+        " print(json.dumps([len(told.get('gpus', ())), told.get('error')]))"
+    )
+    environment = {"LD_LIBRARY_PATH": str(stubs), "PYTHONPATH": ":".join(sys.path), **env}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=True)
+    assert tuple(msgspec.json.decode(done.stdout)) == expected
+
+
+def test_gpus_are_known_by_their_place_on_the_bus() -> None:
+    from gpustack.verify.probes import gpu_at
+
+    gpu = Gpu(name="L4", bus_id="0000:01:00.0")
+    host = Host(gpus=(gpu,))
+    assert [gpu_at(host, text) for text in ("00000000:01:00.0", "0000:01:00.0", "0000:02:00.0", None)] == [
+        gpu,
+        gpu,
+        None,
+        None,
+    ]
