@@ -25,6 +25,7 @@ PROGRAMS = {
     "rpm": "rpm",
     "rpmbuild": "rpm",
     "shellcheck": "shellcheck",
+    "xz": "xz-utils",
 }
 """Programs that the tests run for real, and the Debian packages that bring them."""
 

@@ -114,13 +114,7 @@ class Scene:
 
     def root(self, address: str, name: str = "root") -> Root:
         """A fresh root that finds every host name at ``address``."""
-        root = copy_tree(self.workshop.tree, self.folder / name)
-        for path in ("/etc/apt/sources.list", "/etc/resolv.conf", "/etc/hosts"):
-            root.inside(path).unlink(missing_ok=True)
-        root.write("/etc/hosts", f"127.0.0.1 localhost\n{address} {' '.join(HOSTS)}\n")
-        root.write("/etc/resolv.conf", "")
-        bundle = root.inside("/etc/ssl/certs/ca-certificates.crt")
-        bundle.write_text(bundle.read_text() + self.workshop.certificate.authority.read_text())
+        root = bare_root(self.workshop, self.folder / name, address)
         if self.is_apt:
             _as_apt_system(root)
         else:
@@ -205,6 +199,18 @@ class Scene:
             next(place.parent.glob("epel-release-9-1*.rpm")).rename(place)
 
 
+def bare_root(workshop: Workshop, path: Path, address: str) -> Root:
+    """A fresh tree without package sources that finds every host name at ``address`` and trusts the certificate."""
+    root = copy_tree(workshop.tree, path)
+    for name in ("/etc/apt/sources.list", "/etc/resolv.conf", "/etc/hosts"):
+        root.inside(name).unlink(missing_ok=True)
+    root.write("/etc/hosts", f"127.0.0.1 localhost\n{address} {' '.join(HOSTS)}\n")
+    root.write("/etc/resolv.conf", "")
+    bundle = root.inside("/etc/ssl/certs/ca-certificates.crt")
+    bundle.write_text(bundle.read_text() + workshop.certificate.authority.read_text())
+    return root
+
+
 def system_packages(plan: Plan) -> set[str]:
     """Every package that a command of the plan installs without saying its version."""
     found = set()
@@ -255,11 +261,11 @@ def write_overlay(scene: Scene, folder: Path) -> None:
             if same and raw.get("keyring_sha256"):
                 file = place / raw["keyring"].rpartition("/")[2]
                 sha256 = hashlib.sha256(file.read_bytes()).hexdigest()
-                rows["repositories"].append({**_bare(raw), "keyring_sha256": sha256})
+                rows["repositories"].append({**bare(raw), "keyring_sha256": sha256})
         for raw in scene.workshop.matrix.rows(subject, "keys", dict):
             if raw["id"] != row.key:
                 continue
-            changed = _bare(raw)
+            changed = bare(raw)
             if "sha256_without_version_line" in raw:
                 changed["sha256_without_version_line"] = armoured
             if "fingerprint" in raw or "sha256_without_version_line" not in raw:
@@ -312,7 +318,7 @@ def pins(plan: Plan) -> Iterator[tuple[str, str]]:
                 yield match.group(1), match.group(2)
 
 
-def _bare(raw: dict[str, object]) -> dict[str, object]:
+def bare(raw: dict[str, object]) -> dict[str, object]:
     """A row as a matrix file has it: its sources without the name of the subject."""
     return {**raw, "src": [str(key).partition("/")[2] for key in raw["src"]]}  # type: ignore[attr-defined]
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-INCLUDED = ("ca-certificates", "curl", "gnupg", "dnf", "zypper", "rpm", "python3-dateutil", "python3-dbus")
+INCLUDED = ("ca-certificates", "curl", "gnupg", "dnf", "zypper", "rpm", "python3-dateutil", "python3-dbus", "xz-utils")
 UNPACKED = ("dnf-plugins-core",)
 """Debian does not let this stand beside zypper, so its files are unpacked beside the packages."""
 _UNREAD = ("usr/share/doc", "usr/share/info", "usr/share/locale", "usr/share/man")
