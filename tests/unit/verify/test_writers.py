@@ -147,7 +147,7 @@ def assert_junit(text: str) -> ET.Element:
 
 def test_junit() -> None:
     root = assert_junit(api.write(report(*PLAIN), "junit"))
-    assert root.attrib == {"name": "gpustack verify", "tests": "4", "failures": "1", "errors": "1", "time": "0.500000"}
+    assert root.attrib == {"name": "gpustack verify", "tests": "4", "failures": "1", "errors": "1", "time": "0.500"}
     failure = root.find("testsuite/testcase/failure")
     assert failure is not None
     assert failure.attrib == {"message": "module 550, library 560", "type": "check failed"}
@@ -270,7 +270,7 @@ def test_no_other_format() -> None:
     with pytest.raises(UsageError) as caught:
         api.write(report(), "xml")
     assert (caught.value.message, caught.value.exit_code) == ("no report format is called 'xml'", 2)
-    assert caught.value.hint == "known: text, json, junit, tap, github, prometheus"
+    assert caught.value.hint == "known: text, json, junit, tap, github, sarif, html, prometheus"
 
 
 def test_exit_codes() -> None:
@@ -288,6 +288,6 @@ def test_verify_reports_the_stack_that_was_found(matrix: Matrix, healthy: Host) 
 def test_every_format_has_a_module_and_every_module_a_format() -> None:
     folder = Path(api.__file__).parent / "writers"
     assert {path.stem for path in folder.glob("*.py")} - {"__init__"} == {
-        "text", "document", "junit", "tap", "github", "prometheus"
+        "text", "document", "junit", "tap", "github", "sarif", "html", "prometheus"
     }  # fmt: skip
-    assert set(api.FORMATS) == {"text", "json", "junit", "tap", "github", "prometheus"}
+    assert set(api.FORMATS) == {"text", "json", "junit", "tap", "github", "sarif", "html", "prometheus"}

