@@ -6,14 +6,16 @@ with NVIDIA GPU Hardware Acceleration".
 
 from __future__ import annotations
 
+import ast
 import re
 from functools import cache
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
 from gpustack.detect.describe import describe
-from gpustack.errors import NoSolutionError
+from gpustack.errors import NoSolutionError, UnsupportedError
 from gpustack.matrix.index import Matrix, load_matrix
 from gpustack.model.host import Host, Installed
 from gpustack.model.plan import Plan
@@ -21,6 +23,7 @@ from gpustack.model.request import Request
 from gpustack.model.steps import Step
 from gpustack.plan.build import build
 from gpustack.render.api import render
+from gpustack.solve.check import check
 from gpustack.solve.requirements import merge, parse_methods, parse_requirement
 from gpustack.solve.resolve import resolve
 from gpustack.versions import version_key
@@ -119,6 +122,19 @@ class TestCudnn805Linux:
         )
         assert not re.search(r"x\.x|<cuda_?path>", render(made, "shell"))
 
+    def test_2_3_1_tar_file_installation_on_arm(self) -> None:
+        """2.3.1. Tar File Installation, the second command of step 2: the archive for aarch64sbsa."""
+        made = plan(machine("ubuntu20.04", arch="aarch64", gpus=("A100-PCIE-40GB",)), OLD, "cudnn=tar")
+        in_this_order(made, r"tar --extract .*cudnn-11\.1-linux-aarch64sbsa-v8\.0\.5\.39\.tgz", "ldconfig")
+
+    @pytest.mark.parametrize("system", ["ubuntu16.04", "ubuntu18.04", "ubuntu20.04"])
+    def test_2_3_2_debian_installation_on_each_system(self, system: str) -> None:
+        """2.3. Installing On Linux: the single packages apply to Ubuntu 16.04, 18.04 and 20.04, each with its own file."""
+        made = plan(machine(system), OLD, "cudnn=local")
+        urls = [one.url for step in made.steps for one in step.artifacts if "libcudnn8" in one.url]
+        assert len(urls) == 3
+        assert len({url.rpartition("/")[0] for url in urls}) == 1
+
     def test_2_3_2_debian_installation(self) -> None:
         """2.3.2. Debian Installation: the library, its headers, the samples, in this order.
 
@@ -169,6 +185,31 @@ class TestCudnn805Linux:
         )
         assert not re.search(r"apt-key|7fa2af80|http://|add-apt-repository", render(made, "shell"))
 
+    @pytest.mark.parametrize(
+        ("system", "cuda"),
+        [
+            *((system, cuda) for system in ("ubuntu16.04", "ubuntu18.04") for cuda in ("10.1", "10.2", "11.0", "11.1")),
+            *((system, cuda) for system in ("ubuntu20.04", "rhel8") for cuda in ("11.0", "11.1")),
+            *(("rhel7", cuda) for cuda in ("10.1", "10.2", "11.0", "11.1")),
+        ],
+    )
+    def test_2_3_4_package_manager_installation_for_every_cuda_it_names(self, system: str, cuda: str) -> None:
+        """2.3.4. Package Manager Installation, step 2: 8.0.5.39 for cuda10.1, cuda10.2, cuda11.0 and cuda11.1.
+
+        Departs: the folders of Ubuntu 20.04 and RHEL 8 begin with CUDA 11.0 (and 10.2 on RHEL 8, without its cuDNN).
+        """
+        made = plan(machine(system), f"cuda=={cuda}.* cudnn==8.0.5.*")
+        mark = f"=8.0.5.39-1+cuda{cuda}" if system.startswith("ubuntu") else f"-8.0.5.39-1.cuda{cuda}"
+        assert f"libcudnn8{mark}" in step(made, "install-cudnn").packages
+        assert made.stack["cuda"].version.startswith(f"{cuda}.")
+
+    @pytest.mark.parametrize("system", ["ubuntu20.04", "rhel8"])
+    def test_2_3_4_package_manager_installation_without_such_packages(self, system: str) -> None:
+        """2.3.4. Package Manager Installation: what the folder does not have is refused with what is there."""
+        with pytest.raises(NoSolutionError) as caught:
+            plan(machine(system), "cuda==10.1.* cudnn==8.0.5.*")
+        assert "ask for cuda==11.8.0: it goes with cudnn 8.0.5.39" in (caught.value.hint or "")
+
     @pytest.mark.parametrize(("system", "tool"), [("rhel7", "yum"), ("rhel8", "dnf")])
     def test_2_3_4_2_rhel_network_installation(self, system: str, tool: str) -> None:
         """2.3.4.2. RHEL Network Installation. Departs: yum knows no name=version, and the key is checked first."""
@@ -195,6 +236,16 @@ class TestCudnn896Linux:
         for method in ("cudnn=network", "cudnn=tar"):
             in_this_order(plan(machine(system), NEW, method), re.escape(command), r"libcudnn8=?|cudnn-linux-.*tar\.xz")
         assert command not in render(plan(machine(system if system == "rhel8" else "ubuntu20.04"), OLD), "shell")
+
+    def test_1_2_downloading_cudnn_for_linux(self) -> None:
+        """1.2. Downloading cuDNN for Linux: the page asks for an account; the archive lies in the open, with its sum."""
+        made = plan(machine("ubuntu22.04"), NEW, "cudnn=tar")
+        (artifact,) = step(made, "archive-cudnn").artifacts
+        assert artifact.url == (
+            "https://developer.download.nvidia.com/compute/cudnn/redist/cudnn/linux-x86_64/"
+            "cudnn-linux-x86_64-8.9.6.50_cuda12-archive.tar.xz"
+        )
+        assert artifact.sha256 == "1722259db95265bb3813438a5a1c6ecd979de89ae4536603904042e124d302d5"
 
     @pytest.mark.parametrize(("arch", "gpus", "word"), [("x86_64", T4, "x86_64"), ("aarch64", GRACE, "sbsa")])
     def test_1_3_1_tar_file_installation(self, arch: str, gpus: tuple[str, ...], word: str) -> None:
@@ -232,6 +283,31 @@ class TestCudnn896Linux:
             made, r"rpm --install .*/cudnn-local-repo-rhel9-9\..*\.rpm", r"dnf clean", r"libcudnn9-cuda-12-9\."
         )
         assert "libcudnn9-cuda-12=" not in render(made, "shell")
+
+    @pytest.mark.parametrize(
+        ("system", "arch"),
+        [
+            *((system, "x86_64") for system in ("ubuntu18.04", "ubuntu20.04", "ubuntu22.04", "debian11")),
+            *((system, "aarch64") for system in ("ubuntu20.04", "ubuntu22.04", "rhel8", "rhel9")),
+            *((system, "x86_64") for system in ("rhel7", "rhel8", "rhel9")),
+            ("rhel8", "ppc64le"),
+        ],
+    )
+    def test_1_3_4_package_manager_installation_for_every_folder_it_names(self, system: str, arch: str) -> None:
+        """1.3.4. Package Manager Installation: each of its twelve folders has 8.9.6 for cuda11.8, with its samples."""
+        gpus = {"x86_64": T4, "aarch64": ("A100-PCIE-40GB",), "ppc64le": ("V100-SXM2-16GB",)}[arch]
+        made = plan(machine(system, arch=arch, gpus=gpus), "cuda==11.8.* cudnn==8.9.6.*")
+        mark = "-8.9.6.50-1.cuda11.8" if system.startswith("rhel") else "=8.9.6.50-1+cuda11.8"
+        samples = f"libcudnn8-samples{mark}"
+        assert {f"libcudnn8{mark}", samples} <= set(step(made, "install-cudnn").packages)
+
+    def test_1_3_4_package_manager_installation_on_power_with_cuda_12_2(self) -> None:
+        """1.3.4.2. RHEL Network Installation, rhel8/ppc64le: for cuda12.2 the driver has to be there already."""
+        power = machine("rhel8", arch="ppc64le", gpus=("V100-SXM2-16GB",))
+        driver = Installed(version="535.104.05", method="local")
+        made = plan(replace(power, installed={"driver": driver}), NEW)
+        assert "/rhel8/ppc64le" in step(made, "repository-cuda").files[0].content
+        assert made.stack["driver"].state == "keep"
 
     @pytest.mark.parametrize(
         ("system", "arch", "folder"),
@@ -366,14 +442,45 @@ def ffmpeg_plan() -> Plan:
 
 
 class TestFfmpeg:
+    @pytest.mark.parametrize(("gpu", "has_encoder"), [("GeForce RTX 4090", True), ("L4", True), ("H200", False)])
+    def test_hardware_setup(self, gpu: str, has_encoder: bool) -> None:
+        """Hardware Setup: it assumes a GPU with NVENC and NVDEC; where a chip has no NVENC, the plan says so."""
+        made = plan(machine("ubuntu24.04", gpus=(gpu,)), FFMPEG)
+        assert any("NVENC" in text for text in made.warnings) is not has_encoder
+
+    @pytest.mark.parametrize(
+        ("headers", "below", "floor"),
+        [("8.0.14.9", "375.66", "384.47"), ("8.1.24.15", "387.34", "390.25"), ("10.0.26.2", "440.118.02", "450.51")],
+    )
+    def test_prerequisites_table_1(self, headers: str, below: str, floor: str) -> None:
+        """Software Setup, Prerequisites, Table 1: the drivers of its rows for Linux, and those one release older.
+
+        Its 378.66 is no driver that the facts know for Linux; the next one is.
+        """
+        host = machine("ubuntu18.04", gpus=("Tesla P100-PCIE-16GB",))
+        for driver, fits in ((below, False), (floor, True)):
+            asked = (parse_requirement(f"nv-codec-headers=={headers}"), parse_requirement(f"driver=={driver}"))
+            assert check(matrix(), host, Request(requirements=merge(asked))).compatible is fits
+
+    @pytest.mark.parametrize("requirements", ["ffmpeg", "nv-codec-headers"])
+    def test_compiling_for_windows(self, requirements: str) -> None:
+        """Compiling for Windows and Readily Available FFmpeg Builds: by Visual Studio and MSYS2, which no fact describes
+
+        well enough for a plan: refused, and never a build from a place that is long gone.
+        """
+        with pytest.raises(UnsupportedError) as caught:
+            plan(machine("windows11"), requirements)
+        assert caught.value.hint
+        assert "Windows 11" in str(caught.value)
+
     def test_prerequisites(self, made: Plan) -> None:
-        """Software Setup, Prerequisites, Table 1: the driver is new enough for the headers of the video SDK."""
+        """Software Setup, Prerequisites: the toolkit is there to compile with, and the driver with its video libraries."""
         floors = {"nv-codec-headers==8.1.*": "390.25", "nv-codec-headers==10.0.*": "445.87"}
         for headers, floor in floors.items():
             stack = plan(machine("ubuntu20.04"), f"driver ffmpeg {headers}").stack
             assert version_key(stack["driver"].version) >= version_key(floor)
-        packages = step(made, "install-driver").packages
-        assert packages, "the driver brings the video libraries"
+        in_this_order(made, "install .*nvidia-", "install .*cuda-toolkit-", r"\./configure")
+        assert {one for one in ("driver", "cuda") if made.stack[one].state == "install"} == {"driver", "cuda"}
 
     def test_compiling_for_linux_clone_and_install_ffnvcodec(self, made: Plan) -> None:
         """Compiling for Linux, steps 1 and 2. Departs: one tagged release by its commit or sum, not the head of a branch;
@@ -433,3 +540,48 @@ class TestFfmpeg:
     def test_common_compilation_issues(self, made: Plan) -> None:
         """Common compilation issues: the toolkit with cuda.h is there before configure, and pkg-config finds the headers."""
         in_this_order(made, "cuda-toolkit-", "pkg-config --print-errors --exact-version=", r"\./configure")
+
+
+SECTIONS = {
+    "8.0.5": (
+        "2.1.1 2.1.2 2.2 2.3.1 2.3.2 2.3.3 2.3.4 2.3.4.1 2.3.4.2 2.4 2.5 2.6 3.1.1 3.1.2 3.2 3.3 3.4 "
+        "4.1.1 4.1.2 4.1.3 4.2.1 4.2.2 4.2.3 4.2.4"
+    ),
+    "8.9.6": (
+        "1.1.1 1.1.2 1.1.3 1.2 1.3.1 1.3.2 1.3.3 1.3.4 1.3.4.1 1.3.4.2 1.4 1.5 1.6 2.1.1 2.1.2 2.2 2.3 2.4 3.1 3.2 "
+        "4.1.1 4.1.2 4.1.3"
+    ),
+    "FFmpeg": (
+        "Hardware Setup|Prerequisites|Compiling for Linux|Compiling for Windows|Readily Available FFmpeg Builds|"
+        "Common compilation issues"
+    ),
+}
+"""The sections of each guide that say how something is installed; what is run afterwards belongs to verification."""
+
+TESTED_IN = ("test_guides.py", "unit/plan/test_windows.py", "unit/plan/test_targets.py")
+
+
+def said_by_tests() -> dict[str, str]:
+    """What the tests say of each guide: their names and docstrings, by the guide that they or their class name."""
+    said = dict.fromkeys(SECTIONS, "")
+    for name in TESTED_IN:
+        tree = ast.parse((Path(__file__).parent / name).read_text(encoding="utf-8"))
+        classes = {id(item): node.name for node in tree.body if isinstance(node, ast.ClassDef) for item in node.body}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+                text = f"{node.name.replace('_', '.')} {ast.get_docstring(node) or ''}\n"
+                context = classes.get(id(node), "") + text
+                for guide in said:
+                    if guide in context or guide.replace(".", "") in context or guide.lower() in context.lower():
+                        said[guide] += text
+    return said
+
+
+@pytest.mark.parametrize("guide", SECTIONS)
+def test_every_section_that_installs_something_has_a_test(guide: str) -> None:
+    said = said_by_tests()[guide]
+    if guide == "FFmpeg":
+        assert [title for title in SECTIONS[guide].split("|") if title not in said] == []
+    else:
+        there = set(re.findall(r"\d+(?:\.\d+)+", said))
+        assert [number for number in SECTIONS[guide].split() if number not in there] == []
