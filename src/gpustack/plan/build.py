@@ -20,8 +20,8 @@ from gpustack.plan.methods import planner
 from gpustack.plan.preflight import check, notes, replace_other_methods
 from gpustack.plan.targets import target_steps
 
-_FIRST_SENTENCES = 2
-"""How many of a pick's reasons its entry in the stack tells; ``explain`` tells all."""
+_FIRST_SENTENCES = 3
+"""How many of a pick's reasons its entry in the stack tells: what asked for it, the choice, what refused a newer one."""
 
 
 def build(host: Host, request: Request, resolution: Resolution, matrix: Matrix) -> Plan:

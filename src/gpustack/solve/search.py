@@ -214,4 +214,17 @@ class Search:
                 )
                 if bound is not None:
                     return bound
+        return self._partners_advice(candidate, chosen)
+
+    def _partners_advice(self, candidate: Candidate, chosen: Chosen) -> BoundRule | None:
+        """The first advice that what comes along in the same version would breach: it is chosen only afterwards."""
+        book, view, mine = self.question.book, self.question.view, (candidate.component, candidate.version)
+        for name, rules in book.applying(*mine).items():
+            if name not in chosen and any(
+                bound.rule.equal and bound.pulls and view.holds(bound.rule.when, candidate.component)
+                for bound in rules
+            ):
+                found = book.one_way_breach((name, candidate.version), mine, view, advice=True)
+                if found is not None:
+                    return found
         return None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from gpustack.model.facts import COMPONENTS, Rule
 from gpustack.versions import Clause, version_range
 
@@ -32,8 +34,19 @@ def title(name: str) -> str:
 
 def in_words(range_text: str) -> str:
     """A range in words: ``>=580`` is "580 or newer"."""
-    alternatives = version_range(range_text).alternatives
-    return " or ".join(_clauses_in_words(clauses) for clauses in alternatives)
+    alternatives = sorted(version_range(range_text).alternatives, key=_lowest)
+    return _listed([_clauses_in_words(clauses) for clauses in alternatives])
+
+
+def _lowest(clauses: tuple[Clause, ...]) -> tuple[bool, Any]:
+    """What alternatives are told by: those without a lower end first, then the oldest."""
+    lows = [clause.version for clause in clauses if clause.operator in {">=", ">", "==", "~="}]
+    return (True, max(lows)) if lows else (False, 0)
+
+
+def _listed(texts: list[str]) -> str:
+    """Alternatives as a list with "or" before the last."""
+    return " or ".join(texts) if len(texts) < 3 else f"{', '.join(texts[:-1])}, or {texts[-1]}"  # noqa: PLR2004
 
 
 def capitalised(sentence: str) -> str:
@@ -44,8 +57,8 @@ def capitalised(sentence: str) -> str:
 
 
 def ranges_in_words(ranges: tuple[str, ...]) -> str:
-    """Alternatives in words, joined by "or"."""
-    return " or ".join(in_words(text) for text in ranges)
+    """Alternatives in words, the oldest first."""
+    return in_words(" | ".join(ranges))
 
 
 def _clauses_in_words(clauses: tuple[Clause, ...]) -> str:
@@ -55,6 +68,9 @@ def _clauses_in_words(clauses: tuple[Clause, ...]) -> str:
     high = next((clause for clause in clauses if clause.operator == "<="), None)
     if low and high and len(clauses) == 2:
         return f"{low.version} to {high.version}"
+    below = next((clause for clause in clauses if clause.operator == "<"), None)
+    if low and below and len(clauses) == 2:
+        return f"{low.version} to before {below.version}"
     return " and ".join(_clause_in_words(clause) for clause in clauses)
 
 
