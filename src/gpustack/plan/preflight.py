@@ -22,6 +22,7 @@ class Ends(Struct, frozen=True, kw_only=True):
     version: str
     lts: str = ""
     immutable: bool | str = False
+    support: str = ""
 
 
 def check(ctx: Context, picks: list[Pick]) -> None:
@@ -41,6 +42,9 @@ def check(ctx: Context, picks: list[Pick]) -> None:
     if row is not None and row.immutable in {True, "yes"} and any(pick.method != "container" for pick in picks):
         msg = f"{ctx.system.name} keeps its system read-only: nothing can be installed into it from here"
         raise UnsupportedError(msg, hint=ctx.system.no_repo or "an image with the driver built in, or a container")
+    if row is not None and row.support == "own channel" and names & {"driver", "fabric-manager"}:
+        msg = f"on {ctx.system.name} the driver belongs to its publisher's own channel: no other may be put beside it"
+        raise UnsupportedError(msg, hint=ctx.system.no_repo)
     refuse(ctx, picks)
 
 

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from gpustack.model.facts import COMPONENTS, PROPERTIES
+from gpustack.model.host import Gpu
 from gpustack.model.resolution import Conflict
 from gpustack.solve.offers import POSSIBLE
 from gpustack.solve.question import Group, Question
@@ -98,7 +99,27 @@ def relaxations(question: Question, groups: frozenset[Group]) -> tuple[str, ...]
             hints += _other_flavour(question)
         elif group[0] == "offer":
             hints += [*_other_methods(question, group[1]), *_other_systems(question, group[1])]
+    if any(group[0] in {"flavour", "host"} for group in groups):
+        hints = [*_apart(question), *hints]
     return tuple(hints[:MOST_RELAXATIONS])
+
+
+def _apart(question: Question) -> list[str]:
+    """That the GPUs of a mixed host can each have what was asked for, on hosts of their own."""
+    kinds: dict[str, tuple[Gpu, ...]] = {}
+    for gpu in question.host.gpus:
+        kinds[gpu.name or gpu.pci_id or ""] = (*kinds.get(gpu.name or gpu.pci_id or "", ()), gpu)
+    found = []
+    for name, gpus in kinds.items():
+        host = msgspec.structs.replace(question.host, gpus=gpus)
+        solution = Search(Question(question.matrix, host, question.request, mode="plan")).run()
+        pick = solution.get("driver") if solution else None
+        if solution is None:
+            return []
+        found.append(f"{name} with driver {pick.version}" if pick is not None else name)
+    if len(found) < 2:
+        return []
+    return [f"one driver serves all GPUs of a host; on hosts of their own they can have it: {', '.join(found)}"]
 
 
 def _other_flavour(question: Question) -> list[str]:

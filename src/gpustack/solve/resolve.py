@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from gpustack.errors import NoSolutionError, UnsupportedError
 from gpustack.matrix.index import Matrix
 from gpustack.model.facts import COMPONENTS
@@ -28,6 +30,15 @@ DRIVER_OWNERS = {
     "windows": "On Windows the driver comes with NVIDIA's own installer or Windows Update",
 }
 """Who owns the driver where gpustack never installs one."""
+
+
+class Upkeep(Struct, frozen=True, kw_only=True):
+    """The columns of a system's row that say who changes it."""
+
+    id: str
+    version: str
+    immutable: bool | str = False
+    support: str = ""
 
 
 def resolve(matrix: Matrix, host: Host, request: Request) -> Resolution:
@@ -130,6 +141,12 @@ def _no_offer(question: Question, component: str) -> UnsupportedError:
 
 def _other_methods(question: Question, component: str) -> str:
     """The methods that do offer something of the component here."""
+    system = question.host.os.system
+    own = next(
+        (row for row in question.matrix.rows("systems", "systems", Upkeep) if f"{row.id}{row.version}" == system), None
+    )
+    if own is not None and (own.immutable or (own.support == "own channel" and component in KERNEL_SIDE)):
+        return "take the image, or the channel, of its publisher: NVIDIA's installers have no place there"
     found = []
     for method in METHODS:
         if method == question.offers.method(component) or method not in POSSIBLE[component]:

@@ -46,7 +46,7 @@ def _lowest(clauses: tuple[Clause, ...]) -> tuple[bool, Any]:
 
 def _listed(texts: list[str]) -> str:
     """Alternatives as a list with "or" before the last."""
-    return " or ".join(texts) if len(texts) < 3 else f"{', '.join(texts[:-1])}, or {texts[-1]}"  # noqa: PLR2004
+    return " or ".join(texts) if len(texts) < 3 else f"{', '.join(texts[:-1])}, or {texts[-1]}"
 
 
 def capitalised(sentence: str) -> str:

@@ -46,7 +46,7 @@ def test_a_combination_that_fits() -> None:
             host(HOPPER, driver="450.1"),
             ("cuda==12.2.0",),
             ("cuda==12.2.0", "driver==450.1"),
-            "CUDA 12 or newer and older than 13 needs driver 525 or newer; installed here is driver 450.1."
+            "CUDA 12 to before 13 needs driver 525 or newer; installed here is driver 450.1."
             " On data-centre GPUs the cuda-compat package of that CUDA release may bridge this (forward compatibility);"
             " `gpustack matrix show cuda` lists which driver branches it accepts.",
         ),

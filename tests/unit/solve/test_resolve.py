@@ -84,7 +84,7 @@ def test_no_driver_is_planned_where_there_is_no_gpu() -> None:
     assert versions(answer) == {"cuda": "12.8.0"}
     assert answer.warnings == (
         "no GPU is named, so no driver is planned (ask for one by name: driver)."
-        " CUDA 12 or newer and older than 13 needs driver 525 or newer",
+        " CUDA 12 to before 13 needs driver 525 or newer",
     )
 
 
@@ -158,7 +158,8 @@ def test_the_reasons_name_what_refused_the_next_newer_version() -> None:
             "  GTX Old cannot be driven by open kernel modules.\n"
             "  RTX New is driven by open kernel modules only.\n"
             "--\n"
-            "ask for less, or for other versions: `gpustack matrix list` shows what is known",
+            "one driver serves all GPUs of a host; on hosts of their own they can have it: "
+            "GTX Old with driver 580.1, RTX New with driver 595.1",
         ),
         (
             host(HOPPER),
@@ -167,7 +168,7 @@ def test_the_reasons_name_what_refused_the_next_newer_version() -> None:
             "no stack meets this\n"
             "  You asked for CUDA 13 or newer.\n"
             "  You asked for cuDNN 9.1.x.\n"
-            "  cuDNN 9 or newer and older than 9.10 needs CUDA 12.x.  [https://example.com/cudnn]\n"
+            "  cuDNN 9 to before 9.10 needs CUDA 12.x.  [https://example.com/cudnn]\n"
             "--\n"
             "ask for cuda==12.8.0: it goes with cudnn 9.1.0\n"
             "ask for cudnn==9.14.0: it goes with cuda 13.0.0",

@@ -116,7 +116,7 @@ FAILS: list[tuple[str, dict[str, Any], str, str]] = [
         (
             "CUDA 12.4.1 does not build for RTX 5090 (0000:01:00.0), compute capability 12.0: CUDA"
             " 12.4.1 needs a GPU of"
-            " compute capability 5.0 or newer and older than 10"
+            " compute capability 5.0 to before 10"
         ),
         "`gpustack install cuda`",
     ),
