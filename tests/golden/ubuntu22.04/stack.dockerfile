@@ -1,4 +1,4 @@
-# Ubuntu 22.04 LTS, x86_64: plan 34510cf7ad55bf8b1e5143603ff457c1c1e5b68a5ec29c2054798b27de8b0130
+# Ubuntu 22.04 LTS, x86_64: plan 95ff040710a4690b2345dc1b3691d550593bca9295bba269ae598cb20b7b0108
 # docker build --platform linux/amd64 --tag NAME - <THIS-FILE; run with --gpus all
 # warning: driver: left out, as a container gets them from its host
 
@@ -121,7 +121,7 @@ RUN ln -sfn /usr/local/ffmpeg-9.0.2/bin/ffmpeg /usr/local/bin/ffmpeg \
 ENV NVIDIA_VISIBLE_DEVICES=all
 ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility,video
 ENV PATH=/usr/local/cuda-13.2/bin:${PATH}
-LABEL gpustack.plan="34510cf7ad55bf8b1e5143603ff457c1c1e5b68a5ec29c2054798b27de8b0130" \
+LABEL gpustack.plan="95ff040710a4690b2345dc1b3691d550593bca9295bba269ae598cb20b7b0108" \
       gpustack.cuda="13.2.2" \
       gpustack.tensorrt="11.3.0.99" \
       gpustack.nv-codec-headers="13.0.19.0" \

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
+from functools import cache
 from pathlib import Path
 
 import pytest
+from tests.golden_plans import cases, outcome
 
 from gpustack.model.conditions import Condition, conditions, spelled
 from gpustack.model.host import RepositoryEntry
+from gpustack.model.steps import Step
 from gpustack.plan.managers.apt import MANAGER
 
-GOLDEN = Path(__file__).parents[2] / "golden"
-PLANS = sorted(GOLDEN.glob("*/*.json"))
 EACH_TIME = frozenset({"note", "manual", "reboot", "refresh-index", "rebuild-initramfs"})
 """Kinds of steps that are done each time: they change nothing, or have to see what was changed just now."""
 
@@ -64,29 +64,35 @@ def test_what_cannot_be_read_is_never_done() -> None:
     assert spelled() == "never"
 
 
-def steps() -> list[tuple[str, dict[str, object]]]:
-    return [
-        (f"{path.parent.name}/{path.stem}: {step['id']}", step)
-        for path in PLANS
-        for step in json.loads(path.read_text(encoding="utf-8")).get("steps", ())
-    ]
+SYSTEMS = ("amzn2023", "azurelinux3.0", "debian12", "fedora44", "l4t36", "rhel7", "rhel9", "sles15.7", "ubuntu18.04")
+SYSTEMS += ("ubuntu24.04", "windows11", "wsl-ubuntu24.04")
+"""A system of every package family, and those with the most methods."""
+
+
+@cache
+def steps() -> tuple[tuple[str, Step], ...]:
+    """The steps of the golden plans of these systems, each with where it stands."""
+    plans = [(name, case.name, outcome(case).plan) for name in SYSTEMS for case in cases()[name]]
+    return tuple(
+        (f"{name}/{case}: {step.id}", step) for name, case, plan in plans if plan is not None for step in plan.steps
+    )
 
 
 def test_every_step_says_how_it_is_taken_back_or_why_not() -> None:
     assert len(steps()) > 500
-    assert [where for where, step in steps() if not step.get("undo") and not step.get("undo_note")] == []
+    assert [where for where, step in steps() if not step.undo and not step.undo_note] == []
 
 
 def test_every_step_that_can_be_known_to_be_done_says_how() -> None:
     never = [
         where
         for where, step in steps()
-        if not conditions(str(step.get("done_when", "never")))
-        and step["kind"] not in EACH_TIME
-        and not str(step["id"]).startswith(ALWAYS)
+        if not conditions(step.done_when)
+        and step.kind not in EACH_TIME
+        and not step.id.startswith(ALWAYS)
         and not where.startswith("windows")
         # The loader's cache is read anew each time: that libraries are in it does not say that they are these.
-        and step["commands"] != [["ldconfig"]]
+        and step.commands != (("ldconfig",),)
     ]
     assert never == []
 
