@@ -14,6 +14,9 @@ from typing import IO, Protocol
 
 from msgspec import Struct
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 
 class Finished(Struct, frozen=True, kw_only=True):
     """How a command ended. ``code`` is None when it could not be started or ran out of time; ``error`` says why."""
@@ -147,3 +150,49 @@ def stop_commands() -> None:
         running = tuple(_RUNNING)
     for leader in running:
         _end_group(leader)
+
+
+class Background:
+    """A command that runs beside us until it is stopped; its output goes to a file. Use it with ``with``.
+
+    It is the head of a process group of its own, which ends with it, and when this process is told to stop.
+    """
+
+    def __init__(
+        self, argv: tuple[str, ...], log: Path, *, env: Mapping[str, str] | None = None, cwd: Path | None = None
+    ) -> None:
+        """Start ``argv``. Raises OSError where it cannot be started."""
+        with log.open("wb") as stream:
+            self._process = subprocess.Popen(  # noqa: S603 (an argument list of our own; no shell)
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, "LC_ALL": "C.UTF-8", "LANGUAGE": "C", **(env or {})},
+                cwd=cwd,
+                start_new_session=True,
+            )
+        with _LOCK:
+            _RUNNING.add(self._process.pid)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @property
+    def code(self) -> int | None:
+        """The exit code; None while it runs."""
+        return self._process.poll()
+
+    def stop(self, patience_s: float = 10.0) -> None:
+        """Ask it to end, and end its whole group when it has not within ``patience_s`` seconds."""
+        if self._process.poll() is None:
+            self._process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(patience_s)
+        _end_group(self._process.pid)
+        self._process.wait()
+        with _LOCK:
+            _RUNNING.discard(self._process.pid)

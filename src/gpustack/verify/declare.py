@@ -26,6 +26,7 @@ MODULES: dict[str, tuple[tuple[Level, str], ...]] = {
     "tensorrt": (("quick", "tensorrt"), ("smoke", "tensorrt_smoke")),
     "nv-codec-headers": (("quick", "nv_codec_headers"), ("smoke", "nv_codec_headers")),
     "ffmpeg": (("quick", "ffmpeg"), ("smoke", "ffmpeg_smoke"), ("full", "ffmpeg_full")),
+    "triton": (("quick", "triton"), ("smoke", "triton_smoke")),
 }
 """Components that have checks, in the order in which they are checked, and their modules in ``verify/checks``.
 

@@ -1,0 +1,1 @@
+"""Triton Inference Server: its protocols, its model configuration, and its model repository."""

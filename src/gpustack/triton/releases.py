@@ -1,0 +1,88 @@
+"""What a Triton release is by its month: its image, its TensorRT, and the model kinds that it serves."""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct
+
+from gpustack.errors import UsageError
+from gpustack.matrix.index import Matrix
+from gpustack.versions import version
+
+SERVER = "triton-server"
+
+
+class ReleaseRow(Struct, frozen=True, kw_only=True):
+    """A month's release."""
+
+    version: str
+    server: str = ""
+    api: str = ""
+    tensorrt: str = ""
+    cuda: str = ""
+    image: str = ""
+
+
+class ModelFile(Struct, frozen=True, kw_only=True):
+    """A kind of model, the file that it is read from, and the months between which servers know it."""
+
+    file: str
+    platform: str = ""
+    backend: str = ""
+    first: str = ""
+    last: str = ""
+
+    @property
+    def called(self) -> str:
+        return self.platform or self.backend
+
+
+def release_row(matrix: Matrix, release: str) -> ReleaseRow:
+    """The release of the month ``release`` ("25.03"). Raises UsageError with the months that are known near it."""
+    rows = matrix.rows("triton", "releases", ReleaseRow)
+    found = next((row for row in rows if row.version == release), None)
+    if found is None:
+        known = [row.version for row in rows]
+        near = [one for one in known if one.partition(".")[0] == release.partition(".")[0]] or known[-6:]
+        msg = f"no release of Triton is called {release!r}"
+        raise UsageError(msg, where="--release", hint=f"known: {', '.join(near)}")
+    return found
+
+
+def newest(matrix: Matrix) -> ReleaseRow:
+    """The newest release whose server version is known."""
+    rows = [row for row in matrix.rows("triton", "releases", ReleaseRow) if row.server]
+    return max(rows, key=lambda row: version(row.version).key)
+
+
+def model_kinds(matrix: Matrix) -> tuple[ModelFile, ...]:
+    """Every kind of model."""
+    return matrix.rows(SERVER, "model_files", ModelFile)
+
+
+def serves(kind: ModelFile, release: str) -> str:
+    """Why servers of ``release`` do not serve this kind of model; "" where they do."""
+    month = version(release)
+    begin = re.search(r"\d\d\.\d\d", kind.first)
+    end = re.search(r"\d\d\.\d\d", kind.last)
+    if begin and month < version(begin[0]):
+        return f"{kind.called} is served from {begin[0]} on"
+    if end and month > version(end[0]):
+        return f"{kind.called} is served up to {end[0]}"
+    return ""
+
+
+def needs_config(release: str) -> bool:
+    """Whether every model must have a config.pbtxt: from 22.07 on the server completes it itself."""
+    return version(release) < version("22.07")
+
+
+def skips_zero_versions(release: str) -> bool:
+    """Whether version folders that begin with 0 are passed over: so it is documented from 19.08 on."""
+    return version(release) >= version("19.08")
+
+
+def polls(release: str) -> bool:
+    """Whether the server looks for new models by itself unless told otherwise: up to 20.03.1."""
+    return version(release) < version("20.06")

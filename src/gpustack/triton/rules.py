@@ -1,0 +1,275 @@
+"""A model repository judged by the rules of a server's release, before a server does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from msgspec import Struct
+
+from gpustack.matrix.index import Matrix
+from gpustack.triton.pbtxt import Message, Name, first, parse
+from gpustack.triton.releases import (
+    SERVER,
+    ModelFile,
+    model_kinds,
+    needs_config,
+    serves,
+    skips_zero_versions,
+)
+
+_SCHEDULERS = ("dynamic_batching", "sequence_batching", "ensemble_scheduling")
+_COMPLETED = {"tensorrt_plan", "onnxruntime_onnx", "tensorflow_savedmodel"}
+"""Kinds that a server can complete a configuration for; others need their inputs and outputs written down."""
+
+
+class ConfigName(Struct, frozen=True, kw_only=True):
+    """A word that config.pbtxt may hold, in its group."""
+
+    group: str
+    name: str
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    """Something wrong, or worth knowing (``severity`` "error", "warning"), with its place and what mends it."""
+
+    severity: str
+    place: str
+    message: str
+    fix: str = ""
+
+
+class Judgement(Struct, frozen=True, kw_only=True):
+    """What was found in a repository: its models with the versions that would be served, and the findings."""
+
+    models: dict[str, tuple[int, ...]]
+    findings: tuple[Finding, ...]
+
+    @property
+    def is_good(self) -> bool:
+        return not any(one.severity == "error" for one in self.findings)
+
+
+def judge(matrix: Matrix, repository: Path, release: str, capabilities: tuple[str, ...] = ()) -> Judgement:
+    """Judge the repository for a server of ``release`` on GPUs of ``capabilities`` (none: not known)."""
+    findings: list[Finding] = []
+    models: dict[str, tuple[int, ...]] = {}
+    try:
+        folders = sorted(path for path in repository.iterdir() if path.is_dir() and not path.name.startswith("."))
+    except OSError as exc:
+        findings.append(_error(str(repository), f"cannot be read: {exc.strerror or exc}", "name an existing folder"))
+        return Judgement(models={}, findings=tuple(findings))
+    if not folders:
+        findings.append(_error(str(repository), "holds no model", "a model is a folder with config.pbtxt and 1/"))
+    for folder in folders:
+        judged = _Model(matrix, folder, release, capabilities)
+        models[folder.name] = judged.served()
+        findings += judged.findings
+    return Judgement(models=models, findings=tuple(findings))
+
+
+def _error(place: str, message: str, fix: str = "") -> Finding:
+    return Finding(severity="error", place=place, message=message, fix=fix)
+
+
+def _warning(place: str, message: str, fix: str = "") -> Finding:
+    return Finding(severity="warning", place=place, message=message, fix=fix)
+
+
+class _Model:
+    """One model's folder under judgement."""
+
+    def __init__(self, matrix: Matrix, folder: Path, release: str, capabilities: tuple[str, ...]) -> None:
+        self._matrix = matrix
+        self._folder = folder
+        self._release = release
+        self._capabilities = capabilities
+        self.findings: list[Finding] = []
+        self._config = self._read()
+        self._kind = self._kind_of()
+        self._versions = self._find_versions()
+        if self._config is not None:
+            self._look_at_names()
+            self._look_at_tensors()
+            self._look_at_scheduling()
+            self._look_at_labels()
+        self._look_at_files()
+
+    def served(self) -> tuple[int, ...]:
+        """The versions that the policy lets the server serve."""
+        policy = first(self._config, "version_policy") if self._config else None
+        known = sorted(self._versions)
+        if not isinstance(policy, dict):
+            return tuple(known[-1:])
+        if "all" in policy:
+            return tuple(known)
+        specific = first(policy, "specific")
+        if isinstance(specific, dict):
+            wanted = [one for one in specific.get("versions", []) if isinstance(one, int)]
+            for one in wanted:
+                if one not in known:
+                    self._add(_error, "config.pbtxt", f"version_policy names version {one}, which is not there")
+            return tuple(one for one in known if one in wanted)
+        latest = first(policy, "latest")
+        count = first(latest, "num_versions") if isinstance(latest, dict) else 1
+        return tuple(known[-count:]) if isinstance(count, int) and count > 0 else tuple(known[-1:])
+
+    def _add(self, make: object, place: str, message: str, fix: str = "") -> None:
+        where = f"{self._folder.name}/{place}" if place else self._folder.name
+        self.findings.append((_error if make is _error else _warning)(where, message, fix))
+
+    def _read(self) -> Message | None:
+        path = self._folder / "config.pbtxt"
+        if not path.is_file():
+            if needs_config(self._release):
+                self._add(
+                    _error,
+                    "config.pbtxt",
+                    f"is missing; servers of {self._release} need one",
+                    "write one, or start the server with --strict-model-config=false (18.12 and later)",
+                )
+            return None
+        try:
+            return parse(path.read_text(encoding="utf-8"))
+        except (ValueError, OSError) as exc:
+            self._add(_error, "config.pbtxt", f"cannot be read: {exc}", "mend the text protobuf")
+            return None
+
+    def _kind_of(self) -> ModelFile | None:
+        if self._config is None:
+            return None
+        said = {str(first(self._config, name) or "") for name in ("platform", "backend")} - {""}
+        if not said:
+            if self._completes():
+                return None
+            self._add(_error, "config.pbtxt", "names neither platform nor backend", "name one: platform or backend")
+            return None
+        kind = next((one for one in model_kinds(self._matrix) if said & {one.platform, one.backend}), None)
+        if kind is None:
+            words = " and ".join(sorted(said))
+            self._add(_warning, "config.pbtxt", f"{words} is no platform or backend that is known here")
+            return None
+        refused = serves(kind, self._release)
+        if refused:
+            self._add(_error, "config.pbtxt", f"{refused}, and this server is {self._release}", "convert the model")
+        return kind
+
+    def _completes(self) -> bool:
+        return not needs_config(self._release)
+
+    def _find_versions(self) -> tuple[int, ...]:
+        found: list[int] = []
+        for path in sorted(self._folder.iterdir()):
+            if not path.is_dir() or path.name == "configs" or path.name.startswith("."):
+                continue
+            if not re.fullmatch(r"\d+", path.name):
+                self._add(_warning, path.name, "is no number, so it is no version: servers pass it over")
+            elif path.name.startswith("0") and skips_zero_versions(self._release):
+                self._add(_warning, path.name, "begins with 0: servers from 19.08 on pass it over", "rename it")
+            else:
+                found.append(int(path.name))
+        if not found:
+            self._add(_error, "", "has no version: a folder named by a number", "put the model's file into 1/")
+        return tuple(found)
+
+    def _look_at_names(self) -> None:
+        config = self._config or {}
+        said = first(config, "name")
+        if said is not None and said != self._folder.name:
+            self._add(
+                _error,
+                "config.pbtxt",
+                f"says name: {said!s}, but the folder is {self._folder.name}",
+                "make them the same, or leave the name out",
+            )
+        known = {row.name for row in self._rows("model")}
+        for name in config:
+            if name not in known:
+                self._add(_error, "config.pbtxt", f"has no field {name}: the server refuses the whole file")
+        batch = first(config, "max_batch_size")
+        if batch is not None and (not isinstance(batch, int) or batch < 0):
+            self._add(_error, "config.pbtxt", f"max_batch_size is {batch}, not a number from 0 on")
+
+    def _rows(self, group: str) -> list[ConfigName]:
+        return [row for row in self._matrix.rows(SERVER, "config_names", ConfigName) if row.group == group]
+
+    def _look_at_tensors(self) -> None:
+        config = self._config or {}
+        types = {row.name for row in self._rows("data-type")}
+        for side in ("input", "output"):
+            entries = [one for one in config.get(side, []) if isinstance(one, dict)]
+            if not entries and not self._may_complete():
+                self._add(_error, "config.pbtxt", f"names no {side}", f"write down every {side} with type and dims")
+            names = [str(first(one, "name") or "") for one in entries]
+            for name in {one for one in names if names.count(one) > 1}:
+                self._add(_error, "config.pbtxt", f"names the {side} {name} twice")
+            for entry, name in zip(entries, names, strict=True):
+                kind = first(entry, "data_type")
+                if not isinstance(kind, Name) or kind not in types:
+                    said = kind if kind is not None else "missing"
+                    self._add(_error, "config.pbtxt", f"{side} {name}: data_type is {said}", "for example TYPE_FP32")
+                self._look_at_dims(side, name, entry)
+
+    def _may_complete(self) -> bool:
+        return self._completes() and (self._kind is None or self._kind.platform in _COMPLETED)
+
+    def _look_at_dims(self, side: str, name: str, entry: Message) -> None:
+        dims = entry.get("dims", [])
+        if not dims:
+            self._add(_error, "config.pbtxt", f"{side} {name}: dims are missing", "the shape without the batch")
+        for one in dims:
+            if not isinstance(one, int) or isinstance(one, bool) or one == 0 or one < -1:
+                self._add(_error, "config.pbtxt", f"{side} {name}: {one} is no dimension", "-1 stands for any size")
+
+    def _look_at_scheduling(self) -> None:
+        config = self._config or {}
+        given = [name for name in _SCHEDULERS if name in config]
+        if len(given) > 1:
+            self._add(_error, "config.pbtxt", f"{' and '.join(given)} exclude each other", "keep one")
+        batch = first(config, "max_batch_size") or 0
+        if "dynamic_batching" in given and batch == 0:
+            self._add(_error, "config.pbtxt", "dynamic_batching needs a max_batch_size above 0")
+        kinds = {row.name for row in self._rows("instance-kind")}
+        for group in config.get("instance_group", []):
+            if not isinstance(group, dict):
+                continue
+            kind = first(group, "kind")
+            if kind is not None and kind not in kinds:
+                self._add(_error, "config.pbtxt", f"instance_group has no kind {kind}")
+            count = first(group, "count")
+            if count is not None and (not isinstance(count, int) or count < 1):
+                self._add(_error, "config.pbtxt", f"instance_group: count is {count}, at least 1 is needed")
+            if kind == "KIND_CPU" and group.get("gpus"):
+                self._add(_error, "config.pbtxt", "instance_group: KIND_CPU takes no gpus", "leave gpus out")
+
+    def _look_at_labels(self) -> None:
+        for entry in (self._config or {}).get("output", []):
+            name = first(entry, "label_filename") if isinstance(entry, dict) else None
+            if name is not None and not (self._folder / str(name)).is_file():
+                self._add(_error, str(name), "is named as label file, but is not there", "one label a line")
+
+    def _look_at_files(self) -> None:
+        if self._kind is None or self._kind.called in {"ensemble", "tensorrtllm"}:
+            return
+        config = self._config or {}
+        own = first(config, "default_model_filename")
+        wanted = [str(own)] if own else [word for word in self._kind.file.split() if "." in word][:1]
+        mapped = {
+            str(first(one, "key")): str(first(one, "value"))
+            for one in config.get("cc_model_filenames", [])
+            if isinstance(one, dict)
+        }
+        for number in self._versions:
+            folder = self._folder / str(number)
+            for capability, name in mapped.items():
+                if not (folder / name).exists():
+                    self._add(_error, f"{number}/{name}", f"is named for compute capability {capability}, but missing")
+            if mapped and all(one in mapped for one in self._capabilities) and self._capabilities:
+                continue
+            if mapped and self._capabilities:
+                lacking = ", ".join(one for one in self._capabilities if one not in mapped)
+                if not any((folder / name.rstrip("/")).exists() for name in wanted):
+                    self._add(_error, f"{number}", f"no file for compute capability {lacking}, nor {wanted[0]}")
+                continue
+            if not mapped and not any((folder / name.rstrip("/")).exists() for name in wanted):
+                self._add(_error, f"{number}/{wanted[0]}", "is missing", "name another with default_model_filename")

@@ -1,0 +1,118 @@
+"""The KServe v2 protocol that Triton speaks since 20.03, over HTTP."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from msgspec import Struct
+
+from gpustack.triton.client import Answer, Server, escaped
+
+METRICS = ("nv_inference_request_success", "nv_inference_count", "nv_inference_exec_count")
+"""Counters that every server with a model has, with or without a GPU."""
+
+
+class Model(Struct, frozen=True, kw_only=True):
+    """What a server tells of a model: inputs and outputs as (name, datatype, shape)."""
+
+    name: str
+    versions: tuple[str, ...] = ()
+    platform: str = ""
+    inputs: tuple[tuple[str, str, tuple[int, ...]], ...] = ()
+    outputs: tuple[tuple[str, str, tuple[int, ...]], ...] = ()
+
+
+def live(server: Server, *, timeout: float = 10.0) -> Answer:
+    return server.get("/v2/health/live", timeout=timeout)
+
+
+def ready(server: Server, *, timeout: float = 10.0) -> Answer:
+    return server.get("/v2/health/ready", timeout=timeout)
+
+
+def model_ready(server: Server, model: str) -> Answer:
+    return server.get(f"/v2/models/{escaped(model)}/ready")
+
+
+def metadata(server: Server) -> Answer:
+    return server.get("/v2")
+
+
+def statistics(server: Server, model: str) -> Answer:
+    return server.get(f"/v2/models/{escaped(model)}/stats")
+
+
+def index(server: Server) -> tuple[dict[str, Any], ...]:
+    """The models of the server's repository with their states; () where the server does not tell."""
+    told = server.post("/v2/repository/index").json()
+    return tuple(row for row in told if isinstance(row, dict)) if isinstance(told, list) else ()
+
+
+def describe(server: Server, model: str) -> Model | Answer:
+    """What the server tells of ``model``, or the answer that says why it does not."""
+    answer = server.get(f"/v2/models/{escaped(model)}")
+    told = answer.json()
+    if not answer.is_ok or not isinstance(told, dict):
+        return answer
+    return Model(
+        name=str(told.get("name", "")),
+        versions=tuple(str(one) for one in told.get("versions", [])),
+        platform=str(told.get("platform", "")),
+        inputs=_tensors(told.get("inputs")),
+        outputs=_tensors(told.get("outputs")),
+    )
+
+
+def _tensors(rows: Any) -> tuple[tuple[str, str, tuple[int, ...]], ...]:  # noqa: ANN401 (what a server says)
+    if not isinstance(rows, list):
+        return ()
+    return tuple(
+        (str(row.get("name", "")), str(row.get("datatype", "")), tuple(int(n) for n in row.get("shape", [])))
+        for row in rows
+        if isinstance(row, dict)
+    )
+
+
+def infer(
+    server: Server, model: str, tensor: tuple[str, str, tuple[int, ...]], values: list[float], *, timeout: float = 30.0
+) -> Answer:
+    """Infer with one input: ``tensor`` is its name, datatype and whole shape."""
+    name, datatype, shape = tensor
+    request = {"inputs": [{"name": name, "datatype": datatype, "shape": list(shape), "data": values}]}
+    return server.post(
+        f"/v2/models/{escaped(model)}/infer",
+        json.dumps(request).encode(),
+        {"Content-Type": "application/json"},
+        timeout=timeout,
+    )
+
+
+def output(answer: Answer, name: str) -> list[float] | None:
+    """The values of the output ``name`` in the answer to an inference; None where they are not there."""
+    told = answer.json()
+    if not isinstance(told, dict):
+        return None
+    for row in told.get("outputs", []):
+        if isinstance(row, dict) and row.get("name") == name and isinstance(row.get("data"), list):
+            try:
+                return [float(value) for value in row["data"]]
+            except (TypeError, ValueError):
+                return None
+    return None
+
+
+def counters(text: str) -> dict[str, float]:
+    """The values of a page of metrics in Prometheus text, summed over labels."""
+    found: dict[str, float] = {}
+    for line in text.splitlines():
+        if not line or line.startswith("#"):
+            continue
+        name, _, value = line.rpartition(" ")
+        try:
+            number = float(value)
+        except ValueError:
+            continue
+        key = name.partition("{")[0]
+        found[key] = found.get(key, 0.0) + number
+    return found

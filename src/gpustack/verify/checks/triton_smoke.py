@@ -1,0 +1,268 @@
+"""Smoke checks of Triton: live, ready, a model ready, one inference with the right answer, statistics and metrics."""
+
+from __future__ import annotations
+
+from gpustack.model.results import Measurement
+from gpustack.triton import v1, v2
+from gpustack.triton.client import Answer, Server
+from gpustack.verify.declare import Context, Outcome, check, failed, needless, passed, skipped
+from gpustack.verify.triton.asked import DOUBLE, Asked, asked, model_of
+from gpustack.verify.triton.infer import Question, over_grpc, over_http, over_v1, question
+from gpustack.verify.triton.own import find_server, free_ports, started
+
+_NO_URL = "no server was named"
+
+
+def _server(context: Context) -> Asked | Outcome:
+    found = asked(context)
+    if found is None:
+        return needless(_NO_URL, "`--url http://localhost:8000` has one asked")
+    if not found.protocol:
+        return failed(found.why, "start the server, and look at its log: `docker logs CONTAINER`")
+    return found
+
+
+@check(
+    "triton.live",
+    level="smoke",
+    title="server is live",
+    expects="The server answers that it is live.",
+    mends="Look at the server's log: `docker logs CONTAINER`.",
+    limit_s=60,
+)
+def live(context: Context) -> Outcome:
+    found = _server(context)
+    if isinstance(found, Outcome):
+        return found
+    if found.protocol == "v2":
+        answer = v2.live(found.server)
+        told = v2.metadata(found.server).json()
+        number = told.get("version", "") if isinstance(told, dict) else ""
+    else:
+        answer = v1.live(found.server)
+        status = v1.status(found.server)
+        number = "" if isinstance(status, Answer) else status.version
+    if not answer.is_ok:
+        strict = found.protocol == "v1" and v1.live_means_loaded(context.given.get("release"))
+        why = "; in this release live means that every model is loaded (--strict-liveness)" if strict else ""
+        return failed(f"{found.server.url} is not live ({answer.why}){why}")
+    return passed(f"{found.server.url} speaks {found.protocol}, version {number or 'not told'}", actual=number)
+
+
+@check(
+    "triton.ready",
+    level="smoke",
+    title="server is ready",
+    expects="The server says that it takes inferences: with strict readiness, that every model is loaded.",
+    mends="`curl -X POST URL/v2/repository/index` names the models that are not ready, with the reason.",
+    needs=("triton.live",),
+    limit_s=60,
+)
+def ready(context: Context) -> Outcome:
+    found = _server(context)
+    if isinstance(found, Outcome):
+        return found
+    answer = v2.ready(found.server) if found.protocol == "v2" else v1.ready(found.server)
+    if answer.is_ok:
+        early = found.protocol == "v1" and v1.live_means_loaded(context.given.get("release"))
+        note = "; in this release ready does not mean that models are loaded, live does" if early else ""
+        return passed(f"ready{note}")
+    return failed(f"the server is live, but not ready: {_not_ready(found) or answer.why}")
+
+
+def _not_ready(found: Asked) -> str:
+    """The models that keep a server from being ready, with the reasons that it gives."""
+    if found.protocol == "v2":
+        rows = [row for row in v2.index(found.server) if row.get("state") not in {"READY", None}]
+        return "; ".join(
+            f"{row.get('name')} is {row.get('state')}: {row.get('reason', '')}".rstrip(": ") for row in rows
+        )
+    status = v1.status(found.server)
+    if isinstance(status, Answer):
+        return ""
+    return "; ".join(
+        f"{name}, version {number} is {state}"
+        for name, versions in status.models.items()
+        for number, state in versions.items()
+        if state != "MODEL_READY"
+    )
+
+
+@check(
+    "triton.model",
+    level="smoke",
+    title="a model is ready",
+    expects="The model that is to be tried is loaded and ready.",
+    mends="Look at the server's log for why it did not load; `gpustack triton model-store DIR` checks its folder.",
+    needs=("triton.live",),
+    limit_s=60,
+)
+def model(context: Context) -> Outcome:
+    found = _server(context)
+    if isinstance(found, Outcome):
+        return found
+    choice = model_of(context, found)
+    if not choice.model:
+        return skipped(choice.why, "load a model, or name one with `--model NAME`")
+    if found.protocol == "v1":
+        status = v1.status(found.server, choice.model)
+        if isinstance(status, Answer):
+            return failed(f"{choice.model} is not known to the server: {status.why}")
+        states = status.models.get(choice.model, {})
+        if "MODEL_READY" not in states.values():
+            return failed(f"{choice.model} has no version that is ready: {_not_ready(found) or 'none is loaded'}")
+        numbers = ", ".join(str(one) for one, state in states.items() if state == "MODEL_READY")
+        return passed(f"{choice.model}, version {numbers}")
+    answer = v2.model_ready(found.server, choice.model)
+    if not answer.is_ok:
+        row = next((one for one in v2.index(found.server) if one.get("name") == choice.model), {})
+        told = f"{row.get('state', 'not in its repository')} {row.get('reason', '')}".strip()
+        return failed(f"{choice.model} is not ready: {told}")
+    described = v2.describe(found.server, choice.model)
+    if isinstance(described, Answer):
+        return failed(f"{choice.model} is ready, but does not tell what it is: {described.why}")
+    shape = ", ".join(f"{name} {kind}{list(dims)}" for name, kind, dims in (*described.inputs, *described.outputs))
+    return passed(f"{choice.model} ({described.platform}), version {', '.join(described.versions)}: {shape}")
+
+
+@check(
+    "triton.infer",
+    level="smoke",
+    title="one inference with the right answer",
+    expects="The model answers an inference over HTTP, and over gRPC where tritonclient is there, and answers rightly.",
+    mends="Look at the server's log; a wrong answer points to the model's file or to its configuration.",
+    needs=("triton.model",),
+    limit_s=120,
+)
+def infer(context: Context) -> Outcome:
+    found = _server(context)
+    if isinstance(found, Outcome):
+        return found
+    choice = model_of(context, found)
+    if not choice.model:
+        return skipped(choice.why, "load a model, or name one with `--model NAME`")
+    if found.protocol == "v1":
+        tried = over_v1(found, choice.model, context.clock)
+        return failed(f"{choice.model}: {tried.fault}") if tried.fault else passed(f"{choice.model}: {tried.said}")
+    described = v2.describe(found.server, choice.model)
+    if isinstance(described, Answer):
+        return failed(f"{choice.model} does not tell its inputs: {described.why}")
+    ask = question(described)
+    if not isinstance(ask, Question):
+        return skipped(ask, "a model of `gpustack triton model-store DIR --digits` has an answer that is known")
+    tried = over_http(found.server, choice.model, ask, context.clock)
+    if tried.fault:
+        return failed(f"{choice.model}: {tried.fault}")
+    by_grpc = over_grpc(found.server, choice.model, ask)
+    if by_grpc is not None and by_grpc.fault:
+        return failed(f"{choice.model}: {by_grpc.fault}")
+    also = by_grpc.said if by_grpc else "gRPC was not tried: the Python package tritonclient is not here"
+    measured = {"http": Measurement(value=round(tried.seconds * 1e3, 3), unit="ms")}
+    return passed(f"{choice.model}: {tried.said}; {also}", measurements=measured)
+
+
+@check(
+    "triton.statistics",
+    level="smoke",
+    title="statistics count the inference",
+    expects="The server's statistics name the model and count its inferences, none of them failed.",
+    mends="Look at the server's log for the inferences that failed.",
+    needs=("triton.infer",),
+    limit_s=60,
+)
+def statistics(context: Context) -> Outcome:
+    found = _server(context)
+    if isinstance(found, Outcome):
+        return found
+    choice = model_of(context, found)
+    if not choice.model:
+        return skipped(choice.why)
+    if found.protocol == "v1":
+        return needless("the first protocol tells its statistics inside the status, which triton.model reads")
+    answer = v2.statistics(found.server, choice.model)
+    told = answer.json()
+    rows = told.get("model_stats", []) if isinstance(told, dict) else []
+    if not answer.is_ok or not rows:
+        return failed(f"the server tells no statistics of {choice.model}: {answer.why}")
+    count = sum(int(row.get("inference_count", 0)) for row in rows)
+    failures = sum(int(row.get("inference_stats", {}).get("fail", {}).get("count", 0)) for row in rows)
+    if count == 0:
+        return failed(f"the statistics count no inference of {choice.model}, although one was answered")
+    measured = {
+        "inferences": Measurement(value=count, unit="inferences"),
+        "failed": Measurement(value=failures, unit="inferences"),
+    }
+    return passed(f"{choice.model}: {count} inferences, {failures} failed", measurements=measured)
+
+
+@check(
+    "triton.metrics",
+    level="smoke",
+    title="metrics are served",
+    expects="The metrics service answers in Prometheus' text form and has the counters of inferences.",
+    mends="Publish its port (-p8002:8002), and start the server without --allow-metrics=false.",
+    needs=("triton.live",),
+    limit_s=60,
+)
+def metrics(context: Context) -> Outcome:
+    found = _server(context)
+    if isinstance(found, Outcome):
+        return found
+    answer = found.server.metrics.get("/metrics")
+    if not answer.is_ok:
+        return failed(f"{found.server.metrics.url}/metrics does not answer: {answer.why}")
+    counted = v2.counters(answer.text)
+    wanted = v2.METRICS if found.protocol == "v2" else ()
+    lacking = [name for name in wanted if name not in counted]
+    if lacking and model_of(context, found).model:
+        return failed(f"the metrics lack {', '.join(lacking)}")
+    gpus = "" if any(name.startswith("nv_gpu_") for name in counted) else "; none of GPUs (no GPU, or no DCGM)"
+    return passed(f"{len(counted)} metrics{gpus}")
+
+
+@check(
+    "triton.own-server",
+    level="smoke",
+    title="a server started here serves",
+    expects="The Triton of this host starts on loopback, loads a model of the Python backend, answers it, and stops.",
+    mends="Read the server's log in the evidence.",
+    needs=("triton.found",),
+    limit_s=150,
+)
+def own_server(context: Context) -> Outcome:
+    if context.given.get("url"):
+        return needless("another server was named, and that one is asked")
+    program = find_server(context.given.get("tritonserver"))
+    if program is None:
+        return needless("no tritonserver is on this host itself", "a container's server is asked with `--url`")
+    if not (program.backends / "python").is_dir():
+        return skipped(f"{program.backends} holds no Python backend, which the model here needs")
+    with started(program, context.folder, free_ports()) as running:
+        evidence = {"server.log": running.log}
+        server = running.server
+        if server is None:
+            return failed(running.fault, evidence=evidence)
+        fault, number = _serves(context, server)
+    if fault:
+        return failed(fault, evidence=evidence)
+    if server.get("/v2/health/live", timeout=2.0).status:
+        return failed("the server was told to stop, and still answers")
+    return passed(f"{program.path} {number}: started, right answer, metrics, stopped", actual=number, evidence=evidence)
+
+
+def _serves(context: Context, server: Server) -> tuple[str, str]:
+    """What is wrong with the answers of our own server ("" if nothing is), and its version."""
+    told = v2.metadata(server).json()
+    number = str(told.get("version", "")) if isinstance(told, dict) else ""
+    described = v2.describe(server, DOUBLE)
+    if isinstance(described, Answer):
+        return f"{DOUBLE} is ready, but does not tell what it is: {described.why}", number
+    ask = question(described)
+    if not isinstance(ask, Question):
+        return ask, number
+    for tried in (over_http(server, DOUBLE, ask, context.clock), over_grpc(server, DOUBLE, ask)):
+        if tried is not None and tried.fault:
+            return f"{DOUBLE}: {tried.fault}", number
+    counted = v2.counters(server.metrics.get("/metrics").text)
+    lacking = [name for name in v2.METRICS if name not in counted]
+    return (f"the server's metrics lack {', '.join(lacking)}" if lacking else ""), number

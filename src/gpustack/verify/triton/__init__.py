@@ -1,0 +1,1 @@
+"""Asking a Triton server, and starting one of our own to ask."""

@@ -1,0 +1,136 @@
+"""One inference with a right answer, over HTTP and gRPC."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from gpustack.triton import v1, v2
+from gpustack.triton.client import Answer, Server
+from gpustack.verify.tensorrt.onnx import INPUT, OUTPUT, load_digits
+from gpustack.verify.tensorrt.smoke import TOLERANCE
+from gpustack.verify.triton.asked import DIGITS, DOUBLE, Asked
+
+_FLOATS = {"FP32", "FP64", "FP16"}
+_WHOLE = {"INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64", "BOOL"}
+_LARGEST = 1 << 20
+
+
+class Tried(Struct, frozen=True, kw_only=True):
+    """How an inference ended: ``fault`` is empty where it went well; ``said`` tells what was proven."""
+
+    said: str = ""
+    fault: str = ""
+    seconds: float = 0.0
+
+
+class Question(Struct, frozen=True, kw_only=True):
+    """An input, and how the answer is judged: ``expected`` None where the right answer is not known."""
+
+    tensor: tuple[str, str, tuple[int, ...]]
+    values: list[float]
+    output: str
+    expected: list[float] | None = None
+
+
+def question(model: v2.Model) -> Question | str:
+    """What to ask ``model``; a sentence where nothing can be asked."""
+    if not model.inputs or not model.outputs:
+        return f"{model.name} tells no inputs or no outputs"
+    name, datatype, shape = model.inputs[0]
+    whole = tuple(1 if length < 0 else length for length in shape)
+    if model.name == DIGITS:
+        digits = load_digits()
+        values = [pixel / 255 for pixel in digits.pictures[0]]
+        expected = list(digits.probabilities[0])
+        return Question(tensor=(INPUT, "FP32", (1, 1, 28, 28)), values=values, output=OUTPUT, expected=expected)
+    if len(model.inputs) > 1:
+        return f"{model.name} takes {len(model.inputs)} inputs, for which no right answer is known"
+    count = 1
+    for length in whole:
+        count *= length
+    if count > _LARGEST or datatype not in _FLOATS | _WHOLE:
+        return f"{model.name} takes {datatype} of shape {list(shape)}, which is not tried"
+    values = [float(number % 7) if datatype in _FLOATS else number % 2 for number in range(count)]
+    known = [2 * value for value in values] if model.name == DOUBLE else None
+    return Question(tensor=(name, datatype, whole), values=values, output=model.outputs[0][0], expected=known)
+
+
+def over_http(server: Server, model: str, ask: Question, clock: Callable[[], float]) -> Tried:
+    """Infer over HTTP and judge the answer."""
+    started = clock()
+    answer = v2.infer(server, model, ask.tensor, ask.values)
+    seconds = clock() - started
+    if not answer.is_ok:
+        return Tried(fault=f"the inference failed: {answer.why}", seconds=seconds)
+    got = v2.output(answer, ask.output)
+    if got is None:
+        return Tried(fault=f"the answer holds no output {ask.output}", seconds=seconds)
+    return judged(got, ask, seconds, "HTTP")
+
+
+def judged(got: list[float], ask: Question, seconds: float, by: str) -> Tried:
+    """Compare an answer with the right one."""
+    if ask.expected is None:
+        if not all(value == value for value in got):  # noqa: PLR0124 (NaN alone differs from itself)
+            return Tried(fault="the answer holds values that are no numbers", seconds=seconds)
+        return Tried(said=f"{by}: {len(got)} values; the right answer of this model is not known", seconds=seconds)
+    if len(got) != len(ask.expected):
+        return Tried(fault=f"the answer has {len(got)} values, not {len(ask.expected)}", seconds=seconds)
+    worst = max((abs(a - b) for a, b in zip(got, ask.expected, strict=True)), default=0.0)
+    if not worst <= TOLERANCE:
+        return Tried(fault=f"the answer is wrong: {_shown(got)} where {_shown(ask.expected)} is right", seconds=seconds)
+    return Tried(said=f"{by}: the right answer", seconds=seconds)
+
+
+def _shown(values: list[float]) -> str:
+    return "[" + ", ".join(f"{value:.4g}" for value in values[:4]) + (", ...]" if len(values) > 4 else "]")
+
+
+def over_grpc(server: Server, model: str, ask: Question) -> Tried | None:
+    """Infer over gRPC where tritonclient is there; None where it is not."""
+    try:
+        import numpy  # noqa: ICN001, PLC0415 (only where tritonclient brings it)
+        from tritonclient import grpc  # noqa: PLC0415
+    except ImportError:
+        return None
+    types = {"FP32": "float32", "FP64": "float64", "FP16": "float16", "BOOL": "bool"}
+    name, datatype, shape = ask.tensor
+    client = grpc.InferenceServerClient(f"{server.host}:{server.port + 1}")
+    try:
+        given = grpc.InferInput(name, list(shape), datatype)
+        kind = types.get(datatype, datatype.lower())
+        given.set_data_from_numpy(numpy.array(ask.values, dtype=kind).reshape(shape))
+        answer = client.infer(model, [given], client_timeout=30).as_numpy(ask.output)
+    except Exception as exc:  # noqa: BLE001 (whatever tritonclient and grpc raise is an answer)
+        return Tried(fault=f"the inference over gRPC failed: {exc}")
+    finally:
+        client.close()
+    if answer is None:
+        return Tried(fault=f"the answer over gRPC holds no output {ask.output}")
+    return judged([float(value) for value in answer.flatten()], ask, 0.0, "gRPC")
+
+
+def over_v1(found: Asked, model: str, clock: Callable[[], float]) -> Tried:
+    """Infer by the first protocol; the digits network alone has an answer that is known there."""
+    if model != DIGITS:
+        return Tried(said=f"{model} was not tried: the first protocol does not tell its inputs")
+    digits = load_digits()
+    values = [pixel / 255 for pixel in digits.pictures[0]]
+    ask = Question(
+        tensor=(INPUT, "FP32", (1, 1, 28, 28)), values=values, output=OUTPUT, expected=list(digits.probabilities[0])
+    )
+    started = clock()
+    answer = v1.infer(found.server, model, (INPUT, OUTPUT, 10), values)
+    seconds = clock() - started
+    if not answer.is_ok or v1.code(answer) not in {"SUCCESS", ""}:
+        return Tried(fault=f"the inference failed: {_said(answer)}", seconds=seconds)
+    got = v1.output(answer, 10)
+    if got is None:
+        return Tried(fault="the answer is shorter than its output", seconds=seconds)
+    return judged(got, ask, seconds, "HTTP (v1)")
+
+
+def _said(answer: Answer) -> str:
+    return answer.headers.get("nv-status") or answer.why

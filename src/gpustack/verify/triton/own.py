@@ -1,0 +1,155 @@
+"""A Triton server of our own: started on loopback with a model whose answers are known, and stopped again."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from msgspec import Struct
+
+from gpustack.system.run import Background
+from gpustack.triton import v2
+from gpustack.triton.client import Server
+from gpustack.triton.pbtxt import Message, Name, write
+from gpustack.verify.triton.asked import DOUBLE
+
+PLACES = ("/opt/tritonserver/bin/tritonserver",)
+_DOUBLE = '''\
+import numpy
+import triton_python_backend_utils as backend
+
+
+class TritonPythonModel:
+    """Doubles what it is given."""
+
+    def execute(self, requests):
+        answers = []
+        for request in requests:
+            given = backend.get_input_tensor_by_name(request, "IN").as_numpy()
+            doubled = numpy.ascontiguousarray(given * numpy.float32(2), dtype=numpy.float32)
+            answers.append(backend.InferenceResponse([backend.Tensor("OUT", doubled)]))
+        return answers
+'''
+_READY_S = 60.0
+_PAUSE_S = 0.1
+
+
+class Program(Struct, frozen=True, kw_only=True):
+    """A tritonserver, and the folder of its backends."""
+
+    path: Path
+    backends: Path
+
+
+class Running(Struct, frozen=True, kw_only=True):
+    """How starting went: the server, or why it did not come up, with the end of its log."""
+
+    server: Server | None
+    fault: str = ""
+    log: str = ""
+
+
+def find_server(given: str | None) -> Program | None:
+    """The tritonserver that the user named, or of PATH, or where the container image has it."""
+    named = given or shutil.which("tritonserver") or next((one for one in PLACES if os.access(one, os.X_OK)), None)
+    if not named:
+        return None
+    path = Path(named)
+    return Program(path=path, backends=path.parent.parent / "backends")
+
+
+def lay_double(repository: Path) -> None:
+    """Write the model that doubles numbers, which needs the Python backend and no GPU."""
+    folder = repository / DOUBLE
+    (folder / "1").mkdir(parents=True)
+    (folder / "1" / "model.py").write_text(_DOUBLE, encoding="utf-8")
+    tensor: Message = {"data_type": [Name("TYPE_FP32")], "dims": [4]}
+    configuration: Message = {
+        "name": [DOUBLE],
+        "backend": ["python"],
+        "max_batch_size": [0],
+        "input": [{"name": ["IN"], **tensor}],
+        "output": [{"name": ["OUT"], **tensor}],
+        "instance_group": [{"count": [1], "kind": [Name("KIND_CPU")]}],
+    }
+    (folder / "config.pbtxt").write_text(write(configuration), encoding="utf-8")
+
+
+def free_ports() -> tuple[int, int, int]:
+    """Three ports in a row that nobody listens on: HTTP, gRPC, metrics. Raises OSError where none were found."""
+    for _ in range(50):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            first = int(probe.getsockname()[1])
+        if first + 2 < 65536 and all(_is_free(first + step) for step in range(3)):
+            return first, first + 1, first + 2
+    msg = "no three free ports in a row"
+    raise OSError(msg)
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+@contextmanager
+def started(program: Program, folder: Path, ports: tuple[int, int, int]) -> Iterator[Running]:
+    """Start the server on loopback for as long as the block lasts. What is started here is stopped here."""
+    repository, log = folder / "models", folder / "server.log"
+    lay_double(repository)
+    words = (
+        str(program.path),
+        f"--model-repository={repository}",
+        f"--backend-directory={program.backends}",
+        *(f"--{kind}-port={port}" for kind, port in zip(("http", "grpc", "metrics"), ports, strict=True)),
+        *(f"--{kind}-address=127.0.0.1" for kind in ("http", "grpc", "metrics")),
+        "--model-control-mode=explicit",
+        f"--load-model={DOUBLE}",
+        "--exit-on-error=false",
+        "--log-verbose=0",
+    )
+    try:
+        background = Background(words, log, cwd=folder)
+    except OSError as exc:
+        yield Running(server=None, fault=f"{program.path} cannot be started: {exc.strerror or exc}")
+        return
+    with background:
+        server = Server(host="127.0.0.1", port=ports[0])
+        fault = _wait(background, server)
+        text = log.read_text(encoding="utf-8", errors="replace")
+        told = _why(text)
+        yield Running(server=None if fault else server, fault=f"{fault}{told}" if fault else "", log=text[-4000:])
+
+
+def _wait(background: Background, server: Server) -> str:
+    """Wait until the server is ready: why it is not, "" when it is."""
+    end = time.monotonic() + _READY_S
+    while time.monotonic() < end:
+        if background.code is not None:
+            return f"the server ended with exit status {background.code} before it was ready"
+        if v2.ready(server, timeout=2.0).is_ok:
+            return ""
+        if v2.live(server, timeout=2.0).is_ok:
+            rows = [row for row in v2.index(server) if row.get("state") == "UNAVAILABLE" and row.get("reason")]
+            if rows:
+                return f"its model did not load: {rows[0]['reason']}"
+        time.sleep(_PAUSE_S)
+    return f"the server was not ready within {_READY_S:g} s"
+
+
+def _why(log: str) -> str:
+    """The first error line of a server's log, as the end of a sentence."""
+    for line in log.splitlines():
+        if line.startswith("E") or "error:" in line.lower():
+            words = line.split("] ", 1)[-1].strip().strip('"')
+            return f": {words[:300]}"
+    return ""
