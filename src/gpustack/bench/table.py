@@ -1,0 +1,47 @@
+"""The document of a bench: what was measured, under which settings, as table or JSON."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct, field
+
+Cell = str | int | float | None
+
+
+class Bench(Struct, frozen=True, kw_only=True):
+    """The document ``gpustack/bench/v1``: rows of measurements that share their columns.
+
+    ``settings`` tell under what everything was measured, ``units`` the unit of each column that has one; ``notes`` say
+    what was left out and why. There is no verdict in it.
+    """
+
+    schema: Literal["gpustack/bench/v1"] = "gpustack/bench/v1"
+    subject: str
+    settings: dict[str, str] = field(default_factory=dict)
+    columns: tuple[str, ...] = ()
+    units: dict[str, str] = field(default_factory=dict)
+    rows: tuple[dict[str, Cell], ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def as_text(bench: Bench) -> str:
+    """A bench as a table for people."""
+    heads = [f"{name} ({bench.units[name]})" if name in bench.units else name for name in bench.columns]
+    cells = [[_shown(row.get(name)) for name in bench.columns] for row in bench.rows]
+    widths = [max(len(line[place]) for line in (heads, *cells)) for place in range(len(heads))]
+    lines = [f"{name}: {value}" for name, value in bench.settings.items()]
+    if bench.rows:
+        lines += ["", _line(heads, widths), *(_line(one, widths) for one in cells)]
+    lines += ["", *(f"note: {one}" for one in bench.notes)] if bench.notes else []
+    return "\n".join(lines)
+
+
+def _line(cells: list[str], widths: list[int]) -> str:
+    return "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
+
+
+def _shown(value: Cell) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

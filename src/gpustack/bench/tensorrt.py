@@ -1,0 +1,192 @@
+"""TensorRT measured as NVIDIA's best practices say: built once, then run; by batch and streams."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from gpustack.bench.table import Bench, Cell
+from gpustack.errors import UnsupportedError
+from gpustack.verify import view
+from gpustack.verify.declare import Context
+from gpustack.verify.tensorrt import trtexec
+from gpustack.verify.tensorrt.libraries import Binding, ask, bindings, why
+from gpustack.verify.tensorrt.onnx import INPUT, OUTPUT
+from gpustack.verify.tensorrt.smoke import build_by_python, find_trtexec, lay_model
+from gpustack.verify.tensorrt.words import meaning
+from gpustack.versions import version
+
+BATCHES = (1, 8, 32, 64, 128)
+"""Batches that best practices name; a larger one nearly always gives more a second."""
+
+COLUMNS = (
+    "batch", "streams", "precision", "build_s", "engine_bytes", "load_s", "host_min_ms", "host_mean_ms",
+    "host_median_ms", "host_p90_ms", "host_p95_ms", "host_p99_ms", "gpu_compute_ms", "enqueue_ms", "h2d_ms", "d2h_ms",
+    "runs_per_s", "items_per_s",
+)  # fmt: skip
+
+
+def precisions(release: str) -> tuple[str, ...]:
+    """The precisions that a builder can be asked for: from 11 on they stand in the network itself."""
+    return ("fp32",) if version(release) >= version("11") else ("fp32", "fp16")
+
+
+def percentile(values: list[float], part: float) -> float:
+    """The value that ``part`` percent of ``values`` do not exceed, as trtexec counts it."""
+    ordered = sorted(values)
+    place = min(len(ordered) - 1, max(0, round(part / 100 * len(ordered)) - 1))
+    return ordered[place]
+
+
+def bench(
+    context: Context, batches: tuple[int, ...], streams: tuple[int, ...], iterations: int, profile: Path | None
+) -> Bench:
+    """Measure the TensorRT of this host with each batch and number of streams.
+
+    ``profile`` is where trtexec writes the time of each layer. Raises UnsupportedError (exit 4) without GPU or TensorRT.
+    """
+    gpu = next(iter(view.own_gpus(context.host)), None)
+    module = next((one for one in bindings(context) if not one.error and not one.is_rtx), None)
+    module = module or next((one for one in bindings(context) if not one.error), None)
+    program = find_trtexec(context)
+    if gpu is None or (module is None and program is None):
+        msg = "there is no GPU here" if gpu is None else "there is no TensorRT here that builds engines"
+        raise UnsupportedError(msg, hint="`gpustack verify tensorrt` tells what is here")
+    rows: list[dict[str, Cell]] = []
+    notes: list[str] = []
+    with tempfile.TemporaryDirectory(prefix="gpustack-bench-") as name:
+        inside = msgspec.structs.replace(context, work=Path(name))
+        release = (module.version if module else "") or _release(inside, program)
+        for precision in precisions(release):
+            for batch in batches:
+                found = (
+                    _by_trtexec(inside, program, release, batch, streams, precision, profile)
+                    if program is not None
+                    else _by_python(inside, module, batch, streams, precision, iterations)
+                )
+                if isinstance(found, str):
+                    notes.append(f"batch {batch}, {precision}: {found}")
+                else:
+                    rows += found
+    if profile is not None and program is None:
+        notes.append("the time of each layer is told by trtexec, which is not here")
+    maker = str(program) if program is not None else f"Python's {module.module if module else ''}"
+    return Bench(
+        subject="tensorrt",
+        settings={
+            "tensorrt": f"{release} by {maker}",
+            "gpu": view.name_of(gpu),
+            "driver": view.driver_version(context.host) or "unknown",
+            "network": "digits: two convolutions, two dense layers, 28 x 28 pictures",
+            "latency": "from pinned host memory and back, one stream; runs a second over all streams",
+        },
+        columns=COLUMNS,
+        rows=tuple(rows),
+        notes=tuple(notes),
+    )
+
+
+def _release(context: Context, program: Path | None) -> str:
+    """The version that trtexec tells in its first line."""
+    told = trtexec.read(context.run(str(program), "--help", timeout=60).out) if program is not None else None
+    return (told.version if told else "") or view.installed_version(context.host, "tensorrt") or "10.0"
+
+
+def _by_python(  # noqa: PLR0913, PLR0917 (what one engine is measured with)
+    context: Context, module: Binding | None, batch: int, streams: tuple[int, ...], precision: str, iterations: int
+) -> list[dict[str, Cell]] | str:
+    """The rows of one engine, built once and run in processes of their own."""
+    if module is None:
+        return "there is no Python module of TensorRT"
+    made = build_by_python(context, module, context.folder, batch=batch, precision=precision)
+    if made.fault:
+        return meaning(made.fault).cause
+    _, floats, _ = lay_model(context.folder, batch)
+    rows: list[dict[str, Cell]] = []
+    for count in streams:
+        request = {
+            "do": "run", "module": module.module, "engine": str(made.engine), "input": str(floats),
+            "input_name": INPUT, "output_name": OUTPUT, "batch": batch, "streams": count, "iterations": iterations,
+        }  # fmt: skip
+        answer, end = ask(context, module.python, request, timeout=300)
+        if answer is None or not answer["ok"]:
+            return why(end) if answer is None else "; ".join(answer["messages"][:1]) or "it did not load"
+        build = {name: one.value for name, one in made.measurements.items()}
+        rows.append(_row(batch, count, precision, build, answer))
+    return rows
+
+
+def _row(batch: int, streams: int, precision: str, build: dict[str, Any], answer: dict[str, Any]) -> dict[str, Cell]:
+    samples, rate = answer["timing"]["samples"], answer["timing"]["runs_per_second"]
+    host = samples["host_ms"]
+    return {
+        "batch": batch,
+        "streams": streams,
+        "precision": precision,
+        "build_s": build.get("build"),
+        "engine_bytes": build.get("engine"),
+        "load_s": round(answer["load_seconds"], 4),
+        "host_min_ms": round(min(host), 4),
+        "host_mean_ms": round(sum(host) / len(host), 4),
+        **{f"host_{name}_ms": round(percentile(host, part), 4) for name, part in _PARTS},
+        **{
+            name: round(percentile(samples[name], 50), 4)
+            for name in ("gpu_compute_ms", "enqueue_ms", "h2d_ms", "d2h_ms")
+        },
+        "runs_per_s": round(rate, 1),
+        "items_per_s": round(rate * batch, 1),
+    }
+
+
+_PARTS = (("median", 50), ("p90", 90), ("p95", 95), ("p99", 99))
+
+
+def _by_trtexec(  # noqa: PLR0913, PLR0917 (what one engine is measured with)
+    context: Context,
+    program: Path,
+    release: str,
+    batch: int,
+    streams: tuple[int, ...],
+    precision: str,
+    profile: Path | None,
+) -> list[dict[str, Cell]] | str:
+    """The rows of one engine, built in one run of trtexec and measured in others."""
+    model, _, _ = lay_model(context.folder, batch)
+    engine = context.folder / f"digits-{batch}-{precision}.engine"
+    words = trtexec.build_words(str(model), str(engine), release, precision)
+    end = context.run(str(program), *words, timeout=600)
+    built = trtexec.read(end.out + end.err)
+    if not built.has_passed or not engine.is_file():
+        return built.errors[0] if built.errors else end.error or "trtexec did not pass"
+    rows: list[dict[str, Cell]] = []
+    for count in streams:
+        layers = str(profile) if profile is not None and count == streams[0] else ""
+        told = context.run(str(program), *trtexec.bench_words(str(engine), release, count, profile=layers), timeout=300)
+        said = trtexec.read(told.out + told.err)
+        if not said.has_passed:
+            return said.errors[0] if said.errors else told.error or "trtexec did not pass"
+        latency = said.rows.get("Latency", {})
+        rows.append(
+            {
+                "batch": batch,
+                "streams": count,
+                "precision": precision,
+                "build_s": built.built_s,
+                "engine_bytes": engine.stat().st_size,
+                "load_s": said.loaded_s,
+                "host_min_ms": latency.get("min"),
+                "host_mean_ms": latency.get("mean"),
+                "host_median_ms": latency.get("median"),
+                **{f"host_{part}_ms": latency.get(part) for part in ("p90", "p95", "p99")},
+                "gpu_compute_ms": said.rows.get("GPU Compute Time", {}).get("median"),
+                "enqueue_ms": said.rows.get("Enqueue Time", {}).get("median"),
+                "h2d_ms": said.rows.get("H2D Latency", {}).get("median"),
+                "d2h_ms": said.rows.get("D2H Latency", {}).get("median"),
+                "runs_per_s": said.throughput,
+                "items_per_s": said.throughput * batch if said.throughput is not None else None,
+            }
+        )
+    return rows
