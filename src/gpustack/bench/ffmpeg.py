@@ -66,7 +66,7 @@ def bench(context: Context, sessions: tuple[int, ...], seconds: float) -> Bench:
     notes = [found.why_no_nvenc] if found.nvenc == 0 else []
     with tempfile.TemporaryDirectory(prefix="gpustack-bench-") as name:
         folder = Path(name)
-        clip, frames = lay_long_clip(context, program, folder, seconds)
+        clip, frames = lay_long_clip(folder, seconds)
         rows: list[dict[str, Cell]] = []
         for work in works(program, codecs):
             for count in sessions:
@@ -108,9 +108,8 @@ def environment(context: Context) -> dict[str, str]:
     }
 
 
-def lay_long_clip(context: Context, program: Program, folder: Path, seconds: float) -> tuple[Path, int]:
-    """gpustack's clip as often as ``seconds`` take, as one elementary stream: its path and its frames."""
-    del context, program
+def lay_long_clip(folder: Path, seconds: float) -> tuple[Path, int]:
+    """The clip of gpustack as often as ``seconds`` take, as one elementary stream: its path and its frames."""
     one = media.lay_clip(folder)
     lasts = media.CLIP_FRAMES / media.CLIP_RATE
     times = max(1, -(-int(seconds) // int(lasts)))
@@ -120,7 +119,7 @@ def lay_long_clip(context: Context, program: Program, folder: Path, seconds: flo
     return long, media.CLIP_FRAMES * times
 
 
-def measured(
+def measured(  # noqa: PLR0913, PLR0917 (what runs on what, how often)
     context: Context, program: Program, work: Work, clip: Path, frames: int, count: int
 ) -> dict[str, Cell] | str:
     """Run ``count`` sessions at once: the row, or why there is none."""

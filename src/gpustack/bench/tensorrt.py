@@ -46,7 +46,8 @@ def bench(
 ) -> Bench:
     """Measure the TensorRT of this host with each batch and number of streams.
 
-    ``profile`` is where trtexec writes the time of each layer. Raises UnsupportedError (exit 4) without GPU or TensorRT.
+    ``profile`` is where trtexec writes the time of each layer.
+    Raises UnsupportedError (exit 4) without GPU or TensorRT.
     """
     gpu = next(iter(view.own_gpus(context.host)), None)
     module = next((one for one in bindings(context) if not one.error and not one.is_rtx), None)

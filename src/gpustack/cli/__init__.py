@@ -20,6 +20,8 @@ COMMANDS = {
     "render": "gpustack.cli.render",
     "install": "gpustack.cli.install",
     "verify": "gpustack.cli.verify",
+    "bench": "gpustack.cli.bench",
+    "triton": "gpustack.cli.triton",
     "matrix": "gpustack.cli.matrix",
     "schema": "gpustack.cli.schema",
 }

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, IO, Protocol
+from typing import IO, TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 

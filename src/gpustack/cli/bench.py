@@ -1,0 +1,96 @@
+"""``gpustack bench``."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gpustack.cli import frame
+from gpustack.cli.options import TextOrJson
+
+if TYPE_CHECKING:
+    from gpustack.verify.declare import Context
+
+_SUBJECTS = ("ffmpeg", "tensorrt", "gpu")
+
+
+def register(application: typer.Typer) -> None:
+    """Add the command to the application."""
+
+    @frame.command(application, "bench", example="gpustack bench ffmpeg --sessions 1,2,4 --seconds 30")
+    def bench(
+        subject: Annotated[str, typer.Argument(metavar="ffmpeg|tensorrt|gpu", help="What is measured.")],
+        sessions: Annotated[
+            str, typer.Option("--sessions", metavar="N,N", help="ffmpeg: how many transcodes run at once.")
+        ] = "1,4",
+        seconds: Annotated[
+            float, typer.Option("--seconds", metavar="S", min=2, help="ffmpeg: length of each clip.")
+        ] = 20.0,
+        batch: Annotated[
+            str, typer.Option("--batch", metavar="N,N", help="tensorrt: pictures in one run.")
+        ] = "1,8,32,64,128",
+        streams: Annotated[
+            str, typer.Option("--streams", metavar="N,N", help="tensorrt: runs at the same time.")
+        ] = "1,4",
+        iterations: Annotated[
+            int, typer.Option("--iterations", metavar="N", min=10, help="tensorrt: runs that are timed.")
+        ] = 500,
+        profile: Annotated[
+            Path | None, typer.Option("--profile", metavar="FILE", help="tensorrt: write the time of each layer there.")
+        ] = None,
+        ffmpeg: Annotated[
+            Path | None, typer.Option("--ffmpeg", metavar="FILE", help="The FFmpeg to measure, of several.")
+        ] = None,
+        format: Annotated[TextOrJson, typer.Option("--format", help="Table or JSON.")] = TextOrJson.TEXT,
+    ) -> int:
+        """Measure, and judge nothing: FFmpeg's engines, TensorRT, or the GPU itself."""
+        from gpustack.bench.table import as_text
+
+        _known(subject)
+        counts = {
+            "sessions": _numbers("--sessions", sessions),
+            "batch": _numbers("--batch", batch),
+            "streams": _numbers("--streams", streams),
+        }
+        context = _context({"ffmpeg": str(ffmpeg)} if ffmpeg else {})
+        if subject == "ffmpeg":
+            from gpustack.bench import ffmpeg as measure
+
+            found = measure.bench(context, counts["sessions"], seconds)
+        elif subject == "tensorrt":
+            from gpustack.bench import tensorrt
+
+            found = tensorrt.bench(context, counts["batch"], counts["streams"], iterations, profile)
+        else:
+            from gpustack.bench import gpu
+
+            found = gpu.bench(context)
+        frame.document(frame.to_json(found) if format is TextOrJson.JSON else as_text(found))
+        return 0
+
+
+def _known(subject: str) -> None:
+    from gpustack.errors import UsageError
+
+    if subject not in _SUBJECTS:
+        message = f"nothing called {subject!r} is measured"
+        raise UsageError(message, where="bench", hint=f"known: {', '.join(_SUBJECTS)}")
+
+
+def _numbers(option: str, text: str) -> tuple[int, ...]:
+    from gpustack.errors import UsageError
+
+    parts = [one.strip() for one in text.split(",")]
+    if not all(one.isdigit() and 0 < int(one) <= 1024 for one in parts):
+        message = f"{text!r} is no list of numbers from 1 to 1024"
+        raise UsageError(message, where=option, hint="for example 1,4,8")
+    return tuple(dict.fromkeys(int(one) for one in parts))
+
+
+def _context(given: dict[str, str]) -> "Context":
+    from gpustack.detect.api import detect
+    from gpustack.system.run import LocalRunner
+    from gpustack.verify.declare import Context
+
+    matrix = frame.matrix()
+    return Context(host=detect(None, matrix), matrix=matrix, runner=LocalRunner(), given=given)

@@ -1,0 +1,119 @@
+"""``gpustack triton``."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gpustack.cli import frame
+from gpustack.cli.options import TextOrJson
+
+if TYPE_CHECKING:
+    from gpustack.triton.rules import Judgement
+    from gpustack.triton.store import NewModel
+
+
+def register(application: typer.Typer) -> None:
+    """Add the command to the application."""
+
+    @frame.command(application, "triton", example="gpustack triton model-store /srv/models --release 25.03 --digits")
+    def triton(
+        action: Annotated[str, typer.Argument(metavar="model-store", help="What is done.")],
+        directory: Annotated[Path, typer.Argument(metavar="DIR", help="The model repository.")],
+        release: Annotated[
+            str | None, typer.Option("--release", metavar="YY.MM", help="The server's release (the newest known).")
+        ] = None,
+        digits: Annotated[bool, typer.Option("--digits", help="Lay out gpustack's own network that reads digits.")] = (
+            False
+        ),
+        engine: Annotated[
+            list[str] | None,
+            typer.Option(
+                "--engine", metavar="[CC=]FILE", help="A TensorRT engine of it, for one compute capability or all."
+            ),
+        ] = None,
+        version: Annotated[int, typer.Option("--version", metavar="N", min=1, help="The version to lay out.")] = 1,
+        keep: Annotated[
+            int, typer.Option("--keep", metavar="N", min=0, help="How many of the newest versions serve (0: all).")
+        ] = 1,
+        copies: Annotated[int, typer.Option("--instances", metavar="N", min=1, help="Instances of the model.")] = 1,
+        on_cpu: Annotated[bool, typer.Option("--cpu", help="Run the instances on the CPU.")] = False,
+        compute: Annotated[
+            list[str] | None,
+            typer.Option("--compute-capability", metavar="CC", help="Judge for this GPU; repeatable."),
+        ] = None,
+        format: Annotated[TextOrJson, typer.Option("--format", help="Text or JSON.")] = TextOrJson.TEXT,
+    ) -> int:
+        """Lay out a model repository, and judge it by the rules of the server's release: exit 1 where it breaks one."""
+        from gpustack.errors import UsageError
+        from gpustack.triton.releases import newest, release_row
+        from gpustack.triton.rules import judge
+        from gpustack.triton.store import lay_out
+
+        if action != "model-store":
+            message = f"triton does nothing called {action!r}"
+            raise UsageError(message, where="triton", hint="known: model-store")
+        matrix = frame.matrix()
+        month = release_row(matrix, release).version if release else newest(matrix).version
+        if digits or engine:
+            with _model(tuple(engine or ()), version, keep, copies, on_cpu) as model:
+                directory.mkdir(parents=True, exist_ok=True)
+                lay_out(directory, model, month)
+        found = judge(matrix, directory, month, tuple(compute or ()))
+        frame.document(frame.to_json(found) if format is TextOrJson.JSON else _as_text(found, month))
+        return 0 if found.is_good else 1
+
+
+class _model:  # noqa: N801 (used like a function)
+    """The digits network as a model to lay out; its ONNX file lasts as long as the block."""
+
+    def __init__(self, engines: tuple[str, ...], version: int, keep: int, copies: int, on_cpu: bool) -> None:
+        self._engines = engines
+        self._settings = (version, keep, copies, on_cpu)
+
+    def __enter__(self) -> "NewModel":
+        import tempfile
+
+        from gpustack.triton.store import NewModel
+        from gpustack.verify.tensorrt.onnx import INPUT, OUTPUT, digits_model, load_digits
+        from gpustack.verify.triton.asked import DIGITS
+
+        version, keep, copies, on_cpu = self._settings
+        self._folder = tempfile.TemporaryDirectory(prefix="gpustack-model-")
+        files: dict[str, Path] = {}
+        for text in self._engines:
+            capability, equals, name = text.rpartition("=")
+            files[capability if equals else ""] = Path(name)
+        if not files:
+            onnx = Path(self._folder.name) / "digits.onnx"
+            onnx.write_bytes(digits_model(load_digits().weights))
+            files[""] = onnx
+        return NewModel(
+            name=DIGITS,
+            platform="tensorrt_plan" if self._engines else "onnxruntime_onnx",
+            files=files,
+            # The network takes one picture a run, so the batch stands in its dims and max_batch_size is 0.
+            inputs=((INPUT, "TYPE_FP32", (1, 1, 28, 28)),),
+            outputs=((OUTPUT, "TYPE_FP32", (1, 10)),),
+            labels=tuple(str(digit) for digit in range(10)),
+            number=version,
+            keep=keep,
+            copies=copies,
+            on_cpu=on_cpu,
+        )
+
+    def __exit__(self, *_: object) -> None:
+        self._folder.cleanup()
+
+
+def _as_text(found: "Judgement", month: str) -> str:
+    lines = [
+        f"{name}: {', '.join(f'version {one}' for one in versions) or 'no version'}"
+        for name, versions in found.models.items()
+    ]
+    for one in found.findings:
+        lines.append(f"{one.severity}: {one.place}: {one.message}")
+        lines += [f"  fix: {one.fix}"] if one.fix else []
+    faults = sum(one.severity == "error" for one in found.findings)
+    lines.append(f"{faults} fault{'' if faults == 1 else 's'} by the rules of {month}")
+    return "\n".join(lines)
