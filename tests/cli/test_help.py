@@ -20,7 +20,9 @@ OPTIONS = {
     "explain": HOST | PLAN | {"--target", "--format", "--out", "--detailed-exitcode"},
     "render": {"--format"},
     "install": PLAN | {"--dry-run", "--yes", "--root"},
-    "verify": {"--level", "--require", "--format", "--output", "--root", "--host"},
+    "verify": {"--level", "--require", "--format", "--output", "--ffmpeg", "--engine", "--release", "--url", "--model"},
+    "bench": {"--sessions", "--seconds", "--batch", "--streams", "--iterations", "--profile", "--format"},
+    "triton": {"--release", "--digits", "--engine", "--version", "--keep", "--instances", "--cpu", "--format"},
     "matrix": {"--format"},
     "schema": set(),
 }
