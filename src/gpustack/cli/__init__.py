@@ -18,6 +18,7 @@ COMMANDS = {
     "plan": "gpustack.cli.plan",
     "explain": "gpustack.cli.explain",
     "render": "gpustack.cli.render",
+    "fetch": "gpustack.cli.fetch",
     "install": "gpustack.cli.install",
     "verify": "gpustack.cli.verify",
     "bench": "gpustack.cli.bench",

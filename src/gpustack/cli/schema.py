@@ -13,6 +13,7 @@ class Kind(str, Enum):
 
     HOST = "host"
     PLAN = "plan"
+    LOCK = "lock"
     REPORT = "report"
 
 
@@ -20,15 +21,16 @@ def register(application: typer.Typer) -> None:
     """Add the command to the application."""
 
     @frame.command(application, "schema", example="gpustack schema plan")
-    def schema(kind: Annotated[Kind, typer.Argument(metavar="KIND", help="host, plan or report.")]) -> int:
+    def schema(kind: Annotated[Kind, typer.Argument(metavar="KIND", help="host, plan, lock or report.")]) -> int:
         """Print the JSON Schema of a document."""
         import msgspec
 
         from gpustack.model.host import Host
+        from gpustack.model.lock import Lock
         from gpustack.model.plan import Plan
         from gpustack.model.results import Report
 
-        kinds: dict[Kind, type] = {Kind.HOST: Host, Kind.PLAN: Plan, Kind.REPORT: Report}
+        kinds: dict[Kind, type] = {Kind.HOST: Host, Kind.PLAN: Plan, Kind.LOCK: Lock, Kind.REPORT: Report}
         document = {
             "$schema": "https://json-schema.org/draft/2020-12/schema",
             "title": f"gpustack {kind.value} document",

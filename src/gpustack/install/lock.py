@@ -1,0 +1,141 @@
+"""Locks: written from a plan or from what was installed, read with every doubt, and turned into a plan again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+
+from gpustack.errors import DocumentError
+from gpustack.model.host import Host
+from gpustack.model.lock import Lock, LockedPackage
+from gpustack.model.plan import Plan
+from gpustack.model.steps import Artifact, Step
+from gpustack.plan.document import digest_of
+from gpustack.plan.draft import sha256_of
+
+SCHEMA = "gpustack/lock/v1"
+LAST = Path("var/lib/gpustack/lock.json")
+"""Where the lock of the last installation lies below the root."""
+
+_HINT = "`gpustack install --lock FILE` and `gpustack fetch` write locks"
+_RPM_PIN = re.compile(r"(?P<name>[a-zA-Z].*?)-(?P<version>\d[^-]*(?:-[^-]+)?)")
+
+
+def of_plan(
+    plan: Plan, *, artifacts: Iterable[Artifact] = (), packages: Iterable[LockedPackage] = (), host: Host | None = None
+) -> Lock:
+    """The lock of a plan: what it pins by itself, and what is known besides."""
+    pinned = {one.url: one for one in artifacts}
+    own = [one for step in plan.steps for one in step.artifacts]
+    lock = Lock(
+        facts=plan.facts,
+        stack=plan.stack,
+        artifacts=tuple(dict.fromkeys(pinned.get(one.url, one) for one in own)),
+        packages=tuple(packages) or tuple(_named(plan)),
+        host=host,
+        plan=plan,
+    )
+    return replace(lock, digest=_digest_of(lock))
+
+
+def dump(lock: Lock) -> str:
+    """The document."""
+    return msgspec.json.format(msgspec.json.encode(lock, order="deterministic"), indent=2).decode() + "\n"
+
+
+def load(path: Path) -> Lock:
+    """The lock in a file. Raises DocumentError (exit 2) where it cannot be read, is none, or was changed by hand."""
+    try:
+        raw = path.read_bytes()
+    except OSError as exc:
+        msg = f"cannot be read: {exc.strerror or exc}"
+        raise DocumentError(msg, where=str(path), hint=_HINT) from exc
+    try:
+        lock = msgspec.json.decode(raw, type=Lock)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
+        msg = f"is no lock: {exc}"
+        raise DocumentError(msg, where=str(path), hint=_HINT) from exc
+    if lock.digest != _digest_of(lock) or lock.plan.digest != digest_of(lock.plan):
+        msg = "was changed after it was made: its digest does not fit its content"
+        raise DocumentError(msg, where=str(path), hint=_HINT)
+    return lock
+
+
+def is_lock(path: Path) -> bool:
+    """Whether a file says that it is a lock."""
+    try:
+        document = msgspec.json.decode(path.read_bytes())
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return isinstance(document, dict) and document.get("schema") == SCHEMA
+
+
+def locked_plan(lock: Lock) -> Plan:
+    """The plan of a lock with nothing left open: sums of every file, versions of every package and its dependencies."""
+    sums = {one.url: one for one in lock.artifacts}
+    packages = {one.name: one for one in lock.packages if one.kind != "wheel"}
+    steps = tuple(_pinned(step, sums, packages) for step in lock.plan.steps)
+    plan = replace(lock.plan, steps=steps)
+    return replace(plan, digest=digest_of(plan))
+
+
+def _pinned(step: Step, sums: dict[str, Artifact], packages: dict[str, LockedPackage]) -> Step:
+    """The step, more exactly said. Its id stays, since others name it in ``depends_on``."""
+    brought = [one for one in packages.values() if one.step == step.id]
+    artifacts = tuple(sums.get(one.url, one) for one in step.artifacts)
+    commands = tuple(_with_versions(argv, packages, brought) for argv in step.commands)
+    return replace(step, artifacts=artifacts, commands=commands)
+
+
+def _with_versions(
+    argv: tuple[str, ...], packages: dict[str, LockedPackage], brought: list[LockedPackage]
+) -> tuple[str, ...]:
+    manager = next((word for word in argv if word in {"apt-get", "dnf", "yum", "tdnf", "zypper"}), "")
+    if not manager or "install" not in argv:
+        return argv
+    at = argv.index("install") + 1
+    words = [_with_version(word, manager, packages) for word in argv[at:]]
+    # What comes along is named too, or the newest would come.
+    words += [word for word in (_word(one, manager) for one in brought) if word not in words]
+    return (*argv[:at], *words)
+
+
+def _word(package: LockedPackage, manager: str) -> str:
+    sign = "=" if manager in {"apt-get", "zypper"} else "-"
+    return f"{package.name}{sign}{package.version}"
+
+
+def _with_version(word: str, manager: str, packages: dict[str, LockedPackage]) -> str:
+    if word.startswith("-") or "/" in word or "(" in word:
+        return word
+    name = word.partition("=")[0]
+    if name not in packages and manager in {"dnf", "yum", "tdnf"}:
+        found = _RPM_PIN.fullmatch(word)
+        name = found["name"] if found else name
+    package = packages.get(name)
+    return word if package is None else _word(package, manager)
+
+
+def _named(plan: Plan) -> Iterable[LockedPackage]:
+    """The packages that the plan itself names with a whole version."""
+    kind = "deb" if plan.host.os.family == "apt" else "rpm"
+    for step in plan.steps:
+        if step.kind != "install-packages" or not step.component:
+            continue
+        for word in step.packages:
+            name, _, version = word.partition("=")
+            found = _RPM_PIN.fullmatch(word)
+            if not version and found and kind == "rpm":
+                name, version = found["name"], found["version"]
+            if version and "*" not in version:
+                yield LockedPackage(kind=kind, name=name, version=version)  # type: ignore[arg-type]  # one of both
+
+
+def _digest_of(lock: Lock) -> str:
+    content = msgspec.to_builtins(lock)
+    content.pop("digest")
+    return sha256_of(content)
