@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from gpustack.cli import frame
+from gpustack.cli.options import MirrorOption
 
 
 def register(application: typer.Typer) -> None:
@@ -21,15 +22,7 @@ def register(application: typer.Typer) -> None:
                 "--root", metavar="DIR", help="Choose packages for the system in this tree, not this machine."
             ),
         ] = None,
-        mirror: Annotated[
-            list[str] | None,
-            typer.Option(
-                "--mirror",
-                metavar="FROM=TO",
-                envvar="GPUSTACK_MIRRORS",
-                help="Take files from addresses that begin with FROM from TO instead.",
-            ),
-        ] = None,
+        mirror: MirrorOption = None,
     ) -> int:
         """Make a bundle: everything that a plan needs, for a machine that no network reaches.
 

@@ -9,9 +9,10 @@ import typer
 
 from gpustack.cli import frame
 from gpustack.cli.asking import Asked, asked
-from gpustack.cli.options import CHOICE_OPTIONS
+from gpustack.cli.options import CHOICE_OPTIONS, MirrorOption
 
 if TYPE_CHECKING:
+    from gpustack.cli.supply import Supply
     from gpustack.install.options import Options, Setting
     from gpustack.model.plan import Plan
 
@@ -48,6 +49,14 @@ def register(application: typer.Typer) -> None:
         reboot: Annotated[
             RebootPolicy, typer.Option("--reboot", help="When a step needs it: reboot and go on, ask, or stop.")
         ] = RebootPolicy.ASK,
+        bundle: Annotated[
+            Path | None,
+            typer.Option("--bundle", metavar="DIR", help="Take plan and files from a bundle: no network is needed."),
+        ] = None,
+        mirror: MirrorOption = None,
+        lock: Annotated[
+            Path | None, typer.Option("--lock", metavar="FILE", help="Write what was installed, every version pinned.")
+        ] = None,
         wait: Annotated[
             float, typer.Option("--wait", metavar="SECONDS", min=0, help="For locks that others hold (300).")
         ] = 300.0,
@@ -56,15 +65,17 @@ def register(application: typer.Typer) -> None:
 
         With requirements it plans first, shows the plan, and asks.
         """
+        from gpustack.cli.supply import supply_of
         from gpustack.install.options import Options
 
         how = Options(root=root, assume_yes=yes, reboot=reboot.value, wait=wait)
         _demand_one_task(what, resume=resume, rollback=rollback, dry_run=dry_run)
+        supply = supply_of(what or [], bundle=bundle, mirrors=mirror or [], lock=lock)
         if rollback:
-            return _rollback(how)
+            return _rollback(how, supply)
         if resume:
-            return _resume(how)
-        return _install(asked(what, options, root=root), how, dry_run=dry_run)
+            return _resume(how, supply)
+        return _install(asked(what, options, root=root), how, supply, dry_run=dry_run)
 
 
 def _demand_one_task(what: list[str] | None, *, resume: bool, rollback: bool, dry_run: bool) -> None:
@@ -76,11 +87,11 @@ def _demand_one_task(what: list[str] | None, *, resume: bool, rollback: bool, dr
         raise UsageError(msg, hint=f"`gpustack install {given[0]}`")
 
 
-def _install(question: Asked, options: "Options", *, dry_run: bool) -> int:
+def _install(question: Asked, options: "Options", supply: "Supply", *, dry_run: bool) -> int:
     from gpustack.install.api import install, is_begun
     from gpustack.install.show import show
 
-    plan, is_saved = _plan(question)
+    plan, is_saved = _plan(question, supply, options)
     if is_saved and not is_begun(options, plan):
         _demand_fresh(plan, question)
     if dry_run:
@@ -90,36 +101,47 @@ def _install(question: Asked, options: "Options", *, dry_run: bool) -> int:
         typer.echo("nothing to do: the host has this stack already", err=True)
         return 0
     _confirm(show(plan, options), options, "Carry this plan out?")
-    return install(plan, _setting(options))
+    return _locked(install(plan, _setting(options, supply)), question, options, supply)
 
 
-def _resume(options: "Options") -> int:
+def _resume(options: "Options", supply: "Supply") -> int:
     from gpustack.install.api import resume
 
-    return resume(_setting(options))
+    return _locked(resume(_setting(options, supply)), asked(None, {}, root=options.root), options, supply)
 
 
-def _rollback(options: "Options") -> int:
+def _locked(code: int, question: Asked, options: "Options", supply: "Supply") -> int:
+    """Write the lock of what was installed, once all of it is."""
+    from gpustack.detect.api import detect
+
+    if code == 0:
+        supply.write_lock(options.root, lambda: detect(question.root, frame.matrix(question.matrices)))
+    return code
+
+
+def _rollback(options: "Options", supply: "Supply") -> int:
     from gpustack.install.api import rollback
     from gpustack.install.show import show_rollback
 
     _confirm(show_rollback(options), options, "Take this run back?")
-    return rollback(_setting(options))
+    return rollback(_setting(options, supply))
 
 
-def _setting(options: "Options") -> "Setting":
+def _setting(options: "Options", supply: "Supply") -> "Setting":
     from gpustack.cli.progress import Progress
-    from gpustack.install.downloads import Fetcher
     from gpustack.install.options import Setting
 
     report = Progress()
-    return Setting(options=options, download=Fetcher(say=report.say), report=report)
+    return Setting(options=options, download=supply.downloader(report.say), report=report)
 
 
-def _plan(question: Asked) -> "tuple[Plan, bool]":
+def _plan(question: Asked, supply: "Supply", options: "Options") -> "tuple[Plan, bool]":
     """The plan, and whether it comes from a file."""
     from gpustack.cli.plan import make_plan
 
+    given = supply.plan(options.root)
+    if given is not None:
+        return given, True
     what = question.requirements
     if len(what) == 1 and (what[0].endswith(".json") or "/" in what[0]):
         from gpustack.plan.document import load

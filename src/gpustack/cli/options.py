@@ -68,6 +68,15 @@ RequestFile = Annotated[
 TargetOption = Annotated[
     str | None, typer.Option("--target", metavar="NAME", help="Cross-compile for sbsa, drive-os or qnx.")
 ]
+MirrorOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--mirror",
+        metavar="FROM=TO",
+        envvar="GPUSTACK_MIRRORS",
+        help="Take files whose address begins with FROM from TO instead; repeatable.",
+    ),
+]
 OutOption = Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Save the plan as JSON.")]
 DetailedExitCode = Annotated[bool | None, typer.Option("--detailed-exitcode", help="Exit 6 when changes are pending.")]
 

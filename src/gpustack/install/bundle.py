@@ -23,7 +23,7 @@ from gpustack.install.repository import DEB, RPM, WHEELS, take_debs, take_rpms, 
 from gpustack.install.signing import BundleKey, signer_of
 from gpustack.model.lock import LockedPackage
 from gpustack.model.plan import Plan
-from gpustack.model.steps import Artifact
+from gpustack.model.steps import Artifact, Step
 from gpustack.system.files import write_atomically
 from gpustack.system.hashed import sha256_of_file
 from gpustack.system.mounts import overlaid, remove_tree
@@ -130,7 +130,8 @@ class Maker:
     def make(self, plan: Plan, folder: Path) -> Bundle:
         """Make the bundle of ``plan`` in ``folder``. Raises GpustackError; then ``folder`` is as it was."""
         _demand_own_folder(folder)
-        found = fetch_all([one for step in plan.steps for one in step.artifacts], self.fetcher, self.transfer)
+        wanted = [one for step in plan.steps for one in (*step.artifacts, *_by_address(step))]
+        found = fetch_all(wanted, self.fetcher, self.transfer)
         folder.mkdir(parents=True, exist_ok=True)
         work = Path(tempfile.mkdtemp(prefix=".new-", dir=folder))
         work.chmod(0o755)
@@ -171,6 +172,12 @@ class Maker:
         document = msgspec.json.format(msgspec.json.encode(manifest), indent=2).decode() + "\n"
         write_atomically(new / MANIFEST, document)
         key.sign(new / MANIFEST, new / f"{MANIFEST}.asc")
+
+
+def _by_address(step: Step) -> list[Artifact]:
+    """The packages that commands install by their address."""
+    words = [word for argv in step.commands if is_install(argv) for word in argv]
+    return [Artifact(url=word, path=f"/{word.rpartition('/')[2]}") for word in words if word.startswith("https://")]
 
 
 def _copies(found: dict[Artifact, Path], folder: Path) -> tuple[dict[str, str], list[Artifact]]:

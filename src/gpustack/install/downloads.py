@@ -88,7 +88,7 @@ class Fetcher:
                 progress(size, size)
                 return there
             url = mirrored(artifact.url, self.mirrors)
-            target = Target(url=url, sha256=artifact.sha256, size=artifact.size, may_be_plain=url != artifact.url)
+            target = Target(url=url, sha256=artifact.sha256, size=artifact.size)
             part = self.cache.part(key)
             got = download(target, part, patience=self.patience, report=progress, stop=self.stop)
             return self.cache.publish(part, got.sha256)

@@ -86,22 +86,50 @@ def locked_plan(lock: Lock) -> Plan:
 def _pinned(step: Step, sums: dict[str, Artifact], packages: dict[str, LockedPackage]) -> Step:
     """The step, more exactly said. Its id stays, since others name it in ``depends_on``."""
     brought = [one for one in packages.values() if one.step == step.id]
-    artifacts = tuple(sums.get(one.url, one) for one in step.artifacts)
-    commands = tuple(_with_versions(argv, packages, brought) for argv in step.commands)
-    return replace(step, artifacts=artifacts, commands=commands)
+    artifacts = [sums.get(one.url, one) for one in step.artifacts]
+    commands = list(step.commands)
+    places = [number for number, argv in enumerate(commands) if _installer(argv)]
+    for number in places:
+        is_last = number == places[-1]
+        files = {one.name: _file(one) for one in brought if _is_file(one)} if is_last else {}
+        artifacts += files.values()
+        commands[number] = _exact(commands[number], packages, brought if is_last else [], files)
+    return replace(step, artifacts=tuple(artifacts), commands=tuple(commands))
 
 
-def _with_versions(
-    argv: tuple[str, ...], packages: dict[str, LockedPackage], brought: list[LockedPackage]
+def _installer(argv: tuple[str, ...]) -> str:
+    """The package manager that a command has install something, "" where it does not."""
+    return next((word for word in argv if word in _MANAGERS), "") if "install" in argv else ""
+
+
+_MANAGERS = frozenset({"apt-get", "dnf", "yum", "tdnf", "zypper"})
+
+
+def _is_file(package: LockedPackage) -> bool:
+    """Whether the very file can be fetched again and known by its sum."""
+    return package.kind == "deb" and bool(package.sha256) and package.url.startswith(("https://", "http://"))
+
+
+def _file(package: LockedPackage) -> Artifact:
+    path = f"{_LOCKED}/{package.url.rpartition('/')[2]}"
+    return Artifact(url=package.url, path=path, sha256=package.sha256, size=package.size)
+
+
+_LOCKED = "/var/cache/gpustack/locked"
+
+
+def _exact(
+    argv: tuple[str, ...],
+    packages: dict[str, LockedPackage],
+    brought: list[LockedPackage],
+    files: dict[str, Artifact],
 ) -> tuple[str, ...]:
-    manager = next((word for word in argv if word in {"apt-get", "dnf", "yum", "tdnf", "zypper"}), "")
-    if not manager or "install" not in argv:
-        return argv
+    """The command with files where they are known and versions elsewhere, for all that it brings along."""
+    manager = _installer(argv)
     at = argv.index("install") + 1
-    words = [_with_version(word, manager, packages) for word in argv[at:]]
-    # What comes along is named too, or the newest would come.
-    words += [word for word in (_word(one, manager) for one in brought) if word not in words]
-    return (*argv[:at], *words)
+    words = [_with_version(word, manager, packages) for word in argv[at:] if word.partition("=")[0] not in files]
+    words += [word for one in brought if one.name not in files and (word := _word(one, manager)) not in words]
+    return (*argv[:at], *words, *(one.path for one in files.values()))
 
 
 def _word(package: LockedPackage, manager: str) -> str:

@@ -33,9 +33,12 @@ def place_for(bundle: Bundle, root: Path | None) -> str:
     if root is None:
         return str(bundle.folder)
     inside = root / _PLACE.lstrip("/") / bundle.manifest.plan[:16]
+    own = {one.url for one in bundle.lock.artifacts}
+    by_address = {name for url, name in bundle.manifest.artifacts.items() if url not in own}
     for name in bundle.manifest.files:
         target = inside / name
-        if name.startswith(("files/", "lock")) or target.exists():
+        is_package = name.startswith((DEB, RPM, WHEELS, "key.")) or name in by_address
+        if not is_package or target.exists():
             continue
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -121,7 +124,5 @@ def _offline(argv: tuple[str, ...], bundle: Bundle, place: str) -> tuple[str, ..
 
 def _from_bundle(word: str, bundle: Bundle, place: str) -> str:
     """A package that the plan names by its address, as the bundle has it."""
-    if "://" not in word:
-        return word
-    name = f"{RPM}/{word.rpartition('/')[2]}"
-    return f"{place}/{name}" if name in bundle.manifest.files else word
+    name = bundle.manifest.artifacts.get(word, "")
+    return f"{place}/{name}" if name else word

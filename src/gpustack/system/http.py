@@ -56,14 +56,13 @@ class Patience(Struct, frozen=True, kw_only=True):
 class Target(Struct, frozen=True, kw_only=True):
     """One file of the net: ``sha256`` is empty and ``size`` None where nobody published them.
 
-    ``may_be_plain`` allows http for the address itself (a mirror of the user's own), and only where the sum is known;
-    a redirect to http is never followed.
+    An address of plain http (a mirror of the user's own, a distribution's archive) is for files with a known sum only;
+    a redirect to one is never followed.
     """
 
     url: str
     sha256: str = ""
     size: int | None = None
-    may_be_plain: bool = False
 
 
 class Received(Struct, frozen=True, kw_only=True):
@@ -112,7 +111,7 @@ class _Transfer:
         self.validator = ""
 
     def run(self) -> Received:
-        _demand_https(self.target.url, plain=self.target.may_be_plain and bool(self.target.sha256))
+        _demand_safe(self.target)
         try:
             self.file = HashedFile(self.part)
             with closing(self.file):
@@ -338,14 +337,12 @@ def _session() -> requests.Session:
     return session
 
 
-def _demand_https(url: str, *, plain: bool) -> None:
-    scheme = urlsplit(url).scheme
-    if scheme == "https" or (scheme == "http" and plain):
+def _demand_safe(target: Target) -> None:
+    scheme = urlsplit(target.url).scheme
+    if scheme == "https" or (scheme == "http" and target.sha256):
         return
-    msg = "is not fetched: only https is" + (
-        ", or http from a mirror where the sum is known" if scheme == "http" else ""
-    )
-    raise TransferError(msg, where=url, hint="name an https address")
+    msg = "is not fetched: only https is, and http where the file's sum is known"
+    raise TransferError(msg, where=target.url, hint="name an https address")
 
 
 def _seconds(text: str) -> float:
