@@ -23,6 +23,7 @@ COMMANDS = {
     "verify": "gpustack.cli.verify",
     "bench": "gpustack.cli.bench",
     "triton": "gpustack.cli.triton",
+    "status": "gpustack.cli.status",
     "matrix": "gpustack.cli.matrix",
     "schema": "gpustack.cli.schema",
 }

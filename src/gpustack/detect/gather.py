@@ -12,7 +12,7 @@ from typing import Any
 
 from gpustack.detect import probes
 from gpustack.detect.evidence import CommandOutput, Evidence, Fault
-from gpustack.detect.packages_db import PackageReader
+from gpustack.detect.packages_db import PackageReader, wanted_names
 from gpustack.detect.parse.libraries import loader_folders
 from gpustack.detect.parse.repositories import fingerprints
 from gpustack.detect.tree import MissingFileError, Tree, UnusableFileError, printable
@@ -26,8 +26,10 @@ LONG_LINE = 400
 _DENIED = os.strerror(13)
 
 
-def gather(root: Path | None = None, *, runner: Runner | None = None) -> Evidence:
+def gather(root: Path | None = None, *, runner: Runner | None = None, packages: tuple[str, ...] = ()) -> Evidence:
     """The evidence of the running machine, or of the tree below ``root`` (files only, no command is run).
+
+    ``packages`` are looked for besides those that always matter.
 
     Raises UsageError where ``root`` is no folder.
     """
@@ -42,12 +44,14 @@ def gather(root: Path | None = None, *, runner: Runner | None = None) -> Evidenc
         work.running(runner or LocalRunner())
     work.libraries()
     work.wheels()
-    packages = PackageReader(work.tree)
-    status = packages.dpkg_status()
+    reader = PackageReader(work.tree, packages)
+    status = reader.dpkg_status()
     if status is not None:
         work.files["/var/lib/dpkg/status"] = status
-    rpms = packages.rpm_lines() or (_rpm_answer(runner or LocalRunner(), work.tree) if root is None else ())
-    work.faults.update(packages.faults)
+    rpms = reader.rpm_lines()
+    if not rpms and root is None:
+        rpms = _rpm_answer(runner or LocalRunner(), work.tree, packages)
+    work.faults.update(reader.faults)
     return Evidence(
         files=work.files,
         links=work.links,
@@ -324,11 +328,11 @@ def _telling(line: str) -> str:
     return f"{head}: {'), '.join(parts)}"[:2000]
 
 
-def _rpm_answer(runner: Runner, tree: Tree) -> tuple[str, ...]:
+def _rpm_answer(runner: Runner, tree: Tree, packages: tuple[str, ...]) -> tuple[str, ...]:
     if not tree.exists("/usr/bin/rpm"):
         return ()
     query = r"%{NAME}\t%{EPOCH}\t%{VERSION}\t%{RELEASE}\t%{ARCH}\t%{VENDOR}\n"
     done = runner.run(("rpm", "-qa", "--qf", query), timeout=20.0)
-    wanted = re.compile(probes.PACKAGE_NAMES)
+    wanted = wanted_names(packages)
     lines = done.out.splitlines() if done.code == 0 else []
     return tuple(sorted(line.replace("(none)", "") for line in lines if wanted.fullmatch(line.partition("\t")[0])))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 
 from gpustack.detect import probes
 from gpustack.detect.parse.rpm_header import parse_header
@@ -21,13 +22,21 @@ _FIELDS = re.compile(rb"^(?:Package|Status|Version|Architecture|Maintainer|Sourc
 _NAME = re.compile(rb"^Package: ([^\s]{1,200})", re.MULTILINE)
 
 
-class PackageReader:
-    """Reads the package databases of one tree; ``faults`` says what could not be read."""
+def wanted_names(names: Iterable[str] = ()) -> re.Pattern[str]:
+    """What the names of packages that matter look like, ``names`` among them."""
+    return re.compile("|".join([f"(?:{probes.PACKAGE_NAMES})", *map(re.escape, names)]))
 
-    def __init__(self, tree: Tree) -> None:
+
+class PackageReader:
+    """Reads the package databases of one tree; ``faults`` says what could not be read.
+
+    ``names`` are packages that matter besides those that always do.
+    """
+
+    def __init__(self, tree: Tree, names: Iterable[str] = ()) -> None:
         self.tree = tree
         self.faults: dict[str, str] = {}
-        self._wanted = re.compile(probes.PACKAGE_NAMES)
+        self._wanted = wanted_names(names)
 
     def dpkg_status(self) -> str | None:
         """The stanzas of packages that matter, with the fields that matter; None where there is no dpkg."""

@@ -18,9 +18,6 @@ from gpustack.plan.document import digest_of
 from gpustack.plan.draft import sha256_of
 
 SCHEMA = "gpustack/lock/v1"
-LAST = Path("var/lib/gpustack/lock.json")
-"""Where the lock of the last installation lies below the root."""
-
 _HINT = "`gpustack install --lock FILE` and `gpustack fetch` write locks"
 _RPM_PIN = re.compile(r"(?P<name>[a-zA-Z].*?)-(?P<version>\d[^-]*(?:-[^-]+)?)")
 

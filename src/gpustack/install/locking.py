@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,7 +13,7 @@ from gpustack.errors import GpustackError
 from gpustack.install import lock as locks
 from gpustack.install.journal import Record
 from gpustack.install.packages import Query, is_installed, snapshot, tool_of, version_in
-from gpustack.install.state import runs, state_folder
+from gpustack.install.state import SYSTEM, runs, state_folder, user_folder
 from gpustack.install.target import Target
 from gpustack.model.host import Host
 from gpustack.model.lock import Lock, LockedPackage
@@ -53,6 +54,14 @@ def save_last(root: Path | None, lock: Lock) -> None:
     except OSError as exc:
         msg = f"the lock cannot be kept: {exc.strerror or exc}"
         raise GpustackError(msg, where=str(folder), hint="what was installed stays; make room") from exc
+
+
+def last_lock(root: Path | None) -> Path:
+    """Where the lock of the last installation lies, if there was one: that of root, then that of this user."""
+    system = Target(root).followed(f"{SYSTEM}/{FILE}")
+    if root is not None or system.is_file() or os.geteuid() == 0:
+        return system
+    return user_folder() / FILE
 
 
 def query_in(root: Path | None) -> Query:

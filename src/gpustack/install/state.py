@@ -21,17 +21,19 @@ SYSTEM = "/var/lib/gpustack"
 
 def state_folder(target: Target) -> Path:
     """Where the runs of this tree and user are kept; made if it is missing. Raises GpustackError where it cannot be."""
-    if target.is_live and os.geteuid() != 0:
-        home = os.environ.get("XDG_STATE_HOME", "")
-        folder = (Path(home) if home.startswith("/") else Path.home() / ".local" / "state") / "gpustack"
-    else:
-        folder = target.followed(SYSTEM)
+    folder = user_folder() if target.is_live and os.geteuid() != 0 else target.followed(SYSTEM)
     try:
         (folder / "runs").mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as exc:
         msg = f"the state folder cannot be made: {exc.strerror or exc}"
         raise GpustackError(msg, where=str(folder), hint="mount it writable, or make room") from exc
     return folder
+
+
+def user_folder() -> Path:
+    """The state folder of a user who is not root."""
+    home = os.environ.get("XDG_STATE_HOME", "")
+    return (Path(home) if home.startswith("/") else Path.home() / ".local" / "state") / "gpustack"
 
 
 class Run:

@@ -1,0 +1,95 @@
+"""``gpustack status``: drift between a lock and the host."""
+
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gpustack.cli import frame
+from gpustack.cli.options import Root
+
+if TYPE_CHECKING:
+    from gpustack.install.drift import Status
+
+DRIFT_FOUND = 6
+
+
+class StatusFormat(str, Enum):
+    """The formats of a status; cyclonedx is the bill of materials of the lock."""
+
+    TEXT = "text"
+    JSON = "json"
+    CYCLONEDX = "cyclonedx"
+
+
+def register(application: typer.Typer) -> None:
+    """Add the command to the application."""
+
+    @frame.command(application, "status", example="gpustack status --lock stack.lock.json")
+    def status(
+        lock: Annotated[
+            Path | None,
+            typer.Option("--lock", metavar="FILE", help="The lock; that of the last installation if none is given."),
+        ] = None,
+        root: Root = None,
+        format: Annotated[
+            StatusFormat, typer.Option("--format", help="cyclonedx: the bill of materials of what was installed.")
+        ] = StatusFormat.TEXT,
+        timer: Annotated[
+            bool, typer.Option("--timer", help="Print units of systemd that look for drift every day, and end.")
+        ] = False,
+    ) -> int:
+        """Tell where the host differs from what was installed, and what cures it. Exit code 6 where it does."""
+        from gpustack.install.lock import load
+
+        if timer:
+            frame.document(_units())
+            return 0
+        path = lock or _last(root)
+        locked = load(path)
+        if format is StatusFormat.CYCLONEDX:
+            from gpustack.install.sbom import cyclonedx
+
+            frame.document(cyclonedx(locked))
+            return 0
+        from gpustack.detect.api import detect_with_packages
+        from gpustack.install.drift import status_of
+
+        host, packages = detect_with_packages(root, frame.matrix(), (one.name for one in locked.packages))
+        found = status_of(locked, host, packages, name=str(path))
+        frame.document(frame.to_json(found) if format is StatusFormat.JSON else _text(found))
+        return DRIFT_FOUND if found.drift else 0
+
+
+def _last(root: Path | None) -> Path:
+    from gpustack.errors import UsageError
+    from gpustack.install.locking import last_lock
+
+    path = last_lock(root)
+    if not path.is_file():
+        msg = "no installation has left a lock here"
+        raise UsageError(msg, where=str(path), hint="name one: gpustack status --lock FILE")
+    return path
+
+
+def _text(found: "Status") -> str:
+    if not found.drift:
+        return f"no drift: {found.packages} packages, libraries, module, kernel, holds and sources are as in the lock"
+    lines = []
+    for one in found.drift:
+        cure = one.cure if "reboot" in one.cure or not one.reboot else f"{one.cure}, then reboot"
+        lines += [f"{one.kind}: {one.message}", f"    cure: {cure}"]
+    kinds = "a reboot is needed" if found.reboot else "no reboot is needed"
+    return "\n".join([*map(frame.visible, lines), f"{len(found.drift)} differences; {kinds}"])
+
+
+def _units() -> str:
+    import shutil
+    import sys
+
+    from gpustack.install.units import NAME, status_units
+
+    program = shutil.which("gpustack") or str(Path(sys.argv[0]).absolute())
+    parts = [f"# {path}\n{content}" for path, content in status_units(program).items()]
+    return "\n".join([*parts, f"# then: systemctl daemon-reload && systemctl enable --now {NAME}.timer"])

@@ -1,0 +1,27 @@
+"""Units of systemd that look for drift every day."""
+
+from __future__ import annotations
+
+NAME = "gpustack-status"
+FOLDER = "/etc/systemd/system"
+
+
+def status_units(program: str) -> dict[str, str]:
+    """The service and the timer by their paths; ``program`` is the path of gpustack."""
+    service = (
+        "[Unit]\nDescription=Look for drift between the GPU stack and its lock\n\n"
+        f"[Service]\nType=oneshot\nExecStart={_quoted(program)} status\n"
+        "ProtectSystem=strict\nProtectHome=read-only\nPrivateTmp=yes\nNoNewPrivileges=yes\n"
+    )
+    timer = (
+        "[Unit]\nDescription=Look for drift of the GPU stack every day\n\n"
+        "[Timer]\nOnCalendar=daily\nRandomizedDelaySec=1h\nPersistent=yes\n\n"
+        "[Install]\nWantedBy=timers.target\n"
+    )
+    return {f"{FOLDER}/{NAME}.service": service, f"{FOLDER}/{NAME}.timer": timer}
+
+
+def _quoted(program: str) -> str:
+    """A program's path as a unit has it: a percent sign would begin a specifier there."""
+    plain = program.replace("%", "%%").replace("\\", "\\\\").replace('"', '\\"')
+    return plain if plain == program and " " not in plain else f'"{plain}"'
