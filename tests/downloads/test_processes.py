@@ -1,0 +1,81 @@
+"""One cache, many processes: killed in the middle of a download, and twenty at once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+from tests.downloads.conftest import Place
+
+from gpustack import resources
+from gpustack.install.cache import key_of
+from gpustack.model.steps import Artifact
+
+FETCH = """
+import sys, msgspec
+from gpustack.install.cache import Cache
+from gpustack.install.downloads import Fetcher, fetch_all
+from gpustack.model.steps import Artifact
+wanted = msgspec.json.decode(sys.argv[2], type=tuple[Artifact, ...])
+found = fetch_all(wanted, Fetcher(Cache(__import__("pathlib").Path(sys.argv[1])), mirrors={}), lambda name: lambda done, total: None)
+for path in found.values():
+    print(path)
+# The peak of this program alone: getrusage would count what the process was before it became this program.
+print(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM:")))
+"""
+
+
+def start(place: Place, *artifacts: Artifact) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", FETCH, str(place.cache.folder), msgspec.json.encode(artifacts).decode()]
+    environment = {**os.environ, "PYTHONPATH": str(resources.folder("matrices").parent / "src")}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+
+
+def until_there(path: Path, size: int) -> None:
+    end = time.monotonic() + 60
+    while not path.exists() or path.stat().st_size < size:
+        assert time.monotonic() < end, f"{path} did not come"
+        time.sleep(0.01)
+
+
+def test_a_killed_download_is_gone_on_with(place: Place) -> None:
+    artifact = place.offer()
+    place.files.faults = ["wait"]
+    process = start(place, artifact)
+    part = place.cache.part(key_of(artifact.url, artifact.sha256))
+    assert place.files.halfway.wait(60)
+    until_there(part, 1_000_000)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    place.files.go_on.set()
+    kept = part.stat().st_size
+    assert not place.whole_files()
+    assert place.is_right(place.fetch(artifact))
+    assert [wanted for _, wanted in place.files.asked] == ["", f"bytes={kept}-"]
+
+
+def test_twenty_processes_share_one_cache(place: Place) -> None:
+    artifacts = [place.offer(f"{name}.tar", 500_000) for name in ("a", "b", "c")]
+    processes = [start(place, *artifacts) for _ in range(20)]
+    told = [process.communicate(timeout=120) for process in processes]
+    assert [process.returncode for process in processes] == [0] * 20, told
+    assert len({out.rpartition("\n")[0].rpartition("\n")[0] for out, _ in told}) == 1
+    assert sorted(path.name for path in place.whole_files()) == sorted(one.sha256 for one in artifacts)
+    assert all(place.is_right(place.fetch(one), name_of(one)) for one in artifacts)
+    assert sorted(path for path, _ in place.files.asked) == ["/a.tar", "/b.tar", "/c.tar"]
+    assert not place.parts()
+
+
+def test_memory_stays_below_sixty_megabytes(place: Place) -> None:
+    artifacts = [place.offer(f"{number}.tar", 20_000_000) for number in range(4)]
+    out, err = start(place, *artifacts).communicate(timeout=120)
+    assert int(out.split()[-1]) < 60 * 1024, err
+
+
+def name_of(artifact: Artifact) -> str:
+    return artifact.path.rpartition("/")[2]

@@ -1,0 +1,81 @@
+"""Locks as bills of materials, as documents of a schema, and as plans with nothing left open."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+
+from gpustack import resources
+from gpustack.cli import main
+from gpustack.install import lock as locks
+from gpustack.install.sbom import cyclonedx
+from gpustack.model.lock import Lock, LockedPackage
+from gpustack.plan.document import load
+
+GOLDEN = resources.folder("matrices").parent / "tests/golden"
+
+
+def lock_of(plan_file: str) -> Lock:
+    """A lock of a golden plan, its installing step having brought a package, a dependency and a wheel."""
+    plan = load(Path(str(GOLDEN / plan_file)))
+    step = next(one for one in plan.steps if one.kind == "install-packages" and one.component == "cudnn")
+    named = step.packages[0].partition("=")[0]
+    kind = "deb" if plan.host.os.family == "apt" else "rpm"
+    packages = [
+        LockedPackage(
+            kind=kind,  # type: ignore[arg-type]  # one of both
+            name=named,
+            version="1:9.1-1+cuda13",
+            arch="amd64",
+            url="https://vendor.example/a+b/cudnn_9.1.deb",
+            sha256="a" * 64,
+            size=10,
+            step=step.id,
+        ),
+        LockedPackage(kind=kind, name="libdepend", version="2.0-1", step=step.id),  # type: ignore[arg-type]
+        LockedPackage(kind="wheel", name="nvidia_cublas", version="13.0", sha256="b" * 64),
+    ]
+    return locks.of_plan(plan, packages=packages)
+
+
+@pytest.mark.parametrize("plan_file", ["debian12/network.json", "rhel9/network.json"])
+def test_the_bill_of_materials_is_valid_and_always_the_same(plan_file: str) -> None:
+    lock = lock_of(plan_file)
+    told = cyclonedx(lock)
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(told) is None
+    assert cyclonedx(lock) == told
+    parts = {part["name"]: part for part in json.loads(told)["components"]}
+    assert lock.stack.keys() <= parts.keys()
+    assert parts["nvidia_cublas"]["purl"] == "pkg:pypi/nvidia-cublas@13.0"
+    assert parts["libdepend"]["purl"].startswith(f"pkg:{lock.packages[1].kind}/{lock.plan.host.os.id}/libdepend@2.0-1")
+    own = next(part for part in parts.values() if part.get("hashes", [{}])[0].get("content") == "a" * 64)
+    assert own["externalReferences"][0]["url"] == "https://vendor.example/a+b/cudnn_9.1.deb"
+
+
+def test_a_lock_is_valid_by_its_schema(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["schema", "lock"]) == 0
+    schema = json.loads(capsys.readouterr().out)
+    jsonschema.validate(json.loads(locks.dump(lock_of("debian12/network.json"))), schema)
+
+
+def test_a_locked_plan_names_files_and_versions() -> None:
+    lock = lock_of("debian12/network.json")
+    plan = locks.locked_plan(lock)
+    step = next(one for one in plan.steps if one.id == lock.packages[0].step)
+    assert [(one.url, one.sha256, one.size) for one in step.artifacts] == [(lock.packages[0].url, "a" * 64, 10)]
+    words = step.commands[-1]
+    assert step.artifacts[0].path in words
+    assert "libdepend=2.0-1" in words
+    assert not any(word.partition("=")[0] == lock.packages[0].name for word in words)
+
+
+def test_a_locked_plan_of_rpm_names_versions() -> None:
+    lock = lock_of("rhel9/network.json")
+    step = next(one for one in locks.locked_plan(lock).steps if one.id == lock.packages[0].step)
+    assert "libdepend-2.0-1" in step.commands[-1]
+    assert step.artifacts == ()
