@@ -107,11 +107,7 @@ FAILS: list[tuple[str, dict[str, Any], str, str]] = [
     (
         "cudnn.cuda",
         {"versions": {"cuda": "13.0.2"}},
-        (
-            "cuDNN 9.1.0 does not go with CUDA 13.0.2: cuDNN 9.1.0 needs CUDA 11 or newer and older"
-            " than 12 or 12 or newer"
-            " and older than 13"
-        ),
+        ("cuDNN 9.1.0 does not go with CUDA 13.0.2: cuDNN 9.1.0 needs CUDA 11 to before 12 or 12 to before 13"),
         "`gpustack install cudnn 'cuda==13.0.2'` takes a cuDNN that does",
     ),
     (
