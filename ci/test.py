@@ -18,6 +18,7 @@ PROGRAMS = {
     "createrepo_c": "createrepo-c",
     "debootstrap": "debootstrap",
     "dpkg": "dpkg",
+    "g++": "g++",
     "gcc": "gcc libc6-dev",
     "gpg": "gnupg",
     "openssl": "openssl",

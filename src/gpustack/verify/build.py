@@ -43,7 +43,7 @@ def build(context: Context, source: str, *uses: Home, options: tuple[str, ...] =
     program = context.folder / file.stem
     end = context.run(
         kit.nvcc, "-std=c++14", "-ccbin", host.path, *targets(context), *options,
-        *_includes(uses), "-o", str(program), str(file), *_libraries(uses),
+        *_includes(uses), "-o", str(program), str(file), *_libraries(uses), *_own_libraries(kit),
         timeout=BUILD_S,
     )  # fmt: skip
     if end.code != 0:
@@ -59,6 +59,12 @@ def _includes(uses: tuple[Home, ...]) -> list[str]:
 def _libraries(uses: tuple[Home, ...]) -> list[str]:
     """The libraries by file, through the linker: nvcc itself takes no name that ends in a version, as wheels have."""
     return [word for home in uses for word in ("-Xlinker", str(home.library))]
+
+
+def _own_libraries(kit: Toolkit) -> list[str]:
+    """The folder of the runtime's library where nvcc does not look by itself: wheels call it lib, nvcc lib64."""
+    folder = kit.root / "lib"
+    return [f"-L{folder}"] if (folder / "libcudart_static.a").is_file() and not (kit.root / "lib64").exists() else []
 
 
 def _no_compiler(kit: Toolkit, seen: tuple[str, ...], wanted: str) -> Outcome:

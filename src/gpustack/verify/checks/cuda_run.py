@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpustack.model.results import Measurement
+from gpustack.system.run import Finished
 from gpustack.verify import view
 from gpustack.verify.build import build
 from gpustack.verify.commands import evidence_of, first_line
@@ -50,7 +51,11 @@ def runs(context: Context) -> Outcome:
     built = build(context, "vector.cu")
     if isinstance(built, Outcome):
         return built
-    end = context.run(str(built.program), timeout=60.0, env=built.environment)
+    return judge(context, context.run(str(built.program), timeout=60.0, env=built.environment))
+
+
+def judge(context: Context, end: Finished) -> Outcome:
+    """What the program that adds vectors answered."""
     evidence = evidence_of(end, work=context.work)
     lines = lines_of(end.out)
     broken = next((line for line in lines if "step" in line), None)

@@ -1,0 +1,306 @@
+"""What programs on a GPU answered, judged: recorded outputs, since no GPU can be had where these tests run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpustack.matrix.index import Matrix
+from gpustack.matrix.index import load_matrix as real_matrix
+from gpustack.model.host import Copy, Gpu, Host, Installed, OperatingSystem
+from gpustack.model.results import CheckResult, Measurement
+from gpustack.system.run import Finished
+from gpustack.verify import api
+from gpustack.verify.checks import cuda_run, cudnn_run, nccl_run
+from gpustack.verify.checks.driver_health import judge_log, throughput
+from gpustack.verify.declare import Context
+from gpustack.verify.measure import Measured
+from gpustack.verify.toolchain import Home
+
+DIGITS = "01234567890123456789"
+LIBRARY = "/usr/lib/x86_64-linux-gnu/libcudnn.so.9.14.0"
+HOME = Home(
+    include=Path("/usr/include/x86_64-linux-gnu"),
+    library=Path("/usr/lib/x86_64-linux-gnu/libcudnn.so"),
+    origin="system",
+)
+
+
+def finished(*lines: dict[str, Any] | str, code: int | None = 0, err: str = "", error: str = "") -> Finished:
+    out = "".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines)
+    return Finished(argv=("./program",), code=code, out=out, err=err, error=error, seconds=1.0)
+
+
+@pytest.fixture
+def context(healthy: Host, matrix: Matrix) -> Context:
+    return Context(host=healthy, matrix=matrix)
+
+
+def cudnn(context: Context, *lines: dict[str, Any] | str, **end: Any) -> tuple[str, str, str]:
+    outcome = cudnn_run.judge(context, HOME, finished(*lines, **end))
+    return outcome.status, outcome.reason or outcome.detail, outcome.fix
+
+
+VERSIONS = {"header": 91400, "library": 91400, "cuda": 13000}
+LOADED = {"loaded": LIBRARY}
+RIGHT = {"gpu": 0, "digits": DIGITS, "most_apart": 1.7e-7, "wrong": 0}
+
+
+def test_the_network_reads_every_digit(context: Context) -> None:
+    assert cudnn(context, VERSIONS, LOADED, RIGHT, "Test passed!") == (
+        "pass",
+        f"Test passed! cuDNN 9.14.0 of {LIBRARY} reads 20 digits rightly",
+        "",
+    )
+
+
+def test_an_older_runtime_than_the_header(context: Context) -> None:
+    """github.com/m-bain/whisperX issue 1297: compiled against (9,10,2) but found runtime version (9,1,0)."""
+    versions = {"header": 91002, "library": 90100, "cuda": 12040}
+    assert cudnn(context, versions, {"loaded": "/opt/old/libcudnn.so.9"}, RIGHT) == (
+        "fail",
+        "programs built with cuDNN 9.10.2 (/usr/include/x86_64-linux-gnu/cudnn.h) load 9.1.0 from"
+        " /opt/old/libcudnn.so.9: the runtime has to be of the same major version and not older",
+        "take the folder of /opt/old/libcudnn.so.9 out of LD_LIBRARY_PATH and /etc/ld.so.conf.d, or make both one release",
+    )
+
+
+def test_the_oldest_message_of_all(context: Context) -> None:
+    """github.com/google/automl issue 33: loaded runtime 7.4.1, compiled with 7.6.4."""
+    versions = {"header": 7604, "library": 7401, "cuda": 10000}
+    assert cudnn(context, versions, {"loaded": "/x/libcudnn.so.7"})[1].startswith(
+        "programs built with cuDNN 7.6.4 (/usr/include/x86_64-linux-gnu/cudnn.h) load 7.4.1 from /x/libcudnn.so.7"
+    )
+
+
+def test_a_library_that_the_loader_does_not_find(context: Context, tmp_path: Path) -> None:
+    """github.com/MahmoudAshraf97/whisper-diarization issue 259: wanted for cuDNN 9, there is cuDNN 8."""
+    (tmp_path / "libcudnn.so.8").touch()
+    home = Home(include=tmp_path, library=tmp_path / "libcudnn.so.8", origin="system")
+    words = (
+        "./digits: error while loading shared libraries: libcudnn.so.9: cannot open shared object file: No such file"
+    )
+    outcome = cudnn_run.judge(context, home, finished(code=127, err=words))
+    assert (outcome.status, outcome.reason, outcome.fix) == (
+        "fail",
+        f"the loader does not find libcudnn.so.9; beside {tmp_path}/libcudnn.so.8 there are libcudnn.so.8",
+        "reinstall cuDNN whole: `gpustack install cudnn`; `sudo ldconfig` after unpacking it by hand",
+    )
+
+
+def test_cudnn_that_does_not_start(context: Context) -> None:
+    """github.com/haotian-liu/LLaVA issue 458: CUDNN_STATUS_NOT_INITIALIZED, whose causes are three."""
+    broken = {"step": "cudnn cudnnCreate(&handle)", "code": 1001, "name": "CUDNN_STATUS_NOT_INITIALIZED"}
+    assert cudnn(context, VERSIONS, LOADED, broken, code=1) == (
+        "fail",
+        "CUDNN_STATUS_NOT_INITIALIZED: cuDNN does not start: mostly it is made for another CUDA than the one that is"
+        " loaded, parts of it come from another copy, or the GPU has no memory left",
+        "compare `gpustack verify cudnn` with `nvidia-smi`: one cuDNN of the toolkit's CUDA, and free GPU memory",
+    )
+
+
+def test_cudnn_without_code_for_the_gpu(context: Context) -> None:
+    broken = {"step": "cudnn x", "code": 3001, "name": "CUDNN_STATUS_NOT_SUPPORTED_ARCH_MISMATCH"}
+    assert cudnn(context, VERSIONS, LOADED, broken, code=1) == (
+        "fail",
+        "CUDNN_STATUS_NOT_SUPPORTED_ARCH_MISMATCH: this cuDNN has no code for the GPU here",
+        "`gpustack install cudnn`",
+    )
+
+
+def test_parts_of_two_cudnns(context: Context) -> None:
+    other = {"loaded": "/opt/venv/lib/libcudnn_graph.so.9"}
+    assert cudnn(context, VERSIONS, LOADED, other, RIGHT) == (
+        "fail",
+        "parts of cuDNN are loaded from different folders: /opt/venv/lib and /usr/lib/x86_64-linux-gnu",
+        "keep one of them on the loader's path",
+    )
+
+
+def test_wrong_digits(context: Context) -> None:
+    wrong = {"gpu": 0, "digits": "11234567890123456789", "most_apart": 0.9, "wrong": 2}
+    assert cudnn(context, VERSIONS, LOADED, wrong, code=1) == (
+        "fail",
+        f"cuDNN 9.14.0 computes wrongly: it reads 11234567890123456789, shown are {DIGITS}",
+        "the same network is right on the CPU: reinstall cuDNN, then try another GPU",
+    )
+
+
+def test_cudnn_that_hangs_or_dies(context: Context) -> None:
+    late = {"code": None, "error": "no answer within 90 s"}
+    assert cudnn(context, VERSIONS, LOADED, **late)[:2] == (
+        "error",
+        "the network gave no answer: no answer within 90 s",
+    )
+    assert cudnn(context, VERSIONS, LOADED, code=-11)[:2] == (
+        "fail",
+        "the network's program ends with exit code -11: " + json.dumps(VERSIONS),
+    )
+
+
+def nccl(context: Context, *lines: dict[str, Any] | str, **end: Any) -> tuple[str, str, str]:
+    outcome = nccl_run._judge(context, finished(*lines, **end))
+    return outcome.status, outcome.reason or outcome.detail, outcome.fix
+
+
+HEAD = {"header": 22803, "library": 22803, "gpus": 2}
+DEBUG = "run it again with NCCL_DEBUG=WARN in the environment and read what it says"
+
+
+def test_all_gpus_add_up(context: Context) -> None:
+    rate = {"name": "bus-bandwidth", "value": 316.1, "unit": "GB/s"}
+    assert nccl(context, HEAD, {"gpu": 0, "wrong": 0}, {"gpu": 1, "wrong": 0}, rate) == (
+        "pass",
+        "NCCL 2.28.3: right sums on 2 GPUs; bus-bandwidth 316.1 GB/s",
+        "",
+    )
+
+
+@pytest.mark.parametrize(
+    ("lines", "end", "expected"),
+    [
+        (
+            ({"gpu": 0, "wrong": 0}, {"gpu": 1, "wrong": 7}),
+            {"code": 1},
+            ("fail", "the sum is wrong on GPU 1", "run `gpustack verify driver --level full`"),
+        ),
+        (
+            ({"step": "nccl ncclCommInitAll", "code": 2, "name": "unhandled system error"},),
+            {"code": 1, "err": "host:1:1 [0] misc/shmutils.cc:87 NCCL WARN Error: failed to extend /dev/shm/nccl-x"},
+            (
+                "fail",
+                "NCCL answers with 'unhandled system error': Error: failed to extend /dev/shm/nccl-x",
+                "make /dev/shm larger: start the container with `--shm-size=1g` or `--ipc=host`",
+            ),
+        ),
+        (
+            ({"step": "nccl ncclAllReduce", "code": 3, "name": "internal error"},),
+            {"code": 1},
+            ("fail", "NCCL answers with 'internal error'", DEBUG),
+        ),
+        ((), {"code": None, "error": "no answer within 120 s"},
+         ("error", "the all-reduce gave no answer: no answer within 120 s", "")),
+    ],
+)  # fmt: skip
+def test_an_all_reduce_that_fails(context: Context, lines: Any, end: dict[str, Any], expected: tuple[str, ...]) -> None:
+    assert nccl(context, HEAD, *lines, **end) == expected
+
+
+def test_an_older_nccl_than_the_header(context: Context) -> None:
+    assert nccl(context, {**HEAD, "library": 22103}, {"gpu": 0, "wrong": 0}) == (
+        "fail",
+        "programs built with NCCL 2.28.3 load the older 2.21.3",
+        "keep one NCCL on the loader's path",
+    )
+
+
+def test_how_versions_are_counted() -> None:
+    assert [cudnn_run._spelled(number) for number in (7605, 8907, 90100, 91400)] == [
+        "7.6.5",
+        "8.9.7",
+        "9.1.0",
+        "9.14.0",
+    ]
+    assert [nccl_run.spelled(number) for number in (2708, 2804, 20908, 22809)] == ["2.7.8", "2.8.4", "2.9.8", "2.28.9"]
+
+
+FIRMWARE = (
+    "in the firmware's set-up switch on Above 4G Decoding and Resizable BAR; look at power cables and seating; a driver"
+    " that is too old for the GPU says so one line before"
+)
+RESET = "end all programs and reset the GPU, or reboot; if it comes back, have the board looked at"
+BOOT = "[    0.000000] Linux version 6.8.0-45-generic\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "reason", "fix"),
+    [
+        (BOOT, "pass", "no Xid and no RmInitAdapter line", ""),
+        (
+            f"{BOOT}[   12.1] NVRM: GPU 0000:01:00.0: RmInitAdapter failed! (0x22:0x56:884)\n",
+            "fail",
+            "a GPU does not come up at 0000:01:00.0: RmInitAdapter failed (0x22:0x56:884)",
+            FIRMWARE,
+        ),
+        (
+            f"{BOOT}[  900.0] NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, name=python, GPU has fallen off the bus.\n",
+            "fail",
+            "Xid 79 at 0000:3b:00: the GPU fell off the bus",
+            RESET,
+        ),
+        (
+            f"{BOOT}[1.0] NVRM: Xid (PCI:0000:3b:00): 63, pid=1\n[2.0] NVRM: Xid (PCI:0000:3b:00): 48, pid=1\n",
+            "fail",
+            "Xid 48 at 0000:3b:00: an ECC error that could not be corrected; 2 such lines since boot",
+            RESET,
+        ),
+        (
+            f"{BOOT}[1.0] NVRM: Xid (PCI:0000:3b:00): 13, pid=1\n[2.0] NVRM: Xid (PCI:0000:3b:00): 31, pid=1\n",
+            "pass",
+            "Xid 13, 31, which faulty programs cause; nothing of the boards",
+            "",
+        ),
+    ],
+    ids=["quiet", "no-start", "off-the-bus", "twice", "programs"],
+)
+def test_the_kernels_log(text: str, status: str, reason: str, fix: str) -> None:
+    """github.com/NVIDIA/open-gpu-kernel-modules issue 862: RmInitAdapter and what the firmware has to do with it."""
+    outcome = judge_log(text)
+    assert (outcome.status, outcome.reason or outcome.detail, outcome.fix) == (status, reason, fix)
+
+
+H200 = Gpu(name="H200", pci_id="10de:2335", bus_id="0000:00:06.0", compute_capability="9.0")
+
+
+@pytest.mark.parametrize(
+    ("bandwidth", "status", "told"),
+    [
+        (3992.0, "pass", "H200 (0000:00:06.0): 83% of H200's memory bandwidth"),
+        (1200.0, "fail", "H200 (0000:00:06.0): 25% of H200's memory bandwidth"),
+    ],
+)
+def test_a_gpu_is_held_against_its_datasheet(bandwidth: float, status: str, told: str) -> None:
+    """The figure comes from the real matrix: 4800 GB/s for an H200."""
+    context = Context(host=Host(gpus=(H200,)), matrix=real_matrix())
+    values = {"memory-bandwidth": Measurement(value=bandwidth, unit="GB/s")}
+    one = Measured(about={"called": "NVIDIA H200", "bus": "0000:00:06.0"}, values=values, evidence={})
+    context.shared.once("measured", lambda: (one,))
+    outcome = throughput(context)
+    assert (outcome.status, outcome.reason or outcome.detail) == (status, told)
+    assert outcome.measurements["gpu0-memory-bandwidth-ratio"].value == round(bandwidth / 4800, 3)
+
+
+def test_a_program_that_adds_wrongly(context: Context) -> None:
+    line = {"gpu": 0, "called": "L4", "capability": "8.9", "bus": "0000:01:00.0", "wrong": 3}
+    outcome = cuda_run.judge(context, finished({"runtime": 13000, "driver": 13000}, line, code=1))
+    assert (outcome.status, outcome.reason, outcome.fix) == (
+        "fail",
+        "L4 (0000:01:00.0) adds wrongly: 3 of 1048576 sums",
+        "the GPU computes wrongly: take it out of use and have it replaced",
+    )
+
+
+def verdicts(host: Host) -> dict[str, CheckResult]:
+    return {one.id: one for one in api.verify(("nccl",), "quick", host, real_matrix(), None).checks}
+
+
+def test_nccl_of_another_cuda() -> None:
+    copy = Copy(component="nccl", path="/usr/lib/libnccl.so.2", version="2.28.3", soname="libnccl.so.2", wins=True)
+    host = Host(
+        os=OperatingSystem(id="ubuntu", version_id="24.04", family="apt"),
+        copies=(copy,),
+        installed={"cuda": Installed(version="13.0.2"), "nccl": Installed(version="2.28.3", method="network")},
+    )
+    found = verdicts(host)
+    assert (found["nccl.found"].status, found["nccl.found"].detail) == ("pass", "/usr/lib/libnccl.so.2 (2.28.3)")
+    assert found["nccl.cuda"].status in {"pass", "skip"}
+
+
+def test_no_nccl_is_a_skip() -> None:
+    assert [(one.status, one.reason, one.fix) for one in verdicts(Host()).values()] == [
+        ("skip", "no NCCL was found", "`gpustack install nccl`"),
+        ("skip", "no NCCL was found", "`gpustack install nccl`"),
+    ]
