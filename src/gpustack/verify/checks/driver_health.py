@@ -113,10 +113,10 @@ def judge_log(text: str) -> Outcome:
     lines = [line.strip() for line in text.splitlines() if "NVRM" in line]
     adapters = [line for line in lines if "RmInitAdapter failed" in line]
     if adapters:
-        where = re.search(r"GPU ([0-9a-fA-F]{4,8}:[0-9a-fA-F:.]+)", adapters[-1])
+        where = re.search(r"GPU ([0-9a-fA-F]{4,8}:[0-9a-fA-F:.]*[0-9a-fA-F])", adapters[-1])
         codes = re.search(r"RmInitAdapter failed!? ?(\([^)]*\))", adapters[-1])
         return failed(
-            f"a GPU does not come up{f' at {where[1].rstrip(":.")}' if where else ''}: RmInitAdapter failed"
+            f"a GPU does not come up{f' at {where[1]}' if where else ''}: RmInitAdapter failed"
             f"{f' {codes[1]}' if codes else ''}",
             "in the firmware's set-up switch on Above 4G Decoding and Resizable BAR; look at power cables and seating;"
             " a driver that is too old for the GPU says so one line before",
