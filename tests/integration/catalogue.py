@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -141,8 +142,10 @@ def _toolkit(matrix: Matrix, family: str, row: PackageSet, release: str, pinned:
         if one["name"].endswith("-{minor-dashed}") and one["name"].startswith(("cuda-compiler", "cuda-libraries-dev"))
     ]
     parts = [name for name in names if not any(word in name for word in left_out)]
-    for name in row.packages:
-        yield Package(name, pinned, tuple((part, ">=", pinned) for part in parts))
+    home = f"/usr/local/cuda-{'.'.join(release.split('.')[:2])}"
+    files = {f"{home}/version.json": json.dumps({"cuda": {"name": "CUDA SDK", "version": release}})}
+    for number, name in enumerate(row.packages):
+        yield Package(name, pinned, tuple((part, ">=", pinned) for part in parts), {} if number else files)
     for name in parts:
         yield Package(name, pinned)
 

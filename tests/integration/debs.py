@@ -75,7 +75,7 @@ def _control(package: Package) -> str:
             f"Package: {package.name}\nVersion: {package.version}\nArchitecture: amd64\n",
             f"Depends: {depends}\n" if depends else "",
             f"Provides: {package.provides}\n" if package.provides else "",
-            "Maintainer: gpustack tests <tests@gpustack.test>\nDescription: stands in for the vendor's\n",
+            "Maintainer: cudatools <cudatools@gpustack.test>\nDescription: stands in for the vendor's\n",
         ]
     )
 

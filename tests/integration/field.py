@@ -83,6 +83,7 @@ class Scene:
     folders: dict[str, tuple[Repository, Path]] = field(init=False)
     packages: dict[Path, list[Package]] = field(init=False)
     plan: Plan = field(init=False)
+    overlay: Path = field(init=False)
 
     def __post_init__(self) -> None:
         first = make_plan(self.ask)
@@ -93,10 +94,10 @@ class Scene:
                 self.folders[component] = self._repository(first, component)
         self._build(first)
         self._system_archive(first)
-        overlay = self.folder / "overlay"
-        overlay.mkdir()
-        write_overlay(self, overlay)
-        self.plan = make_plan(self.ask, "--matrices", str(overlay))
+        self.overlay = self.folder / "overlay"
+        self.overlay.mkdir()
+        write_overlay(self, self.overlay)
+        self.plan = make_plan(self.ask, "--matrices", str(self.overlay))
         assert self.plan.stack.keys() == first.stack.keys()
         assert all(self.plan.stack[name].version == entry.version for name, entry in first.stack.items())
 
@@ -119,6 +120,7 @@ class Scene:
             _as_apt_system(root)
         else:
             _as_rpm_system(root, self.system, _switched_on(self.plan))
+        root.write("/etc/os-release", f"ID={self.system.id}\nVERSION_ID={self.system.version}\n")
         return root
 
     def _repository(self, plan: Plan, component: str) -> tuple[Repository, Path]:

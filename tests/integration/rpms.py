@@ -48,9 +48,11 @@ def index_rpms(folder: Path, keys: SigningKeys, fingerprint: str, *, streams: It
 
 
 def _build(folder: Path, packages: Iterable[Package]) -> None:
-    spec = folder / "packages.spec"
+    spec, content = folder / "packages.spec", folder / ".content"
+    content.mkdir()
     parts = [
-        "Name: gpustack-tests\nVersion: 1\nRelease: 1\nSummary: tests\nLicense: Apache-2.0\n%description\nNone.\n",
+        "Name: gpustack-tests\nVersion: 1\nRelease: 1\nSummary: tests\nLicense: Apache-2.0\nVendor: NVIDIA\n"
+        f"%description\nNone.\n%install\ncp -R {content}/. %{{buildroot}}/\n",
     ]
     for package in packages:
         epoch, _, rest = package.version.rpartition(":")
@@ -59,11 +61,12 @@ def _build(folder: Path, packages: Iterable[Package]) -> None:
         head += [f"Epoch: {epoch}"] if epoch else []
         head += [f"Provides: {package.provides}"] if package.provides else []
         head += [f"Requires: {name} {operator} {wanted}".rstrip() for name, operator, wanted in package.depends]
-        parts.append(
-            "\n".join(
-                [*head, f"%description -n {package.name}", "Stands in for the vendor's.", f"%files -n {package.name}\n"]
-            )
-        )
+        what = [f"%description -n {package.name}", "Stands in for the vendor's.", f"%files -n {package.name}"]
+        parts.append("\n".join([*head, *what, *package.files, ""]))
+        for path, text in package.files.items():
+            target = content / path.lstrip("/")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text)
     spec.write_text("\n".join(parts))
     top = folder / ".rpmbuild"
     command = ["rpmbuild", "--quiet", "-bb", "--target", "x86_64-linux", "--define", f"_topdir {top}"]
@@ -76,6 +79,7 @@ def _build(folder: Path, packages: Iterable[Package]) -> None:
     command += ["--define", "_binary_payload w0.gzdio", str(spec)]
     _must(command)
     shutil.rmtree(top)
+    shutil.rmtree(content)
     spec.unlink()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from tests.integration.after import host_after, planned_again
 from tests.integration.field import NOT_RUN, Ask, Scene, run_steps, system_packages
 from tests.integration.managers import installed, missing, moved_by_upgrade
 from tests.integration.roots import Root
@@ -46,6 +47,9 @@ def test_the_plan_brings_its_stack_and_keeps_it(
     run_steps(root, host.plan)
     assert installed(root, family) == there
     assert root.settings() == settings
+    again = planned_again(host_after(root, host), host)
+    assert {name: entry.state for name, entry in again.stack.items()} == dict.fromkeys(host.plan.stack, "keep")
+    assert [step.title for step in again.steps] == []
 
 
 def newer_than_planned(host: Scene, before: dict[str, str], there: dict[str, str]) -> dict[str, str]:
