@@ -14,7 +14,10 @@ from gpustack.versions import version
 
 WHOLE = ("driver", "cuda", "cudnn", "tensorrt", "container-toolkit")
 TOOLKIT = ("driver", "cuda", "container-toolkit")
+T4 = ("--gpu", "Tesla T4", "--method", "network")
 ASKED = {
+    "ubuntu20.04-cudnn-8.0.5": Ask("ubuntu20.04", ("driver", "cuda==11.1.*", "cudnn==8.0.5.*"), T4),
+    "rhel8-cudnn-8.9.6": Ask("rhel8.10", ("driver", "cuda==12.2.*", "cudnn==8.9.6.*"), T4),
     "ubuntu24.04-newest": Ask("ubuntu24.04", WHOLE),
     "ubuntu22.04-cuda12": Ask("ubuntu22.04", ("driver==580.*", "cuda==12.*", "cudnn", "tensorrt==10.*")),
     "debian12-newest": Ask("debian12", WHOLE),

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from tests.golden_plans import MIXED, NEWEST
 from tests.property import worlds
+from tests.property.demands import demand_ids, demand_order, led_to
 
+from gpustack.detect.describe import describe
 from gpustack.errors import UnsupportedError
-from gpustack.model.host import Host, Installed, KernelModule, Problem, RepositoryEntry
-from gpustack.model.plan import PHASES, Plan
+from gpustack.model.host import Host, Installed, Problem, RepositoryEntry
+from gpustack.model.plan import Plan
 from gpustack.model.request import Request
 from gpustack.plan.build import build
-from gpustack.plan.draft import step_id_of
 from gpustack.render.api import render
 from gpustack.render.commands import command_line
+from gpustack.solve.requirements import parse_methods
 
-DOWNLOADED = re.compile(r"/var/cache/gpustack/\S+\.(deb|rpm|run|pub|asc|tgz|tar\.(xz|gz|zst))")
 SOME = settings(worlds.STEADY, max_examples=30)
 FEW = settings(worlds.STEADY, max_examples=20)
 
@@ -43,70 +45,51 @@ def some_plan(host: Host, request: Request) -> Plan:
     return made
 
 
+WIDE_SYSTEMS = tuple(
+    (f"{row.id}{row.version}", "aarch64" if row.id == "l4t" else "x86_64")
+    for row in worlds.facts().systems
+    if row.repo or row.family == "windows"
+)
+"""Every system that something can be planned for."""
+
+BOARDS = {"l4t": "Jetson AGX Orin", "wsl-ubuntu": "GeForce RTX 4070", "windows": "GeForce RTX 3060"}
+METHODS = ((), *((name,) for name in NEWEST), *MIXED.values(), ("cudnn=pip",), ("driver=runfile",), ("cuda=tar",))
+
+
+@cache
+def wide_host(place: tuple[str, str], gpu: str, driver: str | None) -> Host:
+    system, arch = place
+    board = next((board for start, board in BOARDS.items() if system.startswith(start)), gpu)
+    return describe(worlds.facts(), os=system, arch=arch, gpus=(board,), driver=driver)
+
+
+wide_hosts = st.builds(
+    wide_host, st.sampled_from(WIDE_SYSTEMS), st.sampled_from(worlds.GPUS), st.sampled_from(worlds.INSTALLED)
+)
+hosts = st.one_of(worlds.hosts, wide_hosts)
+requests = st.builds(
+    lambda request, methods: replace(request, methods=parse_methods(methods)),
+    worlds.requests,
+    st.sampled_from(METHODS),
+)
+
+
 @SOME
-@given(worlds.hosts, worlds.requests)
+@given(hosts, requests)
 def test_every_step_comes_after_what_it_needs(host: Host, request: Request) -> None:
-    made = some_plan(host, request)
-    seen: set[str] = set()
-    files: set[str] = set()
-    phases = [PHASES.index(step.phase) for step in made.steps]
-    assert phases == sorted(phases)
-    for step in made.steps:
-        assert seen.issuperset(step.depends_on)
-        files |= {artifact.path for artifact in step.artifacts} | {file.path for file in step.files}
-        for word in (word for argv in step.commands for word in argv):
-            path = word.removeprefix("--file=")
-            assert not DOWNLOADED.fullmatch(path) or path in files, step.title
-        seen.add(step.id)
-    reboots = [number for number, step in enumerate(made.steps) if step.reboot_after]
-    assert len(reboots) <= 1
-    assert all("verify" not in step.id for step in made.steps[: reboots[0] if reboots else 0])
+    demand_order(some_plan(host, request))
 
 
 @SOME
-@given(worlds.hosts, worlds.requests)
+@given(hosts, requests)
 def test_ids_are_unique_and_say_what_a_step_does(host: Host, request: Request) -> None:
     made = some_plan(host, request)
-    ids = [step.id for step in made.steps]
-    assert len(set(ids)) == len(ids)
-    for step in made.steps:
-        content = step_id_of("x", step).removeprefix("x-")
-        assert re.search(rf"-{content}(-\d+)?$", step.id)
-    assert [step.id for step in some_plan(host, request).steps] == ids
-
-
-def led_to(host: Host, made: Plan) -> Host:
-    """The host once the plan is carried out: what it installed is there, its repositories and holds too."""
-    there = dict(host.installed)
-    for name, entry in made.stack.items():
-        packages = tuple(
-            re.split(r"[=]|-\d", word)[0]
-            for step in made.steps
-            if step.component == name and step.kind == "install-packages"
-            for word in step.packages
-        )
-        if entry.state != "keep":
-            there[name] = Installed(version=entry.version, method=entry.method, packages=packages)
-    driver = made.stack.get("driver")
-    held = {word for step in made.steps if step.kind == "hold-packages" for word in step.packages}
-    files = [file for step in made.steps if step.kind == "add-repository" for file in step.files]
-    return replace(
-        host,
-        installed=there,
-        module=KernelModule(version=driver.version, flavour=driver.flavour or None, loaded=True) if driver else None,
-        holds=(*host.holds, *sorted(held)),
-        repositories=tuple(
-            RepositoryEntry(path=file.path, url=url) for file in files for url in _addresses(file.content)
-        ),
-    )
-
-
-def _addresses(text: str) -> list[str]:
-    return re.findall(r"(?:URIs: |baseurl=)(\S+)", text)
+    demand_ids(made)
+    assert [step.id for step in some_plan(host, request).steps] == [step.id for step in made.steps]
 
 
 @FEW
-@given(worlds.hosts, worlds.requests)
+@given(hosts, requests)
 def test_nothing_is_left_to_do_where_a_plan_leads_to(host: Host, request: Request) -> None:
     made = some_plan(host, request)
     again = planned(led_to(host, made), request)
@@ -153,7 +136,7 @@ def odd_host(host: Host, text: str) -> Host:
 
 
 @FEW
-@given(worlds.hosts, worlds.requests, ODD)
+@given(hosts, requests, ODD)
 def test_no_text_of_a_host_is_run(host: Host, request: Request, text: str) -> None:
     made = some_plan(odd_host(host, text), request)
     with TemporaryDirectory() as folder:
@@ -165,7 +148,7 @@ def test_no_text_of_a_host_is_run(host: Host, request: Request, text: str) -> No
 
 
 @FEW
-@given(worlds.hosts, worlds.requests, ODD)
+@given(hosts, requests, ODD)
 def test_a_shell_reads_every_command_as_it_was_planned(host: Host, request: Request, text: str) -> None:
     made = some_plan(odd_host(host, text), request)
     planned_words = [argv for step in made.steps for argv in (*step.commands, *step.undo)]

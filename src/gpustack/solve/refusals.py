@@ -99,8 +99,11 @@ class Refusals:
         return [Refusal(group=("pair", subject.component, other.component), rule=bound, value=other.version)]
 
     def _builds(self, candidate: Candidate, cuda: Candidate) -> list[Refusal]:
-        """That the packages or archives of a version include no build for the CUDA version."""
-        if self._question.mode == "check" or cuda.component != "cuda" or candidate.is_installed:
+        """That the packages or archives of a version include no build for the CUDA version.
+
+        What is installed was built for the CUDA that is installed, and for another one only if such a build exists.
+        """
+        if self._question.mode == "check" or cuda.component != "cuda" or (candidate.is_installed and cuda.is_installed):
             return []
         offer = self._question.offers.offer(candidate.component, candidate.version)
         if offer is None or not offer.with_cuda or any(is_within(cuda.version, text) for text in offer.with_cuda):

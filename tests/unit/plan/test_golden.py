@@ -10,11 +10,14 @@ from pathlib import Path
 import pytest
 import yaml
 from tests.golden_plans import GOLDEN, REFUSED, Outcome, cases, golden_files, matrix, outcome
+from tests.property.demands import demand_ids, demand_order, led_to
 
 from gpustack.model.facts import COMPONENTS
 from gpustack.model.plan import Plan
+from gpustack.plan.build import build
 from gpustack.plan.managers import NAMES, manager
 from gpustack.plan.managers.base import Package
+from gpustack.solve.resolve import resolve
 
 TABLES = [Path(__file__).parents[3] / "matrices" / f"{name}.yaml" for name in ("preparation", "driver-installers")]
 ARCHIVES = ("cuda-installers", "cudnn-archives", "tensorrt-archives", "nccl", "driver-installers")
@@ -37,7 +40,11 @@ def test_plans_of_a_system_are_the_golden_ones(system: str, update_golden: bool)
         write(folder, wanted)
     assert wanted == {path.name: path.read_text(encoding="utf-8") for path in plans_in(folder)}
     for one in outcomes:
-        demand_known_packages(one)
+        if one.plan is not None:
+            demand_order(one.plan)
+            demand_ids(one.plan)
+            demand_known_packages(one, one.plan)
+            demand_nothing_left(one, one.plan)
 
 
 def write(folder: Path, wanted: dict[str, str]) -> None:
@@ -127,12 +134,19 @@ def demand_shellcheck(files: list[Path]) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def demand_known_packages(one: Outcome) -> None:
-    """Every package and version of the plan stands in the tables."""
-    if one.plan is None:
+def demand_nothing_left(one: Outcome, plan: Plan) -> None:
+    """Planned on the machine that the plan leads to, it is empty; what only a target's folders have is not seen."""
+    if one.case.target:
         return
-    asking = [step for step in one.plan.steps if step.kind in {"install-packages", "hold-packages"} and step.component]
-    known = known_words(one.plan) if asking else frozenset()
+    host = led_to(plan.host, plan)
+    again = build(host, plan.request, resolve(matrix(), host, plan.request), matrix())
+    assert [step.title for step in again.steps] == [], str(one.case)
+
+
+def demand_known_packages(one: Outcome, plan: Plan) -> None:
+    """Every package and version of the plan stands in the tables."""
+    asking = [step for step in plan.steps if step.kind in {"install-packages", "hold-packages"} and step.component]
+    known = known_words(plan) if asking else frozenset()
     for step in asking:
         unknown = [word for word in step.packages if word not in known and not is_of_a_file(word)]
         assert unknown == [], (str(one.case), step.title)
