@@ -70,6 +70,27 @@ def processes(python: str, host: Path, folder: Path) -> None:
         print(f"{name:40} {spent:8.1f} {spent / bare:7.1f} {peak:9.1f}")
 
 
+SMOKE = """
+import resource, sys
+from gpustack.cli import main
+main(["verify", "cuda", "--level", "smoke", "--output", sys.argv[1]])
+own, others = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+print(*(one.ru_utime + one.ru_stime for one in (own, others)))
+"""
+
+
+def smoke(python: str, folder: Path) -> None:
+    """What verify itself spends beside the programs that it starts: compilers, probes, samples."""
+    command = [python, "-c", SMOKE, str(folder / "report.txt")]
+    answers = [subprocess.run(command, check=True, capture_output=True, text=True).stdout for _ in range(3)]
+    own, others = (statistics.median(column) for column in zip(*(map(float, a.split()) for a in answers), strict=True))
+    if others < 1:
+        print(f"{'gpustack verify cuda --level smoke':40} no nvcc is installed here")
+        return
+    print(f"{'verify cuda --level smoke, itself':40} {own * 1000:8.1f}  the programs that it ran {others * 1000:8.1f}")
+    print(f"{'  its share':40} {own / others:8.1%}")
+
+
 def solver(host_file: Path) -> None:
     sys.path.insert(0, str(ROOT / "src"))
     from gpustack.detect.hostfile import load
@@ -132,6 +153,7 @@ def main() -> None:
         )
         host.write_bytes(saved.stdout)
         processes(python, host, folder)
+        smoke(python, folder)
         solver(host)
     print(f"\npeak of this process: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.1f} MiB")
 
