@@ -176,11 +176,12 @@ def _write(report: "Report", reports: tuple[tuple[str, Path | None], ...]) -> No
 
 
 def _save(text: str, path: Path) -> None:
-    from gpustack.errors import GpustackError
+    from gpustack.errors import UsageError
     from gpustack.system.files import write_atomically
 
     try:
         write_atomically(path, text)
     except OSError as exc:
         msg = f"cannot be written: {exc.strerror or exc}"
-        raise GpustackError(msg, where=str(path), hint="choose another --output") from exc
+        # Not exit code 1, which says that a check failed.
+        raise UsageError(msg, where=str(path), hint="choose another --output") from exc
