@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
 import statistics
 import subprocess
 import sys
@@ -91,6 +92,84 @@ def smoke(python: str, folder: Path) -> None:
     print(f"{'  its share':40} {own / others:8.1%}")
 
 
+SERVER = """
+import os, socket, sys, threading
+file = open(sys.argv[1], "rb")
+size = os.fstat(file.fileno()).st_size
+listening = socket.create_server(("127.0.0.1", 0))
+print(listening.getsockname()[1], flush=True)
+def serve(client):
+    client.recv(65536)
+    client.sendall(b"HTTP/1.1 200 OK\\r\\nContent-Length: %d\\r\\nConnection: close\\r\\n\\r\\n" % size)
+    at = 0
+    while at < size:
+        at += os.sendfile(client.fileno(), file.fileno(), at, min(size - at, 1 << 22))
+    client.close()
+while True:
+    threading.Thread(target=serve, args=(listening.accept()[0],), daemon=True).start()
+"""
+FETCH = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[4])
+from gpustack.install.cache import Cache
+from gpustack.install.downloads import Fetcher
+from gpustack.model.steps import Artifact
+artifact = Artifact(url=sys.argv[1], path="/large", sha256=sys.argv[2])
+Fetcher(Cache(Path(sys.argv[3])), mirrors={})(artifact, lambda done, total: None)
+print(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM:")))
+"""
+LARGE = 2 * 2**30
+
+
+def downloads(python: str, folder: Path) -> None:
+    """A file of 2 GiB from loopback: fetched, hashed and written, beside curl, sha256sum and openssl."""
+    large = folder / "large"
+    block = os.urandom(1 << 20)
+    with large.open("wb") as stream:
+        for _ in range(LARGE >> 20):
+            stream.write(block)
+    server = subprocess.Popen([python, "-c", SERVER, str(large)], stdout=subprocess.PIPE, text=True)
+    if server.stdout is None:
+        return
+    address = f"http://127.0.0.1:{server.stdout.readline().strip()}/large"
+    sha256 = subprocess.run(["sha256sum", str(large)], check=True, capture_output=True, text=True).stdout.split()[0]
+    copy, cache = folder / "copy", folder / "cache"
+    curl, ours, both, hashed = [], [], [], []
+    peak = 0
+    for _ in range(3):
+        curl.append(wall(["curl", "--silent", "--output", str(copy), address]))
+        both.append(curl[-1] + wall(["sha256sum", str(copy)]))
+        hashed.append(wall(["openssl", "dgst", "-sha256", str(copy)]))
+        copy.unlink()
+        start = time.perf_counter()
+        words = [python, "-c", FETCH, address, sha256, str(cache), str(ROOT / "src")]
+        peak = max(peak, int(subprocess.run(words, check=True, capture_output=True, text=True).stdout))
+        ours.append(time.perf_counter() - start)
+        shutil.rmtree(cache)
+    server.terminate()
+    server.wait()
+    print(f"\n{'2 GiB from loopback, wall time':40} {'seconds':>8}")
+    for name, times in (
+        ("curl to a file", curl),
+        ("curl, then sha256sum", both),
+        ("openssl dgst -sha256", hashed),
+        ("gpustack: fetched, hashed, written", ours),
+    ):
+        print(f"{name:40} {statistics.median(times):8.2f}")
+    mine = statistics.median(ours)
+    yardstick = max(statistics.median(curl), statistics.median(hashed))
+    print(f"{'curl and sha256sum / gpustack':40} {statistics.median(both) / mine:8.2f}")
+    print(f"{'gpustack / larger of curl, openssl':40} {mine / yardstick:8.2f}")
+    print(f"{'peak memory of gpustack, MiB':40} {peak / 1024:8.1f}")
+
+
+def wall(command: list[str]) -> float:
+    start = time.perf_counter()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return time.perf_counter() - start
+
+
 def solver(host_file: Path) -> None:
     sys.path.insert(0, str(ROOT / "src"))
     from gpustack.detect.hostfile import load
@@ -155,6 +234,7 @@ def main() -> None:
         processes(python, host, folder)
         smoke(python, folder)
         solver(host)
+        downloads(python, folder)
     print(f"\npeak of this process: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.1f} MiB")
 
 

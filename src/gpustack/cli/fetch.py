@@ -1,5 +1,6 @@
 """``gpustack fetch``: an air-gapped bundle."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -29,11 +30,19 @@ def register(application: typer.Typer) -> None:
         Packages with all that they need come from the real package manager, in a tree of its own (needs root).
         """
         from gpustack.cli.progress import Progress
-        from gpustack.install.bundle import Maker
+        from gpustack.errors import GpustackError
+        from gpustack.install.bundle import Maker, brings_packages, demand_same_system
         from gpustack.install.downloads import Fetcher, parse_mirrors
         from gpustack.plan.document import load
 
         made = load(plan)
+        if brings_packages(made):
+            from gpustack.detect.api import detect
+
+            demand_same_system(made, detect(root, frame.matrix()))
+            if os.geteuid() != 0:
+                msg = "packages are looked up in a tree of their own, which only root can make"
+                raise GpustackError(msg, hint=f"sudo gpustack fetch {plan} --to {to}")
         report = Progress()
         fetcher = Fetcher(mirrors=parse_mirrors(mirror or []), say=report.say)
         bundle = Maker(root or Path("/"), fetcher, report.transfer, report.say).make(made, to)

@@ -9,7 +9,7 @@ import typer
 
 from gpustack.cli import frame
 from gpustack.cli.asking import Asked, asked
-from gpustack.cli.options import CHOICE_OPTIONS, MirrorOption
+from gpustack.cli.options import CHOICE_OPTIONS, LockOption, MirrorOption
 
 if TYPE_CHECKING:
     from gpustack.cli.supply import Supply
@@ -54,9 +54,7 @@ def register(application: typer.Typer) -> None:
             typer.Option("--bundle", metavar="DIR", help="Take plan and files from a bundle: no network is needed."),
         ] = None,
         mirror: MirrorOption = None,
-        lock: Annotated[
-            Path | None, typer.Option("--lock", metavar="FILE", help="Write what was installed, every version pinned.")
-        ] = None,
+        lock: LockOption = None,
         wait: Annotated[
             float, typer.Option("--wait", metavar="SECONDS", min=0, help="For locks that others hold (300).")
         ] = 300.0,

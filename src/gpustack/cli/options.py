@@ -77,6 +77,9 @@ MirrorOption = Annotated[
         help="Take files whose address begins with FROM from TO instead; repeatable.",
     ),
 ]
+LockOption = Annotated[
+    Path | None, typer.Option("--lock", metavar="FILE", help="Write the lock: the stack with everything pinned.")
+]
 OutOption = Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Save the plan as JSON.")]
 DetailedExitCode = Annotated[bool | None, typer.Option("--detailed-exitcode", help="Exit 6 when changes are pending.")]
 

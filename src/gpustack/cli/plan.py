@@ -8,7 +8,7 @@ import typer
 
 from gpustack.cli import frame
 from gpustack.cli.asking import Asked, Requirements, asked, host_and_request
-from gpustack.cli.options import HOST_OPTIONS, PLAN_OPTIONS
+from gpustack.cli.options import HOST_OPTIONS, PLAN_OPTIONS, LockOption
 
 if TYPE_CHECKING:
     from gpustack.model.plan import Plan
@@ -41,6 +41,7 @@ def register(application: typer.Typer) -> None:
         format: Annotated[
             str | None, typer.Option("--format", metavar="FORMAT", help="table (if none is given), json, shell, ...")
         ] = None,
+        lock: LockOption = None,
     ) -> int:
         """Plan the steps that take a host to a stack. Changes nothing, needs no root, touches no network.
 
@@ -54,6 +55,11 @@ def register(application: typer.Typer) -> None:
         made = make_plan(question)
         if question.out is not None:
             save(made, question.out)
+        if lock is not None:
+            from gpustack.install.lock import of_plan
+            from gpustack.install.lock import save as save_lock
+
+            save_lock(of_plan(made), lock)
         frame.document(render(made, form))
         if form != "table":  # which shows them itself
             for text in (*made.warnings, *remarks(made, form)):

@@ -22,6 +22,7 @@ class Progress:
         self._verbose = frame.settings().verbose
         self._lock = Lock()
         self._shown = ""
+        self._sizes: list[tuple[int, int]] = []
         self._began = 0.0
 
     def step(self, number: int, total: int, title: str) -> None:
@@ -51,22 +52,32 @@ class Progress:
     def transfer(self, name: str) -> Callable[[int, int | None], None]:
         """A counter for one file; away from a terminal it tells of the end only."""
         last = 0.0
+        number = len(self._sizes)
+        self._sizes.append((0, 0))
 
         def count(there: int, total: int | None) -> None:
             nonlocal last
             is_whole = total is not None and there >= total
+            self._sizes[number] = (there, total or there)
             now = time.monotonic()
             if self._is_quiet or (not is_whole and (not self._is_terminal or now - last < _EVERY)):
                 return
             last = now
             share = f" of {_mebibytes(total)}" if total else ""
-            text = f"    {frame.visible(name)} {_mebibytes(there)}{share}"
+            text = f"    {frame.visible(name)} {_mebibytes(there)}{share}{self._overall()}"
             if is_whole:
                 self._print(text)
             else:
                 self._pass(text)
 
         return count
+
+    def _overall(self) -> str:
+        """How far all files together are, where there are several."""
+        if len(self._sizes) < 2:
+            return ""
+        there, total = (sum(sizes) for sizes in zip(*self._sizes, strict=True))
+        return f" (all {len(self._sizes)} files: {_mebibytes(there)} of {_mebibytes(total)})"
 
     def ask(self, question: str) -> bool:
         """Yes or no; no where nobody can be asked."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from gpustack.errors import GpustackError, UsageError
+from gpustack.errors import UsageError
 
 if TYPE_CHECKING:
     from gpustack.install.bundle import Bundle
@@ -52,7 +52,6 @@ class Supply(Struct, frozen=True, kw_only=True):
         from gpustack.install.locking import lock_of_last_run, save_last
         from gpustack.install.state import runs, state_folder
         from gpustack.install.target import Target
-        from gpustack.system.files import write_atomically
 
         known = self.bundle.lock if self.bundle is not None else self.source
         done = runs(state_folder(Target(root)))
@@ -61,11 +60,7 @@ class Supply(Struct, frozen=True, kw_only=True):
         made = lock_of_last_run(root, known.plan if known is not None else done[-1].plan(), detect(), known)
         save_last(root, made)
         if self.target is not None:
-            try:
-                write_atomically(self.target, locks.dump(made))
-            except OSError as exc:
-                msg = f"cannot be written: {exc.strerror or exc}"
-                raise GpustackError(msg, where=str(self.target), hint="choose another --lock") from exc
+            locks.save(made, self.target)
 
 
 def supply_of(what: list[str], *, bundle: Path | None, mirrors: list[str], lock: Path | None) -> Supply:

@@ -14,13 +14,14 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gpustack.errors import DocumentError, GpustackError
+from gpustack.errors import DocumentError, GpustackError, UsageError
 from gpustack.install import lock as locks
 from gpustack.install.closure import Closure, is_install, is_pip_install
 from gpustack.install.downloads import Fetcher, fetch_all
 from gpustack.install.options import Progress
 from gpustack.install.repository import DEB, RPM, WHEELS, take_debs, take_rpms, take_wheels
 from gpustack.install.signing import BundleKey, signer_of
+from gpustack.model.host import Host
 from gpustack.model.lock import LockedPackage
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Artifact, Step
@@ -149,8 +150,7 @@ class Maker:
     def _fill(self, plan: Plan, new: Path, key: BundleKey, found: dict[Artifact, Path]) -> None:
         packages: list[LockedPackage] = []
         left: list[str] = []
-        commands = [argv for step in plan.steps for argv in step.commands]
-        if plan.host.os.family != "windows" and any(is_install(argv) or is_pip_install(argv) for argv in commands):
+        if brings_packages(plan):
             with overlaid(self.root, new.parent) as tree:
                 closure = Closure(tree, found.__getitem__, self.say)
                 closure.run(plan)
@@ -172,6 +172,25 @@ class Maker:
         document = msgspec.json.format(msgspec.json.encode(manifest), indent=2).decode() + "\n"
         write_atomically(new / MANIFEST, document)
         key.sign(new / MANIFEST, new / f"{MANIFEST}.asc")
+
+
+def brings_packages(plan: Plan) -> bool:
+    """Whether a package manager has to be asked what a plan needs."""
+    commands = [argv for step in plan.steps for argv in step.commands]
+    return plan.host.os.family != "windows" and any(is_install(argv) or is_pip_install(argv) for argv in commands)
+
+
+def demand_same_system(plan: Plan, host: Host) -> None:
+    """Raise UsageError where packages would be chosen on ``host``, another system than the plan is for."""
+    wanted, found = plan.host, host
+    is_same_system = (wanted.os.id, wanted.os.version_id) == (found.os.id, found.os.version_id)
+    # A tree without a package says nothing of its architecture.
+    if not is_same_system or (found.arch and wanted.arch != found.arch):
+        msg = (
+            f"the plan is for {wanted.os.spelled} ({wanted.arch}), and packages would be chosen on "
+            f"{found.os.spelled} ({found.arch})"
+        )
+        raise UsageError(msg, hint="give a tree of the plan's system: --root DIR")
 
 
 def _by_address(step: Step) -> list[Artifact]:

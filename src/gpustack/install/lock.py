@@ -9,13 +9,14 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from gpustack.errors import DocumentError
+from gpustack.errors import DocumentError, GpustackError
 from gpustack.model.host import Host
 from gpustack.model.lock import Lock, LockedPackage
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Artifact, Step
 from gpustack.plan.document import digest_of
 from gpustack.plan.draft import sha256_of
+from gpustack.system.files import write_atomically
 
 SCHEMA = "gpustack/lock/v1"
 _HINT = "`gpustack install --lock FILE` and `gpustack fetch` write locks"
@@ -42,6 +43,15 @@ def of_plan(
 def dump(lock: Lock) -> str:
     """The document."""
     return msgspec.json.format(msgspec.json.encode(lock, order="deterministic"), indent=2).decode() + "\n"
+
+
+def save(lock: Lock, path: Path) -> None:
+    """Write the lock, whole or not at all. Raises GpustackError where the place cannot be written."""
+    try:
+        write_atomically(path, dump(lock))
+    except OSError as exc:
+        msg = f"cannot be written: {exc.strerror or exc}"
+        raise GpustackError(msg, where=str(path), hint="choose another --lock") from exc
 
 
 def load(path: Path) -> Lock:

@@ -19,7 +19,6 @@ from gpustack.model.host import Host
 from gpustack.model.lock import Lock, LockedPackage
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Artifact
-from gpustack.system.files import write_atomically
 from gpustack.system.hashed import sha256_of_file
 from gpustack.system.run import LocalRunner
 
@@ -48,12 +47,7 @@ def lock_of_last_run(root: Path | None, plan: Plan, host: Host, known: Lock | No
 
 def save_last(root: Path | None, lock: Lock) -> None:
     """Keep the lock where ``status`` looks for it. Raises GpustackError."""
-    folder = state_folder(Target(root))
-    try:
-        write_atomically(folder / FILE, locks.dump(lock))
-    except OSError as exc:
-        msg = f"the lock cannot be kept: {exc.strerror or exc}"
-        raise GpustackError(msg, where=str(folder), hint="what was installed stays; make room") from exc
+    locks.save(lock, state_folder(Target(root)) / FILE)
 
 
 def last_lock(root: Path | None) -> Path:

@@ -145,17 +145,27 @@ def _unreachable(work: Workplace, steps: list[Step]) -> Iterator[tuple[str, str]
         for address in list(dict.fromkeys(_RELEASE.findall(told)))[:_MOST_LOOKED_AT]:
             if address.startswith(_SKIPPED):
                 continue
-            words = ("/usr/lib/apt/apt-helper", "-o", "Acquire::Retries=1", "-o", "Acquire::http::Timeout=15")
-            try:
-                work.query((*words, "download-file", address, _PROBE))
-            except GpustackError:
+            # Some repositories have Release and Release.gpg in the place of InRelease.
+            plain = f"{address.removesuffix('InRelease')}Release"
+            if not any(_answers(work, one) for one in (address, plain)):
                 yield "apt-get update", address
-            finally:
-                remove(work.target.followed(_PROBE))
+
+
+def _answers(work: Workplace, address: str) -> bool:
+    words = ("/usr/lib/apt/apt-helper", "-o", "Acquire::Retries=1", "-o", "Acquire::http::Timeout=15")
+    try:
+        work.query((*words, "download-file", address, _PROBE))
+    except GpustackError:
+        return False
+    finally:
+        remove(work.target.followed(_PROBE))
+    return True
 
 
 def _refreshes(step: Step) -> bool:
-    return any(program(argv) in {"apt-get", "apt"} for argv in step.commands)
+    """Whether the step asks the repositories of the system; those of a bundle leave them out."""
+    asking = [argv for argv in step.commands if program(argv) in {"apt-get", "apt"}]
+    return any("Dir::Etc::sourceparts=-" not in argv for argv in asking)
 
 
 def _gpu_processes(work: Workplace, steps: list[Step]) -> Iterator[Obstacle]:
