@@ -37,6 +37,10 @@ NOT_COMPARED = (
 """Caches, logs, and the package databases: these are compared by what they answer, not by their bytes."""
 
 
+NOT_READ = ("/var/cache/gpustack/keys/gp-gnupg/trustdb.gpg",)
+"""Files that hold the time at which they were made."""
+
+
 @dataclass(frozen=True)
 class Layer:
     """What was written over ``lower``; ``root`` is the tree that both make together."""
@@ -74,7 +78,7 @@ def state(root: Path, path: str) -> str:
     except FileNotFoundError:
         return ""
     rights = f"{stat.filemode(there.st_mode)} {there.st_uid}:{there.st_gid}"
-    if stat.S_ISREG(there.st_mode):
+    if stat.S_ISREG(there.st_mode) and path not in NOT_READ:
         return f"{rights} {hashlib.sha256(place.read_bytes()).hexdigest()[:16]}"
     return f"{rights} {place.readlink()}" if stat.S_ISLNK(there.st_mode) else rights
 

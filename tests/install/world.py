@@ -10,14 +10,12 @@ import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from functools import cached_property, partial
 from pathlib import Path
-from threading import Thread
-from typing import Any
 
 from msgspec.structs import replace
-from tests.install.layers import Layer, layer
+from tests.downloads.server import Files, serving
+from tests.install.layers import Layer, layer, packages
 from tests.integration import debs
 from tests.integration.catalogue import Package
 from tests.integration.keys import SigningKeys
@@ -38,12 +36,28 @@ CACHE = "/var/cache/gpustack"
 KEYRING = "/usr/share/keyrings/gp-archive-keyring.gpg"
 REPOSITORY = "/etc/apt/sources.list.d/gp.sources"
 
+STALL = "while [ -e /srv/stall-{0} ]; do touch /srv/stalled; sleep 0.02; done\n"
+"""A package's script stops here as long as a test wants it to."""
+
+
+def script(name: str, *lines: str) -> str:
+    return f"#!/bin/sh\nset -e\n{STALL.format(name)}{''.join(lines)}"
+
+
 PACKAGES = [
     Package("gp-lib", "1.0", files={"/usr/lib/gp/lib.so": "library"}),
-    Package("gp-tool", "1.0", depends=(("gp-lib", "=", "1.0"),), files={"/etc/gp-tool.conf": "default = 1\n", "/usr/bin/gp-tool": "#!/bin/sh\n"}),
+    Package("gp-tool", "1.0", depends=(("gp-lib", "=", "1.0"),), files={
+        "/etc/gp-tool.conf": "default = 1\n", "/usr/bin/gp-tool": "#!/bin/sh\n", "/DEBIAN/conffiles": "/etc/gp-tool.conf\n",
+        "/DEBIAN/preinst": script("unpack"),
+        "/DEBIAN/postinst": script("configure", "update-alternatives --install /usr/bin/gp gp /usr/bin/gp-tool 90\n"),
+        "/DEBIAN/prerm": script("unconfigure", "update-alternatives --remove gp /usr/bin/gp-tool\n"),
+    }),
     Package("gp-old", "1.0", files={"/usr/share/gp-old/version": "1.0"}),
     Package("gp-old", "2.0", files={"/usr/share/gp-old/version": "2.0"}),
-    Package("gp-gone", "1.0", files={"/usr/share/gp-gone/version": "1.0", "/etc/gp-gone.conf": "gone = 1\n"}),
+    Package("gp-gone", "1.0", files={
+        "/usr/share/gp-gone/version": "1.0", "/etc/gp-gone.conf": "gone = 1\n", "/DEBIAN/conffiles": "/etc/gp-gone.conf\n",
+        "/DEBIAN/prerm": script("remove"), "/DEBIAN/postrm": script("removed"),
+    }),
 ]  # fmt: skip
 
 
@@ -54,6 +68,7 @@ class World:
     lowers: tuple[Path, ...]
     below: Path
     plan: Plan
+    files: Files
     server: str
     scratch: Path
 
@@ -70,18 +85,44 @@ class World:
             "PATH": os.environ["PATH"],
             "HOME": str(self.scratch),
             "PYTHONPATH": f"{sources}:{tests}",
-            "GPUSTACK_MIRRORS": f"{VENDOR}={self.server}",
+            "GPUSTACK_MIRRORS": f"{VENDOR}={self.server}/",
             "GPUSTACK_CACHE": str(self.scratch / "cache"),
             **more,
         }
 
-    def call(self, tree: Path, *words: str, program: tuple[str, ...] = ("-m", "gpustack"), **more: str) -> Done:
-        """``gpustack install WORDS`` into a tree."""
+    def call(self, tree: Path, *words: str, **more: str) -> Done:
+        """``gpustack install WORDS`` into a tree; with DIE_AT among the variables it is killed at that point."""
+        process = self.start(tree, *words, **more)
+        out, err = process.communicate(timeout=300)
+        return Done(process.returncode, out, err)
+
+    def start(self, tree: Path, *words: str, **more: str) -> subprocess.Popen[str]:
+        """The same, while it runs."""
+        program = ("-m", "tests.install.launcher") if "DIE_AT" in more else ("-m", "gpustack")
         command = [sys.executable, *program, "install", *words, "--root", str(tree)]
-        done = subprocess.run(
-            command, capture_output=True, text=True, check=False, env=self.environment(**more), timeout=300
+        environment = self.environment(**more)
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
         )
-        return Done(done.returncode, done.stdout, done.stderr)
+
+    @cached_property
+    def before(self) -> dict[str, str]:
+        """The packages of a fresh tree."""
+        with self.fresh(self.scratch / "before") as made:
+            return packages(made.root)
+
+    @cached_property
+    def undisturbed(self) -> tuple[dict[str, str], dict[str, str]]:
+        """What a run changes that nothing disturbs, and the packages behind it."""
+        with self.fresh(self.scratch / "undisturbed") as made:
+            done = self.call(made.root.path, self.save(self.scratch), "--yes")
+            assert done.code == 0, done.err
+            return made.changes(), packages(made.root)
 
     def save(self, folder: Path, plan: Plan | None = None) -> str:
         path = folder / "plan.json"
@@ -142,6 +183,10 @@ def every_kind(www: Path, keys: SigningKeys) -> list[Draft]:
     ]  # fmt: skip
 
 
+KEYS = ("edit", "note", "archive", "key-file", "key", "repository", "index", "remove", "install", "hold", "settings", "initramfs", "service", "reboot", "unpack", "link", "build", "environment", "verify")  # fmt: skip
+"""The steps of that plan, as ``every_kind`` names them, in their order."""
+
+
 def give_a_past(root: Root, repository: Path) -> None:
     """What an installation meets on a used machine: packages, settings, links, a folder with files in it."""
     for name in ("gp-old_1.0", "gp-gone_1.0"):
@@ -153,6 +198,8 @@ def give_a_past(root: Root, repository: Path) -> None:
     root.write("/etc/gp.conf", "old = 1\n", 0o640)
     os.chown(root.inside("/etc/gp.conf"), 12, 34)
     root.write("/etc/gp-old.list", "entry\n")
+    root.write("/usr/bin/gp-before", "#!/bin/sh\n", 0o755)
+    root.must("update-alternatives", "--install", "/usr/bin/gp", "gp", "/usr/bin/gp-before", "50")
     root.write("/usr/local/gp-0.9/version", "0.9")
     root.inside("/usr/local/gp").symlink_to("/usr/local/gp-0.9")
     root.write("/opt/gp/one", "of somebody else\n", 0o600)
@@ -165,32 +212,18 @@ def give_a_past(root: Root, repository: Path) -> None:
 def fill(www: Path, keys: SigningKeys) -> None:
     """The files that the vendor offers for download."""
     content = www / "content" / "gp"
-    for path, text in (("bin/gp", "#!/bin/sh\n"), ("share/two", "shared, new\n"), ("share/deep/three", "three\n")):
+    many = [(f"many/{number:04}", f"{number}\n") for number in range(1000)]
+    for path, text in (
+        ("bin/gp", "#!/bin/sh\n"),
+        ("share/two", "shared, new\n"),
+        ("share/deep/three", "three\n"),
+        *many,
+    ):
         (content / path).parent.mkdir(parents=True, exist_ok=True)
         (content / path).write_text(text)
     with tarfile.open(www / "gp.tar.gz", "w:gz") as archive:
         archive.add(content, arcname="gp")
     (www / "gp.pub").write_bytes(keys.public(keys.current))
-
-
-class _Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *words: Any) -> None:  # type: ignore[override]
-        """Say nothing."""
-
-
-@contextmanager
-def served_plain(folder: Path) -> Iterator[str]:
-    """The folder on loopback, over plain http: what a mirror is."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(folder)))
-    server.daemon_threads = True
-    thread = Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 @contextmanager
@@ -204,6 +237,8 @@ def make_world(tree: Path, keys: SigningKeys, folder: Path) -> Iterator[World]:
         debs.build_repository(repository, PACKAGES)
         debs.sign_repository(repository, keys, keys.current, head={"Origin": "gp", "Label": "gp", "Suite": "./"})
         give_a_past(past.root, repository)
-        with served_plain(www) as server:
+        files = Files()
+        files.content = {f"/{one.name}": one.read_bytes() for one in www.iterdir() if one.is_file()}
+        with serving(files, None) as server:
             plan = make_plan(every_kind(www, keys))
-            yield World((past.upper, tree), past.root.path, plan, server, folder)
+            yield World((past.upper, tree), past.root.path, plan, files, server, folder)

@@ -19,8 +19,10 @@ def build_deb(package: Package, folder: Path) -> Path:
         target = tree / path.lstrip("/")
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(content.encode("latin-1"))
+        # What is in DEBIAN are the scripts of the package.
+        target.chmod(0o755 if path.startswith("/DEBIAN/") else 0o644)
     control = tree / "DEBIAN" / "control"
-    control.parent.mkdir(parents=True)
+    control.parent.mkdir(parents=True, exist_ok=True)
     control.write_text(_control(package))
     target = folder / f"{package.name}_{package.version.replace(':', '%3a')}_amd64.deb"
     command = ["dpkg-deb", "--root-owner-group", "-Znone", "--build", str(tree), str(target)]

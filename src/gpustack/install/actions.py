@@ -13,7 +13,7 @@ from gpustack.install.executor import Action, PausedError, StepFailedError, Work
 from gpustack.install.journal import Outcome
 from gpustack.install.keep import duplicate, remove
 from gpustack.install.reboot import reboot_step
-from gpustack.install.targets import program, words_of
+from gpustack.install.targets import newcomer, program, words_of
 from gpustack.install.trust import demand_key, demand_safe_repository
 from gpustack.model.steps import Artifact, FileWrite, Kind, Step
 from gpustack.render.commands import command_line, one_line
@@ -88,7 +88,7 @@ def bring(work: Workplace, artifact: Artifact) -> None:
     if not (artifact.sha256 and has_sum(place, artifact.sha256)):
         source = work.files.get(artifact)
         place.parent.mkdir(parents=True, exist_ok=True)
-        new = place.with_name(f".{place.name}.gpustack-new")
+        new = work.target.place(newcomer(artifact.path))
         remove(new)
         duplicate(source, new)
         new.chmod(0o644)
@@ -115,7 +115,9 @@ def write(work: Workplace, file: FileWrite) -> None:
     if place.is_dir() and not place.is_symlink():
         msg = "is a folder where the plan has a file"
         raise StepFailedError(msg, where=file.path)
-    write_atomically(place, content_of(file), mode=int(file.mode, 8))
+    new = work.target.place(newcomer(file.path))
+    remove(new)
+    write_atomically(place, content_of(file), mode=int(file.mode, 8), new=new)
 
 
 def content_of(file: FileWrite) -> str:

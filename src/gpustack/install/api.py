@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from gpustack.errors import GpustackError, UsageError
-from gpustack.install import mounts, packages, reboot
+from gpustack.install import mounts, reboot
 from gpustack.install.actions import act
 from gpustack.install.done import done_steps
 from gpustack.install.executor import (
@@ -19,7 +19,7 @@ from gpustack.install.executor import (
     carry_out,
     settle,
 )
-from gpustack.install.journal import Record
+from gpustack.install.journal import Outcome, Record
 from gpustack.install.options import Options, Setting
 from gpustack.install.preflight import demand_ready
 from gpustack.install.rollback import begun_steps, repair, take_back
@@ -75,6 +75,7 @@ def rollback(setting: Setting) -> int:
         run = to_take_back(folder)
         with _work(run, run.plan(), target, setting) as work:
             settle(work)
+            mounts.forbid_services(target)
             troubles = take_back(work)
             if not troubles:
                 work.journal.append(Record(event="rolled-back", plan=work.plan.digest))
@@ -132,7 +133,6 @@ def _work(run: Run, plan: Plan, target: Target, setting: Setting) -> Iterator[Wo
         work = Workplace(run, plan, target, setting, interrupts)
         work.journal.open()
         try:
-            mounts.forbid_services(target)
             yield work
         finally:
             mounts.allow_services(target)
@@ -152,6 +152,7 @@ def _go(run: Run, plan: Plan, target: Target, setting: Setting) -> int:
             if not any(record.event == "run" for record in work.journal.records):
                 work.journal.append(Record(event="run", plan=plan.digest, packages=work.first))
         try:
+            mounts.forbid_services(target)
             _steps(work, done)
         except PausedError as pause:
             return _paused(work, pause)
@@ -179,10 +180,11 @@ def _steps(work: Workplace, done: set[str]) -> None:
             continue
         work.check_interrupts()
         work.report.step(number, total, step.title)
-        if step.id in begun:
-            _prepare_again(work, step)
+        is_again = step.id in begun
+        if is_again:
+            _put_in_order(work, step)
         try:
-            carry_out(work, step, act)
+            carry_out(work, step, _again if is_again else act)
         except (PausedError, StoppedError):
             raise
         except GpustackError as error:
@@ -190,11 +192,16 @@ def _steps(work: Workplace, done: set[str]) -> None:
         work.report.done()
 
 
-def _prepare_again(work: Workplace, step: Step) -> None:
-    """What a former attempt left is put in order, so that the step begins as it did the first time."""
+def _again(work: Workplace, step: Step) -> Outcome:
+    """What a killed package manager left half-way is mended as a part of the step, so that it is recorded with it."""
     if changes_packages(step):
-        if packages.broken(work.tool, work.snapshot()):
-            repair(work, step)
+        repair(work, step)
+    return act(work, step)
+
+
+def _put_in_order(work: Workplace, step: Step) -> None:
+    """What a former attempt changed is put back, so that the step begins as it did the first time."""
+    if changes_packages(step):
         return
     last = next((one for one in reversed(work.journal.records) if one.step == step.id and one.event == "end"), None)
     if last is not None and last.outcome in {"failed", "interrupted"}:

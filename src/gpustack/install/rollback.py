@@ -9,7 +9,7 @@ from gpustack.install import packages
 from gpustack.install.done import changed_packages
 from gpustack.install.executor import StoppedError, Workplace
 from gpustack.install.journal import Record
-from gpustack.install.targets import PACKAGE_TOOLS, changes_packages, program
+from gpustack.install.targets import PACKAGE_TOOLS, changes_packages, places_of, program
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Step
 from gpustack.render.commands import command_line
@@ -72,17 +72,31 @@ def _undo(work: Workplace, step: Step, foreign: tuple[str, ...], later: list[tup
     later += [argv for argv in own if program(argv) in _AT_THE_END]
     troubles = _commands(work, step, [argv for argv in own if program(argv) not in _AT_THE_END])
     if changes_packages(step):
+        _look(work, step)
         try:
             packages_back(work, step)
         except StoppedError:
             raise
         except GpustackError as error:
             troubles.append(error)
+        # Removing and installing changes settings too: a package comes back with its own defaults.
+        work.watch.after(step.id, places_of(step))
     troubles += work.watch.restore(step.id, spared=foreign)
     if not troubles:
         work.watch.forget(step.id)
         work.journal.append(Record(event="undone", plan=work.plan.digest, step=step.id))
     return troubles
+
+
+def _look(work: Workplace, step: Step) -> None:
+    """Keep what is there before packages are taken back, once: what a killed attempt at it left is none of that."""
+    looked = False
+    for record in work.journal.records:
+        if record.step == step.id and record.event in {"start", "kept", "undone"}:
+            looked = record.event == "kept"
+    if not looked:
+        before = work.watch.before(places_of(step))
+        work.journal.append(Record(event="kept", plan=work.plan.digest, step=step.id, before=before))
 
 
 def _commands(work: Workplace, step: Step | None, commands: Iterable[tuple[str, ...]]) -> list[GpustackError]:

@@ -54,9 +54,16 @@ def changes_packages(step: Step) -> bool:
     return step.kind != "refresh-index" and any(program(argv) in PACKAGE_TOOLS for argv in step.commands)
 
 
+def newcomer(path: str) -> str:
+    """Where a file is written before it takes its place: known, so that what a crash leaves there is found."""
+    place = PurePosixPath(path)
+    return str(place.with_name(f".{place.name[:200]}.gpustack-new"))
+
+
 def places_of(step: Step) -> tuple[str, ...]:
     """The places to be watched around a step, none of them within another."""
-    found = {file.path for file in step.files} | {artifact.path for artifact in step.artifacts}
+    own = {file.path for file in step.files} | {artifact.path for artifact in step.artifacts}
+    found = own | {newcomer(path) for path in own}
     if step.commands and (step.kind not in _CONTAINED or changes_packages(step)):
         found |= set(SETTINGS)
     for argv in step.commands:

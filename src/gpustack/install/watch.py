@@ -173,6 +173,7 @@ class Watch:
 
     def restore(self, step: str, *, spared: Iterable[str] = ()) -> list[GpustackError]:
         """Put back all that the step changed first; what could not be put back."""
+        self._seen = ((), {})
         left = set(spared)
         paths = sorted(path for path, owner in self.owner.items() if owner == step and path not in left)
         troubles = []

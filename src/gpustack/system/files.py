@@ -7,9 +7,15 @@ import tempfile
 from pathlib import Path
 
 
-def write_atomically(path: Path, text: str, *, mode: int = 0o644) -> None:
-    """Write ``text`` to ``path`` so that a reader sees the old file or the new one, never a part. Raises OSError."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+def write_atomically(path: Path, text: str, *, mode: int = 0o644, new: Path | None = None) -> None:
+    """Write ``text`` to ``path`` so that a reader sees the old file or the new one, never a part. Raises OSError.
+
+    It is written as ``new`` first, which must not be there; without that, as a file whose name nobody can guess.
+    """
+    if new is None:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    else:
+        handle, name = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), str(new)
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as stream:
             stream.write(text)
