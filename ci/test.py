@@ -19,6 +19,7 @@ PROGRAMS = {
     "debootstrap": "debootstrap",
     "dpkg": "dpkg",
     "g++": "g++",
+    "ffmpeg": "ffmpeg",
     "gcc": "gcc libc6-dev",
     "gpg": "gnupg",
     "openssl": "openssl",

@@ -1,0 +1,230 @@
+"""Real FFmpegs of four generations: what they can do, their errors without a driver, and with a stand-in for one."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+from tests.media.conftest import H200, L4, Check, host_with
+
+from gpustack.matrix.index import Matrix
+from gpustack.system.run import LocalRunner
+from gpustack.verify.checks.ffmpeg_full import lay_inputs
+from gpustack.verify.ffmpeg import media
+from gpustack.verify.ffmpeg.diagnosis import Scene, diagnose
+from gpustack.verify.ffmpeg.engines import chip_of
+from gpustack.verify.ffmpeg.guide import guide_commands, missing
+from gpustack.verify.ffmpeg.programs import Place, Program, describe, places
+from gpustack.verify.ffmpeg.transcode import Task, Way, judge, transcode
+
+RUN = LocalRunner()
+ENCODE = ("-hide_banner", "-f", "lavfi", "-i", "testsrc2=size=640x360:rate=30:duration=1", "-vf", "format=yuv420p")
+
+
+def program(path: str) -> Program:
+    return describe(Place(path=path, origin="test", on_path=True), RUN)
+
+
+def test_versions_lists_and_apis(ffmpegs: dict[str, str]) -> None:
+    found = {major: program(path) for major, path in ffmpegs.items()}
+    assert {major: one.about.major for major, one in found.items()} == {"4": 4, "5": 5, "7": 7, "9": 9}
+    assert not found["4"].has_nvenc
+    assert not found["7"].has_nvenc
+    assert {"h264_nvenc", "hevc_nvenc"} <= found["5"].encoders
+    assert "av1_nvenc" in found["9"].encoders
+    assert "scale_cuda" in found["5"].filters & found["9"].filters
+    assert "cuda" in found["5"].accelerations & found["9"].accelerations
+    # Read from machine code, and what each program asks a driver for (see the stand-in below).
+    assert (found["5"].api, found["9"].api, found["7"].api) == ("11.1", "13.1", "")
+
+
+def test_every_ffmpeg_is_found_once_and_path_comes_first(tmp_path: Path) -> None:
+    for place in ("usr/bin", "opt/ffmpeg-8/bin", "usr/lib/python3/dist-packages/imageio_ffmpeg/binaries"):
+        (tmp_path / place).mkdir(parents=True)
+    for place in (
+        "usr/bin/ffmpeg",
+        "opt/ffmpeg-8/bin/ffmpeg",
+        "usr/lib/python3/dist-packages/imageio_ffmpeg/binaries/ffmpeg-x",
+    ):
+        (tmp_path / place).write_text("#!/bin/sh\n")
+        (tmp_path / place).chmod(0o755)
+    (tmp_path / "usr/local/bin").mkdir(parents=True)
+    (tmp_path / "usr/local/bin/ffmpeg").symlink_to(tmp_path / "opt/ffmpeg-8/bin/ffmpeg")
+    found = places("/usr/local/bin:/usr/bin", root=tmp_path)
+    assert [(one.path.removeprefix(str(tmp_path)), one.origin, one.on_path) for one in found] == [
+        ("/usr/local/bin/ffmpeg", "own build", True),
+        ("/usr/bin/ffmpeg", "distribution", True),
+        ("/usr/lib/python3/dist-packages/imageio_ffmpeg/binaries/ffmpeg-x", "wheel imageio-ffmpeg", False),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("major", "key"), [("4", "not_compiled"), ("5", "no_libcuda"), ("7", "not_compiled"), ("9", "no_libcuda")]
+)
+def test_without_a_driver_each_generation_is_understood(
+    ffmpegs: dict[str, str], matrix: Matrix, major: str, key: str
+) -> None:
+    end = RUN.run((ffmpegs[major], *ENCODE, "-c:v", "h264_nvenc", "-f", "null", "-"), timeout=30)
+    told = diagnose(matrix, end.err, end.code, Scene())
+    assert end.code
+    assert told.key == key
+    assert "(unknown)" not in told.cause
+
+
+@pytest.mark.parametrize("major", ["5", "9"])
+def test_every_command_of_the_guide_is_parsed_up_to_the_missing_driver(
+    ffmpegs: dict[str, str], matrix: Matrix, major: str, tmp_path: Path
+) -> None:
+    """As far as a machine without a driver goes: options, filters and inputs are taken, then libcuda is missed."""
+    tested = program(ffmpegs[major])
+    commands = guide_commands(matrix, tested)
+    assert len(commands) == 20
+    small = {}
+    for command in commands:
+        assert missing(command, tested) == ()
+        folder = tmp_path / command.key
+        folder.mkdir()
+        for name in command.takes:
+            if name not in small:
+                small[name] = tmp_path / name
+                one = (
+                    "-f rawvideo"
+                    if name.endswith(".yuv")
+                    else "-c:v libx264 -f h264"
+                    if name.endswith("264")
+                    else "-c:v libx264"
+                )
+                source = f"color=size=1920x1080:rate=30:duration=0.1 -pix_fmt yuv420p {one}"
+                words = f"-hide_banner -y -f lavfi -i {source}".split()
+                assert RUN.run((tested.path, *words, str(small[name])), timeout=30).code == 0
+            (folder / name).symlink_to(small[name])
+        end = RUN.run((tested.path, "-hide_banner", *command.arguments), timeout=60, cwd=folder)
+        told = diagnose(matrix, end.err, end.code, Scene(about=tested.about))
+        assert end.code, command.key
+        assert told.key in {"no_libcuda", "no_libnvcuvid"}, (command.key, end.err)
+
+
+def test_the_smoke_transcode_judges_what_software_made(ffmpegs: dict[str, str], tmp_path: Path) -> None:
+    """The judge is tried on real files; libx264 stands where NVENC would, as no encoder chip is here."""
+    tested = program(ffmpegs["5"])
+    task = Task(program=tested, clip=media.lay_clip(tmp_path), runner=RUN, env={})
+    way = Way(name="software", before=(), filter="scale=480:270:flags=bilinear", size=(480, 270))
+    made = tmp_path / "made.mp4"
+    assert transcode(task, way, "libx264", made).code == 0
+    good = judge(task, "h264", way, made, tmp_path)
+    assert good.faults == ()
+    assert good.measurements["h264_frames"].value == media.CLIP_FRAMES
+    assert float(good.measurements["h264_psnr"].value) > 30
+
+    assert "codec is h264, not hevc" in judge(task, "hevc", way, made, tmp_path).faults[0]
+    other = Way(name="", before=(), filter="", size=(640, 360))
+    assert "size is 480x270, not 640x360" in judge(task, "h264", other, made, tmp_path).faults[0]
+    short, green = tmp_path / "short.mp4", tmp_path / "green.mp4"
+    RUN.run((tested.path, "-y", "-i", str(made), "-frames:v", "47", "-c:v", "libx264", str(short)), timeout=30)
+    assert any("lasts" in one or "frames" in one for one in judge(task, "h264", way, short, tmp_path).faults)
+    words = ("-y", "-i", str(made), "-vf", "lutyuv=y=0:u=0:v=0", "-c:v", "libx264", str(green))
+    RUN.run((tested.path, *words), timeout=30)
+    assert "its picture is not that of the clip" in judge(task, "h264", way, green, tmp_path).faults[0]
+
+
+def test_psnr_of_known_differences(tmp_path: Path) -> None:
+    one, other = tmp_path / "a", tmp_path / "b"
+    one.write_bytes(bytes(16 * 16 * 3 // 2 * 2))
+    other.write_bytes((b"\x0a" * 256 + bytes(128)) * 2)
+    assert media.psnr(one, one, (16, 16)) == math.inf
+    assert media.psnr(one, other, (16, 16)) == pytest.approx(10 * math.log10(255**2 / 100))
+    with pytest.raises(ValueError, match="no whole frame"):
+        media.psnr(one, tmp_path / "a", (64, 64))
+
+
+@pytest.mark.parametrize("major", ["5", "9"])
+@pytest.mark.parametrize(
+    ("says", "words"),
+    [
+        ({"NVENC_STATUS": "2"}, "the driver says that this GPU has no encoder"),
+        ({"NVENC_STATUS": "1"}, "the driver says that this GPU has no encoder"),
+        ({"NVENC_STATUS": "21"}, "the session limit is reached"),
+        ({"NVENC_STATUS": "10"}, "the memory of L4 is full"),
+        ({"NVENC_STATUS": "15"}, "does not know the structures"),
+        ({"CUDA_INIT": "100"}, "the driver's library finds no GPU"),
+        ({"CUDA_DEVICES": "0"}, "the driver's library finds no GPU"),
+        ({"CUDA_CONTEXT": "2"}, "the memory of L4 is full"),
+        ({"NVENC_API": "11.0"}, "and driver 580.159.04 offers 11.0: it needs driver"),
+    ],
+)
+def test_each_failure_of_nvenc_is_told_apart(
+    matrix: Matrix,
+    ffmpegs: dict[str, str],
+    driver: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    major: str,
+    says: dict[str, str],
+    words: str,
+) -> None:
+    """Real FFmpegs against a stand-in for the driver: what it refuses is chosen, what FFmpeg says of it is real."""
+    for name, value in {"LD_LIBRARY_PATH": str(driver), "NVENC_API": "13.1", **says}.items():
+        monkeypatch.setenv(name, value)
+    tested = program(ffmpegs[major])
+    end = RUN.run((tested.path, *ENCODE, "-c:v", "h264_nvenc", "-f", "null", "-"), timeout=30)
+    scene = Scene(chip=chip_of(matrix, L4), driver="580.159.04", about=tested.about)
+    told = diagnose(matrix, end.err, end.code, scene)
+    assert words in told.cause, end.err
+
+
+def test_verify_on_a_chip_without_encoder(
+    check: Check, ffmpegs: dict[str, str], driver: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(driver))
+    found = check("ffmpeg", "smoke", host_with(H200), ffmpeg=ffmpegs["5"])
+    assert (found["ffmpeg.nvenc"].status, found["ffmpeg.nvenc"].reason) == (
+        "skip",
+        "H200 has no NVENC: its chip carries no encoder",
+    )
+    # The stand-in has no decoder library, which is told as what it is.
+    assert found["ffmpeg.nvdec"].status == "fail"
+    assert "libnvcuvid.so.1" in found["ffmpeg.nvdec"].reason
+    assert found["ffmpeg.driver"].detail == "NVENC API 11.1 needs driver 470.57.02; this is 580.159.04"
+
+
+def test_verify_says_which_driver_the_headers_need(check: Check, ffmpegs: dict[str, str]) -> None:
+    found = check("ffmpeg", "quick", host_with(L4), ffmpeg=ffmpegs["9"])["ffmpeg.driver"]
+    assert (found.status, found.expected, found.actual) == ("fail", "driver 610.0 or newer", "driver 580.159.04")
+    assert "gpustack install 'driver>=610.0'" in found.fix
+    fine = check("ffmpeg", "quick", host_with(L4, driver="610.43.02"), ffmpeg=ffmpegs["9"])["ffmpeg.driver"]
+    assert fine.status == "pass"
+
+
+def test_a_build_without_nvidia_code_fails_and_names_the_cure(check: Check, ffmpegs: dict[str, str]) -> None:
+    found = check("ffmpeg", "quick", host_with(L4), ffmpeg=ffmpegs["7"])["ffmpeg.compiled"]
+    assert found.status == "fail"
+    assert "was built without NVENC and NVDEC" in found.reason
+    assert found.fix == "`gpustack install ffmpeg`"
+
+
+def test_a_broken_program_is_named(check: Check, tmp_path: Path) -> None:
+    broken = tmp_path / "ffmpeg"
+    broken.write_text("#!/bin/sh\necho 'error while loading shared libraries: libx' >&2\nexit 127\n")
+    broken.chmod(0o755)
+    found = check("ffmpeg", "quick", host_with(L4), ffmpeg=str(broken))["ffmpeg.found"]
+    assert found.status == "fail"
+    assert "error while loading shared libraries: libx" in found.reason
+
+
+def test_inputs_are_made_by_the_tested_program(ffmpegs: dict[str, str], matrix: Matrix, tmp_path: Path) -> None:
+    tested = program(ffmpegs["9"])
+    command = next(one for one in guide_commands(matrix, tested) if one.key == "transcode_1to1")
+    assert lay_inputs(tested, command, tmp_path, RUN) is None
+    found = media.look(tested.path, tmp_path / "input.mp4", RUN)
+    assert (found.codec, found.size, found.audio) == ("h264", (1920, 1080), "aac")
+
+
+def test_what_was_seen_on_an_h200_is_kept() -> None:
+    """Reports of `verify ffmpeg --level full` on an H200: NVDEC bit-exact through two generations, NVENC skipped."""
+    folder = Path(__file__).parent.parent / "fixtures" / "h200"
+    for name in ("ffmpeg-9.0.2", "ffmpeg-5.1.9"):
+        checks = {one["id"]: one for one in json.loads((folder / f"{name}.json").read_text())["checks"]}
+        assert checks["ffmpeg.nvdec"]["status"] == "pass"
+        assert "bit-exact with software" in checks["ffmpeg.nvdec"]["detail"]
+        assert checks["ffmpeg.nvenc"]["status"] == "skip"
