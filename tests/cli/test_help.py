@@ -19,10 +19,12 @@ OPTIONS = {
     "plan": HOST | PLAN | {"--target", "--format", "--out", "--detailed-exitcode"},
     "explain": HOST | PLAN | {"--target", "--format", "--out", "--detailed-exitcode"},
     "render": {"--format"},
+    "fetch": {"--to"},
     "install": PLAN | {"--dry-run", "--yes", "--root"},
     "verify": {"--level", "--require", "--format", "--output", "--ffmpeg", "--engine", "--release", "--url", "--model"},
     "bench": {"--sessions", "--seconds", "--batch", "--streams", "--iterations", "--profile", "--format"},
     "triton": {"--release", "--digits", "--engine", "--version", "--keep", "--instances", "--cpu", "--format"},
+    "status": {"--lock"},
     "matrix": {"--format"},
     "schema": set(),
 }
