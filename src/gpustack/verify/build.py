@@ -11,10 +11,17 @@ from gpustack.system.run import Finished
 from gpustack.verify.commands import evidence_of, first_line
 from gpustack.verify.declare import Context, Outcome, errored, failed, skipped
 from gpustack.verify.samples import place
-from gpustack.verify.toolchain import Home, Toolkit, compiler, targets, toolkit
+from gpustack.verify.toolchain import Home, HostCompiler, Toolkit, compiler, targets, toolkit
 
 BUILD_S = 240.0
 """Seconds that nvcc is given."""
+
+
+class Cross(Struct, frozen=True, kw_only=True):
+    """Another machine to build for: its folder below the toolkit's ``targets``, and the compiler that builds for it."""
+
+    folder: str
+    compiler: str
 
 
 class Built(Struct, frozen=True, kw_only=True):
@@ -31,19 +38,21 @@ class Built(Struct, frozen=True, kw_only=True):
         return {"LD_LIBRARY_PATH": ":".join(part for part in (old, *self.folders) if part)}
 
 
-def build(context: Context, source: str, *uses: Home, options: tuple[str, ...] = ()) -> Built | Outcome:
+def build(
+    context: Context, source: str, *uses: Home, options: tuple[str, ...] = (), cross: Cross | None = None
+) -> Built | Outcome:
     """Build the sample ``source`` in the check's folder, or say why that is not possible."""
     kit = toolkit(context)
     if kit is None:
         return skipped("no nvcc was found, so nothing can be built", "`gpustack install cuda`")
-    host = compiler(context)
+    host = HostCompiler(path=cross.compiler) if cross else compiler(context)
     if host.path is None:
         return _no_compiler(kit, host.seen, host.wanted)
     (file,) = place(context.folder, source)
     program = context.folder / file.stem
     end = context.run(
         kit.nvcc, "-std=c++14", "-ccbin", host.path, *targets(context), *options,
-        *_includes(uses), "-o", str(program), str(file), *_libraries(uses), *_own_libraries(kit),
+        *_includes(uses), "-o", str(program), str(file), *_libraries(uses), *_own_libraries(kit, cross),
         timeout=BUILD_S,
     )  # fmt: skip
     if end.code != 0:
@@ -61,8 +70,10 @@ def _libraries(uses: tuple[Home, ...]) -> list[str]:
     return [word for home in uses for word in ("-Xlinker", str(home.library))]
 
 
-def _own_libraries(kit: Toolkit) -> list[str]:
+def _own_libraries(kit: Toolkit, cross: Cross | None) -> list[str]:
     """The folder of the runtime's library where nvcc does not look by itself: wheels call it lib, nvcc lib64."""
+    if cross is not None:
+        return ["--target-directory", cross.folder, f"-L{kit.root}/targets/{cross.folder}/lib"]
     folder = kit.root / "lib"
     return [f"-L{folder}"] if (folder / "libcudart_static.a").is_file() and not (kit.root / "lib64").exists() else []
 

@@ -21,7 +21,7 @@ LEVELS: tuple[Level, ...] = ("quick", "smoke", "full")
 MODULES: dict[str, tuple[tuple[Level, str], ...]] = {
     "driver": (("quick", "driver"), ("smoke", "driver_run"), ("smoke", "driver_modes"), ("full", "driver_health")),
     "cuda": (("quick", "cuda"), ("smoke", "cuda_run")),
-    "cudnn": (("quick", "cudnn"), ("smoke", "cudnn_run")),
+    "cudnn": (("quick", "cudnn"), ("smoke", "cudnn_run"), ("full", "cudnn_cross")),
     "nccl": (("quick", "nccl"), ("smoke", "nccl_run")),
     "tensorrt": (("quick", "tensorrt"), ("smoke", "tensorrt_smoke")),
     "nv-codec-headers": (("quick", "nv_codec_headers"), ("smoke", "nv_codec_headers")),
