@@ -35,7 +35,8 @@ def cross(context: Context) -> Outcome:
         return skipped(
             f"the cross toolkit is here, but {COMPILER} is not", "`sudo apt-get install g++-aarch64-linux-gnu`"
         )
-    told, evidence = [], {}
+    told: list[str] = []
+    evidence: dict[str, str] = {}
     for name in there:
         root = kit.root / "targets" / name
         home = _cudnn_of(root)
