@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
+import pytest
 from tests.downloads.conftest import Place
 
 from gpustack import resources
@@ -30,8 +33,8 @@ print(next(line.split()[1] for line in open("/proc/self/status") if line.startsw
 """
 
 
-def start(place: Place, *artifacts: Artifact) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", FETCH, str(place.cache.folder), msgspec.json.encode(artifacts).decode()]
+def start(place: Place, *artifacts: Artifact, front: Sequence[str] = ()) -> subprocess.Popen[str]:
+    command = [*front, sys.executable, "-c", FETCH, str(place.cache.folder), msgspec.json.encode(artifacts).decode()]
     environment = {**os.environ, "PYTHONPATH": str(resources.folder("matrices").parent / "src")}
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
 
@@ -79,3 +82,23 @@ def test_memory_stays_below_sixty_megabytes(place: Place) -> None:
 
 def name_of(artifact: Artifact) -> str:
     return artifact.path.rpartition("/")[2]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small file system")
+@pytest.mark.parametrize(
+    ("options", "fault", "why"),
+    [
+        ("size=2m", "", "1 MiB are missing, and only|2 MiB are missing, and only|3 MiB are missing, and only"),
+        ("size=2m", "no length", "No space left on device"),
+        ("ro", "", "Read-only file system"),
+    ],
+)
+def test_a_disk_that_takes_nothing_is_told(options: str, fault: str, why: str, place: Place) -> None:
+    artifact = place.offer(known=not fault)
+    place.files.faults = [fault]
+    place.cache.folder.mkdir()
+    mounted = ["unshare", "--mount", "--propagation", "private", "sh", "-c"]
+    mounted += [f'mount -t tmpfs -o {options} tmpfs "$0" && exec "$@"', str(place.cache.folder)]
+    _, err = start(place, artifact, front=mounted).communicate(timeout=60)
+    assert re.search(why, err), err
+    assert place.is_right(place.fetch(artifact))
