@@ -14,6 +14,7 @@ from bootstrap import ENVIRONMENT, environment, install_packages, run, say
 
 PROGRAMS = {
     "busybox": "busybox",
+    "buildah": "buildah",
     "cloud-init": "cloud-init",
     "createrepo_c": "createrepo-c",
     "debootstrap": "debootstrap",

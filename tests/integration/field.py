@@ -268,6 +268,8 @@ def write_overlay(scene: Scene, folder: Path) -> None:
             if raw["id"] != row.key:
                 continue
             changed = bare(raw)
+            if "armoured" in raw:
+                changed["armoured"] = keys.public(keys.current).decode()
             if "sha256_without_version_line" in raw:
                 changed["sha256_without_version_line"] = armoured
             if "fingerprint" in raw or "sha256_without_version_line" not in raw:

@@ -13,11 +13,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-INCLUDED = ("ca-certificates", "curl", "gnupg", "dnf", "zypper", "rpm", "python3-dateutil", "python3-dbus", "xz-utils")
+INCLUDED = (
+    *("ca-certificates", "cloud-init", "python3-cffi-backend", "curl", "gnupg"),
+    *("dnf", "zypper", "rpm", "python3-dateutil", "python3-dbus", "xz-utils"),
+)
 UNPACKED = ("dnf-plugins-core",)
 """Debian does not let this stand beside zypper, so its files are unpacked beside the packages."""
 _UNREAD = ("usr/share/doc", "usr/share/info", "usr/share/locale", "usr/share/man")
-_ENVIRONMENT = {
+ENVIRONMENT = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
     "HOME": "/root",
     "LC_ALL": "C.UTF-8",
@@ -35,7 +38,7 @@ class Root:
         """Run a program inside; its output comes back as one text."""
         return subprocess.run(
             ["chroot", str(self.path), *argv],
-            env=_ENVIRONMENT,
+            env=ENVIRONMENT,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -1,65 +1,169 @@
-"""A plan as Markdown, for a review or a ticket."""
+"""A plan as Markdown: a guide for one host that a person can follow, with the pages that say so."""
 
 from __future__ import annotations
 
+import re
+
 from gpustack.model.plan import Plan
-from gpustack.model.steps import Step
-from gpustack.render.commands import command_line, is_manual, one_line
+from gpustack.model.steps import Artifact, FileWrite, Step
+from gpustack.render.commands import command_line, fetch, is_manual, one_line
+
+WIDTH = 80
+"""Where prose is broken; commands, files and headings keep their length."""
+
+_MARKUP = re.compile(r"[\\`*\[\]<>|#~&!$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
+_ADDRESS = re.compile(r"https://[A-Za-z0-9._~:/?=%+-]*[A-Za-z0-9/]")
+_FIRST = re.compile(r"^(?:[-+=:]|[0-9]+[.)])(?=\s|$|=|-|:)")
+_STATES = {"install": "install", "upgrade": "upgrade", "downgrade": "downgrade", "keep": "is there already"}
 
 
 def render(plan: Plan) -> str:
-    """Headings, a table of the stack, and a section for each step."""
+    """Headings, the stack with its reasons, and a section for each step, in the order in which they are done."""
     host = plan.host
-    system, arch = _text(host.os.name or host.os.spelled), _text(host.arch or "an unknown architecture")
-    lines = [f"# Plan for {system} on {arch}", ""]
-    lines += [f"Plan `{plan.digest}`, facts `{plan.facts[:12]}`.", "", "## Stack", ""]
-    lines += ["| component | version | method | state | reason |", "|---|---|---|---|---|"]
+    lines = [f"# {text(f'GPU stack for {host.os.name or host.os.spelled}')}", "", *_host(plan), "", "## Stack", ""]
     for name, entry in plan.stack.items():
-        method = f"{entry.method}, {entry.flavour}" if entry.flavour else entry.method
-        lines.append(f"| {name} | {_text(entry.version)} | {method} | {entry.state} | {_text(entry.reason)} |")
+        method = f"{entry.method}, {entry.flavour} kernel modules" if entry.flavour else entry.method
+        lines += _item(f"{name} {entry.version} ({method}), {_STATES[entry.state]}: {entry.reason}")
+        lines += [f"  {line}" for address in entry.sources for line in _item(address)]
+    if not plan.stack:
+        lines.append("Nothing was asked for.")
     if plan.warnings:
-        lines += ["", "## Warnings", "", *(f"- {_text(text)}" for text in plan.warnings)]
+        lines += ["", "## Warnings", ""]
+        for warning in plan.warnings:
+            lines += _item(warning)
     lines += ["", "## Steps", ""]
-    if not plan.steps:
+    if plan.steps:
+        lines += [*_how(plan), ""]
+    else:
         lines.append("Nothing to do: the host has this stack already.")
     for number, step in enumerate(plan.steps, 1):
-        lines += _step(number, step)
+        lines += _step(plan, number, step)
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
-def _step(number: int, step: Step) -> list[str]:
+def text(plain: str) -> str:
+    """Plain words: nothing in them may become markup; an address becomes a link to itself."""
+    found, place = "", 0
+    line = one_line(plain)
+    for match in _ADDRESS.finditer(line):
+        found += _MARKUP.sub(r"\\\g<0>", line[place : match.start()]) + f"<{match.group()}>"
+        place = match.end()
+    return found + _MARKUP.sub(r"\\\g<0>", line[place:])
+
+
+def _host(plan: Plan) -> list[str]:
+    host = plan.host
+    lines = _item(f"System: {host.os.name or host.os.spelled} on {host.arch or 'an unknown architecture'}")
+    if host.kernel:
+        lines += _item(f"Kernel: {host.kernel}")
+    if host.gpus:
+        lines += _item(f"GPUs: {', '.join(gpu.called for gpu in host.gpus)}")
+    return [*lines, f"- Plan: {_code(plan.digest)}", f"- Facts: {_code(plan.facts)}"]
+
+
+def _how(plan: Plan) -> list[str]:
+    if plan.host.os.family == "windows":
+        words = "Type the commands into PowerShell, opened as administrator, one step after the other."
+    else:
+        words = "Run the commands in a root shell, one step after the other; stop where one fails."
+    more = " What takes a step back stands below it." if any(step.undo for step in plan.steps) else ""
+    return _prose(words + more)
+
+
+def _step(plan: Plan, number: int, step: Step) -> list[str]:
     by_hand = " (by hand)" if is_manual(step) else ""
-    lines = [f"### {number}. {_text(step.title)}{by_hand}", "", f"{_text(step.why)}.", ""]
+    lines = [f"### {number}. {text(step.title)}{by_hand}", ""]
+    if step.why:
+        why = one_line(step.why)
+        lines += [*_prose(f"{why[:1].upper()}{why[1:]}."), ""]
+    windows = plan.host.os.family == "windows"
     for artifact in step.artifacts:
-        lines += [f"- download <{artifact.url}> to `{artifact.path}`"]
-        lines += [f"- sha256 `{artifact.sha256}`"] if artifact.sha256 else []
-        lines += [f"- key fingerprint `{artifact.fingerprint}`"] if artifact.fingerprint else []
-        lines.append("")
+        lines += _download(artifact, windows=windows)
     for file in step.files:
-        lines += [f"`{file.path}`:", "", *_fenced("text", file.content.rstrip("\n")), ""]
+        lines += _file(file)
     if step.commands:
-        lines += [*_fenced("sh", "\n".join(command_line(argv) for argv in step.commands)), ""]
+        lines += _commands(step.commands, windows=windows)
+    if step.reboot_after:
+        lines += [*_prose("Go on with the next step once the machine is up again."), ""]
     if step.undo:
-        lines += ["Taken back by:", "", *_fenced("sh", "\n".join(command_line(argv) for argv in step.undo)), ""]
-    if step.sources:
-        lines += ["Sources: " + ", ".join(_source(address) for address in step.sources), ""]
-    return lines
+        lines += ["Taken back by:", "", *_commands(step.undo, windows=windows)]
+    elif step.undo_note:
+        lines += [*_prose(f"Nothing takes it back: {step.undo_note}."), ""]
+    found = _sources(step.sources)
+    return [*lines, *found, ""] if found else lines
 
 
-def _source(address: str) -> str:
-    return f"<{address}>" if address.startswith("https://") and " " not in address else _text(address)
+def _download(artifact: Artifact, *, windows: bool) -> list[str]:
+    if windows:
+        from gpustack.render.powershell_plain import download  # noqa: PLC0415 (only plans for Windows show it)
+
+        return [*_fenced("powershell", "\n".join(download(artifact))), ""]
+    lines = [command_line(argv) for argv in fetch(artifact)]
+    if artifact.sha256:
+        sum_line = command_line(("printf", "%s\\n", f"{artifact.sha256}  {artifact.path}"))
+        lines.append(f"{sum_line} | sha256sum --check -")
+    found = [*_fenced("sh", "\n".join(lines)), ""]
+    if artifact.fingerprint:
+        found += ["The key in it has the fingerprint", f"{_code(artifact.fingerprint)}.", ""]
+    return found
 
 
-def _fenced(language: str, text: str) -> list[str]:
+def _file(file: FileWrite) -> list[str]:
+    return [
+        f"Write this, with the mode {_code(file.mode)}, to",
+        f"{_code(file.path)}:",
+        "",
+        *_fenced("text", file.content.removesuffix("\n")),
+        "",
+    ]
+
+
+def _commands(commands: tuple[tuple[str, ...], ...], *, windows: bool) -> list[str]:
+    if windows:
+        from gpustack.render.powershell_plain import plain  # noqa: PLC0415 (only plans for Windows show it)
+
+        return [*_fenced("powershell", "\n".join(line for argv in commands for line in plain(argv))), ""]
+    return [*_fenced("sh", "\n".join(command_line(argv) for argv in commands)), ""]
+
+
+def _sources(addresses: tuple[str, ...]) -> list[str]:
+    if not addresses:
+        return []
+    return ["Sources:", "", *(line for address in addresses for line in _item(address))]
+
+
+def _item(words: str) -> list[str]:
+    first, *rest = _wrapped(words, WIDTH - 2) or [""]
+    return [f"- {first}".rstrip(), *(f"  {line}" for line in rest)]
+
+
+def _prose(words: str) -> list[str]:
+    return _wrapped(words, WIDTH)
+
+
+def _wrapped(words: str, width: int) -> list[str]:
+    """Escaped words on lines, none of which begins with what Markdown takes for a list or a heading."""
+    lines: list[str] = []
+    for word in text(words).split(" "):
+        if lines and len(lines[-1]) + 1 + len(word) <= width:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word)
+    return [_FIRST.sub(lambda match: f"{match.group()[:-1]}\\{match.group()[-1]}", line, count=1) for line in lines]
+
+
+def _code(words: str) -> str:
+    """A code span with exactly these words."""
+    plain = one_line(words) or " "
+    ticks = "`"
+    while ticks in plain:
+        ticks += "`"
+    edge = " " if plain.startswith("`") or plain.endswith("`") else ""
+    return f"{ticks}{edge}{plain}{edge}{ticks}"
+
+
+def _fenced(language: str, content: str) -> list[str]:
     fence = "```"
-    while fence in text:
+    while fence in content:
         fence += "`"
-    return [f"{fence}{language}", text, fence]
-
-
-def _text(text: str) -> str:
-    """Plain words: nothing in them may become markup or break a table."""
-    escaped = one_line(text)
-    for char in "\\`*_[]<>|#":
-        escaped = escaped.replace(char, f"\\{char}")
-    return escaped
+    return [f"{fence}{language}", content, fence]

@@ -7,8 +7,8 @@ import sys
 from functools import cache
 from pathlib import Path
 
-from hypothesis import strategies as st
 from msgspec.structs import replace
+from tests.property.hostile import HOSTILE, texts
 
 from gpustack.detect.describe import describe
 from gpustack.matrix.index import Matrix, load_matrix
@@ -21,6 +21,8 @@ from gpustack.plan.document import digest_of
 from gpustack.solve.requirements import merge, parse_methods, parse_requirement
 from gpustack.solve.resolve import resolve
 
+__all__ = ["HOSTILE", "texts"]
+
 GOLDEN = Path(__file__).parents[2] / "golden"
 BASIC = "driver cuda cudnn"
 PLANS = {
@@ -32,48 +34,6 @@ PLANS = {
     "ubuntu22.04": "cuda nv-codec-headers ffmpeg tensorrt",
 }
 """Systems and the stack that is planned for each."""
-
-HOSTILE = (
-    "plain",
-    "it's",
-    "a b  c ",
-    " -rf /",
-    "--help",
-    "#x",
-    "# comment",
-    "$(touch x)",
-    "`id` ${HOME} $HOME \\$HOME",
-    '"double" \\" \\\\',
-    "a\nb\r\nc\n",
-    "\n",
-    "back\\",
-    "back\\\nslash",
-    "{{ 7 * 7 }}",
-    "{% for x in y %}{# c #}",
-    "!unsafe x",
-    "a: b, [c] {d}: *e &f",
-    "- item",
-    "yes",
-    "null",
-    "0644",
-    "1e3",
-    "2026-11-21",
-    "%TAG ! x",
-    "<<EOF",
-    "escape=`",
-    "\t\x01\x1b\x7f\x85\u2028\ufeff",
-    "\u00d2 na\u00efve \u65e5\u672c \U0001f642",
-    "x " * 300,
-    "y" * 300,
-    "/a/b" * 60,
-)
-"""Strings that some reader of shell, YAML or Dockerfiles takes for something else."""
-
-texts = st.one_of(
-    st.sampled_from(HOSTILE),
-    st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",)), min_size=1),
-    st.text(alphabet="\"'\\`${}#%!&*|<>:;,-[]()=~^ \n\ta1", min_size=1),
-)
 
 
 @cache
