@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Artifact, FileWrite, Step
@@ -16,6 +17,7 @@ OF_THE_HOST = frozenset({"driver", "fabric-manager", "container-toolkit", "trito
 """Components that belong to the machine: containers get them lent, or are started by them."""
 
 _RUNNING = frozenset({"note", "reboot", "load-module", "rebuild-initramfs", "enable-service"})
+_SHARED = frozenset({"download", "add-repository", "refresh-index"})
 _SUBSCRIPTION = frozenset({"subscription-manager", "SUSEConnect"})
 _MANAGERS = {
     "apt-get": ("", "/var/lib/apt/lists/*"),
@@ -75,7 +77,7 @@ def groups_of(plan: Plan) -> tuple[list[Group], list[str]]:
     for step in plan.steps:
         why = _why_not(step, serves[step.id])
         if why is None:
-            kept.append(step)
+            kept.append(_of_the_image(step, serves[step.id]))
         elif why:
             left_out.append(f"{step.title}: left out, {why}")
     gone = [name for name in plan.stack if name in OF_THE_HOST and plan.stack[name].state != "keep"]
@@ -84,12 +86,19 @@ def groups_of(plan: Plan) -> tuple[list[Group], list[str]]:
     return _grouped(kept), left_out
 
 
+def _of_the_image(step: Step, serves: set[str]) -> Step:
+    """The step in the layer that uses it: what the host's own components share with others is for those here."""
+    if step.component in OF_THE_HOST:
+        return replace(step, component=min(serves - OF_THE_HOST))
+    return step
+
+
 def _why_not(step: Step, serves: set[str]) -> str | None:
     """Why a step does not belong into an image; "" where nobody asks, None where it does."""
     if step.kind == "refresh-index" and all(argv[0] in {"dnf", "yum", "tdnf"} for argv in step.commands):
         # The next installation reads it by itself, and a layer keeps none.
         return ""
-    if step.component in OF_THE_HOST or (serves and serves <= OF_THE_HOST):
+    if (serves or {step.component}) <= OF_THE_HOST:
         return ""
     if step.reboot_after or step.kind in _RUNNING or step.phase == "verification":
         return ""
@@ -110,7 +119,9 @@ def _serves(plan: Plan) -> dict[str, set[str]]:
         if step.phase == "verification":
             continue
         if step.component:
-            serves[step.id] = {step.component}
+            # One download may bring the driver and the toolkit; what else needs a driver's step, a container has lent.
+            others = serves[step.id] if step.kind in _SHARED else set()
+            serves[step.id] = {step.component} | others
         for need in step.depends_on:
             if need in serves:
                 serves[need] |= serves[step.id]
@@ -158,7 +169,12 @@ def _step_commands(step: Step) -> list[Lines]:
         found += _download(artifact)
     for file in step.files:
         found += _file(file)
-    return [*found, *(shell_lines(argv) for argv in step.commands)]
+    return [*found, *(shell_lines(argv) for argv in step.commands if not _only_reads(argv))]
+
+
+def _only_reads(argv: tuple[str, ...]) -> bool:
+    """Whether a command only reads an index that the next installation reads by itself."""
+    return argv[0] in {"dnf", "yum", "tdnf"} and bool({"makecache", "expire-cache"} & set(argv))
 
 
 def shell_lines(argv: tuple[str, ...]) -> Lines:

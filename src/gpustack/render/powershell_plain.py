@@ -58,11 +58,10 @@ def _folder(path: str) -> str:
 
 def _environment(name: str, values: dict[str, str]) -> list[str]:
     scope = values.get("-Scope", "'Machine'")
-    match name:
-        case "Set-StackVariable":
-            return [f"[Environment]::SetEnvironmentVariable({values['-Name']}, {values['-Value']}, {scope})"]
-        case "Restore-StackVariable":
-            return [f"[Environment]::SetEnvironmentVariable({values['-Name']}, $null, {scope})  # or its old value"]
+    if name == "Set-StackVariable":
+        return [f"[Environment]::SetEnvironmentVariable({values['-Name']}, {values['-Value']}, {scope})"]
+    if name == "Restore-StackVariable":
+        return [f"[Environment]::SetEnvironmentVariable({values['-Name']}, $null, {scope})  # or its old value"]
     entry = values["-Entry"]
     old = f"[Environment]::GetEnvironmentVariable('Path', {scope})"
     if name == "Add-StackPath":

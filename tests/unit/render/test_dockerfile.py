@@ -154,3 +154,14 @@ def test_hostile_strings_arrive_exactly(tmp_path_factory: pytest.TempPathFactory
     ran = subprocess.run(["sh", "-c", prog + script], capture_output=True, check=True)
     assert ran.stdout == f"{text}\0#\0{text}\0\\\0".encode()
     assert (folder / "written").read_bytes() == text.encode()
+
+
+def test_what_is_fetched_for_the_driver_too_is_fetched_in_an_image() -> None:
+    text = render(plan_for("driver cuda", "rhel9", methods=("local",)))
+    layers = [rest for name, rest in instructions(text) if name == "RUN" and "rpm --install" in rest]
+    assert layers
+    for layer in layers:
+        # Every layer throws away what it has fetched, so the file has to come in the one that installs it.
+        file = re.search(r"rpm --install (\S+\.rpm)", layer)
+        assert file
+        assert re.search(rf"curl .*--output\s+{re.escape(file[1])} .*rpm --install", layer)
