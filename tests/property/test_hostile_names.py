@@ -123,7 +123,8 @@ def same(found: Any, harmless: Any, text: str) -> bool:
     """Whether ``found`` is ``harmless`` with ``text`` in the place of the mark: exactly, or as titles show it."""
     if isinstance(found, str) and isinstance(harmless, str):
         wanted = harmless.replace(MARK, text)
-        return found == wanted or one_line(found) == one_line(wanted)
+        shown = harmless.replace(MARK, one_line(text))
+        return found == wanted or one_line(found) in {one_line(wanted), one_line(shown)}
     if isinstance(found, dict) and isinstance(harmless, dict):
         keys = {str(key).replace(MARK, text): inner for key, inner in harmless.items()}
         return found.keys() == keys.keys() and all(same(found[key], keys[key], text) for key in keys)
