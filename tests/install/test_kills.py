@@ -11,8 +11,11 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from tests.install.layers import Layer, packages
 from tests.install.world import KEYS, World
+
+from gpustack.plan.document import digest_of
 
 KILLED = -signal.SIGKILL
 
@@ -59,6 +62,20 @@ def test_what_a_killed_step_did_is_taken_back(world: World, tmp_path: Path, key:
     with world.fresh(tmp_path / "layer") as made:
         killed = world.call(made.root.path, world.save(tmp_path), "--yes", DIE_AT=f"before end {key}")
         assert killed.code == KILLED
+        rollback(world, made)
+
+
+@pytest.mark.parametrize("key", ["edit", "key", "index", "remove", "install", "hold", "unpack", "link", "build"])
+def test_what_a_failed_step_did_is_taken_back(world: World, tmp_path: Path, key: str) -> None:
+    steps = tuple(
+        replace(one, commands=(*one.commands, ("false",))) if one.id.startswith(f"{key}-") else one
+        for one in world.plan.steps
+    )
+    plan = replace(world.plan, steps=steps, digest="")
+    with world.fresh(tmp_path / "layer") as made:
+        failed = world.call(made.root.path, world.save(tmp_path, replace(plan, digest=digest_of(plan))), "--yes")
+        assert failed.code == 1, failed.err
+        assert "`false`: it ended with 1" in failed.err
         rollback(world, made)
 
 
