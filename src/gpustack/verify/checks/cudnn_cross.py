@@ -58,7 +58,7 @@ def cross(context: Context) -> Outcome:
 
 
 def _cudnn_of(root: Path) -> Home | None:
-    """CuDNN for the target, as its cross packages place it."""
+    """The cuDNN of the target, as its cross packages place it."""
     library = next((path for path in sorted((root / "lib").glob("libcudnn.so*"))), None)
     header = root / "include/cudnn.h"
     return Home(include=header.parent, library=library, origin="cross") if library and header.is_file() else None
