@@ -50,9 +50,6 @@ def register(application: typer.Typer) -> None:
             list[Path] | None,
             typer.Option("--checks", metavar="FILE", help="Checks of your own, as TOML; repeatable."),
         ] = None,
-        lock: Annotated[
-            Path | None, typer.Option("--lock", metavar="FILE", help="What is installed has to be as this lock says.")
-        ] = None,
         format: Annotated[list[str] | None, typer.Option("--format", metavar="FORMAT", help=_FORMAT_HELP)] = None,
         output: Annotated[
             list[Path] | None, typer.Option("--output", metavar="FILE", help="Write a report there; repeatable.")
@@ -87,8 +84,7 @@ def register(application: typer.Typer) -> None:
         reports = paired(tuple(format or ()), tuple(output or ()))
         matrix = frame.matrix()
         _load_own(tuple(checks or ()))
-        added = _declare_lock(matrix, lock, root, host)
-        asked = ((*components, *added) if components else (), level, tuple(require or ()))
+        asked = (tuple(components or ()), level, tuple(require or ()))
         named = {"ffmpeg": ffmpeg, "engine": engine, "release": release, "url": url, "model": model}
         given = {name: str(value) for name, value in named.items() if value is not None}
         again = _with_lock(_verifier(matrix, asked, given, root, host), lock, matrix, root, host)
@@ -181,44 +177,6 @@ def _load_own(files: tuple[Path, ...]) -> None:
         from gpustack.verify.own import load_file
 
         load_file(path, read_toml(path, 'checks are tables: [[check]], with id = "site.name"'))
-
-
-def _declare_lock(matrix: "Matrix", path: Path | None, root: Path | None, host: Path | None) -> tuple[str, ...]:
-    """Add the check that nothing has drifted from a lock, and return its component.
-
-    How to tell is known to the stage that installs. Raises UsageError for a saved host, which has no packages.
-    """
-    if path is None:
-        return ()
-    if host is not None:
-        from gpustack.errors import UsageError
-
-        message = "a saved host does not tell its packages"
-        raise UsageError(message, where="--lock", hint="run it on the machine itself, or with --root")
-    from gpustack.detect.api import detect_with_packages
-    from gpustack.install.drift import status_of
-    from gpustack.install.lock import load
-    from gpustack.verify.declare import Context, Outcome, check, failed, passed
-
-    locked = load(path)
-
-    @check(
-        "stack.lock",
-        title="as the lock says",
-        expects=f"Packages, libraries, module, kernel, holds and sources are as in {path}.",
-        mends=f"`gpustack status --lock {path}` names each cure.",
-        limit_s=60.0,
-    )
-    def as_locked(_: Context) -> Outcome:
-        host, packages = detect_with_packages(root, matrix, (one.name for one in locked.packages))
-        found = status_of(locked, host, packages, name=str(path))
-        if not found.drift:
-            return passed(f"{found.packages} packages and everything else are as in {path}")
-        first = found.drift[0]
-        more = f"; {len(found.drift) - 1} more differences" if len(found.drift) > 1 else ""
-        return failed(f"{first.message}{more}", first.cure, expected=first.expected, actual=first.found)
-
-    return ("stack",)
 
 
 def _end_on_terminate() -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -215,39 +213,6 @@ def test_the_command_ends_with_6_where_there_is_drift(
     kept.parent.mkdir(parents=True)
     shutil.copy(file, kept)
     assert main(["status", "--root", str(tree)]) == 6
-
-
-def test_verify_holds_the_host_against_a_lock(tree: Path, matrix: Matrix, tmp_path: Path) -> None:
-    file = tmp_path / "stack.lock.json"
-    file.write_text(locks.dump(lock_of(tree, matrix)))
-    command = [
-        sys.executable,
-        "-m",
-        "gpustack",
-        "verify",
-        "cuda",
-        "--root",
-        str(tree),
-        "--lock",
-        str(file),
-        "--format",
-        "json",
-    ]
-    environment = {"PYTHONPATH": ":".join(sys.path), "PATH": "/usr/bin:/bin"}
-
-    def verdict() -> tuple[str, str, str]:
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-        one = next(one for one in json.loads(done.stdout)["checks"] if one["id"] == "stack.lock")
-        return one["status"], one["reason"] or one["detail"], one["fix"]
-
-    status, told, _ = verdict()
-    assert status == "pass"
-    assert told.endswith(f"and everything else are as in {file}")
-    other_module(tree)
-    status, reason, fix = verdict()
-    assert status == "fail"
-    assert reason
-    assert "reboot" in fix
 
 
 def test_a_lock_that_was_changed_by_hand_is_refused(tree: Path, matrix: Matrix, tmp_path: Path) -> None:
