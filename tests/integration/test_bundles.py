@@ -249,8 +249,11 @@ def test_a_repository_that_cannot_be_trusted_makes_no_bundle(
         assert done.returncode == 1, fault
         assert re.search(why, done.stderr), done.stderr
         assert "hint: " in done.stderr
-        assert not list(folder.glob("*"))
+        assert not folder.exists()
         for path, content in good.items():
             path.write_bytes(content)
+    killed = folder / ".new-killed/tree"
+    killed.mkdir(parents=True)
     done = fetch(host, root, folder)
     assert done.returncode == 0, done.stderr
+    assert not killed.exists()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -32,6 +32,10 @@ from gpustack.system.mounts import overlaid, remove_tree
 MANIFEST, LOCK = "manifest.json", "lock.json"
 _PARTS = (DEB, RPM, WHEELS, "files", LOCK, "key.gpg", "key.asc", f"{MANIFEST}.asc", MANIFEST)
 """What a bundle consists of; the manifest comes last, so that a folder without one is no bundle."""
+
+
+_NEW = ".new-"
+"""What the folder's name begins with in which a bundle is made; what a killed run left is removed by the next."""
 
 
 class File(Struct, frozen=True, kw_only=True):
@@ -134,7 +138,9 @@ class Maker:
         wanted = [one for step in plan.steps for one in (*step.artifacts, *_by_address(step))]
         found = fetch_all(wanted, self.fetcher, self.transfer)
         folder.mkdir(parents=True, exist_ok=True)
-        work = Path(tempfile.mkdtemp(prefix=".new-", dir=folder))
+        for left in folder.glob(f"{_NEW}*"):
+            remove_tree(left)
+        work = Path(tempfile.mkdtemp(prefix=_NEW, dir=folder))
         work.chmod(0o755)
         try:
             new = work / "bundle"
@@ -145,6 +151,8 @@ class Maker:
             _put(new, folder)
         finally:
             remove_tree(work)
+            with suppress(OSError):
+                folder.rmdir()
         return Bundle(folder)
 
     def _fill(self, plan: Plan, new: Path, key: BundleKey, found: dict[Artifact, Path]) -> None:
@@ -214,7 +222,10 @@ def _copies(found: dict[Artifact, Path], folder: Path) -> tuple[dict[str, str], 
 
 
 def _demand_own_folder(folder: Path) -> None:
-    if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not (folder / MANIFEST).exists())):
+    if not folder.exists():
+        return
+    others = folder.is_dir() and any(not path.name.startswith(_NEW) for path in folder.iterdir())
+    if not folder.is_dir() or (others and not (folder / MANIFEST).exists()):
         msg = "is neither empty nor a bundle"
         raise GpustackError(msg, where=str(folder), hint="name a new folder, or that of a bundle to be made anew")
 

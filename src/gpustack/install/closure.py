@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path, PurePosixPath
 
 from gpustack.errors import GpustackError
+from gpustack.install.mounts import forbid_services, name_servers
+from gpustack.install.target import Target
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Artifact, Step
 from gpustack.render.commands import command_line
@@ -67,6 +69,9 @@ class Closure:
         """Download all packages of ``plan`` to ``PACKAGES``. Raises GpustackError where a manager fails."""
         for name in ("debs/partial", "new", "rpms", "wheels"):
             self._inside(f"{PACKAGES}/{name}").mkdir(parents=True, exist_ok=True)
+        # A package that is installed to look others up must start no service: the processes would be the machine's.
+        forbid_services(Target(self.tree))
+        name_servers(Target(self.tree))
         for step in plan.steps:
             if step.phase not in {"reboot", "verification"} and step.kind not in {"note", "manual", "reboot"}:
                 self._step(step)

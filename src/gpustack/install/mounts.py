@@ -46,7 +46,7 @@ def enter(target: Target) -> None:
             _mount(libc, source, str(place), kind, flags)
     lock = target.place("/run/lock")
     lock.mkdir(exist_ok=True)
-    _name_servers(target)
+    name_servers(target)
 
 
 def _mount(libc: ctypes.CDLL, source: str, place: str, kind: str, flags: int) -> None:
@@ -62,7 +62,7 @@ def _forbidden(place: str) -> GpustackError:
     )
 
 
-def _name_servers(target: Target) -> None:
+def name_servers(target: Target) -> None:
     """A resolv.conf that leads into /run, as systemd-resolved has it, leads nowhere in a tree: it gets ours."""
     link = target.place("/etc/resolv.conf")
     place = target.followed("/etc/resolv.conf")
