@@ -21,6 +21,12 @@ _ENDINGS = {
 }  # fmt: skip
 
 
+_Lock = Annotated[
+    Path | None,
+    typer.Option("--lock", metavar="FILE", help="Check too that all is as in this lock (see gpustack status)."),
+]
+
+
 def register(application: typer.Typer) -> None:
     """Add the command to the application."""
 
@@ -48,6 +54,7 @@ def register(application: typer.Typer) -> None:
         output: Annotated[
             list[Path] | None, typer.Option("--output", metavar="FILE", help="Write a report there; repeatable.")
         ] = None,
+        lock: _Lock = None,
         retry_timeout: Annotated[
             float,
             typer.Option("--retry-timeout", metavar="SECONDS", min=0, help="Try again for so long while checks fail."),
@@ -80,7 +87,8 @@ def register(application: typer.Typer) -> None:
         asked = (tuple(components or ()), level, tuple(require or ()))
         named = {"ffmpeg": ffmpeg, "engine": engine, "release": release, "url": url, "model": model}
         given = {name: str(value) for name, value in named.items() if value is not None}
-        report = verify_until(_verifier(matrix, asked, given, root, host), retry_timeout)
+        again = _with_lock(_verifier(matrix, asked, given, root, host), lock, matrix, root, host)
+        report = verify_until(again, retry_timeout)
         _write(report, reports)
         return exit_code(report)
 
@@ -104,6 +112,37 @@ def _verifier(
         return run(components, level, found, matrix, runner, require, kept=kept, note=_progress(), given=given)
 
     return again
+
+
+_Verifier = Callable[[Iterable[Any]], Any]
+
+
+def _with_lock(
+    again: _Verifier, path: Path | None, matrix: "Matrix", root: Path | None, host: Path | None
+) -> _Verifier:
+    """The same verification, with a check of the lock, if there is one, for each component of its stack."""
+    if path is None:
+        return again
+    from gpustack.errors import UsageError
+
+    if host is not None:
+        msg = "a saved host does not tell its packages"
+        raise UsageError(msg, where="--lock", hint="verify the machine itself, or a tree: --root DIR")
+    from gpustack.detect.api import detect_with_packages
+    from gpustack.install.drift import status_of
+    from gpustack.install.lock import load
+    from gpustack.install.lockcheck import lock_checks
+    from gpustack.verify.report import build_report
+
+    lock = load(path)
+
+    def both(kept: "Iterable[CheckResult]") -> "Report":
+        report = again(kept)
+        found, packages = detect_with_packages(root, matrix, (one.name for one in lock.packages))
+        checks = lock_checks(lock, status_of(lock, found, packages, name=str(path)))
+        return build_report(report.host, (*report.checks, *checks), report.level, started=report.started)
+
+    return both
 
 
 def paired(formats: tuple[str, ...], outputs: tuple[Path, ...]) -> tuple[tuple[str, Path | None], ...]:

@@ -237,3 +237,20 @@ def test_a_lock_survives_being_written_and_read(tree: Path, matrix: Matrix, tmp_
     file.write_text(locks.dump(lock))
     assert locks.load(file) == lock
     assert msgspec.json.decode(file.read_bytes())["schema"] == "gpustack/lock/v1"
+
+
+def test_verify_checks_a_lock_component_by_component(
+    tree: Path, matrix: Matrix, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "stack.lock.json"
+    file.write_text(locks.dump(lock_of(tree, matrix)))
+    of_package("libcudnn9-cuda-13", "9.14.0.64-1", "9.27.0.1-1")(tree)
+    words = ["verify", "cudnn", "--lock", str(file), "--root", str(tree), "--format", "json"]
+    assert main(words) == 1
+    checks = {one["id"]: one for one in json.loads(capsys.readouterr().out)["checks"]}
+    assert {name: checks[f"{name}.lock"]["status"] for name in ("driver", "cuda", "cudnn")} == {
+        "driver": "pass",
+        "cuda": "pass",
+        "cudnn": "fail",
+    }
+    assert "9.27.0.1-1" in checks["cudnn.lock"]["reason"]
