@@ -172,6 +172,28 @@ def test_a_package_whose_checks_cannot_be_loaded_is_no_failed_check(tmp_path: Pa
     )
 
 
+def test_checks_that_need_each_other_are_no_failed_check(tmp_path: Path) -> None:
+    path = tmp_path / "checks.toml"
+    body = 'command = ["true"]\nhint = "x"\n'
+    path.write_text(
+        f'[[check]]\nid = "site.a"\nneeds = ["site.b"]\n{body}[[check]]\nid = "site.b"\nneeds = ["site.a"]\n{body}'
+    )
+    done = gpustack("site", "--level", "smoke", "--checks", str(path))
+    assert (done.returncode, done.stderr) == (
+        2,
+        "error: verify: checks need each other in a circle: site.a -> site.b -> site.a\n"
+        "hint: mend the `needs` of the checks that you added\n",
+    )
+
+
+def test_a_fault_of_gpustack_is_no_failed_check(tmp_path: Path) -> None:
+    """A package puts something in the list of checks that is none; whatever breaks then is told, and the code is 2."""
+    code = "from gpustack.verify import declare\ndeclare._CHECKS['site.odd'] = None\n"
+    done = gpustack("cuda", PYTHONPATH=f"{installed(tmp_path, code)}:{':'.join(sys.path)}")
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: internal fault: AttributeError")
+
+
 def given(status: str) -> Report:
     check = CheckResult(id="a.one", component="a", status=status, level="smoke")  # type: ignore[arg-type]
     done = CheckResult(id="a.two", component="a", status="pass", level="smoke")

@@ -63,12 +63,18 @@ def settings() -> Settings:
 
 
 def command(
-    application: typer.Typer, name: str, *, example: str, takes: Mapping[str, Any] = MappingProxyType({})
+    application: typer.Typer,
+    name: str,
+    *,
+    example: str,
+    takes: Mapping[str, Any] = MappingProxyType({}),
+    fault_code: int = 1,
 ) -> Callable[[Callable[..., int]], Callable[..., int]]:
     """Register a function that returns an exit code as a command, with the common options added.
 
     ``takes`` are options that several commands share whole, each an argument's name and its type: what was given of
-    them reaches the function as the one argument ``options``.
+    them reaches the function as the one argument ``options``. ``fault_code`` is the exit code of a fault of ours,
+    where 1 already has a meaning.
     """
 
     def register(function: Callable[..., int]) -> Callable[..., int]:
@@ -85,7 +91,7 @@ def command(
             )
             if takes:
                 arguments["options"] = {key: arguments.pop(key) for key in takes}
-            raise typer.Exit(_guarded(function, arguments))
+            raise typer.Exit(_guarded(function, arguments, fault_code))
 
         # Modules of commands leave `from __future__ import annotations` out: evaluating a hundred strings here costs
         # more than solving a stack.
@@ -111,7 +117,7 @@ def command(
 _CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 
-def _guarded(function: Callable[..., int], arguments: dict[str, Any]) -> int:
+def _guarded(function: Callable[..., int], arguments: dict[str, Any], fault_code: int) -> int:
     try:
         return function(**arguments)
     except GpustackError as error:
@@ -134,7 +140,7 @@ def _guarded(function: Callable[..., int], arguments: dict[str, Any]) -> int:
         typer.echo(
             "hint: the same with -v -v shows where; report it with what `gpustack detect --record DIR` saves", err=True
         )
-        return 1
+        return fault_code
 
 
 def _tell(error: GpustackError) -> None:

@@ -30,9 +30,8 @@ _Lock = Annotated[
 def register(application: typer.Typer) -> None:
     """Add the command to the application."""
 
-    @frame.command(
-        application, "verify", example="gpustack verify driver cuda --level smoke --output report.xml --output r.html"
-    )
+    # A fault of ours must not look like a failed check, which is 1.
+    @frame.command(application, "verify", example="gpustack verify cuda --level smoke --output r.html", fault_code=2)
     def verify(
         components: Annotated[
             list[str] | None,

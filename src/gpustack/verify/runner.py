@@ -61,7 +61,11 @@ def _chosen(asked: tuple[str, ...], level: Level, require: tuple[str, ...]) -> t
     chosen = set(asked or known_components()) | required.components
     chosen |= {name.partition(".")[0] for name in required.checks}
     _refuse_empty_level(level)
-    return _in_order([one for name in known_components() if name in chosen for one in checks_of(name, level)]), required
+    try:
+        ordered = _in_order([one for name in known_components() if name in chosen for one in checks_of(name, level)])
+    except ValueError as exc:
+        raise UsageError(str(exc), where="verify", hint="mend the `needs` of the checks that you added") from exc
+    return ordered, required
 
 
 def _in_folders(
