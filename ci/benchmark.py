@@ -210,6 +210,29 @@ def solver(host_file: Path) -> None:
     )
 
 
+def rendering() -> None:
+    """1,000 plans written in each form: the same two plans over and over, one for Linux and one for Windows."""
+    from gpustack.detect.describe import describe
+    from gpustack.matrix.index import load_matrix
+    from gpustack.model.request import Request
+    from gpustack.plan.build import build
+    from gpustack.render.api import FORMATS, render
+    from gpustack.solve.requirements import parse_requirement
+    from gpustack.solve.resolve import resolve
+
+    matrix = load_matrix()
+    linux = describe(matrix, os="ubuntu24.04", arch="x86_64", gpus=("L4",))
+    windows = describe(matrix, os="windows11", arch="x86_64", gpus=("GeForce RTX 3060",))
+    names = ("driver", "cuda", "cudnn"), ("cuda", "cudnn")
+    asked = [Request(requirements=tuple(map(parse_requirement, some))) for some in names]
+    plans = [
+        build(host, one, resolve(matrix, host, one), matrix) for host, one in zip((linux, windows), asked, strict=True)
+    ]
+    for form in FORMATS:
+        plan = plans[form == "powershell"]
+        report(f"1,000 plans as {form}", lambda plan=plan, form=form: [render(plan, form) for _ in range(1000)], 1)
+
+
 def report(name: str, action: Callable[[], object], times: int) -> None:
     start = time.process_time()
     for _ in range(times):
@@ -235,6 +258,7 @@ def main() -> None:
         smoke(python, folder)
         solver(host)
         downloads(python, folder)
+        rendering()
     print(f"\npeak of this process: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.1f} MiB")
 
 

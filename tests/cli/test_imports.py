@@ -69,3 +69,21 @@ def test_version_imports_no_parser(environment: dict[str, str]) -> None:
 
 def test_the_facts_are_found_in_the_checkout() -> None:
     assert (resources.folder("matrices") / "cuda.yaml").is_file()
+
+
+@pytest.mark.parametrize("form", ["json", "table", "markdown", "powershell", "dockerfile", "cloud-init"])
+def test_rendering_a_saved_plan_imports_only_its_own_form(
+    environment: dict[str, str], tmp_path: Path, form: str
+) -> None:
+    load_facts_once(environment)
+    path = tmp_path / "plan.json"
+    system = ["windows11", "--method", "zip"] if form == "powershell" else ["ubuntu24.04"]
+    imported(environment, "plan", "cuda", "--os", *system, "--gpu", "L4", "--out", str(path), "--quiet")
+    modules = imported(environment, "render", str(path), "--format", form)
+    templates = {"jinja2"} if form in {"dockerfile", "cloud-init"} else set()
+    assert not (HEAVY - templates) & modules
+    others = {"gpustack.matrix.index", "gpustack.solve.resolve", "gpustack.plan.build", "gpustack.detect.api"}
+    others |= {
+        f"gpustack.render.{name}" for name in ("ansible", "cloud_init", "dockerfile", "markdown", "powershell", "shell")
+    }
+    assert others & modules <= {f"gpustack.render.{form.replace('-', '_')}"}

@@ -7,6 +7,7 @@ byte of a foreign character may come out as a quote. What is not ASCII is put to
 from __future__ import annotations
 
 import textwrap
+from functools import cache
 
 from gpustack.errors import UsageError
 from gpustack.model.conditions import conditions
@@ -14,7 +15,7 @@ from gpustack.model.plan import Plan
 from gpustack.model.steps import Artifact, Step
 from gpustack.plan.managers.windows import COMMANDS, STATE
 from gpustack.render.commands import changes, is_manual, one_line
-from gpustack.render.powershell_frame import ACTIONS, ENVIRONMENT, OPTIONS, PROGRAMS
+from gpustack.resources import folder
 
 _HELD_IN = 4
 """Columns that the body of a function is indented by."""
@@ -61,13 +62,20 @@ def command(argv: tuple[str, ...]) -> str:
 
 def render(plan: Plan) -> str:
     """The plan as a script; ``-DryRun`` shows what it would do, ``-Rollback`` takes its steps back."""
-    blocks = ["\n".join(_title(plan)), OPTIONS, f"$StateFolder = {literal(STATE)}\n", ACTIONS, ENVIRONMENT, PROGRAMS]
+    state = f"$StateFolder = {literal(STATE)}\n"
+    blocks = ["\n".join(_title(plan)), _frame("options.ps1"), state, _frame("functions.ps1")]
     numbered = [(f"{number:02}", step) for number, step in enumerate(plan.steps, 1)]
     blocks += [_function(number, step, stops=_is_waited_for(plan, step)) for number, step in numbered]
     undone = [(number, step) for number, step in reversed(numbered) if step.undo]
     blocks += [_undo(number, step) for number, step in undone]
     blocks.append(_main(numbered, undone))
     return "\n".join(blocks)
+
+
+@cache
+def _frame(name: str) -> str:
+    """What every script begins with, for Windows PowerShell 5.1 and PowerShell 7."""
+    return (folder("templates") / "powershell" / name).read_text(encoding="ascii")
 
 
 def _units(text: str) -> list[int]:

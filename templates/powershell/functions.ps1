@@ -1,23 +1,3 @@
-r"""The functions that every PowerShell form of a plan begins with, for Windows PowerShell 5.1 and PowerShell 7."""
-
-from __future__ import annotations
-
-OPTIONS = """\
-[CmdletBinding()]
-param(
-    [Alias('WhatIf')] [switch] $DryRun,
-    [switch] $Rollback
-)
-
-Set-StrictMode -Version Latest
-$ErrorActionPreference = 'Stop'
-# Windows PowerShell 5.1 is many times slower while it draws progress.
-$ProgressPreference = 'SilentlyContinue'
-$net = [Net.ServicePointManager]
-$net::SecurityProtocol = $net::SecurityProtocol -bor [Net.SecurityProtocolType]::Tls12
-"""
-
-ACTIONS = """\
 # Run an action, or show it.
 function Invoke-Action {
     param([Parameter(Mandatory)] [scriptblock] $Action)
@@ -100,9 +80,7 @@ function Write-StackFile {
     $null = New-Item -ItemType Directory -Path ([IO.Path]::GetDirectoryName($LiteralPath)) -Force
     [IO.File]::WriteAllText($LiteralPath, $Content)
 }
-"""
 
-ENVIRONMENT = """\
 function Get-KeptName {
     param([string] $Name, [string] $Scope)
     $null = New-Item -ItemType Directory -Path $StateFolder -Force
@@ -132,8 +110,8 @@ function Restore-StackVariable {
 # PATH goes through the registry: SetEnvironmentVariable would write out what %SystemRoot% and the like stand for.
 function Get-PathKey {
     param([string] $Scope)
-    if ($Scope -eq 'User') { return 'HKCU:\\Environment' }
-    return 'HKLM:\\SYSTEM\\CurrentControlSet\\Control\\Session Manager\\Environment'
+    if ($Scope -eq 'User') { return 'HKCU:\Environment' }
+    return 'HKLM:\SYSTEM\CurrentControlSet\Control\Session Manager\Environment'
 }
 
 function Get-PathEntry {
@@ -175,14 +153,12 @@ function Undo-StackPath {
     Remove-StackPath -Entry $Entry -Scope $Scope
     [IO.File]::WriteAllLines($kept, [string[]] @($added | Where-Object { $_ -ne $Entry }))
 }
-"""
 
-PROGRAMS = """\
 # One argument, quoted as programs of Windows take their command line apart.
 function ConvertTo-Argument {
     param([AllowEmptyString()] [string] $Text)
-    if ($Text -ne '' -and $Text -notmatch '[\\s"]') { return $Text }
-    return '"' + (($Text -replace '(\\\\*)"', '$1$1\\"') -replace '(\\\\+)$', '$1$1') + '"'
+    if ($Text -ne '' -and $Text -notmatch '[\s"]') { return $Text }
+    return '"' + (($Text -replace '(\\*)"', '$1$1\"') -replace '(\\+)$', '$1$1') + '"'
 }
 
 function Invoke-Program {
@@ -197,4 +173,3 @@ function Invoke-Program {
     $process.WaitForExit()
     if ($process.ExitCode -ne 0) { throw ($Program + ' ended with exit code ' + $process.ExitCode) }
 }
-"""
