@@ -104,9 +104,11 @@ def lay_inputs(program: Program, command: GuideCommand, folder: Path, runner: Ru
         else:
             end = _encoded(program, words, folder, name, runner)
         if end.code != 0:
-            return errored(
-                f"the input {name} could not be made with {program.path}", evidence=evidence_of(end, work=folder)
-            )
+            known = {"libx264", "libopenh264"} & program.encoders
+            words = f"the input {name} could not be made with {program.path}"
+            if known:
+                return errored(words, evidence=evidence_of(end, work=folder))
+            return skipped(f"{words}, which has no software encoder for H.264")
     return None
 
 

@@ -147,9 +147,12 @@ def _wait(background: Background, server: Server) -> str:
 
 
 def _why(log: str) -> str:
-    """The first error line of a server's log, as the end of a sentence."""
-    for line in log.splitlines():
-        if line.startswith("E") or "error:" in line.lower():
-            words = line.split("] ", 1)[-1].strip().strip('"')
-            return f": {words[:300]}"
-    return ""
+    """The line of a server's log that says why it ended, as the end of a sentence: the last of its errors.
+
+    Those before it are of parts that it can do without, such as a driver on a machine that has none.
+    """
+    told = [line for line in log.splitlines() if line.startswith("E") or "failed to" in line]
+    if not told:
+        return ""
+    words = told[-1].split("] ", 1)[-1].strip().strip('" ')
+    return f": {words[:300]}"

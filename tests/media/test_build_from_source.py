@@ -1,0 +1,85 @@
+"""A real FFmpeg built from Debian's source package against Debian's nv-codec-headers, minimal, and looked into."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.media.conftest import H200, Check, host_with
+
+from gpustack.system.run import LocalRunner
+from gpustack.verify.ffmpeg.programs import Place, describe
+
+CONFIGURE = (
+    "--disable-x86asm", "--disable-everything", "--disable-autodetect", "--disable-doc", "--disable-debug",
+    "--disable-ffplay", "--disable-ffprobe", "--enable-ffnvcodec", "--enable-nvenc", "--enable-cuvid", "--enable-nvdec",
+    "--enable-encoder=h264_nvenc,hevc_nvenc,rawvideo,wrapped_avframe",
+    "--enable-decoder=h264,hevc,rawvideo,wrapped_avframe,h264_cuvid,hevc_cuvid",
+    "--enable-hwaccel=h264_nvdec,hevc_nvdec", "--enable-parser=h264,hevc", "--enable-demuxer=mov,h264,hevc,rawvideo",
+    "--enable-bsf=h264_mp4toannexb,hevc_mp4toannexb,extract_extradata,null", "--enable-muxer=mp4,null,rawvideo,h264",
+    "--enable-protocol=file,pipe", "--enable-indev=lavfi",
+    "--enable-filter=testsrc2,color,scale,format,null,split,hwupload,hwdownload,hwupload_cuda",
+)  # fmt: skip
+
+
+def run(folder: Path, *words: str, **env: str) -> str:
+    done = subprocess.run(
+        words, cwd=folder, env={**os.environ, **env}, capture_output=True, text=True, check=False, timeout=1500
+    )
+    assert done.returncode == 0, (words, done.stderr[-2000:])
+    return done.stdout
+
+
+def source_lists(folder: Path) -> tuple[str, ...]:
+    """Options by which apt reads its own lists of sources, without a change to the machine's."""
+    parts = folder / "parts"
+    parts.mkdir()
+    (folder / "lists" / "partial").mkdir(parents=True)
+    for path in Path("/etc/apt/sources.list.d").glob("*.sources"):
+        text = path.read_text(encoding="utf-8")
+        if "Suites: bookworm" in text:
+            (parts / path.name).write_text(re.sub(r"(?m)^Types: .*", "Types: deb-src", text), encoding="utf-8")
+    plain = Path("/etc/apt/sources.list")
+    if plain.is_file():
+        lines = [line for line in plain.read_text(encoding="utf-8").splitlines() if line.startswith("deb ")]
+        (parts / "plain.list").write_text("".join(f"deb-src {line[4:]}\n" for line in lines), encoding="utf-8")
+    return (
+        "-oDir::Etc::sourcelist=/dev/null",
+        f"-oDir::Etc::sourceparts={parts}",
+        f"-oDir::State::Lists={folder / 'lists'}",
+    )
+
+
+@pytest.mark.slow
+def test_a_minimal_build_holds_nvenc_and_nvdec(tmp_path: Path, check: Check) -> None:
+    options = source_lists(tmp_path)
+    run(tmp_path, "apt-get", *options, "update", "-q")
+    run(tmp_path, "apt-get", *options, "source", "--download-only", "-q", "ffmpeg")
+    run(tmp_path, "apt-get", "download", "-q", "libffmpeg-nvenc-dev")
+    tree, headers = tmp_path / "ffmpeg", tmp_path / "headers"
+    tree.mkdir()
+    run(
+        tmp_path, "tar", "xf", str(next(tmp_path.glob("ffmpeg_*.orig.tar.xz"))), "-C", str(tree), "--strip-components=1"
+    )
+    run(tmp_path, "dpkg", "-x", str(next(tmp_path.glob("libffmpeg-nvenc-dev_*.deb"))), str(headers))
+    description = next(headers.rglob("ffnvcodec.pc"))
+    text = description.read_text(encoding="utf-8")
+    description.write_text(re.sub(r"(?m)^prefix=.*", f"prefix={headers / 'usr'}", text), encoding="utf-8")
+    api = re.search(r"(?m)^Version: (\d+\.\d+)", text)
+    assert api is not None
+    prefix = tmp_path / "prefix"
+    run(tree, "./configure", f"--prefix={prefix}", *CONFIGURE, PKG_CONFIG_PATH=str(description.parent))
+    run(tree, "make", f"-j{os.cpu_count()}")
+    run(tree, "make", "install")
+
+    built = describe(Place(path=str(prefix / "bin" / "ffmpeg"), origin="own build", on_path=True), LocalRunner())
+    assert {name for name in built.encoders if "nvenc" in name} == {"h264_nvenc", "hevc_nvenc"}
+    assert {name for name in built.decoders if "cuvid" in name} == {"h264_cuvid", "hevc_cuvid"}
+    assert "cuda" in built.accelerations
+    assert built.api == api[1]
+    found = check("ffmpeg", "smoke", host_with(H200), ffmpeg=built.path)
+    assert found["ffmpeg.compiled"].status == "pass"
+    assert "no driver library" in found["ffmpeg.nvdec"].reason
