@@ -34,9 +34,9 @@ def test_a_table_has_units_and_gaps() -> None:
         settings={"gpu": "L4"},
         columns=("n", "t"),
         units={"t": "ms"},
-        rows=({"n": 1, "t": 0.12345}, {"n": 20}),
+        rows=({"n": 1, "t": 0.125}, {"n": 20}),
     )
-    assert as_text(found).splitlines() == ["gpu: L4", "", "n   t (ms)", "1   0.1234", "20  -"]
+    assert as_text(found).splitlines() == ["gpu: L4", "", "n   t (ms)", "1   0.125", "20  -"]
 
 
 def test_loads_follow_what_the_program_and_the_chip_have() -> None:

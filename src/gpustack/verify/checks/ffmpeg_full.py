@@ -105,10 +105,10 @@ def lay_inputs(program: Program, command: GuideCommand, folder: Path, runner: Ru
             end = _encoded(program, words, folder, name, runner)
         if end.code != 0:
             known = {"libx264", "libopenh264"} & program.encoders
-            words = f"the input {name} could not be made with {program.path}"
+            told = f"the input {name} could not be made with {program.path}"
             if known:
-                return errored(words, evidence=evidence_of(end, work=folder))
-            return skipped(f"{words}, which has no software encoder for H.264")
+                return errored(told, evidence=evidence_of(end, work=folder))
+            return skipped(f"{told}, which has no software encoder for H.264")
     return None
 
 
