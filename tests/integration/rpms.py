@@ -66,7 +66,7 @@ def _build(folder: Path, packages: Iterable[Package]) -> None:
         for path, text in package.files.items():
             target = content / path.lstrip("/")
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(text)
+            target.write_bytes(text.encode("latin-1"))
     spec.write_text("\n".join(parts))
     top = folder / ".rpmbuild"
     command = ["rpmbuild", "--quiet", "-bb", "--target", "x86_64-linux", "--define", f"_topdir {top}"]

@@ -6,7 +6,8 @@ import ctypes
 import shutil
 import subprocess
 import sys
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
@@ -25,26 +26,30 @@ SMALL = ("nvidia-cuda-nvrtc", "nvidia-cuda-runtime", "nvidia-nvjitlink", "nvidia
 RELEASE = "13.2.2"
 
 
+CUDNN = "9.28.0.42"
+
+
 @cache
-def made() -> Plan:
+def made(*more: Pick) -> Plan:
     matrix = load_matrix()
     machine = replace(describe(matrix, os="debian12", arch="x86_64", gpus=("H100",)), environment="container")
-    picks = (Pick(component="cuda", version=RELEASE, method="pip"),)
+    picks = (Pick(component="cuda", version=RELEASE, method="pip"), *more)
     return build(machine, Request(requirements=()), Resolution(picks=picks), matrix)
 
 
-def run_plan(root: Path, *, wrong: bool = False) -> subprocess.CompletedProcess[str]:
-    """The plan's own steps for the environment, its paths moved under ``root``; the first that fails, or the last."""
+def run_plan(root: Path, plan: Plan, keep: Callable[[str], str]) -> subprocess.CompletedProcess[str]:
+    """The plan's own steps for the environment, its paths moved under ``root``; the first that fails, or the last.
+
+    ``keep`` leaves of a requirement file what is to be installed.
+    """
     done = subprocess.CompletedProcess[str](args=[], returncode=0)
-    for step in made().steps:
+    for step in plan.steps:
         if step.kind not in {"run", "pip-install", "make-link"} or step.phase == "verification":
             continue
         for file in step.files:
             path = Path(file.path.replace("/opt", str(root)))
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(
-                smaller(file.content, wrong=wrong) if step.component and path.suffix == ".txt" else file.content
-            )
+            path.write_text(keep(file.content) if step.component and path.suffix == ".txt" else file.content)
         for argv in step.commands:
             command = [word.replace("/opt", str(root)) if word.startswith("/opt") else word for word in argv]
             command[0] = sys.executable if command[0] == "python3" else command[0]
@@ -54,7 +59,11 @@ def run_plan(root: Path, *, wrong: bool = False) -> subprocess.CompletedProcess[
     return done
 
 
-def smaller(text: str, *, wrong: bool) -> str:
+def whole(text: str) -> str:
+    return text
+
+
+def smaller(text: str, *, wrong: bool = False) -> str:
     blocks = text.replace("\\\n", "\\").split("\n")
     kept = [block.replace("\\", "\\\n") for block in blocks if block.partition("==")[0] in SMALL]
     assert len(kept) == len(SMALL)
@@ -68,7 +77,7 @@ def smaller(text: str, *, wrong: bool) -> str:
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("opt")
-    done = run_plan(root)
+    done = run_plan(root, made(), smaller)
     assert done.returncode == 0, done.stderr
     return root / "gpustack" / "venv-cuda13"
 
@@ -116,7 +125,23 @@ def test_the_linker_finds_the_libraries_and_the_headers_by_their_stable_names(ho
 
 
 def test_a_wrong_sum_is_refused_by_pip(tmp_path: Path) -> None:
-    done = run_plan(tmp_path, wrong=True)
+    done = run_plan(tmp_path, made(), partial(smaller, wrong=True))
     assert done.returncode != 0
     assert "DO NOT MATCH THE HASHES" in done.stderr
     assert not list(tmp_path.glob("**/site-packages/nvidia"))
+
+
+@pytest.mark.slow
+def test_the_whole_set_installs_and_cudnn_says_its_version(tmp_path: Path) -> None:
+    """Every wheel of the toolkit and of cuDNN: 3 GB from the package index. No plan asks for TensorRT-RTX."""
+    plan = made(Pick(component="cudnn", version=CUDNN, method="pip"))
+    done = run_plan(tmp_path, plan, whole)
+    assert done.returncode == 0, done.stdout + done.stderr
+    place = tmp_path / "gpustack/venv-cuda13"
+    command = [place / "bin/python3", "-m", "pip", "freeze"]
+    frozen = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert {word for step in plan.steps for word in step.packages if "==" in word} <= set(frozen)
+    (library,) = place.rglob("libcudnn.so.9")
+    cudnn = ctypes.CDLL(str(library))
+    cudnn.cudnnGetVersion.restype = ctypes.c_size_t
+    assert cudnn.cudnnGetVersion() == 92800

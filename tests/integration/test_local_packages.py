@@ -1,0 +1,122 @@
+"""Downloaded packages for real: single .deb files, and packages that hold a whole repository, by the plan's commands."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from tests.integration.after import host_after, planned_again
+from tests.integration.catalogue import Package
+from tests.integration.debs import build_deb, build_repository, sign_repository
+from tests.integration.field import Ask, Scene, pins, run_steps
+from tests.integration.managers import installed, missing
+from tests.integration.roots import Root
+from tests.integration.rpms import build_rpms, index_rpms, sign_rpms
+
+from gpustack.model.steps import Artifact
+
+SINGLE = Ask("ubuntu20.04", ("cuda==11.1.*", "cudnn==8.0.5.*"), ("--gpu", "Tesla T4", "--method", "cudnn=local"))
+HOLDING = {
+    "apt": Ask("ubuntu22.04", ("cuda==12.*", "cudnn==9.2.*"), ("--gpu", "L40S", "--method", "cudnn=local")),
+    "dnf": Ask("rhel9.4", ("cuda==12.*", "cudnn==9.8.*"), ("--gpu", "L40S", "--method", "cudnn=local")),
+}
+
+
+def place_of(host: Scene, artifact: Artifact) -> Path:
+    """Where the vendor's file lies among those that are served."""
+    address = urlsplit(artifact.url)
+    place = host.www / str(address.hostname) / address.path.lstrip("/")
+    place.parent.mkdir(parents=True, exist_ok=True)
+    return place
+
+
+def serve_single_files(host: Scene) -> None:
+    """The libraries, and headers and samples that want them in the very build."""
+    for artifact in files_of(host):
+        place = place_of(host, artifact)
+        name, version, _ = place.name.split("_")
+        depends = () if name == "libcudnn8" else (("libcudnn8", "=", version),)
+        made = build_deb(Package(name, version, depends), host.folder)
+        shutil.move(made, place)
+
+
+def serve_holding_file(host: Scene, signer: str) -> None:
+    """A package with a repository under /var, its key, and the entry that makes the manager read it."""
+    (artifact,) = files_of(host)
+    place = place_of(host, artifact)
+    name = place.name.partition("_" if host.is_apt else "-1.0-1")[0]
+    content = host.folder / "held"
+    inside = [Package(name, version.removesuffix("*")) for name, version in pins(host.plan) if "cudnn" in name]
+    keys = host.workshop.keys
+    public = keys.public(keys.current, armoured=not host.is_apt)
+    if host.is_apt:
+        build_repository(content, inside)
+        sign_repository(content, keys, signer, head={"Label": "cudnn-local"})
+        keyring = f"/usr/share/keyrings/{name}-keyring.gpg"
+        (content / f"{name}-keyring.gpg").write_bytes(public)
+        entry = (f"/etc/apt/sources.list.d/{name}.list", f"deb [signed-by={keyring}] file:///var/{name} /\n")
+    else:
+        build_rpms(content, inside)
+        sign_rpms(content, keys, signer)
+        index_rpms(content, keys, signer)
+        (content / "key.pub").write_bytes(public)
+        text = f"[{name}]\nname={name}\nbaseurl=file:///var/{name}\nenabled=1\ngpgcheck=1\ngpgkey=file:///var/{name}/key.pub\n"
+        entry = (f"/etc/yum.repos.d/{name}.repo", text)
+    files = {
+        f"/var/{name}/{path.relative_to(content)}": path.read_bytes().decode("latin-1")
+        for path in content.rglob("*")
+        if path.is_file()
+    }
+    holding = Package(name, "1.0-1", files={**files, entry[0]: entry[1]})
+    if host.is_apt:
+        shutil.move(build_deb(holding, host.folder), place)
+    else:
+        build_rpms(host.folder / "holding", [holding])
+        shutil.move(next((host.folder / "holding").glob("*.rpm")), place)
+
+
+def files_of(host: Scene) -> list[Artifact]:
+    return [one for step in host.plan.steps if step.component == "cudnn" for one in step.artifacts]
+
+
+def demand_there(root: Root, host: Scene) -> None:
+    run_steps(root, host.plan)
+    assert not missing(host.plan, installed(root, host.system.family))
+    again = planned_again(host_after(root, host), host)
+    assert [step.title for step in again.steps if step.phase != "verification"] == []
+
+
+def test_single_packages_are_installed_in_the_order_that_they_need(
+    scene: Callable[..., Scene], enter: Callable[[Scene], Root]
+) -> None:
+    host = scene(SINGLE)
+    serve_single_files(host)
+    root = enter(host)
+    run_steps(root, host.plan)
+    there = installed(root, "apt")
+    names = ("libcudnn8", "libcudnn8-dev", "libcudnn8-samples")
+    assert {there[name] for name in names} == {"8.0.5.39-1+cuda11.1"}
+
+
+@pytest.mark.parametrize("family", HOLDING)
+def test_a_repository_in_a_package_is_read_and_installed_from(
+    family: str, scene: Callable[..., Scene], enter: Callable[[Scene], Root]
+) -> None:
+    host = scene(HOLDING[family])
+    serve_holding_file(host, host.workshop.keys.current)
+    demand_there(enter(host), host)
+
+
+@pytest.mark.parametrize("family", HOLDING)
+def test_what_another_key_signed_is_refused(
+    family: str, scene: Callable[..., Scene], enter: Callable[[Scene], Root]
+) -> None:
+    host = scene(HOLDING[family])
+    serve_holding_file(host, host.workshop.keys.retired)
+    root = enter(host)
+    with pytest.raises(AssertionError, match=r"not signed|NO_PUBKEY|public key|GPG|Public key"):
+        run_steps(root, host.plan)
+    assert not [name for name in installed(root, family) if name.startswith("libcudnn")]
