@@ -13,6 +13,7 @@ from gpustack.model.plan import BaseImage, Plan, StackEntry
 from gpustack.model.request import Request
 from gpustack.model.resolution import Pick, Resolution
 from gpustack.plan.context import Context
+from gpustack.plan.departures import with_departures
 from gpustack.plan.document import digest_of
 from gpustack.plan.draft import Draft, assemble, draft, sha256_of
 from gpustack.plan.lookup import covers
@@ -47,7 +48,7 @@ def build(host: Host, request: Request, resolution: Resolution, matrix: Matrix) 
         facts=matrix.digest,
         image=_image(ctx),
         stack={pick.component: _entry(pick) for pick in picks},
-        steps=assemble(drafts),
+        steps=assemble(with_departures(ctx, drafts)),
         warnings=tuple(dict.fromkeys((*resolution.warnings, *ctx.warnings))),
     )
     return _sealed(plan)

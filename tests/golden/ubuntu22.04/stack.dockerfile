@@ -1,4 +1,4 @@
-# Ubuntu 22.04 LTS, x86_64: plan 95ff040710a4690b2345dc1b3691d550593bca9295bba269ae598cb20b7b0108
+# Ubuntu 22.04 LTS, x86_64: plan 7a3343f98d6d4644420d136b85ec7414e53c8bf619e6c140a54e2fc32945acf0
 # docker build --platform linux/amd64 --tag NAME - <THIS-FILE; run with --gpus all
 # warning: driver: left out, as a container gets them from its host
 
@@ -54,7 +54,8 @@ FROM runtime AS build
 # install git, make: building nv-codec-headers needs them
 # download nv-codec-headers-13.0.19.0.tar.gz: pinned by its sha256
 # unpack nv-codec-headers-13.0.19.0.tar.gz into /usr/local/src/nv-codec-headers-13.0.19.0: it is built there
-# install nv-codec-headers 13.0.19.0 below /usr/local: asked for (any version)
+# install nv-codec-headers 13.0.19.0 below /usr/local: asked for (any version); departs from NVIDIA's guide,
+#   which ends this line with cd and a typographic dash: that fails after the headers are installed
 # hadolint ignore=DL3008
 RUN apt-get update \
  && DEBIAN_FRONTEND=noninteractive apt-get install --no-install-recommends -y git make \
@@ -77,7 +78,9 @@ RUN apt-get update \
 # configure and build FFmpeg 9.0.2: asked for (any version); --enable-nvenc is said so that unfit headers stop
 #   configure, which would silently drop the encoders; nvcc compiles for 8.9, the oldest GPU here: what FFmpeg
 #   asks for by itself may be gone from the toolkit; --enable-nonfree: the GPU filters are compiled by nvcc,
-#   and the binary may not be passed on; all processors build, through ccache where it is installed
+#   and the binary may not be passed on; all processors build, through ccache where it is installed; departs
+#   from NVIDIA's guide, which prints the switch of the CUDA SDK, only a deprecated name by now, and
+#   typographic dashes, which configure does not read
 # install FFmpeg below /usr/local/ffmpeg-9.0.2 and link it into /usr/local/bin: its own folder keeps it apart
 #   from the distribution's FFmpeg, and makes it easy to take away
 # hadolint ignore=DL3008
@@ -121,7 +124,7 @@ RUN ln -sfn /usr/local/ffmpeg-9.0.2/bin/ffmpeg /usr/local/bin/ffmpeg \
 ENV NVIDIA_VISIBLE_DEVICES=all
 ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility,video
 ENV PATH=/usr/local/cuda-13.2/bin:${PATH}
-LABEL gpustack.plan="95ff040710a4690b2345dc1b3691d550593bca9295bba269ae598cb20b7b0108" \
+LABEL gpustack.plan="7a3343f98d6d4644420d136b85ec7414e53c8bf619e6c140a54e2fc32945acf0" \
       gpustack.cuda="13.2.2" \
       gpustack.tensorrt="11.3.0.99" \
       gpustack.nv-codec-headers="13.0.19.0" \

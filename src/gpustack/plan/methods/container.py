@@ -161,7 +161,7 @@ def _run(ctx: Context, pick: Pick, engine: str, image: Image) -> Draft:
         title=f"start Triton {pick.version}",
         why="ports: 8000 HTTP, 8001 gRPC, 8002 metrics; the larger shared memory is for backends in Python, the limits "
         "for pinned memory; the models are mounted read-only",
-        commands=(command,),
+        commands=(*(((engine, "rm", "--force", NAME),) if pick.state in {"upgrade", "downgrade"} else ()), command),
         undo=((engine, "rm", "--force", NAME),),
         done_when=done.succeeds("sh", "-c", _RUNS, "sh", engine, NAME, f"true {image.reference}"),
         phase="applications",

@@ -13,8 +13,9 @@ from gpustack.plan.draft import Draft, draft
 from gpustack.plan.lookup import package_sets
 from gpustack.plan.managers import manager
 from gpustack.plan.methods.base import MethodPlanner
+from gpustack.plan.methods.driver_lock import unattended
 from gpustack.plan.methods.network import packages_of
-from gpustack.plan.preparation import enable
+from gpustack.plan.preparation import enable, refresh_system
 
 
 class Distro(MethodPlanner):
@@ -25,7 +26,10 @@ class Distro(MethodPlanner):
         tool = manager(ctx.system.family)
         rows = _sets(ctx, pick, part.roles(ctx, pick))
         packages = packages_of(pick, tuple(rows))
-        before = [*enable(ctx, ["distro"]), *part.before(ctx, pick)]
+        before = enable(ctx, ["distro"])
+        before += [refresh_system(ctx)] if tool.name == "apt" and not before else []
+        before += part.before(ctx, pick)
+        before += unattended(ctx, tool) if pick.component == "driver" else []
         for row in rows:
             if row.note and row.role == "main":
                 ctx.warn(f"{pick.component} of the distribution: {row.note}")

@@ -35,6 +35,9 @@ def lock_driver(ctx: Context, pick: Pick, rows: tuple[PackageSet, ...]) -> list[
 
 def unlock_commands(ctx: Context, tool: Manager, component: str, names: Iterable[str]) -> tuple[Argv, ...]:
     """The commands that lift holds of the host on exactly these packages of a component, and on those it has now."""
+    if component == "driver" and tool.name == "dnf":
+        # Its locks were lifted before the module stream was chosen.
+        return ()
     there = ctx.host.installed.get(component)
     known = {name for row in ctx.matrix.packages(component) for name in row.packages}
     wanted = dict.fromkeys((*names, *(name for name in (there.packages if there else ()) if name in known)))
@@ -73,11 +76,6 @@ def _apt(ctx: Context, tool: Manager, pick: Pick, row: PackageSet | None) -> lis
         "# Written by gpustack: every driver package at one version, whichever archive offers others\n"
         f"Package: {_DRIVER_GLOBS}\nPin: version {pick.version}*\nPin-Priority: 1001\n"
     )
-    entries = "".join(f'    "^{name}";\n' for name in _BLACKLIST)
-    unattended = (
-        "// Written by gpustack: a driver replaced under running programs breaks them until the next boot\n"
-        f"Unattended-Upgrade::Package-Blacklist {{\n{entries}}};\n"
-    )
     drafts.append(
         draft(
             "driver-lock",
@@ -86,13 +84,38 @@ def _apt(ctx: Context, tool: Manager, pick: Pick, row: PackageSet | None) -> lis
             title=f"lock every driver package to {pick.version}",
             why="the meta packages ask for 'this version or newer' of their parts, and unattended upgrades replace "
             "libraries under a running module",
-            files=(FileWrite(path=PREFERENCES, content=text), FileWrite(path=UNATTENDED, content=unattended)),
+            files=(FileWrite(path=PREFERENCES, content=text), _unattended_file()),
             undo=(("rm", "-f", "--", PREFERENCES, UNATTENDED),),
             phase="driver",
             sources=ctx.addresses(ctx.matrix.conflicts.get("ubuntu_archive_vs_nvidia_repo")),
         )
     )
     return drafts
+
+
+def unattended(ctx: Context, tool: Manager) -> list[Draft]:
+    """The step that keeps unattended upgrades off the driver of a distribution, which a person upgrades then."""
+    if tool.name != "apt":
+        return []
+    return [
+        draft(
+            "driver-lock",
+            component="driver",
+            kind="hold-packages",
+            title="keep unattended upgrades off the driver",
+            why="they replace libraries under a running module; apt upgrades it where a person asks, with a reboot",
+            files=(_unattended_file(),),
+            undo=(("rm", "-f", "--", UNATTENDED),),
+            phase="driver",
+            sources=ctx.addresses(ctx.matrix.conflicts.get("driver_library_mismatch")),
+        )
+    ]
+
+
+def _unattended_file() -> FileWrite:
+    entries = "".join(f'    "^{name}";\n' for name in _BLACKLIST)
+    head = "// Written by gpustack: a driver replaced under running programs breaks them until the next boot\n"
+    return FileWrite(path=UNATTENDED, content=f"{head}Unattended-Upgrade::Package-Blacklist {{\n{entries}}};\n")
 
 
 def _dnf(ctx: Context, tool: Manager, pick: Pick, rows: dict[str, PackageSet]) -> list[Draft]:
