@@ -73,9 +73,9 @@ def load(path: Path) -> Lock:
 
 
 def is_lock(path: Path) -> bool:
-    """Whether a file says that it is a lock."""
+    """Whether a file says that it is a lock; what is no ordinary file is none, and reading it could wait for ever."""
     try:
-        document = msgspec.json.decode(path.read_bytes())
+        document = msgspec.json.decode(path.read_bytes()) if path.is_file() else None
     except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
     return isinstance(document, dict) and document.get("schema") == SCHEMA
