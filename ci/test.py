@@ -23,6 +23,7 @@ PROGRAMS = {
     "ffmpeg": "ffmpeg",
     "gcc": "gcc libc6-dev",
     "gpg": "gnupg",
+    "make": "make",
     "openssl": "openssl",
     "pgrep": "procps",
     "rpm": "rpm",
