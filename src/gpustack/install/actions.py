@@ -134,10 +134,7 @@ def command(work: Workplace, step: Step, argv: tuple[str, ...]) -> None:
             return
         home = Path(__file__).parents[2]
         argv = ("env", f"PYTHONPATH={home}", sys.executable, "-m", "gpustack", *argv[1:])
-    elif not work.target.is_live and name in _WITHOUT_A_SYSTEM and not is_there(work, words_of(argv)[0]):
-        work.report.say(f"left out: {_WITHOUT_A_SYSTEM[name]}")
-        return
-    elif is_installed_file(work, argv):
+    elif is_left_out(work, argv) or is_installed_file(work, argv):
         return
     done = work.command(step, argv)
     if done.code != 0:
@@ -149,6 +146,15 @@ def _how(done: Finished) -> str:
     if done.code is None:
         return done.error
     return f"it ended with {done.code}" if done.code > 0 else f"it was killed by signal {-done.code}"
+
+
+def is_left_out(work: Workplace, argv: tuple[str, ...]) -> bool:
+    """Whether a command needs a program that this tree lacks because nothing boots it yet; then it is said."""
+    reason = "" if work.target.is_live else _WITHOUT_A_SYSTEM.get(program(argv), "")
+    if not reason or is_there(work, words_of(argv)[0]):
+        return False
+    work.report.say(f"left out: {reason}")
+    return True
 
 
 def is_there(work: Workplace, name: str) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from gpustack.errors import GpustackError
 from gpustack.install import packages
+from gpustack.install.actions import is_left_out
 from gpustack.install.done import changed_packages
 from gpustack.install.executor import StoppedError, Workplace
 from gpustack.install.journal import Record
@@ -102,6 +103,8 @@ def _look(work: Workplace, step: Step) -> None:
 def _commands(work: Workplace, step: Step | None, commands: Iterable[tuple[str, ...]]) -> list[GpustackError]:
     troubles = []
     for argv in commands:
+        if is_left_out(work, argv):
+            continue
         done = work.command(step, argv)
         if done.code != 0:
             text = f"`{command_line(argv)}`: {done.error or f'it ended with {done.code}'}"
