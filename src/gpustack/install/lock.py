@@ -56,6 +56,9 @@ def save(lock: Lock, path: Path) -> None:
 
 def load(path: Path) -> Lock:
     """The lock in a file. Raises DocumentError (exit 2) where it cannot be read, is none, or was changed by hand."""
+    if path.exists() and not path.is_file():
+        msg = "is not a file"
+        raise DocumentError(msg, where=str(path), hint=_HINT)
     try:
         raw = path.read_bytes()
     except OSError as exc:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -222,6 +223,9 @@ def test_a_lock_that_was_changed_by_hand_is_refused(tree: Path, matrix: Matrix, 
     for content in (json.dumps(document), "{}", "no json", ""):
         file.write_text(content)
         assert main(["status", "--lock", str(file)]) == 2
+    os.mkfifo(tmp_path / "pipe")
+    for path in ("pipe", ".", "nothing"):
+        assert main(["status", "--lock", str(tmp_path / path)]) == 2
 
 
 def test_the_timer_runs_status_every_day(capsys: pytest.CaptureFixture[str]) -> None:
