@@ -88,7 +88,11 @@ def _refused_newer(
         return Reason(
             role="refused-newer", text=f"{newer.version} not chosen: {sentence.text}", sources=sentence.sources
         )
-    if pick.component == "driver" and newer.branch != (pick.release.branch if pick.release else ""):
+    if (
+        pick.component == "driver"
+        and not pick.is_installed
+        and newer.branch != (pick.release.branch if pick.release else "")
+    ):
         kind = _kind_in_words(newer.kind) if newer.kind else "no stated support class"
         return Reason(role="refused-newer", text=f"{newer.version} not chosen: R{newer.branch} is a {kind} branch")
     return None

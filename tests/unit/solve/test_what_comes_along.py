@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpustack.detect.describe import describe
-from gpustack.errors import UnsupportedError
+from gpustack.errors import NoSolutionError, UnsupportedError
 from gpustack.matrix.index import load_matrix
 from gpustack.model.request import Request
 from gpustack.solve.offers import JETSON
@@ -59,3 +59,30 @@ def test_the_driver_is_needed_by_what_was_asked_for_rather_than_by_its_equal() -
     answer = resolve(MATRIX, host, Request(requirements=(parse_requirement("cuda"),)))
     driver = next(pick for pick in answer.picks if pick.component == "driver")
     assert driver.reasons[0].text.startswith("needed: CUDA")
+
+
+def test_the_newest_driver_of_a_baseboard_is_one_with_a_fabric_manager() -> None:
+    host = describe(MATRIX, os="ubuntu24.04", arch=None, gpus=("H200",))
+    request = Request(requirements=(parse_requirement("driver"),), policy="newest")
+    answer = resolve(MATRIX, host, request)
+    picks = {pick.component: pick for pick in answer.picks}
+    assert picks["driver"].version == picks["fabric-manager"].version
+    assert not any("lists no Fabric Manager" in text for text in answer.warnings)
+    alone = describe(MATRIX, os="ubuntu24.04", arch=None, gpus=("L4",))
+    newest = {pick.component: pick for pick in resolve(MATRIX, alone, request).picks}
+    assert version(newest["driver"].version) > version(picks["driver"].version)
+
+
+def test_the_gpus_of_a_mixed_host_are_told_apart() -> None:
+    host = describe(MATRIX, os="ubuntu24.04", arch=None, gpus=("GTX 1080", "RTX 5090"))
+    with pytest.raises(NoSolutionError) as caught:
+        resolve(MATRIX, host, Request(requirements=(parse_requirement("driver"),)))
+    assert "on hosts of their own they can have it: GeForce GTX 1080 with driver 580." in str(caught.value.hint)
+
+
+def test_an_installed_driver_is_kept_without_a_word_on_newer_branches() -> None:
+    host = describe(MATRIX, os="ubuntu24.04", arch=None, gpus=("L4",), driver="566.36")
+    answer = resolve(MATRIX, host, Request(requirements=(parse_requirement("ffmpeg==7.1.1"),)))
+    [driver] = [pick for pick in answer.picks if pick.component == "driver"]
+    assert driver.state == "keep"
+    assert not any("not chosen" in reason.text for reason in driver.reasons)
