@@ -1,11 +1,14 @@
 """``gpustack render``."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gpustack.cli import frame
+
+if TYPE_CHECKING:
+    from gpustack.model.plan import Plan
 
 
 def register(application: typer.Typer) -> None:
@@ -13,8 +16,20 @@ def register(application: typer.Typer) -> None:
 
     @frame.command(application, "render", example="gpustack render plan.json --format table")
     def render(
-        plan: Annotated[Path, typer.Argument(metavar="PLAN.json", help="A plan saved by `gpustack plan --out`.")],
+        plans: Annotated[
+            list[Path],
+            typer.Argument(metavar="PLAN.json...", help="A plan saved by `gpustack plan --out`; several with --out."),
+        ],
         format: Annotated[str, typer.Option("--format", metavar="FORMAT", help="table, json, shell, ...")] = "table",
+        out: Annotated[
+            Path | None,
+            typer.Option(
+                "--out",
+                metavar="DIR",
+                help="With --format ansible: write playbook, inventory and one role a distinct plan into DIR; each "
+                "plan's file is named after its host.",
+            ),
+        ] = None,
         short: Annotated[
             bool, typer.Option("--short", help="cloud-init: only call gpustack, for images that carry it.")
         ] = False,
@@ -25,7 +40,15 @@ def register(application: typer.Typer) -> None:
         from gpustack.render.api import render as write
 
         demand_format(format)
-        loaded = load(plan)
+        if out is not None:
+            _write_tree(plans, format, out)
+            return 0
+        if len(plans) > 1:
+            from gpustack.errors import UsageError
+
+            msg = f"{len(plans)} plans are given, and this writes one document"
+            raise UsageError(msg, hint="several go into a folder: --format ansible --out DIR")
+        loaded = load(plans[0])
         if short:
             frame.document(render_short(loaded, format))
             return 0
@@ -33,3 +56,53 @@ def register(application: typer.Typer) -> None:
         for text in remarks(loaded, format):
             frame.warn(text)
         return 0
+
+
+def _write_tree(paths: list[Path], format: str, folder: Path) -> None:
+    """Write the files that several plans make together. Raises UsageError where that cannot be."""
+    from gpustack.errors import UsageError
+    from gpustack.plan.document import load
+    from gpustack.render.api import render_tree
+
+    plans: dict[str, Plan] = {}
+    for path in paths:
+        if path.stem in plans:
+            msg = f"two plans are called {path.stem!r}"
+            raise UsageError(msg, where=str(path), hint="name each plan's file after its host: web1.json")
+        plans[path.stem] = load(path)
+    files = render_tree(plans, format)
+    _demand_ours(folder, list(files))
+    _write(folder, files)
+
+
+def _demand_ours(folder: Path, names: list[str]) -> None:
+    """Raise UsageError before a file is replaced that this program has not written."""
+    from gpustack.errors import UsageError
+    from gpustack.render.api import is_ours
+
+    for path in (folder / name for name in names):
+        try:
+            with path.open(encoding="utf-8", errors="replace") as file:
+                start = file.read(1000)
+        except FileNotFoundError:
+            continue
+        except OSError as exc:
+            msg = f"cannot be read: {exc.strerror or exc}"
+            raise UsageError(msg, where=str(path), hint="choose another --out") from exc
+        if not is_ours(start):
+            msg = "is there already, and gpustack has not written it"
+            raise UsageError(msg, where=str(path), hint="choose another --out, or move the file away")
+
+
+def _write(folder: Path, files: dict[str, str]) -> None:
+    from gpustack.errors import GpustackError
+    from gpustack.system.files import write_atomically
+
+    for name, text in files.items():
+        path = folder / name
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, text)
+        except OSError as exc:
+            msg = f"cannot be written: {exc.strerror or exc}"
+            raise GpustackError(msg, where=str(path), hint="choose another --out") from exc

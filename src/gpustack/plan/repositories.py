@@ -84,7 +84,7 @@ def _place(ctx: Context, tool: Manager, row: Repository, component: str) -> Plac
         id="cuda-cross" if row.arch.startswith("cross-") else short,
         title=f"NVIDIA repository {row.repo}" + ("" if own else f"/{row.arch}"),
         repository=row,
-        file=local or (section if tool.name == "apt" else f"{short}-{row.repo}"),
+        file=local or (section.replace("_", "-") if tool.name == "apt" else f"{short}-{row.repo}"),
         section=local if own and local else section,
         url=url.rstrip("/") + "/" if tool.name == "apt" else url,
         key=key,

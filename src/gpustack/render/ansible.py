@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 from gpustack.model.plan import Plan
+from gpustack.render.ansible_modules import ZYPPER
 from gpustack.render.ansible_tasks import (
     WORD,
     Expression,
     Handler,
     Task,
+    Writer,
     as_data,
     handlers_of,
     is_marked,
     mark_name,
     name_of,
-    step_tasks,
 )
 from gpustack.render.commands import one_line
 from gpustack.render.comments import comment
@@ -23,43 +25,103 @@ from gpustack.render.templating import fill
 from gpustack.render.yaml_text import Flow, Value, lines, quoted
 
 _STEP_ID = re.compile(r"(.+)-[0-9a-f]{12}(?:-[0-9]+)?")
-MARKS = "/var/lib/gpustack/ansible"
-"""Where a playbook remembers which commands without a module have run; named by the ids of steps."""
+_SETTINGS: dict[str, tuple[bool | int | str, str, str]] = {
+    "marks": ("/var/lib/gpustack/ansible", "path", "The folder on the host that remembers which commands have run."),
+    "reboot": (True, "bool", "Whether the host is rebooted where that is needed."),
+    "reboot_timeout": (1200, "int", "Seconds to wait for the host after its reboot."),
+}
+"""What a user may set, as ``gpustack_NAME``: its default, its type, and what it means."""
 
 _HOSTS = "{{ gpustack_hosts | default('all') }}"
+SERIAL = "{{ gpustack_serial | default('100%') }}"
+"""How many hosts at a time: nothing in a play looks at another host."""
+
 _VERSIONED = frozenset({"ubuntu", "debian", "rhel", "rocky", "almalinux", "centos", "ol", "fedora", "amzn", "sles"})
 """Systems whose version Ansible tells as os-release does."""
 
 
-def render(plan: Plan) -> str:
-    """The plan as a playbook for the hosts in ``gpustack_hosts`` (all, where that is not set)."""
+class Parts(NamedTuple):
+    """What a play or a role of one plan is made of; its own variables begin with ``prefix``."""
+
+    prefix: str
+    title: str
+    comments: list[str]
+    guards: list[str]
+    tasks: list[Task]
+    handlers: list[Task]
+    settings: list[str]
+
+    @property
+    def variables(self) -> dict[str, Value]:
+        """Its variables with their defaults, which ``gpustack_NAME`` of the inventory or the command line replaces."""
+        return {
+            f"{self.prefix}{name}": f"{{{{ gpustack_{name} | default({_default(name)}) }}}}" for name in self.settings
+        }
+
+    @property
+    def needs_collection(self) -> bool:
+        """Whether a module is not one of ansible-core's."""
+        return any(ZYPPER in task.keys for task in self.tasks)
+
+
+def parts_of(plan: Plan, prefix: str) -> Parts:
+    """The plan as tasks and handlers, whose variables begin with ``prefix``."""
     handlers = handlers_of(plan)
+    writer = Writer(plan, prefix, handlers)
     tags = _tags(plan)
-    tasks: list[Task] = []
-    for number, step in enumerate(plan.steps, 1):
-        tasks += step_tasks(plan, number, step, tags[step.id], handlers)
+    tasks = [task for number, step in enumerate(plan.steps, 1) for task in writer.tasks(number, step, tags[step.id])]
+    guards = guards_of(plan)
     if tasks:
-        tasks = [*_guard(plan), *_forget(plan), *tasks]
+        tasks = [*_refusal(plan, guards), *_forget(plan, prefix), *tasks]
     title = f"Provision {', '.join(plan.stack) or 'nothing'} on {plan.host.os.name or plan.host.os.spelled}"
-    return fill(
-        "ansible/playbook.yml.j2",
+    reboots = any(step.reboot_after for step in plan.steps)
+    names = [name for name in _SETTINGS if reboots or "reboot" not in name] if tasks else []
+    return Parts(
+        prefix=prefix,
+        title=name_of(title),
         comments=_comments(plan),
-        title=quoted(name_of(title)),
-        hosts=quoted(_HOSTS),
-        variables=lines(_variables(plan), 4) if tasks else [],
-        tasks=_blocks(tasks),
-        handlers=_blocks([Task(one.name, one.keys) for one in _unique(handlers)]),
+        guards=guards,
+        tasks=tasks,
+        handlers=[Task(one.name, one.keys) for one in _unique(handlers)],
+        settings=names,
     )
 
 
-def _blocks(tasks: list[Task]) -> list[str]:
+def render(plan: Plan) -> str:
+    """The plan as a playbook for the hosts in ``gpustack_hosts`` (all, where that is not set)."""
+    parts = parts_of(plan, "gpustack_play_")
+    return fill(
+        "ansible/playbook.yml.j2",
+        comments=[*parts.comments, *_usage(parts)],
+        title=quoted(parts.title),
+        hosts=quoted(_HOSTS),
+        serial=quoted(SERIAL),
+        variables=lines(parts.variables, 4),
+        tasks=blocks(parts.tasks, 4),
+        handlers=blocks(parts.handlers, 4),
+    )
+
+
+def blocks(tasks: list[Task], indent: int) -> list[str]:
+    """Tasks as text, an empty line between them."""
     texts = []
+    pad = " " * indent
     for number, task in enumerate(tasks):
-        first, *rest = lines([as_data({"name": name_of(task.name), **task.keys})], 4)
+        first, *rest = lines([as_data({"name": name_of(task.name), **task.keys})], indent)
         excuse = "  # noqa: command-instead-of-module" if task.excuse else ""
         end = "\n" if number + 1 < len(tasks) else ""
-        texts.append("\n".join([*(f"    {line}" for line in task.comment), first + excuse, *rest]) + end)
+        texts.append("\n".join([*(f"{pad}{line}" for line in task.comment), first + excuse, *rest]) + end)
     return texts
+
+
+def settings_of(parts: Parts) -> dict[str, tuple[bool | int | str, str, str]]:
+    """What a user may set of these parts: the default, the type and the meaning of each, by name."""
+    return {name: _SETTINGS[name] for name in parts.settings}
+
+
+def _default(name: str) -> str:
+    value = _SETTINGS[name][0]
+    return f"'{value}'" if isinstance(value, str) else str(value).lower()
 
 
 def _comments(plan: Plan) -> list[str]:
@@ -69,22 +131,20 @@ def _comments(plan: Plan) -> list[str]:
         found.append(f"# {entry.state:<9} {one_line(name)} {one_line(entry.version)} ({entry.method}{flavour})")
     for text in plan.warnings:
         found += comment(f"warning: {text}")
-    if not plan.steps:
-        return [*found, "#", "# Nothing is to be done: the play only gathers facts.", ""]
+    return found
+
+
+def _usage(parts: Parts) -> list[str]:
+    if not parts.tasks:
+        return ["#", "# Nothing is to be done: the play only gathers facts.", ""]
+    needs = "the collection community.general" if parts.needs_collection else "no collections"
     return [
-        *found,
         "#",
         "# ansible-playbook -i INVENTORY -e gpustack_hosts=GROUP FILE        (--check --diff shows what would change)",
-        "# Needs ansible-core 2.16 or newer and no collections.",
+        f"# Needs ansible-core 2.16 or newer and {needs}. What may be set: gpustack_serial (how many",
+        "# hosts at a time), " + ", ".join(f"gpustack_{name}" for name in parts.settings) + ".",
         "",
     ]
-
-
-def _variables(plan: Plan) -> dict[str, Value]:
-    found: dict[str, Value] = {"gpustack_marks": MARKS}
-    if any(step.reboot_after for step in plan.steps):
-        found |= {"gpustack_reboot": True, "gpustack_reboot_timeout": 1200}
-    return found
 
 
 def _tags(plan: Plan) -> dict[str, list[str]]:
@@ -109,8 +169,8 @@ def _tag(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9]+", "_", text).strip("_").lower() or "always"
 
 
-def _guard(plan: Plan) -> list[Task]:
-    """Refuse a host that the plan is not for, by what Ansible says of it without doubt."""
+def guards_of(plan: Plan) -> list[str]:
+    """What has to be true of a host that the plan is for, by what Ansible says of it without doubt."""
     host, wanted = plan.host, []
     if host.arch and WORD.fullmatch(host.arch):
         wanted.append(f"ansible_facts['architecture'] == '{host.arch}'")
@@ -119,22 +179,30 @@ def _guard(plan: Plan) -> list[Task]:
         # Releases of one major version share their repository where packages are rpms.
         known = version if host.os.family == "apt" or host.os.id == "sles" else version.partition(".")[0]
         wanted.append(f"(ansible_facts['distribution_version'] ~ '.').startswith('{known}.')")
-    if not wanted:
+    return wanted
+
+
+def _refusal(plan: Plan, guards: list[str]) -> list[Task]:
+    if not guards:
         return []
-    told = f"this playbook is for {host.os.name or host.os.spelled} on {host.arch or 'an unknown architecture'}"
+    system = plan.host.os.name or plan.host.os.spelled
     keys: dict[str, Value] = {
-        "ansible.builtin.assert": {"that": [Expression(one) for one in wanted], "fail_msg": told, "quiet": True},
+        "ansible.builtin.assert": {
+            "that": [Expression(one) for one in guards],
+            "fail_msg": f"this plan is for {system} on {plan.host.arch or 'an unknown architecture'}",
+            "quiet": True,
+        },
         "tags": Flow(["always"]),
     }
     return [Task("Refuse a host that the plan is not for", keys)]
 
 
-def _forget(plan: Plan) -> list[Task]:
+def _forget(plan: Plan, prefix: str) -> list[Task]:
     """Remove the marks that earlier plans left for the same steps with other content."""
     marked = [step for step in plan.steps if is_marked(step)]
     stems = sorted({match[1] for step in marked if (match := _STEP_ID.fullmatch(mark_name(step)))})
     keep: dict[str, Value] = {
-        "ansible.builtin.file": {"path": Expression("{{ gpustack_marks }}"), "state": "directory", "mode": "0755"},
+        "ansible.builtin.file": {"path": Expression(f"{{{{ {prefix}marks }}}}"), "state": "directory", "mode": "0755"},
         "tags": Flow(["always"]),
     }
     folder = Task("Make the folder for marks", keep)
@@ -142,19 +210,19 @@ def _forget(plan: Plan) -> list[Task]:
         return [folder] if marked else []
     kept = sorted({f"^{_literal(mark_name(step))}$" for step in marked})
     search: dict[str, Value] = {
-        "paths": [Expression("{{ gpustack_marks }}")],
+        "paths": [Expression(f"{{{{ {prefix}marks }}}}")],
         "patterns": [f"^{_literal(stem)}-[0-9a-f]{{12}}(-[0-9]+)?$" for stem in stems],
         "excludes": kept,
         "use_regex": True,
     }
     found: dict[str, Value] = {
         "ansible.builtin.find": search,
-        "register": "gpustack_old_marks",
+        "register": f"{prefix}old_marks",
         "tags": Flow(["always"]),
     }
     remove: dict[str, Value] = {
         "ansible.builtin.file": {"path": Expression("{{ item.path }}"), "state": "absent"},
-        "loop": Expression("{{ gpustack_old_marks.files }}"),
+        "loop": Expression(f"{{{{ {prefix}old_marks.files }}}}"),
         "loop_control": {"label": Expression("{{ item.path }}")},
         "tags": Flow(["always"]),
     }

@@ -43,6 +43,10 @@ _EXPANDED = re.compile(r"\$(?:[A-Za-z0-9_]|\{)|^~")
 _PATHS = frozenset({"chdir", "creates", "deb", "dest", "executable", "path", "removes", "src"})
 """Arguments in which modules expand variables and a home folder, and cannot be told not to."""
 
+_RPM_FILE = re.compile(r"/[^*?\[]*/[A-Za-z0-9][A-Za-z0-9_.+~-]*\.rpm")
+ZYPPER = "community.general.zypper"
+"""The one module that does not come with ansible-core."""
+
 _WITHOUT_RUNNING = frozenset({"sha256sum", "md5sum", "gpgv", "pkg-config"})
 """Programs that look and change nothing."""
 
@@ -233,6 +237,8 @@ def _from_archives(argv: Argv) -> list[Action]:
         case ("env", "DEBIAN_FRONTEND=noninteractive", "dpkg", "-i", path):
             deb: dict[str, Value] = {"deb": path, "lock_timeout": 300}
             return [Action(f"package file {path.rpartition('/')[2]}", "ansible.builtin.apt", deb, "early")]
+        case ("rpm", "--install", path) if _RPM_FILE.fullmatch(path):
+            return [_asked(argv, (path.rpartition("/")[2].removesuffix(".rpm"),))]
         case ("apt-mark", "hold" | "unhold" as verb, *names) if names:
             selection = "hold" if verb == "hold" else "install"
             return [_selection(tuple(names), selection)]
@@ -249,8 +255,10 @@ def _from_repositories(argv: Argv) -> list[Action]:
         case ("tdnf", "-y", "install", *words) if words:
             return [_asked(argv, tuple(words))]
         case ("zypper", "--non-interactive", "install", "--auto-agree-with-licenses", *words) if words:
-            names = [word.replace("=", "-", 1) for word in words if word != "--oldpackage"]
-            return [_asked(argv, tuple(names))]
+            return _zypper(words)
+        case ("zypper", "--non-interactive", "remove", "--clean-deps", *words) if words and _are_names(words):
+            gone: dict[str, Value] = {"name": words, "state": "absent", "clean_deps": True}
+            return [Action(f"packages {_few(words)}", ZYPPER, gone, "early")]
         case ("dnf" | "yum" | "tdnf" | "zypper", *words) if _is_index(words):
             return [command(argv)._replace(about="read the package index", sign="read")]
         case _:
@@ -292,6 +300,16 @@ def _dnf(verb: str, words: list[str]) -> list[Action]:
     extra: dict[str, Value] = {"allow_downgrade": True} if verb == "downgrade" else {}
     extra |= {"allowerasing": True} if erasing else {}
     return [action._replace(arguments={**action.arguments, **extra})]
+
+
+def _zypper(words: list[str]) -> list[Action]:
+    names = [word for word in words if word != "--oldpackage"]
+    if not names or not _are_names(names) or any(name.startswith("-") for name in names):
+        return []
+    # The module leaves recommended packages out unless told; zypper itself takes them.
+    arguments: dict[str, Value] = {"name": names, "state": "present", "disable_recommends": False}
+    arguments |= {"oldpackage": True} if len(names) < len(words) else {}
+    return [Action(f"packages {_few(names)}", ZYPPER, arguments, "early")]
 
 
 def _rpm(module: str, words: list[str], verb: str) -> Action:

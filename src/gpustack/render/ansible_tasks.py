@@ -10,7 +10,8 @@ from gpustack.model.conditions import conditions
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Artifact, FileWrite, Step
 from gpustack.render.ansible_modules import Action, actions, command, demand_exact, needs_excuse
-from gpustack.render.commands import command_line, is_manual, one_line
+from gpustack.render.ansible_sources import deb822
+from gpustack.render.commands import command_line, is_manual, one_line, serves_reboot
 from gpustack.render.comments import comment
 from gpustack.render.yaml_text import Flow, Unsafe, Value
 
@@ -24,7 +25,6 @@ _USUAL_FOLDERS = frozenset(
     | {"/etc/modprobe.d", "/etc/modules-load.d", "/etc/pki/rpm-gpg", "/etc/profile.d", "/etc/yum.repos.d"}
     | {"/etc/zypp/repos.d", "/usr/local/bin", "/usr/share/keyrings"}
 )
-_LOADED = "gpustack_module"
 
 
 class Expression(str):
@@ -73,8 +73,8 @@ def mark_name(step: Step) -> str:
     return step.id if _SAFE.fullmatch(step.id) else "step-" + step.id.encode().hex()[:120]
 
 
-def _mark(step: Step) -> Expression:
-    return Expression(f"{{{{ gpustack_marks }}}}/{mark_name(step)}")
+def _mark(step: Step, prefix: str) -> Expression:
+    return Expression(f"{{{{ {prefix}marks }}}}/{mark_name(step)}")
 
 
 def _done_path(step: Step) -> str:
@@ -129,17 +129,28 @@ def handlers_of(plan: Plan) -> list[Handler]:
     return found
 
 
-def step_tasks(plan: Plan, number: int, step: Step, tags: list[str], handlers: list[Handler]) -> list[Task]:
-    """The tasks of the step with this number in the plan."""
+class Writer(NamedTuple):
+    """The tasks of one plan; every variable that they set or read begins with ``prefix``."""
+
+    plan: Plan
+    prefix: str
+    handlers: list[Handler]
+
+    def tasks(self, number: int, step: Step, tags: list[str]) -> list[Task]:
+        """The tasks of the step with this number in the plan."""
+        return _step_tasks(self, number, step, tags)
+
+
+def _step_tasks(writer: Writer, number: int, step: Step, tags: list[str]) -> list[Task]:
     above = tuple(comment(f"{step.title}: {step.why}" if step.why else step.title, width=100))
     if step.reboot_after:
-        tasks = _reboot(plan, step)
+        tasks = _reboot(writer, step)
     elif step.kind == "note" or is_manual(step):
         tasks = [Task(step.title, {"ansible.builtin.debug": {"msg": _told(step)}})]
     elif _only_verifies(step):
-        tasks = _verify(number, step)
+        tasks = _verify(f"{writer.prefix}step_{number}", step)
     else:
-        tasks = _work(number, step, handlers)
+        tasks = _work(writer, number, step)
     finished = []
     for position, task in enumerate(tasks):
         keys = {**task.keys, "tags": Flow(tags)}
@@ -152,9 +163,8 @@ def _told(step: Step) -> Value:
     return [*told, "By hand:", *map(command_line, step.commands)] if step.commands else told
 
 
-def _verify(number: int, step: Step) -> list[Task]:
+def _verify(found: str, step: Step) -> list[Task]:
     """The verification, on hosts that have the program for it."""
-    found = f"gpustack_step_{number}"
     tasks = []
     for argv in step.commands:
         probe: dict[str, Value] = {
@@ -173,9 +183,8 @@ def _verify(number: int, step: Step) -> list[Task]:
     return tasks
 
 
-def _work(number: int, step: Step, handlers: list[Handler]) -> list[Task]:
+def _work(writer: Writer, number: int, step: Step) -> list[Task]:
     """The tasks of an ordinary step, and what tells its handlers and a later reboot that it changed something."""
-    notify = list(dict.fromkeys(one.name for one in handlers if step.id in one.listens))
     done: list[Action] = []
     for artifact in step.artifacts:
         done += _download(artifact)
@@ -186,11 +195,12 @@ def _work(number: int, step: Step, handlers: list[Handler]) -> list[Task]:
         done += actions(step.commands)
     marked = is_marked(step)
     if marked:
-        copy: dict[str, Value] = {"dest": _mark(step), "content": f"{step.id}\n", "mode": "0644"}
+        copy: dict[str, Value] = {"dest": _mark(step, writer.prefix), "content": f"{step.id}\n", "mode": "0644"}
         done.append(Action("remember that it is done", "ansible.builtin.copy", copy))
     tasks: list[Task] = []
     for position, action in enumerate(done, 1):
-        tasks += _tasks(step, action, f"gpustack_step_{number}_{position}", notify, alone=len(done) == 1)
+        register = f"{writer.prefix}step_{number}_{position}"
+        tasks += _tasks(writer, step, action, register, alone=len(done) == 1)
     if flush:
         tasks.append(
             Task(f"{name_of(step.title)}, where something changed", {"ansible.builtin.meta": "flush_handlers"})
@@ -198,7 +208,8 @@ def _work(number: int, step: Step, handlers: list[Handler]) -> list[Task]:
     return tasks
 
 
-def _tasks(step: Step, action: Action, register: str, notify: list[str], *, alone: bool) -> list[Task]:
+def _tasks(writer: Writer, step: Step, action: Action, register: str, *, alone: bool) -> list[Task]:
+    notify = list(dict.fromkeys(one.name for one in writer.handlers if step.id in one.listens))
     arguments: dict[str, Value] = dict(action.arguments)
     keys: dict[str, Value] = {action.module: arguments}
     before: list[Task] = []
@@ -219,14 +230,14 @@ def _tasks(step: Step, action: Action, register: str, notify: list[str], *, alon
     elif action.sign == "creates":
         arguments["creates"] = action.creates
     elif action.sign == "mark":
-        arguments["creates"] = _done_path(step) or _mark(step)
+        arguments["creates"] = _done_path(step) or _mark(step, writer.prefix)
     if action.sign == "read":
         keys["changed_when"] = False
     elif early:
         keys["changed_when"] = Expression(f"{register} is changed or ({register} is failed and ansible_check_mode)")
         keys["failed_when"] = Expression(f"{register} is failed and not ansible_check_mode")
     if notify:
-        keys["notify"] = list(notify)
+        keys["notify"] = notify
     demand_exact(arguments)
     name = step.title if alone else f"{step.title}: {action.about}"
     return [*before, Task(name, keys, excuse=is_command and needs_excuse(action))]
@@ -252,6 +263,9 @@ def _download(artifact: Artifact) -> list[Action]:
 
 
 def _file(file: FileWrite) -> list[Action]:
+    entry = deb822(file)
+    if entry:
+        return entry
     arguments: dict[str, Value] = {"dest": file.path, "content": file.content, "mode": file.mode}
     return [*_parent(file.path), Action(f"file {file.path}", "ansible.builtin.copy", arguments)]
 
@@ -264,27 +278,32 @@ def _parent(path: str) -> list[Action]:
     return [Action(f"folder {folder}", "ansible.builtin.file", arguments)]
 
 
-def _reboot(plan: Plan, step: Step) -> list[Task]:
+def _reboot(writer: Writer, step: Step) -> list[Task]:
     """The reboot, where this run changed the driver or the loaded module is not the planned one."""
-    numbers = {one.id: number for number, one in enumerate(plan.steps, 1)}
-    changing = [one for one in _before(plan, step) if one.phase == "driver" and one.kind != "enable-service"]
-    results = [f"gpustack_step_{numbers[one.id]}_{position}" for one in changing for position in _changers(one)]
+    plan, prefix = writer.plan, writer.prefix
+    before = serves_reboot(plan)
+    results = [
+        f"{prefix}step_{number}_{position}"
+        for number, one in enumerate(plan.steps, 1)
+        if one.id in before
+        for position in _changers(one)
+    ]
     tests = [f"({name} | default({{}})) is changed" for name in results]
     tasks = []
     driver = plan.stack.get("driver")
     if driver is not None and WORD.fullmatch(driver.version):
         look: dict[str, Value] = {
             "ansible.builtin.slurp": {"src": "/sys/module/nvidia/version"},
-            "register": _LOADED,
+            "register": f"{prefix}module",
             "failed_when": False,
         }
         tasks.append(Task("Read the version of the loaded module", look))
-        loaded = f"({_LOADED}.content | default('') | b64decode | trim)"
+        loaded = f"({prefix}module.content | default('') | b64decode | trim)"
         tests.append(f"{loaded} not in ['', '{driver.version}']")
     flush: dict[str, Value] = {"ansible.builtin.meta": "flush_handlers"}
     reboot: dict[str, Value] = {
-        "ansible.builtin.reboot": {"reboot_timeout": Expression("{{ gpustack_reboot_timeout }}")},
-        "when": [Expression("gpustack_reboot | bool"), Expression(" or ".join(tests) or "true")],
+        "ansible.builtin.reboot": {"reboot_timeout": Expression(f"{{{{ {prefix}reboot_timeout }}}}")},
+        "when": [Expression(f"{prefix}reboot | bool"), Expression(" or ".join(tests) or "true")],
     }
     return [*tasks, Task("Run what waits for the reboot", flush), Task(step.title, reboot)]
 
@@ -294,16 +313,3 @@ def _changers(step: Step) -> range:
     size = sum(len(_download(one)) for one in step.artifacts) + sum(len(_file(one)) for one in step.files)
     size += 0 if _handled(step) else len(actions(step.commands))
     return range(1, size + 1)
-
-
-def _before(plan: Plan, step: Step) -> list[Step]:
-    """The steps that this one needs, near and far, in the order of the plan."""
-    by_id = {one.id: one for one in plan.steps}
-    found: set[str] = set()
-    waiting = list(step.depends_on)
-    while waiting:
-        name = waiting.pop()
-        if name in by_id and name not in found:
-            found.add(name)
-            waiting += by_id[name].depends_on
-    return [one for one in plan.steps if one.id in found]

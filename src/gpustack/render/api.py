@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Protocol, cast
 
@@ -32,13 +33,36 @@ def demand_format(name: str) -> None:
 def render(plan: Plan, format: str) -> str:  # noqa: A002 (the option's own name)
     """The plan as text in this format. Raises UsageError for a format that there is not or its host cannot run."""
     demand_format(format)
+    _demand_runnable(plan, format)
+    return cast("_Writer", import_module(f"gpustack.render.{format.replace('-', '_')}")).render(plan)
+
+
+def render_tree(plans: Mapping[str, Plan], format: str) -> dict[str, str]:  # noqa: A002 (the option's own name)
+    """The files that several plans, by the names of their hosts, make together: their texts by their paths.
+
+    Raises UsageError for a format that has no such files, for a host that cannot be run it on, and for a name that
+    cannot be a host's.
+    """
+    if format != "ansible":
+        msg = f"a plan in the format {format!r} is one document"
+        raise UsageError(msg, where="--out", hint="--out DIR goes with --format ansible; a document goes to stdout")
+    for plan in plans.values():
+        _demand_runnable(plan, format)
+    return dict(import_module("gpustack.render.ansible_roles").tree(plans))
+
+
+def is_ours(start: str) -> bool:
+    """Whether a file of a tree that begins with this text was written here, so that it may be written anew."""
+    return "written by gpustack" in start.lower()
+
+
+def _demand_runnable(plan: Plan, format: str) -> None:  # noqa: A002 (the option's own name)
     is_windows = plan.host.os.family == "windows"
     if _SCRIPTS.get(format, is_windows) != is_windows:
         system = plan.host.os.name or plan.host.os.spelled
         msg = f"{system} does not run the format {format!r}"
         right = next(name for name, windows in _SCRIPTS.items() if windows == is_windows)
         raise UsageError(msg, where="--format", hint=f"for this plan: --format {right}")
-    return cast("_Writer", import_module(f"gpustack.render.{format.replace('-', '_')}")).render(plan)
 
 
 def render_short(plan: Plan, format: str) -> str:  # noqa: A002 (the option's own name)

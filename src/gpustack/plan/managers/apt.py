@@ -36,17 +36,16 @@ class Apt:
 
     def repository_file(self, place: Place) -> FileWrite:
         arch = DEB_ARCH.get(place.repository.arch, "")
-        content = "\n".join(
-            [
-                f"# {place.title}; written by gpustack",
-                "Types: deb",
-                f"URIs: {place.url}",
-                "Suites: /",
-                *([f"Architectures: {arch}"] if arch else []),
-                f"Signed-By: {place.keyring}",
-            ]
-        )
-        return FileWrite(path=f"/etc/apt/sources.list.d/{place.file}.sources", content=content + "\n")
+        # Fields and order of Ansible's deb822_repository, so that either way of writing it leaves the same bytes.
+        fields = [
+            *([f"Architectures: {arch}"] if arch else []),
+            f"X-Repolib-Name: {place.file}",
+            f"Signed-By: {place.keyring}",
+            "Suites: /",
+            "Types: deb",
+            f"URIs: {place.url}",
+        ]
+        return FileWrite(path=f"/etc/apt/sources.list.d/{place.file}.sources", content="\n".join(fields) + "\n")
 
     def disable(self, entry: RepositoryEntry) -> tuple[tuple[Argv, ...], tuple[Argv, ...]]:
         if not entry.path.endswith(".list"):
