@@ -89,7 +89,7 @@ def own_release() -> str:
 
 def base_tree(codename: str, included: tuple[str, ...] = INCLUDED, unpacked: tuple[str, ...] = UNPACKED) -> Path:
     """The tree that roots are copies of, made once for this machine in its folder for temporary files."""
-    folder = _own_folder(Path(tempfile.gettempdir()) / f"gpustack-tests-{os.getuid()}")
+    folder = own_folder(Path(tempfile.gettempdir()) / f"gpustack-tests-{os.getuid()}")
     words = hashlib.sha256(" ".join((*included, *unpacked, *_UNREAD)).encode()).hexdigest()[:12]
     tree = folder / f"{codename}-{words}"
     with (folder / f"{tree.name}.lock").open("w") as lock:
@@ -149,7 +149,8 @@ def _make(codename: str, tree: Path, included: tuple[str, ...], unpacked: tuple[
     new.rename(tree)
 
 
-def _own_folder(path: Path) -> Path:
+def own_folder(path: Path) -> Path:
+    """A folder for temporary files that nobody else can write to."""
     path.mkdir(mode=0o700, exist_ok=True)
     found = path.lstat()
     assert found.st_uid == os.getuid(), f"{path} belongs to somebody else"

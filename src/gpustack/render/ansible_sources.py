@@ -9,7 +9,7 @@ from gpustack.render.ansible_modules import Action
 from gpustack.render.yaml_text import Value
 
 _PATH = re.compile(r"/etc/apt/sources\.list\.d/([a-z0-9-]+)\.sources")
-_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9:/._+~-]*|/")
+_WORD = re.compile(r"[A-Za-z0-9/][A-Za-z0-9:/._+~-]*")
 _LISTS = {
     "Architectures": "architectures",
     "Components": "components",

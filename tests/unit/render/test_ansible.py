@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
-import subprocess
 import sys
 import tarfile
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 from hypothesis import given, settings
 from msgspec.structs import replace
-from tests.unit.render.cases import GOLDEN, HOSTILE, PLANS, compare, plan_for, plan_of, plan_on, texts, tool
+from tests.unit.render.cases import GOLDEN, HOSTILE, PLANS, compare, plan_for, plan_of, plan_on, texts
+from tests.unit.render.galaxy import ansible
 
-from gpustack.errors import UnsupportedError
+from gpustack.errors import UnsupportedError, UsageError
 from gpustack.model.host import Host
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Artifact, FileWrite, Step
 from gpustack.render.ansible import render
 from gpustack.render.ansible_modules import actions
+from gpustack.render.api import render_tree
 
 
 class Unsafe(str):
@@ -58,32 +59,100 @@ def test_playbook_is_the_golden_one(os: str, update_golden: bool) -> None:
     compare(GOLDEN / os / "stack.ansible", render(plan_on(os)), update=update_golden)
 
 
-def ansible(program: str, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    settings_of = {
-        "HOME": str(cwd),
-        "PATH": f"{Path(tool(program)).parent}:{os.environ['PATH']}",
-        "LC_ALL": "C.UTF-8",
-        "ANSIBLE_HOME": str(cwd / ".ansible"),
-        "ANSIBLE_NOCOLOR": "1",
-        "ANSIBLE_LOCALHOST_WARNING": "0",
+def golden_plans() -> dict[str, Plan]:
+    """Every golden plan that Ansible can run, by the name of its file."""
+    found = {}
+    for path in sorted(GOLDEN.glob("*/*.json")):
+        plan = msgspec.json.decode(path.read_bytes(), type=Plan)
+        if plan.host.os.family != "windows":
+            found[f"{path.parent.name}-{path.stem}"] = plan
+    return found
+
+
+def shapes(plan: Plan) -> set[str]:
+    """The kinds of tasks of a plan: module, its arguments by name, and the other keys of the task."""
+    found = set()
+    play = play_of(plan)
+    for task in [*play["tasks"], *play.get("handlers", [])]:
+        keys = sorted(key for key in task if "." not in key)
+        [module] = [key for key in task if "." in key]
+        arguments = sorted(task[module]) if isinstance(task[module], dict) else [task[module]]
+        found.add(f"{module} {arguments} {keys}")
+    return found
+
+
+def test_plans_pass_the_production_profile_and_the_syntax_check(tmp_path: Path) -> None:
+    """As roles: the fewest golden plans that have among them every kind of task that any golden plan has."""
+    plans = golden_plans()
+    kinds = {name: shapes(plan) for name, plan in plans.items()}
+    missing = set().union(*kinds.values())
+    chosen: dict[str, Plan] = {}
+    while missing:
+        best = max(kinds, key=lambda name: len(kinds[name] & missing))
+        chosen[best] = plans[best]
+        missing -= kinds[best]
+    text = "{{ 7 * 7 }} it's\n$(id)"
+    files = {
+        **render_tree({**chosen, "nothing": plan_of(), "hostile": hostile_plan(text)}, "ansible"),
+        "one.yml": render(chosen[min(chosen)]),
+        "nothing.yml": render(plan_of()),
+        "hostile.yml": render(hostile_plan(text)),
     }
-    return subprocess.run(
-        [tool(program), *arguments], cwd=cwd, env=settings_of, capture_output=True, text=True, check=False, timeout=300
-    )
-
-
-def test_playbooks_pass_the_production_profile_and_the_syntax_check(tmp_path: Path) -> None:
-    for system in PLANS:
-        (tmp_path / f"{system}.yml").write_text(render(plan_on(system)), encoding="utf-8")
-    (tmp_path / "nothing.yml").write_text(render(plan_of()), encoding="utf-8")
-    extra = plan_for("cuda==12.2.* cudnn==8.9.6.*", "ubuntu22.04", methods=("cudnn=tar",))
-    (tmp_path / "tar.yml").write_text(render(extra), encoding="utf-8")
-    (tmp_path / "hostile.yml").write_text(render(hostile_plan("{{ 7 * 7 }} it's\n$(id)")), encoding="utf-8")
-    names = sorted(path.name for path in tmp_path.glob("*.yml"))
-    linted = ansible("ansible-lint", "--offline", "--profile", "production", "--nocolor", *names, cwd=tmp_path)
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(content, encoding="utf-8")
+    linted = ansible("ansible-lint", "--offline", "--profile", "production", "--nocolor", cwd=tmp_path)
     assert linted.returncode == 0, linted.stdout + linted.stderr
-    checked = ansible("ansible-playbook", "--syntax-check", *names, cwd=tmp_path)
+    assert f"{len(files)} files processed" in linted.stderr.replace("  ", " "), linted.stderr
+    checked = ansible(
+        "ansible-playbook",
+        *("-i", "inventory.yml", "--syntax-check", "playbook.yml", "one.yml", "nothing.yml", "hostile.yml"),
+        cwd=tmp_path,
+    )
     assert checked.returncode == 0, checked.stderr
+
+
+def test_hosts_with_the_same_steps_share_a_role_and_the_inventory_groups_them() -> None:
+    ubuntu, rhel = plan_on("ubuntu24.04"), plan_on("rhel9")
+    other = replace(rhel, host=replace(rhel.host, os=replace(rhel.host.os, version_id="9.5", name="RHEL 9.5")))
+    files = render_tree({"a": ubuntu, "b": rhel, "c": other, "d": plan_of(), "e": ubuntu}, "ansible")
+    inventory = yaml.safe_load(files["inventory.yml"])["all"]["children"]
+    hosts = {name: sorted(group["hosts"]) for name, group in inventory.items()}
+    assert sorted(hosts.values()) == [["a", "e"], ["b", "c"], ["d"]]
+    assert hosts["gpustack_nothing"] == ["d"]
+    roles = {name.split("/")[1] for name in files if name.startswith("roles/")}
+    assert roles == hosts.keys() - {"gpustack_nothing"}
+    plays = {play["hosts"]: play for play in yaml.safe_load(files["playbook.yml"])}
+    assert plays.keys() == hosts.keys()
+    assert plays["gpustack_nothing"]["tasks"] == []
+    assert all(plays[name]["roles"] == [{"role": name}] for name in roles)
+
+
+def test_a_role_names_its_variables_after_itself_and_takes_the_users() -> None:
+    files = render_tree({"a": plan_on("ubuntu24.04")}, "ansible")
+    [role] = {name.split("/")[1] for name in files if name.startswith("roles/")}
+    defaults = yaml.safe_load(files[f"roles/{role}/defaults/main.yml"])
+    assert defaults[f"{role}_reboot"] == "{{ gpustack_reboot | default(true) }}"
+    options = yaml.safe_load(files[f"roles/{role}/meta/argument_specs.yml"])["argument_specs"]["main"]["options"]
+    assert options.keys() == defaults.keys()
+    tasks = yaml.load(files[f"roles/{role}/tasks/main.yml"], Loader)  # noqa: S506 (a safe loader with one more tag)
+    assert all(task["register"].startswith(f"{role}_") for task in tasks if "register" in task)
+
+
+@pytest.mark.parametrize("name", ["-x", "a[1:3]", "a b", "{{ x }}", ""])
+def test_a_name_that_no_inventory_can_carry_is_refused(name: str) -> None:
+    with pytest.raises(UsageError, match="cannot be the name of a host"):
+        render_tree({name: plan_of()}, "ansible")
+
+
+def test_source_files_of_apt_are_written_by_the_module_for_them() -> None:
+    plan = plan_for("driver cuda container-toolkit", "debian12", methods=("network",))
+    [entry] = of_module(play_of(plan), "deb822_repository")
+    assert entry["signed_by"] == "/usr/share/keyrings/nvidia-container-toolkit-keyring.gpg"
+    assert entry["name"] == "nvidia-container-toolkit"
+    other = FileWrite(path="/etc/apt/sources.list.d/x.sources", content="Types: deb\nURIs: https://a/\nSuites: /\n")
+    [copied] = [one for one in of_module(play_of(plan_of(step(files=(other,)))), "copy") if one["dest"] == other.path]
+    assert copied["content"] == other.content
 
 
 def hostile_plan(text: str) -> Plan:
