@@ -16,6 +16,7 @@ from pathlib import Path
 INCLUDED = (
     *("ca-certificates", "cloud-init", "python3-cffi-backend", "curl", "gnupg"),
     *("dnf", "zypper", "rpm", "python3-dateutil", "python3-dbus", "xz-utils"),
+    *("python3-apt", "python3-debian", "systemd"),
 )
 UNPACKED = ("dnf-plugins-core",)
 """Debian does not let this stand beside zypper, so its files are unpacked beside the packages."""

@@ -79,16 +79,20 @@ def actions(commands: tuple[Argv, ...]) -> list[Action]:
         rest = rest[size:]
     if not any(one.sign == "mark" for one in found):
         return found
-    # A mark tells that all of it is done: what is removed before something is made again is not removed once more.
+    # A mark tells that all of it is done: what is removed before something is made again is not removed once more, and
+    # whether the mode of what is made is right already cannot be told before it is made.
     return [_once(one) for one in found]
 
 
 def _once(action: Action) -> Action:
-    path = action.arguments.get("path")
-    is_removal = action.module == "ansible.builtin.file" and action.arguments.get("state") == "absent"
-    if not is_removal or not isinstance(path, str):
+    path, mode = action.arguments.get("path"), action.arguments.get("mode")
+    if action.module != "ansible.builtin.file" or not isinstance(path, str):
         return action
-    return command(("rm", "-rf", "--", path))._replace(about=action.about)
+    if action.arguments.get("state") == "absent":
+        return command(("rm", "-rf", "--", path))._replace(about=action.about)
+    if action.arguments.get("state") == "file" and isinstance(mode, str):
+        return command(("chmod", mode, "--", path))._replace(about=action.about)
+    return action
 
 
 def _group(commands: tuple[Argv, ...], step: tuple[Argv, ...]) -> tuple[int, list[Action]]:

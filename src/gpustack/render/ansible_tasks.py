@@ -22,7 +22,7 @@ _TEMPLATE = re.compile(r"\{[{%#]")
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,150}")
 _USUAL_FOLDERS = frozenset(
     {"/etc", "/etc/apt/apt.conf.d", "/etc/apt/preferences.d", "/etc/apt/sources.list.d", "/etc/ld.so.conf.d"}
-    | {"/etc/modprobe.d", "/etc/modules-load.d", "/etc/pki/rpm-gpg", "/etc/profile.d", "/etc/yum.repos.d"}
+    | {"/etc/pki/rpm-gpg", "/etc/profile.d", "/etc/yum.repos.d"}
     | {"/etc/zypp/repos.d", "/usr/local/bin", "/usr/share/keyrings"}
 )
 
@@ -122,9 +122,11 @@ def handlers_of(plan: Plan) -> list[Handler]:
         listens = frozenset({step.id, *step.depends_on})
         for number, one in enumerate(actions(step.commands), 1):
             demand_exact(one.arguments)
-            keys: dict[str, Value] = {one.module: one.arguments}
+            arguments = dict(one.arguments)
             if one.module == "ansible.builtin.command":
-                keys["changed_when"] = True
+                # Without a path that is never there, check mode would leave the command out and not tell of it.
+                arguments["creates"] = "/nonexistent"
+            keys: dict[str, Value] = {one.module: arguments}
             found.append(Handler(name if number == 1 else f"{name} ({number})", keys, listens))
     return found
 

@@ -9,11 +9,11 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 import yaml
 from hypothesis import given, settings
 from msgspec.structs import replace
+from tests.golden_plans import cases, outcome
 from tests.unit.render.cases import GOLDEN, HOSTILE, PLANS, compare, plan_for, plan_of, plan_on, texts
 from tests.unit.render.galaxy import ansible
 
@@ -62,10 +62,11 @@ def test_playbook_is_the_golden_one(os: str, update_golden: bool) -> None:
 def golden_plans() -> dict[str, Plan]:
     """Every golden plan that Ansible can run, by the name of its file."""
     found = {}
-    for path in sorted(GOLDEN.glob("*/*.json")):
-        plan = msgspec.json.decode(path.read_bytes(), type=Plan)
-        if plan.host.os.family != "windows":
-            found[f"{path.parent.name}-{path.stem}"] = plan
+    for system, there in cases().items():
+        for case in there:
+            plan = outcome(case).plan
+            if plan is not None and plan.host.os.family != "windows":
+                found[f"{system}-{case.name}"] = plan
     return found
 
 
