@@ -21,7 +21,7 @@ from gpustack.errors import UnsupportedError, UsageError
 from gpustack.model.host import Host
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Artifact, FileWrite, Step
-from gpustack.render.ansible import render
+from gpustack.render.ansible import parts_of, render
 from gpustack.render.ansible_modules import actions
 from gpustack.render.api import render_tree
 
@@ -73,12 +73,12 @@ def golden_plans() -> dict[str, Plan]:
 def shapes(plan: Plan) -> set[str]:
     """The kinds of tasks of a plan: module, its arguments by name, and the other keys of the task."""
     found = set()
-    play = play_of(plan)
-    for task in [*play["tasks"], *play.get("handlers", [])]:
-        keys = sorted(key for key in task if "." not in key)
-        [module] = [key for key in task if "." in key]
-        arguments = sorted(task[module]) if isinstance(task[module], dict) else [task[module]]
-        found.add(f"{module} {arguments} {keys}")
+    parts = parts_of(plan, "x_")
+    for task in [*parts.tasks, *parts.handlers]:
+        [module] = [key for key in task.keys if "." in key]
+        arguments = task.keys[module]
+        names = sorted(arguments) if isinstance(arguments, dict) else [arguments]
+        found.add(f"{module} {names} {sorted(task.keys.keys() - {module})}")
     return found
 
 
