@@ -169,7 +169,7 @@ class _Script:
         reboots = any(step.reboot_after for step in plan.steps)
         state = _STATE.format(
             folder=_ROOT_FOLDER if needs_root else _OWN_FOLDER,
-            digest=plan.digest[:12],
+            digest=re.sub(r"[^0-9a-f]", "", plan.digest)[:12],
             reboot="reboot_ahead=no\n" if reboots else "",
         )
         blocks = [self.function(step) for step in acting]
