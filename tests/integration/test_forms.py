@@ -23,7 +23,8 @@ from gpustack.render.api import render
 
 ASKED = {
     "debian12": Ask("debian12", ("driver", "cuda", "cudnn", "container-toolkit")),
-    "rocky9": Ask("rocky9", ("driver", "cuda", "container-toolkit")),
+    # One repository: the tests sign all with one key, which a second one would find there already.
+    "rocky9": Ask("rocky9", ("driver", "cuda", "cudnn")),
 }
 PREPARED = {
     "debian12": {},
@@ -34,9 +35,11 @@ PREPARED = {
 }
 """What tells the system's name in a tree that was made of Debian's packages."""
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
+LOCKS = "/etc/dnf/plugins/versionlock.list"
+"""Above each lock dnf writes when it was made."""
 CALLED = "/var/log/called"
 VOLATILE = re.compile(
-    r"/(dev|proc|run|sys|tmp|root/\.ansible|var/tmp|var/log|var/cache/(?!gpustack/)[^/]+|var/cache/gpustack/.*-gnupg"
+    r"/(dev|proc|run|sys|tmp|root/\.(ansible|gnupg|rpmdb)|var/tmp|var/log|var/cache/(?!gpustack/)[^/]+|var/cache/gpustack/.*-gnupg"
     r"|etc/hosts|var/lib/(apt|dnf|dpkg|gpustack|rpm|systemd)|etc/ld\.so\.cache|.*/__pycache__)(/|$)"
 )
 """What managers and forms keep for themselves, and the addresses at which a root finds the tests' servers."""
@@ -53,7 +56,10 @@ def snapshot(root: Root, base: Path) -> dict[str, str]:
         if stat.S_ISLNK(state.st_mode):
             found[name] = f"-> {path.readlink()}"
         elif stat.S_ISREG(state.st_mode) and not is_shared(state, base / name.lstrip("/")):
-            found[name] = f"{state.st_mode & 0o7777:o} {hashlib.sha256(path.read_bytes()).hexdigest()}"
+            content = path.read_bytes()
+            if name == LOCKS:
+                content = b"".join(line for line in content.splitlines(keepends=True) if not line.startswith(b"#"))
+            found[name] = f"{state.st_mode & 0o7777:o} {hashlib.sha256(content).hexdigest()}"
     return found
 
 
@@ -152,7 +158,9 @@ def test_shell_and_ansible_leave_the_same_and_find_nothing_left_to_do(
     told = changed_tasks(tmp_path, "--check", "--diff")
     assert not differences(packages(by_ansible, family), before)
     assert not differences(snapshot(by_ansible, tree), untouched)
-    assert changed_tasks(tmp_path) == told
+    done = changed_tasks(tmp_path)
+    assert (sorted(set(told) - set(done)), sorted(set(done) - set(told))) == ([], [])
+    assert done == told
     assert told
     assert changed_tasks(tmp_path) == []
     assert not differences(packages(by_ansible, family), result[0])

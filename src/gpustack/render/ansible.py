@@ -70,6 +70,7 @@ def parts_of(plan: Plan, prefix: str) -> Parts:
     writer = Writer(plan, prefix, handlers)
     tags = _tags(plan)
     tasks = [task for number, step in enumerate(plan.steps, 1) for task in writer.tasks(number, step, tags[step.id])]
+    tasks = _each_once(tasks)
     guards = guards_of(plan)
     if tasks:
         tasks = [*_refusal(plan, guards), *_forget(plan, prefix), *tasks]
@@ -85,6 +86,43 @@ def parts_of(plan: Plan, prefix: str) -> Parts:
         handlers=[Task(one.name, one.keys) for one in _unique(handlers)],
         settings=names,
     )
+
+
+def _each_once(tasks: list[Task]) -> list[Task]:
+    """The tasks without those that make a folder or install a package a second time, which check mode would tell twice.
+
+    The first one has the tags of all.
+    """
+    found: list[Task] = []
+    made: dict[str, int] = {}
+    waiting: tuple[str, ...] = ()
+    for task in tasks:
+        same = _lasting(task)
+        if same and same in made:
+            first = found[made[same]]
+            tags = Flow(sorted({*_tags_of(first), *_tags_of(task)}))
+            found[made[same]] = first._replace(keys={**first.keys, "tags": tags})
+            waiting += task.comment
+            continue
+        if same:
+            made[same] = len(found)
+        found.append(task._replace(comment=(*waiting, *task.comment)))
+        waiting = ()
+    return found
+
+
+def _lasting(task: Task) -> str:
+    """The module and arguments of a task that brings something which no later task takes away; "" for others."""
+    for module, state in (("file", "directory"), ("apt", "present"), ("dnf", "present")):
+        arguments = task.keys.get(f"ansible.builtin.{module}")
+        if isinstance(arguments, dict) and arguments.get("state") == state:
+            return f"{module} {arguments}"
+    return ""
+
+
+def _tags_of(task: Task) -> Flow:
+    tags = task.keys.get("tags")
+    return tags if isinstance(tags, Flow) else Flow()
 
 
 def render(plan: Plan) -> str:
