@@ -1,4 +1,4 @@
-# Debian 12, x86_64: plan 3e7ebc2d720e894cc447a2ed59e4627d0538721dc55d700fdcfa0d94ad7f6134
+# Debian 12, x86_64: plan f5aee3c2256d9322ae24300abdadab1b7255bdcd9ae47b2f9e297daf51899e6b
 # docker build --platform linux/amd64 --tag NAME - <THIS-FILE; run with --gpus all
 # warning: Debian 12 reached the end of its ordinary support on 2026-07-11; long-term support lasts to
 #   2028-06-30
@@ -53,6 +53,6 @@ RUN apt-get update \
 ENV NVIDIA_VISIBLE_DEVICES=all
 ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility
 ENV PATH=/usr/local/cuda-13.2/bin:${PATH}
-LABEL gpustack.plan="3e7ebc2d720e894cc447a2ed59e4627d0538721dc55d700fdcfa0d94ad7f6134" \
+LABEL gpustack.plan="f5aee3c2256d9322ae24300abdadab1b7255bdcd9ae47b2f9e297daf51899e6b" \
       gpustack.cuda="13.2.2" \
       gpustack.cudnn="9.22.0.52"

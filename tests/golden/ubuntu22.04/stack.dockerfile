@@ -1,4 +1,4 @@
-# Ubuntu 22.04 LTS, x86_64: plan 7a3343f98d6d4644420d136b85ec7414e53c8bf619e6c140a54e2fc32945acf0
+# Ubuntu 22.04 LTS, x86_64: plan a86e29a5a4a846422f399e04446464b6fe4092c5e8ab948aeeae95a2c9389794
 # docker build --platform linux/amd64 --tag NAME - <THIS-FILE; run with --gpus all
 # warning: driver: left out, as a container gets them from its host
 
@@ -124,7 +124,7 @@ RUN ln -sfn /usr/local/ffmpeg-9.0.2/bin/ffmpeg /usr/local/bin/ffmpeg \
 ENV NVIDIA_VISIBLE_DEVICES=all
 ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility,video
 ENV PATH=/usr/local/cuda-13.2/bin:${PATH}
-LABEL gpustack.plan="7a3343f98d6d4644420d136b85ec7414e53c8bf619e6c140a54e2fc32945acf0" \
+LABEL gpustack.plan="a86e29a5a4a846422f399e04446464b6fe4092c5e8ab948aeeae95a2c9389794" \
       gpustack.cuda="13.2.2" \
       gpustack.tensorrt="11.3.0.99" \
       gpustack.nv-codec-headers="13.0.19.0" \

@@ -1,4 +1,4 @@
-# Ubuntu 24.04 LTS, x86_64: plan f9d5448eb2ef31632ed68728ab6805dcc9730f55d6e696372ed9e6bf70cfec9e
+# Ubuntu 24.04 LTS, x86_64: plan 1d9157887e6a14dd747db2d3578e10b50e599ff14974f5b70533b4adcee4f61e
 # docker build --platform linux/amd64 --tag NAME - <THIS-FILE; run with --gpus all
 # warning: driver: left out, as a container gets them from its host
 
@@ -42,6 +42,6 @@ RUN apt-get update \
 ENV NVIDIA_VISIBLE_DEVICES=all
 ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility
 ENV PATH=/usr/local/cuda-13.2/bin:${PATH}
-LABEL gpustack.plan="f9d5448eb2ef31632ed68728ab6805dcc9730f55d6e696372ed9e6bf70cfec9e" \
+LABEL gpustack.plan="1d9157887e6a14dd747db2d3578e10b50e599ff14974f5b70533b4adcee4f61e" \
       gpustack.cuda="13.2.2" \
       gpustack.cudnn="9.23.2.1"
