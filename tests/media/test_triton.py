@@ -388,3 +388,26 @@ def call_gpustack() -> Callable[..., subprocess.CompletedProcess[str]]:
         return subprocess.run([sys.executable, "-m", "gpustack", *words], capture_output=True, text=True, check=False)
 
     return call
+
+
+def test_a_tritonclient_without_grpc_is_as_good_as_none(tmp_path: Path) -> None:
+    """Installed without its extra, the package stops its own import with RuntimeError."""
+    (tmp_path / "tritonclient" / "grpc").mkdir(parents=True)
+    (tmp_path / "tritonclient" / "grpc" / "__init__.py").write_text('raise RuntimeError("does not include grpc")\n')
+    (tmp_path / "tritonclient" / "__init__.py").touch()
+    (tmp_path / "numpy.py").touch()
+    program = (
+        "from gpustack.triton.client import server_at\n"
+        "from gpustack.verify.triton.infer import Question, over_grpc\n"
+        "ask = Question(tensor=('IN', 'FP32', (4,)), values=[0.0] * 4, output='OUT')\n"
+        "print(over_grpc(server_at('localhost'), 'any', ask))\n"
+    )
+    paths = f"{tmp_path}:{os.environ['PYTHONPATH']}" if "PYTHONPATH" in os.environ else str(tmp_path)
+    ended = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.stdout == "None\n", ended.stderr

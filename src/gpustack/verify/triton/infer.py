@@ -93,7 +93,7 @@ def over_grpc(server: Server, model: str, ask: Question) -> Tried | None:
     try:
         import numpy  # noqa: ICN001, PLC0415 (only where tritonclient brings it)
         from tritonclient import grpc  # noqa: PLC0415
-    except ImportError:
+    except (ImportError, RuntimeError):  # tritonclient without its grpc extra raises RuntimeError
         return None
     types = {"FP32": "float32", "FP64": "float64", "FP16": "float16", "BOOL": "bool"}
     name, datatype, shape = ask.tensor
