@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from contextlib import suppress
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 from gpustack.errors import GpustackError
 from gpustack.install.journal import Entry, Record
@@ -113,7 +113,7 @@ class Watch:
             if not self._is_born(root):
                 found[root] = look(self._target.place(root))
                 if found[root].kind == "dir":
-                    self._walk(root, found)
+                    self._walk(root, str(self._target.place(root)), found)
         return found
 
     def _topmost_absent(self, path: str) -> str | None:
@@ -132,25 +132,21 @@ class Watch:
     def _is_new(self, path: str) -> bool:
         return path in self.owner and not self._known.get(path, Entry()).kind
 
-    def _walk(self, folder: str, found: dict[str, Entry]) -> None:
-        with (
-            suppress(FileNotFoundError, NotADirectoryError, PermissionError),
-            os.scandir(self._target.place(folder)) as children,
-        ):
+    def _walk(self, folder: str, place: str, found: dict[str, Entry]) -> None:
+        """All below ``folder``, which lies at ``place``. Plain text instead of paths: this is what a step costs."""
+        with suppress(FileNotFoundError, NotADirectoryError, PermissionError), os.scandir(place) as children:
             for child in children:
                 path = f"{folder}/{child.name}"
                 if path in IGNORED:
                     continue
-                is_link = child.is_symlink()
                 try:
-                    entry = entry_of(
-                        child.stat(follow_symlinks=False), str(Path(child.path).readlink()) if is_link else ""
-                    )
+                    link = os.readlink(child.path) if child.is_symlink() else ""  # noqa: PTH115
+                    entry = entry_of(child.stat(follow_symlinks=False), link)
                 except FileNotFoundError:
                     continue
                 found[path] = entry
                 if entry.kind == "dir" and not self._is_new(path):
-                    self._walk(path, found)
+                    self._walk(path, child.path, found)
 
     def foreign(self) -> tuple[str, ...]:
         """The places of this run that somebody else has changed since: they are left as they are."""
