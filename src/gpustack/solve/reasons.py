@@ -77,7 +77,8 @@ def _refused_newer(
     candidate = Candidate(component=pick.component, version=newer.version, release=newer)
     requirement = question.asked.get(pick.component)
     if requirement is not None and candidate.version not in {c.version for c in question.candidates(pick.component)}:
-        return Reason(role="refused-newer", text=f"{newer.version} is not among what was asked for")
+        why = "is not among what was asked for" if requirement.versions else "is not known for this kind of machine"
+        return Reason(role="refused-newer", text=f"{newer.version} {why}")
     others = {name: other for name, other in solution.items() if name != pick.component}
     refused = search.refusal(candidate, others)
     if refused is not None:
