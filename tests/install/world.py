@@ -198,6 +198,8 @@ def give_a_past(root: Root, repository: Path) -> None:
     root.write("/etc/gp.conf", "old = 1\n", 0o640)
     os.chown(root.inside("/etc/gp.conf"), 12, 34)
     root.write("/etc/gp-old.list", "entry\n")
+    unit = "[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\n"
+    root.write("/usr/lib/systemd/system/gp.service", unit)
     root.write("/usr/bin/gp-before", "#!/bin/sh\n", 0o755)
     root.must("update-alternatives", "--install", "/usr/bin/gp", "gp", "/usr/bin/gp-before", "50")
     root.write("/usr/local/gp-0.9/version", "0.9")
