@@ -36,7 +36,7 @@ PREPARED = {
 """What tells the system's name in a tree that was made of Debian's packages."""
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 LOCKS = "/etc/dnf/plugins/versionlock.list"
-"""Above each lock dnf writes when it was made."""
+"""Above each lock dnf writes when it was made, and packages that are locked together stand in any order."""
 CALLED = "/var/log/called"
 VOLATILE = re.compile(
     r"/(dev|proc|run|sys|tmp|root/\.(ansible|gnupg|rpmdb)|var/tmp|var/log|var/cache/(?!gpustack/)[^/]+|var/cache/gpustack/.*-gnupg"
@@ -58,7 +58,7 @@ def snapshot(root: Root, base: Path) -> dict[str, str]:
         elif stat.S_ISREG(state.st_mode) and not is_shared(state, base / name.lstrip("/")):
             content = path.read_bytes()
             if name == LOCKS:
-                content = b"".join(line for line in content.splitlines(keepends=True) if not line.startswith(b"#"))
+                content = b"\n".join(sorted(line for line in content.splitlines() if line and line[:1] != b"#"))
             found[name] = f"{state.st_mode & 0o7777:o} {hashlib.sha256(content).hexdigest()}"
     return found
 
