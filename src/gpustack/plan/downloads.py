@@ -11,7 +11,8 @@ from gpustack.plan import done
 from gpustack.plan.context import Context
 from gpustack.plan.draft import Draft, draft
 from gpustack.plan.managers import NAMES, manager
-from gpustack.plan.managers.base import CACHE, Package
+from gpustack.plan.managers.base import CACHE
+from gpustack.plan.preparation import common_tools
 
 
 def path_of(pick: Pick, row: Archive) -> str:
@@ -61,21 +62,8 @@ def archive_tools(ctx: Context, files: Iterable[Archive] = ()) -> list[Draft]:
     tool = manager(ctx.system.family)
     names = ["ca-certificates", "curl", "tar", "xz-utils"] if tool.name == "apt" else ["tar", "xz"]
     names += ["zstd"] if any(row.file.endswith(".zst") for row in files) else []
-    install = tool.install([Package(name=name) for name in names])
-    return [
-        draft(
-            "archive-tools" if "zstd" not in names else "archive-tools-zstd",
-            component="",
-            kind="install-packages",
-            title=f"install {', '.join(names)}",
-            why="they fetch and unpack the files below",
-            commands=(*tool.refresh(), install) if tool.name == "apt" else (install,),
-            packages=tuple(names),
-            undo_note="these common tools stay",
-            done_when=done.names(tool, names),
-            phase="prerequisites",
-        )
-    ]
+    key = "archive-tools" if "zstd" not in names else "archive-tools-zstd"
+    return common_tools(ctx, key, names, why="they fetch and unpack the files below")
 
 
 def unpacked_path(path: str) -> str:

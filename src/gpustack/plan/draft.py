@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gpustack.model.plan import PHASES
 from gpustack.model.steps import Step
@@ -34,13 +35,17 @@ def draft(key: str, *, after: Iterable[str] = (), **fields: Any) -> Draft:  # no
 
 
 def assemble(drafts: Iterable[Draft]) -> tuple[Step, ...]:
-    """The steps in the order of the phases, each key once (the first one counts), with ids and ``depends_on``.
+    """The steps in the order of the phases, each key once, with ids and ``depends_on``.
+
+    Of drafts with one key the first counts, after all that any of them comes after.
 
     Raises ValueError when a step would come before one that it needs: a fault of the planner, never of the user.
     """
     unique: dict[str, Draft] = {}
     for one in drafts:
-        unique.setdefault(one.key, one)
+        first = unique.setdefault(one.key, one)
+        if first is not one:
+            unique[one.key] = replace(first, after=tuple(dict.fromkeys((*first.after, *one.after))))
     ordered = _in_order(sorted(unique.values(), key=lambda one: PHASES.index(one.step.phase)), unique)
     ids: dict[str, str] = {}
     seen: set[str] = set()
@@ -52,7 +57,7 @@ def assemble(drafts: Iterable[Draft]) -> tuple[Step, ...]:
             raise ValueError(msg)
         step_id = _free_id(step_id_of(one.key, one.step), seen)
         depends_on = tuple(dict.fromkeys(ids[key] for key in one.after if key in ids))
-        steps.append(msgspec.structs.replace(one.step, id=step_id, depends_on=depends_on))
+        steps.append(replace(one.step, id=step_id, depends_on=depends_on))
         ids[one.key] = step_id
     return tuple(steps)
 

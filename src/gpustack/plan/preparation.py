@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Protocol, TypeVar
 
 from msgspec import Struct
@@ -246,6 +246,26 @@ def refresh_system(ctx: Context, after: tuple[str, ...] = ()) -> Draft:
         undo_note="an index takes nothing back",
         phase="prerequisites",
     )
+
+
+def common_tools(ctx: Context, key: str, names: Sequence[str], *, why: str) -> list[Draft]:
+    """The steps that install tools of the system that later steps call; apt knows no package without an index."""
+    tool = manager(ctx.system.family)
+    index = [refresh_system(ctx)] if tool.name == "apt" else []
+    install = draft(
+        key,
+        after=[one.key for one in index],
+        component="",
+        kind="install-packages",
+        title=f"install {', '.join(names)}",
+        why=why,
+        commands=(tool.install([Package(name=name) for name in names]),),
+        packages=tuple(names),
+        undo_note="common tools stay" if len(names) > 1 else "a common tool stays",
+        done_when=done.names(tool, names),
+        phase="prerequisites",
+    )
+    return [*index, install]
 
 
 def _fill(template: str, values: dict[str, str]) -> str:

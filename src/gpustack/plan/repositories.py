@@ -18,7 +18,8 @@ from gpustack.plan.context import Context
 from gpustack.plan.draft import Draft, draft
 from gpustack.plan.managers import manager
 from gpustack.plan.managers.apt import DEB_ARCH
-from gpustack.plan.managers.base import CACHE, Argv, Manager, Package, Place
+from gpustack.plan.managers.base import CACHE, Manager, Package, Place
+from gpustack.plan.preparation import common_tools
 from gpustack.plan.signing import KeyExtra, check_key, download_key, key_of
 
 _FOLDERS = re.compile(r"/etc/(apt|yum\.repos\.d|zypp/repos\.d)/[A-Za-z0-9_.+@/-]+")
@@ -104,7 +105,7 @@ def _add(ctx: Context, tool: Manager, place: Place) -> list[Draft]:
     if key.status == "retired":
         msg = f"NVIDIA's repository folder {row.repo} is signed only by the key {key.id}, which was withdrawn"
         raise UnsupportedError(msg, hint="a newer release of the system, or --method tar, runfile or container")
-    drafts = [_tools(tool), download_key(ctx, place), check_key(ctx, tool, place)]
+    drafts = [*_tools(ctx, tool), download_key(ctx, place), check_key(ctx, tool, place)]
     if tool.name == "apt" and place.id == "cuda":
         drafts.append(apt_pin(ctx))
     file = tool.repository_file(place)
@@ -136,24 +137,8 @@ def _why_checked(place: Place) -> str:
     )
 
 
-def _tools(tool: Manager) -> Draft:
-    return draft(
-        "tools",
-        component="",
-        kind="install-packages",
-        title=f"install {', '.join(tool.tools)}",
-        why="they fetch and check the keys of package repositories",
-        commands=_tool_commands(tool),
-        packages=tool.tools,
-        undo_note="these common tools stay",
-        done_when=done.names(tool, tool.tools),
-        phase="prerequisites",
-    )
-
-
-def _tool_commands(tool: Manager) -> tuple[Argv, ...]:
-    install = tool.install([Package(name=name) for name in tool.tools])
-    return (*tool.refresh(), install) if tool.name == "apt" else (install,)
+def _tools(ctx: Context, tool: Manager) -> list[Draft]:
+    return common_tools(ctx, "tools", tool.tools, why="they fetch and check the keys of package repositories")
 
 
 def _keyring_package(ctx: Context, tool: Manager, place: Place) -> list[Draft]:
@@ -198,7 +183,7 @@ def _keyring_package(ctx: Context, tool: Manager, place: Place) -> list[Draft]:
         sources=ctx.addresses(row),
         repository=_as_data(ctx, place, preferences=preferences(ctx)),
     )
-    return [_tools(tool), fetch, install]
+    return [*_tools(ctx, tool), fetch, install]
 
 
 def _as_data(ctx: Context, place: Place, preferences: FileWrite | None = None) -> PackageSource:

@@ -152,6 +152,7 @@ def _comment(text: str) -> list[str]:
 def _packages(plan: Plan, sources: Sources) -> tuple[list[Value], list[Step]]:
     """The packages of the system's own archives that nothing has to come before, and the steps that are left."""
     names: dict[str, None] = {}
+    index: list[Step] = []
     rest: list[Step] = []
     acting = [step for step in plan.steps if not (step.kind == "note" or is_manual(step))]
     for step in acting:
@@ -159,9 +160,12 @@ def _packages(plan: Plan, sources: Sources) -> tuple[list[Value], list[Step]]:
             continue
         if not rest and _is_common(plan, step):
             names.update(dict.fromkeys(step.packages))
+        elif not (rest or names) and step.kind == "refresh-index":
+            index.append(step)
         else:
             rest.append(step)
-    return list(names), rest
+    # With packages cloud-init reads the indexes itself.
+    return list(names), rest if names else [*index, *rest]
 
 
 def _is_common(plan: Plan, step: Step) -> bool:

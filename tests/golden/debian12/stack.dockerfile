@@ -1,4 +1,4 @@
-# Debian 12, x86_64: plan f5aee3c2256d9322ae24300abdadab1b7255bdcd9ae47b2f9e297daf51899e6b
+# Debian 12, x86_64: plan 02729d1f27b69c997da19df66fe38f5e7e43d24e406186c1128a2a26a2b0cb26
 # docker build --platform linux/amd64 --tag NAME - <THIS-FILE; run with --gpus all
 # warning: Debian 12 reached the end of its ordinary support on 2026-07-11; long-term support lasts to
 #   2028-06-30
@@ -6,11 +6,11 @@
 
 FROM docker.io/library/debian:12
 
-# install ca-certificates, curl, gnupg: they fetch and check the keys of package repositories
 # add the component contrib to deb822 sources: NVIDIA's packages depend on packages that are there; nothing is
 #   changed where it is already
 # add the component contrib to one-line sources: the same for systems whose archive stands in sources.list
 # read the package indexes of the system: the packages below are looked up in them
+# install ca-certificates, curl, gnupg: they fetch and check the keys of package repositories
 # download cuda-keyring_1.1-1_all.deb: the package with the repository's key 3bf863cc, fingerprint
 #   EB693B3035CD5710E231E123A4B469963BF863CC; its sha256 is pinned here
 # add the NVIDIA repository debian12/x86_64: cuda-keyring brings the source list, the key that it is signed
@@ -18,12 +18,12 @@ FROM docker.io/library/debian:12
 # read the package index of the NVIDIA repository debian12/x86_64: the packages below are looked up in it
 # hadolint ignore=DL3008
 RUN apt-get update \
- && DEBIAN_FRONTEND=noninteractive apt-get install --no-install-recommends -y ca-certificates curl gnupg \
  && find /etc/apt/sources.list.d -name debian.sources -exec sed -i -E -e '/^Components:/{/contrib/!s/$/ contrib/}' \
       '{}' + \
  && find /etc/apt -maxdepth 1 -name sources.list -exec sed -i -E -e \
       '/^deb .* main/{/contrib/!s/ main/ main contrib/}' '{}' + \
  && apt-get update \
+ && DEBIAN_FRONTEND=noninteractive apt-get install --no-install-recommends -y ca-certificates curl gnupg \
  && mkdir -p -- /var/cache/gpustack/debian12-x86_64 \
  && curl --fail --location --proto =https --retry 3 --output \
       /var/cache/gpustack/debian12-x86_64/cuda-keyring_1.1-1_all.deb \
@@ -53,6 +53,6 @@ RUN apt-get update \
 ENV NVIDIA_VISIBLE_DEVICES=all
 ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility
 ENV PATH=/usr/local/cuda-13.2/bin:${PATH}
-LABEL gpustack.plan="f5aee3c2256d9322ae24300abdadab1b7255bdcd9ae47b2f9e297daf51899e6b" \
+LABEL gpustack.plan="02729d1f27b69c997da19df66fe38f5e7e43d24e406186c1128a2a26a2b0cb26" \
       gpustack.cuda="13.2.2" \
       gpustack.cudnn="9.22.0.52"

@@ -1,9 +1,10 @@
-# Ubuntu 22.04 LTS, x86_64: plan a86e29a5a4a846422f399e04446464b6fe4092c5e8ab948aeeae95a2c9389794
+# Ubuntu 22.04 LTS, x86_64: plan 7a14fbc73a9edba0351b787ad208a4863c47ab238d62110ebed6f428b1062a18
 # docker build --platform linux/amd64 --tag NAME - <THIS-FILE; run with --gpus all
 # warning: driver: left out, as a container gets them from its host
 
 FROM docker.io/library/ubuntu:22.04 AS runtime
 
+# read the package indexes of the system: the packages below are looked up in them
 # install ca-certificates, curl, gnupg: they fetch and check the keys of package repositories
 # install ca-certificates, curl, tar, xz-utils: they fetch and unpack the files below
 # download cuda-keyring_1.1-1_all.deb: the package with the repository's key 3bf863cc, fingerprint
@@ -124,7 +125,7 @@ RUN ln -sfn /usr/local/ffmpeg-9.0.2/bin/ffmpeg /usr/local/bin/ffmpeg \
 ENV NVIDIA_VISIBLE_DEVICES=all
 ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility,video
 ENV PATH=/usr/local/cuda-13.2/bin:${PATH}
-LABEL gpustack.plan="a86e29a5a4a846422f399e04446464b6fe4092c5e8ab948aeeae95a2c9389794" \
+LABEL gpustack.plan="7a14fbc73a9edba0351b787ad208a4863c47ab238d62110ebed6f428b1062a18" \
       gpustack.cuda="13.2.2" \
       gpustack.tensorrt="11.3.0.99" \
       gpustack.nv-codec-headers="13.0.19.0" \

@@ -1,9 +1,10 @@
-# Ubuntu 24.04 LTS, x86_64: plan 1d9157887e6a14dd747db2d3578e10b50e599ff14974f5b70533b4adcee4f61e
+# Ubuntu 24.04 LTS, x86_64: plan c85f94ee562c7b214993a7f31333d6f8a1f4a4e022b88a8b8dc218fe25fe704f
 # docker build --platform linux/amd64 --tag NAME - <THIS-FILE; run with --gpus all
 # warning: driver: left out, as a container gets them from its host
 
 FROM docker.io/library/ubuntu:24.04
 
+# read the package indexes of the system: the packages below are looked up in them
 # install ca-certificates, curl, gnupg: they fetch and check the keys of package repositories
 # download cuda-keyring_1.1-1_all.deb: the package with the repository's key 3bf863cc, fingerprint
 #   EB693B3035CD5710E231E123A4B469963BF863CC; its sha256 is pinned here
@@ -42,6 +43,6 @@ RUN apt-get update \
 ENV NVIDIA_VISIBLE_DEVICES=all
 ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility
 ENV PATH=/usr/local/cuda-13.2/bin:${PATH}
-LABEL gpustack.plan="1d9157887e6a14dd747db2d3578e10b50e599ff14974f5b70533b4adcee4f61e" \
+LABEL gpustack.plan="c85f94ee562c7b214993a7f31333d6f8a1f4a4e022b88a8b8dc218fe25fe704f" \
       gpustack.cuda="13.2.2" \
       gpustack.cudnn="9.23.2.1"

@@ -56,7 +56,7 @@ def _zlib(ctx: Context, row: FamilyPackages) -> Draft:
     install = tool.install([Package(name=name) for name in row.packages])
     return draft(
         "zlib",
-        after=["tools", "archive-tools"],
+        after=["index:system", "tools", "archive-tools"],
         component="cudnn",
         kind="install-packages",
         title=f"install {', '.join(row.packages)}",

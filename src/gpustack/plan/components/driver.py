@@ -122,7 +122,7 @@ def _enrol_key(ctx: Context, installed: tuple[str, ...]) -> list[Draft]:
         return []
     tools = draft(
         "secure-boot-tools",
-        after=["tools", "archive-tools"],
+        after=["index:system", "tools", "archive-tools"],
         component="driver",
         kind="install-packages",
         title=f"install {', '.join(row.tools)}",

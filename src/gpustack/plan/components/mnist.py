@@ -52,7 +52,7 @@ def mnist(ctx: Context, pick: Pick, installed: tuple[str, ...]) -> list[Draft]:
     tool = manager(ctx.system.family)
     tools = draft(
         "samples-tools",
-        after=["tools", "archive-tools"],
+        after=["index:system", "tools", "archive-tools"],
         component="cudnn",
         kind="install-packages",
         title=f"install {', '.join(needs.packages)}",

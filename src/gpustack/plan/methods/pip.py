@@ -15,8 +15,8 @@ from gpustack.plan.context import Context
 from gpustack.plan.downloads import reason_of
 from gpustack.plan.draft import Draft, draft
 from gpustack.plan.managers import NAMES, manager
-from gpustack.plan.managers.base import Package
 from gpustack.plan.methods.base import MethodPlanner
+from gpustack.plan.preparation import common_tools
 from gpustack.solve.wheels import SUBJECT, Wheel, wheels
 from gpustack.versions import is_within
 
@@ -176,21 +176,7 @@ def _tools(ctx: Context) -> list[Draft]:
         return []
     tool = manager(ctx.system.family)
     name = "python3-venv" if tool.name == "apt" else "python3"
-    install = tool.install([Package(name=name)])
-    return [
-        draft(
-            "venv-tools",
-            component="",
-            kind="install-packages",
-            title=f"install {name}",
-            why="it makes virtual environments",
-            commands=(*tool.refresh(), install) if tool.name == "apt" else (install,),
-            packages=(name,),
-            undo_note="this common tool stays",
-            done_when=done.names(tool, (name,)),
-            phase="prerequisites",
-        )
-    ]
+    return common_tools(ctx, "venv-tools", [name], why="it makes virtual environments")
 
 
 def _environment(ctx: Context, home: str, rows: tuple[Wheel, ...]) -> list[Draft]:

@@ -81,7 +81,7 @@ def compiler(ctx: Context) -> Draft:
     names = (COMPILER, "make")
     return draft(
         "cross-compiler",
-        after=["tools"],
+        after=["index:system", "tools"],
         component="",
         kind="install-packages",
         title=f"install {' and '.join(names)}",
