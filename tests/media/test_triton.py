@@ -379,6 +379,13 @@ def test_the_repository_of_the_digits_network_is_good_and_served(
     wrong = call_gpustack("triton", "model-store", str(tmp_path / "s"), "--release", "25.99")
     assert wrong.returncode == 2
     assert "no release of Triton is called '25.99'" in wrong.stderr
+    (tmp_path / "empty").mkdir()
+    empty = call_gpustack("triton", "model-store", str(tmp_path / "empty"))
+    missing = call_gpustack("triton", "model-store", str(tmp_path / "missing"))
+    assert (empty.returncode, missing.returncode) == (1, 2)
+    assert "--digits" in empty.stdout
+    assert "--digits" in missing.stderr
+    assert not (tmp_path / "missing").exists()
     assert server_at("localhost:9000").metrics.url == "http://localhost:9002"
 
 

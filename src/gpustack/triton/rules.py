@@ -7,6 +7,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from gpustack.errors import DocumentError
 from gpustack.matrix.index import Matrix
 from gpustack.triton.pbtxt import Message, Name, first, parse
 from gpustack.triton.releases import (
@@ -18,6 +19,7 @@ from gpustack.triton.releases import (
     skips_zero_versions,
 )
 
+_OURS = "`gpustack triton model-store DIR --digits` lays out gpustack's own network"
 _SCHEDULERS = ("dynamic_batching", "sequence_batching", "ensemble_scheduling")
 _COMPLETED = {"tensorrt_plan", "onnxruntime_onnx", "tensorflow_savedmodel"}
 """Kinds that a server can complete a configuration for; others need their inputs and outputs written down."""
@@ -51,16 +53,20 @@ class Judgement(Struct, frozen=True, kw_only=True):
 
 
 def judge(matrix: Matrix, repository: Path, release: str, capabilities: tuple[str, ...] = ()) -> Judgement:
-    """Judge the repository for a server of ``release`` on GPUs of ``capabilities`` (none: not known)."""
+    """Judge the repository for a server of ``release`` on GPUs of ``capabilities`` (none: not known).
+
+    Raises DocumentError for a folder that is not there or cannot be read.
+    """
     findings: list[Finding] = []
     models: dict[str, tuple[int, ...]] = {}
     try:
         folders = sorted(path for path in repository.iterdir() if path.is_dir() and not path.name.startswith("."))
     except OSError as exc:
-        findings.append(_error(str(repository), f"cannot be read: {exc.strerror or exc}", "name an existing folder"))
-        return Judgement(models={}, findings=tuple(findings))
+        msg = f"the model repository cannot be read: {exc.strerror or exc}"
+        raise DocumentError(msg, where=str(repository), hint=f"name an existing folder; {_OURS}") from exc
     if not folders:
-        findings.append(_error(str(repository), "holds no model", "a model is a folder with config.pbtxt and 1/"))
+        fix = f"a model is a folder with config.pbtxt and 1/; {_OURS}"
+        findings.append(_error(str(repository), "holds no model", fix))
     for folder in folders:
         judged = _Model(matrix, folder, release, capabilities)
         models[folder.name] = judged.served()
