@@ -144,6 +144,7 @@ EXTRA = (
     extra("l4t36", "network-driver", "driver", "Jetson AGX Orin"),
     extra("windows11", "zip-driver", "driver cuda", "GeForce RTX 3060", methods=("zip",)),
     extra("windows11", "zip-cudnn-8.0.5-cuda-11.1", STACK_805, "GeForce RTX 3060", methods=("zip",)),
+    extra("windows-server2022", "source-cuda-12.9", "cuda==12.9.* nv-codec-headers==12.1.* ffmpeg==7.1.5", "Tesla T4"),
     extra("windows-server2022", "zip-cudnn-8.9.7-cuda-11.8", "cuda==11.8.* cudnn==8.9.7.*", "Tesla T4", methods=("zip",)),
 )  # fmt: skip
 

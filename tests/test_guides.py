@@ -15,7 +15,7 @@ import pytest
 from msgspec.structs import replace
 
 from gpustack.detect.describe import describe
-from gpustack.errors import NoSolutionError, UnsupportedError
+from gpustack.errors import NoSolutionError
 from gpustack.matrix.index import Matrix, load_matrix
 from gpustack.model.host import Host, Installed
 from gpustack.model.plan import Plan
@@ -464,14 +464,15 @@ class TestFfmpeg:
 
     @pytest.mark.parametrize("requirements", ["ffmpeg", "nv-codec-headers"])
     def test_compiling_for_windows(self, requirements: str) -> None:
-        """Compiling for Windows and Readily Available FFmpeg Builds: by Visual Studio and MSYS2, which no fact describes
+        """Compiling for Windows and Readily Available FFmpeg Builds: by MSYS2 and Visual Studio, from pinned sources
 
-        well enough for a plan: refused, and never a build from a place that is long gone.
+        (test_windows_source.py holds each sentence of it), and never a build from a place that is long gone.
         """
-        with pytest.raises(UnsupportedError) as caught:
-            plan(machine("windows11"), requirements)
-        assert caught.value.hint
-        assert "Windows 11" in str(caught.value)
+        made = plan(machine("windows11"), requirements)
+        text = render(made, "powershell")
+        places = [text.index(word) for word in ("msys2-base-x86_64", "--sync --needed", "nv-codec-headers-1")]
+        assert places == sorted(places)
+        assert "zeranoe" not in text
 
     def test_prerequisites(self, made: Plan) -> None:
         """Software Setup, Prerequisites: the toolkit is there to compile with, and the driver with its video libraries."""
@@ -558,7 +559,12 @@ SECTIONS = {
 }
 """The sections of each guide that say how something is installed; what is run afterwards belongs to verification."""
 
-TESTED_IN = ("test_guides.py", "unit/plan/test_windows.py", "unit/plan/test_targets.py")
+TESTED_IN = (
+    "test_guides.py",
+    "unit/plan/test_windows.py",
+    "unit/plan/test_windows_source.py",
+    "unit/plan/test_targets.py",
+)
 
 
 def said_by_tests() -> dict[str, str]:

@@ -47,7 +47,7 @@ def fedora() -> Plan:
 
 @cache
 def windows() -> Plan:
-    return plan_for("cuda==11.8.* cudnn==8.9.*", "windows11", gpu="Tesla T4", methods=("zip",))
+    return plan_for("cuda==11.8.* cudnn==8.9.* ffmpeg==7.1.5", "windows11", gpu="Tesla T4", methods=("zip",))
 
 
 @cache

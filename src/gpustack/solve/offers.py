@@ -124,9 +124,13 @@ class OfferBook:
             case "pip":
                 return self._from_wheels(component, version)
             case "source" | "container":
-                return None if self._host.os.family == "windows" else Offer()
+                return Offer() if self._host.os.family != "windows" or self._builds_on_windows(method) else None
             case _:
                 return self._from_packages(version, self.package_sets(component))
+
+    def _builds_on_windows(self, method: Method) -> bool:
+        """Sources are built on Windows by Visual C++ for x86-64; containers run elsewhere."""
+        return method == "source" and self._host.arch == "x86_64"
 
     def _from_network(self, component: str, version: str) -> Offer | None:
         if not self._is_served(component, version):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from msgspec import Struct
 
 from gpustack.model.resolution import Pick
-from gpustack.plan.components.cuda import prefix_of
 from gpustack.plan.context import Context
 from gpustack.versions import is_within, version_key
 
@@ -22,8 +21,8 @@ class Window(Struct, frozen=True, kw_only=True):
     src: tuple[str, ...] = ()
 
 
-def configure_words(ctx: Context, pick: Pick) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The words, and sentences on why they are these."""
+def configure_words(ctx: Context, pick: Pick, toolkit: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The words, and sentences on why they are these; ``toolkit`` are those for its headers and libraries."""
     words = ["--enable-nvenc"]
     reasons = ["--enable-nvenc is said so that unfit headers stop configure, which would silently drop the encoders"]
     if not is_within(pick.version, "<4.0"):
@@ -32,7 +31,6 @@ def configure_words(ctx: Context, pick: Pick) -> tuple[tuple[str, ...], tuple[st
     cuda = ctx.version("cuda")
     if cuda is None:
         return tuple(words), (*reasons, "without a CUDA toolkit the GPU filters are left to clang, where it is there")
-    prefix = prefix_of(cuda)
     if is_within(pick.version, _NVCC_SINCE):
         arch, why = nvcc_architecture(ctx, cuda)
         words += ["--enable-cuda-nvcc", "--enable-nonfree"]
@@ -43,7 +41,7 @@ def configure_words(ctx: Context, pick: Pick) -> tuple[tuple[str, ...], tuple[st
     if is_within(pick.version, _NPP_UNTIL) and is_within(cuda, "<13"):
         words.append("--enable-libnpp")
         words += [] if "--enable-nonfree" in words else ["--enable-nonfree"]
-        words += [f"--extra-cflags=-I{prefix}/include", f"--extra-ldflags=-L{prefix}/lib64"]
+        words += toolkit
         reasons.append("libnpp still builds with this release and toolkit")
     return tuple(words), tuple(reasons)
 

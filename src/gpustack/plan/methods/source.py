@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
-from msgspec.structs import replace
-
 from gpustack.errors import UnsupportedError
 from gpustack.model.facts import Archive
 from gpustack.model.resolution import Pick
@@ -19,7 +16,8 @@ from gpustack.plan.managers import manager
 from gpustack.plan.managers.base import CACHE, Argv, Package
 from gpustack.plan.methods.base import MethodPlanner
 from gpustack.plan.methods.ffmpeg_flags import configure_words
-from gpustack.plan.preparation import SUBJECT, enable, family_packages
+from gpustack.plan.methods.source_rows import TAR_SWITCHES, Signer, Tagged, archives, remote_of, tag_of
+from gpustack.plan.preparation import enable, family_packages
 from gpustack.versions import is_within
 
 SOURCES = "/usr/local/src"
@@ -30,47 +28,16 @@ _CONFIGURE = (
 )
 _MAKE = 'export PATH="$1" && exec make -C "$2" --jobs="$(nproc)"'
 _PACKAGES = "PKG_CONFIG_PATH=/usr/local/lib/pkgconfig"
-TAR_SWITCHES = ("--strip-components=1", "--no-same-owner")
-
-
-class Tagged(Struct, frozen=True, kw_only=True):
-    """The columns of a release that name it in its repository."""
-
-    version: str
-    tag: str = ""
-    commit: str = ""
-    src: tuple[str, ...] = ()
-
-
-class Remote(Struct, frozen=True, kw_only=True):
-    """Where a project's sources are cloned from."""
-
-    url: str
-    role: str = ""
-    src: tuple[str, ...] = ()
-
-
-class Signer(Struct, frozen=True, kw_only=True):
-    """The key that a project signs its archives with."""
-
-    signs: str
-    fingerprint: str
-    url: str = ""
-    src: tuple[str, ...] = ()
-
-
-class SourcePlace(Struct, frozen=True, kw_only=True):
-    """Where a project lays its release archives, {version} for the release."""
-
-    component: str
-    url: str
-    src: tuple[str, ...] = ()
 
 
 class Source(MethodPlanner):
     """Sources are pinned by sum, by signature or by commit; never the head of a branch."""
 
     def drafts(self, ctx: Context, pick: Pick) -> list[Draft]:
+        if ctx.system.family == "windows":
+            from gpustack.plan.methods import source_windows  # noqa: PLC0415 (only plans for Windows need it)
+
+            return source_windows.drafts(ctx, pick)
         folder = f"{SOURCES}/{pick.component}-{pick.version}"
         tools = [*enable(ctx, ["cuda"]), *_build_tools(ctx, pick)]
         sources = _sources(ctx, pick, folder)
@@ -109,32 +76,17 @@ def _build_tools(ctx: Context, pick: Pick) -> list[Draft]:
     ]
 
 
-def _archives(ctx: Context, pick: Pick) -> list[Archive]:
-    """The release archives that were seen, else the one at the address that the project gives all its releases."""
-    rows = [row for row in ctx.matrix.archives(pick.component) if row.version == pick.version]
-    places = ctx.matrix.rows(SUBJECT, "source_archives", SourcePlace)
-    place = next((one for one in places if one.component == pick.component), None)
-    if place is None:
-        return [row for row in rows if row.url]
-    url = place.url.replace("{version}", pick.version)
-    file = url.rpartition("/")[2]
-    if not rows:
-        rows = [Archive(version=pick.version, platform="source", file=file, method="source", src=place.src)]
-    return [row if row.url else replace(row, url=url) for row in rows if row.url or row.file == file]
-
-
 def _sources(ctx: Context, pick: Pick, folder: str) -> list[Draft]:
-    archives = _archives(ctx, pick)
-    releases = ctx.matrix.rows(pick.component, "releases", Tagged)
-    tagged = next((row for row in releases if row.version == pick.version), None)
-    summed = next((row for row in archives if row.sha256), None)
+    found = archives(ctx, pick)
+    tagged = tag_of(ctx, pick)
+    summed = next((row for row in found if row.sha256), None)
     if summed is not None:
         return [fetch(ctx, pick, summed, "applications"), _unpack(ctx, pick, summed, folder, ())]
-    if tagged is not None and tagged.tag and tagged.commit:
+    if tagged is not None:
         return [_clone(ctx, pick, tagged, folder)]
     signer = next((row for row in ctx.matrix.rows(pick.component, "signing", Signer) if row.signs == "archives"), None)
-    if archives and signer is not None:
-        return _signed(ctx, pick, archives[0], signer, folder)
+    if found and signer is not None:
+        return _signed(ctx, pick, found[0], signer, folder)
     msg = f"the facts know neither sum, nor commit, nor signature of the sources of {pick.component} {pick.version}"
     raise UnsupportedError(msg, hint="another version may be pinned; sources that cannot be checked are not built")
 
@@ -161,8 +113,7 @@ def _unpack(ctx: Context, pick: Pick, row: Archive, folder: str, after: tuple[st
 
 
 def _clone(ctx: Context, pick: Pick, row: Tagged, folder: str) -> Draft:
-    remotes = ctx.matrix.rows(pick.component, "git", Remote)
-    remote = next((one for one in remotes if one.role == "mirror"), None) or next(iter(remotes))
+    remote = remote_of(ctx, pick)
     return draft(
         f"clone:{pick.component}",
         after=[f"build-tools:{pick.component}"],
@@ -246,7 +197,10 @@ def _build_ffmpeg(ctx: Context, pick: Pick, folder: str, after: tuple[str, ...])
     cuda = ctx.version("cuda")
     path = f"{prefix_of(cuda)}/bin:{_PATH}" if cuda else _PATH
     environment = ("env", f"PATH={path}", _PACKAGES)
-    words, reasons = configure_words(ctx, pick)
+    found = (
+        (f"--extra-cflags=-I{prefix_of(cuda)}/include", f"--extra-ldflags=-L{prefix_of(cuda)}/lib64") if cuda else ()
+    )
+    words, reasons = configure_words(ctx, pick, found)
     commands: list[Argv] = []
     headers = ctx.version("nv-codec-headers")
     if headers and not is_within(pick.version, "<4.0"):

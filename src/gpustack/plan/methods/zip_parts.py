@@ -33,15 +33,17 @@ def fetch(ctx: Context, pick: Pick, row: Archive, phase: str) -> Draft:
     """The step that downloads and checks one file. Its key is ``archive:FILE``."""
     path = path_of(pick, row)
     commands: tuple[tuple[str, ...], ...] = ()
+    host = row.url.partition("://")[2].partition("/")[0]
     if row.sha256:
-        why = "pinned by its sha256; the vendor's server gives it without the log-in that the guides ask for"
+        why = "pinned by its sha256"
+        if host.endswith(".nvidia.com"):
+            why += "; the vendor's server gives it without the log-in that the guides ask for"
     elif row.md5:
         why = "only its md5 is published: that tells a damaged file, and https where it comes from"
         commands = (win.assert_hash(path, "MD5", row.md5),)
     else:
         why = "nobody published its sum: it is trusted because it comes over https"
     if not row.sha256:
-        host = row.url.partition("://")[2].partition("/")[0]
         ctx.warn(f"{row.file} has no published sha256 and is trusted because it is served by {host}")
     return draft(
         f"archive:{row.file}",
