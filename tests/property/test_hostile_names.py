@@ -96,7 +96,9 @@ def markdown(text: str) -> Any:
     """What stands in which element; code as its words where it is shell."""
     found = []
     for token in MarkdownIt("commonmark").enable("table").enable("strikethrough").parse(text):
-        inner = [[child.type, child.content, child.attrs] for child in token.children or ()]
+        # An address stands as a link to itself, which reads as its own text.
+        shown = [child for child in token.children or () if child.markup != "autolink"]
+        inner = [[child.type, child.content, child.attrs] for child in shown]
         merged = "".join(content if kind != "softbreak" else " " for kind, content, _ in inner)
         kinds = [kind for kind, *_ in inner if kind not in {"text", "softbreak", "text_special"}]
         content: Any = token.content if token.type != "inline" else [kinds, merged]
