@@ -30,6 +30,7 @@ PROGRAMS = {
     "rpmbuild": "rpm",
     "shellcheck": "shellcheck",
     "xz": "xz-utils",
+    "zstd": "zstd",
 }
 """Programs that the tests run for real, and the Debian packages that bring them."""
 

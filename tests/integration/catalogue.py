@@ -14,6 +14,13 @@ COMPONENTS = ("driver", "cuda", "cudnn", "tensorrt", "container-toolkit")
 MAJORS = 3
 """Of so many newest major releases the newest release lies in the repository, whatever a plan asks for."""
 
+_SERVICE = {
+    "/usr/lib/systemd/system/nvidia-persistenced.service": (
+        "[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\n"
+    )
+}
+"""What a driver's packages bring that its plan enables."""
+
 
 @dataclass(frozen=True)
 class Package:
@@ -118,8 +125,8 @@ def _driver(family: str, repo: str, release: str, rows: list[PackageSet]) -> Ite
             # "This version or newer": without a lock the manager takes the newest of each part.
             least = release if family == "apt" else pinned
             depends = tuple((part, ">=", least) for part in dict.fromkeys(parts) if part not in row.packages)
-            for name in row.packages:
-                yield Package(name, pinned, depends)
+            for number, name in enumerate(row.packages):
+                yield Package(name, pinned, depends, {} if number else _SERVICE)
         elif row.role in {"compute", "desktop"}:
             for name in row.packages:
                 yield Package(name, pinned)
