@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from gpustack.errors import GpustackError
 from gpustack.install.journal import Entry, sync_folder
+from gpustack.system.mounts import holds_mounts
 
 _SMALL = 1024 * 1024
 """Contents up to so many bytes lie one after the other in one file; larger ones are cloned, linked or copied."""
@@ -182,8 +183,8 @@ def duplicate(source: Path, target: Path) -> None:
 def remove(place: Path) -> None:
     """Remove what lies there, a folder with all that is in it; links are not followed, mounts are left alone."""
     if place.is_dir() and not place.is_symlink():
-        if place == Path("/") or os.path.ismount(place):
-            msg = "is a mount and is not removed"
+        if place == Path("/") or holds_mounts(place):
+            msg = "is a mount, or has one in it, and is not removed"
             raise GpustackError(msg, where=str(place))
         shutil.rmtree(place)
         return

@@ -12,10 +12,11 @@ from pathlib import Path
 from gpustack.errors import GpustackError
 from gpustack.install.keep import remove
 from gpustack.install.target import Target
+from gpustack.system.mounts import mount_devices
 
 _CLONE_NEWNS = 0x00020000
 _MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_NOEXEC = 1, 2, 4, 8
-_MS_BIND, _MS_REC, _MS_PRIVATE = 4096, 16384, 1 << 18
+_MS_REC, _MS_PRIVATE = 16384, 1 << 18
 # The numbers of linux/sched.h and linux/mount.h.
 
 POLICY = "/usr/sbin/policy-rc.d"
@@ -38,12 +39,14 @@ def enter(target: Target) -> None:
     for source, path, kind, flags in (
         ("proc", "/proc", "proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC),
         ("sysfs", "/sys", "sysfs", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC | _MS_RDONLY),
-        ("/dev", "/dev", "", _MS_BIND | _MS_REC),
         ("tmpfs", "/run", "tmpfs", _MS_NOSUID | _MS_NODEV),
     ):
         place = target.place(path)
         if place.is_dir() and not place.is_symlink() and not place.is_mount():
             _mount(libc, source, str(place), kind, flags)
+    devices = target.place("/dev")
+    if devices.is_dir() and not devices.is_symlink() and not devices.is_mount():
+        mount_devices(devices)
     lock = target.place("/run/lock")
     lock.mkdir(exist_ok=True)
     name_servers(target)

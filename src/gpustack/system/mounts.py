@@ -45,7 +45,7 @@ def overlaid(lower: Path, folder: Path) -> Iterator[Path]:
                 path.mkdir(parents=True, exist_ok=True)
             options = f"lowerdir={lower / name},upperdir={upper},workdir={work}"
             _mount("-t", "overlay", "-o", options, "overlay", str(tree / name))
-        _devices(tree / "dev")
+        mount_devices(tree / "dev")
         (tree / "proc").mkdir(exist_ok=True)
         _mount("-t", "proc", "proc", str(tree / "proc"))
         yield tree
@@ -55,15 +55,23 @@ def overlaid(lower: Path, folder: Path) -> Iterator[Path]:
 
 def remove_tree(folder: Path) -> None:
     """Remove a folder and what is in it, unless something is still mounted there: then it stays. Raises OSError."""
-    inside = f"{folder.resolve()}/"
-    lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace").splitlines()
-    mounted = [line.split()[4].replace("\\040", " ") for line in lines]
-    if not any(f"{place}/".startswith(inside) for place in mounted):
+    if not holds_mounts(folder):
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _devices(folder: Path) -> None:
-    """The devices that every program expects, on a file system of the tree's own."""
+def holds_mounts(folder: Path) -> bool:
+    """Whether something is mounted on the folder or below it, as this process sees it. Raises OSError."""
+    inside = f"{folder.resolve()}/"
+    lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    mounted = [line.split()[4].replace("\\040", " ") for line in lines]
+    return any(f"{place}/".startswith(inside) for place in mounted)
+
+
+def mount_devices(folder: Path) -> None:
+    """The devices that every program expects, on a file system of the tree's own: never those of the machine.
+
+    Raises GpustackError where it cannot be mounted.
+    """
     folder.mkdir(exist_ok=True)
     _mount("-t", "tmpfs", "-o", "mode=755,size=1m", "tmpfs", str(folder))
     for name, (major, minor) in _DEVICES.items():
