@@ -50,7 +50,7 @@ def main() -> None:
         ("layers", [str(tools / "lint-imports")]),
         ("spelling", [str(tools / "codespell"), "src", "tests", "ci", "docs", "README.md", "CHANGELOG.md"]),
         ("facts", [python, "-m", "gpustack", "matrix", "check"]),
-        ("tests", [python, "-m", "pytest", "-n", "2", *arguments]),
+        ("tests", [python, "-m", "pytest", "-n", "2", "--dist", "worksteal", *arguments]),
     ):
         say(title)
         run(command)
