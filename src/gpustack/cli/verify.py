@@ -187,7 +187,7 @@ def _end_on_terminate() -> None:
 
 def _progress() -> Any:
     """Who tells a person at a terminal what runs; nobody elsewhere."""
-    from gpustack.verify.schedule import silent
+    from gpustack.verify.note import silent
 
     if frame.settings().is_quiet or not sys.stderr.isatty():
         return silent

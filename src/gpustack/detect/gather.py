@@ -14,6 +14,7 @@ from gpustack.detect import probes
 from gpustack.detect.evidence import CommandOutput, Evidence, Fault
 from gpustack.detect.packages_db import PackageReader, wanted_names
 from gpustack.detect.parse.libraries import loader_folders
+from gpustack.detect.parse.packages import all_packages
 from gpustack.detect.parse.repositories import fingerprints
 from gpustack.detect.tree import MissingFileError, Tree, UnusableFileError, printable
 from gpustack.errors import UsageError
@@ -40,18 +41,19 @@ def gather(root: Path | None = None, *, runner: Runner | None = None, packages: 
     work.static()
     work.pci()
     work.kernels()
-    if root is None:
-        work.running(runner or LocalRunner())
-    work.libraries()
-    work.wheels()
     reader = PackageReader(work.tree, packages)
     status = reader.dpkg_status()
     if status is not None:
         work.files["/var/lib/dpkg/status"] = status
     rpms = reader.rpm_lines()
-    if not rpms and root is None:
+    # Debian's rpm is a tool for foreign packages: without a database file it has nothing to tell.
+    if not rpms and root is None and (status is None or reader.has_unread_rpms):
         rpms = _rpm_answer(runner or LocalRunner(), work.tree, packages)
     work.faults.update(reader.faults)
+    if root is None:
+        work.running(runner or LocalRunner(), rpms)
+    work.libraries()
+    work.wheels()
     return Evidence(
         files=work.files,
         links=work.links,
@@ -138,8 +140,7 @@ class _Gatherer:
             data = self.tree.read_bytes(path, probes.LOG_LIMIT, tail=True)
         except (MissingFileError, UnusableFileError):
             return
-        lines = data.decode("utf-8", "replace").splitlines()
-        kept = [_telling(line) for line in lines if any(word in line for word in probes.LOG_WORDS)]
+        kept = [_telling(line) for line in _with_words(data.decode("utf-8", "replace"))]
         if kept:
             self.files[path] = "\n".join(kept[-200:]) + "\n"
 
@@ -240,7 +241,7 @@ class _Gatherer:
         if len(tail) == len(SIGNATURE):
             self.marks[path] = "signed" if tail == SIGNATURE else "unsigned"
 
-    def running(self, runner: Runner) -> None:
+    def running(self, runner: Runner, rpms: tuple[str, ...]) -> None:
         """What only the running machine can say."""
         from gpustack.detect.nvml import read_nvml  # noqa: PLC0415 (imports pynvml)
 
@@ -253,7 +254,7 @@ class _Gatherer:
         glibc = os.confstr("CS_GNU_LIBC_VERSION") if "CS_GNU_LIBC_VERSION" in os.confstr_names else None
         if glibc:
             self.commands["confstr CS_GNU_LIBC_VERSION"] = CommandOutput(code=0, out=glibc)
-        for argv in self._wanted_commands():
+        for argv in self._wanted_commands(rpms):
             done = runner.run(argv, timeout=5.0)
             if done.code is not None:
                 answer = CommandOutput(code=done.code, out=done.out[:4000], err=done.err[:1000])
@@ -261,13 +262,30 @@ class _Gatherer:
         if any(path in self.marks for path in ("/dev/nvidiactl", "/dev/dxg")):
             self.nvml = read_nvml()
 
-    def _wanted_commands(self) -> Iterator[tuple[str, ...]]:
+    def _wanted_commands(self, rpms: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
         has_module = any(
             "nvidia" in name for folder in self.listings for name in self.listings[folder] if ".ko" in name
         )
         for argv in probes.COMMANDS:
-            if argv[0] != "modinfo" or has_module:
+            place = self._program(argv[0])
+            if not place or (argv[0] == "modinfo" and not has_module):
+                continue
+            # To load the many libraries of a distribution's FFmpeg costs more than all else here; its package tells.
+            if argv[0] != "ffmpeg" or not self._is_packaged("ffmpeg", place, rpms):
                 yield argv
+
+    def _program(self, name: str) -> str:
+        """Where a program of the running machine lies, "" where it is not on the PATH."""
+        folders = os.environ.get("PATH", os.defpath).split(":")
+        return next((path for path in (f"{folder}/{name}" for folder in folders) if os.access(path, os.X_OK)), "")
+
+    def _is_packaged(self, name: str, place: str, rpms: tuple[str, ...]) -> bool:
+        """Whether the program at ``place`` is the package's of its name, and no other one of that name is known."""
+        if place not in {f"/usr/bin/{name}", f"/bin/{name}"} or f"/usr/local/bin/{name}" in self.marks:
+            return False
+        status = self.files.get("/var/lib/dpkg/status", "")
+        packages = all_packages(Evidence(files={"/var/lib/dpkg/status": status}, rpms=rpms))
+        return any(one.name == name and one.installed for one in packages)
 
     def libraries(self) -> None:
         """The libraries of interest in every folder on the loader's path and in the usual other places."""
@@ -284,7 +302,7 @@ class _Gatherer:
         except (MissingFileError, UnusableFileError):
             return
         seen.add(real)
-        found = tuple(name for name in names if re.fullmatch(probes.LIBRARY_NAMES, name))
+        found = tuple(name for name in names if name.startswith("lib") and re.fullmatch(probes.LIBRARY_NAMES, name))
         if found:
             self.listings[folder] = found
             for name in found:
@@ -311,12 +329,26 @@ class _Gatherer:
                 names = self.tree.listing(place) or ()
             except UnusableFileError:
                 continue
-            found = tuple(name for name in names if re.fullmatch(probes.WHEEL_NAMES, name))
+            found = tuple(n for n in names if n.endswith(".dist-info") and re.fullmatch(probes.WHEEL_NAMES, n))
             if not found:
                 continue
             self.listings[place] = found
             for folder in probes.WHEEL_LIBRARIES:
                 self.library_folder(f"{place}/{folder}", seen)
+
+
+def _with_words(text: str) -> list[str]:
+    """The lines of a log that hold one of the words: searched word by word, not line by line, for speed."""
+    starts: dict[int, int] = {}
+    for word in probes.LOG_WORDS:
+        at = text.find(word)
+        while at >= 0:
+            end = text.find("\n", at)
+            end = len(text) if end < 0 else end
+            starts[text.rfind("\n", 0, at) + 1] = end
+            at = text.find(word, end)
+    lines = (line for start, end in sorted(starts.items()) for line in text[start:end].splitlines())
+    return [line for line in lines if any(word in line for word in probes.LOG_WORDS)]
 
 
 def _telling(line: str) -> str:

@@ -19,6 +19,7 @@ RPM_LIMIT = 20_000
 
 RPM_FOLDERS = ("/var/lib/rpm", "/usr/lib/sysimage/rpm", "/usr/share/rpm")
 _FIELDS = re.compile(rb"^(?:Package|Status|Version|Architecture|Maintainer|Source): [^\n]{0,400}", re.MULTILINE)
+_FIRST = b"Package: "
 _NAME = re.compile(rb"^Package: ([^\s]{1,200})", re.MULTILINE)
 
 
@@ -30,12 +31,15 @@ def wanted_names(names: Iterable[str] = ()) -> re.Pattern[str]:
 class PackageReader:
     """Reads the package databases of one tree; ``faults`` says what could not be read.
 
+    ``has_unread_rpms`` tells that there is an rpm database which only rpm itself can read.
+
     ``names`` are packages that matter besides those that always do.
     """
 
     def __init__(self, tree: Tree, names: Iterable[str] = ()) -> None:
         self.tree = tree
         self.faults: dict[str, str] = {}
+        self.has_unread_rpms = False
         self._wanted = wanted_names(names)
 
     def dpkg_status(self) -> str | None:
@@ -83,8 +87,11 @@ class PackageReader:
         return "".join(kept)
 
     def _kept(self, stanza: bytes) -> str:
-        name = _NAME.search(stanza)
-        if name is None or not self._wanted.fullmatch(name[1].decode("ascii", "replace")):
+        if stanza.startswith(_FIRST):
+            word = stanza[len(_FIRST) : stanza.find(b"\n")].split(maxsplit=1)[:1]
+        else:
+            word = _NAME.findall(stanza)[:1]
+        if not word or not self._wanted.fullmatch(word[0].decode("ascii", "replace")):
             return ""
         return "\n".join(line.decode("utf-8", "replace") for line in _FIELDS.findall(stanza)) + "\n\n"
 
@@ -98,6 +105,7 @@ class PackageReader:
             for name in ("Packages", "Packages.db"):
                 if self.tree.is_file(f"{folder}/{name}"):
                     self.faults[f"{folder}/{name}"] = "is an rpm database in a format that only rpm itself reads"
+                    self.has_unread_rpms = True
                     return ()
         return ()
 
@@ -111,6 +119,7 @@ class PackageReader:
             base = sqlite3.connect(address, uri=True, timeout=1.0)
         except sqlite3.Error as exc:
             self.faults[path] = f"cannot be opened: {exc}"
+            self.has_unread_rpms = True
             return ()
         try:
             query = "SELECT blob FROM Packages WHERE length(blob) < 4000000 LIMIT ?"
@@ -120,6 +129,7 @@ class PackageReader:
                     lines.append("\t".join(header))
         except (sqlite3.Error, MemoryError) as exc:
             self.faults[path] = f"cannot be read: {exc}"
+            self.has_unread_rpms = True
         finally:
             base.close()
         return tuple(sorted(lines))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import cached_property
 
 import msgspec
@@ -20,8 +19,7 @@ from gpustack.model.host import Copy, Environment, Gpu, KernelModule, OperatingS
 from gpustack.model.places import System
 
 
-@dataclass(frozen=True, kw_only=True)
-class Scene:
+class Scene(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """One machine, parsed. ``told`` are the values of os-release; ``system`` is the matrix row that covers it."""
 
     evidence: Evidence
@@ -43,7 +41,7 @@ class Scene:
     sources: tuple[SourceEntry, ...]
     keys: tuple[str, ...]
     secure_boot: bool | None
-    products: Products = field(repr=False)
+    products: Products
 
     @property
     def library_version(self) -> str | None:

@@ -8,6 +8,7 @@ import os
 import re
 import stat
 from collections import deque
+from itertools import islice
 
 MAX_HOPS = 40
 MAX_ENTRIES = 20_000
@@ -35,9 +36,31 @@ class Tree:
         self.root = os.path.realpath(root).rstrip("/")
         self._states: dict[str, os.stat_result | None] = {}
         self._folders: dict[str, tuple[str, ...]] = {}
+        self._walked: dict[str, str | MissingFileError | UnusableFileError] = {}
 
     def resolve(self, path: str, *, follow_last: bool = True) -> str:
         """The path without links and dots. Raises MissingFileError or UnusableFileError (looping links)."""
+        folder, _, name = path.rpartition("/")
+        if not folder or name in {"", ".", ".."}:
+            return self._walk(path, follow_last=follow_last)
+        here = f"{self._resolved_folder(folder).rstrip('/')}/{name}"
+        if self._target_of(here, last=True, follow_last=follow_last) is None:
+            return here
+        return self._walk(path, follow_last=follow_last)
+
+    def _resolved_folder(self, folder: str) -> str:
+        """A folder without links and dots, walked to once: many paths that are looked at share theirs."""
+        if folder not in self._walked:
+            try:
+                self._walked[folder] = self._walk(f"{folder}/.")
+            except (MissingFileError, UnusableFileError) as exc:
+                self._walked[folder] = exc
+        found = self._walked[folder]
+        if isinstance(found, str):
+            return found
+        raise type(found)(*found.args)
+
+    def _walk(self, path: str, *, follow_last: bool = True) -> str:
         pending = deque(path.split("/"))
         done: list[str] = []
         hops = 0
@@ -184,14 +207,14 @@ class Tree:
         if resolved not in self._folders:
             try:
                 with os.scandir(self.root + (resolved if resolved != "/" else "/")) as entries:
-                    names = [entry.name for entry, _ in zip(entries, range(MAX_ENTRIES), strict=False)]
+                    names = [entry.name for entry in islice(entries, MAX_ENTRIES)]
             except NotADirectoryError:
                 target = self.link(path)
                 follow = _joined(path, target) if target else None
                 return self.listing(follow) if follow and follow != path and self.is_folder(follow) else None
             except OSError as exc:
                 raise UnusableFileError(exc.strerror or str(exc)) from exc
-            self._folders[resolved] = tuple(sorted(name for name in names if name == printable(name)))
+            self._folders[resolved] = tuple(sorted(n for n in names if n.isascii() or n == printable(n)))
         return self._folders[resolved]
 
     def _mode(self, path: str) -> int:
@@ -222,9 +245,28 @@ class Tree:
                     names = self.listing(head or "/") or ()
                 except UnusableFileError:
                     names = ()
-                step.extend(f"{head}/{name}" for name in fnmatch.filter(names, part))
+                step.extend(f"{head}/{name}" for name in names if matches(name, part))
             found = step[:limit]
         return [path for path in found if self.exists(path) or self.link(path) is not None]
+
+
+def matches(name: str, pattern: str) -> bool:
+    """Whether a name matches; a pattern of stars alone needs no regular expression, which costs more to compile."""
+    if "?" in pattern or "[" in pattern:
+        return fnmatch.fnmatchcase(name, pattern)
+    first, *others = pattern.split("*")
+    if not others:
+        return name == pattern
+    last = others.pop()
+    if not name.startswith(first) or not name.endswith(last) or len(name) < len(first) + len(last):
+        return False
+    at, end = len(first), len(name) - len(last)
+    for piece in others:
+        at = name.find(piece, at, end)
+        if at < 0:
+            return False
+        at += len(piece)
+    return True
 
 
 def printable(text: str) -> str:

@@ -11,9 +11,9 @@ from gpustack.model.host import Host
 from gpustack.model.results import CheckResult, Report
 from gpustack.system.run import Runner
 from gpustack.verify.declare import Context
+from gpustack.verify.note import Note, silent
 from gpustack.verify.report import build_report, exit_code
 from gpustack.verify.runner import level_named, run_checks
-from gpustack.verify.schedule import Note, silent
 from gpustack.verify.writers import MODULES as _FORMATS
 from gpustack.verify.writers import writer
 

@@ -41,7 +41,8 @@ class Context(Struct, frozen=True, kw_only=True):
     needs a command is then a skip. ``work`` is a folder of the check's own, in which its commands start and which is
     removed when the check has ended; None at level quick and without a runner. ``shared`` holds what several checks
     find out once. ``given`` are things that the user named for a check to use: ``ffmpeg``, ``engine``, ``url``,
-    ``model``. ``clock`` gives seconds, for durations.
+    ``model``. ``asked`` are the components that were named, none where all are checked: what is costly and of use
+    on a host with a GPU only is done elsewhere only for those. ``clock`` gives seconds, for durations.
     """
 
     host: Host
@@ -50,6 +51,7 @@ class Context(Struct, frozen=True, kw_only=True):
     work: Path | None = None
     shared: Shared = field(default_factory=Shared)
     given: dict[str, str] = field(default_factory=dict)
+    asked: frozenset[str] = frozenset()
     clock: Callable[[], float] = time.monotonic
 
     @property

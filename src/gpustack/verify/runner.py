@@ -14,7 +14,7 @@ from gpustack.model.results import CheckResult, Level
 from gpustack.verify.commands import LimitedRunner
 from gpustack.verify.declare import LEVELS, Check, Context, Outcome, checks_of, errored, skipped
 from gpustack.verify.declare import components as known_components
-from gpustack.verify.schedule import Note, beside_each_other, room, silent
+from gpustack.verify.note import Note, silent
 
 _ENDED = {"fail": "failed", "error": "could not be carried out"}
 
@@ -43,7 +43,10 @@ def run_checks(  # noqa: PLR0913 (what a caller may settle about one run)
     checks run at a time (as many as the host has room for, if None), and ``note`` hears of each that starts or ends.
     Raises UsageError for an unknown name, UnsupportedError for a component or level that has no checks.
     """
-    checks, required = _chosen(tuple(components), level, tuple(require))
+    asked = tuple(components)
+    checks, required = _chosen(asked, level, tuple(require))
+    named = frozenset((*asked, *required.components, *(name.partition(".")[0] for name in required.checks)))
+    context = msgspec.structs.replace(context, asked=named)
     before = {one.id: one for one in kept}
     answer = _Answer(context, required)
     if level == LEVELS[0] or context.runner is None:
@@ -51,7 +54,7 @@ def run_checks(  # noqa: PLR0913 (what a caller may settle about one run)
         for one in checks:
             done[one.id] = before.get(one.id) or answer(one, done)
         return tuple(done.values())
-    return _in_folders(checks, answer, before, workers or room(), note)
+    return _in_folders(checks, answer, before, workers, note)
 
 
 def _chosen(asked: tuple[str, ...], level: Level, require: tuple[str, ...]) -> tuple[list[Check], _Required]:
@@ -72,12 +75,14 @@ def _in_folders(
     checks: list[Check],
     answer: _Answer,
     before: dict[str, CheckResult],
-    workers: int,
+    workers: int | None,
     note: Note,
 ) -> tuple[CheckResult, ...]:
     """Run checks beside each other, each in a folder that is gone when it has ended."""
     import shutil  # noqa: PLC0415 (not needed at level quick, whose start-up counts)
     import tempfile  # noqa: PLC0415
+
+    from gpustack.verify.schedule import beside_each_other, room  # noqa: PLC0415
 
     with tempfile.TemporaryDirectory(prefix="gpustack-verify-", ignore_cleanup_errors=True) as name:
         root = Path(name)
@@ -92,7 +97,7 @@ def _in_folders(
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
 
-        results = beside_each_other(checks, run, answer.lost, workers, note)
+        results = beside_each_other(checks, run, answer.lost, workers or room(), note)
     return tuple(results[one.id] for one in checks)
 
 

@@ -8,14 +8,11 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Literal
 
 from gpustack.model.results import CheckResult
 from gpustack.system.run import stop_commands
 from gpustack.verify.declare import Check
-
-Note = Callable[[Literal["starts", "ends"], str], None]
-"""Hears of each check, by id, when it starts and when it ends."""
+from gpustack.verify.note import Note
 
 MEMORY_PER_CHECK = 1 << 30
 """Bytes that are kept free for each check that runs: nvcc takes several hundred MiB for a small program."""
@@ -25,10 +22,6 @@ _GRACE_S = 15.0
 
 Run = Callable[[Check, dict[str, CheckResult]], CheckResult]
 Lost = Callable[[Check, float], CheckResult]
-
-
-def silent(event: Literal["starts", "ends"], identity: str) -> None:
-    """Hear nothing."""
 
 
 def room(meminfo: Path = Path("/proc/meminfo")) -> int:

@@ -20,6 +20,7 @@ from gpustack.system.run import Finished, LocalRunner
 from gpustack.verify import runner, schedule
 from gpustack.verify.commands import evidence_of, tail
 from gpustack.verify.declare import Check, Context, Outcome, failed, passed
+from gpustack.verify.note import Note, silent
 from gpustack.verify.shared import Shared
 
 
@@ -37,9 +38,7 @@ def made(identity: str, function: Any, **fields: Any) -> Check:
     )  # fmt: skip
 
 
-def run(
-    context: Context, *checks: Check, workers: int = 4, note: schedule.Note = schedule.silent
-) -> dict[str, CheckResult]:
+def run(context: Context, *checks: Check, workers: int = 4, note: Note = silent) -> dict[str, CheckResult]:
     answer = runner._Answer(context, runner._Required(frozenset(), frozenset()))
     ordered = runner._in_order(list(checks))
     return {one.id: one for one in runner._in_folders(ordered, answer, {}, workers, note)}

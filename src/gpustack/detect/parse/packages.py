@@ -124,5 +124,7 @@ def all_packages(evidence: Evidence) -> tuple[Package, ...]:
 
 def matching(packages: tuple[Package, ...], pattern: str) -> tuple[Package, ...]:
     """The installed packages whose whole name matches."""
+    if pattern.replace("-", "").isalnum():
+        return tuple(package for package in packages if package.installed and package.name == pattern)
     wanted = re.compile(pattern)
     return tuple(package for package in packages if package.installed and wanted.fullmatch(package.name))

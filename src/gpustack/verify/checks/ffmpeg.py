@@ -6,7 +6,8 @@ from gpustack.model.host import Host
 from gpustack.verify import view
 from gpustack.verify.declare import Context, Outcome, check, failed, needless, passed, skipped
 from gpustack.verify.ffmpeg.engines import api_of_driver, api_of_headers, chip_of, driver_for_api
-from gpustack.verify.ffmpeg.scene import INSTALL, programs, tested
+from gpustack.verify.ffmpeg.programs import choose
+from gpustack.verify.ffmpeg.scene import INSTALL, is_of_use, named, programs, tested
 from gpustack.versions import version
 
 _LISTED = 8
@@ -36,10 +37,10 @@ def found(context: Context) -> Outcome:
         known = context.host.installed.get("ffmpeg")
         paths = ", ".join(copy.path for copy in copies)
         return passed(f"FFmpeg {known.version if known and known.version else 'of unknown version'}: {paths}")
-    all_here = programs(context)
+    all_here = programs(context) if is_of_use(context) else named(context)
     if not all_here:
         return skipped("no FFmpeg was found", INSTALL)
-    chosen = tested(context)
+    chosen = choose(all_here)
     broken = "; ".join(f"{one.path} does not run: {one.error}" for one in all_here if one.error)
     if chosen is None:
         return failed(broken, f"{INSTALL}, or remove the broken program")
@@ -59,8 +60,12 @@ def found(context: Context) -> Outcome:
     limit_s=120,
 )
 def compiled(context: Context) -> Outcome:
+    if context.runner is not None and not is_of_use(context):
+        return needless(
+            "no NVIDIA GPU was found here", "`gpustack verify ffmpeg` tells what was compiled in all the same"
+        )
     excused = _no_ffmpeg(context)
-    program = tested(context)
+    program = None if excused else tested(context)
     if excused or program is None:
         return excused or skipped("no FFmpeg was found", INSTALL)
     encoders = sorted(name for name in program.encoders if name.endswith("_nvenc"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpustack.model.host import Host
+from gpustack.system.run import Finished
 from gpustack.verify import view
 from gpustack.verify.commands import evidence_of, first_line
 from gpustack.verify.declare import Context, Outcome, check, failed, needless, passed, skipped
@@ -24,10 +25,21 @@ int main(void)
 
 def _told(context: Context) -> str | None:
     """The version of the headers that a build would take: pkg-config's, else the one that was detected."""
-    asked = context.run("pkg-config", "--modversion", "ffnvcodec", timeout=10)
+    asked = _asked(context)
     if asked.code == 0 and asked.out.strip():
         return asked.out.strip()
     return view.installed_version(context.host, "nv-codec-headers")
+
+
+def _asked(context: Context) -> Finished:
+    """What pkg-config says of ffnvcodec, asked once, and not where no file of that name is in its usual places."""
+    import os  # noqa: PLC0415 (its environment is asked here alone)
+
+    words = ("pkg-config", "--modversion", "ffnvcodec")
+    elsewhere = any(os.environ.get(name) for name in ("PKG_CONFIG_PATH", "PKG_CONFIG_LIBDIR"))
+    if not elsewhere and "nv-codec-headers" not in context.host.installed and "nv-codec-headers" not in context.asked:
+        return Finished(argv=words, code=1, error="no ffnvcodec.pc is in the usual places")
+    return context.shared.once("pkg-config ffnvcodec", lambda: context.run(*words, timeout=10))
 
 
 def _absent(host: Host) -> Outcome:
@@ -43,7 +55,7 @@ def _absent(host: Host) -> Outcome:
     mends=INSTALL,
 )
 def found(context: Context) -> Outcome:
-    asked = context.run("pkg-config", "--modversion", "ffnvcodec", timeout=10)
+    asked = _asked(context)
     own = view.installed_version(context.host, "nv-codec-headers")
     told = asked.out.strip() if asked.code == 0 else ""
     if told:

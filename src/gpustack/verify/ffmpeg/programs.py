@@ -119,19 +119,27 @@ def _origin(path: Path, root: Path) -> str:
     return "own build"
 
 
+def introduce(place: Place, runner: Runner) -> Program:
+    """Ask the program at ``place`` what it is, and not what it can do."""
+    said = runner.run((place.path, "-hide_banner", "-version"), timeout=20)
+    if said.code != 0:
+        last = (said.err.strip().splitlines() or [""])[-1]
+        return Program(place=place, error=said.error or last or f"exit status {said.code}")
+    return Program(place=place, about=lists.about(said.out))
+
+
 def describe(place: Place, runner: Runner) -> Program:
     """Ask the program at ``place`` what it is and what it can do."""
 
     def ask(switch: str) -> str:
         return runner.run((place.path, "-hide_banner", switch), timeout=20).out
 
-    said = runner.run((place.path, "-hide_banner", "-version"), timeout=20)
-    if said.code != 0:
-        last = (said.err.strip().splitlines() or [""])[-1]
-        return Program(place=place, error=said.error or last or f"exit status {said.code}")
+    own = introduce(place, runner)
+    if own.error:
+        return own
     return Program(
         place=place,
-        about=lists.about(said.out),
+        about=own.about,
         encoders=lists.codecs(ask("-encoders")),
         decoders=lists.codecs(ask("-decoders")),
         filters=lists.filters(ask("-filters")),

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import TYPE_CHECKING
 
 from gpustack.model.host import Gpu, Host
 from gpustack.system.run import Finished
 from gpustack.verify import view
 from gpustack.verify.commands import evidence_of
 from gpustack.verify.declare import Context, Outcome, failed
-from gpustack.verify.ffmpeg.diagnosis import Scene, diagnose
 from gpustack.verify.ffmpeg.engines import Chip, chip_of, session_limit
-from gpustack.verify.ffmpeg.programs import Place, Program, choose, describe, places
+from gpustack.verify.ffmpeg.lists import About
+from gpustack.verify.ffmpeg.programs import Place, Program, choose, describe, introduce, places
+from gpustack.verify.pythons import package_folders, search_path
+
+if TYPE_CHECKING:
+    from gpustack.verify.ffmpeg.diagnosis import Scene
 
 INSTALL = "`gpustack install ffmpeg`"
 
@@ -23,21 +28,41 @@ def programs(context: Context) -> tuple[Program, ...]:
     if runner is None:
         return ()
 
-    def ask() -> tuple[Program, ...]:
-        given = context.given.get("ffmpeg")
-        if given:
-            return (describe(Place(path=given, origin="given", on_path=True), runner),)
-        found = places(context.given.get("path") or os.environ.get("PATH", ""), pythons=_packages(context))
-        return tuple(describe(one, runner) for one in found)
+    return context.shared.once("ffmpeg programs", lambda: tuple(describe(one, runner) for one in _places(context)))
 
-    return context.shared.once("ffmpeg programs", ask)
+
+def named(context: Context) -> tuple[Program, ...]:
+    """Every FFmpeg of this machine without its lists: the distribution's is told by its package and not run."""
+    runner = context.runner
+    if runner is None:
+        return ()
+    known = context.host.installed.get("ffmpeg")
+    found: list[Program] = []
+    for place in _places(context):
+        if known is not None and known.version and known.method == "distro" and known.path == place.path:
+            found.append(Program(place=place, about=About(word=known.version, version=known.version)))
+        else:
+            found.append(introduce(place, runner))
+    return tuple(found)
+
+
+def is_of_use(context: Context) -> bool:
+    """Whether what an FFmpeg can do matters: there is a GPU for it, or somebody asks for it by name."""
+    return bool(context.host.gpus) or "ffmpeg" in context.asked or "ffmpeg" in context.given
+
+
+def _places(context: Context) -> tuple[Place, ...]:
+    given = context.given.get("ffmpeg")
+    if given:
+        return (Place(path=given, origin="given", on_path=True),)
+    return places(context.given.get("path") or os.environ.get("PATH", ""), pythons=_packages(context))
 
 
 def _packages(context: Context) -> tuple[str, ...]:
     """Folders of Python packages: those of this Python, and of the one that is first on PATH."""
-    own = [name for name in sys.path if name.endswith("-packages")]
-    asked = context.run("python3", "-c", "import sys; print('\\n'.join(sys.path))", timeout=20)
-    return (*own, *(line for line in asked.out.splitlines() if line.endswith("-packages")))
+    known = context.shared.once("packages of python3", lambda: package_folders("python3"))
+    found = search_path(context, "python3") if known is None else known
+    return tuple(name for name in (*sys.path, *found) if name.endswith("-packages"))
 
 
 def tested(context: Context) -> Program | None:
@@ -68,6 +93,8 @@ def gpu_environment(host: Host) -> dict[str, str]:
 
 def scene(context: Context, program: Program) -> Scene:
     """Where a run of ``program`` takes place, for its diagnosis."""
+    from gpustack.verify.ffmpeg.diagnosis import Scene  # noqa: PLC0415 (nothing of it is needed at level quick)
+
     host = context.host
     found = chip(context) or Chip(name="this GPU")
     driver = view.driver_version(host)
@@ -89,6 +116,8 @@ def failure(context: Context, program: Program, end: Finished, doing: str) -> Ou
     """The failure of a run, with its cause in words."""
     if end.code is None:
         return failed(f"{doing}: {end.error}", "look at the evidence", evidence=evidence_of(end, work=context.work))
+    from gpustack.verify.ffmpeg.diagnosis import diagnose  # noqa: PLC0415 (nothing of it is needed at level quick)
+
     told = diagnose(context.matrix, end.err + end.out, end.code, scene(context, program))
     return failed(
         f"{doing}: {told.cause}",

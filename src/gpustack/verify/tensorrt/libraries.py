@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterable
@@ -13,7 +12,7 @@ from msgspec import Struct
 
 from gpustack.system.run import Finished
 from gpustack.verify.declare import Context
-from gpustack.verify.tensorrt import child
+from gpustack.verify.pythons import holds, package_folders, search_path
 
 _NAME = re.compile(r"^(libnvinfer|libtensorrt_rtx)\.so\.(\d+)(?:\.(\d+(?:\.\d+)*))?$")
 _FOLDERS = (
@@ -25,7 +24,7 @@ _WHEELS = ("tensorrt_libs", "tensorrt", "tensorrt_rtx_libs")
 MODULES = ("tensorrt", "tensorrt_rtx", "tensorrt_rtx_bindings")
 """Names under which Python imports TensorRT, and TensorRT-RTX with and without its meta package."""
 
-CHILD = Path(child.__file__)
+CHILD = Path(__file__).with_name("child.py")
 
 
 class Library(Struct, frozen=True, kw_only=True):
@@ -59,7 +58,7 @@ def libraries(search: str, packages: Iterable[str], root: Path = Path("/")) -> t
     folders += [(Path(base) / name, True) for base in packages for name in _WHEELS]
     for folder, from_wheel in folders:
         try:
-            names = sorted(path.name for path in folder.iterdir())
+            names = sorted(os.listdir(folder))  # noqa: PTH208 (thousands of names, one of interest)
         except OSError:
             continue
         for name in names:
@@ -74,6 +73,8 @@ def libraries(search: str, packages: Iterable[str], root: Path = Path("/")) -> t
 
 def ask(context: Context, python: str, request: dict[str, Any], *, timeout: float = 60.0) -> tuple[Any, Finished]:
     """Have ``python`` do what ``request`` says in a process of its own: its answer (None if it gave none), the end."""
+    import json  # noqa: PLC0415 (mostly there is no TensorRT to ask for)
+
     told = json.dumps(request)
     if context.work is not None:
         place = context.work / f"request-{request['do']}.json"
@@ -115,6 +116,9 @@ def bindings(context: Context) -> tuple[Binding, ...]:
     def find() -> tuple[Binding, ...]:
         found: list[Binding] = []
         for python in pythons(context):
+            folders = _folders(context, python)
+            if folders is not None and not holds(folders, "tensorrt"):
+                continue
             for module in MODULES:
                 answer, end = ask(context, python, {"do": "info", "module": module})
                 if answer is not None:
@@ -133,6 +137,13 @@ def bindings(context: Context) -> tuple[Binding, ...]:
     return context.shared.once("tensorrt bindings", find)
 
 
+def _folders(context: Context, python: str) -> tuple[str, ...] | None:
+    """The folders from which ``python`` imports; None where it has to be asked, as one that the user named is."""
+    if context.given.get("python"):
+        return None
+    return context.shared.once(f"packages of {python}", lambda: package_folders(python))
+
+
 def _once(found: list[Binding]) -> list[Binding]:
     """Without the names that stand for the same thing in the same place."""
     kept: dict[tuple[str, tuple[str, ...], str, bool], Binding] = {}
@@ -147,8 +158,8 @@ def all_libraries(context: Context) -> tuple[Library, ...]:
     def find() -> tuple[Library, ...]:
         packages: list[str] = []
         for python in pythons(context):
-            listed = context.run(python, "-c", "import sys; print('\\n'.join(sys.path))", timeout=20).out
-            packages += [line for line in listed.splitlines() if line.startswith("/")]
+            folders = _folders(context, python)
+            packages += search_path(context, python) if folders is None else folders
         return libraries(os.environ.get("LD_LIBRARY_PATH", ""), dict.fromkeys(packages))
 
     return context.shared.once("tensorrt libraries", find)
