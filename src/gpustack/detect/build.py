@@ -6,7 +6,7 @@ import re
 
 from gpustack.detect.evidence import Evidence
 from gpustack.detect.installed import find_installed, toolkit_copies
-from gpustack.detect.parse import platform, repositories
+from gpustack.detect.parse import platform, repositories, toolkit
 from gpustack.detect.parse.packages import matching
 from gpustack.detect.problems import find_problems
 from gpustack.detect.scene import Scene, build_scene
@@ -48,8 +48,8 @@ def _glibc(scene: Scene) -> str | None:
 
 
 def _gcc(scene: Scene) -> str | None:
-    told = (scene.evidence.output("gcc -dumpfullversion") or "").strip()
-    return told if re.fullmatch(r"\d+\.\d+\.\d+", told) else _numbers(scene, r"gcc", r"\d+(?:\.\d+)*")
+    number = re.match(r"\d+(?:\.\d+)*", toolkit.gcc_version(scene.evidence, scene.packages))
+    return number[0] if number else None
 
 
 def _python(scene: Scene) -> str | None:

@@ -13,6 +13,7 @@ from typing import Any
 from gpustack.detect import probes
 from gpustack.detect.evidence import CommandOutput, Evidence, Fault
 from gpustack.detect.packages_db import PackageReader, wanted_names
+from gpustack.detect.parse import toolkit
 from gpustack.detect.parse.libraries import loader_folders
 from gpustack.detect.parse.packages import all_packages
 from gpustack.detect.parse.repositories import fingerprints
@@ -243,8 +244,6 @@ class _Gatherer:
 
     def running(self, runner: Runner, rpms: tuple[str, ...]) -> None:
         """What only the running machine can say."""
-        from gpustack.detect.nvml import read_nvml  # noqa: PLC0415 (imports pynvml)
-
         uname = os.uname()
         self.files.setdefault("/proc/sys/kernel/osrelease", uname.release + "\n")
         self.files["/proc/sys/kernel/arch"] = uname.machine + "\n"
@@ -260,6 +259,8 @@ class _Gatherer:
                 answer = CommandOutput(code=done.code, out=done.out[:4000], err=done.err[:1000])
                 self.commands[" ".join(argv)] = answer
         if any(path in self.marks for path in ("/dev/nvidiactl", "/dev/dxg")):
+            from gpustack.detect.nvml import read_nvml  # noqa: PLC0415 (imports pynvml)
+
             self.nvml = read_nvml()
 
     def _wanted_commands(self, rpms: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
@@ -270,8 +271,9 @@ class _Gatherer:
             place = self._program(argv[0])
             if not place or (argv[0] == "modinfo" and not has_module):
                 continue
-            # To load the many libraries of a distribution's FFmpeg costs more than all else here; its package tells.
-            if argv[0] != "ffmpeg" or not self._is_packaged("ffmpeg", place, rpms):
+            # To load the libraries of a distribution's FFmpeg costs more than all else here; its package tells.
+            owner = "ffmpeg" if argv[0] == "ffmpeg" else toolkit.gcc_package(self.links) if argv[0] == "gcc" else ""
+            if not owner or not self._is_packaged(owner, argv[0], place, rpms):
                 yield argv
 
     def _program(self, name: str) -> str:
@@ -279,13 +281,15 @@ class _Gatherer:
         folders = os.environ.get("PATH", os.defpath).split(":")
         return next((path for path in (f"{folder}/{name}" for folder in folders) if os.access(path, os.X_OK)), "")
 
-    def _is_packaged(self, name: str, place: str, rpms: tuple[str, ...]) -> bool:
-        """Whether the program at ``place`` is the package's of its name, and no other one of that name is known."""
+    def _is_packaged(self, package: str, name: str, place: str, rpms: tuple[str, ...]) -> bool:
+        """Whether the program at ``place`` is that of a package, and no other one of its name is known."""
         if place not in {f"/usr/bin/{name}", f"/bin/{name}"} or f"/usr/local/bin/{name}" in self.marks:
             return False
         status = self.files.get("/var/lib/dpkg/status", "")
         packages = all_packages(Evidence(files={"/var/lib/dpkg/status": status}, rpms=rpms))
-        return any(one.name == name and one.installed for one in packages)
+        # Debian's package "gcc" is a set of links, numbered on its own.
+        found = (one for one in packages if one.name == package and one.installed)
+        return any(one.manager == "rpm" or package != "gcc" for one in found)
 
     def libraries(self) -> None:
         """The libraries of interest in every folder on the loader's path and in the usual other places."""

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable
 
 from gpustack.detect import probes
-from gpustack.detect.parse.rpm_header import parse_header
 from gpustack.detect.tree import MissingFileError, Tree, UnusableFileError
 
 STATUS_LIMIT = 96 << 20
@@ -112,6 +111,8 @@ class PackageReader:
     def _sqlite(self, path: str) -> tuple[str, ...]:
         import sqlite3  # noqa: PLC0415 (only hosts with rpm need it)
         from urllib.parse import quote  # noqa: PLC0415
+
+        from gpustack.detect.parse.rpm_header import parse_header  # noqa: PLC0415
 
         lines: list[str] = []
         address = f"file:{quote(self.tree.root + self.tree.resolve(path))}?mode=ro&immutable=1"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import subprocess
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -15,6 +14,8 @@ from typing import IO, TYPE_CHECKING, Protocol
 from msgspec import Struct
 
 if TYPE_CHECKING:
+    import subprocess
+
     from typing_extensions import Self
 
 
@@ -35,6 +36,8 @@ def reading(argv: tuple[str, ...]) -> Iterator[IO[bytes]]:
 
     What the block leaves unread is not waited for: the command is ended.
     """
+    import subprocess  # noqa: PLC0415 (a host without GPU is mostly read without a command)
+
     process = subprocess.Popen(  # noqa: S603 (an argument list of our own; no shell)
         argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     )
@@ -80,6 +83,8 @@ class LocalRunner:
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
     ) -> Finished:
+        import subprocess  # noqa: PLC0415
+
         environment = {**os.environ, "LC_ALL": "C.UTF-8", "LANGUAGE": "C", **(env or {})}
         started = time.monotonic()
         try:
@@ -117,6 +122,8 @@ _AFTER_KILL_S = 5.0
 
 def _until_done(process: subprocess.Popen[bytes], timeout: float) -> tuple[bytes, bytes, str]:
     """Standard output, standard error and why there is no exit code ("" if there is one)."""
+    import subprocess  # noqa: PLC0415
+
     with _LOCK:
         _RUNNING.add(process.pid)
     error = ""
@@ -162,6 +169,8 @@ class Background:
         self, argv: tuple[str, ...], log: Path, *, env: Mapping[str, str] | None = None, cwd: Path | None = None
     ) -> None:
         """Start ``argv``. Raises OSError where it cannot be started."""
+        import subprocess  # noqa: PLC0415
+
         with log.open("wb") as stream:
             self._process = subprocess.Popen(  # noqa: S603 (an argument list of our own; no shell)
                 argv,
@@ -188,6 +197,8 @@ class Background:
 
     def stop(self, patience_s: float = 10.0) -> None:
         """Ask it to end, and end its whole group when it has not within ``patience_s`` seconds."""
+        import subprocess  # noqa: PLC0415
+
         if self._process.poll() is None:
             self._process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):

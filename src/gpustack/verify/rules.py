@@ -1,6 +1,11 @@
-"""The matrix's rules, asked about what is installed. Reads the solver's own rule book, so both always agree."""
+"""The matrix's rules, asked about what is installed. Reads the solver's own rule book, so both always agree.
+
+The rule book is imported when the first question is asked: most of a host without NVIDIA's software raises none.
+"""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
@@ -8,11 +13,10 @@ from msgspec import Struct
 from gpustack.matrix.index import Matrix
 from gpustack.model.facts import Rule
 from gpustack.model.host import Gpu, Host
-from gpustack.solve.flavour import FlavourRule
-from gpustack.solve.hostview import HostView
-from gpustack.solve.rulebook import BoundRule, rule_book
-from gpustack.solve.words import ranges_in_words, rule_in_words, title
-from gpustack.versions import is_within, version
+from gpustack.versions import version
+
+if TYPE_CHECKING:
+    from gpustack.solve.rulebook import BoundRule
 
 
 class Fit(Struct, frozen=True, kw_only=True):
@@ -24,12 +28,16 @@ class Fit(Struct, frozen=True, kw_only=True):
 
     def sentence(self, subject: str) -> str:
         """What the rule that is not kept demands of ``subject``; "" when all are kept."""
+        from gpustack.solve.words import rule_in_words  # noqa: PLC0415
+
         rule = self.breach or self.advice
         return rule_in_words(rule, subject) if rule else ""
 
     @property
     def wanted(self) -> str:
         """The versions that the rule not kept would accept, in words; "" when all are kept or it is an exclusion."""
+        from gpustack.solve.words import ranges_in_words  # noqa: PLC0415
+
         rule = self.breach or self.advice
         return ranges_in_words(rule.any) if rule else ""
 
@@ -41,30 +49,9 @@ class Part(Struct, frozen=True):
     version: str
 
     def __str__(self) -> str:
+        from gpustack.solve.words import title  # noqa: PLC0415
+
         return f"{title(self.name)} {self.version}"
-
-
-class FlavourFact(FlavourRule, frozen=True, kw_only=True, omit_defaults=True):
-    """A kernel module flavour that a driver does not offer to some GPUs. ``verdict``: impossible or unsupported."""
-
-    verdict: str = ""
-    text: str = ""
-
-
-def flavour_facts(matrix: Matrix, driver: str, flavour: str, gpu: Gpu) -> tuple[FlavourFact, ...]:
-    """What speaks against this flavour of this driver's module on this GPU."""
-    return tuple(
-        fact
-        for fact in matrix.rows("driver", "flavour_rules", FlavourFact)
-        if fact.flavour == flavour and is_within(driver, fact.driver) and _concerns(fact, gpu)
-    )
-
-
-def _concerns(fact: FlavourFact, gpu: Gpu) -> bool:
-    capability = gpu.compute_capability
-    if fact.compute_capability and not (capability and is_within(capability, fact.compute_capability)):
-        return False
-    return not fact.gpus or any(name in (gpu.name or "") for name in fact.gpus)
 
 
 def fit(matrix: Matrix, host: Host, one: Part, other: Part) -> Fit:
@@ -72,6 +59,8 @@ def fit(matrix: Matrix, host: Host, one: Part, other: Part) -> Fit:
 
     Raises ValueError where a version is none.
     """
+    from gpustack.solve.hostview import HostView  # noqa: PLC0415
+
     view = HostView(host)
     breach: Rule | None = None
     advice: Rule | None = None
@@ -100,4 +89,6 @@ def same(one: str | None, other: str | None) -> bool:
 
 
 def _bound(matrix: Matrix, subject: Part, other: str) -> tuple[BoundRule, ...]:
+    from gpustack.solve.rulebook import rule_book  # noqa: PLC0415
+
     return rule_book(matrix).applying(subject.name, subject.version).get(other, ())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
 import re
 
 from msgspec import Struct
@@ -199,10 +198,19 @@ def _packet_fingerprints(data: bytes) -> list[str]:
         tag, start, length = head
         body = data[start : start + length]
         if tag == 6 and body[:1] == b"\x04":
-            digest = hashlib.sha1(b"\x99" + len(body).to_bytes(2, "big") + body, usedforsecurity=False)
-            found.append(digest.hexdigest().upper())
+            found.append(_sha1(b"\x99" + len(body).to_bytes(2, "big") + body))
         at = start + length
     return found
+
+
+def _sha1(data: bytes) -> str:
+    """The SHA-1 of a key's packet, which is its fingerprint (RFC 4880, section 12.2), in capitals."""
+    try:
+        # Every Debian has keys to look at, and hashlib loads OpenSSL, which takes longer than all of them.
+        from _sha1 import sha1  # type: ignore[import-not-found]  # noqa: PLC0415 (private, but always there)
+    except ImportError:
+        from hashlib import sha1  # noqa: PLC0415
+    return str(sha1(data, usedforsecurity=False).hexdigest()).upper()
 
 
 def _packet(data: bytes, at: int) -> tuple[int, int, int] | None:

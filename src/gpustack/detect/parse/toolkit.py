@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 import msgspec
 
@@ -168,6 +169,22 @@ def codec_headers(evidence: Evidence) -> dict[str, str]:
             if match:
                 found[path] = match[1]
     return found
+
+
+def gcc_package(links: Mapping[str, str]) -> str:
+    """The package whose version is that of /usr/bin/gcc: the one that a Debian's link names, else rpm's gcc."""
+    target = links.get("/usr/bin/gcc", "").rpartition("/")[2]
+    return target if re.fullmatch(r"gcc-\d+", target) else "" if target else "gcc"
+
+
+def gcc_version(evidence: Evidence, packages: tuple[Package, ...]) -> str:
+    """The version of the gcc on the PATH, as it says itself or as its package does; "" where there is none."""
+    told = (evidence.output("gcc -dumpfullversion") or "").strip()
+    if told:
+        return told
+    names = (gcc_package(evidence.links), "gcc")
+    found = (one.upstream for name in names for one in packages if one.name == name and one.installed)
+    return next(found, "")
 
 
 def ffmpeg_version(evidence: Evidence) -> str | None:

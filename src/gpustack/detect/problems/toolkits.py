@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gpustack.detect.parse.toolkit import default_toolkit
+from gpustack.detect.parse.toolkit import default_toolkit, gcc_version
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.scene import Scene
 from gpustack.versions import is_within
@@ -77,10 +77,7 @@ def canonical_cuda(scene: Scene) -> Iterator[Finding]:
 def host_compiler(scene: Scene) -> Iterator[Finding]:
     """The default gcc against the window that the default toolkit accepts."""
     kit = default_toolkit(scene.evidence, scene.toolkits)
-    told = (scene.evidence.output("gcc -dumpfullversion") or "").strip()
-    packages = scene.installed(r"gcc")
-    gcc = told or (packages[0].version if packages else "")
-    number = re.match(r"\d+(?:\.\d+)*", gcc)
+    number = re.match(r"\d+(?:\.\d+)*", gcc_version(scene.evidence, scene.packages))
     if kit is None or kit.version is None or number is None or kit.path == "/usr":
         return
     for rule in scene.matrix.rules("cuda"):

@@ -6,7 +6,7 @@ from gpustack.model.host import Copy, Gpu, Host
 from gpustack.system.run import Runner
 from gpustack.verify import view
 from gpustack.verify.declare import Context, Outcome, check, errored, failed, needless, passed, skipped
-from gpustack.verify.rules import Fit, Part, fit, flavour_facts, of_gpu, same
+from gpustack.verify.rules import Fit, Part, fit, of_gpu, same
 from gpustack.versions import is_within
 
 KERNEL_LOG = "look at `sudo dmesg` for NVRM and Xid lines"
@@ -233,6 +233,8 @@ def flavour(context: Context) -> Outcome:
             expected="proprietary module" if own == "open" else "open module",
             actual=f"{own} module",
         )
+    from gpustack.verify.flavours import flavour_facts  # noqa: PLC0415 (the solver's; a host without GPU has no need)
+
     facts = [(gpu, flavour_facts(context.matrix, version, own, gpu)) for gpu in view.own_gpus(host)]
     impossible = [(gpu, fact) for gpu, found in facts for fact in found if fact.verdict == "impossible"]
     if impossible:

@@ -8,9 +8,7 @@ from gpustack.model.host import Host
 from gpustack.verify import view
 from gpustack.verify.declare import Context, Outcome, check, failed, needless, passed, skipped
 from gpustack.verify.rules import Part, fit, of_gpu
-from gpustack.verify.tensorrt.engine import judge_engine, read_engine
 from gpustack.verify.tensorrt.libraries import all_libraries, bindings, loaded_by_c
-from gpustack.verify.tensorrt.served import tensorrt_of_triton
 
 INSTALL = "`gpustack install tensorrt`"
 
@@ -171,6 +169,9 @@ def engine(context: Context) -> Outcome:
     given = context.given.get("engine")
     if not given:
         return needless("no engine file was given", "`--engine FILE` has one looked at")
+    from gpustack.verify.tensorrt.engine import judge_engine, read_engine  # noqa: PLC0415 (an engine is seldom given)
+    from gpustack.verify.tensorrt.served import tensorrt_of_triton  # noqa: PLC0415
+
     path = Path(given)
     try:
         read = read_engine(path)

@@ -11,7 +11,6 @@ from msgspec import Struct
 
 from gpustack.system.run import Runner
 from gpustack.verify.ffmpeg import lists
-from gpustack.verify.ffmpeg.binary import nvenc_api
 
 _FOLDERS = (
     "usr/local/bin",
@@ -150,6 +149,8 @@ def describe(place: Place, runner: Runner) -> Program:
 
 def _api(place: Place, runner: Runner) -> str:
     """The NVENC API inside the program, else inside the libavcodec that it loads."""
+    from gpustack.verify.ffmpeg.binary import nvenc_api  # noqa: PLC0415 (not needed to name a program)
+
     for path in (Path(place.path), *_libavcodec(place, runner)):
         try:
             compiled = nvenc_api(path)
