@@ -306,7 +306,11 @@ class _Gatherer:
         except (MissingFileError, UnusableFileError):
             return
         seen.add(real)
-        found = tuple(name for name in names if name.startswith("lib") and re.fullmatch(probes.LIBRARY_NAMES, name))
+        found = tuple(
+            name
+            for name in names
+            if name.startswith(probes.LIBRARY_STARTS) and re.fullmatch(probes.LIBRARY_NAMES, name)
+        )
         if found:
             self.listings[folder] = found
             for name in found:

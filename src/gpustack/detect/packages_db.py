@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
+from functools import cached_property
 
 from gpustack.detect import probes
 from gpustack.detect.tree import MissingFileError, Tree, UnusableFileError
@@ -24,7 +25,11 @@ _NAME = re.compile(rb"^Package: ([^\s]{1,200})", re.MULTILINE)
 
 def wanted_names(names: Iterable[str] = ()) -> re.Pattern[str]:
     """What the names of packages that matter look like, ``names`` among them."""
-    return re.compile("|".join([f"(?:{probes.PACKAGE_NAMES})", *map(re.escape, names)]))
+    return re.compile(_wanted_pattern(names))
+
+
+def _wanted_pattern(names: Iterable[str]) -> str:
+    return "|".join([f"(?:{probes.PACKAGE_NAMES})", *map(re.escape, names)])
 
 
 class PackageReader:
@@ -39,7 +44,16 @@ class PackageReader:
         self.tree = tree
         self.faults: dict[str, str] = {}
         self.has_unread_rpms = False
-        self._wanted = wanted_names(names)
+        self._names = tuple(names)
+
+    @cached_property
+    def _wanted(self) -> re.Pattern[str]:
+        return wanted_names(self._names)
+
+    @cached_property
+    def _wanted_first(self) -> re.Pattern[bytes]:
+        """The first line of a wanted package's stanza: one comparison for each of a thousand packages."""
+        return re.compile(_FIRST + b"(?:" + _wanted_pattern(self._names).encode() + rb")[ \t]*\n")
 
     def dpkg_status(self) -> str | None:
         """The stanzas of packages that matter, with the fields that matter; None where there is no dpkg."""
@@ -87,10 +101,11 @@ class PackageReader:
 
     def _kept(self, stanza: bytes) -> str:
         if stanza.startswith(_FIRST):
-            word = stanza[len(_FIRST) : stanza.find(b"\n")].split(maxsplit=1)[:1]
+            is_wanted = self._wanted_first.match(stanza) is not None
         else:
-            word = _NAME.findall(stanza)[:1]
-        if not word or not self._wanted.fullmatch(word[0].decode("ascii", "replace")):
+            name = _NAME.search(stanza)
+            is_wanted = name is not None and self._wanted.fullmatch(name[1].decode("ascii", "replace")) is not None
+        if not is_wanted:
             return ""
         return "\n".join(line.decode("utf-8", "replace") for line in _FIELDS.findall(stanza)) + "\n\n"
 

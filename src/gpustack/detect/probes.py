@@ -108,6 +108,9 @@ LIBRARY_NAMES = (
 )
 """Libraries whose copies are listed wherever they lie."""
 
+LIBRARY_STARTS = ("libcu", "libnc", "libnv")
+"""How each of them begins; of a thousand libraries only these are worth a regular expression."""
+
 STANDARD_LIBRARY_FOLDERS = (
     "/usr/lib/x86_64-linux-gnu", "/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/lib/aarch64-linux-gnu",
     "/usr/lib/powerpc64le-linux-gnu", "/usr/lib64", "/lib64", "/usr/lib", "/lib",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cached_property
 from typing import Any
 
 from msgspec import Struct
@@ -36,9 +37,14 @@ class Products:
 
     def __init__(self, matrix: Matrix) -> None:
         self._matrix = matrix
-        self.by_device: dict[str, list[GpuProduct]] = {}
-        for row in matrix.products:
-            self.by_device.setdefault(device_digits(row.device), []).append(row)
+
+    @cached_property
+    def by_device(self) -> dict[str, list[GpuProduct]]:
+        """The rows of each device id; read when the first GPU is looked up, as most of a table is for nothing else."""
+        found: dict[str, list[GpuProduct]] = {}
+        for row in self._matrix.products:
+            found.setdefault(device_digits(row.device), []).append(row)
+        return found
 
     def find(self, device: str, subsystem: str | None) -> GpuProduct | None:
         """The product of a device id and subsystem ("10de:14a9"). Makers of boards keep NVIDIA's subsystem device."""

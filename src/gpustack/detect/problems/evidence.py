@@ -62,11 +62,11 @@ def pci_nonsense(scene: Scene) -> Iterator[Finding]:
 @detects("detect-unknown-gpu")
 def unknown_gpu(scene: Scene) -> Iterator[Finding]:
     """GPUs whose id the table does not have."""
-    lowest, highest = scene.products.span()
     for gpu in scene.gpus:
         digits = (gpu.pci_id or "").rpartition(":")[2]
         if not digits or digits in scene.products.by_device or not scene.products.by_device:
             continue
+        lowest, highest = scene.products.span()
         if digits > highest or int(digits, 16) > 0x2900:  # the highest families known start there
             age = "it is most likely newer than the facts, and would need the newest driver with open kernel modules"
         elif digits < lowest:
