@@ -13,6 +13,9 @@ from gpustack.detect.tree import MissingFileError, Tree, UnusableFileError
 STATUS_LIMIT = 96 << 20
 """How much of dpkg's status file is read, in bytes."""
 
+PIECE = 1 << 16
+"""So many bytes are read at a time: larger pieces are new memory each time, which costs more than the calls."""
+
 STANZA_LIMIT = 1 << 20
 RPM_LIMIT = 20_000
 """How many packages of an rpm database are looked at."""
@@ -88,12 +91,13 @@ class PackageReader:
         kept: list[str] = []
         rest = b""
         total = 0
-        while piece := os.read(handle, 1 << 20):
+        while piece := os.read(handle, PIECE):
             total += len(piece)
             if total > STATUS_LIMIT:
                 self.faults[path] = f"is longer than {STATUS_LIMIT} bytes; the rest was not read"
                 break
-            stanzas = (rest + piece).replace(b"\r\n", b"\n").split(b"\n\n")
+            whole = rest + piece
+            stanzas = (whole.replace(b"\r\n", b"\n") if b"\r" in whole else whole).split(b"\n\n")
             rest = stanzas.pop()[:STANZA_LIMIT]
             kept.extend(map(self._kept, stanzas))
         kept.append(self._kept(rest))

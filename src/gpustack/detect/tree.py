@@ -287,7 +287,7 @@ def _read_all(handle: int, limit: int, *, cut: bool) -> bytes:
     pieces: list[bytes] = []
     left = limit + 1
     while left > 0:
-        piece = os.read(handle, min(left, 1 << 18))
+        piece = os.read(handle, min(left, 1 << 16))
         if not piece:
             break
         pieces.append(piece)
