@@ -25,6 +25,9 @@ def program() -> NoReturn:
                 stream.flush()
     except (OSError, ValueError):
         sys.exit(code if isinstance(code, int) else 1)
+    commands = sys.modules.get("gpustack.system.run")
+    if commands is not None:
+        commands.stop_for_good()
     os._exit(code if isinstance(code, int) else 1)
 
 

@@ -88,15 +88,18 @@ class LocalRunner:
         environment = {**os.environ, "LC_ALL": "C.UTF-8", "LANGUAGE": "C", **(env or {})}
         started = time.monotonic()
         try:
-            process = subprocess.Popen(  # noqa: S603 (an argument list of our own; no shell)
-                argv,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env=environment,
-                cwd=cwd,
-                start_new_session=True,
-            )
+            # Whoever stops all commands has to know of this one as soon as it is there.
+            with _LOCK:
+                process = subprocess.Popen(  # noqa: S603 (an argument list of our own; no shell)
+                    argv,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    env=environment,
+                    cwd=cwd,
+                    start_new_session=True,
+                )
+                _RUNNING.add(process.pid)
         except FileNotFoundError as exc:
             missing = exc.filename or argv[0]
             return Finished(argv=argv, code=None, error=f"{os.fsdecode(missing)} is not installed")
@@ -124,8 +127,6 @@ def _until_done(process: subprocess.Popen[bytes], timeout: float) -> tuple[bytes
     """Standard output, standard error and why there is no exit code ("" if there is one)."""
     import subprocess  # noqa: PLC0415
 
-    with _LOCK:
-        _RUNNING.add(process.pid)
     error = ""
     try:
         out, err = process.communicate(timeout=timeout)
@@ -156,6 +157,13 @@ def stop_commands() -> None:
     with _LOCK:
         running = tuple(_RUNNING)
     for leader in running:
+        _end_group(leader)
+
+
+def stop_for_good() -> None:
+    """End every command and let none start any more, as this process is about to end with its threads."""
+    _LOCK.acquire(timeout=_AFTER_KILL_S)  # never released
+    for leader in tuple(_RUNNING):
         _end_group(leader)
 
 
