@@ -18,7 +18,7 @@ def program() -> NoReturn:
     try:
         run()
     except SystemExit as end:
-        code = end.code
+        code = end.code or 0
     try:
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:
