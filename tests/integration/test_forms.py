@@ -84,7 +84,7 @@ def prepared(root: Root, name: str) -> Root:
     if PREPARED[name]:
         root.inside("/etc/debian_version").unlink()
     for program in ("update-initramfs", "dracut"):
-        root.write(f"/usr/local/sbin/{program}", f'#!/bin/sh\necho {program} "$@" >>{CALLED}\n', 0o755)
+        root.write(f"/usr/sbin/{program}", f'#!/bin/sh\necho {program} "$@" >>{CALLED}\n', 0o755)
     unit = "[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\n"
     root.write("/etc/systemd/system/nvidia-persistenced.service", unit)
     return root
