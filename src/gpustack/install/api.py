@@ -75,6 +75,7 @@ def rollback(setting: Setting) -> int:
         run = to_take_back(folder)
         with _work(run, run.plan(), target, setting) as work:
             settle(work)
+            reboot.take_away_from(target)
             mounts.forbid_services(target)
             troubles = take_back(work)
             if not troubles:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -10,12 +11,18 @@ from gpustack.install.executor import PausedError, Workplace
 from gpustack.install.journal import Outcome
 from gpustack.install.keep import remove
 from gpustack.install.target import Target
+from gpustack.install.units import quoted
 from gpustack.model.steps import Step
 from gpustack.system.files import write_atomically
 
 NAME = "gpustack-resume.service"
 UNIT = Path("/etc/systemd/system") / NAME
 WANTED = Path("/etc/systemd/system/multi-user.target.wants") / NAME
+_PASSED = (
+    *("GPUSTACK_CACHE", "GPUSTACK_MIRRORS", "XDG_CACHE_HOME"),
+    *("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"),
+)
+"""Variables that decide where files come from and lie: the run goes on with those that it began with."""
 
 
 def reboot_step(work: Workplace, step: Step) -> Outcome:
@@ -40,19 +47,20 @@ RESTART = f"`journalctl -u {NAME}` shows how it goes on"
 
 def unit(state: Path) -> str:
     """The unit that goes on with the run after the next boot."""
-    home = Path(__file__).parents[2]
+    variables = {"PYTHONPATH": str(Path(__file__).parents[2])}
+    variables |= {name: os.environ[name].replace("\n", " ") for name in _PASSED if os.environ.get(name)}
     return "\n".join(
         [
             "[Unit]",
             "Description=Go on with the interrupted gpustack installation",
             "Wants=network-online.target",
             "After=network-online.target",
-            f"ConditionPathExists={state}/runs",
+            "ConditionPathExists=" + f"{state}/runs".replace("%", "%%"),
             "",
             "[Service]",
             "Type=oneshot",
-            f"Environment=PYTHONPATH={home}",
-            f"ExecStart={sys.executable} -m gpustack install --resume --yes --reboot now",
+            *(f"Environment={quoted(f'{name}={value}')}" for name, value in variables.items()),
+            f"ExecStart={quoted(sys.executable)} -m gpustack install --resume --yes --reboot now",
             "TimeoutStartSec=infinity",
             "# A pause for a further reboot is no failure.",
             "SuccessExitStatus=5",
@@ -66,7 +74,8 @@ def arrange(state: Path) -> None:
     if not Path("/run/systemd/system").is_dir():
         msg = "this machine was not booted by systemd, so nothing goes on by itself after a reboot"
         raise GpustackError(msg, hint="reboot, then `gpustack install --resume`")
-    write_atomically(UNIT, unit(state))
+    # Only root reads it: the address of a proxy may hold a password.
+    write_atomically(UNIT, unit(state), mode=0o600)
     WANTED.parent.mkdir(parents=True, exist_ok=True)
     remove(WANTED)
     WANTED.symlink_to(UNIT)

@@ -10,7 +10,7 @@ def status_units(program: str) -> dict[str, str]:
     """The service and the timer by their paths; ``program`` is the path of gpustack."""
     service = (
         "[Unit]\nDescription=Look for drift between the GPU stack and its lock\n\n"
-        f"[Service]\nType=oneshot\nExecStart={_quoted(program)} status\n"
+        f"[Service]\nType=oneshot\nExecStart={quoted(program)} status\n"
         "ProtectSystem=strict\nProtectHome=read-only\nPrivateTmp=yes\nNoNewPrivileges=yes\n"
     )
     timer = (
@@ -21,7 +21,7 @@ def status_units(program: str) -> dict[str, str]:
     return {f"{FOLDER}/{NAME}.service": service, f"{FOLDER}/{NAME}.timer": timer}
 
 
-def _quoted(program: str) -> str:
-    """A program's path as a unit has it: a percent sign would begin a specifier there."""
-    plain = program.replace("%", "%%").replace("\\", "\\\\").replace('"', '\\"')
-    return plain if plain == program and " " not in plain else f'"{plain}"'
+def quoted(word: str) -> str:
+    """A word as a unit has it, such as a path: a percent sign would begin a specifier there."""
+    plain = word.replace("%", "%%").replace("\\", "\\\\").replace('"', '\\"')
+    return plain if plain == word and " " not in plain else f'"{plain}"'
