@@ -29,13 +29,18 @@ begin() {
 # as_planned: the step has nothing left to do.
 as_planned() { say "    is as planned"; }
 
-# work [STEP]...: the step changes something; what rests on it (these steps) has to be done again.
+# work: the step changes something; marks of other versions of this script say nothing any more.
 work() {
     changed=$((changed + 1))
     [ "$dry_run" = yes ] && return 0
     for other in "${state%/*}"/script-*; do
         [ "$other" = "$state" ] || rm -rf -- "$other"
     done
+}
+
+# again STEP...: these steps rest on what changes, and have to be done again.
+again() {
+    [ "$dry_run" = yes ] && return 0
     for step in "$@"; do rm -f -- "$state/$step"; done
 }
 

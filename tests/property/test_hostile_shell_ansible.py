@@ -73,7 +73,7 @@ def calls(script: str) -> list[tuple[str, ...]]:
         helpers = re.findall(r"^([a-z_]+)\(\) \{", script, re.MULTILINE)
         asked = [one for one in helpers if one.startswith(("has_", "is_", "no_"))]
         never = "".join(f"{one}() {{ return 1; }}\n" for one in asked)
-        quiet = "".join(f"{one}() {{ :; }}\n" for one in ("work", "mark", "needs_reboot", "wait_for_reboot"))
+        quiet = "".join(f"{one}() {{ :; }}\n" for one in ("work", "again", "mark", "needs_reboot", "wait_for_reboot"))
         noted = (NOTED + PUT).format(file=file) + never + quiet + "id() { echo 0; }\n"
         head, mark, rest = script.partition("# Marks of what has run and cannot be looked at lie here.\n")
         assert mark

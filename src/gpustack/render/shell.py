@@ -104,7 +104,7 @@ class _Script:
         asked = self.question(step)
         if asked:
             lines += [f"done_{name}() {{", *asked, "}"]
-        body = [f"begin {shlex.quote(one_line(step.title))}"]
+        body = [f"begin {_spoken(one_line(step.title))}"]
         if asked:
             body.append(f"if done_{name}; then as_planned; return 0; fi")
         body += self.body(step)
@@ -147,8 +147,10 @@ class _Script:
             return _by_hand(step)
         lines = []
         if self.signs[step.id].any:
+            lines.append("work")
             stale = [self.names[one.id] for one in self.served[step.id] if self.signs[one.id].marked]
-            lines.append(" ".join(["work", *stale]))
+            if stale:
+                lines.append(" ".join(["again", *stale]))
         if step.id in self.before_reboot:
             lines.append("needs_reboot")
         for artifact in step.artifacts:
@@ -237,7 +239,7 @@ def _command(argv: tuple[str, ...]) -> list[str]:
         "if command -v gpustack >/dev/null 2>&1; then",
         f"    run {command_line(argv)}",
         "else",
-        f"    say {shlex.quote('gpustack is not installed here; to check the result: ' + command_line(argv))}",
+        f"    say {_spoken('gpustack is not installed here; to check the result: ' + command_line(argv))}",
         "fi",
     ]
 
@@ -260,5 +262,12 @@ def _file(file: FileWrite) -> list[str]:
 
 
 def _by_hand(step: Step) -> list[str]:
-    lines = [f"say {shlex.quote('by hand: ' + one_line(step.why or step.title))}"]
-    return lines + [f"say {shlex.quote('    ' + one_line(command_line(argv)))}" for argv in step.commands]
+    lines = [f"say {_spoken('by hand: ' + one_line(step.why or step.title))}"]
+    return lines + [f"say {_spoken('    ' + one_line(command_line(argv)))}" for argv in step.commands]
+
+
+def _spoken(text: str) -> str:
+    """Text for people as one word; in double quotes where it has what looks meant to be expanded, and is not."""
+    if "$" not in text and "`" not in text:
+        return shlex.quote(text)
+    return '"' + re.sub(r'([\\"$`])', r"\\\1", text) + '"'
