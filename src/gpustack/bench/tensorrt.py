@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,13 @@ import msgspec
 
 from gpustack.bench.table import Bench, Cell
 from gpustack.errors import UnsupportedError
+from gpustack.system.files import write_atomically
 from gpustack.verify import view
 from gpustack.verify.declare import Context
 from gpustack.verify.tensorrt import trtexec
 from gpustack.verify.tensorrt.libraries import Binding, ask, bindings, why
 from gpustack.verify.tensorrt.onnx import INPUT, OUTPUT
-from gpustack.verify.tensorrt.smoke import build_by_python, find_trtexec, lay_model
+from gpustack.verify.tensorrt.smoke import build_by_python, compared, fault_of, find_trtexec, lay_model
 from gpustack.verify.tensorrt.words import meaning
 from gpustack.versions import version
 
@@ -25,13 +27,15 @@ BATCHES = (1, 8, 32, 64, 128)
 COLUMNS = (
     "batch", "streams", "precision", "build_s", "engine_bytes", "load_s", "host_min_ms", "host_mean_ms",
     "host_median_ms", "host_p90_ms", "host_p95_ms", "host_p99_ms", "gpu_compute_ms", "enqueue_ms", "h2d_ms", "d2h_ms",
-    "runs_per_s", "items_per_s",
+    "wall_ms", "runs_per_s", "items_per_s",
 )  # fmt: skip
 
 
-def precisions(release: str) -> tuple[str, ...]:
-    """The precisions that a builder can be asked for: from 11 on they stand in the network itself."""
-    return ("fp32",) if version(release) >= version("11") else ("fp32", "fp16")
+def precisions(release: str, *, is_rtx: bool = False) -> tuple[str, ...]:
+    """The precisions that a builder can be asked for: from 11 on, and in RTX, they stand in the network itself."""
+    if is_rtx or version(release) >= version("11"):
+        return ("fp32",)
+    return ("fp32", "fp16", "bf16") if version(release) >= version("9") else ("fp32", "fp16")
 
 
 def percentile(values: list[float], part: float) -> float:
@@ -46,7 +50,7 @@ def bench(
 ) -> Bench:
     """Measure the TensorRT of this host with each batch and number of streams.
 
-    ``profile`` is where trtexec writes the time of each layer.
+    ``profile`` is where the time of each layer is written, for every engine, as JSON.
     Raises UnsupportedError (exit 4) without GPU or TensorRT.
     """
     gpu = next(iter(view.own_gpus(context.host)), None)
@@ -58,22 +62,27 @@ def bench(
         raise UnsupportedError(msg, hint="`gpustack verify tensorrt` tells what is here")
     rows: list[dict[str, Cell]] = []
     notes: list[str] = []
+    layers: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="gpustack-bench-") as name:
         inside = msgspec.structs.replace(context, work=Path(name))
-        release = (module.version if module else "") or _release(inside, program)
-        for precision in precisions(release):
+        release = _release(inside, program) if program is not None else module.version if module else ""
+        offered = precisions(release, is_rtx=program is None and module is not None and module.is_rtx)
+        for precision in offered:
             for batch in batches:
                 found = (
-                    _by_trtexec(inside, program, release, batch, streams, precision, profile)
+                    _by_trtexec(inside, program, release, batch, streams, precision, profiled=profile is not None)
                     if program is not None
-                    else _by_python(inside, module, batch, streams, precision, iterations)
+                    else _by_python(inside, module, batch, streams, precision, iterations, profiled=profile is not None)
                 )
                 if isinstance(found, str):
                     notes.append(f"batch {batch}, {precision}: {found}")
                 else:
-                    rows += found
-    if profile is not None and program is None:
-        notes.append("the time of each layer is told by trtexec, which is not here")
+                    rows += found.rows
+                    layers += [{"batch": batch, "precision": precision, "layers": found.layers}] if found.layers else []
+    if profile is not None:
+        write_atomically(profile, json.dumps(layers, indent=1) + "\n")
+    if any(_is_bound_by_enqueue(row) for row in rows):
+        notes.append("where enqueue_ms is not below gpu_compute_ms, queueing by the CPU bounds the runs a second")
     maker = str(program) if program is not None else f"Python's {module.module if module else ''}"
     return Bench(
         subject="tensorrt",
@@ -82,7 +91,8 @@ def bench(
             "gpu": view.name_of(gpu),
             "driver": view.driver_version(context.host) or "unknown",
             "network": "digits: two convolutions, two dense layers, 28 x 28 pictures",
-            "latency": "from pinned host memory and back, one stream; runs a second over all streams",
+            "latency": "copy there, computation and copy back, pinned memory, while all streams work",
+            "fp32": "TensorRT may use TF32, which is its default",
         },
         columns=COLUMNS,
         rows=tuple(rows),
@@ -90,52 +100,101 @@ def bench(
     )
 
 
-def _release(context: Context, program: Path | None) -> str:
-    """The version that trtexec tells in its first line."""
-    told = trtexec.read(context.run(str(program), "--help", timeout=60).out) if program is not None else None
-    return (told.version if told else "") or view.installed_version(context.host, "tensorrt") or "10.0"
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """What one engine gave: its rows, and the time of each layer where it was asked for."""
+
+    rows: list[dict[str, Cell]]
+    layers: list[dict[str, Cell]] = []
+
+
+def _is_bound_by_enqueue(row: dict[str, Cell]) -> bool:
+    enqueue, compute = row["enqueue_ms"], row["gpu_compute_ms"]
+    return isinstance(enqueue, float) and isinstance(compute, float) and enqueue >= compute
+
+
+def layer_rows(times: dict[str, list[float]]) -> list[dict[str, Cell]]:
+    """The time of each layer, under the keys that trtexec writes: milliseconds, and percent of all layers."""
+    whole = sum(sum(one) for one in times.values()) or 1.0
+    return [
+        {
+            "name": name,
+            "timeMs": round(sum(one), 4),
+            "averageMs": round(sum(one) / len(one), 6),
+            "medianMs": round(percentile(one, 50), 6),
+            "percentage": round(100 * sum(one) / whole, 2),
+        }
+        for name, one in times.items()
+    ]
+
+
+def _release(context: Context, program: Path) -> str:
+    """The version that trtexec tells in its first line. Raises UnsupportedError where nothing tells it."""
+    told = trtexec.read(context.run(str(program), "--help", timeout=60).out).version
+    told = told or view.installed_version(context.host, "tensorrt") or ""
+    if not told:
+        msg = f"{program} does not tell its version, and no package does"
+        raise UnsupportedError(msg, hint="install the trtexec of the TensorRT that is to be measured")
+    return told
 
 
 def _by_python(  # noqa: PLR0913, PLR0917 (what one engine is measured with)
-    context: Context, module: Binding | None, batch: int, streams: tuple[int, ...], precision: str, iterations: int
-) -> list[dict[str, Cell]] | str:
-    """The rows of one engine, built once and run in processes of their own."""
+    context: Context,
+    module: Binding | None,
+    batch: int,
+    streams: tuple[int, ...],
+    precision: str,
+    iterations: int,
+    *,
+    profiled: bool,
+) -> Found | str:
+    """What one engine gave, built in one process and run in another."""
     if module is None:
         return "there is no Python module of TensorRT"
     made = build_by_python(context, module, context.folder, batch=batch, precision=precision)
     if made.fault:
         return meaning(made.fault).cause
-    _, floats, _ = lay_model(context.folder, batch)
-    rows: list[dict[str, Cell]] = []
-    for count in streams:
-        request = {
-            "do": "run", "module": module.module, "engine": str(made.engine), "input": str(floats),
-            "input_name": INPUT, "output_name": OUTPUT, "batch": batch, "streams": count, "iterations": iterations,
-        }  # fmt: skip
-        answer, end = ask(context, module.python, request, timeout=300)
-        if answer is None or not answer["ok"]:
-            return why(end) if answer is None else "; ".join(answer["messages"][:1]) or "it did not load"
-        build = {name: one.value for name, one in made.measurements.items()}
-        rows.append(_row(batch, count, precision, build, answer))
-    return rows
+    _, floats, digits = lay_model(context.folder, batch)
+    request = {
+        "do": "run", "module": module.module, "engine": str(made.engine), "input": str(floats), "input_name": INPUT,
+        "output_name": OUTPUT, "batch": batch, "streams": streams, "iterations": iterations, "profile": profiled,
+    }  # fmt: skip
+    answer, end = ask(context, module.python, request, timeout=300)
+    if answer is None or not answer["ok"]:
+        said = why(end) if answer is None else fault_of(answer["messages"])
+        return meaning(said).cause
+    single = [row[at : at + _DIGITS] for row in answer["outputs"] for at in range(0, len(row), _DIGITS)]
+    _, fault = compared(single, digits)
+    if fault:
+        return f"wrong answers, so nothing is told: {fault}"
+    build = {name: one.value for name, one in made.measurements.items()}
+    rows = [
+        _row(batch, count, precision, build, answer["load_seconds"], timing)
+        for count, timing in zip(streams, answer["timing"], strict=True)
+    ]
+    return Found(rows=rows, layers=layer_rows(answer.get("layers", {})))
 
 
-def _row(batch: int, streams: int, precision: str, build: dict[str, Any], answer: dict[str, Any]) -> dict[str, Cell]:
-    samples, rate = answer["timing"]["samples"], answer["timing"]["runs_per_second"]
-    host = samples["host_ms"]
+_DIGITS = 10
+
+
+def _row(  # noqa: PLR0913, PLR0917 (what one line tells)
+    batch: int, streams: int, precision: str, build: dict[str, Any], load_s: float, timing: dict[str, Any]
+) -> dict[str, Cell]:
+    samples, rate = timing["samples"], timing["runs_per_second"]
+    host = samples["latency_ms"]
     return {
         "batch": batch,
         "streams": streams,
         "precision": precision,
         "build_s": build.get("build"),
         "engine_bytes": build.get("engine"),
-        "load_s": round(answer["load_seconds"], 4),
+        "load_s": round(load_s, 4),
         "host_min_ms": round(min(host), 4),
         "host_mean_ms": round(sum(host) / len(host), 4),
         **{f"host_{name}_ms": round(percentile(host, part), 4) for name, part in _PARTS},
         **{
             name: round(percentile(samples[name], 50), 4)
-            for name in ("gpu_compute_ms", "enqueue_ms", "h2d_ms", "d2h_ms")
+            for name in ("gpu_compute_ms", "enqueue_ms", "h2d_ms", "d2h_ms", "wall_ms")
         },
         "runs_per_s": round(rate, 1),
         "items_per_s": round(rate * batch, 1),
@@ -152,8 +211,9 @@ def _by_trtexec(  # noqa: PLR0913, PLR0917 (what one engine is measured with)
     batch: int,
     streams: tuple[int, ...],
     precision: str,
-    profile: Path | None,
-) -> list[dict[str, Cell]] | str:
+    *,
+    profiled: bool,
+) -> Found | str:
     """The rows of one engine, built in one run of trtexec and measured in others."""
     model, _, _ = lay_model(context.folder, batch)
     engine = context.folder / f"digits-{batch}-{precision}.engine"
@@ -163,9 +223,10 @@ def _by_trtexec(  # noqa: PLR0913, PLR0917 (what one engine is measured with)
     if not built.has_passed or not engine.is_file():
         return built.errors[0] if built.errors else end.error or "trtexec did not pass"
     rows: list[dict[str, Cell]] = []
+    layers = context.folder / f"layers-{batch}-{precision}.json"
     for count in streams:
-        layers = str(profile) if profile is not None and count == streams[0] else ""
-        told = context.run(str(program), *trtexec.bench_words(str(engine), release, count, profile=layers), timeout=300)
+        asked = str(layers) if profiled and count == streams[0] else ""
+        told = context.run(str(program), *trtexec.bench_words(str(engine), release, count, profile=asked), timeout=300)
         said = trtexec.read(told.out + told.err)
         if not said.has_passed:
             return said.errors[0] if said.errors else told.error or "trtexec did not pass"
@@ -190,4 +251,4 @@ def _by_trtexec(  # noqa: PLR0913, PLR0917 (what one engine is measured with)
                 "items_per_s": said.throughput * batch if said.throughput is not None else None,
             }
         )
-    return rows
+    return Found(rows=rows, layers=trtexec.layers(layers) if profiled else [])

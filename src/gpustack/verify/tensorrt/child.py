@@ -16,7 +16,12 @@ from pathlib import Path
 from typing import Any
 
 _HOST_ALLOC_PORTABLE = 1
-_WARM_UP = 20
+_WARM_UP_S = 0.3
+"""Runs before any is timed: clocks go up under load only."""
+_MEASURED_S = 0.5
+"""How long runs a second are counted at the least."""
+_PROFILED = 50
+"""Runs over which the time of each layer is told."""
 
 
 def main() -> None:
@@ -26,7 +31,7 @@ def main() -> None:
         answer = load(request["soname"])
     else:
         module = importlib.import_module(request["module"])
-        answer = {"info": info, "build": build, "run": run}[request["do"]](module, request)
+        answer = info(module) if request["do"] == "info" else attempt(module, request)
     sys.stdout.write(json.dumps(answer) + "\n")
 
 
@@ -44,7 +49,16 @@ def load(soname: str) -> dict[str, Any]:
     return {"number": number, "libraries": mapped()}
 
 
-def info(module: Any, _request: dict[str, Any]) -> dict[str, Any]:
+def attempt(module: Any, request: dict[str, Any]) -> dict[str, Any]:
+    """Build or run; what TensorRT said before it gave up is told even where its bindings only raise."""
+    messages: list[str] = []
+    try:
+        return {"build": build, "run": run}[request["do"]](module, request, messages)
+    except Exception as exc:  # noqa: BLE001 (whatever the bindings raise belongs in the answer)
+        return {"ok": False, "stage": "raised", "messages": [*messages, f"ERROR: {type(exc).__name__}: {exc}"[:600]]}
+
+
+def info(module: Any) -> dict[str, Any]:
     """What the module is and loaded."""
     return {"version": module.__version__, "file": module.__file__, "libraries": mapped()}
 
@@ -63,9 +77,8 @@ def logger_of(module: Any, messages: list[str]) -> Any:
     return Kept()
 
 
-def build(module: Any, request: dict[str, Any]) -> dict[str, Any]:
+def build(module: Any, request: dict[str, Any], messages: list[str]) -> dict[str, Any]:
     """Build an engine from ONNX and save it."""
-    messages: list[str] = []
     logger = logger_of(module, messages)
     started = time.perf_counter()
     builder = module.Builder(logger)
@@ -80,8 +93,9 @@ def build(module: Any, request: dict[str, Any]) -> dict[str, Any]:
         config.set_memory_pool_limit(module.MemoryPoolType.WORKSPACE, 256 << 20)
     else:
         config.max_workspace_size = 256 << 20
-    if request.get("precision") == "fp16" and hasattr(getattr(module, "BuilderFlag", None), "FP16"):
-        config.set_flag(module.BuilderFlag.FP16)
+    precision = request.get("precision", "fp32")
+    if precision != "fp32":
+        config.set_flag(getattr(module.BuilderFlag, precision.upper()))
     targets = request.get("targets", [])
     if targets:
         config.num_compute_capabilities = len(targets)
@@ -160,10 +174,13 @@ class Lane:
         self.here_in, self.here_out = cuda.pinned(self.input_size), cuda.pinned(self.output_size)
         self.there_in, self.there_out = cuda.on_device(self.input_size), cuda.on_device(self.output_size)
         self.events = [cuda.event() for _ in range(4)]
-        self.bindings = [self.there_in.value, self.there_out.value]
+        self.bindings: list[int | None] = []
         if hasattr(self.context, "set_tensor_address"):
             self.context.set_tensor_address(self.input, self.there_in.value)
             self.context.set_tensor_address(self.output, self.there_out.value)
+        else:
+            places = {self.input: self.there_in.value, self.output: self.there_out.value}
+            self.bindings = [places[engine.get_binding_name(place)] for place in range(engine.num_bindings)]
 
     def start(self) -> float:
         """Queue one run; the seconds that queueing its kernels took."""
@@ -194,9 +211,8 @@ class Lane:
         return elapsed(events[0], events[1]), elapsed(events[1], events[2]), elapsed(events[2], events[3])
 
 
-def run(module: Any, request: dict[str, Any]) -> dict[str, Any]:
+def run(module: Any, request: dict[str, Any], messages: list[str]) -> dict[str, Any]:
     """Load an engine, run it on each input, and measure if asked."""
-    messages: list[str] = []
     cuda = Cuda()
     started = time.perf_counter()
     runtime = module.Runtime(logger_of(module, messages))
@@ -208,7 +224,8 @@ def run(module: Any, request: dict[str, Any]) -> dict[str, Any]:
     floats.frombytes(Path(request["input"]).read_bytes())
     batch = request["batch"]
     sizes = (request["input_name"], batch * 784 * 4, request["output_name"], batch * 10 * 4)
-    lanes = [Lane(engine, cuda, sizes) for _ in range(request.get("streams", 1))]
+    streams = request.get("streams", [1])
+    lanes = [Lane(engine, cuda, sizes) for _ in range(max(streams))]
     outputs = [answer(lanes[0], floats, place, batch) for place in range(len(floats) // (batch * 784))]
     answered = {
         "ok": True,
@@ -219,7 +236,9 @@ def run(module: Any, request: dict[str, Any]) -> dict[str, Any]:
         "device_memory": int(getattr(engine, "device_memory_size_v2", 0) or getattr(engine, "device_memory_size", 0)),
     }
     if request.get("iterations"):
-        answered["timing"] = measured(lanes, request["iterations"])
+        answered["timing"] = [measured(lanes[:count], request["iterations"]) for count in streams]
+    if request.get("profile"):
+        answered["layers"] = profiled(module, lanes[0])
     return answered
 
 
@@ -234,37 +253,71 @@ def answer(lane: Lane, floats: array[float], place: int, batch: int) -> list[flo
     return list(found)
 
 
+def together(lanes: list[Lane]) -> list[float]:
+    """One run on every lane at once; the seconds that queueing took on each."""
+    queued = [lane.start() for lane in lanes]
+    for lane in lanes:
+        lane.wait()
+    return queued
+
+
 def measured(lanes: list[Lane], iterations: int) -> dict[str, Any]:
-    """Milliseconds of every run on one lane, and the runs a second of all lanes together."""
-    for _ in range(_WARM_UP):
-        for lane in lanes:
-            lane.start()
-        for lane in lanes:
-            lane.wait()
+    """Milliseconds of every run while all lanes work at once, and the runs a second of all lanes together.
+
+    ``latency_ms`` is the copy there, the computation and the copy back, as trtexec counts it; ``wall_ms`` is what a
+    program waits for one run on every lane.
+    """
+    begin = time.perf_counter()
+    while time.perf_counter() - begin < _WARM_UP_S:
+        together(lanes)
     kept: dict[str, list[float]] = {
-        name: [] for name in ("h2d_ms", "gpu_compute_ms", "d2h_ms", "enqueue_ms", "host_ms")
+        name: [] for name in ("latency_ms", "gpu_compute_ms", "h2d_ms", "d2h_ms", "enqueue_ms", "wall_ms")
     }
     for _ in range(iterations):
         before = time.perf_counter()
-        queued = lanes[0].start()
-        lanes[0].wait()
-        kept["host_ms"].append((time.perf_counter() - before) * 1e3)
-        there, compute, back = lanes[0].times()
-        for name, value in (
-            ("h2d_ms", there),
-            ("gpu_compute_ms", compute),
-            ("d2h_ms", back),
-            ("enqueue_ms", queued * 1e3),
-        ):
-            kept[name].append(value)
-    before = time.perf_counter()
-    for _ in range(iterations):
+        queued = together(lanes)
+        kept["wall_ms"].append((time.perf_counter() - before) * 1e3)
+        for lane, seconds in zip(lanes, queued):  # noqa: B905 (Python 3.8 and 3.9 run this too)
+            there, compute, back = lane.times()
+            kept["h2d_ms"].append(there)
+            kept["gpu_compute_ms"].append(compute)
+            kept["d2h_ms"].append(back)
+            kept["latency_ms"].append(there + compute + back)
+            kept["enqueue_ms"].append(seconds * 1e3)
+    return {"samples": kept, "runs_per_second": rate(lanes, iterations)}
+
+
+def rate(lanes: list[Lane], iterations: int) -> float:
+    """Runs a second of all lanes, queued without waiting for the one before."""
+    runs, begin = 0, time.perf_counter()
+    while True:
+        for _ in range(iterations):
+            for lane in lanes:
+                lane.start()
         for lane in lanes:
-            lane.start()
-    for lane in lanes:
-        lane.wait()
-    seconds = time.perf_counter() - before
-    return {"samples": kept, "runs_per_second": iterations * len(lanes) / seconds}
+            lane.wait()
+        runs += iterations * len(lanes)
+        seconds = time.perf_counter() - begin
+        if seconds >= _MEASURED_S:
+            return runs / seconds
+
+
+def profiled(module: Any, lane: Lane) -> dict[str, list[float]]:
+    """Milliseconds of every layer in runs of their own: profiling slows a run, so no timed one is profiled."""
+    layers: dict[str, list[float]] = {}
+
+    class Profiler(module.IProfiler):  # type: ignore[misc]
+        def __init__(self) -> None:
+            module.IProfiler.__init__(self)
+
+        def report_layer_time(self, name: str, milliseconds: float) -> None:
+            layers.setdefault(name, []).append(milliseconds)
+
+    profiler = Profiler()
+    lane.context.profiler = profiler
+    for _ in range(_PROFILED):
+        together([lane])
+    return layers
 
 
 if __name__ == "__main__":

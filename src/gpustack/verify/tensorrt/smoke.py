@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ def lay_model(folder: Path, batch: int = 1) -> tuple[Path, Path, Digits]:
     digits = load_digits()
     model, floats = folder / "digits.onnx", folder / "pictures.f32"
     model.write_bytes(digits_model(digits.weights, batch))
-    count = len(digits.pictures) // batch * batch or batch
+    count = -(-len(digits.pictures) // batch) * batch
     chosen = [digits.pictures[place % len(digits.pictures)] for place in range(count)]
     floats.write_bytes(b"".join(as_floats(one) for one in chosen))
     return model, floats, digits
@@ -58,13 +59,17 @@ def build_by_python(context: Context, binding: Binding, folder: Path, **request:
         return Built(engine=engine, fault=f"building an engine stopped: {why(end)}", evidence=evidence)
     messages = tuple(answer["messages"])
     if not answer["ok"]:
-        said = next((one for one in messages if one.startswith(("ERROR", "INTERNAL"))), "") or "no engine came out"
-        return Built(engine=engine, fault=said, messages=messages, evidence=evidence)
+        return Built(engine=engine, fault=fault_of(messages), messages=messages, evidence=evidence)
     measured = {
         "build": Measurement(value=round(answer["seconds"], 3), unit="s"),
         "engine": Measurement(value=answer["bytes"], unit="bytes"),
     }
     return Built(engine=engine, messages=messages, measurements=measured, evidence=evidence)
+
+
+def fault_of(messages: Iterable[str]) -> str:
+    """The first error among TensorRT's messages, which is nearest to the cause."""
+    return next((one for one in messages if one.startswith(("ERROR", "INTERNAL"))), "TensorRT did not say why")
 
 
 def run_by_python(context: Context, binding: Binding, engine: Path, folder: Path) -> Built:
@@ -84,8 +89,9 @@ def run_by_python(context: Context, binding: Binding, engine: Path, folder: Path
     if answer is None:
         return Built(engine=engine, fault=f"running the engine stopped: {why(end)}", evidence=evidence)
     if not answer["ok"]:
-        said = next((one for one in answer["messages"] if one.startswith(("ERROR", "INTERNAL"))), "it did not load")
-        return Built(engine=engine, fault=said, messages=tuple(answer["messages"]), evidence=evidence)
+        return Built(
+            engine=engine, fault=fault_of(answer["messages"]), messages=tuple(answer["messages"]), evidence=evidence
+        )
     worst, fault = compared(answer["outputs"], digits)
     measured = {
         "load": Measurement(value=round(answer["load_seconds"], 3), unit="s"),

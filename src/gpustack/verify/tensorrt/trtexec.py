@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 
@@ -127,6 +128,14 @@ def bench_words(engine: str, release: str, streams: int, *, profile: str = "") -
         if version("7.2") <= number < version("11"):
             words.append("--separateProfileRun")
     return tuple(words)
+
+
+def layers(path: Path) -> list[dict[str, Any]]:
+    """What --exportProfile wrote, without its leading count; [] where it wrote nothing."""
+    try:
+        return [row for row in json.loads(path.read_text(encoding="utf-8")) if "name" in row]
+    except (OSError, ValueError, TypeError):
+        return []
 
 
 def outputs(path: Path) -> dict[str, list[float]]:
