@@ -25,6 +25,7 @@ PROGRAMS = {
     "gpg": "gnupg",
     "make": "make",
     "openssl": "openssl",
+    "python3-config": "python3-dev",  # for libpython, which Triton's Python backend loads
     "pgrep": "procps",
     "rpm": "rpm",
     "rpmbuild": "rpm",
