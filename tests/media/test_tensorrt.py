@@ -273,3 +273,24 @@ def test_what_was_seen_on_an_h200_is_kept() -> None:
     assert checks["tensorrt.build"]["status"] == "pass"
     assert checks["tensorrt.build"]["detail"].endswith("run in a fresh process, every answer right")
     assert checks["tensorrt.build"]["measurements"]["largest_difference"]["value"] < 0.02
+
+
+@pytest.mark.parametrize(
+    ("said", "cause"),
+    [
+        ("Assertion plan->header.magicTag == rt::kPLAN_MAGIC_TAG failed", "the file is no engine, or a damaged one"),
+        ("Assertion plan->header.size == blobSize failed", "the engine file is cut off, or has something added"),
+        ("kEND_OF_PLAN_MARKER failed", "the engine file is damaged at its end"),
+        ("Cannot deserialize with an empty memory buffer", "the engine file is empty"),
+        (
+            "Version tag does not match. Note: Current Version: 236, Serialized Engine Version: 19",
+            "the engine was built by another version of TensorRT, or is damaged",
+        ),
+        ("cuInit: CUDA_ERROR_NO_DEVICE (100)", "no GPU can be seen"),
+        ("CUDA initialization failure with error: 100", "no GPU can be seen"),
+    ],
+)
+def test_what_tensorrt_8_6_said_on_an_h200_has_a_cause_and_a_cure(said: str, cause: str) -> None:
+    found = meaning(said)
+    assert found.cause == cause
+    assert found.cure

@@ -7,7 +7,6 @@ import re
 from msgspec import Struct
 
 _EXPECTED = re.compile(r"expecting library version (\d+(?:\.\d+)+) got (\d+(?:\.\d+)+)")
-_CAPABILITY = re.compile(r"compute (?:capability )?(\d+\.\d+).*?(?:compute|capability) (\d+\.\d+)", re.IGNORECASE)
 _SUPPORTED = re.compile(r"compute capability (\d+\.\d+)\. Supported compute capabilities: ([^.]*(?:\.\d[^.]*)*)\.")
 _TURING = re.compile(r"Cannot compile operation '([^']*)' for Turing \(SM75\): ([^.]*)")
 
@@ -48,19 +47,33 @@ def meaning(said: str) -> Meaning:
     return Meaning(cause=said)
 
 
+_NO_GPU = "no GPU can be seen"
+_SHOW_GPU = "look at CUDA_VISIBLE_DEVICES and at what the container was given"
 _KNOWN = (
     (
         "cudaError 35",
         "the driver is missing, or older than the CUDA that this TensorRT was built with",
         "`gpustack verify driver` tells which; `gpustack install driver`",
     ),
-    ("cudaError 100", "no GPU can be seen", "look at CUDA_VISIBLE_DEVICES and at what the container was given"),
+    ("cudaError 100", _NO_GPU, _SHOW_GPU),
+    ("CUDA_ERROR_NO_DEVICE", _NO_GPU, _SHOW_GPU),
+    ("CUDA initialization failure with error: 100", _NO_GPU, _SHOW_GPU),
     (
         "incompatible device",
         "the engine was built on a GPU of another compute capability",
         "build the engine again on this GPU",
     ),
     ("Magic tag does not match", "the file is no engine, or a damaged one", "build the engine again"),
+    # From here to the version tag as TensorRT 8.6.0 said it on an H200.
+    ("magicTag == rt::kPLAN_MAGIC_TAG", "the file is no engine, or a damaged one", "build the engine again"),
+    ("header.size == blobSize", "the engine file is cut off, or has something added", "copy or build it again"),
+    ("kEND_OF_PLAN_MARKER", "the engine file is damaged at its end", "copy or build it again"),
+    ("empty memory buffer", "the engine file is empty", "copy or build it again"),
+    (
+        "Version tag does not match",
+        "the engine was built by another version of TensorRT, or is damaged",
+        "build the engine again with this TensorRT",
+    ),
     (
         "libcudnn",
         "cuDNN is not on the loader's path, and this TensorRT needs it",
