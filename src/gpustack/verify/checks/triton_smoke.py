@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+
 from gpustack.model.results import Measurement
 from gpustack.triton import v1, v2
 from gpustack.triton.client import Answer, Server
@@ -13,13 +16,33 @@ from gpustack.verify.triton.own import find_server, free_ports, started
 _NO_URL = "no server was named"
 
 
-def _server(context: Context) -> Asked | Outcome:
-    found = asked(context)
-    if found is None:
-        return needless(_NO_URL, "`--url http://localhost:8000` has one asked")
-    if not found.protocol:
-        return failed(found.why, "start the server, and look at its log: `docker logs CONTAINER`")
-    return found
+def _of_server(look: Callable[[Context, Asked], Outcome]) -> Callable[[Context], Outcome]:
+    """A check of the server that was named, once it is known which protocol it speaks."""
+
+    @functools.wraps(look)
+    def ask(context: Context) -> Outcome:
+        found = asked(context)
+        if found is None:
+            return needless(_NO_URL, "`--url http://localhost:8000` has one asked")
+        if not found.protocol:
+            return failed(found.why, "start the server, and look at its log: `docker logs CONTAINER`")
+        return look(context, found)
+
+    return ask
+
+
+def _of_model(look: Callable[[Context, Asked, str], Outcome]) -> Callable[[Context], Outcome]:
+    """A check of the model that is tried on that server."""
+
+    @_of_server
+    @functools.wraps(look)
+    def ask(context: Context, found: Asked) -> Outcome:
+        choice = model_of(context, found)
+        if not choice.model:
+            return skipped(choice.why, "load a model, or name one with `--model NAME`")
+        return look(context, found, choice.model)
+
+    return ask
 
 
 @check(
@@ -30,10 +53,8 @@ def _server(context: Context) -> Asked | Outcome:
     mends="Look at the server's log: `docker logs CONTAINER`.",
     limit_s=60,
 )
-def live(context: Context) -> Outcome:
-    found = _server(context)
-    if isinstance(found, Outcome):
-        return found
+@_of_server
+def live(context: Context, found: Asked) -> Outcome:
     if found.protocol == "v2":
         answer = v2.live(found.server)
         told = v2.metadata(found.server).json()
@@ -58,10 +79,8 @@ def live(context: Context) -> Outcome:
     needs=("triton.live",),
     limit_s=60,
 )
-def ready(context: Context) -> Outcome:
-    found = _server(context)
-    if isinstance(found, Outcome):
-        return found
+@_of_server
+def ready(context: Context, found: Asked) -> Outcome:
     answer = v2.ready(found.server) if found.protocol == "v2" else v1.ready(found.server)
     if answer.is_ok:
         early = found.protocol == "v1" and v1.live_means_loaded(context.given.get("release"))
@@ -97,32 +116,27 @@ def _not_ready(found: Asked) -> str:
     needs=("triton.live",),
     limit_s=60,
 )
-def model(context: Context) -> Outcome:
-    found = _server(context)
-    if isinstance(found, Outcome):
-        return found
-    choice = model_of(context, found)
-    if not choice.model:
-        return skipped(choice.why, "load a model, or name one with `--model NAME`")
+@_of_model
+def model(_context: Context, found: Asked, name: str) -> Outcome:
     if found.protocol == "v1":
-        status = v1.status(found.server, choice.model)
+        status = v1.status(found.server, name)
         if isinstance(status, Answer):
-            return failed(f"{choice.model} is not known to the server: {status.why}")
-        states = status.models.get(choice.model, {})
+            return failed(f"{name} is not known to the server: {status.why}")
+        states = status.models.get(name, {})
         if "MODEL_READY" not in states.values():
-            return failed(f"{choice.model} has no version that is ready: {_not_ready(found) or 'none is loaded'}")
+            return failed(f"{name} has no version that is ready: {_not_ready(found) or 'none is loaded'}")
         numbers = ", ".join(str(one) for one, state in states.items() if state == "MODEL_READY")
-        return passed(f"{choice.model}, version {numbers}")
-    answer = v2.model_ready(found.server, choice.model)
+        return passed(f"{name}, version {numbers}")
+    answer = v2.model_ready(found.server, name)
     if not answer.is_ok:
-        row = next((one for one in v2.index(found.server) if one.get("name") == choice.model), {})
+        row = next((one for one in v2.index(found.server) if one.get("name") == name), {})
         told = f"{row.get('state', 'not in its repository')} {row.get('reason', '')}".strip()
-        return failed(f"{choice.model} is not ready: {told}")
-    described = v2.describe(found.server, choice.model)
+        return failed(f"{name} is not ready: {told}")
+    described = v2.describe(found.server, name)
     if isinstance(described, Answer):
-        return failed(f"{choice.model} is ready, but does not tell what it is: {described.why}")
+        return failed(f"{name} is ready, but does not tell what it is: {described.why}")
     shape = ", ".join(f"{name} {kind}{list(dims)}" for name, kind, dims in (*described.inputs, *described.outputs))
-    return passed(f"{choice.model} ({described.platform}), version {', '.join(described.versions)}: {shape}")
+    return passed(f"{name} ({described.platform}), version {', '.join(described.versions)}: {shape}")
 
 
 @check(
@@ -134,31 +148,26 @@ def model(context: Context) -> Outcome:
     needs=("triton.model",),
     limit_s=120,
 )
-def infer(context: Context) -> Outcome:
-    found = _server(context)
-    if isinstance(found, Outcome):
-        return found
-    choice = model_of(context, found)
-    if not choice.model:
-        return skipped(choice.why, "load a model, or name one with `--model NAME`")
+@_of_model
+def infer(context: Context, found: Asked, name: str) -> Outcome:
     if found.protocol == "v1":
-        tried = over_v1(found, choice.model, context.clock)
-        return failed(f"{choice.model}: {tried.fault}") if tried.fault else passed(f"{choice.model}: {tried.said}")
-    described = v2.describe(found.server, choice.model)
+        tried = over_v1(found, name, context.clock)
+        return failed(f"{name}: {tried.fault}") if tried.fault else passed(f"{name}: {tried.said}")
+    described = v2.describe(found.server, name)
     if isinstance(described, Answer):
-        return failed(f"{choice.model} does not tell its inputs: {described.why}")
+        return failed(f"{name} does not tell its inputs: {described.why}")
     ask = question(described)
     if not isinstance(ask, Question):
         return skipped(ask, "a model of `gpustack triton model-store DIR --digits` has an answer that is known")
-    tried = over_http(found.server, choice.model, ask, context.clock)
+    tried = over_http(found.server, name, ask, context.clock)
     if tried.fault:
-        return failed(f"{choice.model}: {tried.fault}")
-    by_grpc = over_grpc(found.server, choice.model, ask)
+        return failed(f"{name}: {tried.fault}")
+    by_grpc = over_grpc(found.server, name, ask)
     if by_grpc is not None and by_grpc.fault:
-        return failed(f"{choice.model}: {by_grpc.fault}")
+        return failed(f"{name}: {by_grpc.fault}")
     also = by_grpc.said if by_grpc else "gRPC was not tried: the Python package tritonclient is not here"
     measured = {"http": Measurement(value=round(tried.seconds * 1e3, 3), unit="ms")}
-    return passed(f"{choice.model}: {tried.said}; {also}", measurements=measured)
+    return passed(f"{name}: {tried.said}; {also}", measurements=measured)
 
 
 @check(
@@ -170,29 +179,24 @@ def infer(context: Context) -> Outcome:
     needs=("triton.infer",),
     limit_s=60,
 )
-def statistics(context: Context) -> Outcome:
-    found = _server(context)
-    if isinstance(found, Outcome):
-        return found
-    choice = model_of(context, found)
-    if not choice.model:
-        return skipped(choice.why)
+@_of_model
+def statistics(_context: Context, found: Asked, name: str) -> Outcome:
     if found.protocol == "v1":
         return needless("the first protocol tells its statistics inside the status, which triton.model reads")
-    answer = v2.statistics(found.server, choice.model)
+    answer = v2.statistics(found.server, name)
     told = answer.json()
     rows = told.get("model_stats", []) if isinstance(told, dict) else []
     if not answer.is_ok or not rows:
-        return failed(f"the server tells no statistics of {choice.model}: {answer.why}")
+        return failed(f"the server tells no statistics of {name}: {answer.why}")
     count = sum(int(row.get("inference_count", 0)) for row in rows)
     failures = sum(int(row.get("inference_stats", {}).get("fail", {}).get("count", 0)) for row in rows)
     if count == 0:
-        return failed(f"the statistics count no inference of {choice.model}, although one was answered")
+        return failed(f"the statistics count no inference of {name}, although one was answered")
     measured = {
         "inferences": Measurement(value=count, unit="inferences"),
         "failed": Measurement(value=failures, unit="inferences"),
     }
-    return passed(f"{choice.model}: {count} inferences, {failures} failed", measurements=measured)
+    return passed(f"{name}: {count} inferences, {failures} failed", measurements=measured)
 
 
 @check(
@@ -204,10 +208,8 @@ def statistics(context: Context) -> Outcome:
     needs=("triton.live",),
     limit_s=60,
 )
-def metrics(context: Context) -> Outcome:
-    found = _server(context)
-    if isinstance(found, Outcome):
-        return found
+@_of_server
+def metrics(context: Context, found: Asked) -> Outcome:
     answer = found.server.metrics.get("/metrics")
     if not answer.is_ok:
         return failed(f"{found.server.metrics.url}/metrics does not answer: {answer.why}")
