@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gc
 import io
 import os
@@ -40,11 +41,13 @@ def run() -> None:
         return
     # A command lives for milliseconds and drops nothing worth collecting; the collector costs a tenth of its time.
     gc.disable()
-    from gpustack.cli import main  # noqa: PLC0415 (typer costs more than --version may)
+    from gpustack.cli import main  # noqa: PLC0415 (more than --version may cost)
 
     # Documents are the same bytes in every locale.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
+    if isinstance(sys.stderr, io.TextIOWrapper) and codecs.lookup(sys.stderr.encoding).name == "ascii":
+        sys.stderr.reconfigure(encoding="utf-8", errors="replace")
     sys.exit(main(sys.argv[1:]))
 
 

@@ -12,7 +12,22 @@ import pytest
 
 from gpustack import resources
 
-HEAVY = frozenset({"rich", "requests", "jinja2", "pynvml", "pydantic", "yaml", "asyncio", "email", "ssl", "socket"})
+HEAVY = frozenset(
+    {
+        "typer",
+        "inspect",
+        "rich",
+        "requests",
+        "jinja2",
+        "pynvml",
+        "pydantic",
+        "yaml",
+        "asyncio",
+        "email",
+        "ssl",
+        "socket",
+    }
+)
 
 TELL = """\
 import sys
@@ -48,7 +63,6 @@ def test_plan_for_a_saved_host_imports_nothing_heavy(environment: dict[str, str]
     load_facts_once(environment)
     modules = imported(environment, "plan", "cuda", "--host", str(host_file), "--format", "json")
     assert not HEAVY & modules
-    assert "typer" in modules
 
 
 def test_check_for_a_described_host_imports_nothing_heavy(environment: dict[str, str]) -> None:
@@ -64,7 +78,7 @@ def load_facts_once(environment: dict[str, str]) -> None:
 
 def test_version_imports_no_parser(environment: dict[str, str]) -> None:
     modules = imported(environment, "--version")
-    assert not {"typer", "msgspec", "gpustack.cli", "pathlib"} & modules - {"pathlib"}
+    assert not {"typer", "msgspec", "gpustack.cli"} & modules
 
 
 def test_the_facts_are_found_in_the_checkout() -> None:

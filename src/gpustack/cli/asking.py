@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
-import typer
 from msgspec import Struct
 
+from gpustack.cli.declare import Argument
 from gpustack.cli.options import KernelModule, Policy, host_of
 from gpustack.errors import UsageError
 
@@ -25,7 +25,7 @@ _TARGET_REQUIREMENTS = {"sbsa": ("cuda", "cudnn"), "drive-os": ("cuda",), "qnx":
 
 
 Requirements = Annotated[
-    list[str] | None, typer.Argument(metavar="REQUIREMENT...", help="cuda>=12.4,<13 cudnn==9.* ffmpeg ...")
+    list[str] | None, Argument(metavar="REQUIREMENT...", help="cuda>=12.4,<13 cudnn==9.* ffmpeg ...")
 ]
 
 

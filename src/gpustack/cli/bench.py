@@ -3,9 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from gpustack.cli import frame
+from gpustack.cli.declare import Argument, Option, command
 from gpustack.cli.options import TextOrJson
 
 if TYPE_CHECKING:
@@ -14,59 +13,50 @@ if TYPE_CHECKING:
 _SUBJECTS = ("ffmpeg", "tensorrt", "gpu")
 
 
-def register(application: typer.Typer) -> None:
-    """Add the command to the application."""
+@command("bench", example="gpustack bench ffmpeg --sessions 1,2,4 --seconds 30")
+def bench(
+    subject: Annotated[str, Argument(metavar="ffmpeg|tensorrt|gpu", help="What is measured.")],
+    sessions: Annotated[
+        str, Option("--sessions", metavar="N,N", help="ffmpeg: how many transcodes run at once.")
+    ] = "1,4",
+    seconds: Annotated[float, Option("--seconds", metavar="S", min=2, help="ffmpeg: length of each clip.")] = 20.0,
+    batch: Annotated[str, Option("--batch", metavar="N,N", help="tensorrt: pictures in one run.")] = "1,8,32,64,128",
+    streams: Annotated[str, Option("--streams", metavar="N,N", help="tensorrt: runs at the same time.")] = "1,4",
+    iterations: Annotated[
+        int, Option("--iterations", metavar="N", min=10, help="tensorrt: runs that are timed.")
+    ] = 500,
+    profile: Annotated[
+        Path | None, Option("--profile", metavar="FILE", help="tensorrt: write the time of each layer there.")
+    ] = None,
+    ffmpeg: Annotated[
+        Path | None, Option("--ffmpeg", metavar="FILE", help="The FFmpeg to measure, of several.")
+    ] = None,
+    format: Annotated[TextOrJson, Option("--format", help="Table or JSON.")] = TextOrJson.TEXT,
+) -> int:
+    """Measure, and judge nothing: FFmpeg's engines, TensorRT, or the GPU itself."""
+    from gpustack.bench.table import as_text
 
-    @frame.command(application, "bench", example="gpustack bench ffmpeg --sessions 1,2,4 --seconds 30")
-    def bench(
-        subject: Annotated[str, typer.Argument(metavar="ffmpeg|tensorrt|gpu", help="What is measured.")],
-        sessions: Annotated[
-            str, typer.Option("--sessions", metavar="N,N", help="ffmpeg: how many transcodes run at once.")
-        ] = "1,4",
-        seconds: Annotated[
-            float, typer.Option("--seconds", metavar="S", min=2, help="ffmpeg: length of each clip.")
-        ] = 20.0,
-        batch: Annotated[
-            str, typer.Option("--batch", metavar="N,N", help="tensorrt: pictures in one run.")
-        ] = "1,8,32,64,128",
-        streams: Annotated[
-            str, typer.Option("--streams", metavar="N,N", help="tensorrt: runs at the same time.")
-        ] = "1,4",
-        iterations: Annotated[
-            int, typer.Option("--iterations", metavar="N", min=10, help="tensorrt: runs that are timed.")
-        ] = 500,
-        profile: Annotated[
-            Path | None, typer.Option("--profile", metavar="FILE", help="tensorrt: write the time of each layer there.")
-        ] = None,
-        ffmpeg: Annotated[
-            Path | None, typer.Option("--ffmpeg", metavar="FILE", help="The FFmpeg to measure, of several.")
-        ] = None,
-        format: Annotated[TextOrJson, typer.Option("--format", help="Table or JSON.")] = TextOrJson.TEXT,
-    ) -> int:
-        """Measure, and judge nothing: FFmpeg's engines, TensorRT, or the GPU itself."""
-        from gpustack.bench.table import as_text
+    _known(subject)
+    counts = {
+        "sessions": _numbers("--sessions", sessions),
+        "batch": _numbers("--batch", batch),
+        "streams": _numbers("--streams", streams),
+    }
+    context = _context({"ffmpeg": str(ffmpeg)} if ffmpeg else {})
+    if subject == "ffmpeg":
+        from gpustack.bench import ffmpeg as measure
 
-        _known(subject)
-        counts = {
-            "sessions": _numbers("--sessions", sessions),
-            "batch": _numbers("--batch", batch),
-            "streams": _numbers("--streams", streams),
-        }
-        context = _context({"ffmpeg": str(ffmpeg)} if ffmpeg else {})
-        if subject == "ffmpeg":
-            from gpustack.bench import ffmpeg as measure
+        found = measure.bench(context, counts["sessions"], seconds)
+    elif subject == "tensorrt":
+        from gpustack.bench import tensorrt
 
-            found = measure.bench(context, counts["sessions"], seconds)
-        elif subject == "tensorrt":
-            from gpustack.bench import tensorrt
+        found = tensorrt.bench(context, counts["batch"], counts["streams"], iterations, profile)
+    else:
+        from gpustack.bench import gpu
 
-            found = tensorrt.bench(context, counts["batch"], counts["streams"], iterations, profile)
-        else:
-            from gpustack.bench import gpu
-
-            found = gpu.bench(context)
-        frame.document(frame.to_json(found) if format is TextOrJson.JSON else as_text(found))
-        return 0
+        found = gpu.bench(context)
+    frame.document(frame.to_json(found) if format is TextOrJson.JSON else as_text(found))
+    return 0
 
 
 def _known(subject: str) -> None:

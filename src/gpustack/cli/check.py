@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from gpustack.cli import frame
+from gpustack.cli.declare import Argument, Option, command
 from gpustack.cli.options import HOST_OPTIONS, TextOrJson, host_of
 
 if TYPE_CHECKING:
@@ -15,32 +14,28 @@ INCOMPATIBLE = 3
 UNKNOWN = 7
 
 
-def register(application: typer.Typer) -> None:
-    """Add the command to the application."""
+@command(
+    "check",
+    example="gpustack check cuda==13.0.2 driver==535.104.05 --os ubuntu24.04 --gpu H200",
+    takes=HOST_OPTIONS,
+)
+def check(
+    options: Mapping[str, Any],
+    combination: Annotated[list[str], Argument(metavar="COMPONENT==VERSION...", help="What goes together?")],
+    format: Annotated[TextOrJson, Option("--format")] = TextOrJson.TEXT,
+) -> int:
+    """Is this combination compatible, and why (not)? Exit 0 yes, 3 no, 7 not known."""
+    from gpustack.model.request import Request
+    from gpustack.solve.check import check as judge
+    from gpustack.solve.requirements import merge, parse_requirement
 
-    @frame.command(
-        application,
-        "check",
-        example="gpustack check cuda==13.0.2 driver==535.104.05 --os ubuntu24.04 --gpu H200",
-        takes=HOST_OPTIONS,
-    )
-    def check(
-        options: Mapping[str, Any],
-        combination: Annotated[list[str], typer.Argument(metavar="COMPONENT==VERSION...", help="What goes together?")],
-        format: TextOrJson = TextOrJson.TEXT,
-    ) -> int:
-        """Is this combination compatible, and why (not)? Exit 0 yes, 3 no, 7 not known."""
-        from gpustack.model.request import Request
-        from gpustack.solve.check import check as judge
-        from gpustack.solve.requirements import merge, parse_requirement
-
-        matrix = frame.matrix()
-        request = Request(requirements=merge(tuple(parse_requirement(text) for text in combination)))
-        verdict = judge(matrix, host_of(matrix, **options), request)
-        frame.document(frame.to_json(verdict) if format is TextOrJson.JSON else _text(verdict))
-        if verdict.conflicts:
-            return INCOMPATIBLE
-        return UNKNOWN if verdict.unknown else 0
+    matrix = frame.matrix()
+    request = Request(requirements=merge(tuple(parse_requirement(text) for text in combination)))
+    verdict = judge(matrix, host_of(matrix, **options), request)
+    frame.document(frame.to_json(verdict) if format is TextOrJson.JSON else _text(verdict))
+    if verdict.conflicts:
+        return INCOMPATIBLE
+    return UNKNOWN if verdict.unknown else 0
 
 
 def _text(verdict: "Verdict") -> str:

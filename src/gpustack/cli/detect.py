@@ -3,37 +3,31 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from gpustack.cli import frame
+from gpustack.cli.declare import Option, command
 from gpustack.cli.options import Root, TextOrJson, host_of
 
 
-def register(application: typer.Typer) -> None:
-    """Add the command to the application."""
+@command("detect", example="gpustack detect --format json")
+def detect(
+    root: Root = None,
+    format: Annotated[TextOrJson, Option("--format")] = TextOrJson.TEXT,
+    record: Annotated[
+        Path | None,
+        Option("--record", metavar="DIR", help="Save the raw evidence, redacted: a fixture and a support bundle."),
+    ] = None,
+) -> int:
+    """Describe this machine, or another file system tree."""
+    if record is not None:
+        from gpustack.detect.gather import gather
+        from gpustack.detect.record import record as save
 
-    @frame.command(application, "detect", example="gpustack detect --format json")
-    def detect(
-        root: Root = None,
-        format: TextOrJson = TextOrJson.TEXT,
-        record: Annotated[
-            Path | None,
-            typer.Option(
-                "--record", metavar="DIR", help="Save the raw evidence, redacted: a fixture and a support bundle."
-            ),
-        ] = None,
-    ) -> int:
-        """Describe this machine, or another file system tree."""
-        if record is not None:
-            from gpustack.detect.gather import gather
-            from gpustack.detect.record import record as save
+        save(gather(root), record)
+    host = host_of(frame.matrix(), root, None, None, None, None, None)
+    if format is TextOrJson.JSON:
+        frame.document(frame.to_json(host))
+    else:
+        from gpustack.detect.text import lines
 
-            save(gather(root), record)
-        host = host_of(frame.matrix(), root, None, None, None, None, None)
-        if format is TextOrJson.JSON:
-            frame.document(frame.to_json(host))
-        else:
-            from gpustack.detect.text import lines
-
-            frame.document("\n".join(lines(host)))
-        return 0
+        frame.document("\n".join(lines(host)))
+    return 0

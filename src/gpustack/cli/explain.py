@@ -1,50 +1,47 @@
 """``gpustack explain``."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
-
-import typer
+from typing import TYPE_CHECKING, Annotated, Any
 
 from gpustack.cli import frame
 from gpustack.cli.asking import Requirements, asked, host_and_request
+from gpustack.cli.declare import Option, command
 from gpustack.cli.options import HOST_OPTIONS, PLAN_OPTIONS, TextOrJson
 
 if TYPE_CHECKING:
     from gpustack.model.resolution import Resolution
 
 
-def register(application: typer.Typer) -> None:
-    """Add the command to the application."""
+@command(
+    "explain",
+    example="gpustack explain cuda cudnn --os ubuntu24.04 --gpu L4",
+    takes={**HOST_OPTIONS, **PLAN_OPTIONS},
+)
+def explain(
+    options: Mapping[str, Any],
+    requirements: Requirements = None,
+    format: Annotated[TextOrJson, Option("--format")] = TextOrJson.TEXT,
+) -> int:
+    """Every choice with its reasons, what refused the newer version, and the sources.
 
-    @frame.command(
-        application,
-        "explain",
-        example="gpustack explain cuda cudnn --os ubuntu24.04 --gpu L4",
-        takes={**HOST_OPTIONS, **PLAN_OPTIONS},
-    )
-    def explain(
-        options: Mapping[str, Any], requirements: Requirements = None, format: TextOrJson = TextOrJson.TEXT
-    ) -> int:
-        """Every choice with its reasons, what refused the newer version, and the sources.
+    Takes the options of `gpustack plan`: the plan that is explained can be saved with --out.
+    """
+    from gpustack.cli.plan import pending, save
+    from gpustack.plan.build import build
+    from gpustack.solve.resolve import resolve
 
-        Takes the options of `gpustack plan`: the plan that is explained can be saved with --out.
-        """
-        from gpustack.cli.plan import pending, save
-        from gpustack.plan.build import build
-        from gpustack.solve.resolve import resolve
-
-        question = asked(requirements, options)
-        matrix = frame.matrix(question.matrices)
-        found, request = host_and_request(matrix, question)
-        resolution = resolve(matrix, found, request)
-        code = 0
-        if question.out is not None or question.is_exit_detailed:  # else a stack is explained that no method brings
-            made = build(found, request, resolution, matrix)
-            code = pending(made, question)
-            if question.out is not None:
-                save(made, question.out)
-        frame.document(frame.to_json(resolution) if format is TextOrJson.JSON else _text(resolution))
-        return code
+    question = asked(requirements, options)
+    matrix = frame.matrix(question.matrices)
+    found, request = host_and_request(matrix, question)
+    resolution = resolve(matrix, found, request)
+    code = 0
+    if question.out is not None or question.is_exit_detailed:  # else a stack is explained that no method brings
+        made = build(found, request, resolution, matrix)
+        code = pending(made, question)
+        if question.out is not None:
+            save(made, question.out)
+    frame.document(frame.to_json(resolution) if format is TextOrJson.JSON else _text(resolution))
+    return code
 
 
 def _text(resolution: "Resolution") -> str:

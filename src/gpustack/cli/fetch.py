@@ -4,54 +4,48 @@ import os
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from gpustack.cli import frame
+from gpustack.cli.declare import Argument, Option, command
 from gpustack.cli.options import MirrorOption
 
 
-def register(application: typer.Typer) -> None:
-    """Add the command to the application."""
+@command("fetch", example="gpustack fetch plan.json --to /media/usb/stack")
+def fetch(
+    plan: Annotated[Path, Argument(metavar="PLAN.json", help="A plan that `gpustack plan --out` saved.")],
+    to: Annotated[Path, Option("--to", metavar="DIR", help="The folder of the bundle.")],
+    root: Annotated[
+        Path | None,
+        Option("--root", metavar="DIR", help="Choose packages for the system in this tree, not this machine."),
+    ] = None,
+    mirror: MirrorOption = None,
+) -> int:
+    """Make a bundle: everything that a plan needs, for a machine that no network reaches.
 
-    @frame.command(application, "fetch", example="gpustack fetch plan.json --to /media/usb/stack")
-    def fetch(
-        plan: Annotated[Path, typer.Argument(metavar="PLAN.json", help="A plan that `gpustack plan --out` saved.")],
-        to: Annotated[Path, typer.Option("--to", metavar="DIR", help="The folder of the bundle.")],
-        root: Annotated[
-            Path | None,
-            typer.Option(
-                "--root", metavar="DIR", help="Choose packages for the system in this tree, not this machine."
-            ),
-        ] = None,
-        mirror: MirrorOption = None,
-    ) -> int:
-        """Make a bundle: everything that a plan needs, for a machine that no network reaches.
+    Packages with all that they need come from the real package manager, in a tree of its own (needs root).
+    """
+    from gpustack.cli.progress import Progress
+    from gpustack.errors import GpustackError
+    from gpustack.install.bundle import Maker, brings_packages, demand_same_system
+    from gpustack.install.downloads import Fetcher, parse_mirrors
+    from gpustack.plan.document import load
 
-        Packages with all that they need come from the real package manager, in a tree of its own (needs root).
-        """
-        from gpustack.cli.progress import Progress
-        from gpustack.errors import GpustackError
-        from gpustack.install.bundle import Maker, brings_packages, demand_same_system
-        from gpustack.install.downloads import Fetcher, parse_mirrors
-        from gpustack.plan.document import load
+    made = load(plan)
+    if brings_packages(made):
+        from gpustack.detect.api import detect
 
-        made = load(plan)
-        if brings_packages(made):
-            from gpustack.detect.api import detect
-
-            demand_same_system(made, detect(root, frame.matrix()))
-            if os.geteuid() != 0:
-                msg = "packages are looked up in a tree of their own, which only root can make"
-                raise GpustackError(msg, hint=f"sudo gpustack fetch {plan} --to {to}")
-        report = Progress()
-        fetcher = Fetcher(mirrors=parse_mirrors(mirror or []), say=report.say)
-        bundle = Maker(root or Path("/"), fetcher, report.transfer, report.say).make(made, to)
-        for text in bundle.manifest.left:
-            frame.warn(text)
-        size = sum(file.size for file in bundle.manifest.files.values())
-        frame.document(
-            f"{to}: {len(bundle.manifest.files)} files, {size / 2**20:,.1f} MiB, {len(bundle.lock.packages)} packages\n"
-            f"signed with the key {bundle.manifest.fingerprint}\n"
-            f"install it with: gpustack install --bundle {to}"
-        )
-        return 0
+        demand_same_system(made, detect(root, frame.matrix()))
+        if os.geteuid() != 0:
+            msg = "packages are looked up in a tree of their own, which only root can make"
+            raise GpustackError(msg, hint=f"sudo gpustack fetch {plan} --to {to}")
+    report = Progress()
+    fetcher = Fetcher(mirrors=parse_mirrors(mirror or []), say=report.say)
+    bundle = Maker(root or Path("/"), fetcher, report.transfer, report.say).make(made, to)
+    for text in bundle.manifest.left:
+        frame.warn(text)
+    size = sum(file.size for file in bundle.manifest.files.values())
+    frame.document(
+        f"{to}: {len(bundle.manifest.files)} files, {size / 2**20:,.1f} MiB, {len(bundle.lock.packages)} packages\n"
+        f"signed with the key {bundle.manifest.fingerprint}\n"
+        f"install it with: gpustack install --bundle {to}"
+    )
+    return 0

@@ -1,34 +1,21 @@
-"""What every command shares: the common options, how errors are told, how documents are written."""
+"""What every command shares: the common options of a run, how errors are told, how documents are written."""
 
 from __future__ import annotations
 
-import functools
-import inspect
 import os
 import sys
-import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextvars import ContextVar
-from enum import Enum
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
 from msgspec import Struct
 
+from gpustack.cli.declare import COMMON, Color, Command
 from gpustack.errors import GpustackError
 
 if TYPE_CHECKING:
     from gpustack.matrix.index import Matrix
-
-
-class Color(str, Enum):
-    """When to colour."""
-
-    AUTO = "auto"
-    ALWAYS = "always"
-    NEVER = "never"
 
 
 class Settings(Struct, frozen=True, kw_only=True):
@@ -42,79 +29,27 @@ class Settings(Struct, frozen=True, kw_only=True):
 
 _SETTINGS: ContextVar[Settings] = ContextVar("settings", default=Settings())  # noqa: B039 (frozen)
 
-# Options name themselves everywhere: some releases of typer derive the name of an unnamed one from its metavar.
-_COMMON: dict[str, tuple[Any, Any]] = {
-    "verbose": (Annotated[int, typer.Option("-v", "--verbose", count=True, help="Say more; twice: tracebacks.")], 0),
-    "quiet": (Annotated[bool, typer.Option("-q", "--quiet", help="Warnings and progress are not shown.")], False),
-    "color": (Annotated[Color, typer.Option("--color", help="When to use colour (NO_COLOR is honoured).")], Color.AUTO),
-    "matrices": (
-        Annotated[
-            Path | None,
-            typer.Option("--matrices", metavar="DIR", help="Facts of one's own, laid over the built-in ones."),
-        ],
-        None,
-    ),
-}
-
 
 def settings() -> Settings:
     """The common options of this run."""
     return _SETTINGS.get()
 
 
-def command(
-    application: typer.Typer,
-    name: str,
-    *,
-    example: str,
-    takes: Mapping[str, Any] = MappingProxyType({}),
-    fault_code: int = 1,
-) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """Register a function that returns an exit code as a command, with the common options added.
-
-    ``takes`` are options that several commands share whole, each an argument's name and its type: what was given of
-    them reaches the function as the one argument ``options``. ``fault_code`` is the exit code of a fault of ours,
-    where 1 already has a meaning.
-    """
-
-    def register(function: Callable[..., int]) -> Callable[..., int]:
-        @functools.wraps(function)
-        def run(**arguments: Any) -> None:
-            common = {key: arguments.pop(key) for key in _COMMON}
-            _SETTINGS.set(
-                Settings(
-                    verbose=common["verbose"],
-                    is_quiet=common["quiet"],
-                    color=common["color"],
-                    matrices=common["matrices"],
-                )
-            )
-            if takes:
-                arguments["options"] = {key: arguments.pop(key) for key in takes}
-            raise typer.Exit(_guarded(function, arguments, fault_code))
-
-        # Modules of commands leave `from __future__ import annotations` out: evaluating a hundred strings here costs
-        # more than solving a stack.
-        signature = inspect.signature(function)
-        added = [
-            inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=default)
-            for key, (kind, default) in [*((key, (kind, None)) for key, kind in takes.items()), *_COMMON.items()]
-        ]
-        parameters = [
-            p.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-            for p in signature.parameters.values()
-            if p.name != "options" or not takes
-        ]
-        run.__signature__ = inspect.Signature([*parameters, *added])  # type: ignore[attr-defined]  # typer reads it
-        run.__annotations__ = {p.name: p.annotation for p in [*parameters, *added]}
-        del run.__wrapped__
-        application.command(name, epilog=f"Example: {example}", context_settings=_CONTEXT)(run)
-        return function
-
-    return register
-
-
-_CONTEXT = {"help_option_names": ["-h", "--help"]}
+def run(command: Command, values: dict[str, Any]) -> int:
+    """Run a command with the value of each of its parameters; its exit code. Errors are told here."""
+    arguments = dict(values)
+    common = {key: arguments.pop(key) for key in COMMON}
+    _SETTINGS.set(
+        Settings(
+            verbose=common["verbose"],
+            is_quiet=common["quiet"],
+            color=common["color"],
+            matrices=common["matrices"],
+        )
+    )
+    if command.takes:
+        arguments["options"] = {key: arguments.pop(key) for key in command.takes}
+    return _guarded(command.function, arguments, command.fault_code)
 
 
 def _guarded(function: Callable[..., int], arguments: dict[str, Any], fault_code: int) -> int:
@@ -124,7 +59,7 @@ def _guarded(function: Callable[..., int], arguments: dict[str, Any], fault_code
         _tell(error)
         return error.exit_code
     except KeyboardInterrupt:
-        typer.echo("interrupted", err=True)
+        say("interrupted")
         return 130
     except BrokenPipeError:
         # Whoever read the document has seen enough; leave without a word.
@@ -132,14 +67,12 @@ def _guarded(function: Callable[..., int], arguments: dict[str, Any], fault_code
         return 0
     except RecursionError:
         _traceback()
-        typer.echo("error: the input is nested too deeply", err=True)
+        say("error: the input is nested too deeply")
         return 2
     except Exception as error:  # noqa: BLE001 (a fault of ours is told like any other)
         _traceback()
-        typer.echo(shortened(f"error: internal fault: {type(error).__name__}: {visible(str(error))}"), err=True)
-        typer.echo(
-            "hint: the same with -v -v shows where; report it with what `gpustack detect --record DIR` saves", err=True
-        )
+        say(shortened(f"error: internal fault: {type(error).__name__}: {visible(str(error))}"))
+        say("hint: the same with -v -v shows where; report it with what `gpustack detect --record DIR` saves")
         return fault_code
 
 
@@ -148,9 +81,9 @@ def _tell(error: GpustackError) -> None:
     _traceback()
     where = f"{visible(error.where)}: ".replace("\n", "\\n") if error.where else ""
     for line in f"error: {where}{visible(error.message)}".splitlines():
-        typer.echo(shortened(line), err=True)
+        say(shortened(line))
     for line in visible(error.hint).splitlines():
-        typer.echo(shortened(f"hint: {line}"), err=True)
+        say(shortened(f"hint: {line}"))
 
 
 def shortened(line: str) -> str:
@@ -168,13 +101,29 @@ def visible(text: str) -> str:
 
 def _traceback() -> None:
     if settings().verbose >= 2:
+        import traceback
+
         traceback.print_exc()
+
+
+def say(text: str, end: str = "\n") -> None:
+    """A line to standard error, if there is one. Control characters are the caller's business: see `visible`."""
+    if sys.stderr is not None:
+        sys.stderr.write(text + end)
+        sys.stderr.flush()
+
+
+def confirm(question: str) -> bool:
+    """Whether the person at the terminal says yes."""
+    import typer
+
+    return typer.confirm(question, err=True)
 
 
 def warn(text: str) -> None:
     """A warning to standard error, unless quiet."""
     if not settings().is_quiet:
-        typer.echo(f"warning: {text}", err=True)
+        say(f"warning: {visible(text)}")
 
 
 def document(text: str) -> None:

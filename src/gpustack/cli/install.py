@@ -5,10 +5,9 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from gpustack.cli import frame
 from gpustack.cli.asking import Asked, asked
+from gpustack.cli.declare import Argument, Option, command
 from gpustack.cli.options import CHOICE_OPTIONS, LockOption, MirrorOption
 
 if TYPE_CHECKING:
@@ -25,55 +24,48 @@ class RebootPolicy(str, Enum):
     NEVER = "never"
 
 
-def register(application: typer.Typer) -> None:
-    """Add the command to the application."""
+@command("install", example="gpustack install cuda --dry-run", takes=CHOICE_OPTIONS)
+def install(
+    options: Mapping[str, Any],
+    what: Annotated[
+        list[str] | None,
+        Argument(metavar="[PLAN.json | REQUIREMENT...]", help="A saved plan, or requirements."),
+    ] = None,
+    dry_run: Annotated[bool, Option("--dry-run", help="Print all that would be done, and do nothing.")] = False,
+    yes: Annotated[bool, Option("--yes", help="Do not ask.")] = False,
+    root: Annotated[
+        Path | None, Option("--root", metavar="DIR", help="Install into another file system tree, by chroot.")
+    ] = None,
+    resume: Annotated[bool, Option("--resume", help="Go on with the run that was begun last.")] = False,
+    rollback: Annotated[bool, Option("--rollback", help="Take back the last run, the last step first.")] = False,
+    reboot: Annotated[
+        RebootPolicy, Option("--reboot", help="When a step needs it: reboot and go on, ask, or stop.")
+    ] = RebootPolicy.ASK,
+    bundle: Annotated[
+        Path | None,
+        Option("--bundle", metavar="DIR", help="Take plan and files from a bundle: no network is needed."),
+    ] = None,
+    mirror: MirrorOption = None,
+    lock: LockOption = None,
+    wait: Annotated[
+        float, Option("--wait", metavar="SECONDS", min=0, help="For locks that others hold (300).")
+    ] = 300.0,
+) -> int:
+    """Carry out a plan on this machine or in a tree; every step is journaled and can be taken back.
 
-    @frame.command(application, "install", example="gpustack install cuda --dry-run", takes=CHOICE_OPTIONS)
-    def install(
-        options: Mapping[str, Any],
-        what: Annotated[
-            list[str] | None,
-            typer.Argument(metavar="[PLAN.json | REQUIREMENT...]", help="A saved plan, or requirements."),
-        ] = None,
-        dry_run: Annotated[
-            bool, typer.Option("--dry-run", help="Print all that would be done, and do nothing.")
-        ] = False,
-        yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-        root: Annotated[
-            Path | None, typer.Option("--root", metavar="DIR", help="Install into another file system tree, by chroot.")
-        ] = None,
-        resume: Annotated[bool, typer.Option("--resume", help="Go on with the run that was begun last.")] = False,
-        rollback: Annotated[
-            bool, typer.Option("--rollback", help="Take back the last run, the last step first.")
-        ] = False,
-        reboot: Annotated[
-            RebootPolicy, typer.Option("--reboot", help="When a step needs it: reboot and go on, ask, or stop.")
-        ] = RebootPolicy.ASK,
-        bundle: Annotated[
-            Path | None,
-            typer.Option("--bundle", metavar="DIR", help="Take plan and files from a bundle: no network is needed."),
-        ] = None,
-        mirror: MirrorOption = None,
-        lock: LockOption = None,
-        wait: Annotated[
-            float, typer.Option("--wait", metavar="SECONDS", min=0, help="For locks that others hold (300).")
-        ] = 300.0,
-    ) -> int:
-        """Carry out a plan on this machine or in a tree; every step is journaled and can be taken back.
+    With requirements it plans first, shows the plan, and asks.
+    """
+    from gpustack.cli.supply import supply_of
+    from gpustack.install.options import Options
 
-        With requirements it plans first, shows the plan, and asks.
-        """
-        from gpustack.cli.supply import supply_of
-        from gpustack.install.options import Options
-
-        how = Options(root=root, assume_yes=yes, reboot=reboot.value, wait=wait)
-        _demand_one_task(what, resume=resume, rollback=rollback, dry_run=dry_run)
-        supply = supply_of(what or [], bundle=bundle, mirrors=mirror or [], lock=lock)
-        if rollback:
-            return _rollback(how, supply)
-        if resume:
-            return _resume(how, supply)
-        return _install(asked(what, options, root=root), how, supply, dry_run=dry_run)
+    how = Options(root=root, assume_yes=yes, reboot=reboot.value, wait=wait)
+    _demand_one_task(what, resume=resume, rollback=rollback, dry_run=dry_run)
+    supply = supply_of(what or [], bundle=bundle, mirrors=mirror or [], lock=lock)
+    if rollback:
+        return _rollback(how, supply)
+    if resume:
+        return _resume(how, supply)
+    return _install(asked(what, options, root=root), how, supply, dry_run=dry_run)
 
 
 def _demand_one_task(what: list[str] | None, *, resume: bool, rollback: bool, dry_run: bool) -> None:
@@ -96,7 +88,7 @@ def _install(question: Asked, options: "Options", supply: "Supply", *, dry_run: 
         frame.document(show(plan, options))
         return 0
     if not plan.steps:
-        typer.echo("nothing to do: the host has this stack already", err=True)
+        frame.say("nothing to do: the host has this stack already")
         return 0
     _confirm(show(plan, options), options, "Carry this plan out?")
     return _locked(install(plan, _setting(options, supply)), question, options, supply)
@@ -162,10 +154,10 @@ def _confirm(text: str, options: "Options", question: str) -> None:
 
     if options.assume_yes:
         return
-    typer.echo(text, err=True)
+    frame.say(text)
     if not can_ask():
         msg = "nobody can be asked here: standard input is no terminal"
         raise UsageError(msg, hint="--yes carries it out unasked, --dry-run shows what that would be")
-    if not typer.confirm(question, err=True):
+    if not frame.confirm(question):
         msg = "not carried out: nothing was changed"
         raise GpustackError(msg)

@@ -4,9 +4,8 @@ import re
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from gpustack.cli import frame
+from gpustack.cli.declare import Argument, Option, command
 
 if TYPE_CHECKING:
     from gpustack.matrix.index import Matrix
@@ -21,29 +20,26 @@ class Action(str, Enum):
     CHECK = "check"
 
 
-def register(application: typer.Typer) -> None:
-    """Add the command to the application."""
-
-    @frame.command(application, "matrix", example="gpustack matrix show cuda==13.0.2")
-    def matrix(
-        action: Annotated[Action, typer.Argument(metavar="ACTION", help="list, show, sources or check.")],
-        what: Annotated[
-            str | None, typer.Argument(metavar="[WHAT]", help="A subject, subject.table, component==version or source.")
-        ] = None,
-        format: Annotated[str, typer.Option("--format", metavar="FORMAT", help="text or json.")] = "text",
-    ) -> int:
-        """The facts, each with its source, its date and how it is known."""
-        as_json = _is_json(format)
-        if action is Action.CHECK:
-            return _check(as_json=as_json)
-        facts = frame.matrix()
-        if action is Action.LIST:
-            frame.document(_list(facts, what, as_json=as_json))
-        elif action is Action.SOURCES:
-            frame.document(_sources(facts, what, as_json=as_json))
-        else:
-            frame.document(_show(facts, what, as_json=as_json))
-        return 0
+@command("matrix", example="gpustack matrix show cuda==13.0.2")
+def matrix(
+    action: Annotated[Action, Argument(metavar="ACTION", help="list, show, sources or check.")],
+    what: Annotated[
+        str | None, Argument(metavar="[WHAT]", help="A subject, subject.table, component==version or source.")
+    ] = None,
+    format: Annotated[str, Option("--format", metavar="FORMAT", help="text or json.")] = "text",
+) -> int:
+    """The facts, each with its source, its date and how it is known."""
+    as_json = _is_json(format)
+    if action is Action.CHECK:
+        return _check(as_json=as_json)
+    facts = frame.matrix()
+    if action is Action.LIST:
+        frame.document(_list(facts, what, as_json=as_json))
+    elif action is Action.SOURCES:
+        frame.document(_sources(facts, what, as_json=as_json))
+    else:
+        frame.document(_show(facts, what, as_json=as_json))
+    return 0
 
 
 def _is_json(name: str) -> bool:
@@ -148,6 +144,6 @@ def _check(*, as_json: bool) -> int:
         frame.document(frame.to_json({"faults": found}))
         return 1 if found else 0
     for fault in found:
-        typer.echo(fault, err=True)
+        frame.say(frame.visible(fault))
     frame.document(f"{len(found)} fault{'s' if len(found) > 1 else ''}" if found else "every invariant holds")
     return 1 if found else 0

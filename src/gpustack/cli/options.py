@@ -7,8 +7,7 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
+from gpustack.cli.declare import Option
 from gpustack.errors import UsageError
 
 if TYPE_CHECKING:
@@ -43,34 +42,32 @@ class KernelModule(str, Enum):
     PROPRIETARY = "proprietary"
 
 
-Root = Annotated[Path | None, typer.Option("--root", metavar="DIR", help="Read another file system tree instead of /.")]
+Root = Annotated[Path | None, Option("--root", metavar="DIR", help="Read another file system tree instead of /.")]
 HostFile = Annotated[
-    Path | None, typer.Option("--host", metavar="FILE", help="A host saved by `gpustack detect --format json`.")
+    Path | None, Option("--host", metavar="FILE", help="A host saved by `gpustack detect --format json`.")
 ]
-Os = Annotated[str | None, typer.Option("--os", metavar="NAME", help="Describe a host: ubuntu24.04, rhel9.4, ...")]
-Arch = Annotated[str | None, typer.Option("--arch", metavar="ARCH", help="x86_64 or aarch64, with --os.")]
+Os = Annotated[str | None, Option("--os", metavar="NAME", help="Describe a host: ubuntu24.04, rhel9.4, ...")]
+Arch = Annotated[str | None, Option("--arch", metavar="ARCH", help="x86_64 or aarch64, with --os.")]
 Gpu = Annotated[
     list[str] | None,
-    typer.Option(
-        "--gpu", metavar="NAME", help='A GPU of the host: "H200", 10de:2335 or cc:9.0; repeatable; with --os.'
-    ),
+    Option("--gpu", metavar="NAME", help='A GPU of the host: "H200", 10de:2335 or cc:9.0; repeatable; with --os.'),
 ]
-Driver = Annotated[str | None, typer.Option("--driver", metavar="VERSION", help="The driver it has, with --os.")]
+Driver = Annotated[str | None, Option("--driver", metavar="VERSION", help="The driver it has, with --os.")]
 MethodOption = Annotated[
     list[str] | None,
-    typer.Option("--method", metavar="METHOD", help="A method for all, or for one: cudnn=tar; repeatable."),
+    Option("--method", metavar="METHOD", help="A method for all, or for one: cudnn=tar; repeatable."),
 ]
-PolicyOption = Annotated[Policy | None, typer.Option("--policy", help="How to choose (production if not given).")]
-ModuleOption = Annotated[KernelModule | None, typer.Option("--kernel-module", help="Kernel module flavour.")]
+PolicyOption = Annotated[Policy | None, Option("--policy", help="How to choose (production if not given).")]
+ModuleOption = Annotated[KernelModule | None, Option("--kernel-module", help="Kernel module flavour.")]
 RequestFile = Annotated[
-    Path | None, typer.Option("--file", metavar="FILE", help="Requirements and options from a gpustack.toml.")
+    Path | None, Option("--file", metavar="FILE", help="Requirements and options from a gpustack.toml.")
 ]
 TargetOption = Annotated[
-    str | None, typer.Option("--target", metavar="NAME", help="Cross-compile for sbsa, drive-os or qnx.")
+    str | None, Option("--target", metavar="NAME", help="Cross-compile for sbsa, drive-os or qnx.")
 ]
 MirrorOption = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--mirror",
         metavar="FROM=TO",
         envvar="GPUSTACK_MIRRORS",
@@ -78,10 +75,10 @@ MirrorOption = Annotated[
     ),
 ]
 LockOption = Annotated[
-    Path | None, typer.Option("--lock", metavar="FILE", help="Write the lock: the stack with everything pinned.")
+    Path | None, Option("--lock", metavar="FILE", help="Write the lock: the stack with everything pinned.")
 ]
-OutOption = Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Save the plan as JSON.")]
-DetailedExitCode = Annotated[bool | None, typer.Option("--detailed-exitcode", help="Exit 6 when changes are pending.")]
+OutOption = Annotated[Path | None, Option("--out", metavar="FILE", help="Save the plan as JSON.")]
+DetailedExitCode = Annotated[bool | None, Option("--detailed-exitcode", help="Exit 6 when changes are pending.")]
 
 # Groups of options that several commands take whole: name of the argument, its type; none is given by default.
 HOST_OPTIONS: Group = {"root": Root, "host": HostFile, "os": Os, "arch": Arch, "gpu": Gpu, "driver": Driver}

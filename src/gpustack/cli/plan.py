@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from gpustack.cli import frame
 from gpustack.cli.asking import Asked, Requirements, asked, host_and_request
+from gpustack.cli.declare import Option, command
 from gpustack.cli.options import HOST_OPTIONS, PLAN_OPTIONS, LockOption
 
 if TYPE_CHECKING:
@@ -26,45 +25,41 @@ def make_plan(question: Asked) -> "Plan":
     return build(host, request, resolve(matrix, host, request), matrix)
 
 
-def register(application: typer.Typer) -> None:
-    """Add the command to the application."""
+@command(
+    "plan",
+    example='gpustack plan cuda "cudnn==9.*" --os ubuntu24.04 --gpu L4',
+    takes={**HOST_OPTIONS, **PLAN_OPTIONS},
+)
+def plan(
+    options: Mapping[str, Any],
+    requirements: Requirements = None,
+    format: Annotated[
+        str | None, Option("--format", metavar="FORMAT", help="table (if none is given), json, shell, ...")
+    ] = None,
+    lock: LockOption = None,
+) -> int:
+    """Plan the steps that take a host to a stack. Changes nothing, needs no root, touches no network.
 
-    @frame.command(
-        application,
-        "plan",
-        example='gpustack plan cuda "cudnn==9.*" --os ubuntu24.04 --gpu L4',
-        takes={**HOST_OPTIONS, **PLAN_OPTIONS},
-    )
-    def plan(
-        options: Mapping[str, Any],
-        requirements: Requirements = None,
-        format: Annotated[
-            str | None, typer.Option("--format", metavar="FORMAT", help="table (if none is given), json, shell, ...")
-        ] = None,
-        lock: LockOption = None,
-    ) -> int:
-        """Plan the steps that take a host to a stack. Changes nothing, needs no root, touches no network.
+    With no requirement: driver, CUDA and cuDNN for this machine.
+    """
+    from gpustack.render.api import demand_format, remarks, render
 
-        With no requirement: driver, CUDA and cuDNN for this machine.
-        """
-        from gpustack.render.api import demand_format, remarks, render
+    question = asked(requirements, options, format=format)
+    form = question.format or "table"
+    demand_format(form)
+    made = make_plan(question)
+    if question.out is not None:
+        save(made, question.out)
+    if lock is not None:
+        from gpustack.install.lock import of_plan
+        from gpustack.install.lock import save as save_lock
 
-        question = asked(requirements, options, format=format)
-        form = question.format or "table"
-        demand_format(form)
-        made = make_plan(question)
-        if question.out is not None:
-            save(made, question.out)
-        if lock is not None:
-            from gpustack.install.lock import of_plan
-            from gpustack.install.lock import save as save_lock
-
-            save_lock(of_plan(made), lock)
-        frame.document(render(made, form))
-        if form != "table":  # which shows them itself
-            for text in (*made.warnings, *remarks(made, form)):
-                frame.warn(text)
-        return pending(made, question)
+        save_lock(of_plan(made), lock)
+    frame.document(render(made, form))
+    if form != "table":  # which shows them itself
+        for text in (*made.warnings, *remarks(made, form)):
+            frame.warn(text)
+    return pending(made, question)
 
 
 def pending(plan: "Plan", question: Asked) -> int:

@@ -5,8 +5,6 @@ import time
 from collections.abc import Callable
 from threading import Lock
 
-import typer
-
 from gpustack.cli import frame
 
 _EVERY = 0.2
@@ -83,23 +81,23 @@ class Progress:
         """Yes or no; no where nobody can be asked."""
         if not can_ask():
             return False
-        return typer.confirm(question, err=True)
+        return frame.confirm(question)
 
     def _print(self, text: str) -> None:
         with self._lock:
             self._clear()
-            typer.echo(text, err=True)
+            frame.say(text)
 
     def _pass(self, text: str) -> None:
         """Show a line that the next one takes the place of."""
         with self._lock:
             self._clear()
             self._shown = text[:100]
-            typer.echo(f"\r{self._shown}", nl=False, err=True)
+            frame.say(f"\r{self._shown}", end="")
 
     def _clear(self) -> None:
         if self._shown:
-            typer.echo("\r" + " " * len(self._shown) + "\r", nl=False, err=True)
+            frame.say("\r" + " " * len(self._shown) + "\r", end="")
             self._shown = ""
 
 

@@ -3,59 +3,53 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from gpustack.cli import frame
+from gpustack.cli.declare import Argument, Option, command
 
 if TYPE_CHECKING:
     from gpustack.model.plan import Plan
 
 
-def register(application: typer.Typer) -> None:
-    """Add the command to the application."""
+@command("render", example="gpustack render plan.json --format table")
+def render(
+    plans: Annotated[
+        list[Path],
+        Argument(metavar="PLAN.json...", help="A plan saved by `gpustack plan --out`; several with --out."),
+    ],
+    format: Annotated[str, Option("--format", metavar="FORMAT", help="table, json, shell, ...")] = "table",
+    out: Annotated[
+        Path | None,
+        Option(
+            "--out",
+            metavar="DIR",
+            help="With --format ansible: write playbook, inventory and one role a distinct plan into DIR; each "
+            "plan's file is named after its host.",
+        ),
+    ] = None,
+    short: Annotated[bool, Option("--short", help="cloud-init: only call gpustack, for images that carry it.")] = False,
+) -> int:
+    """Write a saved plan in another form."""
+    from gpustack.plan.document import load
+    from gpustack.render.api import demand_format, remarks, render_short
+    from gpustack.render.api import render as write
 
-    @frame.command(application, "render", example="gpustack render plan.json --format table")
-    def render(
-        plans: Annotated[
-            list[Path],
-            typer.Argument(metavar="PLAN.json...", help="A plan saved by `gpustack plan --out`; several with --out."),
-        ],
-        format: Annotated[str, typer.Option("--format", metavar="FORMAT", help="table, json, shell, ...")] = "table",
-        out: Annotated[
-            Path | None,
-            typer.Option(
-                "--out",
-                metavar="DIR",
-                help="With --format ansible: write playbook, inventory and one role a distinct plan into DIR; each "
-                "plan's file is named after its host.",
-            ),
-        ] = None,
-        short: Annotated[
-            bool, typer.Option("--short", help="cloud-init: only call gpustack, for images that carry it.")
-        ] = False,
-    ) -> int:
-        """Write a saved plan in another form."""
-        from gpustack.plan.document import load
-        from gpustack.render.api import demand_format, remarks, render_short
-        from gpustack.render.api import render as write
-
-        demand_format(format)
-        if out is not None:
-            _write_tree(plans, format, out)
-            return 0
-        if len(plans) > 1:
-            from gpustack.errors import UsageError
-
-            msg = f"{len(plans)} plans are given, and this writes one document"
-            raise UsageError(msg, hint="several go into a folder: --format ansible --out DIR")
-        loaded = load(plans[0])
-        if short:
-            frame.document(render_short(loaded, format))
-            return 0
-        frame.document(write(loaded, format))
-        for text in remarks(loaded, format):
-            frame.warn(text)
+    demand_format(format)
+    if out is not None:
+        _write_tree(plans, format, out)
         return 0
+    if len(plans) > 1:
+        from gpustack.errors import UsageError
+
+        msg = f"{len(plans)} plans are given, and this writes one document"
+        raise UsageError(msg, hint="several go into a folder: --format ansible --out DIR")
+    loaded = load(plans[0])
+    if short:
+        frame.document(render_short(loaded, format))
+        return 0
+    frame.document(write(loaded, format))
+    for text in remarks(loaded, format):
+        frame.warn(text)
+    return 0
 
 
 def _write_tree(paths: list[Path], format: str, folder: Path) -> None:

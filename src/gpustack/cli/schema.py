@@ -3,9 +3,8 @@
 from enum import Enum
 from typing import Annotated
 
-import typer
-
 from gpustack.cli import frame
+from gpustack.cli.declare import Argument, command
 
 
 class Kind(str, Enum):
@@ -17,24 +16,21 @@ class Kind(str, Enum):
     REPORT = "report"
 
 
-def register(application: typer.Typer) -> None:
-    """Add the command to the application."""
+@command("schema", example="gpustack schema plan")
+def schema(kind: Annotated[Kind, Argument(metavar="KIND", help="host, plan, lock or report.")]) -> int:
+    """Print the JSON Schema of a document."""
+    import msgspec
 
-    @frame.command(application, "schema", example="gpustack schema plan")
-    def schema(kind: Annotated[Kind, typer.Argument(metavar="KIND", help="host, plan, lock or report.")]) -> int:
-        """Print the JSON Schema of a document."""
-        import msgspec
+    from gpustack.model.host import Host
+    from gpustack.model.lock import Lock
+    from gpustack.model.plan import Plan
+    from gpustack.model.results import Report
 
-        from gpustack.model.host import Host
-        from gpustack.model.lock import Lock
-        from gpustack.model.plan import Plan
-        from gpustack.model.results import Report
-
-        kinds: dict[Kind, type] = {Kind.HOST: Host, Kind.PLAN: Plan, Kind.LOCK: Lock, Kind.REPORT: Report}
-        document = {
-            "$schema": "https://json-schema.org/draft/2020-12/schema",
-            "title": f"gpustack {kind.value} document",
-            **msgspec.json.schema(kinds[kind]),
-        }
-        frame.document(frame.to_json(document))
-        return 0
+    kinds: dict[Kind, type] = {Kind.HOST: Host, Kind.PLAN: Plan, Kind.LOCK: Lock, Kind.REPORT: Report}
+    document = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": f"gpustack {kind.value} document",
+        **msgspec.json.schema(kinds[kind]),
+    }
+    frame.document(frame.to_json(document))
+    return 0

@@ -4,9 +4,8 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from gpustack.cli import frame
+from gpustack.cli.declare import Option, command
 from gpustack.cli.options import Root
 
 if TYPE_CHECKING:
@@ -23,43 +22,40 @@ class StatusFormat(str, Enum):
     CYCLONEDX = "cyclonedx"
 
 
-def register(application: typer.Typer) -> None:
-    """Add the command to the application."""
+@command("status", example="gpustack status --lock stack.lock.json")
+def status(
+    lock: Annotated[
+        Path | None,
+        Option("--lock", metavar="FILE", help="The lock; that of the last installation if none is given."),
+    ] = None,
+    root: Root = None,
+    format: Annotated[
+        StatusFormat, Option("--format", help="cyclonedx: the bill of materials of what was installed.")
+    ] = StatusFormat.TEXT,
+    timer: Annotated[
+        bool, Option("--timer", help="Print units of systemd that look for drift every day, and end.")
+    ] = False,
+) -> int:
+    """Tell where the host differs from what was installed, and what cures it. Exit code 6 where it does."""
+    from gpustack.install.lock import load
 
-    @frame.command(application, "status", example="gpustack status --lock stack.lock.json")
-    def status(
-        lock: Annotated[
-            Path | None,
-            typer.Option("--lock", metavar="FILE", help="The lock; that of the last installation if none is given."),
-        ] = None,
-        root: Root = None,
-        format: Annotated[
-            StatusFormat, typer.Option("--format", help="cyclonedx: the bill of materials of what was installed.")
-        ] = StatusFormat.TEXT,
-        timer: Annotated[
-            bool, typer.Option("--timer", help="Print units of systemd that look for drift every day, and end.")
-        ] = False,
-    ) -> int:
-        """Tell where the host differs from what was installed, and what cures it. Exit code 6 where it does."""
-        from gpustack.install.lock import load
+    if timer:
+        frame.document(_units())
+        return 0
+    path = lock or _last(root)
+    locked = load(path)
+    if format is StatusFormat.CYCLONEDX:
+        from gpustack.install.sbom import cyclonedx
 
-        if timer:
-            frame.document(_units())
-            return 0
-        path = lock or _last(root)
-        locked = load(path)
-        if format is StatusFormat.CYCLONEDX:
-            from gpustack.install.sbom import cyclonedx
+        frame.document(cyclonedx(locked))
+        return 0
+    from gpustack.detect.api import detect_with_packages
+    from gpustack.install.drift import status_of
 
-            frame.document(cyclonedx(locked))
-            return 0
-        from gpustack.detect.api import detect_with_packages
-        from gpustack.install.drift import status_of
-
-        host, packages = detect_with_packages(root, frame.matrix(), (one.name for one in locked.packages))
-        found = status_of(locked, host, packages, name=str(path))
-        frame.document(frame.to_json(found) if format is StatusFormat.JSON else _text(found))
-        return DRIFT_FOUND if found.drift else 0
+    host, packages = detect_with_packages(root, frame.matrix(), (one.name for one in locked.packages))
+    found = status_of(locked, host, packages, name=str(path))
+    frame.document(frame.to_json(found) if format is StatusFormat.JSON else _text(found))
+    return DRIFT_FOUND if found.drift else 0
 
 
 def _last(root: Path | None) -> Path:

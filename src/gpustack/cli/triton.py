@@ -3,9 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from gpustack.cli import frame
+from gpustack.cli.declare import Argument, Option, command
 from gpustack.cli.options import TextOrJson
 
 if TYPE_CHECKING:
@@ -13,55 +12,48 @@ if TYPE_CHECKING:
     from gpustack.triton.store import NewModel
 
 
-def register(application: typer.Typer) -> None:
-    """Add the command to the application."""
+@command("triton", example="gpustack triton model-store /srv/models --release 25.03 --digits")
+def triton(
+    action: Annotated[str, Argument(metavar="model-store", help="What is done.")],
+    directory: Annotated[Path, Argument(metavar="DIR", help="The model repository.")],
+    release: Annotated[
+        str | None, Option("--release", metavar="YY.MM", help="The server's release (the newest known).")
+    ] = None,
+    digits: Annotated[bool, Option("--digits", help="Lay out gpustack's own network that reads digits.")] = (False),
+    engine: Annotated[
+        list[str] | None,
+        Option("--engine", metavar="[CC=]FILE", help="A TensorRT engine of it, for one compute capability or all."),
+    ] = None,
+    version: Annotated[int, Option("--version", metavar="N", min=1, help="The version to lay out.")] = 1,
+    keep: Annotated[
+        int, Option("--keep", metavar="N", min=0, help="How many of the newest versions serve (0: all).")
+    ] = 1,
+    copies: Annotated[int, Option("--instances", metavar="N", min=1, help="Instances of the model.")] = 1,
+    on_cpu: Annotated[bool, Option("--cpu", help="Run the instances on the CPU.")] = False,
+    compute: Annotated[
+        list[str] | None,
+        Option("--compute-capability", metavar="CC", help="Judge for this GPU; repeatable."),
+    ] = None,
+    format: Annotated[TextOrJson, Option("--format", help="Text or JSON.")] = TextOrJson.TEXT,
+) -> int:
+    """Lay out a model repository, and judge it by the rules of the server's release: exit 1 where it breaks one."""
+    from gpustack.errors import UsageError
+    from gpustack.triton.releases import newest, release_row
+    from gpustack.triton.rules import judge
+    from gpustack.triton.store import lay_out
 
-    @frame.command(application, "triton", example="gpustack triton model-store /srv/models --release 25.03 --digits")
-    def triton(
-        action: Annotated[str, typer.Argument(metavar="model-store", help="What is done.")],
-        directory: Annotated[Path, typer.Argument(metavar="DIR", help="The model repository.")],
-        release: Annotated[
-            str | None, typer.Option("--release", metavar="YY.MM", help="The server's release (the newest known).")
-        ] = None,
-        digits: Annotated[bool, typer.Option("--digits", help="Lay out gpustack's own network that reads digits.")] = (
-            False
-        ),
-        engine: Annotated[
-            list[str] | None,
-            typer.Option(
-                "--engine", metavar="[CC=]FILE", help="A TensorRT engine of it, for one compute capability or all."
-            ),
-        ] = None,
-        version: Annotated[int, typer.Option("--version", metavar="N", min=1, help="The version to lay out.")] = 1,
-        keep: Annotated[
-            int, typer.Option("--keep", metavar="N", min=0, help="How many of the newest versions serve (0: all).")
-        ] = 1,
-        copies: Annotated[int, typer.Option("--instances", metavar="N", min=1, help="Instances of the model.")] = 1,
-        on_cpu: Annotated[bool, typer.Option("--cpu", help="Run the instances on the CPU.")] = False,
-        compute: Annotated[
-            list[str] | None,
-            typer.Option("--compute-capability", metavar="CC", help="Judge for this GPU; repeatable."),
-        ] = None,
-        format: Annotated[TextOrJson, typer.Option("--format", help="Text or JSON.")] = TextOrJson.TEXT,
-    ) -> int:
-        """Lay out a model repository, and judge it by the rules of the server's release: exit 1 where it breaks one."""
-        from gpustack.errors import UsageError
-        from gpustack.triton.releases import newest, release_row
-        from gpustack.triton.rules import judge
-        from gpustack.triton.store import lay_out
-
-        if action != "model-store":
-            message = f"triton does nothing called {action!r}"
-            raise UsageError(message, where="triton", hint="known: model-store")
-        matrix = frame.matrix()
-        month = release_row(matrix, release).version if release else newest(matrix).version
-        if digits or engine:
-            with _model(tuple(engine or ()), version, keep, copies, on_cpu) as model:
-                directory.mkdir(parents=True, exist_ok=True)
-                lay_out(directory, model, month)
-        found = judge(matrix, directory, month, tuple(compute or ()))
-        frame.document(frame.to_json(found) if format is TextOrJson.JSON else _as_text(found, month))
-        return 0 if found.is_good else 1
+    if action != "model-store":
+        message = f"triton does nothing called {action!r}"
+        raise UsageError(message, where="triton", hint="known: model-store")
+    matrix = frame.matrix()
+    month = release_row(matrix, release).version if release else newest(matrix).version
+    if digits or engine:
+        with _model(tuple(engine or ()), version, keep, copies, on_cpu) as model:
+            directory.mkdir(parents=True, exist_ok=True)
+            lay_out(directory, model, month)
+    found = judge(matrix, directory, month, tuple(compute or ()))
+    frame.document(frame.to_json(found) if format is TextOrJson.JSON else _as_text(found, month))
+    return 0 if found.is_good else 1
 
 
 class _model:  # noqa: N801 (used like a function)

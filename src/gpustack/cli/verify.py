@@ -5,9 +5,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from gpustack.cli import frame
+from gpustack.cli.declare import Argument, Option, command
 from gpustack.cli.options import HostFile, Root, host_of
 
 if TYPE_CHECKING:
@@ -23,73 +22,70 @@ _ENDINGS = {
 
 _Lock = Annotated[
     Path | None,
-    typer.Option("--lock", metavar="FILE", help="Check too that all is as in this lock (see gpustack status)."),
+    Option("--lock", metavar="FILE", help="Check too that all is as in this lock (see gpustack status)."),
 ]
 
 
-def register(application: typer.Typer) -> None:
-    """Add the command to the application."""
+# A fault of ours must not look like a failed check, which is 1.
+@command("verify", example="gpustack verify cuda --level smoke --output r.html", fault_code=2)
+def verify(
+    components: Annotated[
+        list[str] | None,
+        Argument(metavar="COMPONENT...", help="driver, cuda, cudnn, ... (all if none is named)."),
+    ] = None,
+    level: Annotated[
+        str,
+        Option("--level", metavar="LEVEL", help="quick: reads only; smoke: builds and runs; full: measures."),
+    ] = "quick",
+    require: Annotated[
+        list[str] | None,
+        Option("--require", metavar="COMPONENT", help="A skip of it, or of a check, fails; repeatable."),
+    ] = None,
+    checks: Annotated[
+        list[Path] | None,
+        Option("--checks", metavar="FILE", help="Checks of your own, as TOML; repeatable."),
+    ] = None,
+    format: Annotated[list[str] | None, Option("--format", metavar="FORMAT", help=_FORMAT_HELP)] = None,
+    output: Annotated[
+        list[Path] | None, Option("--output", metavar="FILE", help="Write a report there; repeatable.")
+    ] = None,
+    lock: _Lock = None,
+    retry_timeout: Annotated[
+        float,
+        Option("--retry-timeout", metavar="SECONDS", min=0, help="Try again for so long while checks fail."),
+    ] = 0.0,
+    ffmpeg: Annotated[
+        Path | None, Option("--ffmpeg", metavar="FILE", help="The FFmpeg to test, of several that are here.")
+    ] = None,
+    engine: Annotated[
+        Path | None, Option("--engine", metavar="FILE", help="A TensorRT engine to look at without running.")
+    ] = None,
+    release: Annotated[
+        str | None,
+        Option("--release", metavar="YY.MM", help="Judge --engine against this release of Triton."),
+    ] = None,
+    url: Annotated[
+        str | None, Option("--url", metavar="URL", help="The Triton server to ask: http://localhost:8000.")
+    ] = None,
+    model: Annotated[
+        str | None, Option("--model", metavar="NAME", help="The model of that server to infer with.")
+    ] = None,
+    root: Root = None,
+    host: HostFile = None,
+) -> int:
+    """Prove that the stack works here: exit 1 when a check fails."""
+    from gpustack.verify.api import exit_code, verify_until
 
-    # A fault of ours must not look like a failed check, which is 1.
-    @frame.command(application, "verify", example="gpustack verify cuda --level smoke --output r.html", fault_code=2)
-    def verify(
-        components: Annotated[
-            list[str] | None,
-            typer.Argument(metavar="COMPONENT...", help="driver, cuda, cudnn, ... (all if none is named)."),
-        ] = None,
-        level: Annotated[
-            str,
-            typer.Option("--level", metavar="LEVEL", help="quick: reads only; smoke: builds and runs; full: measures."),
-        ] = "quick",
-        require: Annotated[
-            list[str] | None,
-            typer.Option("--require", metavar="COMPONENT", help="A skip of it, or of a check, fails; repeatable."),
-        ] = None,
-        checks: Annotated[
-            list[Path] | None,
-            typer.Option("--checks", metavar="FILE", help="Checks of your own, as TOML; repeatable."),
-        ] = None,
-        format: Annotated[list[str] | None, typer.Option("--format", metavar="FORMAT", help=_FORMAT_HELP)] = None,
-        output: Annotated[
-            list[Path] | None, typer.Option("--output", metavar="FILE", help="Write a report there; repeatable.")
-        ] = None,
-        lock: _Lock = None,
-        retry_timeout: Annotated[
-            float,
-            typer.Option("--retry-timeout", metavar="SECONDS", min=0, help="Try again for so long while checks fail."),
-        ] = 0.0,
-        ffmpeg: Annotated[
-            Path | None, typer.Option("--ffmpeg", metavar="FILE", help="The FFmpeg to test, of several that are here.")
-        ] = None,
-        engine: Annotated[
-            Path | None, typer.Option("--engine", metavar="FILE", help="A TensorRT engine to look at without running.")
-        ] = None,
-        release: Annotated[
-            str | None,
-            typer.Option("--release", metavar="YY.MM", help="Judge --engine against this release of Triton."),
-        ] = None,
-        url: Annotated[
-            str | None, typer.Option("--url", metavar="URL", help="The Triton server to ask: http://localhost:8000.")
-        ] = None,
-        model: Annotated[
-            str | None, typer.Option("--model", metavar="NAME", help="The model of that server to infer with.")
-        ] = None,
-        root: Root = None,
-        host: HostFile = None,
-    ) -> int:
-        """Prove that the stack works here: exit 1 when a check fails."""
-        from gpustack.verify.api import exit_code, verify_until
-
-        reports = paired(tuple(format or ()), tuple(output or ()))
-        matrix = frame.matrix()
-        _load_own(tuple(checks or ()))
-        asked = (tuple(components or ()), level, tuple(require or ()))
-        named = {"ffmpeg": ffmpeg, "engine": engine, "release": release, "url": url, "model": model}
-        given = {name: str(value) for name, value in named.items() if value is not None}
-        again = _with_lock(_verifier(matrix, asked, given, root, host), lock, matrix, root, host)
-        report = verify_until(again, retry_timeout)
-        _write(report, reports)
-        return exit_code(report)
+    reports = paired(tuple(format or ()), tuple(output or ()))
+    matrix = frame.matrix()
+    _load_own(tuple(checks or ()))
+    asked = (tuple(components or ()), level, tuple(require or ()))
+    named = {"ffmpeg": ffmpeg, "engine": engine, "release": release, "url": url, "model": model}
+    given = {name: str(value) for name, value in named.items() if value is not None}
+    again = _with_lock(_verifier(matrix, asked, given, root, host), lock, matrix, root, host)
+    report = verify_until(again, retry_timeout)
+    _write(report, reports)
+    return exit_code(report)
 
 
 Asked = tuple[tuple[str, ...], str, tuple[str, ...]]
@@ -198,7 +194,7 @@ def _progress() -> Any:
             running[identity] = None
         else:
             running.pop(identity, None)
-        typer.echo(f"\r\x1b[K{', '.join(running)[:76]}", err=True, nl=False)
+        frame.say(f"\r\x1b[K{', '.join(running)[:76]}", end="")
 
     return tell
 

@@ -1,0 +1,118 @@
+"""The commands as an application of typer: it helps, completes, refuses, and reads what `reader` leaves to it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any
+
+import typer
+
+from gpustack import __version__
+from gpustack.cli import frame
+from gpustack.cli.declare import REQUIRED, Argument, Command, Parameter
+
+_CONTEXT = {"help_option_names": ["-h", "--help"]}
+
+Run = Callable[[Command, dict[str, Any]], int]
+"""Carries out a command with the value of each of its parameters."""
+
+
+def run(arguments: list[str], commands: Iterable[Command], run_command: Run = frame.run) -> int:
+    """Read one command line and run it; the exit code of the contract."""
+    known = list(commands)
+    try:
+        code = _build(known, run_command)(arguments, prog_name="gpustack", standalone_mode=False)
+    except _WRONG_USAGE as error:
+        is_named = bool(arguments) and any(one.name == arguments[0] for one in known)
+        return _tell(error, f"gpustack {arguments[0]}" if is_named else "gpustack")
+    return code if isinstance(code, int) else 0
+
+
+_WRONG_USAGE: Any = typer.BadParameter.__mro__[2]
+"""The parser's base of wrong usage; typer exports no name for it."""
+
+
+def _tell(error: Any, where: str) -> int:
+    """Wrong usage in the form of every other error, and its exit code."""
+    context = getattr(error, "ctx", None)
+    if context is not None and type(error).__name__ == "NoArgsIsHelpError":
+        frame.say(context.get_help())
+    else:
+        message = " ".join(error.format_message().split()).removesuffix(".")
+        frame.say(frame.shortened(f"error: {frame.visible(message[:1].lower() + message[1:])}"))
+        frame.say(f"hint: `{where} --help` tells what it takes")
+    return int(error.exit_code)
+
+
+def _build(commands: list[Command], run_command: Run) -> typer.Typer:
+    application = typer.Typer(
+        name="gpustack",
+        help="Plan, install and verify NVIDIA GPU software stacks.",
+        epilog="Example: gpustack plan cuda cudnn --os ubuntu24.04 --gpu L4",
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings=_CONTEXT,
+    )
+    application.callback()(_everything)
+    for command in commands:
+        application.command(command.name, epilog=f"Example: {command.example}", context_settings=_CONTEXT)(
+            _called_by_typer(command, run_command)
+        )
+    return application
+
+
+def _called_by_typer(command: Command, run_command: Run) -> Callable[..., None]:
+    """A function with the signature and the help of the command."""
+
+    def run(**values: Any) -> None:
+        raise typer.Exit(run_command(command, values))
+
+    parameters = [
+        inspect.Parameter(
+            one.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            annotation=_annotation(one),
+            default=inspect.Parameter.empty if one.default is REQUIRED else one.default,
+        )
+        for one in command.parameters()
+    ]
+    run.__name__ = command.function.__name__
+    run.__doc__ = command.function.__doc__
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # typer reads it
+    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    return run
+
+
+def _annotation(parameter: Parameter) -> Any:
+    """The parameter's type with its form in typer's words."""
+    form, annotation = parameter.form, parameter.annotation
+    if isinstance(form, Argument):
+        return Annotated[annotation.__origin__, typer.Argument(metavar=form.metavar, help=form.help)]
+    return Annotated[
+        annotation.__origin__,
+        typer.Option(
+            *form.names,
+            metavar=form.metavar,
+            help=form.help,
+            count=form.count,
+            min=form.min,
+            envvar=form.envvar,
+        ),
+    ]
+
+
+def _print_version(value: bool) -> None:
+    if value:
+        typer.echo(f"gpustack {__version__}")
+        raise typer.Exit
+
+
+def _everything(
+    version: bool = typer.Option(False, "--version", callback=_print_version, is_eager=True, help="Print the version."),
+) -> None:
+    """Plan, install and verify NVIDIA GPU software stacks.
+
+    Documents go to standard output, everything else to standard error.
+    """

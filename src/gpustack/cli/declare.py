@@ -1,0 +1,147 @@
+"""Commands, declared once: a command is a function, and each parameter's annotation says how it is given.
+
+Two readers go by these declarations. `gpustack.cli.reader` takes ordinary command lines and imports no parser, whose
+import alone costs more than solving a stack; `gpustack.cli.application` hands the same declarations to typer, which
+takes every other command line, helps, completes, and refuses. No table stands between them, so none can be stale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from pathlib import Path
+from types import MappingProxyType, UnionType
+from typing import Annotated, Any
+
+from msgspec import Struct
+
+
+class Color(str, Enum):
+    """When to colour."""
+
+    AUTO = "auto"
+    ALWAYS = "always"
+    NEVER = "never"
+
+
+class Argument(Struct, frozen=True, kw_only=True):
+    """A parameter that is given by its place; a list takes all that are left."""
+
+    metavar: str
+    help: str
+
+
+class Option:
+    """A parameter that is given by name; a list is an option that may be repeated.
+
+    ``names`` are all its spellings, ``count`` makes its value how often it stands there, ``min`` is the least number
+    that it takes, ``envvar`` the variable of the environment that stands in for it.
+    """
+
+    def __init__(
+        self,
+        *names: str,
+        help: str | None = None,
+        metavar: str | None = None,
+        count: bool = False,
+        min: float | None = None,
+        envvar: str | None = None,
+    ) -> None:
+        self.names = names
+        self.help = help
+        self.metavar = metavar
+        self.count = count
+        self.min = min
+        self.envvar = envvar
+
+
+REQUIRED: Any = ...
+"""The default of a parameter that has to be given."""
+
+
+class Parameter(Struct, frozen=True, kw_only=True):
+    """One parameter of a command as a reader needs it.
+
+    ``annotation`` is its whole type, ``kind`` that of one value of it.
+    """
+
+    name: str
+    annotation: Any
+    kind: type
+    is_list: bool
+    form: Argument | Option
+    default: Any
+
+
+# Options name themselves everywhere: some releases of typer derive the name of an unnamed one from its metavar.
+COMMON: dict[str, tuple[Any, Any]] = {
+    "verbose": (Annotated[int, Option("-v", "--verbose", count=True, help="Say more; twice: tracebacks.")], 0),
+    "quiet": (Annotated[bool, Option("-q", "--quiet", help="Warnings and progress are not shown.")], False),
+    "color": (Annotated[Color, Option("--color", help="When to use colour (NO_COLOR is honoured).")], Color.AUTO),
+    "matrices": (
+        Annotated[
+            Path | None,
+            Option("--matrices", metavar="DIR", help="Facts of one's own, laid over the built-in ones."),
+        ],
+        None,
+    ),
+}
+"""What every command takes: type and default by name."""
+
+
+class Command(Struct, frozen=True, kw_only=True):
+    """A function that returns an exit code, and how it is called.
+
+    ``takes`` are options that several commands share whole, each an argument's name and its type: what was given of
+    them reaches the function as the one argument ``options``. ``fault_code`` is the exit code of a fault of ours,
+    where 1 already has a meaning.
+    """
+
+    name: str
+    example: str
+    function: Callable[..., int]
+    takes: Mapping[str, Any]
+    fault_code: int
+
+    def parameters(self) -> list[Parameter]:
+        """All that the command takes, in the order in which its help lists them."""
+        function: Any = self.function  # its code is no part of the type of what can be called
+        code, defaults = function.__code__, function.__defaults__ or ()
+        names = code.co_varnames[: code.co_argcount]
+        own = dict(zip(names, (*[REQUIRED] * (len(names) - len(defaults)), *defaults), strict=True))
+        if self.takes:
+            del own["options"]
+        return [
+            *(_parameter(name, function.__annotations__[name], default) for name, default in own.items()),
+            *(_parameter(name, annotation, None) for name, annotation in self.takes.items()),
+            *(_parameter(name, annotation, default) for name, (annotation, default) in COMMON.items()),
+        ]
+
+
+def command(
+    name: str,
+    *,
+    example: str,
+    takes: Mapping[str, Any] = MappingProxyType({}),
+    fault_code: int = 1,
+) -> Callable[[Callable[..., int]], Command]:
+    """Make a function that returns an exit code a command: see `Command`.
+
+    Modules of commands leave ``from __future__ import annotations`` out: annotations are read as what they are.
+    """
+    return lambda function: Command(name=name, example=example, function=function, takes=takes, fault_code=fault_code)
+
+
+def _parameter(name: str, annotation: Any, default: Any) -> Parameter:
+    kind = annotation.__origin__
+    if isinstance(kind, UnionType):  # what may be left out
+        kind = kind.__args__[0]
+    is_list = getattr(kind, "__origin__", None) is list
+    return Parameter(
+        name=name,
+        annotation=annotation,
+        kind=kind.__args__[0] if is_list else kind,
+        is_list=is_list,
+        form=annotation.__metadata__[0],
+        default=default,
+    )
