@@ -13,20 +13,7 @@ import pytest
 from gpustack import resources
 
 HEAVY = frozenset(
-    {
-        "typer",
-        "inspect",
-        "rich",
-        "requests",
-        "jinja2",
-        "pynvml",
-        "pydantic",
-        "yaml",
-        "asyncio",
-        "email",
-        "ssl",
-        "socket",
-    }
+    {"typer", "rich", "requests", "jinja2", "pynvml", "pydantic", "yaml", "asyncio", "email", "ssl", "socket"}
 )
 
 TELL = """\
