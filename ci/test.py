@@ -23,6 +23,7 @@ PROGRAMS = {
     "ffmpeg": "ffmpeg",
     "gcc": "gcc libc6-dev",
     "gpg": "gnupg",
+    "java": "default-jre-headless",  # for the Nu Html Checker
     "make": "make",
     "openssl": "openssl",
     "python3-config": "python3-dev",  # for libpython, which Triton's Python backend loads

@@ -11,7 +11,9 @@ from gpustack.verify.writers.text import summary
 
 _WORDS = {"pass": "passed", "fail": "failed", "skip": "skipped", "error": "not carried out"}
 _ORDER = {"fail": 0, "error": 1, "pass": 2, "skip": 3}
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
+_NO_CHARACTERS = "".join(chr(plane << 16 | last) for plane in range(17) for last in (0xFFFE, 0xFFFF))
+_CONTROL = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef{_NO_CHARACTERS}]")
+"""What HTML cannot hold, not even escaped."""
 _STYLE = """
 :root { color-scheme: light dark; --line: #8886; --pass: #1a7f37; --fail: #c62828; --skip: #7a6a00; --error: #8e24aa; }
 @media (prefers-color-scheme: dark) { :root { --pass: #4cc46a; --fail: #ff7b72; --skip: #d8b84a; --error: #d58cf0; } }
@@ -97,7 +99,7 @@ def _worst_first(report: Report) -> str:
 def _measured(report: Report) -> str:
     """The charts, where they are seen without opening anything."""
     charts = [(one, _charts(one)) for one in report.checks]
-    drawn = [f"<figure>\n<h3>{_text(one.title or one.id)}</h3>\n{chart}\n</figure>" for one, chart in charts if chart]
+    drawn = [f"<figure>\n<h3>{_text(_title(one))}</h3>\n{chart}\n</figure>" for one, chart in charts if chart]
     return "\n".join(["<section>", "<h2>Measured</h2>", *drawn, "</section>"]) if drawn else ""
 
 
@@ -114,7 +116,7 @@ def _check(one: CheckResult) -> str:
     said = one.reason if one.status != "pass" else one.detail
     lines = [
         f'<details class="{one.status}"{is_open}>',
-        f"<summary><b>{one.status}</b> {_text(one.title or one.id)}</summary>",
+        f"<summary><b>{one.status}</b> {_text(_title(one))}</summary>",
         f'<p class="id">{_text(one.id)} · {one.level} · {one.duration_s:.3f} s</p>',
         f"<p>{_text(said)}</p>" if said else "",
         f"<p>{_text(one.detail)}</p>" if one.detail and one.status != "pass" else "",
@@ -125,6 +127,10 @@ def _check(one: CheckResult) -> str:
         "</details>",
     ]
     return "\n".join(line for line in lines if line)
+
+
+def _title(one: CheckResult) -> str:
+    return one.title.strip() or one.id
 
 
 def _charts(one: CheckResult) -> str:
