@@ -36,12 +36,17 @@ PROGRAMS = {
 }
 """Programs that the tests run for real, and the Debian packages that bring them."""
 
+SLOW_PROGRAMS = {"chromedriver": "chromium chromium-driver fonts-dejavu-core"}
+"""What --slow needs besides."""
+
 
 def main() -> None:
     arguments = sys.argv[1:]
+    programs = PROGRAMS
     if "--slow" in arguments:
+        programs = {**PROGRAMS, **SLOW_PROGRAMS}
         arguments = [word for word in arguments if word != "--slow"] + ["-m", "slow or not slow"]
-    missing = {name for program, names in PROGRAMS.items() if not shutil.which(program) for name in names.split()}
+    missing = {name for program, names in programs.items() if not shutil.which(program) for name in names.split()}
     install_packages(sorted(missing))
     python = str(environment(for_tests=True))
     tools = ENVIRONMENT / "bin"

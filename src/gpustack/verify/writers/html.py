@@ -22,6 +22,7 @@ body { font: 16px/1.5 system-ui, sans-serif; margin: 0 auto; max-width: 60rem; p
 h1 { font-size: 1.4rem; margin: 0 0 .25rem; }
 h2 { font-size: 1.1rem; margin: 1.75rem 0 .5rem; }
 h3 { font-size: 1rem; margin: 1rem 0 .4rem; }
+h1, h2, h3, p, li { overflow-wrap: anywhere; }
 figure { margin: 0 0 1rem; max-width: 34rem; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .1rem .9rem; margin: .75rem 0; }
 dt { opacity: .75; }
@@ -37,8 +38,10 @@ summary b { display: inline-block; min-width: 3.4rem; }
 .fix { font-weight: 600; }
 .id { opacity: .7; font-family: ui-monospace, monospace; font-size: .85em; }
 pre { font-size: .8rem; overflow-x: auto; white-space: pre-wrap; }
-svg { display: block; width: 100%; height: auto; }
-svg text { font: 13px system-ui, sans-serif; fill: currentColor; }
+.chart { list-style: none; margin: 0; padding: 0; font-size: .85rem; }
+.chart li { display: flex; flex-wrap: wrap; justify-content: space-between; gap: 0 1rem; margin: .45rem 0; }
+.chart span { min-width: 0; overflow-wrap: anywhere; }
+svg { display: block; flex: 0 0 100%; width: 100%; height: auto; }
 .bar { fill: #4f8cc9; } .track { fill: #8883; }
 """
 
@@ -146,28 +149,25 @@ def _charts(one: CheckResult) -> str:
     return "\n".join([*charts, f"<dl>{''.join(told)}</dl>" if told else ""]).strip()
 
 
-_WIDTH, _ROW, _BAR = 340, 38, 10
+_WIDTH, _BAR = 340, 10
 
 
 def _chart(unit: str, values: list[tuple[str, float]]) -> str:
+    """A bar a value. Name and value are text beside it, which wraps where an SVG's would be cut off."""
     most = max((value for _, value in values if value > 0), default=0.0)
     # A share of a datasheet's figure is drawn against the whole figure.
     scale = max(most, 1.0) if unit.startswith("of ") else most
     rows = []
-    for number, (name, value) in enumerate(values):
-        top = number * _ROW
+    for name, value in values:
         width = _WIDTH * max(value, 0.0) / scale if scale else 0.0
         spelled = _text(f"{_number(value)} {unit}".strip())
         rows.append(
-            f'<text x="0" y="{top + 14}">{_text(name)}</text>'
-            f'<text x="{_WIDTH}" y="{top + 14}" text-anchor="end">{spelled}</text>'
-            f'<rect class="track" x="0" y="{top + 20}" width="{_WIDTH}" height="{_BAR}" rx="3"></rect>'
-            f'<rect class="bar" x="0" y="{top + 20}" width="{width:.1f}" height="{_BAR}" rx="3"></rect>'
+            f"<li><span>{_text(name)}</span> <span>{spelled}</span>"
+            f'<svg viewBox="0 0 {_WIDTH} {_BAR}" aria-hidden="true">'
+            f'<rect class="track" width="{_WIDTH}" height="{_BAR}" rx="3"></rect>'
+            f'<rect class="bar" width="{width:.1f}" height="{_BAR}" rx="3"></rect></svg></li>'
         )
-    label = ", ".join(f"{name} {_number(value)} {unit}".strip() for name, value in values)
-    return (
-        f'<svg viewBox="0 0 {_WIDTH} {_ROW * len(values)}" role="img" aria-label="{_text(label)}">{"".join(rows)}</svg>'
-    )
+    return f'<ul class="chart">{"".join(rows)}</ul>'
 
 
 def _number(value: float) -> str:
