@@ -19,7 +19,14 @@ LEVELS: tuple[Level, ...] = ("quick", "smoke", "full")
 """Each level holds those before it."""
 
 MODULES: dict[str, tuple[tuple[Level, str], ...]] = {
-    "driver": (("quick", "driver"), ("smoke", "driver_run"), ("smoke", "driver_modes"), ("full", "driver_health")),
+    "driver": (
+        ("quick", "driver"),
+        ("smoke", "driver_run"),
+        ("smoke", "driver_modes"),
+        ("full", "driver_health"),
+        ("full", "driver_log"),
+        ("full", "driver_dcgm"),
+    ),
     "cuda": (("quick", "cuda"), ("smoke", "cuda_run")),
     "cudnn": (("quick", "cudnn"), ("smoke", "cudnn_run"), ("full", "cudnn_cross")),
     "nccl": (("quick", "nccl"), ("smoke", "nccl_run")),

@@ -15,7 +15,8 @@ from gpustack.model.results import CheckResult, Measurement
 from gpustack.system.run import Finished
 from gpustack.verify import api
 from gpustack.verify.checks import cuda_run, cudnn_run, nccl_run
-from gpustack.verify.checks.driver_health import judge_log, throughput
+from gpustack.verify.checks.driver_health import throughput
+from gpustack.verify.checks.driver_log import judge_log
 from gpustack.verify.declare import Context
 from gpustack.verify.measure import Measured
 from gpustack.verify.toolchain import Home

@@ -321,35 +321,6 @@ def test_libraries_that_the_machine_below_lacks(ask: Ask) -> None:
     )
 
 
-DIAGNOSED = [
-    ('{"tests": [{"name": "software", "results": [{"status": "Pass"}]}]}', 0, "pass", "dcgmi diag -r 1 passes"),
-    (
-        '{"results": [{"status": "Fail", "warnings": [{"warning": "GPU 0 is in an unhealthy state"}]}]}',
-        226,
-        "fail",
-        "DCGM finds a fault: GPU 0 is in an unhealthy state",
-    ),
-    (
-        "Error: unable to establish a connection to the specified host engine",
-        1,
-        "skip",
-        "DCGM is installed but its host engine does not run",
-    ),
-]
-
-
-@pytest.mark.parametrize(("said", "code", "status", "told_by_us"), DIAGNOSED, ids=["well", "ill", "no-engine"])
-def test_what_dcgm_finds_is_read(  # a script stands in for DCGM
-    ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, code: int, status: str, told_by_us: str
-) -> None:
-    (tmp_path / "answer").write_text(said)
-    program = tmp_path / "dcgmi"
-    program.write_text(f"#!/bin/sh\n[ \"$*\" = 'diag -r 1 -j' ] || exit 9\ncat {tmp_path}/answer\nexit {code}\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    assert told(ask("driver.dcgm"))[:2] == (status, told_by_us)
-
-
 def test_no_dcgm_is_nothing_to_check(ask: Ask) -> None:
     assert told(ask("driver.dcgm"))[:2] == ("skip", "DCGM is not installed here")
 
