@@ -153,35 +153,6 @@ def test_a_header_that_is_missing_is_named(context: Context, tmp_path: Path) -> 
     assert outcome.fix == "install the development package that brings it (for CUDA's own: `gpustack install cuda`)"
 
 
-def vendor_sample(folder: Path, program: str) -> Path:
-    """A folder as NVIDIA's package of samples lays it out; a shell script stands in for the program, make is real."""
-    place = folder / "cudnn_samples_v9/mnistCUDNN"
-    place.mkdir(parents=True)
-    (place / "Makefile").write_text(
-        f"all:\n\t@test -n '$(CUDA_PATH)' -a -n '$(HOST_COMPILER)'\n\t@printf '#!/bin/sh\\n{program}\\n' > mnistCUDNN\n"
-        "\t@chmod +x mnistCUDNN\n"
-    )
-    return place.parent
-
-
-@pytest.mark.parametrize(
-    ("program", "status", "told"),
-    [
-        ("echo Test passed!", "pass", "NVIDIA's mnistCUDNN of {folder}: Test passed!"),
-        ("echo CUDNN failure; echo Error: CUDNN_STATUS_NOT_INITIALIZED; exit 1", "fail",
-         "NVIDIA's mnistCUDNN ends with exit code 1: Error: CUDNN_STATUS_NOT_INITIALIZED"),
-        ("echo nothing", "fail", "NVIDIA's mnistCUDNN ends with exit code 0: nothing"),
-    ],
-)  # fmt: skip
-def test_the_vendors_sample_is_built_from_a_copy(
-    context: Context, tmp_path: Path, program: str, status: str, told: str
-) -> None:
-    folder = vendor_sample(tmp_path, program)
-    outcome = cudnn_run.vendor_sample(context, folder)
-    assert (outcome.status, outcome.reason or outcome.detail) == (status, told.format(folder=folder))
-    assert sorted(path.name for path in (folder / "mnistCUDNN").iterdir()) == ["Makefile"]
-
-
 def test_no_nvcc_is_a_skip(context: Context, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("CUDA_HOME", str(tmp_path))

@@ -58,10 +58,10 @@ def read(text: str) -> Diagnosis | None:
     """The diagnosis in ``text``; None where that is not DCGM's JSON."""
     start, end = text.find("{"), text.rfind("}")
     try:
-        found = msgspec.json.decode(text[start : end + 1]) if start >= 0 else None
+        found = _object(msgspec.json.decode(text[start : end + 1])) if start >= 0 else {}
     except msgspec.DecodeError:
         return None
-    root = next((found[name] for name in _ROOTS if name in found), None) if isinstance(found, dict) else None
+    root = next((found[name] for name in _ROOTS if name in found), None)
     if not isinstance(root, dict):
         return None
     version = str(_object(found.get("metadata")).get("version") or found.get("version") or root.get("version") or "")

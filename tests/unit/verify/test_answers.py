@@ -14,9 +14,10 @@ from gpustack.model.host import Copy, Gpu, Host, Installed, OperatingSystem
 from gpustack.model.results import CheckResult, Measurement
 from gpustack.system.run import Finished
 from gpustack.verify import api
-from gpustack.verify.checks import cuda_run, cudnn_run, nccl_run
+from gpustack.verify.checks import cuda_run, nccl_run
 from gpustack.verify.checks.driver_health import throughput
 from gpustack.verify.checks.driver_log import judge_log
+from gpustack.verify.cudnn import answers
 from gpustack.verify.declare import Context
 from gpustack.verify.measure import Measured
 from gpustack.verify.toolchain import Home
@@ -41,7 +42,7 @@ def context(healthy: Host, matrix: Matrix) -> Context:
 
 
 def cudnn(context: Context, *lines: dict[str, Any] | str, **end: Any) -> tuple[str, str, str]:
-    outcome = cudnn_run.judge(context, HOME, finished(*lines, **end))
+    outcome = answers.judge(context, HOME, finished(*lines, **end))
     return outcome.status, outcome.reason or outcome.detail, outcome.fix
 
 
@@ -84,7 +85,7 @@ def test_a_library_that_the_loader_does_not_find(context: Context, tmp_path: Pat
     words = (
         "./digits: error while loading shared libraries: libcudnn.so.9: cannot open shared object file: No such file"
     )
-    outcome = cudnn_run.judge(context, home, finished(code=127, err=words))
+    outcome = answers.judge(context, home, finished(code=127, err=words))
     assert (outcome.status, outcome.reason, outcome.fix) == (
         "fail",
         f"the loader does not find libcudnn.so.9; beside {tmp_path}/libcudnn.so.8 there are libcudnn.so.8",
@@ -199,7 +200,7 @@ def test_an_older_nccl_than_the_header(context: Context) -> None:
 
 
 def test_how_versions_are_counted() -> None:
-    assert [cudnn_run._spelled(number) for number in (7605, 8907, 90100, 91400)] == [
+    assert [answers.spelled(number) for number in (7605, 8907, 90100, 91400)] == [
         "7.6.5",
         "8.9.7",
         "9.1.0",

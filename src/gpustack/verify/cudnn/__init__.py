@@ -1,0 +1,1 @@
+"""What programs built against cuDNN answered, and NVIDIA's own sample."""

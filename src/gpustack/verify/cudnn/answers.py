@@ -1,0 +1,137 @@
+"""What the network's program answered, in the user's words."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from gpustack.model.results import Measurement
+from gpustack.system.run import Finished
+from gpustack.verify import samples
+from gpustack.verify.checks.cudnn import INSTALL
+from gpustack.verify.commands import evidence_of, first_line
+from gpustack.verify.cuda_errors import explained
+from gpustack.verify.declare import Context, Outcome, errored, failed, passed
+from gpustack.verify.probes import lines_of
+from gpustack.verify.toolchain import Home
+
+_NOT_INITIALIZED = (
+    "cuDNN does not start: mostly it is made for another CUDA than the one that is loaded, parts of it come from"
+    " another copy, or the GPU has no memory left"
+)
+
+
+def judge(context: Context, home: Home, end: Finished) -> Outcome:
+    """What the network's program answered, in the user's words."""
+    evidence = evidence_of(end, work=context.work)
+    lines = lines_of(end.out)
+    versions = next((line for line in lines if "header" in line), None)
+    if versions is None:
+        return _not_started(home, end, evidence)
+    loaded = [str(line["loaded"]) for line in lines if "loaded" in line]
+    wrong = mismatch(home, versions, loaded, evidence) or _parts(loaded, evidence)
+    if wrong is not None:
+        return wrong
+    broken = next((line for line in lines if "step" in line), None)
+    if broken is not None:
+        return _broken(context, broken, evidence)
+    if end.code is None:
+        return errored(f"the network gave no answer: {end.error}", evidence=evidence)
+    answer = next((line for line in lines if "digits" in line), None)
+    if answer is None:
+        return failed(f"the network's program ends with exit code {end.code}: {first_line(end)}", evidence=evidence)
+    known = "".join(str(digit) for digit in _network()["digits"])
+    if answer["wrong"] or answer["digits"] != known:
+        return failed(
+            f"cuDNN {spelled(versions['library'])} computes wrongly: it reads {answer['digits']}, shown are {known}",
+            "the same network is right on the CPU: reinstall cuDNN, then try another GPU",
+            evidence=evidence,
+        )
+    return passed(
+        f"Test passed! cuDNN {spelled(versions['library'])} of {_main(loaded) or home.library}"
+        f" reads {len(known)} digits rightly",
+        actual=spelled(versions["library"]),
+        measurements={"distance-from-reference": Measurement(value=answer["most_apart"])},
+        evidence=evidence,
+    )
+
+
+def _network() -> dict[str, Any]:
+    return msgspec.json.decode((samples.FOLDER / "digits/network.json").read_bytes(), type=dict[str, Any])
+
+
+def spelled(number: int) -> str:
+    """CuDNN's own way of counting: 8907 is 8.9.7, and from 9 on 91400 is 9.14.0."""
+    if number >= 90000:
+        return f"{number // 10000}.{number // 100 % 100}.{number % 100}"
+    return f"{number // 1000}.{number // 100 % 10}.{number % 100}"
+
+
+def _main(loaded: list[str]) -> str:
+    return next((path for path in loaded if re.search(r"/libcudnn\.so", path)), "")
+
+
+def mismatch(home: Home, versions: dict[str, Any], loaded: list[str], evidence: dict[str, str]) -> Outcome | None:
+    """A runtime that is older than what the program was built with, or of another major version."""
+    built, runs = int(versions["header"]), int(versions["library"])
+    if runs >= built and spelled(runs).split(".")[0] == spelled(built).split(".")[0]:
+        return None
+    place = _main(loaded) or "another copy"
+    return failed(
+        f"programs built with cuDNN {spelled(built)} ({home.include}/cudnn.h) load {spelled(runs)} from {place}: the"
+        " runtime has to be of the same major version and not older",
+        f"take the folder of {place} out of LD_LIBRARY_PATH and /etc/ld.so.conf.d, or make both one release",
+        expected=f"cuDNN {spelled(built)} or newer",
+        actual=f"cuDNN {spelled(runs)}",
+        evidence=evidence,
+    )
+
+
+def _parts(loaded: list[str], evidence: dict[str, str]) -> Outcome | None:
+    """Parts of cuDNN out of two folders: one release's main library with another's engines."""
+    folders = sorted({str(Path(path).resolve().parent) for path in loaded})
+    if len(folders) < 2:
+        return None
+    return failed(
+        f"parts of cuDNN are loaded from different folders: {' and '.join(folders)}",
+        "keep one of them on the loader's path",
+        evidence=evidence,
+    )
+
+
+def _not_started(home: Home, end: Finished, evidence: dict[str, str]) -> Outcome:
+    missing = re.search(r"error while loading shared libraries: (\S+): (.*)", end.err)
+    if missing:
+        there = sorted(path.name for path in home.library.parent.glob("libcudnn*.so*"))
+        return failed(
+            f"the loader does not find {missing[1]}; beside {home.library} there are {', '.join(there) or 'none'}",
+            f"reinstall cuDNN whole: {INSTALL}; `sudo ldconfig` after unpacking it by hand",
+            evidence=evidence,
+        )
+    if end.code is None:
+        return errored(f"the network's program gave no answer: {end.error}", evidence=evidence)
+    return failed(f"the network's program ends with exit code {end.code}: {first_line(end)}", evidence=evidence)
+
+
+def _broken(context: Context, line: dict[str, Any], evidence: dict[str, str]) -> Outcome:
+    step, code, name = str(line["step"]), int(line["code"]), str(line["name"])
+    if step.startswith("cuda "):
+        cause, fix = explained(code, context.host, name)
+        return failed(f"before cuDNN is reached, CUDA answers with {cause}", fix, evidence=evidence)
+    return refused(name, step.removeprefix("cudnn "), evidence)
+
+
+def refused(name: str, call: str, evidence: dict[str, str]) -> Outcome:
+    """What a status of cuDNN means, and what mends it; ``call`` is what was answered with it."""
+    if name == "CUDNN_STATUS_NOT_INITIALIZED":
+        return failed(
+            f"{name}: {_NOT_INITIALIZED}",
+            "compare `gpustack verify cudnn` with `nvidia-smi`: one cuDNN of the toolkit's CUDA, and free GPU memory",
+            evidence=evidence,
+        )
+    if "ARCH_MISMATCH" in name or "EXECUTION_FAILED" in name or "NOT_SUPPORTED" in name:
+        return failed(f"{name}: this cuDNN has no code for the GPU here", INSTALL, evidence=evidence)
+    return failed(f"cuDNN answers with {name} to {call}", evidence=evidence)

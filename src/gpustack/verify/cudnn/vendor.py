@@ -1,0 +1,169 @@
+"""NVIDIA's own mnistCUDNN, where its samples are installed: copied, built and run as the guide of cuDNN does."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from pathlib import Path
+
+from msgspec import Struct, field
+
+from gpustack.system.run import Finished
+from gpustack.verify import view
+from gpustack.verify.build import not_built
+from gpustack.verify.commands import evidence_of, first_line
+from gpustack.verify.cudnn.answers import mismatch, refused, spelled
+from gpustack.verify.declare import Context, Outcome, errored, failed, passed
+from gpustack.verify.toolchain import Home, HostCompiler, Toolkit, compiler, toolkit
+
+SAMPLES = Path("/usr/src")
+"""Where NVIDIA's packages put their samples, each major version of cuDNN in a folder of its own."""
+
+MAJORS = (9, 8, 7)
+
+_LINKED = ("cudart", "cublas", "cublasLt")
+"""The toolkit's libraries that the sample is linked with."""
+
+_OLD_SAMPLE = ("has no member", "Unsupported gpu architecture", "is not defined for option 'gpu-architecture'")
+
+
+class NotRun(Struct, frozen=True, kw_only=True):
+    """NVIDIA's sample said nothing of cuDNN: ``reason`` tells why, "" where none is installed."""
+
+    reason: str = ""
+    evidence: dict[str, str] = field(default_factory=dict)
+
+
+def vendor_sample(context: Context, home: Home) -> Outcome | NotRun:
+    """What NVIDIA's sample of this cuDNN's major version answers, or why it was not asked."""
+    there = {number: SAMPLES / f"cudnn_samples_v{number}" for number in MAJORS}
+    there = {number: folder for number, folder in there.items() if (folder / "mnistCUDNN/Makefile").is_file()}
+    major = major_of(home)
+    if not there:
+        return NotRun()
+    if major not in there:
+        which = ", ".join(str(folder) for folder in there.values())
+        return NotRun(reason=f"NVIDIA's samples of {which} are of another major version")
+    return run_sample(context, there[major], home)
+
+
+def major_of(home: Home) -> int | None:
+    """The major version that the header of this copy names; cuDNN 8 and later keep it in a file of its own."""
+    for name in ("cudnn_version.h", "cudnn.h"):
+        file = home.include / name
+        told = re.search(r"#define\s+CUDNN_MAJOR\s+(\d+)", file.read_text(errors="replace")) if file.is_file() else None
+        if told:
+            return int(told[1])
+    return None
+
+
+def run_sample(context: Context, folder: Path, home: Home) -> Outcome | NotRun:
+    """Build the mnistCUDNN of ``folder`` from a copy against one cuDNN, run it and judge it."""
+    kit, host = toolkit(context), compiler(context)
+    if kit is None or host.path is None:
+        return NotRun(reason=f"{folder}/mnistCUDNN needs nvcc and a host compiler to be built")
+    if not _has_freeimage(folder):
+        return NotRun(reason=f"{folder}/mnistCUDNN is installed too, but needs FreeImage to be built")
+    copy = context.folder / folder.name
+    shutil.copytree(folder, copy, symlinks=True, ignore=_built_before)
+    place = copy / "mnistCUDNN"
+    made = context.run(*_make(context, kit, host, home), timeout=240.0, cwd=place, env=_for_linking(context, kit, home))
+    if made.code != 0 or not (place / "mnistCUDNN").is_file():
+        return _not_made(context, made, kit, host, folder)
+    ran = context.run("./mnistCUDNN", timeout=120.0, cwd=place, env=_for_running(kit, home))
+    return _judged(folder, home, ran, evidence_of(made, ran, work=context.work))
+
+
+def _has_freeimage(folder: Path) -> bool:
+    """Whether the compiler finds FreeImage's header; the oldest samples bring their own."""
+    own = str(folder / "mnistCUDNN/FreeImage/include")
+    named = [part for part in os.environ.get("CPATH", "").split(":") if part]
+    return any(Path(part, "FreeImage.h").is_file() for part in ("/usr/include", "/usr/local/include", own, *named))
+
+
+def _built_before(folder: str, names: list[str]) -> list[str]:
+    """What a build in the installed folder left behind; make would take it for its own."""
+    if Path(folder).name != "mnistCUDNN":
+        return []
+    return [name for name in names if name.endswith(".o") or name in {"mnistCUDNN", "a.out", "test.c"}]
+
+
+def _make(context: Context, kit: Toolkit, host: HostCompiler, home: Home) -> list[str]:
+    """Its own list of architectures has some that newer nvccs no longer build for: only those here are asked for."""
+    capabilities = {gpu.compute_capability for gpu in view.own_gpus(context.host) if gpu.compute_capability}
+    here = " ".join(sorted((text.replace(".", "") for text in capabilities), key=int))
+    chosen = [f"CUDNN_INCLUDE_PATH={home.include}", f"CUDNN_LIB_PATH={context.folder / 'links'}"]
+    return ["make", f"CUDA_PATH={kit.root}", f"HOST_COMPILER={host.path}", *chosen, *([f"SMS={here}"] if here else [])]
+
+
+def _for_linking(context: Context, kit: Toolkit, home: Home) -> dict[str, str]:
+    """Where compiler and linker find this cuDNN, under the plain names that wheels do not have."""
+    links = context.folder / "links"
+    links.mkdir(exist_ok=True)
+    libraries = {"cudnn": home.library}
+    if not (kit.root / "lib64").exists():
+        for name in _LINKED:
+            found = sorted((kit.root / "lib").glob(f"lib{name}.so*"))
+            libraries |= {name: found[0]} if found else {}
+    for name, library in libraries.items():
+        link = links / f"lib{name}.so"
+        if not link.is_symlink():
+            link.symlink_to(library)
+    own = [str(home.include)] if home.origin == "wheel" or not str(home.include).startswith("/usr/include") else []
+    return {"CPATH": _path(*own, old="CPATH"), "LIBRARY_PATH": _path(str(links), f"{kit.root}/lib", old="LIBRARY_PATH")}
+
+
+def _for_running(kit: Toolkit, home: Home) -> dict[str, str]:
+    """The loader's own way first, as a user's program would find the libraries."""
+    old = os.environ.get("LD_LIBRARY_PATH", "")
+    folders = (old, str(home.library.parent), f"{kit.root}/lib64", f"{kit.root}/lib")
+    return {"LD_LIBRARY_PATH": ":".join(part for part in folders if part)}
+
+
+def _path(*folders: str, old: str) -> str:
+    return ":".join(part for part in (*folders, os.environ.get(old, "")) if part)
+
+
+def _not_made(context: Context, made: Finished, kit: Toolkit, host: HostCompiler, folder: Path) -> NotRun:
+    """Why it was not built. That says nothing of cuDNN: gpustack's own network is built instead."""
+    text = made.out + made.err
+    if "FreeImage is not set up correctly" in text:
+        # The Makefile says so of whatever keeps its first small program from being linked.
+        said = next((line.strip() for line in text.splitlines() if "cannot find" in line or "rror:" in line), "")
+        why = f"its Makefile could not link FreeImage{f': {said}' if said else ''}"
+    else:
+        why = not_built(context, made, kit, f"{host.path} {host.version}".strip(), host.chosen_by).reason
+        if any(words in text for words in _OLD_SAMPLE):
+            why += f"; these samples are older than CUDA {kit.release}"
+    return NotRun(
+        reason=f"NVIDIA's mnistCUDNN of {folder} was not built: {why}", evidence=evidence_of(made, work=context.work)
+    )
+
+
+def _judged(folder: Path, home: Home, ran: Finished, evidence: dict[str, str]) -> Outcome:
+    """By its words: it says "Test passed!" once for each precision."""
+    text = ran.out + ran.err
+    told = re.search(r"cudnnGetVersion\(\) : (\d+) , CUDNN_VERSION from cudnn.h : (\d+)", text)
+    wrong = mismatch(home, {"library": told[1], "header": told[2]}, [], evidence) if told else None
+    if wrong is not None:
+        return wrong
+    if ran.code is None:
+        return errored(f"mnistCUDNN gave no answer: {ran.error}", evidence=evidence)
+    if ran.code == 0 and "Test passed!" in text and "Test failed!" not in text:
+        release = spelled(int(told[1])) if told else ""
+        with_it = f" with cuDNN {release}" if release else ""
+        return passed(f"NVIDIA's mnistCUDNN of {folder}{with_it}: Test passed!", actual=release, evidence=evidence)
+    status = re.search(r"CUDNN_STATUS_\w+", text)
+    if status:
+        return refused(status[0], "a call of NVIDIA's mnistCUDNN", evidence)
+    cuda = re.search(r"[Cc]uda failure\W+(?:Error: )?([^)\n]+)", text)
+    if cuda:
+        return failed(
+            f"before cuDNN is reached, CUDA answers mnistCUDNN with: {cuda[1].strip()}",
+            "`gpustack verify driver cuda --level smoke` tells what is wrong with CUDA",
+            evidence=evidence,
+        )
+    lines = [line.strip() for line in text.splitlines() if "rror" in line or "failed" in line]
+    said = lines[0] if lines else first_line(ran)
+    return failed(f"NVIDIA's mnistCUDNN ends with exit code {ran.code}: {said}", evidence=evidence)
