@@ -60,11 +60,11 @@ def install(
 
     how = Options(root=root, assume_yes=yes, reboot=reboot.value, wait=wait)
     _demand_one_task(what, resume=resume, rollback=rollback, dry_run=dry_run)
+    if resume:
+        return _resume(how, bundle=bundle, mirrors=mirror or [], lock=lock)
     supply = supply_of(what or [], bundle=bundle, mirrors=mirror or [], lock=lock)
     if rollback:
         return _rollback(how, supply)
-    if resume:
-        return _resume(how, supply)
     return _install(asked(what, options, root=root), how, supply, dry_run=dry_run)
 
 
@@ -94,9 +94,19 @@ def _install(question: Asked, options: "Options", supply: "Supply", *, dry_run: 
     return _locked(install(plan, _setting(options, supply)), question, options, supply)
 
 
-def _resume(options: "Options", supply: "Supply") -> int:
-    from gpustack.install.api import resume
+def _resume(options: "Options", *, bundle: Path | None, mirrors: list[str], lock: Path | None) -> int:
+    """Go on with what the run was begun with, but for the options that are given again."""
+    from msgspec.structs import replace
 
+    from gpustack.cli.supply import origin_of, supply_again
+    from gpustack.install.api import begun, resume
+
+    root, former = begun(options)
+    if root != options.root:
+        frame.say(f"going on in {frame.visible(str(root))}, where the last run was begun")
+    options = replace(options, root=root)
+    given = origin_of(bundle=bundle, mirrors=mirrors, lock=lock)
+    supply = supply_again(given.or_else(former), frame.warn)
     return _locked(resume(_setting(options, supply)), asked(None, {}, root=options.root), options, supply)
 
 
@@ -122,7 +132,8 @@ def _setting(options: "Options", supply: "Supply") -> "Setting":
     from gpustack.install.options import Setting
 
     report = Progress()
-    return Setting(options=options, download=supply.downloader(report.say), report=report)
+    download = supply.downloader(report.say)
+    return Setting(options=options, download=download, report=report, origin=supply.origin)
 
 
 def _plan(question: Asked, supply: "Supply", options: "Options") -> "tuple[Plan, bool]":

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from gpustack.errors import UsageError
+from gpustack.errors import DocumentError, GpustackError, UsageError
 
 if TYPE_CHECKING:
     from gpustack.install.bundle import Bundle
+    from gpustack.install.journal import Origin
     from gpustack.install.options import Downloader
     from gpustack.model.host import Host
     from gpustack.model.lock import Lock
@@ -19,12 +21,16 @@ if TYPE_CHECKING:
 
 
 class Supply(Struct, frozen=True, kw_only=True):
-    """``source`` is the lock that the plan comes from, ``target`` the file that gets the lock of what was installed."""
+    """``source`` is the lock that the plan comes from, ``target`` the file that gets the lock of what was installed.
+
+    ``origin`` is all this as the journal keeps it.
+    """
 
     bundle: Bundle | None = None
     source: Lock | None = None
     mirrors: dict[str, str] = {}
     target: Path | None = None
+    origin: Origin
 
     def plan(self, root: Path | None) -> Plan | None:
         """The plan of the bundle or the lock; None where neither is given."""
@@ -65,16 +71,47 @@ class Supply(Struct, frozen=True, kw_only=True):
 
 def supply_of(what: list[str], *, bundle: Path | None, mirrors: list[str], lock: Path | None) -> Supply:
     """What the options name. Raises UsageError, DocumentError, GpustackError."""
-    from gpustack.install.downloads import parse_mirrors
-    from gpustack.install.lock import is_lock, load
+    from gpustack.install.lock import is_lock
 
-    if bundle is not None:
+    if bundle is not None and what:
+        msg = "a bundle brings its own plan"
+        raise UsageError(msg, where="--bundle", hint=f"gpustack install --bundle {bundle}")
+    is_from_lock = bundle is None and len(what) == 1 and what[0].endswith(".json") and is_lock(Path(what[0]))
+    return _supply(origin_of(bundle=bundle, mirrors=mirrors, lock=lock, source=Path(what[0]) if is_from_lock else None))
+
+
+def origin_of(*, bundle: Path | None, mirrors: list[str], lock: Path | None, source: Path | None = None) -> Origin:
+    """What the options name, as the journal keeps it. Raises UsageError."""
+    from gpustack.install.downloads import parse_mirrors
+    from gpustack.install.journal import Origin
+
+    named = {"bundle": bundle, "lock": lock, "source": source}
+    paths = {name: str(path.absolute()) for name, path in named.items() if path is not None}
+    return Origin(mirrors=parse_mirrors(mirrors), **paths)
+
+
+def supply_again(origin: Origin, say: Callable[[str], None]) -> Supply:
+    """What a run was begun with. Raises GpustackError where its bundle is not there any more.
+
+    The lock that its plan came from only tells more of what was installed, so the run goes on without it.
+    """
+    try:
+        return _supply(origin)
+    except DocumentError as error:
+        if origin.bundle:
+            hint = "the run was begun from this bundle: bring it back to that place, or `gpustack install --rollback`"
+            raise GpustackError(error.message, where=error.where, hint=hint) from error
+        say(f"goes on without the lock that the plan came from: {error.where}: {error.message}")
+        return _supply(replace(origin, source=""))
+
+
+def _supply(origin: Origin) -> Supply:
+    from gpustack.install.lock import load
+
+    target = Path(origin.lock) if origin.lock else None
+    if origin.bundle:
         from gpustack.install.bundle import Bundle
 
-        if what:
-            msg = "a bundle brings its own plan"
-            raise UsageError(msg, where="--bundle", hint=f"gpustack install --bundle {bundle}")
-        return Supply(bundle=Bundle(bundle), target=lock)
-    is_from_lock = len(what) == 1 and what[0].endswith(".json") and is_lock(Path(what[0]))
-    source = load(Path(what[0])) if is_from_lock else None
-    return Supply(source=source, mirrors=parse_mirrors(mirrors), target=lock)
+        return Supply(bundle=Bundle(Path(origin.bundle)), target=target, origin=origin)
+    source = load(Path(origin.source)) if origin.source else None
+    return Supply(source=source, mirrors=origin.mirrors, target=target, origin=origin)

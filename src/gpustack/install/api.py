@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from gpustack.errors import GpustackError, UsageError
@@ -19,7 +19,7 @@ from gpustack.install.executor import (
     carry_out,
     settle,
 )
-from gpustack.install.journal import Outcome, Record
+from gpustack.install.journal import Origin, Outcome, Record
 from gpustack.install.options import Options, Setting
 from gpustack.install.preflight import demand_ready
 from gpustack.install.rollback import begun_steps, repair, take_back
@@ -28,7 +28,10 @@ from gpustack.install.state import (
     Run,
     is_being_taken_back,
     is_taken_back,
+    last_tree,
     new_run,
+    note_tree,
+    origin_of,
     runs,
     state_folder,
     to_take_back,
@@ -54,6 +57,7 @@ def install(plan: Plan, setting: Setting) -> int:
     target = _target(setting.options)
     folder = state_folder(target)
     with _alone(folder, setting):
+        note_tree(target)
         run = _same_plan(folder, plan) or new_run(folder, plan)
         return _go(run, plan, target, setting)
 
@@ -92,6 +96,18 @@ def rollback(setting: Setting) -> int:
 def is_begun(options: Options, plan: Plan) -> bool:
     """Whether a run of this very plan was begun here and not taken back: the host may have moved on since the plan."""
     return _same_plan(state_folder(_target(options)), plan) is not None
+
+
+def begun(options: Options) -> tuple[Path | None, Origin]:
+    """Where the run that ``resume`` goes on with was begun (None: this machine), and where it has its files from.
+
+    Without a root it is the last run of this machine, be it in a tree. Raises UsageError where there is none.
+    """
+    tree = last_tree() if options.root is None else None
+    if tree is not None:
+        with suppress(UsageError):
+            return tree, origin_of(unfinished(state_folder(Target(tree))).records())
+    return options.root, origin_of(unfinished(state_folder(_target(options))).records())
 
 
 def _target(options: Options) -> Target:
@@ -144,6 +160,7 @@ def _work(run: Run, plan: Plan, target: Target, setting: Setting) -> Iterator[Wo
 
 def _go(run: Run, plan: Plan, target: Target, setting: Setting) -> int:
     with _work(run, plan, target, setting) as work:
+        _note_origin(work, setting.origin)
         settle(work)
         done = done_steps(work)
         missing = [step for step in plan.steps if step.id not in done]
@@ -164,6 +181,14 @@ def _go(run: Run, plan: Plan, target: Target, setting: Setting) -> int:
             raise
         _finish(work, is_new=bool(missing))
     return DONE
+
+
+def _note_origin(work: Workplace, given: Origin) -> None:
+    """Before the first download: a run that is killed in it goes on from the same mirror."""
+    former = origin_of(work.journal.records)
+    origin = given.or_else(former)
+    if origin != former:
+        work.journal.append(Record(event="origin", plan=work.plan.digest, origin=origin))
 
 
 def _finish(work: Workplace, *, is_new: bool) -> None:

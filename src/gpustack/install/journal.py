@@ -15,7 +15,19 @@ from gpustack.errors import GpustackError
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
-Event = Literal["run", "start", "kept", "command", "end", "pause", "finished", "rollback", "undone", "rolled-back"]
+Event = Literal[
+    "origin",
+    "run",
+    "start",
+    "kept",
+    "command",
+    "end",
+    "pause",
+    "finished",
+    "rollback",
+    "undone",
+    "rolled-back",
+]
 Outcome = Literal["", "done", "failed", "interrupted", "paused", "skipped"]
 
 
@@ -33,11 +45,34 @@ class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     kept: str = ""
 
 
+class Origin(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Where a run has its files from and where its lock goes, as whoever began it said; a run goes on with the same.
+
+    ``mirrors`` may hold passwords. ``bundle``, ``lock`` (the file to be written) and ``source`` (the lock that the plan
+    came from) are absolute paths, "" where there is none.
+    """
+
+    mirrors: dict[str, str] = {}
+    bundle: str = ""
+    lock: str = ""
+    source: str = ""
+
+    def or_else(self, former: Origin) -> Origin:
+        """Itself, with what it does not name taken from ``former``."""
+        return Origin(
+            mirrors=self.mirrors or former.mirrors,
+            bundle=self.bundle or former.bundle,
+            lock=self.lock or former.lock,
+            source=self.source or former.source,
+        )
+
+
 class Record(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One line. ``packages`` maps a package to "VERSION STATE" as it differs from the run's first snapshot ("": gone).
 
-    ``before`` are places as they were, ``changed`` places as the step left them; ``pid`` and ``born`` (clock ticks
-    after the boot) name the process of a command; ``boot`` is the kernel's id of this boot.
+    ``origin`` is that of the run from here on. ``before`` are places as they were, ``changed`` places as the step left
+    them; ``pid`` and ``born`` (clock ticks after the boot) name the process of a command; ``boot`` is the kernel's id
+    of this boot.
     """
 
     event: Event
@@ -57,6 +92,7 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True):
     before: dict[str, Entry] = {}
     changed: dict[str, Entry] = {}
     foreign: tuple[str, ...] = ()
+    origin: Origin | None = None
 
 
 def boot_id() -> str:

@@ -8,6 +8,7 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
+from gpustack.install.journal import Origin
 from gpustack.model.steps import Artifact
 
 Reboot = Literal["now", "ask", "never"]
@@ -59,8 +60,12 @@ class Reporter(Protocol):
 
 
 class Setting(Struct, frozen=True, kw_only=True):
-    """Options, what brings files and whom it is told, together: what every entry point is given."""
+    """Options, what brings files and whom it is told, together: what every entry point is given.
+
+    ``origin`` is what ``download`` was made from, for whoever goes on with the run.
+    """
 
     options: Options
     download: Downloader
     report: Reporter
+    origin: Origin = Origin()

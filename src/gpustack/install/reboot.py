@@ -19,10 +19,11 @@ NAME = "gpustack-resume.service"
 UNIT = Path("/etc/systemd/system") / NAME
 WANTED = Path("/etc/systemd/system/multi-user.target.wants") / NAME
 _PASSED = (
-    *("GPUSTACK_CACHE", "GPUSTACK_MIRRORS", "XDG_CACHE_HOME"),
+    *("GPUSTACK_CACHE", "XDG_CACHE_HOME"),
     *("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"),
 )
-"""Variables that decide where files come from and lie: the run goes on with those that it began with."""
+"""Variables that decide where files lie and how they come: the run goes on with those that it began with. Mirrors and
+other options are in its journal."""
 
 
 def reboot_step(work: Workplace, step: Step) -> Outcome:

@@ -6,10 +6,11 @@ import fcntl
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from gpustack.errors import DocumentError, GpustackError, UsageError
-from gpustack.install.journal import Record, read, sync_folder
+from gpustack.install.journal import Origin, Record, read, sync_folder
 from gpustack.install.target import Target
 from gpustack.model.plan import Plan
 from gpustack.plan.document import dump, load
@@ -34,6 +35,31 @@ def user_folder() -> Path:
     """The state folder of a user who is not root."""
     home = os.environ.get("XDG_STATE_HOME", "")
     return (Path(home) if home.startswith("/") else Path.home() / ".local" / "state") / "gpustack"
+
+
+def note_tree(target: Target) -> None:
+    """Remember on this machine which tree the last run was begun in, for whoever goes on without naming it again.
+
+    A machine that keeps nothing loses a convenience only.
+    """
+    with suppress(GpustackError, OSError):
+        note = state_folder(Target()) / _LAST_TREE
+        if target.root is not None:
+            write_atomically(note, f"{target.root}\n", mode=0o600)
+        else:
+            note.unlink(missing_ok=True)
+
+
+def last_tree() -> Path | None:
+    """The tree that the last run was begun in, None where that was this machine or the tree is gone."""
+    with suppress(GpustackError, OSError, ValueError):
+        tree = Path((state_folder(Target()) / _LAST_TREE).read_text(encoding="utf-8").rstrip("\n"))
+        if tree.is_dir():
+            return tree
+    return None
+
+
+_LAST_TREE = "last-tree"
 
 
 class Run:
@@ -108,6 +134,12 @@ def is_being_taken_back(records: list[Record]) -> bool:
     """Whether an undoing was begun and has not ended."""
     record = last(records, "rollback", "rolled-back", "start")
     return record is not None and record.event == "rollback"
+
+
+def origin_of(records: list[Record]) -> Origin:
+    """Where the run has its files from, as it was said last."""
+    record = last(records, "origin")
+    return record.origin if record is not None and record.origin is not None else Origin()
 
 
 def unfinished(folder: Path) -> Run:

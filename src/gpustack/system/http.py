@@ -100,6 +100,7 @@ class _Transfer:
 
     def __init__(self, target: Target, part: Path, patience: Patience, report: Report, stop: Event) -> None:
         self.target = target
+        self.address = shown(target.url)
         self.part = part
         self.patience = patience
         self.report = report
@@ -137,7 +138,7 @@ class _Transfer:
                 msg = (
                     f"is not the file that was planned: its sha256 is {got.sha256}, and should be {self.target.sha256}"
                 )
-                raise TransferError(msg, where=self.target.url, hint=_HINT_BYTES)
+                raise TransferError(msg, where=self.address, hint=_HINT_BYTES)
             # Some piece of it was bad, and which one nobody knows: once more, in one piece.
             self._restart()
 
@@ -195,10 +196,10 @@ class _Transfer:
                 )
             except requests.exceptions.SSLError as exc:
                 msg = f"the server's certificate is not trusted: {_cause(exc)}"
-                raise TransferError(msg, where=url, hint=_HINT_TLS) from exc
+                raise TransferError(msg, where=shown(url), hint=_HINT_TLS) from exc
             except requests.exceptions.InvalidURL as exc:
                 msg = f"is no address: {exc}"
-                raise TransferError(msg, where=url) from exc
+                raise TransferError(msg, where=shown(url)) from exc
             except requests.exceptions.RequestException as exc:
                 raise _BrokenError(_cause(exc)) from exc
             if not answer.is_redirect:
@@ -207,9 +208,9 @@ class _Transfer:
             url = urljoin(url, answer.headers["Location"])
             if urlsplit(url).scheme != "https":
                 msg = f"the server redirects to {url}, which is not https"
-                raise TransferError(msg, where=self.target.url, hint=_HINT_MIRROR)
+                raise TransferError(msg, where=self.address, hint=_HINT_MIRROR)
         msg = f"the server redirects more than {_REDIRECTS} times"
-        raise TransferError(msg, where=self.target.url, hint=_HINT_MIRROR)
+        raise TransferError(msg, where=self.address, hint=_HINT_MIRROR)
 
     def _usable(self, answer: requests.Response) -> requests.Response:
         code = answer.status_code
@@ -223,7 +224,7 @@ class _Transfer:
         if code in _AGAIN:
             raise _BrokenError(said, pause=_seconds(answer.headers.get("Retry-After", "")))
         hint = _HINT_GONE if code in {403, 404, 410} else _HINT_PROXY if code == 407 else _HINT_MIRROR
-        raise TransferError(said, where=self.target.url, hint=hint)
+        raise TransferError(said, where=self.address, hint=hint)
 
     def _place(self, answer: requests.Response) -> None:
         """Go on, or begin anew, as the answer says; refuse what has another size than was planned."""
@@ -243,7 +244,7 @@ class _Transfer:
         if self.target.size is not None and total is not None and total != self.target.size:
             self._drop()
             msg = f"has {total:,} bytes on the server, and {self.target.size:,} in the plan"
-            raise TransferError(msg, where=self.target.url, hint=_HINT_BYTES)
+            raise TransferError(msg, where=self.address, hint=_HINT_BYTES)
         self.total = self.target.size if total is None else total
         self._record(answer)
 
@@ -266,7 +267,7 @@ class _Transfer:
                 size = self.total
                 self._drop()
                 msg = f"is larger than the {size:,} bytes that were expected"
-                raise TransferError(msg, where=self.target.url, hint=_HINT_BYTES)
+                raise TransferError(msg, where=self.address, hint=_HINT_BYTES)
 
     def _check_room(self) -> None:
         missing = (self.total or 0) - self.file.size
@@ -289,7 +290,9 @@ class _Transfer:
         validator = tag if tag and not tag.startswith("W/") else answer.headers.get("Last-Modified", "")
         if validator != self.validator or not self.notes.exists():
             self.validator = validator
-            write_atomically(self.notes, json.dumps({"url": self.target.url, "validator": validator}))
+            # Only its owner reads it: the address of a mirror may hold a password.
+            notes = json.dumps({"url": self.target.url, "validator": validator})
+            write_atomically(self.notes, notes, mode=0o600)
 
     def _restart(self) -> None:
         self.file.restart()
@@ -303,11 +306,11 @@ class _Transfer:
         self.notes.unlink(missing_ok=True)
 
     def _stopped(self) -> TransferError:
-        return TransferError("the download was stopped", where=self.target.url, hint=_HINT_GOES_ON)
+        return TransferError("the download was stopped", where=self.address, hint=_HINT_GOES_ON)
 
     def _gave_up(self, exc: _BrokenError) -> TransferError:
         msg = f"{exc} ({self.patience.attempts} attempts brought nothing more)"
-        return TransferError(msg, where=self.target.url, hint=_HINT_GOES_ON)
+        return TransferError(msg, where=self.address, hint=_HINT_GOES_ON)
 
     def _disk_error(self, exc: OSError) -> TransferError:
         msg = f"cannot be written: {exc.strerror or exc}"
@@ -337,12 +340,18 @@ def _session() -> requests.Session:
     return session
 
 
+def shown(url: str) -> str:
+    """An address as messages have it: without name and password."""
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+
+
 def _demand_safe(target: Target) -> None:
     scheme = urlsplit(target.url).scheme
     if scheme == "https" or (scheme == "http" and target.sha256):
         return
     msg = "is not fetched: only https is, and http where the file's sum is known"
-    raise TransferError(msg, where=target.url, hint="name an https address")
+    raise TransferError(msg, where=shown(target.url), hint="name an https address")
 
 
 def _seconds(text: str) -> float:
