@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import stat
+import time
 from collections.abc import Iterable
 from contextlib import suppress
+from functools import cache
 from pathlib import PurePosixPath
 
 from gpustack.errors import GpustackError
@@ -14,6 +17,12 @@ from gpustack.install.target import Target
 
 IGNORED = frozenset({"/etc/ld.so.cache", "/etc/mtab", "/etc/resolv.conf", "/etc/.updated"})
 """Caches, and what the system writes by itself."""
+
+_TICK = 20_000_000
+"""Nanoseconds in which a kernel may give two changes the same time: what is as young is looked at whole again."""
+
+Stamp = tuple[int, int, int, int]
+"""Inode, time of the last change of any kind, mode and size: while they stay, the place is as it was."""
 
 
 class Watch:
@@ -28,7 +37,9 @@ class Watch:
         self._known: dict[str, Entry] = {}
         self.owner: dict[str, str] = {}
         self._last: dict[str, Entry] = {}
-        self._seen: tuple[tuple[str, ...], dict[str, Entry]] = ((), {})
+        self._seen: dict[str, dict[str, Entry]] = {}
+        self._base: dict[str, Entry] | None = None
+        self._stamps: dict[str, tuple[Stamp, Entry]] = {}
         for record in records:
             self._learn(record)
 
@@ -55,15 +66,18 @@ class Watch:
 
     def before(self, roots: tuple[str, ...]) -> dict[str, Entry]:
         """What lies at these places and is not known yet, its contents kept. To be journaled before any change."""
-        # Nothing ran since the last look: it need not be taken twice.
-        found = self._seen[1] if self._seen[0] == roots else self._scan(roots)
-        self._seen = ((), {})
-        for folder in self._absent_above(roots):
+        # Nothing ran since the last look, and what it found is known or owned: it need not be taken twice.
+        seen = {root: self._seen[root] for root in roots if root in self._seen}
+        unseen = tuple(root for root in roots if root not in seen)
+        found = self._scan(unseen)
+        self._base = {path: entry for one in (*seen.values(), found) for path, entry in one.items()}
+        self._seen = {}
+        for folder in self._absent_above(unseen):
             entry = look(self._target.place(folder))
             if entry.kind:
                 found[folder] = entry
         # Of what was changed by others since we looked, the present state is the one to come back to.
-        below = (path for path in self._below(roots) if path not in found and self._known[path].kind)
+        below = (path for path in self._below(unseen) if path not in found and self._known[path].kind)
         found.update((path, Entry()) for path in list(below))
         fresh = {
             path: entry
@@ -82,19 +96,28 @@ class Watch:
             if entry.kind:
                 changed[folder] = entry
         self._own(step, changed)
-        found = self._scan(roots)
-        for path in sorted({*found, *self._below(roots)}):
+        seen = {root: self._scan((root,)) for root in roots}
+        found = {path: entry for one in seen.values() for path, entry in one.items()}
+        for path in sorted(self._moved(found, roots)):
             entry = found.get(path, Entry())
             reference = self._last.get(path) or self._known.get(path, Entry())
             if not same(reference, entry) and not self._is_born(path):
                 changed[path] = entry
                 self._own(step, {path: entry})
-        self._seen = (roots, found)
+        self._seen, self._base = seen, None
         return changed
+
+    def _moved(self, found: dict[str, Entry], roots: tuple[str, ...]) -> set[str]:
+        """The paths that may differ from what was known: those that are not the very entries of the look before."""
+        base = self._base
+        if base is None:
+            return {*found, *self._below(roots)}
+        gone = {path for path in base.keys() - found.keys() if base[path].kind}
+        return gone | {path for path, entry in found.items() if base.get(path) is not entry}
 
     def _absent_above(self, roots: tuple[str, ...]) -> list[str]:
         """The folders above the roots that were not there and that nothing has brought yet."""
-        above = {str(one) for root in roots for one in PurePosixPath(root).parents}
+        above = {one for root in roots for one in _parents(root)}
         return sorted(
             path for path in above if path not in self.owner and path in self._known and not self._known[path].kind
         )
@@ -105,34 +128,35 @@ class Watch:
 
     def _scan(self, roots: tuple[str, ...]) -> dict[str, Entry]:
         found: dict[str, Entry] = {}
+        trusted = time.time_ns() - _TICK
         for root in roots:
-            top = self._topmost_absent(root)
-            if top is not None:
-                found.setdefault(top, Entry())
-                continue
-            if not self._is_born(root):
-                found[root] = look(self._target.place(root))
-                if found[root].kind == "dir":
-                    self._walk(root, str(self._target.place(root)), found)
+            place = self._target.place(root)
+            if not os.path.lexists(place):
+                found.setdefault(self._topmost_absent(root), Entry())
+            elif not self._is_born(root):
+                entry = self._entry(root, str(place), os.lstat(place), trusted)
+                found[root] = entry
+                if entry.kind == "dir":
+                    self._walk(root, str(place), found, trusted)
         return found
 
-    def _topmost_absent(self, path: str) -> str | None:
-        """The highest folder on the way to ``path`` that is not there, None where the path is."""
-        missing = None
-        place = PurePosixPath(path)
-        while not os.path.lexists(self._target.place(str(place))):
-            missing = str(place)
-            place = place.parent
+    def _topmost_absent(self, path: str) -> str:
+        """The highest folder on the way to ``path``, which is not there, that is not there either."""
+        missing = path
+        for parent in _parents(path):
+            if os.path.lexists(self._target.place(parent)):
+                break
+            missing = parent
         return missing
 
     def _is_born(self, path: str) -> bool:
         """Whether the path lies in a folder that this run brought: it goes with that folder."""
-        return any(self._is_new(str(one)) for one in PurePosixPath(path).parents)
+        return any(self._is_new(one) for one in _parents(path))
 
     def _is_new(self, path: str) -> bool:
         return path in self.owner and not self._known.get(path, Entry()).kind
 
-    def _walk(self, folder: str, place: str, found: dict[str, Entry]) -> None:
+    def _walk(self, folder: str, place: str, found: dict[str, Entry], trusted: int) -> None:
         """All below ``folder``, which lies at ``place``. Plain text instead of paths: this is what a step costs."""
         with suppress(FileNotFoundError, NotADirectoryError, PermissionError), os.scandir(place) as children:
             for child in children:
@@ -140,13 +164,24 @@ class Watch:
                 if path in IGNORED:
                     continue
                 try:
-                    link = os.readlink(child.path) if child.is_symlink() else ""  # noqa: PTH115
-                    entry = entry_of(child.stat(follow_symlinks=False), link)
+                    entry = self._entry(path, child.path, child.stat(follow_symlinks=False), trusted)
                 except FileNotFoundError:
                     continue
                 found[path] = entry
                 if entry.kind == "dir" and not self._is_new(path):
-                    self._walk(path, child.path, found)
+                    self._walk(path, child.path, found, trusted)
+
+    def _entry(self, path: str, place: str, there: os.stat_result, trusted: int) -> Entry:
+        """The entry of a place: the very one of the last look where nothing was changed there since."""
+        stamp = (there.st_ino, there.st_ctime_ns, there.st_mode, there.st_size)
+        noted = self._stamps.get(path)
+        if noted is not None and noted[0] == stamp:
+            return noted[1]
+        link = os.readlink(place) if stat.S_ISLNK(there.st_mode) else ""  # noqa: PTH115 (plain text, as above)
+        entry = entry_of(there, link)
+        if there.st_ctime_ns < trusted:
+            self._stamps[path] = (stamp, entry)
+        return entry
 
     def foreign(self) -> tuple[str, ...]:
         """The places of this run that somebody else has changed since: they are left as they are."""
@@ -169,7 +204,7 @@ class Watch:
 
     def restore(self, step: str, *, spared: Iterable[str] = ()) -> list[GpustackError]:
         """Put back all that the step changed first; what could not be put back."""
-        self._seen = ((), {})
+        self._seen, self._base = {}, None
         left = set(spared)
         paths = sorted(path for path, owner in self.owner.items() if owner == step and path not in left)
         troubles = []
@@ -192,3 +227,9 @@ class Watch:
     def forget(self, step: str) -> None:
         """The step has been taken back: its places belong to nobody again."""
         self._disown(step)
+
+
+@cache
+def _parents(path: str) -> tuple[str, ...]:
+    """The folders above a path, the nearest first."""
+    return tuple(map(str, PurePosixPath(path).parents))
