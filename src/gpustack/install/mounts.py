@@ -1,23 +1,24 @@
 """What a tree needs while programs run in it: proc, sys, dev and run, and services that are not started.
 
-The mounts are made in a mount namespace of this process alone: whatever happens to it, they are gone with it.
+The mounts are those of this process alone.
 """
 
 from __future__ import annotations
 
-import ctypes
 import os
 from pathlib import Path
 
-from gpustack.errors import GpustackError
 from gpustack.install.keep import remove
 from gpustack.install.target import Target
-from gpustack.system.mounts import mount_devices
-
-_CLONE_NEWNS = 0x00020000
-_MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_NOEXEC = 1, 2, 4, 8
-_MS_REC, _MS_PRIVATE = 16384, 1 << 18
-# The numbers of linux/sched.h and linux/mount.h.
+from gpustack.system.mounts import (
+    NO_DEVICES,
+    NO_PROGRAMS,
+    NO_SUID,
+    READ_ONLY,
+    mount,
+    mount_devices,
+    own_mounts,
+)
 
 POLICY = "/usr/sbin/policy-rc.d"
 _POLICY_TEXT = (
@@ -32,37 +33,26 @@ def enter(target: Target) -> None:
     """
     if target.root is None:
         return
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.unshare(_CLONE_NEWNS) != 0:
-        raise _forbidden(str(target.root))
-    _mount(libc, "none", "/", "", _MS_REC | _MS_PRIVATE)
-    for source, path, kind, flags in (
-        ("proc", "/proc", "proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC),
-        ("sysfs", "/sys", "sysfs", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC | _MS_RDONLY),
-        ("tmpfs", "/run", "tmpfs", _MS_NOSUID | _MS_NODEV),
+    own_mounts()
+    for kind, path, flags in (
+        ("proc", "/proc", NO_SUID | NO_DEVICES | NO_PROGRAMS),
+        ("sysfs", "/sys", NO_SUID | NO_DEVICES | NO_PROGRAMS | READ_ONLY),
+        ("tmpfs", "/run", NO_SUID | NO_DEVICES),
     ):
         place = target.place(path)
-        if place.is_dir() and not place.is_symlink() and not place.is_mount():
-            _mount(libc, source, str(place), kind, flags)
+        if _is_free(place):
+            mount(kind, place, flags=flags)
     devices = target.place("/dev")
-    if devices.is_dir() and not devices.is_symlink() and not devices.is_mount():
+    if _is_free(devices):
         mount_devices(devices)
     lock = target.place("/run/lock")
     lock.mkdir(exist_ok=True)
     name_servers(target)
 
 
-def _mount(libc: ctypes.CDLL, source: str, place: str, kind: str, flags: int) -> None:
-    if libc.mount(source.encode(), place.encode(), kind.encode() or None, ctypes.c_ulong(flags), None) != 0:
-        raise _forbidden(place)
-
-
-def _forbidden(place: str) -> GpustackError:
-    return GpustackError(
-        f"cannot be mounted: {os.strerror(ctypes.get_errno())}",
-        where=place,
-        hint="--root needs the right to mount: run it as root outside of containers, or in one with CAP_SYS_ADMIN",
-    )
+def _is_free(place: Path) -> bool:
+    """Whether something may be mounted there: a folder of the tree itself on which nothing is."""
+    return place.is_dir() and not place.is_symlink() and not place.is_mount()
 
 
 def name_servers(target: Target) -> None:

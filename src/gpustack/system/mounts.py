@@ -1,7 +1,8 @@
-"""A tree that may be changed freely: changes go to a folder beside it, and nothing of the machine is mounted into it.
+"""Mounts of this process alone, and a tree that may be changed freely: changes go to a folder beside it.
 
 Whoever clears up after a failure removes such folders, so no folder of the machine itself may ever be reached by way
-of one: no bind mounts, and a removal that stops where anything is still mounted.
+of one: no bind mounts, and a removal that stops where anything is still mounted. Whatever happens to the process, its
+mounts are gone with it.
 """
 
 from __future__ import annotations
@@ -15,9 +16,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from gpustack.errors import GpustackError
-from gpustack.system.run import LocalRunner
+
+READ_ONLY, NO_SUID, NO_DEVICES, NO_PROGRAMS = 1, 2, 4, 8
+"""Flags of a mount (linux/mount.h)."""
 
 _NEW_MOUNTS = 0x00020000
+_RECURSIVE, _PRIVATE = 16384, 1 << 18
+_DETACH = 2
+# The numbers of linux/sched.h, linux/mount.h and linux/fs.h.
 _OWN_FILE_SYSTEMS = ("usr", "etc", "var", "var/lib", "var/cache", "opt", "boot")
 """Places of a system that may be mounts, and of which package managers need to see the content."""
 
@@ -32,10 +38,7 @@ def overlaid(lower: Path, folder: Path) -> Iterator[Path]:
     From now on this process has mounts of its own; those of the tree end with the block. Raises GpustackError where
     the system does not allow that.
     """
-    if ctypes.CDLL(None, use_errno=True).unshare(_NEW_MOUNTS):
-        msg = f"this process may not have mounts of its own: {os.strerror(ctypes.get_errno())}"
-        raise GpustackError(msg, hint="run it as root; in a container, with the capability SYS_ADMIN")
-    _mount("--make-rprivate", "/")
+    own_mounts()
     tree = folder / "tree"
     try:
         places = [name for name in _OWN_FILE_SYSTEMS if os.path.ismount(lower / name)]
@@ -44,13 +47,14 @@ def overlaid(lower: Path, folder: Path) -> Iterator[Path]:
             for path in (upper, work, tree / name):
                 path.mkdir(parents=True, exist_ok=True)
             options = f"lowerdir={lower / name},upperdir={upper},workdir={work}"
-            _mount("-t", "overlay", "-o", options, "overlay", str(tree / name))
+            mount("overlay", tree / name, options=options)
         mount_devices(tree / "dev")
         (tree / "proc").mkdir(exist_ok=True)
-        _mount("-t", "proc", "proc", str(tree / "proc"))
+        mount("proc", tree / "proc")
         yield tree
     finally:
-        LocalRunner().run(("umount", "--recursive", "--lazy", str(tree)), timeout=60.0)
+        # With all that is mounted below it; where nothing was mounted yet there is nothing to do.
+        _libc().umount2(os.fsencode(tree), _DETACH)
 
 
 def remove_tree(folder: Path) -> None:
@@ -73,7 +77,7 @@ def mount_devices(folder: Path) -> None:
     Raises GpustackError where it cannot be mounted.
     """
     folder.mkdir(exist_ok=True)
-    _mount("-t", "tmpfs", "-o", "mode=755,size=1m", "tmpfs", str(folder))
+    mount("tmpfs", folder, options="mode=755,size=1m")
     for name, (major, minor) in _DEVICES.items():
         os.mknod(folder / name, stat.S_IFCHR | 0o666, os.makedev(major, minor))
         (folder / name).chmod(0o666)
@@ -82,8 +86,27 @@ def mount_devices(folder: Path) -> None:
     (folder / "shm").mkdir(mode=0o1777)
 
 
-def _mount(*words: str) -> None:
-    done = LocalRunner().run(("mount", *words), timeout=30.0)
-    if done.code != 0:
-        msg = f"`mount {' '.join(words)}` failed: {done.error or done.err.strip()}"
-        raise GpustackError(msg, hint="the bundle's folder has to be on an ordinary file system of this machine")
+def own_mounts() -> None:
+    """From now on this process has mounts of its own, which no other one sees. Raises GpustackError."""
+    libc = _libc()
+    if libc.unshare(_NEW_MOUNTS) or libc.mount(b"none", b"/", None, ctypes.c_ulong(_RECURSIVE | _PRIVATE), None):
+        msg = f"this process may not have mounts of its own: {os.strerror(ctypes.get_errno())}"
+        raise GpustackError(msg, hint=_HINT)
+
+
+def mount(kind: str, place: Path, *, flags: int = 0, options: str = "") -> None:
+    """Mount a file system that has no device. Raises GpustackError where the kernel refuses."""
+    data = os.fsencode(options) or None
+    if _libc().mount(kind.encode(), os.fsencode(place), kind.encode(), ctypes.c_ulong(flags), data):
+        msg = f"{kind} cannot be mounted: {os.strerror(ctypes.get_errno())}"
+        raise GpustackError(msg, where=str(place), hint=_HINT)
+
+
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+_HINT = (
+    "run it as root outside of containers, or in one with the capability SYS_ADMIN; a tree and the folder of a bundle "
+    "have to be on an ordinary file system of this machine"
+)
