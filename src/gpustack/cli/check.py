@@ -46,5 +46,6 @@ def _text(verdict: "Verdict") -> str:
         lines += [f"  [{source}]" for source in conflict.sources]
     lines += [f"unknown: {text}" for text in verdict.unknown]
     lines += [f"warning: {text}" for text in verdict.warnings]
+    lines += [f"hint: {text}" for text in verdict.hints]
     answer = "incompatible" if verdict.conflicts else "unknown" if verdict.unknown else "compatible"
     return "\n".join([answer, *lines])

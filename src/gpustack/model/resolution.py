@@ -51,9 +51,10 @@ class Conflict(Struct, frozen=True, kw_only=True):
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
-    """What ``check`` answers. Unknown is neither compatible nor incompatible."""
+    """What ``check`` answers. Unknown is neither compatible nor incompatible. ``hints`` say what would go together."""
 
     compatible: bool
     conflicts: tuple[Conflict, ...] = ()
     warnings: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
+    hints: tuple[str, ...] = ()

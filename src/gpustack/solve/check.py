@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from gpustack.matrix.index import Matrix
-from gpustack.model.facts import COMPONENTS
 from gpustack.model.host import Host
 from gpustack.model.request import Request
 from gpustack.model.resolution import Conflict, Verdict
+from gpustack.solve.advice import advice
 from gpustack.solve.flavour import flavour_rules, flavours
-from gpustack.solve.forward_compat import package_for
+from gpustack.solve.forward_compat import bridged_branches, package_for
+from gpustack.solve.offers import POSSIBLE
 from gpustack.solve.question import Candidate, Question
 from gpustack.solve.refusals import Refusal
+from gpustack.solve.requirements import parse_requirement
 from gpustack.solve.search import Chosen, Search
 from gpustack.solve.sentences import group_sentences, host_has, host_name, last_branch, rule_sentence, spelled
+from gpustack.solve.unknown import outside_of_the_facts, unknown_pairs, unknown_versions
 from gpustack.solve.words import title
-from gpustack.versions import is_within, version, version_range
-
-COVERED_PAIRS = (
-    ("cuda", "driver"),
-    ("cudnn", "cuda"),
-    ("nccl", "cuda"),
-    ("tensorrt", "cuda"),
-    ("ffmpeg", "nv-codec-headers"),
-    ("nv-codec-headers", "driver"),
-    ("triton", "driver"),
-)
-"""Pairs for which every release has a fact, or else the answer is unknown: the second limits the first."""
 
 
 def check(matrix: Matrix, host: Host, request: Request) -> Verdict:
@@ -38,14 +31,24 @@ def check(matrix: Matrix, host: Host, request: Request) -> Verdict:
         from gpustack.solve.conflict import explain  # noqa: PLC0415 (most combinations need no explanation)
 
         direct = [explain(question).conflict]
-    unknown = _unknown_versions(question) + ([] if direct else _unknown_pairs(question, solution or {}))
-    warnings = _warnings(question, solution or {})
+    picks = _given_picks(question, solution or {})
+    unknown = (*unknown_versions(question), *outside_of_the_facts(question), *unknown_pairs(question, picks))
     return Verdict(
         compatible=not direct and not unknown,
         conflicts=tuple(direct),
-        warnings=tuple(warnings),
-        unknown=tuple(unknown),
+        warnings=tuple(advice(question, picks)),
+        unknown=unknown,
+        hints=_hints(question) if direct else (),
     )
+
+
+def _given_picks(question: Question, solution: Chosen) -> dict[str, Candidate]:
+    """The versions of what was asked for or is installed; none where there is a conflict."""
+    return {
+        name: candidate
+        for name, candidate in solution.items()
+        if candidate is not None and (name in question.asked or name in question.host.installed)
+    }
 
 
 def _given(question: Question) -> list[str]:
@@ -57,8 +60,8 @@ def _given(question: Question) -> list[str]:
 
 def _direct_conflicts(question: Question, search: Search) -> list[Conflict]:
     """Every conflict that needs no detour over a third component: with the host, and between two that are given."""
-    found = []
     given = _given(question)
+    found = _system_conflicts(question, given)
     for name in given:
         found += [_host_conflict(question, name, refused) for refused in _common_refusals(question, search, name)]
     found += _flavour_conflicts(question, search, given)
@@ -68,6 +71,22 @@ def _direct_conflicts(question: Question, search: Search) -> list[Conflict]:
             if refused is not None:
                 found.append(_pair_conflict(question, a, b, refused))
     return found
+
+
+def _system_conflicts(question: Question, given: list[str]) -> list[Conflict]:
+    """What the vendor ships as programs does not run on a system of another libc or kernel, whatever its version."""
+    row = question.system_row
+    if row is None or row.binaries != "none":
+        return []
+    return [
+        Conflict(
+            between=(spelled(question, name), f"os: {row.name}"),
+            reason=f"NVIDIA's programs do not run on {row.name}: {row.no_repo}.",
+            sources=question.matrix.addresses(row.src),
+        )
+        for name in given
+        if "source" not in POSSIBLE[name]
+    ]
 
 
 def _common_refusals(question: Question, search: Search, component: str) -> list[Refusal]:
@@ -158,79 +177,44 @@ def _compatibility_package(question: Question) -> str:
                 " with its folder on LD_LIBRARY_PATH."
             )
         return f"Forward compatibility does not bridge this either: {package} does not work on this driver branch."
+    package, branches = bridged_branches(question.matrix, question.candidates("cuda")[0].version)
+    if branches:
+        named = f"{package} on data-centre GPUs"
+        return f"Forward compatibility, {named}, is stated for driver branch {_listed(branches)} only."
     return (
         "On data-centre GPUs the cuda-compat package of that CUDA release may bridge this (forward compatibility);"
-        " `gpustack matrix show cuda` lists which driver branches it accepts."
+        " no fact says on which driver branches it works."
     )
 
 
-def _unknown_versions(question: Question) -> list[str]:
+def _listed(texts: tuple[str, ...]) -> str:
+    return " and ".join(filter(None, (", ".join(texts[:-1]), texts[-1])))
+
+
+def _hints(question: Question) -> tuple[str, ...]:
+    """What would go with the rest, for each thing asked for; or else what would go together at all."""
+    from gpustack.solve.conflict import MOST_RELAXATIONS, relaxed, without  # noqa: PLC0415 (most need no explanation)
+
     found = []
-    for name, requirement in question.asked.items():
-        candidates = question.candidates(name)
-        if candidates and any(candidate.is_known for candidate in candidates):
-            continue
-        if requirement.versions.count("==") > 1:
-            continue  # two exact versions of one thing: a conflict, and nothing that facts could know
-        elsewhere = [r for r in question.matrix.releases(name) if is_within(r.version, requirement.versions)]
-        what = "the facts know this version for other systems only" if elsewhere else "no fact knows this version"
-        found.append(f"{requirement}: {what}; {nearest_known(question, name, requirement.versions)}")
-    return found
+    for name in question.asked:
+        solution = without(question, name)
+        if solution is not None and (pick := solution.get(name)) and _fits(question, {name: pick}):
+            found.append(relaxed(question, name, solution))
+    if not found:
+        free = frozenset(("asked", name) for name in question.asked)
+        picks = _given_picks(question, Search(question, free).run() or {})
+        if picks and _fits(question, picks):
+            named = ", ".join(f"{name}=={pick.version}" for name, pick in picks.items())
+            found.append(f"what goes together here: {named}")
+    return tuple(found[:MOST_RELAXATIONS])
 
 
-def nearest_known(question: Question, component: str, range_text: str) -> str:
-    """The known versions around what was asked for, in words."""
-    system, arch = question.view.system(component), question.host.arch
-    rows = question.matrix.releases(component)
-    here = [r for r in rows if (not r.os or system in r.os) and (not r.arch or arch is None or arch in r.arch)]
-    releases = sorted({row.version for row in here}, key=lambda text: version(text).key)
-    if not releases:
-        return f"the facts hold no release of {component}"
-    clauses = [clause for clauses in version_range(range_text).alternatives for clause in clauses]
-    if not clauses:
-        return f"known are {releases[0]} to {releases[-1]}"
-    wanted = clauses[0].version
-    below = [text for text in releases if version(text) < wanted]
-    above = [text for text in releases if version(text) > wanted]
-    near = [*below[-1:], *above[:1]]
-    return f"the nearest known {'is' if len(near) == 1 else 'are'} {' and '.join(near)}"
-
-
-def _unknown_pairs(question: Question, solution: Chosen) -> list[str]:
-    found = []
-    for subject, other in COVERED_PAIRS:
-        one, two = _asked_pick(question, solution, subject), _asked_pick(question, solution, other)
-        if one is None or two is None or not one.is_known or not two.is_known:
-            continue
-        if not question.book.covers(subject, one.version, other, question.view):
-            text = f"{subject}=={one.version} with {other}=={two.version}: no fact covers this pair"
-            found.append(text)
-    return found
-
-
-def _asked_pick(question: Question, solution: Chosen, component: str) -> Candidate | None:
-    if component in question.asked or component in question.host.installed:
-        return solution.get(component)
-    return None
-
-
-def _warnings(question: Question, solution: Chosen) -> list[str]:
-    """Advice that the combination breaches."""
-    found = []
-    for name in COMPONENTS:
-        candidate = _asked_pick(question, solution, name)
-        if candidate is None:
-            continue
-        breach = question.book.host_breach(name, candidate.version, question.view, advice=True)
-        if breach is not None:
-            has = host_has(question, breach[0].rule.needs)
-            found.append(f"{rule_sentence(question, breach[0]).text}; {has[:1].lower()}{has[1:]}")
-        for other in COMPONENTS:
-            two = _asked_pick(question, solution, other)
-            if two is None or other <= name:
-                continue
-            bound = question.book.breach(name, candidate.version, other, two.version, question.view, advice=True)
-            if bound is not None:
-                value = two.version if bound.component == name else candidate.version
-                found.append(f"{rule_sentence(question, bound).text}; this is {value}")
-    return found
+def _fits(question: Question, picks: dict[str, Candidate]) -> bool:
+    """Whether nothing refuses what was asked for, once the picks take the place of what they are of."""
+    requirements = tuple(
+        parse_requirement(f"{one.component}=={picks[one.component].version}") if one.component in picks else one
+        for one in question.request.requirements
+    )
+    request = msgspec.structs.replace(question.request, requirements=requirements)
+    changed = Question(question.matrix, question.host, request, mode="check")
+    return not _direct_conflicts(changed, Search(changed))

@@ -13,12 +13,13 @@ from msgspec import Struct
 from gpustack.model.facts import COMPONENTS, PROPERTIES
 from gpustack.model.host import Gpu
 from gpustack.model.resolution import Conflict
-from gpustack.solve.offers import POSSIBLE
+from gpustack.solve.offers import ARCH_FOLDERS, POSSIBLE
 from gpustack.solve.question import Group, Question
+from gpustack.solve.requirements import parse_requirement
 from gpustack.solve.search import Chosen, Search
 from gpustack.solve.sentences import Sentence, between, group_sentences
 from gpustack.solve.words import title
-from gpustack.versions import is_within
+from gpustack.versions import is_within, version
 
 MOST_RELAXATIONS = 3
 MOST_FOLDERS = 8
@@ -92,9 +93,9 @@ def relaxations(question: Question, groups: frozenset[Group]) -> tuple[str, ...]
     hints = []
     for group in sorted(groups):
         if group[0] == "asked":
-            solution = Search(question, frozenset({group})).run()
+            solution = without(question, group[1])
             if solution is not None:
-                hints.append(_relaxed(question, group[1], solution))
+                hints.append(relaxed(question, group[1], solution))
         elif group[0] == "flavour":
             hints += _other_flavour(question)
         elif group[0] == "offer":
@@ -102,6 +103,22 @@ def relaxations(question: Question, groups: frozenset[Group]) -> tuple[str, ...]
     if any(group[0] in {"flavour", "host"} for group in groups):
         hints = [*_apart(question), *hints]
     return tuple(hints[:MOST_RELAXATIONS])
+
+
+def without(question: Question, component: str) -> Chosen | None:
+    """A stack with another version of ``component`` than was asked for, of the same line where one fits."""
+    return _of_the_same_line(question, component) or Search(question, frozenset({("asked", component)})).run()
+
+
+def _of_the_same_line(question: Question, component: str) -> Chosen | None:
+    """A stack with another version of the major that was asked for: the nearest thing, where there is one."""
+    candidates = question.candidates(component)
+    if component not in question.asked or not candidates:
+        return None
+    line = parse_requirement(f"{component}=={version(candidates[0].version).numbers[0]}.*")
+    others = tuple(one for one in question.request.requirements if one.component != component)
+    request = msgspec.structs.replace(question.request, requirements=(*others, line))
+    return Search(Question(question.matrix, question.host, request, mode=question.mode)).run()
 
 
 def _apart(question: Question) -> list[str]:
@@ -153,21 +170,28 @@ def _other_systems(question: Question, component: str) -> list[str]:
         for candidate in question.candidates(component)
         if question.book.host_breach(component, candidate.version, view, advice=False) is None
     }
+    served = set(ARCH_FOLDERS.get(question.host.arch or "", ()))
     folders = sorted(
         {
             row.repo
             for row in question.matrix.availability(component)
-            if row.repo != question.host.os.repo and any(is_within(text, row.versions) for text in wanted)
+            if row.method == "network"
+            and row.repo != question.host.os.repo
+            and (not row.arch or not served or served & set(row.arch))
+            and any(is_within(text, row.versions) for text in wanted)
         }
     )
     if component not in question.asked or not folders:
         return []
     more = f" and {len(folders) - MOST_FOLDERS} more" if len(folders) > MOST_FOLDERS else ""
-    named = ", ".join(folders[:MOST_FOLDERS])
+    kin = (question.host.os.repo or "").rstrip("0123456789")
+    near = sorted((name for name in folders if kin and name.rstrip("0123456789") == kin), reverse=True)
+    named = ", ".join([*near, *(name for name in folders if name not in near)][:MOST_FOLDERS])
     return [f"NVIDIA's repositories for {named}{more} offer what you asked of {title(component)}"]
 
 
-def _relaxed(question: Question, component: str, solution: Chosen) -> str:
+def relaxed(question: Question, component: str, solution: Chosen) -> str:
+    """The hint to take the version of ``component`` that the solution has."""
     others = ", ".join(
         f"{name} {candidate.version}"
         for name, candidate in solution.items()
@@ -176,7 +200,7 @@ def _relaxed(question: Question, component: str, solution: Chosen) -> str:
     pick = solution.get(component)
     if pick is None:
         return f"leave {component} out" + (f": then {others} can be had" if others else "")
-    beside = f" goes with {others}" if others else " can be had here"
+    beside = f" goes with {others}" if others else " can be had here" if question.mode == "plan" else " fits this host"
     if component in question.asked:
         return f"ask for {component}=={pick.version}: it{beside}"
     return f"change the installed {component} to {pick.version}: it{beside}"

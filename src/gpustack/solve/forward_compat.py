@@ -19,3 +19,10 @@ def package_for(matrix: Matrix, cuda: str, driver: str) -> tuple[str, str] | Non
         if is_within(cuda, f"=={row['cuda']}.*") and is_within(driver, f"=={row['branch']}.*"):
             return row["package"], row["result"]
     return None
+
+
+def bridged_branches(matrix: Matrix, cuda: str) -> tuple[str, tuple[str, ...]]:
+    """The compatibility package of ``cuda`` and the driver branches that it is said to work on; ("", ()) if none is."""
+    rows: tuple[dict[str, Any], ...] = matrix.rows("cuda", "forward_compat", dict)
+    mine = [row for row in rows if is_within(cuda, f"=={row['cuda']}.*") and row["result"] == "compatible"]
+    return (mine[0]["package"], tuple(row["branch"] for row in mine)) if mine else ("", ())

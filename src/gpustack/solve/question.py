@@ -11,6 +11,7 @@ from msgspec import Struct
 from gpustack.matrix.index import Matrix
 from gpustack.model.facts import COMPONENTS, Release
 from gpustack.model.host import Host
+from gpustack.model.places import System
 from gpustack.model.request import Request, Requirement
 from gpustack.solve.hostview import HostView
 from gpustack.solve.offers import OfferBook
@@ -78,6 +79,12 @@ class Question:
     @cached_property
     def asked(self) -> dict[str, Requirement]:
         return {requirement.component: requirement for requirement in self.request.requirements}
+
+    @cached_property
+    def system_row(self) -> System | None:
+        """The matrix's row for the host's system."""
+        named = self.host.os.system
+        return next((row for row in self.matrix.systems if f"{row.id}{row.version}" == named), None)
 
     def may_install(self, component: str) -> bool:
         """Whether gpustack may put this component on the host (no driver in WSL, nor for a target)."""

@@ -8,10 +8,9 @@ from gpustack.errors import NoSolutionError, UnsupportedError
 from gpustack.matrix.index import Matrix
 from gpustack.model.facts import COMPONENTS
 from gpustack.model.host import Host
-from gpustack.model.places import System
 from gpustack.model.request import METHODS, Method, Request
 from gpustack.model.resolution import Pick, Resolution, State
-from gpustack.solve.check import nearest_known
+from gpustack.solve.advice import advice
 from gpustack.solve.conflict import Explanation, explain
 from gpustack.solve.flavour import flavours
 from gpustack.solve.offers import OWN_REPOSITORY, POSSIBLE, OfferBook
@@ -19,6 +18,7 @@ from gpustack.solve.question import KERNEL_SIDE, Candidate, Question, driver_own
 from gpustack.solve.reasons import reasons
 from gpustack.solve.search import Chosen, Search
 from gpustack.solve.sentences import rule_sentence
+from gpustack.solve.unknown import nearest_known
 from gpustack.solve.words import in_words, title
 from gpustack.versions import version
 
@@ -59,7 +59,7 @@ def resolve(matrix: Matrix, host: Host, request: Request) -> Resolution:
         for name in COMPONENTS
         if (candidate := solution.get(name)) is not None
     )
-    return Resolution(picks=picks, warnings=tuple(_warnings(question, search, solution)))
+    return Resolution(picks=picks, warnings=tuple(_warnings(question, solution)))
 
 
 def _refusal(question: Question, explanation: Explanation) -> NoSolutionError | UnsupportedError:
@@ -91,7 +91,7 @@ def no_solution(explanation: Explanation) -> NoSolutionError:
 def _demand_installable(question: Question) -> None:
     """Refuse what this host can never get by the method asked, and say which method or release would do."""
     host = question.host
-    row = _system_row(question)
+    row = question.system_row
     if row is not None and row.binaries == "none":
         msg = f"{row.name} is not supported by any method: {row.no_repo}"
         raise UnsupportedError(
@@ -111,15 +111,9 @@ def _demand_installable(question: Question) -> None:
             raise _no_offer(question, component)
 
 
-def _system_row(question: Question) -> System | None:
-    """The matrix's row for the host's system."""
-    named = question.host.os.system
-    return next((row for row in question.matrix.systems if f"{row.id}{row.version}" == named), None)
-
-
 def _no_repository(question: Question, component: str) -> UnsupportedError:
     host = question.host
-    row = _system_row(question)
+    row = question.system_row
     why = row.no_repo if row and row.no_repo else "no NVIDIA repository is known for it"
     msg = f"{host.os.name or host.os.spelled} is not supported by method network: {why}"
     return UnsupportedError(msg, where=component, hint=_other_methods(question, component))
@@ -209,31 +203,9 @@ def _state(question: Question, candidate: Candidate) -> State:
     return "upgrade" if present < version(candidate.version) else "downgrade"
 
 
-def _warnings(question: Question, search: Search, solution: Chosen) -> list[str]:
-    found = [*_advice_warnings(question, search, solution), *_driver_warnings(question, solution)]
-    picked = solution.get("ffmpeg")
-    if picked is not None:
-        found += [
-            f"{gpu.name} has no NVENC: FFmpeg can decode on it (NVDEC) but not encode"
-            for gpu in {gpu.name: gpu for gpu in question.host.gpus}.values()
-            if gpu.nvenc == 0
-        ]
-    return list(dict.fromkeys(found))
-
-
-def _advice_warnings(question: Question, search: Search, solution: Chosen) -> list[str]:
-    found = []
-    for name, candidate in solution.items():
-        if candidate is None:
-            continue
-        others = {other: value for other, value in solution.items() if other != name}
-        bound = search.advice(candidate, others)
-        if bound is not None:
-            found.append(rule_sentence(question, bound).text)
-        breach = question.book.host_breach(name, candidate.version, question.view, advice=True)
-        if breach is not None:
-            found.append(f"{rule_sentence(question, breach[0]).text}; this host has {breach[1]}")
-    return found
+def _warnings(question: Question, solution: Chosen) -> list[str]:
+    picks = {name: candidate for name, candidate in solution.items() if candidate is not None}
+    return [*advice(question, picks), *_driver_warnings(question, solution)]
 
 
 def _driver_warnings(question: Question, solution: Chosen) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 
 from gpustack.matrix.index import Matrix
@@ -91,25 +92,35 @@ class RuleBook:
         self, subject: tuple[str, str], other: tuple[str, str], view: HostView, *, advice: bool
     ) -> BoundRule | None:
         """The first rule of the subject (component, version) that refuses the other; None when none does."""
+        return next(self.one_way_breaches(subject, other, view, advice=advice), None)
+
+    def one_way_breaches(
+        self, subject: tuple[str, str], other: tuple[str, str], view: HostView, *, advice: bool
+    ) -> Iterator[BoundRule]:
+        """Every rule of the subject (component, version) that refuses the other."""
         for bound in self.applying(*subject).get(other[0], ()):
             if (
                 bound.is_advice == advice
                 and not bound.accepts(subject[1], other[1])
                 and view.holds(bound.rule.when, subject[0])
             ):
-                return bound
-        return None
+                yield bound
 
     def host_breach(
         self, component: str, version_text: str, view: HostView, *, advice: bool
     ) -> tuple[BoundRule, str] | None:
         """The first rule about a property of the host that refuses this version, with the value it refuses."""
+        return next(self.host_breaches(component, version_text, view, advice=advice), None)
+
+    def host_breaches(
+        self, component: str, version_text: str, view: HostView, *, advice: bool
+    ) -> Iterator[tuple[BoundRule, str]]:
+        """For each property of the host the first rule that refuses this version, with the value it refuses."""
         for name in self.applying(component, version_text):
             if name not in COMPONENTS:
                 bound, value = self.property_breach(component, version_text, name, view, advice=advice)
                 if bound is not None:
-                    return bound, value
-        return None
+                    yield bound, value
 
     def property_breach(
         self, component: str, version_text: str, name: str, view: HostView, *, advice: bool = False

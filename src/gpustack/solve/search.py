@@ -204,16 +204,16 @@ class Search:
     def advice(self, candidate: Candidate, chosen: Chosen) -> BoundRule | None:
         """The first advice that this version would breach here; compilers aside, since another can be installed."""
         book, view = self.question.book, self.question.view
-        breach = book.host_breach(candidate.component, candidate.version, view, advice=True)
-        if breach is not None and breach[0].rule.needs not in _NOT_ADVICE_TO_CHOOSE_BY:
-            return breach[0]
+        for bound, _ in book.host_breaches(candidate.component, candidate.version, view, advice=True):
+            if bound.rule.needs not in _NOT_ADVICE_TO_CHOOSE_BY:
+                return bound
         for other in chosen.values():
             if other is not None:
-                bound = book.breach(
+                breach = book.breach(
                     candidate.component, candidate.version, other.component, other.version, view, advice=True
                 )
-                if bound is not None:
-                    return bound
+                if breach is not None:
+                    return breach
         return self._partners_advice(candidate, chosen)
 
     def _partners_advice(self, candidate: Candidate, chosen: Chosen) -> BoundRule | None:

@@ -49,10 +49,14 @@ def _listed(texts: list[str]) -> str:
     return " or ".join(texts) if len(texts) < 3 else f"{', '.join(texts[:-1])}, or {texts[-1]}"
 
 
+_ALWAYS_SMALL = ("nvcc", "lib", "glibc", "gcc")
+"""How words begin that are names and keep their small letter."""
+
+
 def capitalised(sentence: str) -> str:
     """The sentence with a capital at its head; proper names (cuDNN, nvcc, nv-codec-headers) stay as they are."""
     first = sentence.partition(" ")[0]
-    is_plain = first.isalpha() and first.islower() and first != "nvcc"
+    is_plain = first.isalpha() and first.islower() and not first.startswith(_ALWAYS_SMALL)
     return sentence[:1].upper() + sentence[1:] if is_plain else sentence
 
 

@@ -56,7 +56,7 @@ def test_a_version_that_breaches_advice_comes_after_one_that_does_not() -> None:
     assert versions(ask(host(HOPPER), "cuda"))["cuda"] == "13.0.0"
     pinned = ask(host(HOPPER), "cuda==13.2.*")
     assert versions(pinned)["cuda"] == "13.2.0"
-    assert pinned.warnings == ("CUDA 13.2.x asks for driver 600 or newer",)
+    assert pinned.warnings == ("CUDA 13.2.x asks for driver 600 or newer; this is 595.1",)
 
 
 def test_an_exclusion_leaves_the_rest_of_the_window() -> None:

@@ -1,0 +1,88 @@
+"""Where the facts end: versions and pairs that none of them covers, told as such instead of guessed at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gpustack.solve.question import Candidate, Question
+from gpustack.solve.words import title
+from gpustack.versions import is_within, version, version_range
+
+COVERED_PAIRS = (
+    ("cuda", "driver"),
+    ("cudnn", "cuda"),
+    ("nccl", "cuda"),
+    ("tensorrt", "cuda"),
+    ("ffmpeg", "nv-codec-headers"),
+    ("nv-codec-headers", "driver"),
+    ("triton", "driver"),
+)
+"""Pairs for which every release has a fact, or else the answer is unknown: the second limits the first."""
+
+
+def unknown_versions(question: Question) -> list[str]:
+    """What was asked for and no release of the facts is, with the nearest that are."""
+    found = []
+    for name, requirement in question.asked.items():
+        candidates = question.candidates(name)
+        if candidates and any(candidate.is_known for candidate in candidates):
+            continue
+        if requirement.versions.count("==") > 1:
+            continue  # two exact versions of one thing: a conflict, and nothing that facts could know
+        elsewhere = [r for r in question.matrix.releases(name) if is_within(r.version, requirement.versions)]
+        what = "the facts know this version for other systems only" if elsewhere else "no fact knows this version"
+        found.append(f"{requirement}: {what}; {nearest_known(question, name, requirement.versions)}")
+    return found
+
+
+def nearest_known(question: Question, component: str, range_text: str) -> str:
+    """The known versions around what was asked for, in words."""
+    system, arch = question.view.system(component), question.host.arch
+    rows = question.matrix.releases(component)
+    here = [r for r in rows if (not r.os or system in r.os) and (not r.arch or arch is None or arch in r.arch)]
+    releases = sorted({row.version for row in here}, key=lambda text: version(text).key)
+    if not releases:
+        return f"they hold no release of {title(component)} for {system.capitalize()} on {arch or 'this architecture'}"
+    clauses = [clause for clauses in version_range(range_text).alternatives for clause in clauses]
+    if not clauses:
+        return f"known are {releases[0]} to {releases[-1]}"
+    wanted = clauses[0].version
+    below = [text for text in releases if version(text) < wanted]
+    above = [text for text in releases if version(text) > wanted]
+    near = [*below[-1:], *above[:1]]
+    if not above and below:
+        return f"the nearest known is {near[0]}, the newest of the facts{_as_of(question, component)}"
+    return f"the nearest known {'is' if len(near) == 1 else 'are'} {' and '.join(near)}"
+
+
+def _as_of(question: Question, component: str) -> str:
+    """When the facts of a component were read, and how newer ones get in."""
+    read = max((source.read for source in question.matrix.sources(component).values()), default="")
+    return f", which were read on {read} (newer ones: --matrices DIR)" if read else ""
+
+
+def unknown_pairs(question: Question, picks: Mapping[str, Candidate]) -> list[str]:
+    """Pairs of known versions that no rule speaks of although every release should have one."""
+    found = []
+    for subject, other in COVERED_PAIRS:
+        one, two = picks.get(subject), picks.get(other)
+        if one is None or two is None or not one.is_known or not two.is_known:
+            continue
+        if not question.book.covers(subject, one.version, other, question.view):
+            found.append(f"{subject}=={one.version} with {other}=={two.version}: no fact covers this pair")
+    return found
+
+
+def outside_of_the_facts(question: Question) -> list[str]:
+    """What the facts do not speak of on this kind of machine: on a Jetson, all that is made for servers only."""
+    if question.host.environment != "jetson":
+        return []
+    return [f"{requirement}: {ON_JETSON[name]}" for name, requirement in question.asked.items() if name in ON_JETSON]
+
+
+ON_JETSON = {
+    "driver": "on Jetson the driver is part of Jetson Linux (L4T), and no fact says which release of it has which",
+    "triton": "the facts are those of the server's images for servers; Jetson has builds of its own",
+    "fabric-manager": "it belongs to servers with NVSwitches; no fact speaks of it on Jetson",
+}
+"""Components whose facts are those of servers and desktops, and why they do not count on a Jetson."""

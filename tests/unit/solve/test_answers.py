@@ -1,0 +1,164 @@
+"""What a user reads beside yes and no: all advice, what would go instead, and where the facts end. Real facts."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpustack.detect.describe import describe
+from gpustack.errors import NoSolutionError
+from gpustack.matrix.index import Matrix, load_matrix
+from gpustack.model.request import Request
+from gpustack.model.resolution import Verdict
+from gpustack.solve.check import check
+from gpustack.solve.requirements import merge, parse_requirement
+from gpustack.solve.resolve import resolve
+
+
+@pytest.fixture(scope="module")
+def matrix() -> Matrix:
+    return load_matrix()
+
+
+def verdict(matrix: Matrix, texts: str, system: str, *gpus: str, arch: str | None = None) -> Verdict:
+    host = describe(matrix, os=system, arch=arch, gpus=gpus, driver=None)
+    return check(matrix, host, Request(requirements=merge(tuple(parse_requirement(text) for text in texts.split()))))
+
+
+def refusal(matrix: Matrix, texts: str, system: str, *gpus: str) -> NoSolutionError:
+    host = describe(matrix, os=system, arch="x86_64", gpus=gpus, driver=None)
+    with pytest.raises(NoSolutionError) as caught:
+        resolve(matrix, host, Request(requirements=merge(tuple(parse_requirement(text) for text in texts.split()))))
+    return caught.value
+
+
+def test_every_advice_is_told_not_the_first_alone(matrix: Matrix) -> None:
+    warnings = verdict(matrix, "cuda==13.0.2", "fedora44").warnings
+    assert len(warnings) == 2
+    assert any("glibc 2.42" in text for text in warnings)
+    assert any("gcc 6 to 15" in text and text.endswith("this host has GCC 16.0.1") for text in warnings)
+
+
+@pytest.mark.parametrize(
+    ("texts", "system", "gpus", "hints"),
+    [
+        ("cuda==12.4.1", "ubuntu24.04", ("RTX 5090",), ("ask for cuda==12.9.2: it fits this host",)),
+        ("driver==595.58.03", "ubuntu24.04", ("GTX 1050",), ("ask for driver==580.178.04: it fits this host",)),
+        (
+            "cuda==12.4.1 driver==460.80",
+            "ubuntu22.04",
+            ("A100-SXM4-80GB",),
+            (
+                "ask for cuda==11.2.2: it goes with driver 460.80",
+                "ask for driver==595.112.07: it goes with cuda 12.4.1",
+            ),
+        ),
+        (
+            "nv-codec-headers==13.0.19.0 driver==550.54.14",
+            "ubuntu22.04",
+            (),
+            (
+                "ask for nv-codec-headers==12.2.72.0: it goes with driver 550.54.14",
+                "ask for driver==595.112.07: it goes with nv-codec-headers 13.0.19.0",
+            ),
+        ),
+        (
+            "driver==575.57.08 cuda==13.0.2 cudnn==8.9.7",
+            "ubuntu24.04",
+            ("RTX 5090",),
+            ("what goes together here: driver==595.112.07, cuda==13.2.2, cudnn==9.28.0.42",),
+        ),
+        ("driver==580.95.05", "ubuntu24.04", ("GTX 1080", "RTX 5090"), ()),
+        ("cuda==12.4.1", "alpine3.20", ("T4",), ()),
+    ],
+)
+def test_an_incompatible_combination_comes_with_what_would_go(
+    matrix: Matrix, texts: str, system: str, gpus: tuple[str, ...], hints: tuple[str, ...]
+) -> None:
+    answer = verdict(matrix, texts, system, *gpus)
+    assert answer.conflicts
+    assert sorted(answer.hints) == sorted(hints)
+
+
+def test_what_fits_has_no_hint(matrix: Matrix) -> None:
+    assert verdict(matrix, "cuda==12.8.1 driver==570.124.06", "ubuntu24.04", "RTX 5090") == Verdict(compatible=True)
+
+
+@pytest.mark.parametrize(
+    "texts", ["driver==580.95.05", "cuda==12.4.1", "cudnn==9.1.0", "tensorrt==10.3.0", "triton==24.08"]
+)
+@pytest.mark.parametrize("system", ["alpine3.20", "freebsd14"])
+def test_what_nvidia_ships_does_not_run_on_another_libc_or_kernel(matrix: Matrix, texts: str, system: str) -> None:
+    answer = verdict(matrix, texts, system, "T4", arch="x86_64")
+    assert [conflict.between[1] for conflict in answer.conflicts] == [
+        {"alpine3.20": "os: Alpine Linux", "freebsd14": "os: FreeBSD"}[system]
+    ]
+    assert answer.conflicts[0].sources
+
+
+def test_headers_that_are_only_compiled_against_are_not_refused_for_a_libc(matrix: Matrix) -> None:
+    assert verdict(matrix, "nv-codec-headers==12.2.72.0 ffmpeg==7.1", "alpine3.20", arch="x86_64").compatible
+
+
+@pytest.mark.parametrize(
+    ("texts", "reason"),
+    [
+        ("triton==24.08", "Jetson has builds of its own"),
+        ("driver==580.95.05", "part of Jetson Linux"),
+        ("fabric-manager==580.95.05", "servers with NVSwitches"),
+    ],
+)
+def test_a_jetson_is_not_judged_by_the_facts_of_servers(matrix: Matrix, texts: str, reason: str) -> None:
+    answer = verdict(matrix, texts, "l4t36", "Jetson AGX Orin", arch="aarch64")
+    assert not answer.compatible
+    assert not answer.conflicts
+    assert any(reason in text for text in answer.unknown)
+    assert verdict(matrix, "cuda==12.6.3", "l4t36", "Jetson AGX Orin", arch="aarch64").compatible
+
+
+@pytest.mark.parametrize(
+    ("gpu", "has_none"), [("H200", True), ("A100-PCIE-40GB", True), ("L40S", False), ("T4", False)]
+)
+def test_a_gpu_without_nvenc_is_told_beside_the_yes(matrix: Matrix, gpu: str, has_none: bool) -> None:
+    answer = verdict(matrix, "ffmpeg==7.1.1", "ubuntu24.04", gpu)
+    assert answer.compatible
+    assert any("no NVENC" in text for text in answer.warnings) == has_none
+
+
+@pytest.mark.parametrize("texts", ["cuda==99.0", "driver==999.1", "cudnn==10.0", "triton==31.01"])
+def test_a_version_newer_than_all_facts_is_told_with_their_date(matrix: Matrix, texts: str) -> None:
+    (told,) = verdict(matrix, texts, "ubuntu22.04").unknown
+    newest = max(source.read for source in matrix.sources(texts.partition("=")[0]).values())
+    assert f"the newest of the facts, which were read on {newest}" in told
+    assert "--matrices" in told
+
+
+def test_a_version_for_other_systems_is_told_as_that(matrix: Matrix) -> None:
+    (told,) = verdict(matrix, "nccl==2.28.3", "windows11").unknown
+    assert told.endswith("for other systems only; they hold no release of NCCL for Windows on x86_64")
+
+
+@pytest.mark.parametrize(
+    ("texts", "system", "gpus", "first"),
+    [
+        ("cuda==11.4.*", "ubuntu22.04", (), "ask for cuda==11.8.0: it can be had here"),
+        ("cuda==12.0.*", "ubuntu24.04", (), "ask for cuda==12.9.2: it can be had here"),
+        ("cuda==13.*", "ubuntu24.04", ("GTX 1080",), "ask for cuda==12.9.2: it can be had here"),
+    ],
+)
+def test_the_nearest_thing_that_works_stays_in_the_line_asked_for(
+    matrix: Matrix, texts: str, system: str, gpus: tuple[str, ...], first: str
+) -> None:
+    assert refusal(matrix, texts, system, *gpus).hint.partition("\n")[0] == first
+
+
+def test_folders_that_have_it_begin_with_releases_of_the_same_system(matrix: Matrix) -> None:
+    hint = next(
+        line for line in refusal(matrix, "cuda==12.0.*", "ubuntu24.04").hint.splitlines() if "repositories" in line
+    )
+    assert hint.startswith("NVIDIA's repositories for ubuntu2204, ubuntu2004, ")
+    assert "ubuntu2604" not in refusal(matrix, "cuda==12.4.1", "ubuntu24.04").hint, "that is Ubuntu's own package"
+
+
+def test_names_keep_their_small_letter_at_the_head_of_a_sentence(matrix: Matrix) -> None:
+    (conflict,) = verdict(matrix, "cuda==13.0.2", "rhel7", "T4").conflicts
+    assert conflict.reason.startswith("libcusolver of CUDA 12.8")
