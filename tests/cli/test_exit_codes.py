@@ -16,12 +16,23 @@ def test_0_a_plan(call: Callable) -> None:
 
 
 def test_1_a_breach_of_an_invariant(call: Callable, tmp_path: Path) -> None:
+    page = '{address: "https://example.com", known: stated}'
+    (tmp_path / "cuda.yaml").write_text(
+        f"schema: gpustack/matrix/v1\nsubject: cuda\nabout: mine\nsources:\n  page: {page}\n"
+    )
+    ended = call("matrix", "check", "--matrices", str(tmp_path))
+    assert (ended.code, ended.out) == (1, "1 fault\n")
+    assert ended.err == "cuda.yaml: source page is used by no row\n"
+
+
+def test_2_an_overlay_that_is_malformed(call: Callable, tmp_path: Path) -> None:
     (tmp_path / "cuda.yaml").write_text(
         "schema: gpustack/matrix/v1\nsubject: cuda\nabout: mine\nsources:\n  page: {}\n"
     )
-    ended = call("matrix", "check", "--matrices", str(tmp_path))
-    assert ended.code == 1
-    assert "page" in ended.err
+    for command in (("matrix", "check"), ("matrix", "list"), ("plan", "cuda", *UBUNTU)):
+        ended = call(*command, "--matrices", str(tmp_path))
+        assert ended.is_told(2)
+        assert "source 'page' has no address" in ended.err
 
 
 def test_2_a_document_of_another_schema(call: Callable, tmp_path: Path) -> None:

@@ -140,11 +140,11 @@ def test_every_command_refuses_a_broken_overlay(call: Callable, tmp_path: Path) 
         ("matrix", "list"),
         ("matrix", "show", "cuda"),
         ("matrix", "sources"),
+        ("matrix", "check"),
     ):
-        assert call(*arguments, *option).is_told(2), arguments
-    checked = call("matrix", "check", *option)
-    assert checked.code == 1
-    assert "mine.yaml" in checked.err
+        ended = call(*arguments, *option)
+        assert ended.is_told(2), arguments
+        assert "mine.yaml" in ended.err
 
 
 def test_an_overlay_that_is_no_folder(call: Callable, tmp_path: Path) -> None:
@@ -189,8 +189,13 @@ def test_a_check_of_the_facts_as_json_lists_the_faults(call: Callable, tmp_path:
     assert json.loads(call("matrix", "check", "--format", "json").out) == {"faults": []}
     (tmp_path / "cuda.yaml").write_text(HEAD + "      - {version: banana, src: [mine]}\n")
     ended = call("matrix", "check", "--format", "json", "--matrices", str(tmp_path))
-    assert ended.code == 1
+    assert (ended.code, ended.err) == (2, "")  # as for every command: the overlay is malformed
     assert "banana" in json.loads(ended.out)["faults"][0]
+    unused = HEAD.replace("tables:", '  other: {address: "https://example.com/other", known: stated}\ntables:')
+    (tmp_path / "cuda.yaml").write_text(unused + "      - {version: 99.1, date: 2030-01-01, src: [mine]}\n")
+    ended = call("matrix", "check", "--format", "json", "--matrices", str(tmp_path))
+    # Whole, but an invariant is breached.
+    assert (ended.code, json.loads(ended.out)) == (1, {"faults": ["cuda.yaml: source other is used by no row"]})
 
 
 def test_a_line_of_versions_is_shown_by_its_short_name(call: Callable) -> None:

@@ -26,18 +26,18 @@ def gpustack(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("formats", "outputs", "pairs"),
     [
-        ((), (), [("text", None)]),
-        (("tap",), (), [("tap", None)]),
+        ((), (), [("text", "-")]),
+        (("tap",), (), [("tap", "-")]),
         ((), ("a.xml", "b.html"), [("junit", "a.xml"), ("html", "b.html")]),
         (("tap",), ("a", "b.sarif"), [("tap", "a"), ("sarif", "b.sarif")]),
-        (("json", "text"), ("a",), [("json", "a"), ("text", None)]),
+        (("json", "text"), ("a",), [("json", "a"), ("text", "-")]),
         ((), ("report",), [("text", "report")]),
     ],
 )
 def test_formats_and_files_are_paired_in_order(
-    formats: tuple[str, ...], outputs: tuple[str, ...], pairs: list[tuple[str, str | None]]
+    formats: tuple[str, ...], outputs: tuple[str, ...], pairs: list[tuple[str, str]]
 ) -> None:
-    found = [(name, str(path) if path else None) for name, path in paired(formats, tuple(map(Path, outputs)))]
+    found = [(name, str(path)) for name, path in paired(formats, tuple(map(Path, outputs)))]
     assert found == pairs
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,6 @@ import msgspec
 
 from gpustack.bench.table import Bench, Cell
 from gpustack.errors import UnsupportedError
-from gpustack.system.files import write_atomically
 from gpustack.verify import view
 from gpustack.verify.declare import Context
 from gpustack.verify.tensorrt import trtexec
@@ -46,11 +46,15 @@ def percentile(values: list[float], part: float) -> float:
 
 
 def bench(
-    context: Context, batches: tuple[int, ...], streams: tuple[int, ...], iterations: int, profile: Path | None
+    context: Context,
+    batches: tuple[int, ...],
+    streams: tuple[int, ...],
+    iterations: int,
+    profile: Callable[[str], None] | None,
 ) -> Bench:
     """Measure the TensorRT of this host with each batch and number of streams.
 
-    ``profile`` is where the time of each layer is written, for every engine, as JSON.
+    ``profile`` is handed the time of each layer, for every engine, as JSON.
     Raises UnsupportedError (exit 4) without GPU or TensorRT.
     """
     gpu = next(iter(view.own_gpus(context.host)), None)
@@ -80,7 +84,7 @@ def bench(
                     rows += found.rows
                     layers += [{"batch": batch, "precision": precision, "layers": found.layers}] if found.layers else []
     if profile is not None:
-        write_atomically(profile, json.dumps(layers, indent=1) + "\n")
+        profile(json.dumps(layers, indent=1) + "\n")
     if any(_is_bound_by_enqueue(row) for row in rows):
         notes.append("where enqueue_ms is not below gpu_compute_ms, queueing by the CPU bounds the runs a second")
     maker = str(program) if program is not None else f"Python's {module.module if module else ''}"

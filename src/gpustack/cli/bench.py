@@ -1,11 +1,13 @@
 """``gpustack bench``."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from gpustack.cli import frame
 from gpustack.cli.declare import Argument, Option, command
 from gpustack.cli.options import TextOrJson
+from gpustack.cli.outputs import demand_one, save
 
 if TYPE_CHECKING:
     from gpustack.verify.declare import Context
@@ -26,12 +28,13 @@ def bench(
         int, Option("--iterations", metavar="N", min=10, help="tensorrt: runs that are timed.")
     ] = 500,
     profile: Annotated[
-        Path | None, Option("--profile", metavar="FILE", help="tensorrt: write the time of each layer there.")
+        Path | None,
+        Option("--profile", metavar="FILE", help="tensorrt: write the time of each layer there; - is standard output."),
     ] = None,
     ffmpeg: Annotated[
         Path | None, Option("--ffmpeg", metavar="FILE", help="The FFmpeg to measure, of several.")
     ] = None,
-    format: Annotated[TextOrJson, Option("--format", help="Table or JSON.")] = TextOrJson.TEXT,
+    format: Annotated[TextOrJson | None, Option("--format", help="text (if none is given) or json.")] = None,
 ) -> int:
     """Measure, and judge nothing: FFmpeg's engines, TensorRT, or the GPU itself."""
     from gpustack.bench.table import as_text
@@ -42,6 +45,7 @@ def bench(
         "batch": _numbers("--batch", batch),
         "streams": _numbers("--streams", streams),
     }
+    is_shown = demand_one({"--profile": profile}, format and format.value)
     context = _context({"ffmpeg": str(ffmpeg)} if ffmpeg else {})
     if subject == "ffmpeg":
         from gpustack.bench import ffmpeg as measure
@@ -50,12 +54,14 @@ def bench(
     elif subject == "tensorrt":
         from gpustack.bench import tensorrt
 
-        found = tensorrt.bench(context, counts["batch"], counts["streams"], iterations, profile)
+        keep = None if profile is None else partial(save, path=profile, option="--profile")
+        found = tensorrt.bench(context, counts["batch"], counts["streams"], iterations, keep)
     else:
         from gpustack.bench import gpu
 
         found = gpu.bench(context)
-    frame.document(frame.to_json(found) if format is TextOrJson.JSON else as_text(found))
+    if is_shown:
+        frame.document(frame.to_json(found) if format is TextOrJson.JSON else as_text(found))
     return 0
 
 

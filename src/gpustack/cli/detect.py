@@ -6,6 +6,7 @@ from typing import Annotated
 from gpustack.cli import frame
 from gpustack.cli.declare import Option, command
 from gpustack.cli.options import Root, TextOrJson, host_of
+from gpustack.cli.outputs import folder
 
 
 @command("detect", example="gpustack detect --format json")
@@ -22,7 +23,7 @@ def detect(
         from gpustack.detect.gather import gather
         from gpustack.detect.record import record as save
 
-        save(gather(root), record)
+        save(gather(root), folder(record, "--record"))
     host = host_of(frame.matrix(), root, None, None, None, None, None)
     if format is TextOrJson.JSON:
         frame.document(frame.to_json(host))

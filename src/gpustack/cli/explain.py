@@ -20,17 +20,19 @@ if TYPE_CHECKING:
 def explain(
     options: Mapping[str, Any],
     requirements: Requirements = None,
-    format: Annotated[TextOrJson, Option("--format")] = TextOrJson.TEXT,
+    format: Annotated[TextOrJson | None, Option("--format", help="text (if none is given) or json.")] = None,
 ) -> int:
     """Every choice with its reasons, what refused the newer version, and the sources.
 
     Takes the options of `gpustack plan`: the plan that is explained can be saved with --out.
     """
-    from gpustack.cli.plan import pending, save
+    from gpustack.cli.outputs import demand_one
+    from gpustack.cli.plan import pending, save_plan
     from gpustack.plan.build import build
     from gpustack.solve.resolve import resolve
 
     question = asked(requirements, options)
+    is_shown = demand_one({"--out": question.out}, format and format.value)
     matrix = frame.matrix(question.matrices)
     found, request = host_and_request(matrix, question)
     resolution = resolve(matrix, found, request)
@@ -39,8 +41,9 @@ def explain(
         made = build(found, request, resolution, matrix)
         code = pending(made, question)
         if question.out is not None:
-            save(made, question.out)
-    frame.document(frame.to_json(resolution) if format is TextOrJson.JSON else _text(resolution))
+            save_plan(made, question.out)
+    if is_shown:
+        frame.document(frame.to_json(resolution) if format is TextOrJson.JSON else _text(resolution))
     return code
 
 

@@ -7,6 +7,7 @@ from typing import Annotated
 from gpustack.cli import frame
 from gpustack.cli.declare import Argument, Option, command
 from gpustack.cli.options import MirrorOption
+from gpustack.cli.outputs import folder
 
 
 @command("fetch", example="gpustack fetch plan.json --to /media/usb/stack")
@@ -29,6 +30,7 @@ def fetch(
     from gpustack.install.downloads import Fetcher, parse_mirrors
     from gpustack.plan.document import load
 
+    folder(to, "--to")
     made = load(plan)
     if brings_packages(made):
         from gpustack.detect.api import detect

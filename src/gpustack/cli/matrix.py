@@ -137,12 +137,19 @@ def _subject(facts: "Matrix", name: str) -> str:
 
 
 def _check(*, as_json: bool) -> int:
+    from gpustack.errors import MatrixError
     from gpustack.matrix.check import faults
 
-    found = faults(frame.settings().matrices)
+    code = 1
+    try:
+        found = faults(frame.settings().matrices)
+    except MatrixError as error:
+        if not as_json:
+            raise
+        found, code = f"{error.where}: {error.message}".splitlines(), error.exit_code
     if as_json:
         frame.document(frame.to_json({"faults": found}))
-        return 1 if found else 0
+        return code if found else 0
     for fault in found:
         frame.say(frame.visible(fault))
     frame.document(f"{len(found)} fault{'s' if len(found) > 1 else ''}" if found else "every invariant holds")

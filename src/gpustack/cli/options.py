@@ -75,9 +75,10 @@ MirrorOption = Annotated[
     ),
 ]
 LockOption = Annotated[
-    Path | None, Option("--lock", metavar="FILE", help="Write the lock: the stack with everything pinned.")
+    Path | None,
+    Option("--lock", metavar="FILE", help="Write the lock: the stack with everything pinned; - is standard output."),
 ]
-OutOption = Annotated[Path | None, Option("--out", metavar="FILE", help="Save the plan as JSON.")]
+OutOption = Annotated[Path | None, Option("--out", metavar="FILE", help="Save the plan as JSON; - is standard output.")]
 DetailedExitCode = Annotated[bool | None, Option("--detailed-exitcode", help="Exit 6 when changes are pending.")]
 
 # Groups of options that several commands take whole: name of the argument, its type; none is given by default.

@@ -8,6 +8,7 @@ from gpustack.cli import frame
 from gpustack.cli.asking import Asked, Requirements, asked, host_and_request
 from gpustack.cli.declare import Option, command
 from gpustack.cli.options import HOST_OPTIONS, PLAN_OPTIONS, LockOption
+from gpustack.cli.outputs import demand_one, save
 
 if TYPE_CHECKING:
     from gpustack.model.plan import Plan
@@ -47,16 +48,17 @@ def plan(
     question = asked(requirements, options, format=format)
     form = question.format or "table"
     demand_format(form)
+    is_shown = demand_one({"--out": question.out, "--lock": lock}, question.format)
     made = make_plan(question)
     if question.out is not None:
-        save(made, question.out)
+        save_plan(made, question.out)
     if lock is not None:
-        from gpustack.install.lock import of_plan
-        from gpustack.install.lock import save as save_lock
+        from gpustack.install.lock import dump, of_plan
 
-        save_lock(of_plan(made), lock)
-    frame.document(render(made, form))
-    if form != "table":  # which shows them itself
+        save(dump(of_plan(made)), lock, "--lock")
+    if is_shown:
+        frame.document(render(made, form))
+    if form != "table" or not is_shown:  # which shows them itself
         for text in (*made.warnings, *remarks(made, form)):
             frame.warn(text)
     return pending(made, question)
@@ -67,14 +69,8 @@ def pending(plan: "Plan", question: Asked) -> int:
     return CHANGES_PENDING if question.is_exit_detailed and plan.steps else 0
 
 
-def save(plan: "Plan", path: Path) -> None:
+def save_plan(plan: "Plan", path: Path) -> None:
     """Write the plan as JSON, whole or not at all. Raises GpustackError when the place cannot be written."""
-    from gpustack.errors import GpustackError
     from gpustack.plan.document import dump
-    from gpustack.system.files import write_atomically
 
-    try:
-        write_atomically(path, dump(plan))
-    except OSError as exc:
-        msg = f"cannot be written: {exc.strerror or exc}"
-        raise GpustackError(msg, where=str(path), hint="choose another --out") from exc
+    save(dump(plan), path, "--out")

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from gpustack.cli import frame
 from gpustack.cli.declare import Argument, Option, command
+from gpustack.cli.outputs import folder
 
 if TYPE_CHECKING:
     from gpustack.model.plan import Plan
@@ -35,7 +36,7 @@ def render(
 
     demand_format(format)
     if out is not None:
-        _write_tree(plans, format, out)
+        _write_tree(plans, format, folder(out, "--out"))
         return 0
     if len(plans) > 1:
         from gpustack.errors import UsageError
@@ -52,7 +53,7 @@ def render(
     return 0
 
 
-def _write_tree(paths: list[Path], format: str, folder: Path) -> None:
+def _write_tree(paths: list[Path], format: str, into: Path) -> None:
     """Write the files that several plans make together. Raises UsageError where that cannot be."""
     from gpustack.errors import UsageError
     from gpustack.plan.document import load
@@ -65,16 +66,16 @@ def _write_tree(paths: list[Path], format: str, folder: Path) -> None:
             raise UsageError(msg, where=str(path), hint="name each plan's file after its host: web1.json")
         plans[path.stem] = load(path)
     files = render_tree(plans, format)
-    _demand_ours(folder, list(files))
-    _write(folder, files)
+    _demand_ours(into, list(files))
+    _write(into, files)
 
 
-def _demand_ours(folder: Path, names: list[str]) -> None:
+def _demand_ours(into: Path, names: list[str]) -> None:
     """Raise UsageError before a file is replaced that this program has not written."""
     from gpustack.errors import UsageError
     from gpustack.render.api import is_ours
 
-    for path in (folder / name for name in names):
+    for path in (into / name for name in names):
         try:
             with path.open(encoding="utf-8", errors="replace") as file:
                 start = file.read(1000)
@@ -88,12 +89,12 @@ def _demand_ours(folder: Path, names: list[str]) -> None:
             raise UsageError(msg, where=str(path), hint="choose another --out, or move the file away")
 
 
-def _write(folder: Path, files: dict[str, str]) -> None:
+def _write(into: Path, files: dict[str, str]) -> None:
     from gpustack.errors import GpustackError
     from gpustack.system.files import write_atomically
 
     for name, text in files.items():
-        path = folder / name
+        path = into / name
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(path, text)

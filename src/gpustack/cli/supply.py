@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gpustack.cli.outputs import save
 from gpustack.errors import DocumentError, GpustackError, UsageError
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class Supply(Struct, frozen=True, kw_only=True):
         made = lock_of_last_run(root, known.plan if known is not None else done[-1].plan(), detect(), known)
         save_last(root, made)
         if self.target is not None:
-            locks.save(made, self.target)
+            save(locks.dump(made), self.target, "--lock")
 
 
 def supply_of(what: list[str], *, bundle: Path | None, mirrors: list[str], lock: Path | None) -> Supply:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from gpustack.cli import frame
 from gpustack.cli.declare import Argument, Option, command
 from gpustack.cli.options import HostFile, Root, host_of
+from gpustack.cli.outputs import STANDARD, save
 
 if TYPE_CHECKING:
     from gpustack.matrix.index import Matrix
@@ -47,7 +48,8 @@ def verify(
     ] = None,
     format: Annotated[list[str] | None, Option("--format", metavar="FORMAT", help=_FORMAT_HELP)] = None,
     output: Annotated[
-        list[Path] | None, Option("--output", metavar="FILE", help="Write a report there; repeatable.")
+        list[Path] | None,
+        Option("--output", metavar="FILE", help="Write a report there; repeatable; - is standard output."),
     ] = None,
     lock: _Lock = None,
     retry_timeout: Annotated[
@@ -140,8 +142,8 @@ def _with_lock(
     return both
 
 
-def paired(formats: tuple[str, ...], outputs: tuple[Path, ...]) -> tuple[tuple[str, Path | None], ...]:
-    """Each report's format and file (None: standard output). Raises UsageError where they do not go together."""
+def paired(formats: tuple[str, ...], outputs: tuple[Path, ...]) -> tuple[tuple[str, Path], ...]:
+    """Each report's format and file, which may be `STANDARD`. Raises UsageError where they do not go together."""
     from gpustack.errors import UsageError
     from gpustack.verify.writers import MODULES
 
@@ -152,15 +154,20 @@ def paired(formats: tuple[str, ...], outputs: tuple[Path, ...]) -> tuple[tuple[s
     if len(formats) > len(outputs) + 1:
         message = f"{len(formats)} formats and {len(outputs)} files: standard output takes one report"
         raise UsageError(message, where="--format", hint="give an --output for every --format but the last")
-    pairs: list[tuple[str, Path | None]] = list(zip(formats, outputs, strict=False))
+    pairs: list[tuple[str, Path]] = list(zip(formats, outputs, strict=False))
     for path in outputs[len(formats) :]:
-        ending = _ENDINGS.get(path.suffix.lower())
+        ending = "text" if path == STANDARD else _ENDINGS.get(path.suffix.lower())
         if ending is None and len(outputs) > 1:
             message = "its name does not tell the format, and no --format is left for it"
             raise UsageError(message, where=str(path), hint=f"give it a --format, or end it in {', '.join(_ENDINGS)}")
         pairs.append((ending or "text", path))
-    pairs += [(name, None) for name in formats[len(outputs) :]]
-    return tuple(pairs) or (("text", None),)
+    pairs += [(name, STANDARD) for name in formats[len(outputs) :]]
+    for name, path in pairs:
+        if [other for _, other in pairs].count(path) > 1:
+            where = "standard output" if path == STANDARD else str(path)
+            message = f"{where} takes one report, and more would be written there"
+            raise UsageError(message, where=f"--format {name}", hint="give each report a file of its own")
+    return tuple(pairs) or (("text", STANDARD),)
 
 
 def _load_own(files: tuple[Path, ...]) -> None:
@@ -199,23 +206,18 @@ def _progress() -> Any:
     return tell
 
 
-def _write(report: "Report", reports: tuple[tuple[str, Path | None], ...]) -> None:
+def _write(report: "Report", reports: tuple[tuple[str, Path], ...]) -> None:
+    """Write every report that can be written. Raises UsageError where one could not be."""
+    from gpustack.errors import GpustackError, UsageError
     from gpustack.verify.api import write
 
+    faults: list[GpustackError] = []
     for name, path in reports:
-        if path is None:
-            frame.document(write(report, name, colour=frame.wants_color()))
-        else:
-            _save(write(report, name), path)
-
-
-def _save(text: str, path: Path) -> None:
-    from gpustack.errors import UsageError
-    from gpustack.system.files import write_atomically
-
-    try:
-        write_atomically(path, text)
-    except OSError as exc:
-        msg = f"cannot be written: {exc.strerror or exc}"
-        # Not exit code 1, which says that a check failed.
-        raise UsageError(msg, where=str(path), hint="choose another --output") from exc
+        is_coloured = path == STANDARD and frame.wants_color()
+        try:
+            # Not exit code 1, which says that a check failed.
+            save(write(report, name, colour=is_coloured), path, "--output", fault=UsageError)
+        except UsageError as fault:
+            faults.append(fault)
+    if faults:
+        raise faults[0]

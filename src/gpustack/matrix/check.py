@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from gpustack.errors import MatrixError
 from gpustack.matrix.index import Matrix, load_matrix
 from gpustack.matrix.typed import component_of, row_faults
 from gpustack.model.facts import Availability, PackageSet, Rule, Source
@@ -16,11 +15,11 @@ _FINGERPRINT_DIGITS = 40
 
 
 def faults(overlay: Path | None = None) -> list[str]:
-    """All breaches of the invariants in the built-in facts with ``overlay`` laid over them, one line each."""
-    try:
-        facts = load_matrix(overlay)
-    except MatrixError as error:
-        return f"{error.where}: {error.message}".splitlines()
+    """All breaches of the invariants in the built-in facts with ``overlay`` laid over them, one line each.
+
+    Raises MatrixError (exit 2) where ``overlay`` is malformed, as it does for every command.
+    """
+    facts = load_matrix(overlay)
     found = [fault for subject in facts.subjects for fault in _subject_faults(facts, subject)]
     if found:
         return found  # what follows reads the rows that are faulty

@@ -3,8 +3,26 @@
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 from pathlib import Path
+
+
+def write_out(path: Path, text: str) -> None:
+    """Write ``text`` to where a user said. Raises OSError.
+
+    A file is replaced whole, and so is the one that a link leads to; a device or a pipe is written to as it is, as
+    replacing /dev/null or /dev/stdout by a file would be the end of it.
+    """
+    try:
+        is_file = stat.S_ISREG(path.stat().st_mode)
+    except FileNotFoundError:
+        is_file = True
+    if is_file:
+        write_atomically(path.resolve(), text)
+    else:
+        with path.open("w", encoding="utf-8") as stream:
+            stream.write(text)
 
 
 def write_atomically(path: Path, text: str, *, mode: int = 0o644, new: Path | None = None) -> None:

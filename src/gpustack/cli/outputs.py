@@ -1,0 +1,49 @@
+"""Where documents go: into files that the user names, or to standard output, which takes one and is called ``-``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from gpustack.cli import frame
+from gpustack.errors import GpustackError, UsageError
+
+STANDARD = Path("-")
+"""What stands for standard output where a file is asked for."""
+
+
+def demand_one(given: Mapping[str, Path | None], shown: str | None) -> bool:
+    """Whether standard output is left for the document that the command shows by itself.
+
+    ``given`` are options that take an output file; ``shown`` is the format asked for of what the command shows, None
+    if none was. Raises UsageError where two documents would go to standard output.
+    """
+    there = [name for name, path in given.items() if path == STANDARD]
+    if there and shown is not None:
+        there.append(f"--format {shown}")
+    if len(there) > 1:
+        message = f"{' and '.join(there)} would both write to standard output, which takes one document"
+        raise UsageError(message, hint=f"give {there[0]} a file")
+    return not there
+
+
+def save(text: str, path: Path, option: str, *, fault: type[GpustackError] = GpustackError) -> None:
+    """Write a document to where ``option`` says, whole or not at all. Raises ``fault`` where that cannot be."""
+    from gpustack.system.files import write_out
+
+    if path == STANDARD:
+        frame.document(text)
+        return
+    try:
+        write_out(path, text)
+    except (OSError, ValueError) as exc:  # ValueError: a NUL in the name
+        message = f"cannot be written: {getattr(exc, 'strerror', None) or exc}"
+        raise fault(message, where=str(path), hint=f"choose another {option}") from exc
+
+
+def folder(path: Path, option: str) -> Path:
+    """A folder to write into, as the option names it. Raises UsageError where that is ``-``, which is no folder."""
+    if path == STANDARD:
+        message = "- stands for standard output, and this takes a folder"
+        raise UsageError(message, where=option, hint=f"a folder of that name is {option} ./-")
+    return path
