@@ -126,6 +126,8 @@ EXTRA = (
     extra("ubuntu24.04", "network-h200-ffmpeg", "driver cuda ffmpeg", "H200"),
     extra("ubuntu24.04", "network-580", "driver==580.* cuda==12.* cudnn tensorrt==10.*", "A10"),
     extra("ubuntu24.04", "tar-cuda", "cuda", methods=("tar",)),
+    extra("ubuntu24.04", "pip-tensorrt-rtx", "cuda tensorrt-rtx", "GeForce RTX 5090", methods=("pip",)),
+    extra("rhel9", "network-tensorrt-rtx", "driver tensorrt-rtx", "GeForce RTX 4090"),
     extra("rhel9", "tar-cuda", "cuda cudnn", methods=("tar",)),
     extra("ubuntu24.04", "local-cudnn", "driver cuda cudnn==9.14.*", methods=("cudnn=local",)),
     extra("ubuntu24.04", "local-cuda", "cuda==13.0.*", methods=("local",)),

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from gpustack.detect.api import detect
 from gpustack.detect.describe import describe
 from gpustack.matrix.index import load_matrix
 from gpustack.model.plan import Plan
@@ -27,6 +28,7 @@ RELEASE = "13.2.2"
 
 
 CUDNN = "9.28.0.42"
+RTX = "1.7.1.116"
 
 
 @cache
@@ -133,7 +135,7 @@ def test_a_wrong_sum_is_refused_by_pip(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_whole_set_installs_and_cudnn_says_its_version(tmp_path: Path) -> None:
-    """Every wheel of the toolkit and of cuDNN: 3 GB from the package index. No plan asks for TensorRT-RTX."""
+    """Every wheel of the toolkit and of cuDNN: 3 GB from the package index."""
     plan = made(Pick(component="cudnn", version=CUDNN, method="pip"))
     done = run_plan(tmp_path, plan, whole)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -144,3 +146,40 @@ def test_the_whole_set_installs_and_cudnn_says_its_version(tmp_path: Path) -> No
     cudnn = ctypes.CDLL(str(place / "link/libcudnn.so.9"))
     cudnn.cudnnGetVersion.restype = ctypes.c_size_t
     assert cudnn.cudnnGetVersion() == 92800
+
+
+RTX_BUILDS = """\
+import sys
+import tensorrt_rtx_bindings as trt
+logger = trt.Logger(trt.Logger.ERROR)
+builder = trt.Builder(logger)
+network = builder.create_network(0)
+given = network.add_input("given", trt.float32, (1, 8))
+made = network.add_activation(given, trt.ActivationType.RELU).get_output(0)
+network.mark_output(made)
+config = builder.create_builder_config()
+config.num_compute_capabilities = 1
+config.set_compute_capability(trt.ComputeCapability.SM89, 0)
+engine = bytes(memoryview(builder.build_serialized_network(network, config)))
+print(trt.__version__, len(engine) > 1000)
+"""
+"""A network of one layer, built for a GPU that is not here."""
+
+
+def test_tensorrt_rtx_builds_an_engine_without_a_gpu(tmp_path: Path) -> None:
+    whole_plan = made(Pick(component="tensorrt-rtx", version=RTX, method="pip"))
+    plan = replace(whole_plan, steps=tuple(step for step in whole_plan.steps if step.component != "cuda"))
+    done = run_plan(tmp_path, plan, whole)
+    assert done.returncode == 0, done.stdout + done.stderr
+    home = tmp_path / "gpustack/venv-cuda13"
+    told = subprocess.run([home / "bin/python3", "-c", RTX_BUILDS], capture_output=True, text=True, check=False)
+    assert told.stdout == f"{RTX} True\n", told.stderr
+    assert (home / "link/libtensorrt_rtx.so").is_file()
+    # Detection reads a tree that has the environment where the plan puts it.
+    tree = tmp_path / "tree"
+    (tree / "etc").mkdir(parents=True)
+    (tree / "etc/os-release").write_text('ID=debian\nVERSION_ID="12"\n')
+    (tree / "opt").mkdir()
+    (tmp_path / "gpustack").rename(tree / "opt/gpustack")
+    there = detect(tree, load_matrix()).installed["tensorrt-rtx"]
+    assert (there.version, there.method) == (RTX, "pip")

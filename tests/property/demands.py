@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from gpustack.model.host import Host, Installed, KernelModule, RepositoryEntry
 from gpustack.model.plan import PHASES, Plan
 from gpustack.plan.draft import step_id_of
+from gpustack.verify.declare import components
 
 DOWNLOADED = re.compile(r"/var/cache/gpustack/\S+\.(deb|rpm|run|pub|asc|tgz|txz|tar\.(xz|gz|zst))")
 
@@ -29,6 +30,14 @@ def demand_order(made: Plan) -> None:
     reboots = [number for number, step in enumerate(made.steps) if step.reboot_after]
     assert len(reboots) <= 1
     assert all("verify" not in step.id for step in made.steps[: reboots[0] if reboots else 0])
+
+
+def demand_checks(made: Plan) -> None:
+    """The plan ends with a verification that names only what can be verified."""
+    verified = [argv for step in made.steps for argv in step.commands if argv[:2] == ("gpustack", "verify")]
+    assert all(argv[2:] and set(argv[2:]) <= set(components()) for argv in verified), verified
+    if any(entry.state != "keep" for name, entry in made.stack.items() if name in components()):
+        assert len(verified) == 1
 
 
 def demand_ids(made: Plan) -> None:

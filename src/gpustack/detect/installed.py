@@ -36,6 +36,7 @@ def find_installed(scene: Scene) -> dict[str, Installed]:
         ),
         "nccl": _library(scene, "nccl", r"libnccl2?|nccl", {}),
         "tensorrt": _library(scene, "tensorrt", r"libnvinfer\d*|tensorrt", toolkit.tensorrt_headers(scene.evidence)),
+        "tensorrt-rtx": _library(scene, "tensorrt-rtx", r"tensorrt-rtx", {}),
         "nv-codec-headers": _codec_headers(scene),
         "ffmpeg": _ffmpeg(scene),
         "container-toolkit": _packaged(scene, r"nvidia-container-toolkit", "/usr/bin/nvidia-ctk"),

@@ -104,11 +104,11 @@ KEPT_NAMES = {
 
 LIBRARY_NAMES = (
     r"lib(?:cuda|cudart|nvidia-[\w-]+|nvcuvid|cudnn[\w]*|nvinfer[\w]*|nvonnxparser|nvparsers|nccl|"
-    r"nvrtc|cublas)\.so[\d.]*"
+    r"nvrtc|cublas|tensorrt_rtx)\.so[\d.]*"
 )
 """Libraries whose copies are listed wherever they lie."""
 
-LIBRARY_STARTS = ("libcu", "libnc", "libnv")
+LIBRARY_STARTS = ("libcu", "libnc", "libnv", "libtensorrt")
 """How each of them begins; of a thousand libraries only these are worth a regular expression."""
 
 STANDARD_LIBRARY_FOLDERS = (
@@ -135,7 +135,7 @@ PYTHON_GLOBS = (
     "/venv/lib/python3*/site-packages",
 )  # fmt: skip
 WHEEL_NAMES = r"(?:nvidia_(?:cudnn|nccl|cuda_runtime|cublas)\w*|tensorrt\w*|torch)-[\w.+!]+\.dist-info"
-WHEEL_LIBRARIES = ("nvidia/cudnn/lib", "nvidia/nccl/lib", "tensorrt_libs")
+WHEEL_LIBRARIES = ("nvidia/cudnn/lib", "nvidia/nccl/lib", "tensorrt_libs", "tensorrt_rtx_libs")
 
 MODULE_FOLDERS = (
     "updates/dkms", "updates", "updates/nvidia", "extra", "extra/nvidia", "extra/nvidia-open",

@@ -17,12 +17,16 @@ COMPONENTS = (
     "cudnn",
     "nccl",
     "tensorrt",
+    "tensorrt-rtx",
     "nv-codec-headers",
     "ffmpeg",
     "container-toolkit",
     "triton",
 )
 """Everything that has a version and a place in a stack, in the order in which it is installed."""
+
+CHECKED_WITH = {"fabric-manager": "driver", "tensorrt-rtx": "tensorrt", "container-toolkit": ""}
+"""Components without checks of their own, and the one whose checks look at them ("" none)."""
 
 MIRRORED = {"fabric-manager": "driver"}
 """Components whose versions are those of another, because they must be equal to the last digit."""

@@ -6,7 +6,7 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from gpustack.matrix.index import Matrix
-from gpustack.model.facts import COMPONENTS
+from gpustack.model.facts import CHECKED_WITH, COMPONENTS
 from gpustack.model.host import Host
 from gpustack.model.places import ImageRow
 from gpustack.model.plan import BaseImage, Plan, StackEntry
@@ -39,8 +39,7 @@ def build(host: Host, request: Request, resolution: Resolution, matrix: Matrix) 
         drafts += replace_other_methods(ctx, pick)
         drafts += planner(pick.method).drafts(ctx, pick)
     drafts += target_steps(ctx)
-    if changing:
-        drafts.append(_verification(changing, drafts))
+    drafts += _verification(changing, drafts)
     plan = Plan(
         host=host,
         host_digest=sha256_of(host),
@@ -89,9 +88,13 @@ def _entry(pick: Pick) -> StackEntry:
     )
 
 
-def _verification(picks: list[Pick], drafts: list[Draft]) -> Draft:
-    names = [pick.component for pick in picks]
-    return draft(
+def _verification(picks: list[Pick], drafts: list[Draft]) -> list[Draft]:
+    """The step that proves what was changed; none where nothing of it has checks."""
+    names = dict.fromkeys(CHECKED_WITH.get(pick.component, pick.component) for pick in picks)
+    names.pop("", None)
+    if not names:
+        return []
+    step = draft(
         "verify",
         after=[one.key for one in drafts if one.step.kind not in {"note", "download"}],
         component="",
@@ -103,3 +106,4 @@ def _verification(picks: list[Pick], drafts: list[Draft]) -> Draft:
         undo_note="it reads only",
         phase="verification",
     )
+    return [step]

@@ -26,6 +26,7 @@ POSSIBLE: dict[str, tuple[Method, ...]] = {
     "cudnn": ("network", "tar", "zip", "local", "distro", "pip"),
     "nccl": ("network", "tar", "local", "pip"),
     "tensorrt": ("network", "tar", "zip", "local", "pip"),
+    "tensorrt-rtx": ("pip",),
     "nv-codec-headers": ("source", "distro"),
     "ffmpeg": ("source", "distro"),
     "container-toolkit": ("network",),

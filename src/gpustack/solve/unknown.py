@@ -13,6 +13,7 @@ COVERED_PAIRS = (
     ("cudnn", "cuda"),
     ("nccl", "cuda"),
     ("tensorrt", "cuda"),
+    ("tensorrt-rtx", "cuda"),
     ("ffmpeg", "nv-codec-headers"),
     ("nv-codec-headers", "driver"),
     ("triton", "driver"),

@@ -14,6 +14,7 @@ TITLES = {
     "cudnn": "cuDNN",
     "nccl": "NCCL",
     "tensorrt": "TensorRT",
+    "tensorrt-rtx": "TensorRT-RTX",
     "nv-codec-headers": "nv-codec-headers",
     "ffmpeg": "FFmpeg",
     "container-toolkit": "NVIDIA Container Toolkit",

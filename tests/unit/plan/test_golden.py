@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 from tests.golden_plans import GOLDEN, REFUSED, Outcome, cases, golden_files, matrix, outcome
-from tests.property.demands import demand_ids, demand_order, led_to
+from tests.property.demands import demand_checks, demand_ids, demand_order, led_to
 
 from gpustack.model.facts import COMPONENTS
 from gpustack.model.plan import Plan
@@ -44,6 +44,7 @@ def test_plans_of_a_system_are_the_golden_ones(system: str, update_golden: bool)
         if one.plan is not None:
             demand_order(one.plan)
             demand_ids(one.plan)
+            demand_checks(one.plan)
             demand_known_packages(one, one.plan)
             demand_nothing_left(one, one.plan)
 

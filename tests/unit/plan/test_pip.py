@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from tests.unit.plan.making import commands, contents, host, matrix, pick, plan, words
 
 from gpustack.errors import GpustackError, UnsupportedError
+from gpustack.model.host import Host
 from gpustack.model.plan import Plan
 from gpustack.model.request import Request, Requirement
 from gpustack.solve.resolve import resolve
@@ -182,3 +183,32 @@ def test_the_newest_real_tensorrt_wheel_comes_with_wheels_of_its_cuda_and_cudnn(
     text = requirement_files(plan(machine, *found.picks))
     for project in ("nvidia-cublas-cu11==", "nvidia-cudnn-cu11==", "\ntensorrt==8.5.3.1"):
         assert project in text
+
+
+RTX = pick("tensorrt-rtx", "1.7.1.116", "pip")
+
+
+@pytest.mark.parametrize(("cuda", "major"), [("13.0.2", "cu13"), ("12.9.1", "cu12")])
+def test_tensorrt_rtx_is_its_library_and_the_bindings_for_every_python(cuda: str, major: str) -> None:
+    """The project tensorrt-rtx is a source distribution that only names others: it is never asked for."""
+    made = plan(host(gpus=("RTX 4090",)), pick("cuda", cuda), RTX)
+    text = contents(made)["/opt/gpustack/requirements/tensorrt-rtx-1.7.1.116.txt"]
+    lines = [line.split(" ")[0] for line in text.splitlines() if line.startswith("tensorrt")]
+    assert lines == [f"tensorrt-rtx-{major}-{part}==1.7.1.116" for part in ("bindings", "libs")]
+    assert text.count("--hash=sha256:") == 1 + 7
+    assert f"/opt/gpustack/venv-{major.replace('cu', 'cuda')}/bin/python3" in words(made)
+    assert commands(made)[-1] == ("gpustack", "verify", "cuda", "tensorrt")
+
+
+@pytest.mark.parametrize(
+    ("machine", "said"),
+    [
+        (host(gpus=("H100",)), "compute capability 7.5, 8.0, 8.6, 8.9, 12.0, or 12.1"),
+        (host("rhel9", arch="aarch64", glibc="2.34"), "method pip offers TensorRT-RTX for Red Hat"),
+        (host("windows11", gpus=("RTX 4090",)), "no fact says that method pip offers TensorRT-RTX"),
+    ],
+)
+def test_tensorrt_rtx_is_refused_where_no_fact_speaks_for_it(machine: Host, said: str) -> None:
+    with pytest.raises(GpustackError) as raised:
+        resolve(matrix(), machine, Request(requirements=(Requirement(component="tensorrt-rtx"),)))
+    assert said in raised.value.message

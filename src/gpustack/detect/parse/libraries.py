@@ -14,13 +14,18 @@ MAX_TEXT = 20_000
 MAX_LINES = 100
 SONAMES = {
     "driver": "libcuda", "cudnn": "libcudnn", "tensorrt": "libnvinfer", "nccl": "libnccl", "cuda-runtime": "libcudart",
+    "tensorrt-rtx": "libtensorrt_rtx",
 }  # fmt: skip
 """The library that stands for each component."""
 
 _WHEELS = {
     "cudnn": r"nvidia_cudnn_\w+", "nccl": r"nvidia_nccl_\w+", "tensorrt": r"tensorrt_(?:cu\d+_)?libs",
+    "tensorrt-rtx": r"tensorrt_rtx_cu\d+_libs",
 }  # fmt: skip
-_WHEEL_FOLDERS = {"nvidia/cudnn/lib": "cudnn", "nvidia/nccl/lib": "nccl", "tensorrt_libs": "tensorrt"}
+_WHEEL_FOLDERS = {
+    "nvidia/cudnn/lib": "cudnn", "nvidia/nccl/lib": "nccl", "tensorrt_libs": "tensorrt",
+    "tensorrt_rtx_libs": "tensorrt-rtx",
+}  # fmt: skip
 
 
 def loader_folders(evidence: Evidence) -> tuple[str, ...]:
