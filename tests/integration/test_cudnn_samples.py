@@ -78,9 +78,15 @@ def told(answer: Outcome | vendor.NotRun) -> tuple[str, str, str]:
 
 
 PASSED = "Test passed!"
+TABLE = (
+    "^^^^ CUDNN_STATUS_SUCCESS for Algo 1: -1.000000 time",
+    "^^^^ CUDNN_STATUS_NOT_SUPPORTED for Algo 6: -1.000000 time",
+)
+"""What it wrote on an H100 among much else, in a run that passed."""
+
 RUNS = [
-    ((VERSIONS, PASSED, PASSED), 0, "pass", "NVIDIA's mnistCUDNN of {folder} with cuDNN 9.14.0: Test passed!", ""),
-    ((VERSIONS, PASSED, "Test failed!"), 1, "fail", "NVIDIA's mnistCUDNN ends with exit code 1: Test failed!", ""),
+    ((VERSIONS, *TABLE, PASSED, *TABLE, PASSED), 0, "pass", "NVIDIA's mnistCUDNN of {folder} with cuDNN 9.14.0: Test passed!", ""),
+    ((VERSIONS, *TABLE, PASSED, "Test failed!"), 1, "fail", "NVIDIA's mnistCUDNN ends with exit code 1: Test failed!", ""),
     (
         ("cudnnGetVersion() : 91200 , CUDNN_VERSION from cudnn.h : 91400 (9.14.0)", PASSED), 0, "fail",
         "programs built with cuDNN 9.14.0 ({home}/cudnn.h) load 9.12.0 from another copy: the runtime has to be of the"
@@ -88,7 +94,7 @@ RUNS = [
         "take the folder of another copy out of LD_LIBRARY_PATH and /etc/ld.so.conf.d, or make both one release",
     ),
     (
-        (VERSIONS, "ERROR: cudnn failure (CUDNN_STATUS_NOT_INITIALIZED) in mnistCUDNN.cpp:501", "Aborting..."), 255,
+        (VERSIONS, *TABLE, "ERROR: cudnn failure (CUDNN_STATUS_NOT_INITIALIZED) in mnistCUDNN.cpp:501", "Aborting..."), 255,
         "fail",
         "CUDNN_STATUS_NOT_INITIALIZED: cuDNN does not start: mostly it is made for another CUDA than the one that is"
         " loaded, parts of it come from another copy, or the GPU has no memory left",
@@ -108,6 +114,10 @@ RUNS = [
         "before cuDNN is reached, CUDA answers mnistCUDNN with: no CUDA-capable device is detected",
         "`gpustack verify driver cuda --level smoke` tells what is wrong with CUDA",
     ),
+    (
+        (*TABLE, "CUDNN failure", "Error: CUDNN_STATUS_ALLOC_FAILED"), 1, "fail",
+        "cuDNN answers with CUDNN_STATUS_ALLOC_FAILED to a call of NVIDIA's mnistCUDNN", "",
+    ),
     (("nothing",), 0, "fail", "NVIDIA's mnistCUDNN ends with exit code 0: nothing", ""),
 ]  # fmt: skip
 
@@ -115,7 +125,7 @@ RUNS = [
 @pytest.mark.parametrize(
     ("lines", "code", "status", "reason", "fix"),
     RUNS,
-    ids=["well", "half", "older", "uninitialized", "no-driver", "seven", "silent"],
+    ids=["well", "half", "older", "uninitialized", "no-driver", "seven", "seven-status", "silent"],
 )
 def test_what_the_sample_says_is_judged(
     context: Context, wheel: Home, tmp_path: Path, lines: tuple[str, ...], code: int, status: str, reason: str, fix: str

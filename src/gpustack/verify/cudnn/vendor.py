@@ -154,9 +154,10 @@ def _judged(folder: Path, home: Home, ran: Finished, evidence: dict[str, str]) -
         release = spelled(int(told[1])) if told else ""
         with_it = f" with cuDNN {release}" if release else ""
         return passed(f"NVIDIA's mnistCUDNN of {folder}{with_it}: Test passed!", actual=release, evidence=evidence)
-    status = re.search(r"CUDNN_STATUS_\w+", text)
+    # Statuses stand among its tables of algorithms too, also in a run that is well.
+    status = re.search(r"(?:cudnn|CUDNN) failure\W+(?:Error: )?(CUDNN_STATUS_\w+)", text)
     if status:
-        return refused(status[0], "a call of NVIDIA's mnistCUDNN", evidence)
+        return refused(status[1], "a call of NVIDIA's mnistCUDNN", evidence)
     cuda = re.search(r"[Cc]uda failure\W+(?:Error: )?([^)\n]+)", text)
     if cuda:
         return failed(
