@@ -62,5 +62,5 @@ def _broken(context: Context, what: str, end: Finished) -> Outcome:
     broken = next((line for line in lines_of(end.out) if "step" in line), None)
     if broken is None:
         return errored(f"measuring {what} did not end: {end.error or first_line(end)}", evidence=evidence)
-    cause, fix = explained(int(broken["code"]), context.host, str(broken.get("name", "")))
+    cause, fix = explained(int(broken["code"]), context, str(broken.get("name", "")))
     return failed(f"{what}: {cause}", fix, evidence=evidence)

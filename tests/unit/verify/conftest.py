@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from gpustack import resources
 from gpustack.matrix.index import Matrix
 from gpustack.matrix.overlay import lay_over
 from gpustack.matrix.store import FORMAT, Index, Store
@@ -80,8 +82,12 @@ HEALTHY = Host(
 
 
 @pytest.fixture(scope="session")
-def matrix() -> Matrix:
-    return Matrix(lay_over(Store(Index(format=FORMAT, subjects={}), None, {}), Path(__file__).parent / "facts"))
+def matrix(tmp_path_factory: pytest.TempPathFactory) -> Matrix:
+    """A small matrix of versions; what the driver's error numbers mean is the real one."""
+    folder = tmp_path_factory.mktemp("facts")
+    shutil.copytree(Path(__file__).parent / "facts", folder, dirs_exist_ok=True)
+    shutil.copy(resources.folder("matrices") / "driver-errors.yaml", folder)
+    return Matrix(lay_over(Store(Index(format=FORMAT, subjects={}), None, {}), folder))
 
 
 @pytest.fixture

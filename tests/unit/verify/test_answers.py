@@ -16,7 +16,6 @@ from gpustack.system.run import Finished
 from gpustack.verify import api
 from gpustack.verify.checks import cuda_run, nccl_run
 from gpustack.verify.checks.driver_health import throughput
-from gpustack.verify.checks.driver_log import judge_log
 from gpustack.verify.cudnn import answers
 from gpustack.verify.declare import Context
 from gpustack.verify.measure import Measured
@@ -207,51 +206,6 @@ def test_how_versions_are_counted() -> None:
         "9.14.0",
     ]
     assert [nccl_run.spelled(number) for number in (2708, 2804, 20908, 22809)] == ["2.7.8", "2.8.4", "2.9.8", "2.28.9"]
-
-
-FIRMWARE = (
-    "in the firmware's set-up switch on Above 4G Decoding and Resizable BAR; look at power cables and seating; a driver"
-    " that is too old for the GPU says so one line before"
-)
-RESET = "end all programs and reset the GPU, or reboot; if it comes back, have the board looked at"
-BOOT = "[    0.000000] Linux version 6.8.0-45-generic\n"
-
-
-@pytest.mark.parametrize(
-    ("text", "status", "reason", "fix"),
-    [
-        (BOOT, "pass", "no Xid and no RmInitAdapter line", ""),
-        (
-            f"{BOOT}[   12.1] NVRM: GPU 0000:01:00.0: RmInitAdapter failed! (0x22:0x56:884)\n",
-            "fail",
-            "a GPU does not come up at 0000:01:00.0: RmInitAdapter failed (0x22:0x56:884)",
-            FIRMWARE,
-        ),
-        (
-            f"{BOOT}[  900.0] NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, name=python, GPU has fallen off the bus.\n",
-            "fail",
-            "Xid 79 at 0000:3b:00: the GPU fell off the bus",
-            RESET,
-        ),
-        (
-            f"{BOOT}[1.0] NVRM: Xid (PCI:0000:3b:00): 63, pid=1\n[2.0] NVRM: Xid (PCI:0000:3b:00): 48, pid=1\n",
-            "fail",
-            "Xid 48 at 0000:3b:00: an ECC error that could not be corrected; 2 such lines since boot",
-            RESET,
-        ),
-        (
-            f"{BOOT}[1.0] NVRM: Xid (PCI:0000:3b:00): 13, pid=1\n[2.0] NVRM: Xid (PCI:0000:3b:00): 31, pid=1\n",
-            "pass",
-            "Xid 13, 31, which faulty programs cause; nothing of the boards",
-            "",
-        ),
-    ],
-    ids=["quiet", "no-start", "off-the-bus", "twice", "programs"],
-)
-def test_the_kernels_log(text: str, status: str, reason: str, fix: str) -> None:
-    """github.com/NVIDIA/open-gpu-kernel-modules issue 862: RmInitAdapter and what the firmware has to do with it."""
-    outcome = judge_log(text)
-    assert (outcome.status, outcome.reason or outcome.detail, outcome.fix) == (status, reason, fix)
 
 
 H200 = Gpu(name="H200", pci_id="10de:2335", bus_id="0000:00:06.0", compute_capability="9.0")

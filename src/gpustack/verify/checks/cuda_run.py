@@ -60,7 +60,7 @@ def judge(context: Context, end: Finished) -> Outcome:
     lines = lines_of(end.out)
     broken = next((line for line in lines if "step" in line), None)
     if broken is not None:
-        cause, fix = explained(int(broken["code"]), context.host, str(broken.get("name", "")))
+        cause, fix = explained(int(broken["code"]), context, str(broken.get("name", "")))
         where = gpu_called(context.host, broken) if int(broken.get("gpu", -1)) >= 0 else "CUDA"
         return failed(f"{where}: {cause}", fix, evidence=evidence)
     if end.code is None:

@@ -27,7 +27,7 @@ LEAST_RATIO = 0.6
 )
 def memory_errors(context: Context) -> Outcome:
     found = health(context)
-    bad = unreadable(found)
+    bad = unreadable(context, found)
     if bad is not None:
         return bad
     for gpu in found.gpus:
@@ -90,7 +90,7 @@ _THROTTLE = {
 )
 def clocks(context: Context) -> Outcome:
     found = health(context)
-    bad = unreadable(found)
+    bad = unreadable(context, found)
     if bad is not None:
         return bad
     values: dict[str, Measurement] = {}

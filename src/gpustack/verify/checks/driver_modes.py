@@ -6,13 +6,24 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from gpustack.model.host import Host
+from msgspec import Struct
+
 from gpustack.verify import view
+from gpustack.verify.cuda_errors import SUBJECT, Meaning
 from gpustack.verify.declare import Context, Outcome, check, errored, failed, needless, passed, skipped
 from gpustack.verify.nvml import GpuHealth, Health, health
 
-_FABRIC_IN_PROGRESS, _FABRIC_DONE = 2, 3
+_FABRIC_DONE = 3
 _COMPUTE_MODES = {1: "exclusive thread", 2: "prohibited", 3: "exclusive process"}
+
+
+class FabricState(Struct, frozen=True, kw_only=True):
+    """A state of a GPU's registration with the fabric; ``blocks`` where CUDA cannot be used meanwhile."""
+
+    state: int
+    says: str
+    blocks: bool
+
 
 LIBRARIES = {
     "compute": ("libcuda.so.1", "libnvidia-ptxjitcompiler.so.1"),
@@ -22,7 +33,7 @@ LIBRARIES = {
 """The driver's libraries by the capability with which a container asks for them."""
 
 
-def unreadable(found: Health) -> Outcome | None:
+def unreadable(context: Context, found: Health) -> Outcome | None:
     """The outcome where NVML did not answer; None where it did."""
     if found.hung:
         return failed(
@@ -31,31 +42,18 @@ def unreadable(found: Health) -> Outcome | None:
             evidence=found.evidence,
         )
     if found.error:
-        return _told_by_nvml(found)
+        return _told_by_nvml(context, found)
     if not found.gpus:
         return skipped("NVML lists no GPU")
     return None
 
 
-_NVML = {
-    9: (
-        "the kernel module is not loaded, or there is no GPU that it drives",
-        "`sudo modprobe nvidia`; then look for RmInitAdapter lines in `sudo dmesg`",
-    ),
-    12: ("libnvidia-ml.so.1 is missing", "`gpustack install driver`; in a container, start it with `--gpus all`"),
-    15: ("a GPU fell off the bus", "look for its Xid 79 line in `sudo dmesg`; only a cold start brings it back"),
-    18: (
-        "the kernel module and the driver libraries are of different versions: one was replaced under the other",
-        "a reboot cures this: `sudo reboot`",
-    ),
-}
-"""NVML's own codes with cause and cure."""
-
-
-def _told_by_nvml(found: Health) -> Outcome:
-    cause, fix = _NVML.get(found.code, ("NVML cannot be used", "look for NVRM lines in `sudo dmesg`"))
+def _told_by_nvml(context: Context, found: Health) -> Outcome:
     if found.code == 0:
         return errored(f"NVML could not be asked: {found.error}", evidence=found.evidence)
+    meaning = next((row for row in context.matrix.rows(SUBJECT, "nvml", Meaning) if row.code == found.code), None)
+    cause = meaning.cause if meaning else "NVML cannot be used"
+    fix = meaning.fix if meaning else "look for NVRM lines in `sudo dmesg`"
     return failed(f"NVML says {found.error!r}: {cause}", fix, evidence=found.evidence)
 
 
@@ -71,27 +69,26 @@ def _told_by_nvml(found: Health) -> Outcome:
 )
 def modes(context: Context) -> Outcome:
     found = health(context)
-    bad = unreadable(found)
+    bad = unreadable(context, found)
     if bad is not None:
         return bad
     for gpu in found.gpus:
-        closed = _closed(gpu, context.host)
+        closed = _closed(gpu, context)
         if closed is not None:
             return closed
     return passed("; ".join(_mode(gpu) for gpu in found.gpus), evidence=found.evidence)
 
 
-def _closed(gpu: GpuHealth, host: Host) -> Outcome | None:
+def _closed(gpu: GpuHealth, context: Context) -> Outcome | None:
     """Why this GPU takes no programs; None if it does."""
     if gpu.error:
         return failed(
             f"GPU {gpu.index} cannot be reached: {gpu.error}",
             "look for its Xid line in `sudo dmesg`; one that fell off the bus comes back only by a cold start",
         )
-    state = gpu.fabric or {}
-    if state.get("state") == _FABRIC_IN_PROGRESS or (state.get("state") == _FABRIC_DONE and state.get("status")):
-        where = "on the machine below the container: " if host.environment == "container" else ""
-        how = "is still being set up" if state["state"] == _FABRIC_IN_PROGRESS else f"failed (status {state['status']})"
+    how = _fabric(gpu, context)
+    if how:
+        where = "on the machine below the container: " if context.host.environment == "container" else ""
         return failed(
             f"the NVLink fabric of {gpu.called} {how}; CUDA answers with error 802 until it is done",
             f"{where}`systemctl status nvidia-fabricmanager` and /var/log/fabricmanager.log",
@@ -108,6 +105,17 @@ def _closed(gpu: GpuHealth, host: Host) -> Outcome | None:
             f"`sudo nvidia-smi -i {gpu.index} -c 0`",
         )
     return None
+
+
+def _fabric(gpu: GpuHealth, context: Context) -> str:
+    """What keeps CUDA waiting for the fabric; "" for nothing. A status counts only where the set-up has ended."""
+    if gpu.fabric is None:
+        return ""
+    state, status = gpu.fabric.get("state"), gpu.fabric.get("status")
+    if state == _FABRIC_DONE:
+        return f"failed (status {status})" if status else ""
+    rows = context.matrix.rows(SUBJECT, "fabric_states", FabricState)
+    return next((row.says for row in rows if row.state == state and row.blocks), "")
 
 
 def _mode(gpu: GpuHealth) -> str:

@@ -32,7 +32,7 @@ def contexts(context: Context) -> Outcome:
     end = _probe(context)
     lines = {line["step"]: line for line in lines_of(end.out) if line.get("step") not in {"begin", "end"}}
     evidence = evidence_of(end, work=context.work)
-    broken = _before_gpus(context.host, lines, end, evidence)
+    broken = _before_gpus(context, lines, end, evidence)
     if broken is not None:
         return broken
     begun = [line for line in lines_of(end.out) if line.get("step") == "begin"]
@@ -47,7 +47,7 @@ def contexts(context: Context) -> Outcome:
                 evidence=evidence,
             )
         if done["code"]:
-            cause, fix = explained(done["code"], context.host, done["name"])
+            cause, fix = explained(done["code"], context, done["name"])
             return failed(f"{called}, at {done['at']}: {cause}", fix, evidence=evidence)
         if done["at"]:
             return failed(f"{called} returns other bytes than were written", "have it replaced", evidence=evidence)
@@ -64,11 +64,11 @@ def _probe(context: Context) -> Finished:
     return context.shared.once("cuda-contexts", lambda: python_probe(context, "cuda_contexts.py", timeout=100.0))
 
 
-def _before_gpus(host: Host, lines: dict[str, Any], end: Finished, evidence: dict[str, str]) -> Outcome | None:
+def _before_gpus(context: Context, lines: dict[str, Any], end: Finished, evidence: dict[str, str]) -> Outcome | None:
     """What went wrong before any GPU was touched; None if nothing did."""
     load = lines.get("load")
     if load is not None and "error" in load:
-        return _not_loaded(host, str(load["error"]), evidence)
+        return _not_loaded(context.host, str(load["error"]), evidence)
     if load is None or "init" not in lines:
         if end.code is None:
             return failed(
@@ -80,12 +80,12 @@ def _before_gpus(host: Host, lines: dict[str, Any], end: Finished, evidence: dic
     for step in ("init", "count"):
         code = lines.get(step, {}).get("code", 0)
         if code:
-            cause, fix = explained(code, host, lines[step]["name"])
+            cause, fix = explained(code, context, lines[step]["name"])
             hidden = os.environ.get("CUDA_VISIBLE_DEVICES")
             told = f"; CUDA_VISIBLE_DEVICES is {hidden!r}" if code in {100, 101} and hidden is not None else ""
             return failed(f"CUDA answers with {cause}{told}", fix, actual=f"error {code}", evidence=evidence)
     if not lines["count"]["count"]:
-        cause, fix = explained(100, host)
+        cause, fix = explained(100, context)
         return failed(f"CUDA answers with {cause}", fix, evidence=evidence)
     return None
 

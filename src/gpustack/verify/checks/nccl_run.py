@@ -65,7 +65,7 @@ def _judge(context: Context, end: Finished) -> Outcome:
     head = next((line for line in lines if "header" in line), None)
     broken = next((line for line in lines if "step" in line), None)
     if broken is not None and str(broken["step"]).startswith("cuda "):
-        cause, fix = explained(int(broken["code"]), context.host, str(broken["name"]))
+        cause, fix = explained(int(broken["code"]), context, str(broken["name"]))
         return failed(f"before NCCL is reached, CUDA answers with {cause}", fix, evidence=evidence)
     if broken is not None:
         warning = next((line.partition("WARN ")[2] for line in (end.out + end.err).splitlines() if "WARN " in line), "")

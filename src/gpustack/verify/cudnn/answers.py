@@ -119,7 +119,7 @@ def _not_started(home: Home, end: Finished, evidence: dict[str, str]) -> Outcome
 def _broken(context: Context, line: dict[str, Any], evidence: dict[str, str]) -> Outcome:
     step, code, name = str(line["step"]), int(line["code"]), str(line["name"])
     if step.startswith("cuda "):
-        cause, fix = explained(code, context.host, name)
+        cause, fix = explained(code, context, name)
         return failed(f"before cuDNN is reached, CUDA answers with {cause}", fix, evidence=evidence)
     return refused(name, step.removeprefix("cudnn "), evidence)
 

@@ -1,0 +1,116 @@
+"""What the kernel's log says of the GPUs, by the facts: why one does not come up, and what its Xid numbers mean."""
+
+from __future__ import annotations
+
+import re
+from itertools import groupby
+
+from msgspec import Struct
+
+from gpustack.matrix.index import Matrix
+from gpustack.verify.declare import Outcome, failed, passed
+
+SUBJECT = "driver-errors"
+EVIDENCE_LINES = 20
+
+_ADDRESS = re.compile(r"\b[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?\b")
+_CODES = re.compile(r"RmInitAdapter failed!? ?(\([^)]*\))")
+_XID = re.compile(r"Xid \((?:PCI:)?([0-9a-fA-F:.]+)\): (\d+)(.*)")
+_RECOVERY = re.compile(r"\bto 0x[0-9a-fA-F]+ \(([^)]+)\)")
+_RECOVERY_XID = 154
+_NONE = "None"
+
+
+class Line(Struct, frozen=True, kw_only=True):
+    """Texts that all stand in a log (``wants``), what they mean and what mends it."""
+
+    order: int
+    wants: tuple[str, ...]
+    says: str
+    fix: str
+
+
+class Action(Struct, frozen=True, kw_only=True):
+    """What NVIDIA's catalog asks for after an Xid; ``grave`` where it is more than starting programs anew."""
+
+    action: str
+    grave: bool
+    fix: str = ""
+
+
+class Xid(Struct, frozen=True, kw_only=True):
+    """A number of the driver's messages, and the action that it asks for."""
+
+    number: int
+    says: str
+    action: str
+
+
+class _Seen(Struct, frozen=True, kw_only=True):
+    """An Xid in the log: where, what it means, what mends it; ``fix`` is "" where nothing has to be done."""
+
+    place: str
+    number: int
+    says: str
+    fix: str = ""
+
+
+def judge_log(matrix: Matrix, text: str) -> Outcome:
+    """What a kernel's log says of the GPUs; syslog daemons write the line ends of one message as ``#012``."""
+    lines = [line.strip() for line in text.replace("#012", "\n").splitlines() if "NVRM" in line or "nvidia" in line]
+    log = "\n".join(lines)
+    evidence = {"kernel log": "\n".join(lines[-EVIDENCE_LINES:])}
+    for row in sorted(matrix.rows(SUBJECT, "kernel_log", Line), key=lambda row: row.order):
+        if all(words in log for words in row.wants):
+            return failed(_told(row, log), row.fix, evidence=evidence)
+    seen = _xids(matrix, log)
+    grave = [one for one in seen if one.fix]
+    if grave:
+        last = grave[-1]
+        others = sorted({one.number for one in grave} - {last.number})
+        more = f"; {len(grave)} such lines since boot" if len(grave) > 1 else ""
+        also = f", also of Xid {', '.join(map(str, others))}" if others else ""
+        return failed(f"Xid {last.number} at {last.place}: {last.says}{more}{also}", last.fix, evidence=evidence)
+    if not seen:
+        return passed("no Xid and no RmInitAdapter line")
+    kinds = groupby(sorted(seen, key=lambda one: one.number), key=lambda one: (one.number, one.says))
+    told = ", ".join(f"{number} ({says})" for (number, says), _ in kinds)
+    return passed(f"Xid {told}; nothing that asks for more than starting programs anew", evidence=evidence)
+
+
+def _told(row: Line, log: str) -> str:
+    """What it means, with the GPUs' places and the driver's own codes where the log has them."""
+    places = sorted({place for place in (_place(log, match.start()) for match in _found(row, log)) if place})
+    codes = _CODES.findall(log) if "RmInitAdapter failed" in row.wants else []
+    told = f"{row.says} at {' and '.join(places)}" if places else row.says
+    return f"{told}: RmInitAdapter failed {codes[-1]}" if codes else told
+
+
+def _found(row: Line, log: str) -> list[re.Match[str]]:
+    return list(re.finditer(re.escape(row.wants[-1]), log))
+
+
+def _place(log: str, at: int) -> str:
+    """The GPU that a message is about: named on its line, else on the line before, where long ones begin."""
+    lines = log[:at].split("\n")[-2:]
+    here = lines[-1] + log[at:].partition("\n")[0]
+    for line in (here, lines[0]):
+        found = _ADDRESS.search(line)
+        if found:
+            return found[0]
+    return ""
+
+
+def _xids(matrix: Matrix, log: str) -> list[_Seen]:
+    known = {row.number: row for row in matrix.rows(SUBJECT, "xids", Xid)}
+    actions = {row.action: row for row in matrix.rows(SUBJECT, "xid_actions", Action)}
+    seen = []
+    for match in _XID.finditer(log):
+        number, row = int(match[2]), known.get(int(match[2]))
+        action = actions.get(row.action) if row else None
+        says, fix = (row.says if row else "no fact tells what it means"), (action.fix if action else "")
+        asked = _RECOVERY.search(match[3]) if number == _RECOVERY_XID else None
+        if asked and asked[1] != _NONE:
+            says, fix = f"the driver says what the GPU needs now: {asked[1]}", actions["reset-gpu"].fix
+        seen.append(_Seen(place=match[1], number=number, says=says, fix=fix))
+    return seen
