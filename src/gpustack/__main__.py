@@ -41,6 +41,7 @@ def run() -> None:
         return
     # A command lives for milliseconds and drops nothing worth collecting; the collector costs a tenth of its time.
     gc.disable()
+    _import_msgspec()
     from gpustack.cli import main  # noqa: PLC0415 (more than --version may cost)
 
     # Documents are the same bytes in every locale.
@@ -49,6 +50,18 @@ def run() -> None:
     if isinstance(sys.stderr, io.TextIOWrapper) and codecs.lookup(sys.stderr.encoding).name == "ascii":
         sys.stderr.reconfigure(encoding="utf-8", errors="replace")
     sys.exit(main(sys.argv[1:]))
+
+
+def _import_msgspec() -> None:
+    """Import msgspec without typing_extensions, which it looks for and can do without.
+
+    That costs as much as a bare interpreter, and no type here is declared with it.
+    """
+    if "typing_extensions" not in sys.modules:
+        sys.modules["typing_extensions"] = None  # type: ignore[assignment]  # how Python spells "not to be had"
+        import msgspec  # noqa: F401, PLC0415
+
+        del sys.modules["typing_extensions"]
 
 
 if __name__ == "__main__":

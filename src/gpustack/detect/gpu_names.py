@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from gpustack.detect.products import Products, device_digits, gpu_of, integrated_gpu
+from gpustack.detect.products import Integrated, Products, device_digits, gpu_of, integrated_gpu
 from gpustack.errors import UsageError
 from gpustack.model.host import Gpu
+from gpustack.model.places import GpuProduct
 from gpustack.versions import version_key
 
 BRANDS = frozenset({"nvidia", "tesla", "geforce", "quadro"})
@@ -94,8 +95,8 @@ def _by_id(text: str, products: Products) -> Gpu:
 
 
 def _by_name(name: str, products: Products) -> Gpu:
-    known = _all_names(products)
     words = words_of(name)
+    known = _names_with(_without_memory(words), products)
     plain = _brandless(words)
     bare = tuple(word for word in words if word != "nvidia")
     levels = (
@@ -112,23 +113,30 @@ def _by_name(name: str, products: Products) -> Gpu:
         return _one_of(name, found)
     from difflib import get_close_matches  # noqa: PLC0415 (only for a message)
 
-    spellings = {" ".join(_brandless(one.words)): one.spelling for one in known}
+    spellings = {" ".join(_brandless(one.words)): one.spelling for one in _names_with((), products)}
     near = get_close_matches(" ".join(plain), list(spellings), n=MAX_CANDIDATES, cutoff=0.5)
     msg = f"no GPU is called {name!r}"
     shown = ", ".join(dict.fromkeys(spellings[one] for one in near))
     raise UsageError(msg, where="--gpu", hint=f"nearest: {shown}" if shown else "give a PCI id (10de:2335) or cc:9.0")
 
 
-def _all_names(products: Products) -> list[_Named]:
+def _names_with(parts: tuple[str, ...], products: Products) -> list[_Named]:
+    """Every spelling of every product in which all ``parts`` occur; no other can be meant by a name that has them."""
     found: list[_Named] = []
     for rows in products.by_device.values():
         for row in rows:
-            gpu = gpu_of(row)
-            found.extend(_Named(words_of(spelling), spelling, gpu) for spelling in (row.name, *row.aliases))
+            said = _with_parts(parts, row)
+            found += [_Named(words_of(one), one, gpu_of(row)) for one in said]
     for module in products.integrated():
-        gpu = integrated_gpu(module)
-        found.extend(_Named(words_of(spelling), spelling, gpu) for spelling in (module.name, *module.aliases))
+        said = _with_parts(parts, module)
+        found += [_Named(words_of(one), one, integrated_gpu(module)) for one in said]
     return found
+
+
+def _with_parts(parts: tuple[str, ...], row: GpuProduct | Integrated) -> list[str]:
+    return [
+        spelling for spelling in (row.name, *row.aliases) if not any(part not in spelling.lower() for part in parts)
+    ]
 
 
 def _only_form(words: tuple[str, ...], asked: tuple[str, ...]) -> bool:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from functools import cached_property
+
+from msgspec import Struct
 
 from gpustack.errors import UnsupportedError
 from gpustack.matrix.index import Matrix
@@ -18,15 +19,14 @@ from gpustack.versions import is_within
 _RELEASE = re.compile(r"[0-9][A-Za-z0-9._+~-]{0,120}")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Context:
+class Context(Struct, frozen=True, kw_only=True, dict=True):
     """One planning run. ``warnings`` collects what the reader of the plan has to know; nothing else changes."""
 
     host: Host
     request: Request
     resolution: Resolution
     matrix: Matrix
-    warnings: list[str] = field(default_factory=list)
+    warnings: list[str] = []
 
     @cached_property
     def system(self) -> System:

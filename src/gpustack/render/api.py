@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Protocol, cast
@@ -24,7 +23,9 @@ def demand_format(name: str) -> None:
     """Raise UsageError when there is no format of that name, with the nearest one."""
     if name in FORMATS:
         return
-    near = difflib.get_close_matches(name, FORMATS, n=1)
+    from difflib import get_close_matches  # noqa: PLC0415 (only for a message)
+
+    near = get_close_matches(name, FORMATS, n=1)
     guess = f"did you mean {near[0]!r}? " if near else ""
     msg = f"there is no format {name!r} of a plan"
     raise UsageError(msg, where="--format", hint=f"{guess}formats: {', '.join(FORMATS)}")
