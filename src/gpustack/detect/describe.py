@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
-
 from gpustack.detect.gpu_names import resolve_gpu
 from gpustack.detect.products import Products
 from gpustack.errors import UnsupportedError, UsageError
 from gpustack.matrix.index import Matrix
 from gpustack.model.host import Environment, Host, Installed, OperatingSystem
 from gpustack.model.places import System
+from gpustack.patterns import late
 
 ARCHITECTURES = {
     "x86_64": "x86_64", "amd64": "x86_64", "x64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64", "sbsa": "aarch64",
@@ -18,9 +17,9 @@ ARCHITECTURES = {
 """The architectures and the other words for them."""
 
 MAX_GPUS = 64
-_SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
-_RELEASE = re.compile(r"[vV]?\d[\w.]*")
-_DRIVER = re.compile(r"\d{3}(?:\.\d{1,3}){0,2}")
+_SAFE = late(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
+_RELEASE = late(r"[vV]?\d[\w.]*")
+_DRIVER = late(r"\d{3}(?:\.\d{1,3}){0,2}")
 
 
 def describe(

@@ -5,17 +5,18 @@ from __future__ import annotations
 import errno
 import fnmatch
 import os
-import re
 import stat
 from collections import deque
 from itertools import islice
+
+from gpustack.patterns import late
 
 MAX_HOPS = 40
 MAX_ENTRIES = 20_000
 MAX_FLAT_LINK = 256
 """Longest text file that may stand for a link, in bytes."""
 
-_LINK_TEXT = re.compile(r"[\w.+:@/~-]+")
+_LINK_TEXT = late(r"[\w.+:@/~-]+")
 
 
 class MissingFileError(Exception):

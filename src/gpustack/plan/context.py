@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import cached_property
 
 from msgspec import Struct
@@ -13,10 +12,11 @@ from gpustack.model.host import Host
 from gpustack.model.places import Repository, System
 from gpustack.model.request import Request
 from gpustack.model.resolution import Pick, Resolution
+from gpustack.patterns import late
 from gpustack.plan.lookup import arch_folders, repository_of, system_of
 from gpustack.versions import is_within
 
-_RELEASE = re.compile(r"[0-9][A-Za-z0-9._+~-]{0,120}")
+_RELEASE = late(r"[0-9][A-Za-z0-9._+~-]{0,120}")
 
 
 class Context(Struct, frozen=True, kw_only=True, dict=True):

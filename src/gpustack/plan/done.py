@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterable
 
 from gpustack.model.conditions import NEVER, Condition, spelled
 from gpustack.model.steps import FileWrite, Step
+from gpustack.patterns import late
 from gpustack.plan.managers.base import Argv, Manager, Package
 
-_CAPABILITY = re.compile(r".*[(/].*")
-_EPOCH = re.compile(r"\d+:")
+_CAPABILITY = late(r".*[(/].*")
+_EPOCH = late(r"\d+:")
 
 
 def packages(tool: Manager, wanted: Iterable[Package]) -> str:

@@ -8,6 +8,7 @@ from typing import Protocol, TypeVar
 
 from msgspec import Struct
 
+from gpustack.patterns import late
 from gpustack.plan import done
 from gpustack.plan.context import Context
 from gpustack.plan.draft import Draft, draft
@@ -16,8 +17,8 @@ from gpustack.plan.managers.apt import DEB_ARCH
 from gpustack.plan.managers.base import Package
 
 SUBJECT = "preparation"
-_RPM_ADDRESS = re.compile(r"https://.*/([a-z-]+)-(\d[^-/]*)-[^-/]+\.rpm")
-_SUSE_KERNEL = re.compile(r"(.+)-([a-z0-9_]+)")
+_RPM_ADDRESS = late(r"https://.*/([a-z-]+)-(\d[^-/]*)-[^-/]+\.rpm")
+_SUSE_KERNEL = late(r"(.+)-([a-z0-9_]+)")
 
 
 class Headers(Struct, frozen=True, kw_only=True):

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import re
-
 from msgspec import Struct
 
 from gpustack.model.places import SigningKey
 from gpustack.model.steps import Artifact, FileWrite
+from gpustack.patterns import late
 from gpustack.plan import done
 from gpustack.plan.context import Context
 from gpustack.plan.draft import Draft, draft
 from gpustack.plan.keys import take_key
 from gpustack.plan.managers.base import CACHE, Argv, Manager, Place
 
-_SHORT_ID = re.compile(r"[0-9A-Fa-f]{8}")
+_SHORT_ID = late(r"[0-9A-Fa-f]{8}")
 
 
 class KeyExtra(Struct, frozen=True, kw_only=True):

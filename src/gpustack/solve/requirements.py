@@ -7,11 +7,12 @@ import re
 from gpustack.errors import UsageError
 from gpustack.model.facts import COMPONENTS
 from gpustack.model.request import METHODS, Method, Requirement
+from gpustack.patterns import late
 from gpustack.versions import version_range
 
 _CLAUSE = r"(?:==|!=|>=|<=|<|>|~=)\d+(?:\.\d+)*(?:(?:a|b|rc)\d+|\.(?:post|dev)\d+)?(?:\.\*)?"
-_SPECIFIER = re.compile(rf"{_CLAUSE}(?:,{_CLAUSE})*,?")
-_REQUIREMENT = re.compile(r"([A-Za-z][A-Za-z0-9-]*)\s*(.*)", re.DOTALL)
+_SPECIFIER = late(rf"{_CLAUSE}(?:,{_CLAUSE})*,?")
+_REQUIREMENT = late(r"([A-Za-z][A-Za-z0-9-]*)\s*(.*)", re.DOTALL)
 
 
 def parse_requirement(text: str) -> Requirement:

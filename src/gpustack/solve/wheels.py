@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 from msgspec import Struct
 
 from gpustack.matrix.index import Matrix
+from gpustack.patterns import late
 from gpustack.versions import version
 
 SUBJECT = "wheels"
@@ -16,7 +15,7 @@ _ALSO = {"tensorrt": "tensorrt-archives"}
 _WHOLE = {"tensorrt": ("tensorrt", "nvidia-tensorrt")}
 """Projects that bring the whole component, where others bring a part of it only."""
 
-_TAG = re.compile(r"manylinux_(\d+)_(\d+)_")
+_TAG = late(r"manylinux_(\d+)_(\d+)_")
 _OLD_TAGS = {"manylinux1_": "2.5", "manylinux2010_": "2.12", "manylinux2014_": "2.17"}
 
 

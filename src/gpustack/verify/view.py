@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 from gpustack.model.host import Copy, Gpu, Host
+from gpustack.patterns import late
 from gpustack.verify.declare import Outcome, needless, skipped
 
-_UPSTREAM = re.compile(r"(?:\d+:)?(\d+(?:\.\d+)*)")
+_UPSTREAM = late(r"(?:\d+:)?(\d+(?:\.\d+)*)")
 FOREIGN_MODULES = ("nouveau", "nova", "nova_core", "nova_drm")
 """Kernel modules of the kernel's own that drive NVIDIA GPUs and keep NVIDIA's module away from them."""
 

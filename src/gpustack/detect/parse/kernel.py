@@ -6,14 +6,15 @@ import re
 
 from gpustack.detect.evidence import Evidence
 from gpustack.detect.parse.packages import Package
+from gpustack.patterns import late
 
 MACHINES = {
     "x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64", "ppc64le": "ppc64le",
     "ppc64el": "ppc64le",
 }  # fmt: skip
-_RELEASE = re.compile(r"\d+\.\d+[\w.+~-]{0,100}")
-_IMAGE = re.compile(r"(?:vmlinu[xz]|Image)-(\d.*)")
-_DEB_IMAGE = re.compile(r"linux-image-(?:unsigned-)?(\d.*)")
+_RELEASE = late(r"\d+\.\d+[\w.+~-]{0,100}")
+_IMAGE = late(r"(?:vmlinu[xz]|Image)-(\d.*)")
+_DEB_IMAGE = late(r"linux-image-(?:unsigned-)?(\d.*)")
 _RPM_KERNELS = {"kernel", "kernel-core", "kernel-default", "kernel-uek-core", "kernel-uek"}
 
 

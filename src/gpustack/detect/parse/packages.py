@@ -8,9 +8,10 @@ from typing import Literal
 from msgspec import Struct
 
 from gpustack.detect.evidence import Evidence
+from gpustack.patterns import late
 
-_NAME = re.compile(r"[A-Za-z0-9][\w.+-]{0,150}")
-_SIMPLE = re.compile(r"[\w-]+(?:\.\*)?")
+_NAME = late(r"[A-Za-z0-9][\w.+-]{0,150}")
+_SIMPLE = late(r"[\w-]+(?:\.\*)?")
 """A name, or the beginning of names."""
 
 
@@ -127,6 +128,8 @@ def all_packages(evidence: Evidence) -> tuple[Package, ...]:
 def matching(packages: tuple[Package, ...], pattern: str) -> tuple[Package, ...]:
     """The installed packages whose whole name matches."""
     here = tuple(package for package in packages if package.installed)
+    if not here:
+        return ()
     words = pattern.split("|")
     if all(_SIMPLE.fullmatch(word) for word in words):
         # Dozens of such questions are asked of every host; a regular expression for each would take longer.

@@ -9,9 +9,10 @@ from gpustack.detect.parse import repositories as parse
 from gpustack.detect.parse.repositories import SourceEntry, normal_url
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.scene import Scene
+from gpustack.patterns import late
 
-_FOLDER = re.compile(r"/compute/cuda/repos/([\w-]+)/(\w+)")
-_OLD_KEY = re.compile(r"7fa2af80|A4B469963BF863CC", re.IGNORECASE)
+_FOLDER = late(r"/compute/cuda/repos/([\w-]+)/(\w+)")
+_OLD_KEY = late(r"7fa2af80|A4B469963BF863CC", re.IGNORECASE)
 _OLD_KEY_SYSTEMS = {"ubuntu1604", "ubuntu1810", "sles113"}
 """Folders that are still signed by the old key."""
 

@@ -6,7 +6,7 @@ A command is its name, then parameters, each a name of ``COMMANDS`` and, where i
 
 from __future__ import annotations
 
-import re
+from gpustack.patterns import late
 
 Argv = tuple[str, ...]
 
@@ -37,7 +37,7 @@ COMMANDS: dict[str, dict[str, bool]] = {
 }
 """The commands of a Windows plan with their parameters: True where a value follows."""
 
-_UNSAFE = re.compile(r"[^A-Za-z0-9._+-]+")
+_UNSAFE = late(r"[^A-Za-z0-9._+-]+")
 
 
 def safe_name(text: str) -> str:

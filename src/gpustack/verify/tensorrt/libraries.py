@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
+from gpustack.patterns import late
 from gpustack.system.run import Finished
 from gpustack.verify.declare import Context
 from gpustack.verify.pythons import holds, package_folders, search_path
 
-_NAME = re.compile(r"^(libnvinfer|libtensorrt_rtx)\.so\.(\d+)(?:\.(\d+(?:\.\d+)*))?$")
+_NAME = late(r"^(libnvinfer|libtensorrt_rtx)\.so\.(\d+)(?:\.(\d+(?:\.\d+)*))?$")
 _FOLDERS = (
     "usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "usr/lib64", "usr/lib", "usr/local/lib",
     "usr/local/tensorrt*/lib", "usr/local/TensorRT*/lib", "opt/tensorrt*/lib", "opt/TensorRT*/lib",
