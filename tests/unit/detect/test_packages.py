@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import struct
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpustack.detect.packages_db import PackageReader
-from gpustack.detect.parse.packages import deb_origin, parse_dpkg_status, parse_rpm_lines
+from gpustack.detect.parse.packages import Package, deb_origin, matching, parse_dpkg_status, parse_rpm_lines
 from gpustack.detect.parse.rpm_header import parse_header
 from gpustack.detect.tree import Tree
 
@@ -111,3 +112,20 @@ def test_dpkg_states(status: str, installed: bool | None) -> None:
 )
 def test_deb_origin(version: str, maintainer: str, origin: str) -> None:
     assert deb_origin(version, maintainer) == origin
+
+
+NAMES = (
+    "nvidia-driver", "nvidia-driver-580", "nvidia-driver-580-server-open", "libnccl2", "libnccl", "nccl", "abc", "ac", "a",
+    "b", "b(", "abbc", "cuda-drivers-580", "nvidia-open", "NCCL", "a|b", "xz", "kernel-G06", "c++",
+)  # fmt: skip
+PATTERNS = (
+    "nvidia-driver(?:-\\d+)?(?:-server)?(?:-open)?|nvidia-open", "libnccl2?|nccl", "a[b|c]+|b", "(?:x|y)z", "ab{2}c|b",
+    ".*-G0\\d", "a|", "a\\|b", "b[(]|a", "b\\(|abc", "(?i)nccl|abc", "(a)|b", "cuda-drivers.*|ab*c", "", "c\\+\\+",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_packages_match_as_a_regular_expression_says(pattern: str) -> None:
+    packages = tuple(Package(name=name, version="1", manager="dpkg") for name in NAMES)
+    expected = [name for name in NAMES if re.fullmatch(pattern, name)]
+    assert [package.name for package in matching(packages, pattern)] == expected

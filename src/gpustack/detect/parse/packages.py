@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Literal
 
 from msgspec import Struct
@@ -13,6 +14,7 @@ from gpustack.patterns import late
 _NAME = late(r"[A-Za-z0-9][\w.+-]{0,150}")
 _SIMPLE = late(r"[\w-]+(?:\.\*)?")
 """A name, or the beginning of names."""
+_HEAD = late(r"(?:[\w-](?![?*{]))*")
 
 
 class Package(Struct, frozen=True, kw_only=True):
@@ -127,14 +129,34 @@ def all_packages(evidence: Evidence) -> tuple[Package, ...]:
 
 def matching(packages: tuple[Package, ...], pattern: str) -> tuple[Package, ...]:
     """The installed packages whose whole name matches."""
-    here = tuple(package for package in packages if package.installed)
+    # Dozens of such questions are asked of every host; a regular expression for each would take longer.
+    heads = _heads(pattern)
+    here = tuple(package for package in packages if package.installed and package.name.startswith(heads))
     if not here:
         return ()
     words = pattern.split("|")
     if all(_SIMPLE.fullmatch(word) for word in words):
-        # Dozens of such questions are asked of every host; a regular expression for each would take longer.
         whole = {word for word in words if not word.endswith(".*")}
-        heads = tuple(word.removesuffix(".*") for word in words if word.endswith(".*"))
-        return tuple(package for package in here if package.name in whole or package.name.startswith(heads))
+        starts = tuple(word.removesuffix(".*") for word in words if word.endswith(".*"))
+        return tuple(package for package in here if package.name in whole or package.name.startswith(starts))
     wanted = re.compile(pattern)
     return tuple(package for package in here if wanted.fullmatch(package.name))
+
+
+@lru_cache(maxsize=64)
+def _heads(pattern: str) -> tuple[str, ...]:
+    """What a name that matches begins with: the plain letters at the beginning of each alternative.
+
+    Nothing is known of patterns with more than alternatives and plain groups.
+    """
+    groups = pattern.count("(?:")
+    if "[" in pattern or not groups == pattern.count("(") == pattern.count(")"):
+        return ("",)
+    heads, depth, start = [], 0, 0
+    for at, char in enumerate(f"{pattern}|"):
+        depth += (char == "(") - (char == ")")
+        if char == "|" and not depth:
+            head = _HEAD.match(pattern, start, at)
+            heads.append(head[0] if head else "")
+            start = at + 1
+    return tuple(heads)
