@@ -16,6 +16,7 @@ from gpustack.model.host import Copy, Gpu, Host, Installed, OperatingSystem
 from gpustack.model.results import CheckResult
 from gpustack.system.run import LocalRunner
 from gpustack.verify.declare import Context
+from gpustack.verify.ffmpeg.media import lay_clip
 from gpustack.verify.runner import run_checks
 
 Wheel = Callable[[str], Path]
@@ -100,15 +101,72 @@ def check(matrix: Matrix) -> Check:
     return run
 
 
+T4 = Gpu(
+    name="Tesla T4",
+    pci_id="10de:1eb8",
+    bus_id="0000:01:00.0",
+    compute_capability="7.5",
+    nvenc=1,
+    nvdec=2,
+    bound="nvidia",
+)
+
+
 @pytest.fixture(scope="session")
-def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def codec_headers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Debian's nv-codec-headers, unpacked once for all workers: the folder to include from."""
+    shared = tmp_path_factory.getbasetemp().parent / "codec-headers"
+    shared.mkdir(exist_ok=True)
+    with (shared / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (shared / "usr" / "include").is_dir():
+            words = ["apt-get", "download", "-q", "libffmpeg-nvenc-dev"]
+            subprocess.run(words, cwd=shared, check=True, capture_output=True)
+            package = next(shared.glob("libffmpeg-nvenc-dev_*.deb"))
+            subprocess.run(["dpkg-deb", "-x", str(package), str(shared)], check=True)
+    return shared / "usr" / "include"
+
+
+def compiled(name: str, folder: Path, headers: Path) -> Path:
+    """A stand-in for the library ``name`` of the driver."""
+    source = HERE / "stubs" / f"{name.partition('.')[0]}.c"
+    made = folder / name
+    command = ["gcc", "-shared", "-fPIC", "-O2", f"-I{headers}", f"-Wl,-soname,{name}", "-o", str(made), str(source)]
+    subprocess.run(command, check=True)
+    return made
+
+
+@pytest.fixture(scope="session")
+def driver(tmp_path_factory: pytest.TempPathFactory, codec_headers: Path) -> Path:
     """A folder with stand-ins for libcuda and libnvidia-encode, whose answers the environment chooses.
 
-    They stand for a driver, which CI has not; they decode and encode nothing.
+    They stand for a driver, which CI has not: see what each of them says of itself. A decode library is not there.
     """
     folder = tmp_path_factory.mktemp("driver")
     for name in ("libcuda.so.1", "libnvidia-encode.so.1"):
-        source = HERE / "stubs" / f"{name.partition('.')[0]}.c"
-        command = ["gcc", "-shared", "-fPIC", "-O1", f"-Wl,-soname,{name}", "-o", str(folder / name), str(source)]
-        subprocess.run(command, check=True)
+        compiled(name, folder, codec_headers)
     return folder
+
+
+@pytest.fixture(scope="session")
+def decoder(tmp_path_factory: pytest.TempPathFactory, codec_headers: Path) -> Path:
+    """A folder with a stand-in for libnvcuvid, and beside it the frames of gpustack's clip, decoded by software."""
+    folder = tmp_path_factory.mktemp("decoder")
+    compiled("libnvcuvid.so.1", folder, codec_headers)
+    clip = lay_clip(folder)
+    words = ["-v", "error", "-i", str(clip), "-vf", "pad=640:368", "-pix_fmt", "nv12", "-f", "rawvideo", "frames.yuv"]
+    subprocess.run(["ffmpeg", *words], check=True, cwd=folder)
+    return folder
+
+
+@pytest.fixture
+def software_gpu(driver: Path, decoder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stand-ins made to work: real FFmpegs decode, scale and encode through them, and no chip is involved."""
+    chosen = {
+        "LD_LIBRARY_PATH": f"{driver}:{decoder}",
+        "NVENC_API": "13.1",
+        "NVENC_STATUS": "0",
+        "NVDEC_FRAMES": str(decoder / "frames.yuv"),
+    }
+    for name, value in chosen.items():
+        monkeypatch.setenv(name, value)

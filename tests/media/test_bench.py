@@ -50,7 +50,7 @@ def test_the_long_clip_holds_every_frame_that_is_counted(tmp_path: Path) -> None
     assert frames == 9 * media.CLIP_FRAMES
     ffmpeg = describe(Place(path="/usr/bin/ffmpeg", origin="distribution"), LocalRunner())
     raw = tmp_path / "raw.yuv"
-    assert media.decode(ffmpeg.path, clip, raw, LocalRunner(), scale=(64, 36)).code == 0
+    assert media.decode(ffmpeg, clip, raw, LocalRunner(), scale=(64, 36)).code == 0
     assert media.frames_in(raw, (64, 36)) == frames
 
 

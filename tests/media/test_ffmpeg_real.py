@@ -129,14 +129,17 @@ def test_the_smoke_transcode_judges_what_software_made(ffmpegs: dict[str, str], 
     assert "its picture is not that of the clip" in judge(task, "h264", way, green, tmp_path).faults[0]
 
 
-def test_psnr_of_known_differences(tmp_path: Path) -> None:
+def test_likeness_of_known_differences(tmp_path: Path) -> None:
     one, other = tmp_path / "a", tmp_path / "b"
     one.write_bytes(bytes(16 * 16 * 3 // 2 * 2))
     other.write_bytes((b"\x0a" * 256 + bytes(128)) * 2)
-    assert media.psnr(one, one, (16, 16)) == math.inf
-    assert media.psnr(one, other, (16, 16)) == pytest.approx(10 * math.log10(255**2 / 100))
+    assert media.likeness(one, one, (16, 16)) == media.Likeness(psnr=math.inf, ssim=1.0)
+    far = media.likeness(one, other, (16, 16))
+    # Ten of brightness everywhere, nothing of colour, which is a third of the bytes; flat blocks differ in brightness only.
+    assert far.psnr == pytest.approx(10 * math.log10(255**2 / (100 * 2 / 3)), rel=1e-2)
+    assert far.ssim == pytest.approx((0.01 * 255) ** 2 / (100 + (0.01 * 255) ** 2))
     with pytest.raises(ValueError, match="no whole frame"):
-        media.psnr(one, tmp_path / "a", (64, 64))
+        media.likeness(one, tmp_path / "a", (64, 64))
 
 
 @pytest.mark.parametrize("major", ["5", "9"])

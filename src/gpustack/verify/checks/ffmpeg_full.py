@@ -12,11 +12,11 @@ from gpustack.verify.checks.ffmpeg_smoke import ready
 from gpustack.verify.commands import evidence_of
 from gpustack.verify.declare import Check, Context, Outcome, errored, failed, passed, register, skipped
 from gpustack.verify.ffmpeg import media
-from gpustack.verify.ffmpeg.diagnosis import SUBJECT
+from gpustack.verify.ffmpeg.diagnosis import SUBJECT, last_error
 from gpustack.verify.ffmpeg.guide import SIZE, GuideCommand, guide_commands, missing, with_before_inputs
 from gpustack.verify.ffmpeg.programs import Program
 from gpustack.verify.ffmpeg.scene import chip, failure, gpu_environment
-from gpustack.verify.ffmpeg.transcode import patiently
+from gpustack.verify.ffmpeg.transcode import Ended, patiently
 
 FRAMES = 30
 _KEYS = (
@@ -51,26 +51,28 @@ def guide(key: str, context: Context) -> Outcome:
         words = (program.path, "-hide_banner", *with_before_inputs(command.arguments, before))
         return runner.run(words, timeout=120, env=environment, cwd=context.folder)
 
-    end, _ = patiently(context.matrix, run)
-    if end.code != 0:
-        return failure(context, program, end, command.purpose)
-    return _look(context, program, command, end)
+    ended = patiently(context.matrix, run)
+    if ended.last.code != 0:
+        return failure(context, program, ended.last, command.purpose)
+    return _look(context, program, command, ended)
 
 
-def _look(context: Context, program: Program, command: GuideCommand, end: Finished) -> Outcome:
+def _look(context: Context, program: Program, command: GuideCommand, ended: Ended) -> Outcome:
     """Compare the files that a command made with what it should have made."""
     assert context.runner is not None  # noqa: S101 (`ready` has answered otherwise)
-    told = evidence_of(end, work=context.work)
+    told = evidence_of(ended.last, work=context.work)
     faults: list[str] = []
     measured: dict[str, Measurement] = {}
     for name, size in command.makes.items():
         path = context.folder / name
+        stopped = ""
         if name.endswith(".yuv"):
             count = media.frames_in(path, size)
         else:
             found = media.look(program.path, path, context.runner)
             raw = context.folder / f"{name}.back.yuv"
-            media.decode(program.path, path, raw, context.runner)
+            back = media.decode(program, path, raw, context.runner)
+            stopped = f" (decoding it stopped: {last_error(back.err)})" if back.code != 0 else ""
             count = media.frames_in(raw, size) if found.size == size else 0
             raw.unlink(missing_ok=True)
             if found.codec != "h264":
@@ -81,12 +83,13 @@ def _look(context: Context, program: Program, command: GuideCommand, end: Finish
                 faults.append(f"{name} has lost its sound")
         measured[f"{name}_frames"] = Measurement(value=count, unit="frames")
         if count != FRAMES and not faults:
-            faults.append(f"{name} holds {count:g} frames, not {FRAMES}")
-    measured["seconds"] = Measurement(value=round(end.seconds, 3), unit="s")
+            faults.append(f"{name} holds {count:g} frames, not {FRAMES}{stopped}")
+    measured["seconds"] = Measurement(value=round(ended.last.seconds, 3), unit="s")
     if faults:
         return failed(f"{command.purpose}: {'; '.join(faults)}", measurements=measured, evidence=told)
     made = ", ".join(f"{name} {size[0]}x{size[1]}" for name, size in command.makes.items())
-    return passed(f"{command.purpose}: {made}", measurements=measured, evidence=told)
+    notes = "; ".join(note for note in (command.note, ended.note) if note)
+    return passed(f"{command.purpose}: {made}{f' ({notes})' if notes else ''}", measurements=measured, evidence=told)
 
 
 def _has_sound(folder: Path) -> bool:
@@ -128,7 +131,8 @@ def _encoded(program: Program, words: tuple[str, ...], folder: Path, name: str, 
         words = (*words, "-f", "lavfi", "-i", f"sine=frequency=440:duration={FRAMES / 30:g}")
         sound = ("-c:a", "aac")
         (folder / ".sound").touch()
-    made = (*words, "-pix_fmt", "yuv420p", "-c:v", encoder, *sound)
+    quick = ("-preset", "ultrafast") if encoder == "libx264" else ()
+    made = (*words, "-pix_fmt", "yuv420p", "-c:v", encoder, *quick, *sound)
     forced = ("-f", "h264") if name.endswith(".264") else ()
     return runner.run((*made, *forced, str(folder / name)), timeout=60, env={"OMP_NUM_THREADS": str(os.cpu_count())})
 

@@ -11,13 +11,11 @@ from gpustack.verify.checks.ffmpeg import _no_ffmpeg
 from gpustack.verify.commands import evidence_of
 from gpustack.verify.declare import Context, Outcome, check, errored, failed, passed, skipped
 from gpustack.verify.ffmpeg import media
-from gpustack.verify.ffmpeg.diagnosis import FEWER_THREADS
 from gpustack.verify.ffmpeg.engines import CODECS, Chip, session_limit
 from gpustack.verify.ffmpeg.programs import Program
 from gpustack.verify.ffmpeg.scene import INSTALL, chip, failure, gpu_environment, tested
 from gpustack.verify.ffmpeg.transcode import Task, decode_on_gpu, judge, patiently, transcode, way_of
 
-_THREADS = f"; only with {' '.join(FEWER_THREADS)} before -i: else it asks NVDEC for more surfaces than there are"
 _SESSIONS = ("nvidia-smi", "--query-gpu=encoder.stats.sessionCount", "--format=csv,noheader")
 
 
@@ -50,7 +48,7 @@ def nvdec(context: Context) -> Outcome:
         return failed(f"{program.called} was built without NVDEC", INSTALL)
     clip = media.lay_clip(context.folder)
     software = context.folder / "software.yuv"
-    plain = media.decode(program.path, clip, software, runner)
+    plain = media.decode(program, clip, software, runner)
     if media.frames_in(software, media.CLIP_SIZE) != media.CLIP_FRAMES:
         return errored("the software decoder of this FFmpeg did not decode the clip", evidence=evidence_of(plain))
     task = Task(program=program, clip=clip, runner=runner, env=gpu_environment(context.host))
@@ -59,12 +57,12 @@ def nvdec(context: Context) -> Outcome:
     advice = ""
     for decoder in decoders:
         hardware = context.folder / f"{decoder}.yuv"
-        end, ends = patiently(context.matrix, partial(decode_on_gpu, task, decoder, hardware))
-        told.update(evidence_of(*ends, work=context.work))
-        advice = _THREADS if len(ends) > 1 else advice
+        ended = patiently(context.matrix, partial(decode_on_gpu, task, decoder, hardware))
+        told.update(evidence_of(*ended.ends, work=context.work))
+        advice = f"; {ended.note}" if ended.note else advice
         name = "-hwaccel cuda" if decoder == "cuda" else decoder
-        if end.code != 0:
-            return failure(context, program, end, f"decoding with {name}")
+        if ended.last.code != 0:
+            return failure(context, program, ended.last, f"decoding with {name}")
         count = media.frames_in(hardware, media.CLIP_SIZE)
         measured[f"{decoder}_frames"] = Measurement(value=count, unit="frames")
         if not media.same_bytes(hardware, software):
@@ -159,12 +157,12 @@ def nvenc(context: Context) -> Outcome:
     measured: dict[str, Measurement] = {}
     for codec in codecs:
         made = context.folder / f"{codec}.mp4"
-        end, ends = patiently(context.matrix, partial(transcode, task, way, f"{codec}_nvenc", made))
-        told.update(evidence_of(*ends, work=context.work))
-        if len(ends) > 1 and _THREADS not in left:
-            left.append(_THREADS.removeprefix("; "))
-        if end.code != 0:
-            return failure(context, program, end, f"encoding with {codec}_nvenc")
+        ended = patiently(context.matrix, partial(transcode, task, way, f"{codec}_nvenc", made))
+        told.update(evidence_of(*ended.ends, work=context.work))
+        if ended.note and ended.note not in left:
+            left.append(ended.note)
+        if ended.last.code != 0:
+            return failure(context, program, ended.last, f"encoding with {codec}_nvenc")
         judged = judge(task, codec, way, made, context.folder)
         measured.update(judged.measurements)
         if judged.faults:

@@ -14,6 +14,10 @@ from gpustack.verify.ffmpeg.lists import About
 SUBJECT = "ffmpeg-diagnosis"
 FEWER_THREADS = ("-threads", "8")
 """What older releases need before -i on machines of many cores, where one surface a thread is more than NVDEC has."""
+MORE_SURFACES = ("-threads", "1", "-extra_hw_frames", "24")
+"""What older releases need before -i where the encoder looks ahead: it keeps frames in the decoder's own surfaces."""
+REMEDIES = {"too_many_surfaces": FEWER_THREADS, "no_surfaces_left": MORE_SURFACES}
+"""Options before -i that cure a failure of a kind, for which the user need do nothing else."""
 
 _NEEDED = re.compile(r"Required: (\d+\.\d+) Found: (\d+\.\d+)")
 _NAMED = re.compile(r"(?:Unknown encoder|No such filter:|Unrecognized option|No option name near) '([^']*)'")
@@ -298,6 +302,14 @@ def _surfaces(_matrix: Matrix, _text: str, _scene: Scene) -> Diagnosis:
     )
 
 
+def _no_surfaces(_matrix: Matrix, _text: str, _scene: Scene) -> Diagnosis:
+    return Diagnosis(
+        key="no_surfaces_left",
+        cause="the encoder holds every surface that NVDEC decodes into, as it looks ahead or has many frames under way",
+        cure=f"put `{' '.join(MORE_SURFACES)}` before -i, look ahead less, or use a newer FFmpeg",
+    )
+
+
 def _preset(_matrix: Matrix, text: str, _scene: Scene) -> Diagnosis:
     gone = "preset configuration" in text
     cause = (
@@ -354,6 +366,7 @@ _CAUSES = {
     "no_cuda_device": _no_device,
     "bad_gpu_index": _wrong_gpu,
     "too_many_surfaces": _surfaces,
+    "no_surfaces_left": _no_surfaces,
     "codec_unsupported": _codec,
     "format_unsupported": _format,
     "too_large": _too_large,

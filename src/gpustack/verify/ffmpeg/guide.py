@@ -60,7 +60,7 @@ class GuideCommand(Struct, frozen=True, kw_only=True):
     """One command ready to run: ``arguments`` without the program, ``makes`` the files and the size of their frames.
 
     ``uses`` are the encoders, decoders and filters that have to be compiled in; ``keeps_sound`` says that the input's
-    audio is copied.
+    audio is copied; ``note`` tells what differs from the guide because of this build.
     """
 
     key: str
@@ -69,6 +69,7 @@ class GuideCommand(Struct, frozen=True, kw_only=True):
     makes: dict[str, tuple[int, int]]
     uses: tuple[str, ...] = ()
     keeps_sound: bool = False
+    note: str = ""
 
     @property
     def takes(self) -> tuple[str, ...]:
@@ -94,7 +95,8 @@ def guide_commands(matrix: Matrix, program: Program) -> tuple[GuideCommand, ...]
 
 
 def _command(row: Row, program: Program) -> GuideCommand:
-    words = spelled(row, program.about, has_npp="scale_npp" in program.filters)
+    has_npp = "scale_npp" in program.filters
+    words = spelled(row, program.about, has_npp=has_npp)
     return GuideCommand(
         key=row.key,
         purpose=row.purpose,
@@ -102,7 +104,12 @@ def _command(row: Row, program: Program) -> GuideCommand:
         makes=_MADE.get(row.key, _SAME),
         uses=_uses(words),
         keeps_sound="-c:a" in words,
+        note="scale_npp is not compiled in: scale_cuda in its place" if _takes_npp(row) and not has_npp else "",
     )
+
+
+def _takes_npp(row: Row) -> bool:
+    return "scale_npp" in row.command
 
 
 def spelled(row: Row, about: About, *, has_npp: bool) -> tuple[str, ...]:
@@ -113,7 +120,7 @@ def spelled(row: Row, about: About, *, has_npp: bool) -> tuple[str, ...]:
     it: without it FFmpeg ignores both and says nothing.
     """
     words = shlex.split(row.modern)[1:]
-    if has_npp and "scale_npp" in row.command:
+    if has_npp and _takes_npp(row):
         words = [word.replace("scale_cuda", "scale_npp") for word in words]
     if about.is_before(4, 4):
         words = _old_presets(words, shlex.split(row.command)[1:])

@@ -37,6 +37,11 @@ class About(Struct, frozen=True, kw_only=True):
         numbers = tuple(int(part) for part in self.version.split(".")) if self.version else (self.major, 99)
         return numbers < (major, minor)
 
+    @property
+    def every_frame(self) -> tuple[str, ...]:
+        """The options by which frames come out as they are: none is left out, and none shown twice, to keep a rate."""
+        return ("-vsync", "0") if self.is_before(5, 1) else ("-fps_mode", "passthrough")
+
 
 def about(text: str) -> About:
     """Read the output of ``ffmpeg -version``."""

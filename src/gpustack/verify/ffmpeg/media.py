@@ -10,6 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from gpustack.system.run import Finished, Runner
+from gpustack.verify.ffmpeg.programs import Program
 
 CLIP = "clip.h264"
 CLIP_SIZE = (640, 360)
@@ -21,6 +22,12 @@ _VIDEO = re.compile(r"Stream #\d+:\d+.*?: Video: (\w+).*?[ ,](\d{2,5})x(\d{2,5})
 _AUDIO = re.compile(r"Stream #\d+:\d+.*?: Audio: (\w+)")
 _DURATION = re.compile(r"Duration: (\d+):(\d\d):(\d\d(?:\.\d+)?)")
 _SAMPLED = 6
+_STRIDE = 3
+"""Every third byte is looked at: that is both colours, and other columns in each row."""
+_BLOCK = 8
+_C1, _C2 = (0.01 * 255) ** 2, (0.03 * 255) ** 2
+"""What keeps the similarity of flat blocks from a division by nothing, as its authors chose."""
+_SQUARES = {difference: difference * difference for difference in range(-255, 256)}
 
 
 class Streams(Struct, frozen=True, kw_only=True):
@@ -57,13 +64,11 @@ def lay_clip(folder: Path) -> Path:
     return path
 
 
-def decode(program: str, path: Path, to: Path, runner: Runner, *, scale: tuple[int, int] | None = None) -> Finished:
-    """Decode a file in software into raw NV12 frames at ``to``, scaled if asked."""
+def decode(program: Program, path: Path, to: Path, runner: Runner, *, scale: tuple[int, int] | None = None) -> Finished:
+    """Decode a file in software into raw NV12 frames at ``to``, scaled if asked: every frame that is in it, once."""
     wanted = f"scale={scale[0]}:{scale[1]}:flags=bicubic,format=nv12" if scale else "format=nv12"
-    return runner.run(
-        (program, "-hide_banner", "-y", "-i", str(path), "-map", "0:v:0", "-vf", wanted, "-f", "rawvideo", str(to)),
-        timeout=60,
-    )
+    words = (program.path, "-hide_banner", "-y", "-i", str(path), "-map", "0:v:0", "-vf", wanted)
+    return runner.run((*words, *program.about.every_frame, "-f", "rawvideo", str(to)), timeout=60)
 
 
 def frame_bytes(size: tuple[int, int]) -> int:
@@ -87,22 +92,61 @@ def same_bytes(one: Path, other: Path) -> bool:
     return True
 
 
-def psnr(one: Path, other: Path, size: tuple[int, int]) -> float:
-    """The luma PSNR in dB between two raw NV12 files, over frames spread from first to last; infinite when equal.
+class Likeness(Struct, frozen=True, kw_only=True):
+    """How near a picture is to another, by the frame that is farthest: ``psnr`` in dB, ``ssim`` from -1 to 1.
 
-    Computed here, because minimal builds of FFmpeg have no psnr filter. Raises ValueError where a file has no frame.
+    ``psnr`` is that of all three planes, infinite where they are equal; ``ssim`` is that of brightness.
+    """
+
+    psnr: float
+    ssim: float
+
+
+def likeness(one: Path, other: Path, size: tuple[int, int]) -> Likeness:
+    """Compare two raw NV12 files frame by frame: every frame's PSNR, the SSIM of frames spread from first to last.
+
+    Computed here and not by FFmpeg's filters: minimal builds have none, and they pair frames by time stamps, so that
+    a frame's neighbour is compared. Raises ValueError where a file has no frame.
     """
     count = int(min(frames_in(one, size), frames_in(other, size)))
     if count == 0:
         msg = "there is no whole frame to compare"
         raise ValueError(msg)
-    chosen = sorted({round(step * (count - 1) / max(1, _SAMPLED - 1)) for step in range(_SAMPLED)})
-    luma, whole = size[0] * size[1], frame_bytes(size)
-    squares = 0
+    sampled = {round(step * (count - 1) / max(1, _SAMPLED - 1)) for step in range(_SAMPLED)}
+    whole = frame_bytes(size)
+    farthest, least = 0.0, 1.0
     with one.open("rb") as left, other.open("rb") as right:
-        for number in chosen:
-            left.seek(number * whole)
-            right.seek(number * whole)
-            squares += sum((a - b) * (a - b) for a, b in zip(left.read(luma), right.read(luma), strict=True))
-    mean = squares / (luma * len(chosen))
-    return math.inf if mean == 0 else 10 * math.log10(255 * 255 / mean)
+        for number in range(count):
+            mine, theirs = left.read(whole), right.read(whole)
+            if mine == theirs:
+                continue
+            apart = map(int.__sub__, mine[::_STRIDE], theirs[::_STRIDE])
+            farthest = max(farthest, sum(map(_SQUARES.__getitem__, apart)) / len(mine[::_STRIDE]))
+            if number in sampled:
+                least = min(least, _ssim(mine, theirs, size))
+    return Likeness(psnr=math.inf if farthest == 0 else 10 * math.log10(255 * 255 / farthest), ssim=least)
+
+
+def _ssim(one: bytes, other: bytes, size: tuple[int, int]) -> float:
+    """The mean structural similarity of the brightness of two frames, over blocks that do not overlap."""
+    width, height = size
+    found: list[float] = []
+    for top in range(0, height - _BLOCK + 1, _BLOCK):
+        rows = range(top * width, (top + _BLOCK) * width, width)
+        for column in range(0, width - _BLOCK + 1, _BLOCK):
+            mine = b"".join(one[row + column : row + column + _BLOCK] for row in rows)
+            theirs = b"".join(other[row + column : row + column + _BLOCK] for row in rows)
+            found.append(_ssim_of_block(mine, theirs))
+    return sum(found) / len(found) if found else 1.0
+
+
+def _ssim_of_block(one: bytes, other: bytes) -> float:
+    if one == other:
+        return 1.0
+    count = len(one)
+    mean, wanted = sum(one) / count, sum(other) / count
+    spread = sum(map(int.__mul__, one, one)) / count - mean * mean
+    spread_wanted = sum(map(int.__mul__, other, other)) / count - wanted * wanted
+    together = sum(map(int.__mul__, one, other)) / count - mean * wanted
+    brightness = (2 * mean * wanted + _C1) / (mean * mean + wanted * wanted + _C1)
+    return brightness * (2 * together + _C2) / (spread + spread_wanted + _C2)

@@ -1,0 +1,147 @@
+"""Real FFmpegs through a stand-in for the driver that really decodes, scales and encodes, in software.
+
+No chip with NVENC is to be had: FFmpeg, the checks, what they look at and how they judge are real; the driver's three
+libraries are not (stubs/). What they make is valid H.264 and H.265 of the very frames that FFmpeg handed over.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+from tests.media.conftest import T4, Check, host_with
+
+from gpustack.matrix.index import Matrix
+from gpustack.system.run import LocalRunner
+from gpustack.verify.checks import ffmpeg_smoke
+from gpustack.verify.checks.ffmpeg_full import guide
+from gpustack.verify.declare import Context, Outcome
+from gpustack.verify.ffmpeg import media
+from gpustack.verify.ffmpeg.guide import guide_commands
+from gpustack.verify.ffmpeg.programs import Place, describe
+from gpustack.verify.ffmpeg.transcode import Task, judge, transcode, way_of
+
+pytestmark = pytest.mark.usefixtures("software_gpu")
+HOST = host_with(T4, driver="610.43.02")
+RUN = LocalRunner()
+
+
+@pytest.mark.parametrize("major", ["5", "9"])
+def test_the_whole_way_through_the_gpu(check: Check, ffmpegs: dict[str, str], major: str) -> None:
+    found = check("ffmpeg", "smoke", HOST, ffmpeg=ffmpegs[major])
+    assert {one.status for one in found.values()} == {"pass"}, found
+    assert found["ffmpeg.nvdec"].detail.startswith("-hwaccel cuda and h264_cuvid: 48 frames of 640x360, bit-exact")
+    encoded = found["ffmpeg.nvenc"]
+    assert encoded.detail.startswith("decode, scale_cuda, encode: h264, hevc; ")
+    for codec in ("h264", "hevc"):
+        assert encoded.measurements[f"{codec}_frames"].value == media.CLIP_FRAMES
+        # The stand-in's scaler is another than that of the software path, so the picture is near and not the same.
+        assert 35 < float(encoded.measurements[f"{codec}_psnr"].value) < 60
+        assert 0.98 < float(encoded.measurements[f"{codec}_ssim"].value) < 1
+
+
+def ask(matrix: Matrix, folder: Path, path: str, function: object) -> Outcome:
+    context = Context(host=HOST, matrix=matrix, runner=RUN, work=folder, given={"ffmpeg": path})
+    found = function(context)  # type: ignore[operator]
+    assert isinstance(found, Outcome)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("drop:20", "h264_nvenc ran, but it holds 47 frames, not 48"),
+        ("size", "h264_nvenc ran, but its size is 464x270, not 480x270"),
+        ("grey", "h264_nvenc ran, but its picture is not that of the clip: PSNR 11.8 dB and SSIM 0.740"),
+        ("memory", "encoding with h264_nvenc: the memory of Tesla T4 is full"),
+    ],
+)
+def test_what_an_encoder_does_wrong_is_found_out(
+    matrix: Matrix, ffmpegs: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, words: str
+) -> None:
+    monkeypatch.setenv("NVENC_FAULT", fault)
+    found = ask(matrix, tmp_path, ffmpegs["5"], ffmpeg_smoke.nvenc)
+    assert found.status == "fail"
+    assert words in found.reason
+
+
+def test_an_encoder_that_hangs_is_ended(
+    ffmpegs: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NVENC_FAULT", "hang:5")
+    program = describe(Place(path=ffmpegs["5"], origin="test"), RUN)
+    task = Task(program=program, clip=media.lay_clip(tmp_path), runner=RUN, env={}, limit_s=2)
+    end = transcode(task, way_of(program), "h264_nvenc", tmp_path / "made.mp4")
+    assert (end.code, end.error) == (None, "no answer within 2 s")
+
+
+def test_the_session_that_is_one_too_many(
+    matrix: Matrix, ffmpegs: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The stand-in counts sessions over all processes, as a driver does; two are open, and two are allowed."""
+    monkeypatch.setenv("NVENC_SESSIONS", str(tmp_path / "sessions"))
+    monkeypatch.setenv("NVENC_CAP", "2")
+    (tmp_path / "sessions").write_text("2")
+    found = ask(matrix, tmp_path, ffmpegs["9"], ffmpeg_smoke.nvenc)
+    assert (found.status, "the session limit is reached" in found.reason) == ("fail", True), found.reason
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("pixel", "-hwaccel cuda does not give what the software decoder gives: other pixels"),
+        ("refuse", "decoding with -hwaccel cuda: FFmpeg stopped: "),
+    ],
+)
+def test_what_a_decoder_does_wrong_is_found_out(
+    matrix: Matrix, ffmpegs: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, words: str
+) -> None:
+    monkeypatch.setenv("NVDEC_FAULT", fault)
+    found = ask(matrix, tmp_path, ffmpegs["5"], ffmpeg_smoke.nvdec)
+    assert found.status == "fail"
+    assert found.reason.startswith(words)
+
+
+def test_a_frame_late_is_another_picture(ffmpegs: dict[str, str], tmp_path: Path) -> None:
+    """The right number of frames of the right size, each where its neighbour belongs: the hardest fault to see."""
+    program = describe(Place(path=ffmpegs["5"], origin="test"), RUN)
+    task = Task(program=program, clip=media.lay_clip(tmp_path), runner=RUN, env={})
+    made = tmp_path / "late.mp4"
+    late = "tpad=start=1:start_mode=clone,trim=end_frame=48,scale=480:270"
+    words = (program.path, "-v", "error", "-i", str(task.clip), "-vf", late, "-c:v", "libx264", str(made))
+    assert RUN.run(words).code == 0
+    found = judge(task, "h264", way_of(program), made, tmp_path)
+    assert found.measurements["h264_frames"].value == media.CLIP_FRAMES
+    assert "its picture is not that of the clip" in found.faults[0]
+
+
+@pytest.mark.parametrize("key", ["crop", "one_to_n", "encode", "multi_decode", "hq_slow"])
+def test_a_command_of_the_guide_makes_its_streams(
+    matrix: Matrix, ffmpegs: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    """Those that differ most from each other; the slow tier runs them all."""
+    monkeypatch.setenv("NVENC_FAULT", "grey")  # small files: what is in the picture is not looked at here
+    found = ask(matrix, tmp_path, ffmpegs["5"], partial(guide, key))
+    assert found.status == "pass", found
+    assert {name for name in found.measurements if name.endswith("_frames")}
+    if key == "hq_slow":
+        # What this release loses frames without: its encoder keeps the surfaces that the decoder needs.
+        assert "only with -threads 1 -extra_hw_frames 24 before -i" in found.detail
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("major", ["5", "9"])
+def test_every_command_of_the_guide_makes_its_streams(
+    check: Check, ffmpegs: dict[str, str], matrix: Matrix, major: str
+) -> None:
+    path = ffmpegs[major]
+    found = check("ffmpeg", "full", HOST, ffmpeg=path)
+    keys = {one.key for one in guide_commands(matrix, describe(Place(path=path, origin="test"), RUN))}
+    assert {f"ffmpeg.guide-{key.replace('_', '-').lower()}" for key in keys} == {
+        name for name in found if name.startswith("ffmpeg.guide-")
+    }
+    assert {one.status for one in found.values()} == {"pass"}, found
+    assert "output.mp4 1856x1048" in found["ffmpeg.guide-crop"].detail
+    assert "scale_npp is not compiled in: scale_cuda in its place" in found["ffmpeg.guide-scale-npp"].detail
+    assert ("only with -threads 1" in found["ffmpeg.guide-lookahead"].detail) == (major == "5")
