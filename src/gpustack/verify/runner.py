@@ -63,7 +63,6 @@ def _chosen(asked: tuple[str, ...], level: Level, require: tuple[str, ...]) -> t
     required = _required(require, level)
     chosen = set(asked or known_components()) | required.components
     chosen |= {name.partition(".")[0] for name in required.checks}
-    _refuse_empty_level(level)
     try:
         ordered = _in_order([one for name in known_components() if name in chosen for one in checks_of(name, level)])
     except ValueError as exc:
@@ -236,14 +235,3 @@ def _unknown_name(name: str, candidates: Iterable[str]) -> UsageError:
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(names)}"
     return UsageError(f"no {kind} is called {name!r}", where="verify", hint=hint)
-
-
-def _refuse_empty_level(level: Level) -> None:
-    """A level that nobody has checks for is refused: less than what was asked must not look like all of it."""
-    if level == LEVELS[0]:
-        return
-    there = {one.level for name in known_components() for one in checks_of(name)}
-    if level not in there:
-        message = f"there are no checks of level {level} yet"
-        built = [step for step in LEVELS if step in there]
-        raise UnsupportedError(message, hint=f"levels with checks: {', '.join(built)}")
