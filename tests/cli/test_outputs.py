@@ -12,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from gpustack.cli.outputs import STANDARD
+from gpustack.cli.supply import supply_of
+
 UBUNTU = ("--os", "ubuntu24.04", "--gpu", "L4")
 
 
@@ -93,6 +96,10 @@ def test_a_folder_is_never_called_minus(call: Callable, here: Path, arguments: t
 def test_a_file_called_minus_can_still_be_named(call: Callable, here: Path) -> None:
     assert call("plan", "cuda", *UBUNTU, "--out", f"{here}/-").code == 0
     assert json.loads((here / "-").read_text())["schema"] == "gpustack/plan/v1"
+
+
+def test_a_run_that_goes_on_later_remembers_standard_output_as_such() -> None:
+    assert supply_of([], bundle=None, mirrors=[], lock=Path("-")).target == STANDARD
 
 
 def test_every_option_that_takes_an_output_file_says_so(call: Callable) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gpustack.cli.outputs import save
+from gpustack.cli.outputs import STANDARD, save
 from gpustack.errors import DocumentError, GpustackError, UsageError
 
 if TYPE_CHECKING:
@@ -87,7 +87,9 @@ def origin_of(*, bundle: Path | None, mirrors: list[str], lock: Path | None, sou
     from gpustack.install.journal import Origin
 
     named = {"bundle": bundle, "lock": lock, "source": source}
-    paths = {name: str(path.absolute()) for name, path in named.items() if path is not None}
+    paths = {
+        name: str(path if path == STANDARD else path.absolute()) for name, path in named.items() if path is not None
+    }
     return Origin(mirrors=parse_mirrors(mirrors), **paths)
 
 
