@@ -13,7 +13,7 @@ from gpustack.cli.verify import paired
 from gpustack.errors import UsageError
 from gpustack.model.host import Host
 from gpustack.model.results import CheckResult, Report
-from gpustack.verify.api import verify_until
+from gpustack.verify.api import Interrupted, verify_until
 from gpustack.verify.report import build_report
 
 
@@ -128,6 +128,15 @@ def test_a_file_of_checks(tmp_path: Path) -> None:
         ('[[check]]\nid = "s.a"\nhint = "x"\ncommand = []', "s.a: the command has to be a list of words"),
         ('[[check]]\nid = "s.a"\nhint = "x"\ncommand = ["a"]\nexpect.stdout = "("', "'(' is no regular expression"),
         ('[[check]]\nid = "s.a"\nhint = "x"\ncommand = ["a"]\ntimeout = 0', "the timeout has to be more than 0 seconds"),
+        ('[[check]]\nid = "s.a"\nhint = "x"\ncommand = ["a"]\ntimeout = nan', "more than 0 seconds, and a number"),
+        ('[[check]]\nid = "s.a"\nhint = "x"\ncommand = ["a"]\ntimeout = inf', "more than 0 seconds, and a number"),
+        ('[[check]]\nid = "s.a"\nhint = "x"\ncommand = "ls -l"', "Expected `array`, got `str` - at `$.check[0].command`"),
+        ('[[check]]\nid = "s.a"\nhint = "x"\ncommand = ["a\\u0000b"]', "s.a: the command has to be a list of words"),
+        ('[[check]]\nid = "s.a"\nhint = "x"\ncommand = ["a"]\nlevel = "slow"', "Invalid enum value 'slow'"),
+        ('[[check]]\nid = "s.a"\nhint = "x"\ncommand = ["a"]\nneeds = "driver.module"', "Expected `array`, got `str`"),
+        ('[[check]]\nid = "s.a"\nhint = "x"\ncommand = ["a"]\n' * 2, "two checks are called s.a"),
+        ("check = 1", "Expected `array`, got `int` - at `$.check`"),
+        ("[[checks]]", "Object contains unknown field `checks`"),
         ("[[check]", "is not TOML"),
     ],
 )  # fmt: skip
@@ -201,7 +210,7 @@ def given(status: str) -> Report:
 
 
 def test_waiting_repeats_what_failed_until_it_holds() -> None:
-    answers = iter([given("fail"), given("fail"), given("pass")])
+    answers = iter([given("fail"), given("fail"), given("pass"), given("pass")])
     kept: list[list[str]] = []
     pauses: list[float] = []
     now = iter(range(100))
@@ -212,8 +221,36 @@ def test_waiting_repeats_what_failed_until_it_holds() -> None:
 
     report = verify_until(again, 60.0, pause=pauses.append, clock=lambda: float(next(now)))
     assert report.checks[0].status == "pass"
-    assert kept == [[], ["a.two"], ["a.two"]]
+    # The last run repeats all: what passed at another time proves nothing together.
+    assert kept == [[], ["a.two"], ["a.two"], []]
     assert pauses == [0.5, 1.0]
+
+
+def test_a_service_that_goes_down_while_another_is_waited_for_is_no_pass() -> None:
+    down = CheckResult(id="a.two", component="a", status="fail", level="smoke")
+    one = CheckResult(id="a.one", component="a", status="pass", level="smoke")
+    answers = iter(
+        [given("fail"), given("pass"), build_report(Host(), (one, down), "smoke"), given("pass"), given("pass")]
+    )
+    kept: list[list[str]] = []
+    now = iter(range(100))
+
+    def again(before: object) -> Report:
+        kept.append([one.id for one in before])  # type: ignore[attr-defined]
+        return next(answers)
+
+    report = verify_until(again, 60.0, pause=lambda _: None, clock=lambda: float(next(now)))
+    assert {one.status for one in report.checks} == {"pass"}
+    assert kept == [[], ["a.two"], [], ["a.one"], []]
+
+
+def test_an_interrupt_while_it_waits_tells_the_last_report() -> None:
+    def interrupted(_: float) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(Interrupted) as caught:
+        verify_until(lambda _: given("fail"), 60.0, pause=interrupted)
+    assert caught.value.report == given("fail")
 
 
 def test_waiting_ends_with_the_last_report() -> None:
@@ -241,3 +278,127 @@ def test_a_required_check_of_a_higher_level_is_wrong_usage() -> None:
         "error: --require: cuda.compile is a check of level smoke, which level quick does not run\n"
         "hint: --level smoke\n"
     )
+
+
+HOSTILE = """
+[[check]]
+id = "site.'; reboot #"
+title = "\\u001b[31m ::error:: <b> ]]>"
+command = ["printf", "%s", "$(touch made) `touch made`; touch made && ::error:: </pre><script> \\u2028"]
+hint = "\\u0007 none"
+expect.stdout = "never"
+"""
+
+
+def test_a_hostile_file_of_checks_steers_nothing(tmp_path: Path) -> None:
+    (tmp_path / "checks.toml").write_text(HOSTILE)
+    names = ("a.json", "a.xml", "a.html", "a.sarif", "a.prom", "a.tap", "a.txt")
+    outputs = [f"--output={tmp_path / name}" for name in names]
+    done = gpustack("site", "--level", "smoke", "--checks", str(tmp_path / "checks.toml"), *outputs)
+    assert done.returncode == 1, done.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted((*names, "checks.toml"))
+    assert all(char.isprintable() or char == "\n" for char in (tmp_path / "a.txt").read_text())
+    (one,) = json.loads((tmp_path / "a.json").read_text())["checks"]
+    assert (one["id"], one["status"]) == ("site.'; reboot #", "fail")
+
+
+def test_an_expression_that_takes_years_is_given_up(tmp_path: Path) -> None:
+    """Such a search holds up everything else in its process, and can be ended only with that."""
+    path = tmp_path / "checks.toml"
+    path.write_text(
+        f'[[check]]\nid = "site.years"\nhint = "x"\ntimeout = 2\ncommand = ["echo", "{"a" * 40}b"]\n'
+        'expect.stdout = "^(a+)+$"\n'
+    )
+    done = gpustack("site", "--level", "smoke", "--checks", str(path), "--format", "json")
+    assert done.returncode == 1
+    (one,) = json.loads(done.stdout)["checks"]
+    assert one["status"] == "error"
+    assert one["reason"].startswith(f"whether `echo {'a' * 40}b` writes '^(a+)+$' cannot be told: no answer within ")
+    assert one["fix"] == "give `expect` an expression without repetitions inside repetitions"
+
+
+HANGS = """
+import ctypes, subprocess, sys, time
+from pathlib import Path
+from gpustack.verify.declare import Outcome, check, passed
+
+@check("site.hangs", title="hangs", expects="It ends.", mends="Mend it.", level="{level}", limit_s=0.2)
+def hangs(context):
+    ctypes.PyDLL(None).usleep(1)
+    Path("{mark}").write_text(str(__import__("os").getpid()))
+    while True:
+        time.sleep(3600)
+
+@check("site.after", title="after", expects="It ends.", mends="Mend it.", level="{level}", needs=("site.hangs",))
+def after(context):
+    return passed()
+
+@check("site.other", title="other", expects="It ends.", mends="Mend it.", level="{level}")
+def other(context):
+    return passed("still here")
+"""
+
+
+def test_python_code_that_hangs_is_given_up_and_ends_with_the_program(tmp_path: Path) -> None:
+    """At level quick too, where checks of gpustack's own need no such care."""
+    running = []
+    for level in ("quick", "smoke"):
+        folder = tmp_path / level
+        folder.mkdir()
+        path = f"{installed(folder, HANGS.format(level=level, mark=folder / 'pid'))}:{':'.join(sys.path)}"
+        command = [sys.executable, "-m", "gpustack", "verify", "site", "--level", level, "--format", "json"]
+        env = {"PYTHONPATH": path, "PATH": "/usr/bin:/bin", "TMPDIR": str(folder)}
+        running.append((folder, subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)))
+    for folder, process in running:
+        out, err = process.communicate(timeout=60)
+        assert (process.returncode, err) == (1, b"")
+        told = {one["id"]: (one["status"], one["reason"] or one["detail"]) for one in json.loads(out)["checks"]}
+        assert told == {
+            "site.hangs": ("error", "gave no answer within 8 s and was given up"),
+            "site.after": ("skip", "needs site.hangs, which could not be carried out"),
+            "site.other": ("pass", "still here"),
+        }
+        # The thread was one of the program's own, which has ended; its folder is gone too.
+        assert int((folder / "pid").read_text()) == process.pid
+        assert not list(folder.glob("gpustack-verify-*"))
+
+
+ODD = """
+import sys
+from gpustack.verify.declare import Outcome, check, passed
+from gpustack.model.results import Measurement
+
+def declare(name, answer):
+    check(f"site.{name}", title=name, expects="It holds.", mends="Mend it.", level="LEVEL")(answer)
+
+declare("nothing", lambda context: None)
+declare("word", lambda context: "pass")
+declare("leaves", lambda context: sys.exit(0))
+declare("status", lambda context: Outcome(status="good"))
+declare("reason", lambda context: Outcome(status="fail", reason=7))
+declare("endless", lambda context: passed("x" * 1_000_000))
+declare("nan", lambda context: passed(measurements={"a": Measurement(value=float("nan")), "b": Measurement(value=2)}))
+"""
+
+
+@pytest.mark.parametrize("level", ["quick", "smoke"])
+def test_a_foreign_check_that_answers_nonsense_is_an_error_of_its_own(tmp_path: Path, level: str) -> None:
+    path = f"{installed(tmp_path, ODD.replace('LEVEL', level))}:{':'.join(sys.path)}"
+    done = gpustack("site", "--level", level, "--format", "json", PYTHONPATH=path)
+    assert done.returncode == 1, done.stderr
+    found = {one["id"].removeprefix("site."): one for one in json.loads(done.stdout)["checks"]}
+    told = {name: (one["status"], one["reason"]) for name, one in found.items()}
+    assert told == {
+        "nothing": ("error", "the check itself broke (ValidationError: Expected `object`, got `null`)"),
+        "word": ("error", "the check itself broke (ValidationError: Expected `object`, got `str`)"),
+        "leaves": ("error", "the check itself broke (SystemExit: 0)"),
+        "status": ("error", "the check itself broke (ValidationError: Invalid enum value 'good' - at `$.status`)"),
+        "reason": ("error", "the check itself broke (ValidationError: Expected `str`, got `int` - at `$.reason`)"),
+        "endless": ("pass", ""),
+        "nan": ("pass", ""),
+    }
+    assert found["word"]["fix"] == (
+        "report it with what `gpustack detect --record DIR` saves; a check of your own is yours to mend"
+    )
+    assert len(found["endless"]["detail"]) < 30_000
+    assert found["nan"]["measurements"] == {"a": {"value": "nan", "unit": ""}, "b": {"value": 2, "unit": ""}}

@@ -76,8 +76,6 @@ def verify(
     host: HostFile = None,
 ) -> int:
     """Prove that the stack works here: exit 1 when a check fails."""
-    from gpustack.verify.api import exit_code, verify_until
-
     reports = paired(tuple(format or ()), tuple(output or ()))
     matrix = frame.matrix()
     _load_own(tuple(checks or ()))
@@ -85,7 +83,19 @@ def verify(
     named = {"ffmpeg": ffmpeg, "engine": engine, "release": release, "url": url, "model": model}
     given = {name: str(value) for name, value in named.items() if value is not None}
     again = _with_lock(_verifier(matrix, asked, given, root, host), lock, matrix, root, host)
-    report = verify_until(again, retry_timeout)
+    return _told(again, retry_timeout, reports)
+
+
+def _told(again: "_Verifier", seconds: float, reports: tuple[tuple[str, Path], ...]) -> int:
+    """Verify, write the reports, and return the exit code."""
+    from gpustack.verify.api import Interrupted, exit_code, verify_until
+
+    try:
+        report = verify_until(again, seconds)
+    except Interrupted as stopped:
+        # What was found out until then is worth having; the exit code and the errors in it say that it is not all.
+        _write(stopped.report, reports)
+        raise
     _write(report, reports)
     return exit_code(report)
 

@@ -13,11 +13,11 @@ from gpustack.system.run import Runner
 from gpustack.verify.declare import Context
 from gpustack.verify.note import Note, silent
 from gpustack.verify.report import build_report, exit_code
-from gpustack.verify.runner import level_named, run_checks
+from gpustack.verify.runner import Stopped, level_named, run_checks
 from gpustack.verify.writers import MODULES as _FORMATS
 from gpustack.verify.writers import writer
 
-__all__ = ["FORMATS", "exit_code", "verify", "verify_until", "write"]
+__all__ = ["FORMATS", "Interrupted", "exit_code", "verify", "verify_until", "write"]
 
 FORMATS = tuple(_FORMATS)
 """What ``write`` takes as a format."""
@@ -43,13 +43,25 @@ def verify(  # noqa: PLR0913, PLR0917 (what the command line has, one argument e
     checks whose skip is a failure. ``started`` is a time in ISO 8601, now if not given. ``kept`` are results of an
     earlier report that stand; ``note`` hears of each check that starts or ends above level quick.
     ``given`` are things that the user named for checks to use (see `gpustack.verify.declare.Context`).
-    Raises UsageError (exit 2) for an unknown name or level, UnsupportedError (exit 4) where there are no checks yet.
+    Raises UsageError (exit 2) for an unknown name or level, UnsupportedError (exit 4) where there are no checks yet,
+    and Interrupted on Ctrl-C.
     """
     now = datetime.now(tz=timezone.utc).isoformat(timespec="seconds") if started is None else started
     context = Context(host=host, matrix=matrix, runner=runner, clock=clock, given=dict(given or {}))
     known = level_named(level)
-    results = run_checks(components, known, context, require, kept=kept, note=note)
+    try:
+        results = run_checks(components, known, context, require, kept=kept, note=note)
+    except Stopped as stopped:
+        raise Interrupted(build_report(host, stopped.results, known, started=now)) from stopped
     return build_report(host, results, known, started=now)
+
+
+class Interrupted(KeyboardInterrupt):
+    """A verification was interrupted; ``report`` tells what was found out by then."""
+
+    def __init__(self, report: Report) -> None:
+        super().__init__()
+        self.report = report
 
 
 def verify_until(
@@ -61,16 +73,23 @@ def verify_until(
 ) -> Report:
     """Verify until nothing fails or ``seconds`` have passed; the last report.
 
-    ``again`` looks at the host anew and verifies it, given the results that stand: checks above level quick that
-    passed are not repeated.
+    ``again`` looks at the host anew and verifies it, given the results that stand: while something fails, checks above
+    level quick that passed are not repeated. What passed at different times is no proof that it works together, so
+    the report in which nothing fails is of one complete run. Interrupted while it waits, it raises Interrupted.
     """
     end = clock() + seconds
     report = again(())
     wait = _FIRST_PAUSE_S
     while exit_code(report) and clock() < end:
-        pause(min(wait, max(0.0, end - clock())))
+        try:
+            pause(min(wait, max(0.0, end - clock())))
+        except KeyboardInterrupt as exc:
+            raise Interrupted(report) from exc
         wait = min(wait * 2, _LONGEST_PAUSE_S)
-        report = again(tuple(one for one in report.checks if one.status == "pass" and one.level != "quick"))
+        standing = tuple(one for one in report.checks if one.status == "pass" and one.level != "quick")
+        report = again(standing)
+        if standing and not exit_code(report):
+            report = again(())
     return report
 
 

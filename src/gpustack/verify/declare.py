@@ -104,7 +104,8 @@ class Check(Struct, frozen=True, kw_only=True):
     ``needs`` names checks that have to hold before this one makes sense; ``unless`` are conditions of the host under
     which there is nothing to check, each answering with the skip or with None. ``expects`` and ``mends`` are
     sentences: what has to be true, and what to do when it is not. ``limit_s`` is the time limit in seconds.
-    ``alone`` marks a measurement: it runs while no other check does.
+    ``alone`` marks a measurement: it runs while no other check does. ``is_foreign`` marks a check that is not
+    gpustack's own: its code may do anything, for any time.
     """
 
     id: str
@@ -118,6 +119,7 @@ class Check(Struct, frozen=True, kw_only=True):
     unless: tuple[Callable[[Host], Outcome | None], ...] = ()
     limit_s: float = 10.0
     alone: bool = False
+    is_foreign: bool = False
 
 
 _CHECKS: dict[str, Check] = {}
@@ -154,6 +156,7 @@ def check(  # noqa: PLR0913 (one argument for each thing that a declaration says
                 unless=unless,
                 limit_s=limit_s,
                 alone=alone,
+                is_foreign=not function.__module__.startswith(f"{__package__}."),
             )
         )
         return function

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from msgspec import Struct
 
 from gpustack.errors import UnsupportedError, UsageError
 from gpustack.model.facts import COMPONENTS
-from gpustack.model.results import CheckResult, Level
+from gpustack.model.results import CheckResult, Level, Measurement
 from gpustack.verify.commands import LimitedRunner
 from gpustack.verify.declare import LEVELS, Check, Context, Outcome, checks_of, errored, skipped
 from gpustack.verify.declare import components as known_components
@@ -41,7 +42,8 @@ def run_checks(  # noqa: PLR0913 (what a caller may settle about one run)
     Each of ``require`` is a component or the id of a check: its skips become failures, and it is run even if its
     component is not asked for. ``kept`` are results of an earlier run that stand. Above level quick, ``workers``
     checks run at a time (as many as the host has room for, if None), and ``note`` hears of each that starts or ends.
-    Raises UsageError for an unknown name, UnsupportedError for a component or level that has no checks.
+    Raises UsageError for an unknown name, UnsupportedError for a component or level that has no checks; Stopped, with
+    the result of every check, where it was interrupted.
     """
     asked = tuple(components)
     checks, required = _chosen(asked, level, tuple(require))
@@ -49,12 +51,26 @@ def run_checks(  # noqa: PLR0913 (what a caller may settle about one run)
     context = msgspec.structs.replace(context, asked=named)
     before = {one.id: one for one in kept}
     answer = _Answer(context, required)
-    if level == LEVELS[0] or context.runner is None:
-        done: dict[str, CheckResult] = {}
+    done: dict[str, CheckResult] = {}
+    try:
+        if level != LEVELS[0] and context.runner is not None:
+            return _in_folders(checks, answer, before, workers, note)
+        if any(one.is_foreign for one in checks):
+            return _one_by_one(checks, answer, before, note)
         for one in checks:
             done[one.id] = before.get(one.id) or answer(one, done)
-        return tuple(done.values())
-    return _in_folders(checks, answer, before, workers, note)
+    except KeyboardInterrupt as exc:
+        ended = getattr(exc, "done", done)
+        raise Stopped(tuple(ended.get(one.id) or answer.interrupted(one) for one in checks)) from exc
+    return tuple(done.values())
+
+
+class Stopped(KeyboardInterrupt):
+    """A run was interrupted; ``results`` holds one for every check, those that had not ended as errors."""
+
+    def __init__(self, results: tuple[CheckResult, ...]) -> None:
+        super().__init__()
+        self.results = results
 
 
 def _chosen(asked: tuple[str, ...], level: Level, require: tuple[str, ...]) -> tuple[list[Check], _Required]:
@@ -68,6 +84,19 @@ def _chosen(asked: tuple[str, ...], level: Level, require: tuple[str, ...]) -> t
     except ValueError as exc:
         raise UsageError(str(exc), where="verify", hint="mend the `needs` of the checks that you added") from exc
     return ordered, required
+
+
+def _one_by_one(
+    checks: list[Check], answer: _Answer, before: dict[str, CheckResult], note: Note
+) -> tuple[CheckResult, ...]:
+    """Run checks in order, none past its limit: the code of those that are not ours may hang."""
+    from gpustack.verify.schedule import beside_each_other  # noqa: PLC0415
+
+    def run(one: Check, done: dict[str, CheckResult]) -> CheckResult:
+        return before.get(one.id) or answer(one, done)
+
+    results = beside_each_other(checks, run, answer.lost, 1, note)
+    return tuple(results[one.id] for one in checks)
 
 
 def _in_folders(
@@ -100,6 +129,9 @@ def _in_folders(
     return tuple(results[one.id] for one in checks)
 
 
+_LATE_FIX = "see with `top` and `nvidia-smi` what keeps this machine busy, and run it once more"
+
+
 class _Answer:
     """Works out the result of one check."""
 
@@ -112,14 +144,20 @@ class _Answer:
         started = context.clock()
         outcome = _unmet(check, done) or _answer(check, context)
         seconds = max(0.0, context.clock() - started)
-        if seconds > check.limit_s and outcome.status != "fail":
-            late = errored(f"took {seconds:.1f} s, the limit is {check.limit_s:g} s", evidence=outcome.evidence)
-            outcome = late
+        if seconds > check.limit_s and outcome.status in {"pass", "skip"}:
+            late = f"took {seconds:.1f} s, the limit is {check.limit_s:g} s"
+            outcome = errored(late, _LATE_FIX, evidence=outcome.evidence)
         return self._result(check, outcome, seconds)
 
     def lost(self, check: Check, seconds: float) -> CheckResult:
         """The result of a check that does not come back."""
-        return self._result(check, errored(f"gave no answer within {seconds:.0f} s and was given up"), seconds)
+        return self._result(
+            check, errored(f"gave no answer within {seconds:.0f} s and was given up", _LATE_FIX), seconds
+        )
+
+    def interrupted(self, check: Check) -> CheckResult:
+        """The result of a check that had not ended, or not begun, when the run was interrupted."""
+        return self._result(check, errored("the run was interrupted before this check ended", "run it once more"), 0.0)
 
     def _result(self, check: Check, outcome: Outcome, seconds: float) -> CheckResult:
         required = self._required
@@ -138,14 +176,25 @@ class _Answer:
             detail=_clean(outcome.detail),
             expected=_clean(outcome.expected or (check.expects if outcome.status == "fail" else "")),
             actual=_clean(outcome.actual),
-            measurements=outcome.measurements,
+            measurements={_clean(name): _told(one) for name, one in outcome.measurements.items()},
             evidence={_clean(name): _clean(text) for name, text in outcome.evidence.items()},
         )
 
 
+_LONGEST = 20_000
+"""Characters of a text, beyond which nobody reads and readers of reports give up."""
+
+
 def _clean(text: str) -> str:
-    """``text`` as UTF-8 can hold it: names of files on a host may be no text at all."""
-    return text.encode("utf-8", "replace").decode()
+    """``text`` as UTF-8 can hold it (names of files on a host may be no text at all), cut where it is endless."""
+    short = text if len(text) <= _LONGEST else f"{text[:_LONGEST]} [...]"
+    return short.encode("utf-8", "replace").decode()
+
+
+def _told(one: Measurement) -> Measurement:
+    """A measurement as every format can hold it: what is no number becomes a word."""
+    is_number = not isinstance(one.value, str) and math.isfinite(one.value)
+    return Measurement(value=one.value if is_number else _clean(str(one.value)), unit=_clean(one.unit))
 
 
 def _unmet(check: Check, done: Mapping[str, CheckResult]) -> Outcome | None:
@@ -166,10 +215,16 @@ def _answer(check: Check, context: Context) -> Outcome:
         limited = msgspec.structs.replace(context, runner=LimitedRunner(context.runner, context, check.limit_s))
     try:
         excused = next((outcome for condition in check.unless if (outcome := condition(context.host))), None)
-        return excused or check.function(limited)
-    except Exception as exc:  # noqa: BLE001 (one broken check must not take the others with it)
+        outcome = excused or check.function(limited)
+        if check.is_foreign:  # code that no type checker of ours has seen
+            outcome = msgspec.convert(msgspec.to_builtins(outcome), Outcome)
+    except (Exception, SystemExit) as exc:  # noqa: BLE001 (one broken check must not take the others with it)
         words = str(exc) or "no message"
-        return errored(f"the check itself broke ({type(exc).__name__}: {words})")
+        return errored(f"the check itself broke ({type(exc).__name__}: {words})", _BROKEN_FIX)
+    return outcome
+
+
+_BROKEN_FIX = "report it with what `gpustack detect --record DIR` saves; a check of your own is yours to mend"
 
 
 def _in_order(checks: list[Check]) -> list[Check]:

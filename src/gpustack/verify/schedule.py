@@ -17,8 +17,11 @@ from gpustack.verify.note import Note
 MEMORY_PER_CHECK = 1 << 30
 """Bytes that are kept free for each check that runs: nvcc takes several hundred MiB for a small program."""
 
-_GRACE_S = 15.0
-"""A check's own commands end at its limit; after this many seconds more its thread is given up."""
+_GRACE_S = 8.0
+"""A check's own commands end at its limit; after this many seconds more its thread is given up.
+
+It cannot be ended while this process goes on, which ends all threads and what they started when the report is written.
+"""
 
 Run = Callable[[Check, dict[str, CheckResult]], CheckResult]
 Lost = Callable[[Check, float], CheckResult]
@@ -39,17 +42,28 @@ def beside_each_other(checks: list[Check], run: Run, lost: Lost, workers: int, n
     """The result of each check by id. ``checks`` are in an order in which needs come first.
 
     A check marked ``alone`` waits until no other runs, and none starts beside it. Interrupted, the commands of all
-    checks are ended.
+    checks are ended; what had ended by then is in the `Interrupted` that is raised.
     """
     crew = _Crew(checks, run, lost, note)
     try:
         while crew.waiting or crew.running:
             crew.start(workers)
             crew.wait()
+    except KeyboardInterrupt as exc:
+        stop_commands()
+        raise Interrupted(crew.done) from exc
     except BaseException:
         stop_commands()
         raise
     return crew.done
+
+
+class Interrupted(KeyboardInterrupt):
+    """A run was interrupted; ``done`` holds the results of the checks that had ended."""
+
+    def __init__(self, done: Mapping[str, CheckResult]) -> None:
+        super().__init__()
+        self.done = done
 
 
 class _Crew:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -169,24 +170,39 @@ def test_a_check_that_never_comes_back_is_given_up(context: Context, monkeypatch
     assert results["a.after"].reason == "needs a.stuck, which could not be carried out"
 
 
-def test_an_interrupt_ends_the_commands_and_removes_the_folders(tmp_path: Path) -> None:
-    """Ctrl-C while a check's command runs: exit code 130, no process and no file left."""
+def test_an_interrupt_ends_the_commands_removes_the_folders_and_tells_what_was_found(tmp_path: Path) -> None:
+    """Ctrl-C while a check's command runs: exit code 130, no process and no file left, and the reports of what is known."""
     mark = tmp_path / "mark"
     checks = tmp_path / "checks.toml"
     script = f"echo $$ > {mark}.new; mv {mark}.new {mark}; exec sleep 300"
-    checks.write_text(f'[[check]]\nid = "site.slow"\nhint = "wait"\ncommand = ["sh", "-c", "{script}"]\n')
+    checks.write_text(
+        '[[check]]\nid = "site.done"\nhint = "x"\ncommand = ["true"]\n'
+        f'[[check]]\nid = "site.slow"\nhint = "wait"\nneeds = ["site.done"]\ncommand = ["sh", "-c", "{script}"]\n'
+        '[[check]]\nid = "site.after"\nhint = "x"\nneeds = ["site.slow"]\ncommand = ["true"]\n'
+    )
     folder = tmp_path / "temporary"
     folder.mkdir()
     environment = {**os.environ, "PYTHONPATH": ":".join(sys.path), "TMPDIR": str(folder)}
     command = [sys.executable, "-m", "gpustack", "verify", "site", "--level", "smoke", "--checks", str(checks)]
+    command += ["--output", str(tmp_path / "report.json"), "--format", "json", "--format", "tap"]
     process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     while not mark.exists():
         assert process.poll() is None, process.communicate()
     process.terminate()
     out, err = process.communicate(timeout=30)
-    assert (process.returncode, out, err) == (130, b"", b"interrupted\n")
+    assert (process.returncode, err) == (130, b"interrupted\n")
     assert _is_gone(int(mark.read_text()))
     assert list(folder.iterdir()) == []
+    told = {
+        one["id"]: (one["status"], one["reason"])
+        for one in json.loads((tmp_path / "report.json").read_text())["checks"]
+    }
+    assert told == {
+        "site.done": ("pass", ""),
+        "site.slow": ("error", "the run was interrupted before this check ended"),
+        "site.after": ("error", "the run was interrupted before this check ended"),
+    }
+    assert out.decode().splitlines()[:3] == ["TAP version 14", "1..3", "ok 1 - site.done true"]
 
 
 def test_an_answer_is_worked_out_once_for_all_that_ask(context: Context) -> None:
