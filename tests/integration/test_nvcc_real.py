@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 import sysconfig
@@ -219,31 +218,3 @@ def test_the_all_reduce_is_built_and_linked_against_nccl(context: Context, tmp_p
     context.shared.once("sites", lambda: (tmp_path / "wheel",))
     outcome = nccl_run.all_reduce(context)
     assert outcome.reason.startswith("before NCCL is reached, CUDA answers with error 35 (cudaErrorInsufficientDriver)")
-
-
-def test_without_a_cross_toolkit_there_is_nothing_to_build(context: Context) -> None:
-    result = answered(context, "cudnn.cross")
-    assert (result.status, result.reason) == ("skip", "no cross toolkit is installed here")
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not shutil.which("aarch64-linux-gnu-g++"), reason="needs Debian's g++-aarch64-linux-gnu")
-def test_a_program_is_built_for_arm_servers(context: Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The toolkit's cross folder, filled from the wheels for Arm as the cross packages fill it."""
-    root = tmp_path / "cuda"
-    shutil.copytree(TOOLKIT, root)
-    target = root / "targets/sbsa-linux"
-    wheels = ("nvidia-cuda-runtime==13.0.96", "nvidia-cuda-crt==13.0.88", "nvidia-cuda-cccl==13.0.85")
-    command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:"]
-    platforms = ("--platform", "manylinux2014_aarch64", "--platform", "manylinux_2_17_aarch64")
-    subprocess.run([*command, *platforms, "-d", str(tmp_path / "wheels"), *wheels], check=True)
-    for archive in (tmp_path / "wheels").glob("*.whl"):
-        zipfile.ZipFile(archive).extractall(tmp_path / "unpacked")
-    shutil.copytree(tmp_path / "unpacked/nvidia/cu13", target)
-    shutil.copy(root / "include/fatbinary_section.h", target / "include")
-    monkeypatch.setenv("CUDA_HOME", str(root))
-    result = answered(context, "cudnn.cross")
-    assert (result.status, result.detail) == (
-        "pass",
-        "built, not run: Arm servers (SBSA): a program without cuDNN, which is missing",
-    )

@@ -153,8 +153,12 @@ def homes(context: Context, header: str, stem: str, component: str) -> tuple[Hom
 
 
 def _own_folders(context: Context, component: str) -> tuple[Path, ...]:
+    """Where the component was found: its own folder, and those of archives that were left where they were unpacked."""
     installed = context.host.installed.get(component)
-    return (Path(installed.path),) if installed and installed.path and Path(installed.path).is_dir() else ()
+    named = [Path(installed.path)] if installed and installed.path else []
+    copies = [Path(copy.path).parent for copy in context.host.copies if copy.component == component]
+    named += [folder.parent for folder in copies if folder.name in {"lib", "lib64"}]
+    return tuple(folder for folder in dict.fromkeys(named) if folder.is_dir())
 
 
 def _library(folders: Iterable[Path], stem: str) -> Path | None:

@@ -1,0 +1,123 @@
+"""Programs built for Arm servers, DRIVE OS Linux and DRIVE OS QNX by the real nvcc, and judged by their architecture.
+
+The targets' parts of the toolkit and of cuDNN are NVIDIA's wheels for 64-bit Arm, placed as its cross packages place
+them. QNX's compiler and headers cannot be had here: a Linux compiler for Arm stands in for it, so that what gpustack
+does with it is run, not what QNX would say.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from gpustack.matrix.index import load_matrix
+from gpustack.model.host import Gpu, Host, Installed
+from gpustack.model.results import CheckResult
+from gpustack.system.run import LocalRunner
+from gpustack.verify import runner
+from gpustack.verify.declare import Context, checks_of
+
+TOOLKIT = Path(sysconfig.get_path("purelib")) / "nvidia/cu13"
+COMPILER = "aarch64-linux-gnu-g++"
+WHEELS = ("nvidia-cuda-runtime==13.0.96", "nvidia-cuda-crt==13.0.88", "nvidia-cuda-cccl==13.0.85")
+PLATFORMS = tuple(
+    word for name in ("manylinux2014_aarch64", "manylinux_2_17_aarch64", "manylinux_2_27_aarch64")
+    for word in ("--platform", name)
+)  # fmt: skip
+
+
+@pytest.fixture
+def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Context:
+    """A host with a toolkit of its own, which has a compiler and nothing else yet."""
+    root = tmp_path / "cuda"
+    (root / "bin").mkdir(parents=True)
+    for name in ("nvcc", "nvcc.profile"):
+        shutil.copy(TOOLKIT / "bin" / name, root / "bin")
+    monkeypatch.setenv("CUDA_HOME", str(root))
+    for name in ("NVCC_CCBIN", "LD_LIBRARY_PATH", "CPATH", "QNX_HOST"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "work").mkdir()
+    host = Host(
+        arch="x86_64",
+        environment="bare-metal",
+        gpus=(Gpu(name="L4", pci_id="10de:27b8", bus_id="0000:01:00.0", compute_capability="8.9"),),
+        installed={"cuda": Installed(version="13.0.2", method="network")},
+    )
+    return Context(host=host, matrix=load_matrix(), runner=LocalRunner(), work=tmp_path / "work")
+
+
+def answered(context: Context) -> tuple[str, str, str]:
+    check = next(one for one in checks_of("cudnn") if one.id == "cudnn.cross")
+    result: CheckResult = runner._Answer(context, runner._Required(frozenset(), frozenset()))(check, {}, context.work)
+    return result.status, result.reason or result.detail, result.fix
+
+
+def test_without_a_cross_toolkit_there_is_nothing_to_build(context: Context) -> None:
+    assert answered(context) == ("skip", "no cross toolkit is installed here", "")
+
+
+def test_qnx_without_its_platform(context: Context, tmp_path: Path) -> None:
+    (tmp_path / "cuda/targets/aarch64-qnx/include").mkdir(parents=True)
+    assert answered(context) == (
+        "skip",
+        "DRIVE OS QNX is not built: QNX's compiler is not here: QNX_HOST names no folder with"
+        " usr/bin/aarch64-unknown-nto-qnx*-g++ (QNX SDP)",
+        "install the QNX SDP of the DRIVE OS release and let QNX_HOST and QNX_TARGET name its folders",
+    )
+
+
+class _WithoutCompiler(LocalRunner):
+    def run(self, argv: tuple[str, ...], **options: Any) -> Any:
+        return super().run(("/nonexistent", *argv[1:]) if argv[0] == COMPILER else argv, **options)
+
+
+def test_arm_servers_without_a_compiler_for_arm(context: Context, tmp_path: Path) -> None:
+    (tmp_path / "cuda/targets/sbsa-linux/include").mkdir(parents=True)
+    assert answered(msgspec.structs.replace(context, runner=_WithoutCompiler())) == (
+        "skip",
+        "Arm servers (SBSA) is not built: aarch64-linux-gnu-g++ is not here",
+        "`sudo apt-get install g++-aarch64-linux-gnu`",
+    )
+
+
+def fetched(folder: Path, *wheels: str) -> Path:
+    command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:", *PLATFORMS]
+    subprocess.run([*command, "-d", str(folder), *wheels], check=True)
+    for archive in folder.glob("*.whl"):
+        zipfile.ZipFile(archive).extractall(folder)
+        archive.unlink()
+    return folder / "nvidia"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which(COMPILER), reason="needs Debian's g++-aarch64-linux-gnu")
+def test_programs_are_built_for_every_target(context: Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SBSA has its cuDNN, DRIVE OS Linux has none, and QNX's compiler is a Linux one under its name."""
+    root = tmp_path / "cuda"
+    shutil.copytree(TOOLKIT, root, dirs_exist_ok=True)
+    parts = fetched(tmp_path / "toolkit", *WHEELS) / "cu13"
+    for name in ("sbsa-linux", "aarch64-linux", "aarch64-qnx"):
+        shutil.copytree(parts, root / "targets" / name)
+        shutil.copy(root / "include/fatbinary_section.h", root / "targets" / name / "include")
+    cudnn = fetched(tmp_path / "cudnn", "nvidia-cudnn-cu13==9.14.0.64") / "cudnn"
+    shutil.copytree(cudnn / "include", root / "targets/sbsa-linux/include", dirs_exist_ok=True)
+    for library in (cudnn / "lib").glob("libcudnn*.so.9"):
+        library.rename(root / "targets/sbsa-linux/lib" / library.name)
+    qnx = tmp_path / "qnx"
+    (qnx / "usr/bin").mkdir(parents=True)
+    (qnx / "usr/bin/aarch64-unknown-nto-qnx7.1.0-g++").symlink_to(str(shutil.which(COMPILER)))
+    monkeypatch.setenv("QNX_HOST", str(qnx))
+    assert answered(context) == (
+        "pass",
+        "built, not run: Arm servers (SBSA): the network with cuDNN; DRIVE OS Linux: a program without cuDNN, which is"
+        " missing; DRIVE OS QNX: a program without cuDNN, which is missing",
+        "",
+    )
