@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
+
 from gpustack.errors import UnsupportedError
 from gpustack.model.host import Problem
 from gpustack.model.resolution import Pick
+from gpustack.plan import done
+from gpustack.plan.components.driver import enrol_key
 from gpustack.plan.context import Context
 from gpustack.plan.draft import Draft, draft
 from gpustack.plan.preparation import Mend, kernel_headers, mends, refresh_system
 
+REPO_FILE = re.compile(r"/etc/(?:yum\.repos|zypp/repos)\.d/[\w.@+-]+\.repo")
+_EXCLUDE = "excludepkgs=mft* kernel-mft*"
 ANY = "any"
 REPOSITORY = "repository"
 
@@ -101,12 +107,65 @@ def _is_removed(ctx: Context, problem: Problem) -> bool:
 
 
 def _mended(ctx: Context, problem: Problem, *, repository: bool) -> list[Draft]:
-    if problem.id == "headers_missing" and ctx.system.family == "apt":
-        headers = kernel_headers(ctx)
-        # The package of headers has dkms build the modules that are missing for them.
-        return [refresh_system(ctx), headers] if headers else []
+    if problem.id == "headers_missing":
+        return _headers(ctx)
+    if problem.id == "secure_boot_unsigned" and ctx.host.secure_boot:
+        return enrol_key(ctx, ())
+    if problem.id == "mft_doca_clash" and repository:
+        return _exclude_mft(ctx, problem)
     row = next(iter(mends(ctx, problem.id)), None)
     return [_mend(ctx, problem, row)] if row is not None and repository else []
+
+
+def _headers(ctx: Context) -> list[Draft]:
+    """The headers that a driver which stays needs, and its modules for them."""
+    headers = kernel_headers(ctx)
+    there = ctx.host.installed.get("driver")
+    if headers is None:
+        return []
+    if ctx.system.family == "apt":
+        # The package of headers has dkms build the modules that are missing for them.
+        return [refresh_system(ctx), headers]
+    if there is None or there.method not in {"network", "local"} or ctx.system.family == "zypper" or not ctx.kernels:
+        return []
+    built = draft(
+        "mend:modules",
+        after=[headers.key],
+        component="driver",
+        kind="run",
+        title="build the driver's modules for the kernels that have none",
+        why="dkms builds them when the driver or a kernel is installed, and could not without headers",
+        commands=tuple(("dkms", "autoinstall", "-k", kernel) for kernel in ctx.kernels),
+        undo_note="modules that nobody loads do no harm",
+        phase="prerequisites",
+        sources=headers.step.sources,
+    )
+    return [headers, built]
+
+
+def _exclude_mft(ctx: Context, problem: Problem) -> list[Draft]:
+    """Keep packages that DOCA brings out of NVIDIA's CUDA repository, in the files that name it."""
+    paths = sorted(
+        entry.path
+        for entry in ctx.host.repositories
+        if entry.enabled and "/compute/cuda/repos/" in entry.url and REPO_FILE.fullmatch(entry.path)
+    )
+    if not paths:
+        return []
+    return [
+        draft(
+            f"mend:{problem.id}",
+            component="",
+            kind="run",
+            title="keep mft packages of the CUDA repository from replacing those of DOCA",
+            why=problem.message,
+            commands=(("sed", "-i", "-e", f"/^enabled=/a {_EXCLUDE}", "--", *paths),),
+            undo=(("sed", "-i", "-e", f"/^{_EXCLUDE.replace('*', '[*]')}$/d", "--", *paths),),
+            done_when=done.succeeds("grep", "--quiet", "--line-regexp", "--fixed-strings", _EXCLUDE, "--", *paths),
+            phase="preflight",
+            sources=problem.sources or ctx.addresses(ctx.matrix.conflicts.get(problem.id)),
+        )
+    ]
 
 
 def _mend(ctx: Context, problem: Problem, row: Mend) -> Draft:

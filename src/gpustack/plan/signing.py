@@ -84,7 +84,7 @@ def check_key(ctx: Context, tool: Manager, place: Place) -> Draft:
         why=why,
         commands=(*commands, *tool.key_commands(place)),
         files=files,
-        undo=(("rm", "-f", "--", target),),
+        undo=(*_forget(key, tool), ("rm", "-f", "--", target)),
         done_when=_key_is_there(key, place, tool),
         phase="repositories",
         sources=ctx.addresses(key),
@@ -96,14 +96,25 @@ def _by_fingerprint(wanted: str, place: Place, tool: Manager) -> tuple[Argv, ...
     return take_key(_key_file(place), wanted, place.keyring, home=home, armoured=tool.name != "apt")
 
 
+def _forget(key: SigningKey, tool: Manager) -> tuple[Argv, ...]:
+    """What takes a key out of the rpm database; apt's keys are files alone."""
+    name = _rpm_name(key) if tool.name != "apt" else ""
+    return (("rpm", "--erase", "--allmatches", name),) if name else ()
+
+
+def _rpm_name(key: SigningKey) -> str:
+    """What rpm calls an imported key: by the end of its fingerprint; "" where nothing of it is known."""
+    wanted = key.fingerprint or (key.id if _SHORT_ID.fullmatch(key.id) else "")
+    return f"gpg-pubkey-{wanted[-8:].lower()}" if wanted else ""
+
+
 def _key_is_there(key: SigningKey, place: Place, tool: Manager) -> str:
     """The condition that the checked key is where the package manager reads it."""
     wanted = key.fingerprint or (key.id if _SHORT_ID.fullmatch(key.id) else "")
     if not wanted:
         return "never"
     if tool.name != "apt":
-        # rpm names an imported key by the end of its fingerprint.
-        known = done.succeeds("rpm", "--query", f"gpg-pubkey-{wanted[-8:].lower()}")
+        known = done.succeeds("rpm", "--query", _rpm_name(key))
         return done.every(done.paths(place.keyring), known)
     home = ("--homedir", f"{CACHE}/keys/{place.id}-gnupg", "--batch", "--no-default-keyring")
     # Asked for its path first: gpg would make an empty keyring where there is none.

@@ -1,4 +1,4 @@
-# Azure Linux 3, x86_64: plan d42cb82cf6e3b3dc93b4a83800288b742a183a12fab961c84b4c7d35e6f8e46c
+# Azure Linux 3, x86_64: plan cc93080472432f6bac52a53cc28ad9bd669150bd1ea5800215d2f316f733667c
 # docker build --platform linux/amd64 --tag NAME - <THIS-FILE; run with --gpus all
 # warning: driver: left out, as a container gets them from its host
 
@@ -49,5 +49,5 @@ RUN tdnf -y install cuda-toolkit-13-2-13.2.2-1 \
 ENV NVIDIA_VISIBLE_DEVICES=all
 ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility
 ENV PATH=/usr/local/cuda-13.2/bin:${PATH}
-LABEL gpustack.plan="d42cb82cf6e3b3dc93b4a83800288b742a183a12fab961c84b4c7d35e6f8e46c" \
+LABEL gpustack.plan="cc93080472432f6bac52a53cc28ad9bd669150bd1ea5800215d2f316f733667c" \
       gpustack.cuda="13.2.2"

@@ -1,4 +1,4 @@
-# Debian 12, x86_64: plan 02729d1f27b69c997da19df66fe38f5e7e43d24e406186c1128a2a26a2b0cb26
+# Debian 12, x86_64: plan 8d3196d69c634077032d031566f902338a50a9e34602c3b6980144cbccc75a68
 # docker build --platform linux/amd64 --tag NAME - <THIS-FILE; run with --gpus all
 # warning: Debian 12 reached the end of its ordinary support on 2026-07-11; long-term support lasts to
 #   2028-06-30
@@ -53,6 +53,6 @@ RUN apt-get update \
 ENV NVIDIA_VISIBLE_DEVICES=all
 ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility
 ENV PATH=/usr/local/cuda-13.2/bin:${PATH}
-LABEL gpustack.plan="02729d1f27b69c997da19df66fe38f5e7e43d24e406186c1128a2a26a2b0cb26" \
+LABEL gpustack.plan="8d3196d69c634077032d031566f902338a50a9e34602c3b6980144cbccc75a68" \
       gpustack.cuda="13.2.2" \
       gpustack.cudnn="9.22.0.52"

@@ -1,4 +1,4 @@
-# Red Hat Enterprise Linux 9, x86_64: plan 382df60ff923ff436daaa6fd94ef902965a571629352e299b9958842b2f8d926
+# Red Hat Enterprise Linux 9, x86_64: plan 5ee0e263ecfe9c78cabc3e8f391854f3dbc47d4bdd96eb49dd20f5109ad7a737
 # docker build --platform linux/amd64 --tag NAME - <THIS-FILE; run with --gpus all
 # warning: driver: left out, as a container gets them from its host
 # warning: enable CodeReady Builder: left out, as containers use the subscription of the machine that builds
@@ -63,6 +63,6 @@ RUN dnf -y install zlib \
 ENV NVIDIA_VISIBLE_DEVICES=all
 ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility
 ENV PATH=/usr/local/cuda-13.2/bin:${PATH}
-LABEL gpustack.plan="382df60ff923ff436daaa6fd94ef902965a571629352e299b9958842b2f8d926" \
+LABEL gpustack.plan="5ee0e263ecfe9c78cabc3e8f391854f3dbc47d4bdd96eb49dd20f5109ad7a737" \
       gpustack.cuda="13.2.2" \
       gpustack.cudnn="9.14.0.64"

@@ -1,4 +1,4 @@
-# Ubuntu 22.04 LTS, x86_64: plan 7a14fbc73a9edba0351b787ad208a4863c47ab238d62110ebed6f428b1062a18
+# Ubuntu 22.04 LTS, x86_64: plan e92780a298ef9f830aaff63e5b1f93da7201dc99b666e8b4d31194dda342ea07
 # docker build --platform linux/amd64 --tag NAME - <THIS-FILE; run with --gpus all
 # warning: driver: left out, as a container gets them from its host
 
@@ -30,20 +30,20 @@ RUN apt-get update \
  && DEBIAN_FRONTEND=noninteractive apt-get install --no-install-recommends -y cuda-toolkit-13-2=13.2.2-1 \
  && rm -rf /var/lib/apt/lists/*
 
-# install tensorrt 11.3.0.99: asked for (any version); pinned to 11.3.0.99-1+cuda13.4
-# hold tensorrt at 11.3.0.99: an ordinary upgrade would take the newest build, which another CUDA or driver
+# install tensorrt 11.1.0.106: asked for (any version); pinned to 11.1.0.106-1+cuda13.3
+# hold tensorrt at 11.1.0.106: an ordinary upgrade would take the newest build, which another CUDA or driver
 #   may not fit
 # hadolint ignore=DL3008
 RUN apt-get update \
- && DEBIAN_FRONTEND=noninteractive apt-get install --no-install-recommends -y libnvinfer11=11.3.0.99-1+cuda13.4 \
-      libnvinfer-plugin11=11.3.0.99-1+cuda13.4 libnvinfer-vc-plugin11=11.3.0.99-1+cuda13.4 \
-      libnvinfer-lean11=11.3.0.99-1+cuda13.4 libnvinfer-dispatch11=11.3.0.99-1+cuda13.4 \
-      libnvonnxparsers11=11.3.0.99-1+cuda13.4 libnvinfer-dev=11.3.0.99-1+cuda13.4 \
-      libnvinfer-headers-dev=11.3.0.99-1+cuda13.4 libnvinfer-headers-plugin-dev=11.3.0.99-1+cuda13.4 \
-      libnvinfer-plugin-dev=11.3.0.99-1+cuda13.4 libnvinfer-vc-plugin-dev=11.3.0.99-1+cuda13.4 \
-      libnvinfer-lean-dev=11.3.0.99-1+cuda13.4 libnvinfer-dispatch-dev=11.3.0.99-1+cuda13.4 \
-      libnvonnxparsers-dev=11.3.0.99-1+cuda13.4 libnvinfer-safe-headers-dev=11.3.0.99-1+cuda13.4 \
-      libnvinfer-bin=11.3.0.99-1+cuda13.4 \
+ && DEBIAN_FRONTEND=noninteractive apt-get install --no-install-recommends -y libnvinfer11=11.1.0.106-1+cuda13.3 \
+      libnvinfer-plugin11=11.1.0.106-1+cuda13.3 libnvinfer-vc-plugin11=11.1.0.106-1+cuda13.3 \
+      libnvinfer-lean11=11.1.0.106-1+cuda13.3 libnvinfer-dispatch11=11.1.0.106-1+cuda13.3 \
+      libnvonnxparsers11=11.1.0.106-1+cuda13.3 libnvinfer-dev=11.1.0.106-1+cuda13.3 \
+      libnvinfer-headers-dev=11.1.0.106-1+cuda13.3 libnvinfer-headers-plugin-dev=11.1.0.106-1+cuda13.3 \
+      libnvinfer-plugin-dev=11.1.0.106-1+cuda13.3 libnvinfer-vc-plugin-dev=11.1.0.106-1+cuda13.3 \
+      libnvinfer-lean-dev=11.1.0.106-1+cuda13.3 libnvinfer-dispatch-dev=11.1.0.106-1+cuda13.3 \
+      libnvonnxparsers-dev=11.1.0.106-1+cuda13.3 libnvinfer-safe-headers-dev=11.1.0.106-1+cuda13.3 \
+      libnvinfer-bin=11.1.0.106-1+cuda13.3 \
  && apt-mark hold libnvinfer11 libnvinfer-plugin11 libnvinfer-vc-plugin11 libnvinfer-lean11 libnvinfer-dispatch11 \
       libnvonnxparsers11 libnvinfer-dev libnvinfer-headers-dev libnvinfer-headers-plugin-dev libnvinfer-plugin-dev \
       libnvinfer-vc-plugin-dev libnvinfer-lean-dev libnvinfer-dispatch-dev libnvonnxparsers-dev \
@@ -125,8 +125,8 @@ RUN ln -sfn /usr/local/ffmpeg-9.0.2/bin/ffmpeg /usr/local/bin/ffmpeg \
 ENV NVIDIA_VISIBLE_DEVICES=all
 ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility,video
 ENV PATH=/usr/local/cuda-13.2/bin:${PATH}
-LABEL gpustack.plan="7a14fbc73a9edba0351b787ad208a4863c47ab238d62110ebed6f428b1062a18" \
+LABEL gpustack.plan="e92780a298ef9f830aaff63e5b1f93da7201dc99b666e8b4d31194dda342ea07" \
       gpustack.cuda="13.2.2" \
-      gpustack.tensorrt="11.3.0.99" \
+      gpustack.tensorrt="11.1.0.106" \
       gpustack.nv-codec-headers="13.0.19.0" \
       gpustack.ffmpeg="9.0.2"

@@ -1,4 +1,4 @@
-# Ubuntu 24.04 LTS, x86_64: plan c85f94ee562c7b214993a7f31333d6f8a1f4a4e022b88a8b8dc218fe25fe704f
+# Ubuntu 24.04 LTS, x86_64: plan 76d4be5f02456bb938cce0362baee00ebbcce72e8292afabce1d860dc7df1c2d
 # docker build --platform linux/amd64 --tag NAME - <THIS-FILE; run with --gpus all
 # warning: driver: left out, as a container gets them from its host
 
@@ -43,6 +43,6 @@ RUN apt-get update \
 ENV NVIDIA_VISIBLE_DEVICES=all
 ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility
 ENV PATH=/usr/local/cuda-13.2/bin:${PATH}
-LABEL gpustack.plan="c85f94ee562c7b214993a7f31333d6f8a1f4a4e022b88a8b8dc218fe25fe704f" \
+LABEL gpustack.plan="76d4be5f02456bb938cce0362baee00ebbcce72e8292afabce1d860dc7df1c2d" \
       gpustack.cuda="13.2.2" \
       gpustack.cudnn="9.23.2.1"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
+
 import pytest
 from msgspec.structs import replace
 from tests.unit.plan.making import CUDA, DRIVER, host, matrix, pick, plan
@@ -102,6 +105,40 @@ def test_missing_headers_are_installed_where_the_driver_stays() -> None:
     machine = with_problem("headers_missing", host("debian12", kernel="6.1.0-40-cloud-amd64"))
     titles = [step.title for step in plan(machine, CUDA).steps]
     assert "install the kernel headers" in titles
+
+
+def test_missing_headers_bring_their_modules_on_rpm_systems_too() -> None:
+    there = {"driver": Installed(version="580.95.05", method="network", packages=("nvidia-open",))}
+    machine = host("rocky9", kernel="5.14.0-503.el9.x86_64", installed=there)
+    found = {step.title: step.commands for step in plan(with_problem("headers_missing", machine), CUDA).steps}
+    assert found["install the kernel headers"] == (("dnf", "-y", "install", "kernel-devel-matched", "kernel-headers"),)
+    built = found["build the driver's modules for the kernels that have none"]
+    assert built == (("dkms", "autoinstall", "-k", "5.14.0-503.el9.x86_64"),)
+
+
+def test_a_driver_that_stays_gets_its_key_enrolled() -> None:
+    machine = host("ubuntu24.04", secure_boot=True, kernel="6.8.0-60-generic")
+    steps = plan(with_problem("secure_boot_unsigned", machine), CUDA).steps
+    (enrolled,) = [step for step in steps if step.kind == "manual"]
+    assert enrolled.commands == (("mokutil", "--import", "/var/lib/shim-signed/mok/MOK.der"),)
+    assert any("mokutil" in argv for step in steps for argv in step.commands if step.kind == "install-packages")
+
+
+def test_docas_packages_are_kept_by_the_entry_that_is_there(tmp_path: Path) -> None:
+    from gpustack.model.host import RepositoryEntry
+
+    path = "/etc/yum.repos.d/cuda-rhel9.repo"
+    entry = RepositoryEntry(path=path, url="https://developer.download.nvidia.com/compute/cuda/repos/rhel9/x86_64")
+    made = plan(with_problem("mft_doca_clash", host("rocky9", repositories=(entry,))), CUDA)
+    (step,) = [step for step in made.steps if step.title.startswith("keep mft")]
+    file = tmp_path / "cuda.repo"
+    before = "[cuda]\nenabled=1\ngpgcheck=1\n"
+    file.write_text(before)
+    run = lambda argv: subprocess.run([str(file) if word == path else word for word in argv], check=True)  # noqa: E731
+    run(step.commands[0])
+    assert file.read_text() == "[cuda]\nenabled=1\nexcludepkgs=mft* kernel-mft*\ngpgcheck=1\n"
+    run(step.undo[0])
+    assert file.read_text() == before
 
 
 def test_a_stale_link_is_pointed_at_the_new_toolkit() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from gpustack.detect.installed import DISTRIBUTIONS
 from gpustack.detect.parse import driver
 from gpustack.detect.parse.libraries import driver_library
+from gpustack.detect.problems import cures
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.scene import Scene
 from gpustack.model.host import Gpu
@@ -79,7 +80,8 @@ def runfile_and_packages(scene: Scene) -> Iterator[Finding]:
         yield Finding(
             message=f"the driver was installed from a .run file (runfile) and from packages ({names}): they "
             f"overwrite each other",
-            fix="`sudo nvidia-uninstall --silent`, then reinstall the packages; or remove the packages first",
+            fix=f"`sudo nvidia-uninstall --silent`, then {cures.reinstall(scene, mine)}; or, to keep the .run file's "
+            f"driver, {cures.remove(scene, mine)} and run the .run file again",
         )
 
 
@@ -93,12 +95,17 @@ def ubuntu_and_nvidia(scene: Scene) -> Iterator[Finding]:
             message=f"driver packages of two origins are mixed: {theirs[0].name} {theirs[0].version} from "
             f"Ubuntu's archive "
             f"and {ours[0].name} {ours[0].version} from NVIDIA's repository",
+            fix=f"choose one origin: for NVIDIA's {cures.remove(scene, theirs)}, then "
+            f"{cures.plan('driver', '--method', 'driver=network')}; for Ubuntu's {cures.remove(scene, ours)}, then "
+            f"{cures.plan('driver', '--method', 'driver=distro')}",
         )
     elif theirs and nvidia_source_active(scene) and not _pinned(scene):
         yield Finding(
             message=f"{theirs[0].name} {theirs[0].version} comes from Ubuntu's archive, while NVIDIA's "
             f"repository, which has "
             "packages of the same names, is active too: the next upgrade can mix their origins",
+            fix=f"choose one origin: {cures.plan('driver', '--method', 'driver=network')} removes Ubuntu's and pins "
+            "NVIDIA's; to keep Ubuntu's, pin the origin developer.download.nvidia.com to 100 in /etc/apt/preferences.d",
             severity="warn",
         )
 
@@ -120,12 +127,17 @@ def debian_and_nvidia(scene: Scene) -> Iterator[Finding]:
             message=f"driver packages of two origins are mixed: {a.name} {a.version} from Debian and {b.name} "
             f"{b.version} "
             "from NVIDIA's repository",
+            fix=f"choose one origin: for NVIDIA's {cures.remove(scene, mixed['debian'])}, then "
+            f"{cures.plan('driver', '--method', 'driver=network')}; for Debian's "
+            f"{cures.remove(scene, mixed['nvidia'])}, then {cures.plan('driver', '--method', 'driver=distro')}",
         )
     elif theirs and theirs[0].origin != "nvidia" and nvidia_source_active(scene):
         yield Finding(
             message=f"Debian's driver packages ({theirs[0].name}) are installed while NVIDIA's repository is "
             f"active: both "
             "use the same package names, so their origins can mix",
+            fix=f"for NVIDIA's driver {cures.remove(scene, mixed.get('debian') or theirs)}, then "
+            f"{cures.plan('driver', '--method', 'driver=network')}; to keep Debian's, remove NVIDIA's source",
         )
 
 
@@ -139,6 +151,8 @@ def rpmfusion_and_nvidia(scene: Scene) -> Iterator[Finding]:
             message=f"{theirs[0].name} ({theirs[0].origin or 'another repository'}) is installed while NVIDIA's "
             f"repository "
             "is active: their driver packages conflict",
+            fix=f"for NVIDIA's driver {cures.remove(scene, theirs)}, then {cures.plan('driver')}; or keep this one, "
+            "and take only the toolkit from NVIDIA",
         )
 
 
@@ -148,14 +162,18 @@ def suse_mix(scene: Scene) -> Iterator[Finding]:
     packages = scene.installed(r".*-G0\d(?:-.*)?")
     generations = {match[1]: p for p in packages if (match := re.search(r"-(G0\d)", p.name))}
     if len(generations) > 1:
-        yield Finding(message=f"driver packages of {' and '.join(sorted(generations))} are installed side by side")
+        yield Finding(
+            message=f"driver packages of {' and '.join(sorted(generations))} are installed side by side",
+            fix=f"{cures.remove(scene, packages)}, then {cures.plan('driver')}",
+        )
     kmp = [p for p in packages if "driver-G0" in p.name and "signed" in p.name]
     user = [p for p in packages if p.name.startswith("nvidia-compute-G0")]
     if kmp and user:
         first, second = (driver.driver_version(p) or p.upstream.partition("_")[0] for p in (kmp[0], user[0]))
         if first.partition("_")[0] != second:
             yield Finding(
-                message=f"{kmp[0].name} is {first} but {user[0].name} is {second}: module and library must be equal"
+                message=f"{kmp[0].name} is {first} but {user[0].name} is {second}: module and library must be equal",
+                fix=f"{cures.remove(scene, (*kmp, *user))}, then {cures.plan('driver')}",
             )
 
 
@@ -165,7 +183,9 @@ def almalinux_mix(scene: Scene) -> Iterator[Finding]:
     dkms = scene.installed(r"kmod-nvidia-.*dkms")
     if scene.installed(r"almalinux-release-nvidia-driver") and dkms:
         yield Finding(
-            message=f"AlmaLinux's signed driver repository is set up and NVIDIA's {dkms[0].name} is installed too"
+            message=f"AlmaLinux's signed driver repository is set up and NVIDIA's {dkms[0].name} is installed too",
+            fix=f"with Secure Boot keep AlmaLinux's: {cures.remove(scene, dkms)}; otherwise "
+            f"{cures.remove(scene, scene.installed(r'almalinux-release-nvidia-driver'))}",
         )
 
 
@@ -178,8 +198,11 @@ def other_mixes(scene: Scene) -> Iterator[Finding]:
     if len(named) > 1 and frozenset(named) not in told and not {"rpmfusion", "negativo17"} & set(named):
         by_origin = driver.origins(scene.packages)
         parts = ", ".join(f"{by_origin[name][0].name} from {name}" for name in sorted(named))
+        keep = max(by_origin, key=lambda name: (len(by_origin[name]), name))
+        others = [package for name in named if name != keep for package in by_origin[name]]
         yield Finding(
-            message=f"driver packages of several origins are mixed: {parts}", fix="keep the packages of one origin"
+            message=f"driver packages of several origins are mixed: {parts}",
+            fix=f"keep the packages of one origin; for those of {keep}: {cures.remove(scene, others)}",
         )
 
 
@@ -207,7 +230,7 @@ def flavour(scene: Scene) -> Iterator[Finding]:
                 message=f"{gpu_name(gpu)} is driven only by the open kernel modules, the installed module is "
                 f"proprietary: "
                 "no device will be found",
-                fix="install the open flavour (nvidia-open or nvidia-driver-<branch>-open), then reboot",
+                fix=f"{cures.plan('driver', '--kernel-module', 'open')}, and reboot",
                 reboot=True,
             )
         if module.flavour == "open" and gpu.open_module == "impossible":
@@ -215,9 +238,15 @@ def flavour(scene: Scene) -> Iterator[Finding]:
                 message=f"{gpu_name(gpu)} ({gpu.architecture}) cannot be driven by the open kernel modules, which "
                 f"are installed: "
                 "it needs the proprietary module",
-                fix=f"install the proprietary flavour of a driver up to branch {gpu.driver_last or '580'}, then reboot",
+                fix=cures.plan(f"driver=={_branch(gpu.driver_last)}.*", "--kernel-module", "proprietary")
+                + ", and reboot",
                 reboot=True,
             )
+
+
+def _branch(version: str | None) -> str:
+    """The branch of a GPU's last or first driver; 580 is the last with proprietary modules for the old ones."""
+    return (version or "580").partition(".")[0]
 
 
 def _window_findings(scene: Scene) -> Iterator[tuple[Gpu, str, Finding]]:
@@ -240,7 +269,7 @@ def _window_findings(scene: Scene) -> Iterator[tuple[Gpu, str, Finding]]:
                     message=f"{gpu_name(gpu)} ({gpu.architecture}) is not supported by driver {version}: branch "
                     f"{last} is the last "
                     f"one that drives it, {branch} ignores this GPU",
-                    fix=f"install driver branch {last} and hold it, then reboot",
+                    fix=f"{cures.plan(f'driver=={_branch(last)}.*')} installs and holds that branch; then reboot",
                     reboot=True,
                     severity="block",
                 ),
@@ -252,7 +281,7 @@ def _window_findings(scene: Scene) -> Iterator[tuple[Gpu, str, Finding]]:
                 Finding(
                     message=f"{gpu_name(gpu)} ({gpu.architecture}) is newer than driver {version}: it needs "
                     f"branch {first} or later",
-                    fix=f"install a driver of branch {first} or later, then reboot",
+                    fix=f"{cures.plan(f'driver>={_branch(first)}')} brings branch {first} or later; then reboot",
                     reboot=True,
                     severity="block",
                 ),
@@ -305,7 +334,8 @@ def fabric_manager_differs(scene: Scene) -> Iterator[Finding]:
                 message=f"{package.name} is {package.upstream} but the driver is {version}: they must be equal to "
                 f"the last "
                 "digit, or CUDA fails with error 802 (system not yet initialized)",
-                fix=f"install {package.name} {version}, from the same origin as the driver, and restart its service",
+                fix=f"{cures.plan(f'driver=={version}', 'fabric-manager')} brings {package.name} to {version}, from "
+                "the same origin as the driver",
                 reboot=False,
             )
 
@@ -328,8 +358,8 @@ def fabric_manager_absent(scene: Scene) -> Iterator[Finding]:
     yield Finding(
         message=f"this machine has {seen} but no Fabric Manager: CUDA fails with error 802 (system not yet "
         f"initialized)",
-        fix=f"install the fabric manager (nvidia-fabricmanager) of exactly version {scene.driver_version}, enable "
-        f"and start its service",
+        fix=f"{cures.plan(f'driver=={scene.driver_version}', 'fabric-manager')} installs the fabric manager of "
+        "exactly that version and enables its service",
         reboot=False,
     )
 
@@ -342,5 +372,7 @@ def mig(scene: Scene) -> Iterator[Finding]:
     if split:
         yield Finding(
             message=f"MIG is enabled on {len(split)} GPU(s): programs see instances, and small ones have no encoder",
+            fix="nothing has to be changed for a driver; name an instance to verify it: CUDA_VISIBLE_DEVICES=MIG-... "
+            "(`nvidia-smi -L` lists them)",
             severity="info",
         )

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from gpustack.detect.parse.kernel import compiler_of_kernel
+from gpustack.detect.problems import cures
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.scene import Scene
 from gpustack.versions import is_within
@@ -115,16 +116,16 @@ def next_kernel_without_module(scene: Scene) -> Iterator[Finding]:
         yield Finding(
             message=f"the running kernel {kernel} has no nvidia module: the driver's module was not built or "
             f"installed for it",
-            fix=f"install the headers of {kernel} and run `sudo dkms autoinstall`, then load the module",
+            fix=f"{_headers(scene, kernel)}, {cures.command('dkms', 'autoinstall', '-k', kernel)}, then "
+            "`sudo modprobe nvidia`",
         )
     elif seen_running or scene.module is not None:
         yield Finding(
             message=f"kernel {kernel} boots next and has no nvidia module (the running {scene.kernel} has one): "
             f"the driver will be "
             "gone after the reboot",
-            fix=f"before rebooting: install the headers of {kernel} and run `sudo dkms autoinstall -k {kernel}`, "
-            f"or install the "
-            "prebuilt module package of that kernel",
+            fix=f"before rebooting: {_headers(scene, kernel)} and {cures.command('dkms', 'autoinstall', '-k', kernel)},"
+            " or install the prebuilt module package of that kernel",
             reboot=False,
         )
 
@@ -142,8 +143,12 @@ def headers(scene: Scene) -> Iterator[Finding]:
         yield Finding(
             message=f"kernel {kernel} {role} and its headers are not installed, so the driver's module cannot be "
             f"built for it",
-            fix=f"install the headers of {kernel}, or the header package that follows the kernel",
+            fix=f"{_headers(scene, kernel)}; where the archive has dropped them, upgrade the kernel and reboot first",
         )
+
+
+def _headers(scene: Scene, kernel: str) -> str:
+    return cures.headers(scene, kernel) or f"install the headers of {kernel}"
 
 
 def _present(scene: Scene) -> set[str]:
@@ -208,7 +213,11 @@ def gcc_differs(scene: Scene) -> Iterator[Finding]:
     major, own = built.partition(".")[0], mine[0].version.partition(".")[0].partition("-")[0]
     if major != own and not scene.installed(rf"gcc-{major}"):
         yield Finding(
-            message=f"the kernel was built with gcc {built}, the installed compiler is gcc {own}", severity="info"
+            message=f"the kernel was built with gcc {built}, the installed compiler is gcc {own}",
+            fix=f"{cures.command('apt-get', 'install', f'gcc-{major}')}; newer modules only warn"
+            if scene.os.family == "apt"
+            else f"install gcc {major}; newer modules only warn",
+            severity="info",
         )
 
 
@@ -241,7 +250,20 @@ def secure_boot(scene: Scene) -> Iterator[Finding]:
         yield Finding(
             message=f"Secure Boot is enabled and the nvidia module {state}: the kernel refuses it (Key was "
             f"rejected by service){why}",
-            fix="install the distribution's signed modules, or sign the module and enrol the key "
-            "(`sudo mokutil --import <key>.der`), then reboot and confirm the enrolment (MOK) on the console",
+            fix=_enrolment(scene),
             reboot=True,
         )
+
+
+def _enrolment(scene: Scene) -> str:
+    """How the firmware gets to know the key that modules are signed with here."""
+    by_name = {name: row for row in scene.matrix.rows("preparation", "secure_boot", dict) for name in row["systems"]}
+    base = re.sub(r"[\d.]+$", "", scene.os.base or "")
+    names = (scene.os.system or "", scene.os.id or "", base, scene.os.family or "")
+    row = next((by_name[name] for name in names if name in by_name), {})
+    if row.get("key"):
+        return (
+            f"{cures.command('mokutil', '--import', str(row['key']))}, then reboot, and confirm the enrolment (MOK) "
+            "on the console; or install the distribution's signed modules"
+        )
+    return str(row.get("action") or "install the distribution's signed modules")

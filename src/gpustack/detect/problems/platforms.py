@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpustack.detect.parse import driver
+from gpustack.detect.problems import cures
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.scene import Scene
 from gpustack.patterns import late
@@ -68,9 +69,8 @@ def wsl_driver(scene: Scene) -> Iterator[Finding]:
             message=f"{what} is a Linux driver installed inside WSL: it overwrites the libraries that Windows "
             f"maps in; the driver "
             "belongs on Windows only",
-            fix="remove the Linux driver packages (cuda-drivers, nvidia-driver-*, nvidia-open), run `wsl "
-            "--shutdown` on Windows, and "
-            "install only cuda-toolkit-X-Y from the wsl-ubuntu repository",
+            fix=f"{cures.remove(scene, mine) if mine else '`sudo nvidia-uninstall --silent`'}, then `wsl --shutdown` "
+            f"on Windows, and take the toolkit only: {cures.plan('cuda')}",
             reboot=False,
         )
 
@@ -87,6 +87,8 @@ def container_driver(scene: Scene) -> Iterator[Finding]:
         yield Finding(
             message=f"{mine[0].name} {mine[0].version} is installed inside a container: the driver's libraries "
             f"come from the host",
+            fix=f"{cures.remove(scene, mine)}; the host lends its driver through nvidia-container-toolkit, with video "
+            "in NVIDIA_DRIVER_CAPABILITIES for NVENC",
             reboot=False,
         )
 
@@ -117,7 +119,8 @@ def jetson(scene: Scene) -> Iterator[Finding]:
     mine = scene.installed(r"cuda-drivers.*|nvidia-open.*|nvidia-driver-\d+.*|nvidia-dkms-.*|nvidia-fabricmanager.*")
     if scene.environment == "jetson" and mine:
         yield Finding(
-            message=f"{mine[0].name} is a server driver package on a Jetson, whose driver comes with L4T (JetPack)"
+            message=f"{mine[0].name} is a server driver package on a Jetson, whose driver comes with L4T (JetPack)",
+            fix=f"{cures.remove(scene, mine)}; another driver comes with another JetPack",
         )
 
 

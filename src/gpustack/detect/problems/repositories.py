@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from gpustack.detect.parse import repositories as parse
 from gpustack.detect.parse.repositories import SourceEntry, normal_url
+from gpustack.detect.problems import cures
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.scene import Scene
 from gpustack.patterns import late
@@ -50,8 +51,9 @@ def signed_by(scene: Scene) -> Iterator[Finding]:
         else:
             what = f"the repository {url} is configured twice: in {' and '.join(places)}"
         keep = next((e.path for e in entries if "keyring" in e.signed_by), places[-1])
-        drop = ", ".join(path for path in places if path != keep) or "the duplicate entry"
-        yield Finding(message=what, fix=f"keep {keep} and delete {drop}", reboot=False)
+        drop = [path for path in places if path != keep]
+        cure = f"{cures.command('rm', '--', *drop)} leaves {keep}" if drop else f"delete the duplicate entry in {keep}"
+        yield Finding(message=what, fix=cure, reboot=False)
 
 
 @detects("old_key_7fa2af80")
@@ -88,7 +90,7 @@ def machine_learning(scene: Scene) -> Iterator[Finding]:
         if source.enabled and "compute/machine-learning" in source.url:
             yield Finding(
                 message=f"{source.path} still names the frozen machine-learning repository {source.url}",
-                fix=f"delete {source.path}; cuDNN and NCCL are in the CUDA repository",
+                fix=f"{cures.command('rm', '--', source.path)}; cuDNN and NCCL are in the CUDA repository",
                 reboot=False,
             )
 
@@ -113,12 +115,22 @@ def sha1_key(scene: Scene) -> Iterator[Finding]:
                 message=f"{source.path} uses the folder {folder}, whose key 3bf863cc carries a SHA-1 signature: "
                 f"apt with sqv refuses it "
                 "from 2026-02-01 (SHA1 is not considered secure)",
+                fix=_set_up(scene, source)
+                if scene.os.repo != folder
+                else "no repository for this system has another key; a policy of sqv's own would have to allow it",
                 reboot=False,
             )
 
 
 def _spelled(scene: Scene) -> str:
     return scene.os.repo or ""
+
+
+def _set_up(scene: Scene, source: SourceEntry) -> str:
+    """What replaces a source that is not for this host; the keyring package brings its source back."""
+    keyring = [package for package in scene.installed(r"cuda-keyring") if scene.os.family == "apt"]
+    first = f"{cures.remove(scene, keyring)}, " if keyring else ""
+    return f"{first}{cures.command('rm', '-f', '--', source.path)}, then {cures.plan('cuda')} sets up {_spelled(scene)}"
 
 
 @detects("distro_upgraded")
@@ -131,7 +143,7 @@ def upgraded(scene: Scene) -> Iterator[Finding]:
             yield Finding(
                 message=f"{source.path} names NVIDIA's repository for {folder}, but this is "
                 f"{scene.os.name or scene.os.spelled} ({own})",
-                fix=f"remove {source.path} and its keyring package, then set up the repository for {own}",
+                fix=_set_up(scene, source),
                 reboot=False,
             )
     left = [
@@ -160,7 +172,7 @@ def wrong_distro(scene: Scene) -> Iterator[Finding]:
                 continue
             yield Finding(
                 message=f"{source.path} names NVIDIA's repository for {folder}, but this host's is {own}",
-                fix=f"remove {source.path} and its keyring package, then set up the repository for {own}",
+                fix=_set_up(scene, source),
                 reboot=False,
             )
 
@@ -185,6 +197,7 @@ def wrong_arch(scene: Scene) -> Iterator[Finding]:
             yield Finding(
                 message=f"{source.path} names the folder {folder}/{arch}, which is not for this machine ({scene.arch}"
                 f"{', Jetson' if jetson else ''}): its folder is {' or '.join(sorted(wanted))}",
+                fix=_set_up(scene, source),
                 reboot=False,
             )
 
@@ -208,8 +221,11 @@ def held(scene: Scene) -> Iterator[Finding]:
     names = parse.holds(scene.evidence, scene.packages)
     if names:
         more = f" and {len(names) - 6} more" if len(names) > 6 else ""
+        lift = cures.unlock(scene, names) or "take their names out of the files"
         yield Finding(
-            message=f"held or locked packages will not be changed: {', '.join(names[:6])}{more}", severity="info"
+            message=f"held or locked packages will not be changed: {', '.join(names[:6])}{more}",
+            fix=f"a plan lifts those in its way and sets them anew; by hand: {lift}",
+            severity="info",
         )
 
 
@@ -223,6 +239,8 @@ def module_stream(scene: Scene) -> Iterator[Finding]:
             yield Finding(
                 message=f"the module stream {stream} is enabled but driver {version} is installed: dnf hides "
                 f"other versions",
+                fix=f"{cures.command('dnf', 'module', 'reset', 'nvidia-driver')}, and "
+                f"{cures.plan(f'driver=={version}')} enables the stream of the installed one",
                 reboot=False,
             )
 
@@ -236,10 +254,19 @@ def foreign_architecture(scene: Scene) -> Iterator[Finding]:
         yield Finding(
             message=f"{bare[0].path} names no architecture while dpkg also knows {', '.join(known[1:])}: apt asks "
             f"for indexes that do not exist",
-            fix=f"add arch={known[0]} to the options of the entry in {bare[0].path}",
+            fix=_with_architecture(bare[0], known[0]),
             severity="info",
             reboot=False,
         )
+
+
+def _with_architecture(source: SourceEntry, arch: str) -> str:
+    """The command that limits a source to one architecture."""
+    if source.path.endswith(".sources"):
+        return cures.command("sed", "-i", f"/^Types:/a Architectures: {arch}", source.path)
+    line = r"\#developer.download.nvidia.com#"
+    edits = f"{line}s#^deb \\[#deb [arch={arch} #; {line}s#^deb ([^[])#deb [arch={arch}] \\1#"
+    return cures.command("sed", "-i", "-E", edits, source.path)
 
 
 @detects("mft_doca_clash")
@@ -255,5 +282,6 @@ def mft_doca(scene: Scene) -> Iterator[Finding]:
     ):
         yield Finding(
             message=f"{mine[0].name} is installed and {sources[0].path} does not exclude mft and dkms packages",
+            fix=cures.command("sed", "-i", "/^enabled=/a excludepkgs=mft* kernel-mft*", sources[0].path),
             severity="info",
         )

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from gpustack.detect.parse.toolkit import default_toolkit, gcc_version
+from gpustack.detect.problems import cures
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.scene import Scene
 from gpustack.versions import is_within
@@ -19,7 +20,7 @@ def toolkit_mixed(scene: Scene) -> Iterator[Finding]:
             yield Finding(
                 message=f"CUDA {kit.folder} in {kit.path} was installed from a runfile and from packages "
                 f"({kit.packages[0]})",
-                fix=f"`sudo {kit.path}/bin/cuda-uninstaller`, then reinstall the packages",
+                fix=f"{cures.command(f'{kit.path}/bin/cuda-uninstaller')}, then reinstall the packages",
                 reboot=False,
             )
 
@@ -36,9 +37,9 @@ def stale_link(scene: Scene) -> Iterator[Finding]:
         newest = scene.toolkits[-1].path if scene.toolkits else None
         yield Finding(
             message=f"/usr/local/cuda points at {final}, which is not there (a stale link)",
-            fix=f"`sudo ln -sfn {newest} /usr/local/cuda`, or `sudo update-alternatives --config cuda`"
+            fix=f"{cures.command('ln', '-sfn', newest, '/usr/local/cuda')}, or `sudo update-alternatives --config cuda`"
             if newest
-            else "remove the link, or install a toolkit",
+            else f"{cures.command('rm', '/usr/local/cuda')}, or install a toolkit",
             reboot=False,
         )
     default = default_toolkit(evidence, scene.toolkits)
@@ -53,6 +54,7 @@ def stale_link(scene: Scene) -> Iterator[Finding]:
         yield Finding(
             message=f"/usr/local/cuda points at {default.path} ({default.version}) although {newest_kit.path} is "
             f"installed too",
+            fix=f"{cures.command('ln', '-sfn', newest_kit.path, '/usr/local/cuda')} makes the newer one the default",
             severity="info",
             reboot=False,
         )
@@ -69,7 +71,8 @@ def canonical_cuda(scene: Scene) -> Iterator[Finding]:
     if scene.os.id == "ubuntu" and scene.os.version_id == "26.04" and mine:
         yield Finding(
             message=f"{mine[0].name} {mine[0].version} is Canonical's build of a package that NVIDIA's repository "
-            f"has under the same name"
+            f"has under the same name",
+            fix=f"{cures.remove(scene, mine)}, then {cures.plan('cuda')}, which keeps NVIDIA's preferred",
         )
 
 
@@ -89,8 +92,18 @@ def host_compiler(scene: Scene) -> Iterator[Finding]:
             yield Finding(
                 message=f"gcc {number[0]} is outside what nvcc of CUDA {kit.version} accepts as host compiler "
                 f"({' or '.join(rule.any)})",
-                fix="install a g++ inside that window and pass it with `nvcc -ccbin`",
+                fix=_older_compiler(scene, rule.any),
                 reboot=False,
                 severity="info",
             )
             return
+
+
+def _older_compiler(scene: Scene, windows: tuple[str, ...]) -> str:
+    """How to get a compiler inside the window; Debian and its kin name the packages by the major version."""
+    last = re.findall(r"<=?(\d+)", " ".join(windows))
+    inclusive = "<=" in windows[-1]
+    if scene.os.family != "apt" or not last:
+        return "install a g++ inside that window and pass it with `nvcc -ccbin`"
+    newest = f"g++-{last[-1] if inclusive else int(last[-1]) - 1}"
+    return f"{cures.command('apt-get', 'install', newest)} and `nvcc -ccbin {newest}`, or an older one"

@@ -41,7 +41,7 @@ class Driver(Component):
 
     def after(self, ctx: Context, pick: Pick, installed: tuple[str, ...]) -> list[Draft]:
         drafts = [_persistence(ctx, installed)]
-        drafts += _enrol_key(ctx, installed)
+        drafts += enrol_key(ctx, installed)
         if not ctx.is_image:
             drafts.append(_reboot(ctx, pick, tuple(one.key for one in drafts) + installed))
         return drafts
@@ -110,7 +110,8 @@ def _persistence(ctx: Context, installed: tuple[str, ...]) -> Draft:
     )
 
 
-def _enrol_key(ctx: Context, installed: tuple[str, ...]) -> list[Draft]:
+def enrol_key(ctx: Context, installed: tuple[str, ...]) -> list[Draft]:
+    """The steps that have the firmware know the key of modules built here; none where Secure Boot is off."""
     if ctx.host.secure_boot is False or ctx.is_image:
         return []
     row = next(iter(rows_for(ctx, ctx.matrix.rows(SUBJECT, "secure_boot", SecureBoot))), None)

@@ -78,8 +78,8 @@ class Apt:
     def install_file(self, path: str) -> Argv:
         return (*_ENV, "dpkg", "-i", path)
 
-    def remove(self, names: Sequence[str]) -> Argv:
-        return (*_GET, "purge", "-y", *names)
+    def remove(self, names: Sequence[str], *, with_parts: bool = False) -> Argv:
+        return (*_GET, "purge", "-y", *(("--autoremove",) if with_parts else ()), *names)
 
     def hold(self, names: Sequence[str]) -> tuple[Argv, ...]:
         return (("apt-mark", "hold", *names),)

@@ -87,8 +87,8 @@ class Manager(Protocol):
         """Install a package file that lies on the host."""
         ...
 
-    def remove(self, names: Sequence[str]) -> Argv:
-        """Remove packages by name, asking nothing."""
+    def remove(self, names: Sequence[str], *, with_parts: bool = False) -> Argv:
+        """Remove packages by name, asking nothing; ``with_parts``: and what came along that nothing else needs."""
         ...
 
     def hold(self, names: Sequence[str]) -> tuple[Argv, ...]:

@@ -69,8 +69,10 @@ class RpmManager:
     def install_file(self, path: str) -> Argv:
         return ("rpm", "--install", path)
 
-    def remove(self, names: Sequence[str]) -> Argv:
-        return (self.name, "-y", "remove", *names)
+    def remove(self, names: Sequence[str], *, with_parts: bool = False) -> Argv:
+        # dnf takes what nobody else needs along by itself; yum and tdnf have a command of its own for that.
+        alone = self.name == "dnf" or not with_parts
+        return (self.name, "-y", "remove" if alone else "autoremove", *names)
 
     def hold(self, names: Sequence[str]) -> tuple[Argv, ...]:
         return ((self.name, "-y", "versionlock", "add", *names),)

@@ -34,7 +34,7 @@ class Zypper(RpmManager):
         pin = package.pin.removesuffix("-*")
         return f"{package.name}={pin}" if pin else package.name
 
-    def remove(self, names: Sequence[str]) -> Argv:
+    def remove(self, names: Sequence[str], *, with_parts: bool = False) -> Argv:  # noqa: ARG002 (it always does)
         return (*_ZYPPER, "remove", "--clean-deps", *names)
 
     def hold(self, names: Sequence[str]) -> tuple[Argv, ...]:

@@ -42,7 +42,7 @@ class Distro(MethodPlanner):
             why=f"{reason_of(pick)}; its archive has this version and brings its updates",
             commands=(tool.install([one for one in packages if not one.pin] + [one for one in packages if one.pin]),),
             packages=tuple(one.name for one in packages),
-            undo=(tool.remove([one.name for one in packages]),),
+            undo=(tool.remove([one.name for one in packages], with_parts=True),),
             done_when=done.packages(tool, packages),
             phase=part.phase,
             sources=ctx.addresses(*rows),

@@ -110,7 +110,9 @@ def install_step(ctx: Context, pick: Pick, rows: tuple[PackageSet, ...], *, phas
     # Another major version lies beside this one under other names, so that this one can be taken away again.
     beside = there is not None and bool(there.packages) and {one.name for one in packages}.isdisjoint(there.packages)
     replaces = there is not None and there.version and not (beside and pick.component == "cudnn")
-    undo = () if replaces else (tool.remove([one.name for one in packages]),)
+    # Driver and toolkit are packages that only name others.
+    is_meta = pick.component in {"driver", "cuda"}
+    undo = () if replaces else (tool.remove([one.name for one in packages], with_parts=is_meta),)
     return draft(
         f"install:{pick.component}",
         after=after,

@@ -1,0 +1,65 @@
+"""The commands that cure a state on this very host, as a person types them; every name in them is quoted."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+
+from gpustack.detect.parse.packages import Package
+from gpustack.detect.scene import Scene
+
+_MANAGERS = {"apt": "apt-get", "dnf": "dnf", "yum": "yum", "tdnf": "tdnf", "zypper": "zypper"}
+_AGAIN = {"apt-get": ("install", "--reinstall"), "zypper": ("install", "--force")}
+_LOCKS = {
+    "apt": ("apt-mark", "unhold"), "dnf": ("dnf", "versionlock", "delete"), "yum": ("yum", "versionlock", "delete"),
+    "zypper": ("zypper", "removelock"),
+}  # fmt: skip
+
+
+def command(*words: str) -> str:
+    """A command for root, in backquotes."""
+    return f"`sudo {shlex.join(words)}`"
+
+
+def plan(*words: str) -> str:
+    """The plan that puts it right, in backquotes."""
+    return f"`gpustack plan {shlex.join(words)}`"
+
+
+def remove(scene: Scene, packages: Iterable[Package]) -> str:
+    """The command that removes these packages, their settings too where the manager tells them apart."""
+    tool = _MANAGERS.get(scene.os.family or "", "")
+    return _with_names(tool, ("purge" if tool == "apt-get" else "remove",), packages)
+
+
+def reinstall(scene: Scene, packages: Iterable[Package]) -> str:
+    """The command that puts the files of these packages back."""
+    tool = _MANAGERS.get(scene.os.family or "", "")
+    return _with_names(tool, _AGAIN.get(tool, ("reinstall",)), packages)
+
+
+def unlock(scene: Scene, names: Iterable[str]) -> str:
+    """The command that lifts the locks on these names, "" where locks are lines of files."""
+    words = _LOCKS.get(scene.os.family or "")
+    return command(*words, *names) if words else ""
+
+
+def headers(scene: Scene, kernel: str) -> str:
+    """The command that installs the headers of a kernel, "" where their name is not the same on all of a family."""
+    family, release = scene.os.family or "", kernel.removesuffix("-default")
+    names = {
+        "apt": f"linux-headers-{kernel}",
+        "dnf": f"kernel-devel-{kernel}",
+        "yum": f"kernel-devel-{kernel}",
+        "zypper": f"kernel-default-devel={release}" if release != kernel else "",
+    }
+    # Amazon's kernels after the first have names of their own.
+    name = "" if scene.os.id == "amzn" else names.get(family, "")
+    return command(_MANAGERS[family], "install", name) if name else ""
+
+
+def _with_names(tool: str, words: tuple[str, ...], packages: Iterable[Package]) -> str:
+    names = tuple(dict.fromkeys(package.name for package in packages))
+    if not tool or not names:
+        return "your package manager"
+    return command(tool, *words, *names)

@@ -1,0 +1,78 @@
+"""What cures a state is said as the commands of this host, and those commands do what they say."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from gpustack.detect.api import detect
+from gpustack.matrix.index import Matrix, load_matrix
+
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "hosts"
+
+
+@pytest.fixture(scope="module")
+def matrix() -> Matrix:
+    return load_matrix()
+
+
+def tree(root: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return root
+
+
+def fixes(root: Path, matrix: Matrix) -> dict[str, str]:
+    return {problem.id: problem.fix for problem in detect(root, matrix).problems}
+
+
+UBUNTU = {"etc/os-release": 'ID=ubuntu\nVERSION_ID="24.04"\n', "proc/sys/kernel/arch": "x86_64\n"}
+CUDA = (
+    "deb [signed-by=/usr/share/keyrings/c.gpg] https://developer.download.nvidia.com/compute/cuda/repos/{}/x86_64/ /\n"
+)
+
+
+def test_no_cure_has_a_place_to_fill_in(matrix: Matrix) -> None:
+    for path in sorted(FIXTURES.iterdir()):
+        root = path if (path / "evidence.json").is_file() else path / "root"
+        for identity, text in fixes(root, matrix).items():
+            assert not re.search(r"<[a-z]+>|\{[a-z_]+\}", text), (path.name, identity, text)
+            for words in re.findall(r"`([^`]+)`", text):
+                assert shlex.split(words), (path.name, identity)
+
+
+def test_a_source_gets_the_architecture_by_the_command_that_is_told(matrix: Matrix, tmp_path: Path) -> None:
+    name = "etc/apt/sources.list.d/cuda-ubuntu2404-x86_64.list"
+    other = "deb http://deb.example/ noble main\n"
+    bare = CUDA.format("ubuntu2404").replace("[signed-by=/usr/share/keyrings/c.gpg] ", "")
+    root = tree(
+        tmp_path, {**UBUNTU, "var/lib/dpkg/arch": "amd64\ni386\n", name: other + CUDA.format("ubuntu2404") + bare}
+    )
+    told = re.findall(r"`sudo ([^`]+)`", fixes(root, matrix)["foreign_architecture_404"])[0]
+    subprocess.run([word.replace("/etc/apt", f"{root}/etc/apt") for word in shlex.split(told)], check=True)
+    lines = (root / name).read_text().splitlines()
+    assert lines[0] == other.strip()
+    assert lines[1].startswith("deb [arch=amd64 signed-by=/usr/share/keyrings/c.gpg] https://developer")
+    assert lines[2].startswith("deb [arch=amd64] https://developer")
+    assert "foreign_architecture_404" not in fixes(root, matrix)
+
+
+def test_a_source_of_another_release_goes_with_its_keyring(matrix: Matrix, tmp_path: Path) -> None:
+    status = "Package: cuda-keyring\nStatus: install ok installed\nVersion: 1.1-1\nArchitecture: all\n\n"
+    name = "etc/apt/sources.list.d/cuda-ubuntu2204-x86_64.list"
+    root = tree(tmp_path, {**UBUNTU, "var/lib/dpkg/status": status, name: CUDA.format("ubuntu2204")})
+    assert fixes(root, matrix)["distro_upgraded"] == (
+        f"`sudo apt-get purge cuda-keyring`, `sudo rm -f -- /{name}`, then `gpustack plan cuda` sets up ubuntu2404"
+    )
+
+
+def test_packages_of_the_other_origin_are_named(matrix: Matrix) -> None:
+    text = fixes(FIXTURES / "r10-mixed-origins/root", matrix)["ubuntu_archive_vs_nvidia_repo"]
+    assert "for NVIDIA's `sudo apt-get purge nvidia-utils-580-server`" in text
+    assert "for Ubuntu's `sudo apt-get purge libnvidia-compute-580 nvidia-driver-580`" in text
