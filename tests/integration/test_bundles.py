@@ -55,12 +55,13 @@ def mirror(local: Certificate, tmp_path: Path) -> Iterator[Callable[[Scene], dic
             stack.callback(server.server_close)
             stack.callback(server.shutdown)
             address = f"https://localhost:{server.server_address[1]}"
+            hosts = {*HOSTS, *(place.name for place in host.www.iterdir())}
             return {
                 **os.environ,
                 "PYTHONPATH": str(resources.folder("matrices").parent / "src"),
                 "REQUESTS_CA_BUNDLE": str(local.authority),
                 "GPUSTACK_CACHE": str(tmp_path / "cache"),
-                "GPUSTACK_MIRRORS": " ".join(f"https://{name}/={address}/{name}/" for name in HOSTS),
+                "GPUSTACK_MIRRORS": " ".join(f"https://{name}/={address}/{name}/" for name in sorted(hosts)),
             }
 
         yield start

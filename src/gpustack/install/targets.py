@@ -28,6 +28,9 @@ _ELSEWHERE = ("/proc", "/sys", "/dev", "/run", "/etc")
 
 _PATH = re.compile(r"(?:--?[\w-]+=|[A-Z_]+=)?(/[^:]*)")
 
+_BY_RUNFILES = "/usr/local/cuda"
+"""The link that NVIDIA's .run files set without being told: no command names it."""
+
 _CONTAINED = frozenset(
     {"note", "manual", "reboot", "refresh-index", "download", "extract", "make-link", "pip-install", "build"}
 )
@@ -69,6 +72,8 @@ def places_of(step: Step) -> tuple[str, ...]:
     for argv in step.commands:
         if program(argv) not in PACKAGE_TOOLS:
             found |= named_places(argv)
+        if any(word.endswith(".run") for word in argv):
+            found.add(_BY_RUNFILES)
     return tuple(path for path in sorted(found) if not any(str(one) in found for one in PurePosixPath(path).parents))
 
 
