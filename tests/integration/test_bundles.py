@@ -161,13 +161,23 @@ def test_a_changed_bundle_is_refused(
         Bundle(folder)
 
 
+LOCKED = {
+    "debian12": Ask("debian12", ("container-toolkit",)),
+    "rocky9": Ask("rocky9", ("container-toolkit",)),
+    "leap15": Ask("opensuse-leap15.6", ("container-toolkit",)),
+}
+
+
+@pytest.mark.parametrize("ask", LOCKED.values(), ids=LOCKED)
 def test_a_lock_brings_the_same_again_or_says_what_is_gone(
+    ask: Ask,
     scene: Callable[..., Scene],
     enter: Callable[..., Root],
     mirror: Callable[[Scene], dict[str, str]],
     tmp_path: Path,
 ) -> None:
-    host = scene(Ask("debian12", ("container-toolkit",)))
+    host = scene(ask)
+    family = host.system.family
     environment = mirror(host)
     plan, lock = tmp_path / "plan.json", tmp_path / "stack.lock.json"
     plan.write_text(dump(host.plan))
@@ -183,8 +193,8 @@ def test_a_lock_brings_the_same_again_or_says_what_is_gone(
     assert done.returncode == 0, done.stdout
     done = gpustack("install", lock, "--root", second.path, "--yes", environment=environment)
     assert done.returncode == 0, done.stderr
-    assert installed(second, "apt") == installed(first, "apt")
-    gone = next(host.www.rglob("nvidia-container-toolkit-base_*.deb"))
+    assert installed(second, family) == installed(first, family)
+    gone = next(host.www.rglob("nvidia-container-toolkit-base[_-]*.[dr][ep][bm]"))
     gone.unlink()
     done = gpustack(
         "install",
@@ -196,8 +206,9 @@ def test_a_lock_brings_the_same_again_or_says_what_is_gone(
     )
     assert done.returncode == 1
     assert f"{gone.name}: the server answered 404" in done.stderr
-    assert "nvidia-container-toolkit" not in installed(third, "apt")
-    first.must("dpkg", "--remove", "--force-all", "nvidia-container-toolkit-base")
+    assert "nvidia-container-toolkit" not in installed(third, family)
+    remove = ("dpkg", "--remove", "--force-all") if host.is_apt else ("rpm", "--erase", "--nodeps")
+    first.must(*remove, "nvidia-container-toolkit-base")
     done = gpustack("status", "--root", first.path, "--format", "json", environment=environment)
     assert done.returncode == 6
     assert [one["what"] for one in json.loads(done.stdout)["drift"]] == ["nvidia-container-toolkit-base"]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from pathlib import Path
 
 import msgspec
 from msgspec.structs import replace
 
 from gpustack.errors import DocumentError, GpustackError
+from gpustack.model.conditions import Condition, conditions, spelled
 from gpustack.model.host import Host
 from gpustack.model.lock import Lock, LockedPackage
 from gpustack.model.plan import Plan
@@ -104,7 +105,18 @@ def _pinned(step: Step, sums: dict[str, Artifact], packages: dict[str, LockedPac
         files = {one.name: _file(one) for one in brought if _is_file(one)} if is_last else {}
         artifacts += files.values()
         commands[number] = _exact(commands[number], packages, brought if is_last else [], files)
-    return replace(step, artifacts=tuple(artifacts), commands=tuple(commands))
+    done_when = _all_there(step.done_when, brought)
+    return replace(step, artifacts=tuple(artifacts), commands=tuple(commands), done_when=done_when)
+
+
+def _all_there(done_when: str, brought: list[LockedPackage]) -> str:
+    """What a step that brings packages is known to be done by: besides what it says, each of them in its version.
+
+    What is never known to be done does more than that.
+    """
+    there = (Condition("package", (one.name, one.version.rpartition(":")[2])) for one in brought)
+    told = conditions(done_when)
+    return spelled(*told, *there) if brought and told else done_when
 
 
 def _installer(argv: tuple[str, ...]) -> str:
@@ -117,7 +129,7 @@ _MANAGERS = frozenset({"apt-get", "dnf", "yum", "tdnf", "zypper"})
 
 def _is_file(package: LockedPackage) -> bool:
     """Whether the very file can be fetched again and known by its sum."""
-    return package.kind == "deb" and bool(package.sha256) and package.url.startswith(("https://", "http://"))
+    return bool(package.sha256) and package.url.startswith(("https://", "http://"))
 
 
 def _file(package: LockedPackage) -> Artifact:
@@ -137,9 +149,13 @@ def _exact(
     """The command with files where they are known and versions elsewhere, for all that it brings along."""
     manager = _installer(argv)
     at = argv.index("install") + 1
-    words = [_with_version(word, manager, packages) for word in argv[at:] if word.partition("=")[0] not in files]
+    words = [
+        _with_version(word, manager, packages) for word in argv[at:] if _name_in(word, manager, files) not in files
+    ]
     words += [word for one in brought if one.name not in files and (word := _word(one, manager)) not in words]
-    return (*argv[:at], *words, *(one.path for one in files.values()))
+    # Each of the files is known by its sum; that it has no signature besides stops nobody.
+    unsigned = ("--allow-unsigned-rpm",) if manager == "zypper" and files else ()
+    return (*argv[:at], *unsigned, *words, *(one.path for one in files.values()))
 
 
 def _word(package: LockedPackage, manager: str) -> str:
@@ -148,14 +164,19 @@ def _word(package: LockedPackage, manager: str) -> str:
 
 
 def _with_version(word: str, manager: str, packages: dict[str, LockedPackage]) -> str:
+    package = packages.get(_name_in(word, manager, packages))
+    return word if package is None else _word(package, manager)
+
+
+def _name_in(word: str, manager: str, known: Container[str]) -> str:
+    """The package that a word of an installing command names, "" where it names none."""
     if word.startswith("-") or "/" in word or "(" in word:
-        return word
+        return ""
     name = word.partition("=")[0]
-    if name not in packages and manager in {"dnf", "yum", "tdnf"}:
+    if name not in known and manager in {"dnf", "yum", "tdnf"}:
         found = _RPM_PIN.fullmatch(word)
         name = found["name"] if found else name
-    package = packages.get(name)
-    return word if package is None else _word(package, manager)
+    return name
 
 
 def _named(plan: Plan) -> Iterable[LockedPackage]:

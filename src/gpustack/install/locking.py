@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -13,6 +13,7 @@ from gpustack.errors import GpustackError
 from gpustack.install import lock as locks
 from gpustack.install.journal import Record
 from gpustack.install.packages import Query, is_installed, snapshot, tool_of, version_in
+from gpustack.install.rpm_index import listed, plain
 from gpustack.install.state import SYSTEM, runs, state_folder, user_folder
 from gpustack.install.target import Target
 from gpustack.model.host import Host
@@ -25,6 +26,9 @@ from gpustack.system.run import LocalRunner
 FILE = "lock.json"
 """The lock of the last installation, in the state folder."""
 
+_Which = tuple[str, str, str]
+"""Kind, name and version of a package."""
+
 _URI = re.compile(r"'([^']+)' \S+ \d+")
 _NO_SOURCE = re.compile(r"Can't find a source to download version '[^']*' of '([^':]+)")
 
@@ -36,9 +40,10 @@ def lock_of_last_run(root: Path | None, plan: Plan, host: Host, known: Lock | No
     """
     target = Target(root)
     done = runs(state_folder(target))
-    packages = _packages(plan, done[-1].records() if done else [], query_in(root))
+    packages = _packages(plan, done[-1].records() if done else [], query_in(root), target)
     if known is not None:
-        there = {(one.kind, one.name, one.version): one for one in known.packages}
+        there: dict[_Which, LockedPackage] = {(one.kind, one.name, one.version): one for one in known.packages}
+        _demand_same_bytes(packages, there)
         packages = [there.get((one.kind, one.name, one.version), one) for one in packages]
         packages += [one for one in known.packages if one.kind == "wheel"]
     artifacts = known.artifacts if known is not None else _measured(plan, target)
@@ -71,7 +76,19 @@ def query_in(root: Path | None) -> Query:
     return query
 
 
-def _packages(plan: Plan, records: Iterable[Record], query: Query) -> list[LockedPackage]:
+def _demand_same_bytes(packages: Iterable[LockedPackage], known: Mapping[_Which, LockedPackage]) -> None:
+    """Raise GpustackError where a package that was asked for by its version is another file than the lock has."""
+    wrong = []
+    for one in packages:
+        former = known.get((one.kind, one.name, one.version))
+        if former is not None and {one.sha256, former.sha256}.isdisjoint({""}) and one.sha256 != former.sha256:
+            wrong.append(f"{one.name} {one.version}: sha256 {one.sha256}, in the lock {former.sha256}")
+    if wrong:
+        msg = "packages came in other bytes than the lock has:\n" + "\n".join(wrong)
+        raise GpustackError(msg, hint="their repository replaced them; `gpustack install --rollback` takes them back")
+
+
+def _packages(plan: Plan, records: Iterable[Record], query: Query, target: Target) -> list[LockedPackage]:
     tool = tool_of(plan.host.os.family)
     if not tool:
         return []
@@ -89,7 +106,7 @@ def _packages(plan: Plan, records: Iterable[Record], query: Query) -> list[Locke
                     step=steps.get(key, steps.get(name, "")),
                 )
             )
-    return _with_files(found, query) if tool == "dpkg" else found
+    return _with_files(found, query) if tool == "dpkg" else _listed(found, target, plan.host.arch or "")
 
 
 def _steps(plan: Plan, records: Iterable[Record]) -> dict[str, str]:
@@ -102,6 +119,19 @@ def _steps(plan: Plan, records: Iterable[Record]) -> dict[str, str]:
     own = (step for step in plan.steps if step.kind == "install-packages" and step.component)
     for word in (word for step in own for word in step.packages):
         found.setdefault(word.partition("=")[0], "")
+    return found
+
+
+def _listed(packages: list[LockedPackage], target: Target, arch: str) -> list[LockedPackage]:
+    """The packages with what the indexes of their repositories have of them, where all that have them agree."""
+    there = listed(target, {one.name for one in packages}, arch)
+    found = []
+    for one in packages:
+        rows = there.get((one.name, plain(one.version), one.arch), set())
+        if len({row.sha256 for row in rows}) == 1:
+            row = max(rows, key=lambda row: row.url)
+            one = replace(one, url=row.url, sha256=row.sha256, size=row.size)  # noqa: PLW2901 (the same package, told in full)
+        found.append(one)
     return found
 
 

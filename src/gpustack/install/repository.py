@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import bz2
-import gzip
-import lzma
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 from gpustack.errors import GpustackError
@@ -14,7 +10,8 @@ from gpustack.install.closure import PACKAGES, Closure
 from gpustack.install.signing import BundleKey
 from gpustack.model.lock import LockedPackage
 from gpustack.system.hashed import sha256_of_file
-from gpustack.system.run import LocalRunner, reading
+from gpustack.system.packed import ENDINGS, unpacked
+from gpustack.system.run import LocalRunner
 
 DEB, RPM, WHEELS = "deb", "rpm", "wheels"
 """The folders of a bundle that hold packages."""
@@ -124,24 +121,10 @@ def _streams(tree: Path) -> bytes:
     found = []
     for name in ("var/cache/dnf", "var/cache/yum", "var/cache/libdnf5"):
         for file in sorted((tree / name).rglob("*modules.yaml*")):
-            opener = _OPENERS.get(file.suffix)
-            if opener is not None:
-                found.append(opener(file).rstrip() + b"\n")
+            if file.suffix in {*ENDINGS, ".yaml"}:
+                with unpacked(file) as content:
+                    found.append(content.read().rstrip() + b"\n")
     return b"".join(found)
-
-
-def _unpacked(path: Path) -> bytes:
-    with reading(("zstd", "--decompress", "--stdout", "--", str(path))) as content:
-        return content.read()
-
-
-_OPENERS: dict[str, Callable[[Path], bytes]] = {
-    ".gz": lambda path: gzip.decompress(path.read_bytes()),
-    ".xz": lambda path: lzma.decompress(path.read_bytes()),
-    ".bz2": lambda path: bz2.decompress(path.read_bytes()),
-    ".zst": _unpacked,
-    ".yaml": Path.read_bytes,
-}
 
 
 def _move(source: Path, target: Path) -> None:

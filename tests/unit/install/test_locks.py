@@ -74,8 +74,11 @@ def test_a_locked_plan_names_files_and_versions() -> None:
     assert not any(word.partition("=")[0] == lock.packages[0].name for word in words)
 
 
-def test_a_locked_plan_of_rpm_names_versions() -> None:
+def test_a_locked_plan_of_rpm_names_files_and_versions() -> None:
     lock = lock_of("rhel9/network.json")
     step = next(one for one in locks.locked_plan(lock).steps if one.id == lock.packages[0].step)
+    assert [(one.sha256, one.size) for one in step.artifacts] == [("a" * 64, 10)]
     assert "libdepend-2.0-1" in step.commands[-1]
-    assert step.artifacts == ()
+    assert not any(word.startswith(f"{lock.packages[0].name}-") for word in step.commands[-1])
+    assert f"package {lock.packages[0].name} 9.1-1+cuda13" in step.done_when.splitlines()
+    assert "package libdepend 2.0-1" in step.done_when.splitlines()
