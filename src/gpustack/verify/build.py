@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 from msgspec import Struct
@@ -119,7 +120,29 @@ def not_built(context: Context, end: Finished, kit: Toolkit, host: str, chosen_b
         return failed(
             f"nvcc of CUDA {kit.release} does not build for the GPUs here", "`gpustack install cuda`", evidence=evidence
         )
-    return failed(f"nvcc does not build it: {_first_error(text) or first_line(end)}", evidence=evidence)
+    return _not_linked(text, evidence) or failed(
+        f"nvcc does not build it: {_first_error(text) or first_line(end)}", evidence=evidence
+    )
+
+
+def _not_linked(text: str, evidence: dict[str, str]) -> Outcome | None:
+    """What the linker lacked; None where it was not the linker that failed."""
+    library = re.search(r"cannot find -l([\w.+-]+)", text)
+    if library:
+        return failed(
+            f"the linker finds no lib{library[1]}",
+            f"install the development package that brings lib{library[1]}.so or lib{library[1]}.a",
+            evidence=evidence,
+        )
+    symbols = list(dict.fromkeys(re.findall(r"undefined reference to [`'](\w+)", text)))
+    if symbols:
+        more = f" and {len(symbols) - 1} more" if len(symbols) > 1 else ""
+        return failed(
+            f"none of the libraries that it is linked with holds {symbols[0]}{more}",
+            "a library is missing or of another release: install all of one release, libraries and headers",
+            evidence=evidence,
+        )
+    return None
 
 
 def _missing_header(text: str) -> str:

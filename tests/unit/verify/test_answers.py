@@ -14,12 +14,13 @@ from gpustack.model.host import Copy, Gpu, Host, Installed, OperatingSystem
 from gpustack.model.results import CheckResult, Measurement
 from gpustack.system.run import Finished
 from gpustack.verify import api
+from gpustack.verify.build import not_built
 from gpustack.verify.checks import cuda_run, nccl_run
 from gpustack.verify.checks.driver_health import throughput
 from gpustack.verify.cudnn import answers
 from gpustack.verify.declare import Context
 from gpustack.verify.measure import Measured
-from gpustack.verify.toolchain import Home
+from gpustack.verify.toolchain import Home, Toolkit
 
 DIGITS = "01234567890123456789"
 LIBRARY = "/usr/lib/x86_64-linux-gnu/libcudnn.so.9.14.0"
@@ -237,6 +238,29 @@ def test_a_program_that_adds_wrongly(context: Context) -> None:
         "L4 (0000:01:00.0) adds wrongly: 3 of 1048576 sums",
         "the GPU computes wrongly: take it out of use and have it replaced",
     )
+
+
+@pytest.mark.parametrize(
+    ("said", "reason", "fix"),
+    [
+        (
+            "/usr/bin/ld: cannot find -lz: No such file or directory\ncollect2: error: ld returned 1 exit status\n",
+            "the linker finds no libz",
+            "install the development package that brings libz.so or libz.a",
+        ),
+        (
+            "/usr/bin/ld: digits.o: undefined reference to `cudnnAddTensor'\n"
+            "/usr/bin/ld: digits.o: undefined reference to `cudnnAddTensor'\n",
+            "none of the libraries that it is linked with holds cudnnAddTensor",
+            "a library is missing or of another release: install all of one release, libraries and headers",
+        ),
+    ],
+    ids=["library", "symbol"],
+)
+def test_what_the_linker_lacks_is_named(context: Context, said: str, reason: str, fix: str) -> None:
+    kit = Toolkit(nvcc="nvcc", release="13.0", version="13.0.88", root=Path("/usr/local/cuda"))
+    outcome = not_built(context, finished(code=1, err=said), kit, "g++ 13.3.0", "")
+    assert (outcome.status, outcome.reason, outcome.fix) == ("fail", reason, fix)
 
 
 def verdicts(host: Host) -> dict[str, CheckResult]:

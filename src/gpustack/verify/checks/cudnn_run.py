@@ -8,9 +8,10 @@ from gpustack.verify import samples, view
 from gpustack.verify.build import Built, build
 from gpustack.verify.checks.cudnn import INSTALL
 from gpustack.verify.cudnn.answers import judge
+from gpustack.verify.cudnn.static import build_static
 from gpustack.verify.cudnn.vendor import vendor_sample
 from gpustack.verify.declare import Context, Outcome, check, needless, passed, skipped
-from gpustack.verify.toolchain import Home, homes, toolkit
+from gpustack.verify.toolchain import Home, homes
 
 
 @check(
@@ -89,23 +90,7 @@ def every_copy(context: Context) -> Outcome:
 )
 def static(context: Context) -> Outcome:
     home = next(iter(homes(context, "cudnn.h", "libcudnn", "cudnn")), None)
-    kit = toolkit(context)
-    archives = sorted(home.library.parent.glob("libcudnn*_static*.a")) if home else []
-    if home is None or kit is None or not archives:
-        return needless("cuDNN's static libraries are not installed here; only programs linked statically need them")
-    names = (
-        "cublas_static",
-        "cublasLt_static",
-        "nvrtc_static",
-        "nvrtc-builtins_static",
-        "nvptxcompiler_static",
-        "culibos",
-    )
-    own = [kit.root / "lib64" / f"lib{name}.a" for name in names]
-    objects = [str(path) for path in (*{path.resolve() for path in archives}, *own) if path.exists()]
-    group = [word for text in ("--start-group", *objects, "--end-group") for word in ("-Xlinker", text)]
-    built = build(
-        context, "digits.cpp", Home(include=home.include, library=archives[0], origin=home.origin),
-        options=("-Wno-deprecated-declarations", *group, "-lz", "-ldl", "-lpthread", "-lrt"),
-    )  # fmt: skip
+    if home is None:
+        return needless("no cudnn.h with its library was found")
+    built = build_static(context, home)
     return built if isinstance(built, Outcome) else own_sample(context, home, 0, built)
