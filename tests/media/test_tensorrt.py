@@ -10,11 +10,11 @@ import pytest
 from tests.media.conftest import H200, L4, Check, Wheel, host_with
 
 from gpustack.matrix.index import Matrix
+from gpustack.triton.engine import engine_of, judge_engine, read_engine
+from gpustack.triton.served import tensorrt_of_triton
 from gpustack.verify.tensorrt import trtexec
-from gpustack.verify.tensorrt.engine import engine_of, judge_engine, read_engine
 from gpustack.verify.tensorrt.libraries import in_words, libraries
 from gpustack.verify.tensorrt.onnx import digits_model, load_digits
-from gpustack.verify.tensorrt.served import tensorrt_of_triton
 from gpustack.verify.tensorrt.smoke import compared
 from gpustack.verify.tensorrt.words import meaning
 from gpustack.versions import version
@@ -284,7 +284,8 @@ def test_what_was_seen_on_an_h200_is_kept() -> None:
         ("Cannot deserialize with an empty memory buffer", "the engine file is empty"),
         (
             "Version tag does not match. Note: Current Version: 236, Serialized Engine Version: 19",
-            "the engine was built by another version of TensorRT, or is damaged",
+            "the engine was built by another release of TensorRT, or is damaged: it is written in serialization 19,"
+            " and this TensorRT reads 236",
         ),
         ("cuInit: CUDA_ERROR_NO_DEVICE (100)", "no GPU can be seen"),
         ("CUDA initialization failure with error: 100", "no GPU can be seen"),

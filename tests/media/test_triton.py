@@ -24,6 +24,7 @@ from gpustack.triton import v1, v2
 from gpustack.triton.client import Server, server_at
 from gpustack.triton.pbtxt import Name, first, parse, write
 from gpustack.triton.rules import judge
+from gpustack.triton.served import tensorrt_of_triton
 from gpustack.triton.store import NewModel, lay_out
 from gpustack.verify.triton.own import Program, free_ports, lay_double, started
 
@@ -245,9 +246,15 @@ class _server:  # noqa: N801 (used like a function)
         self._process.wait()
 
 
+def head(tensorrt: str, size: int = 100) -> bytes:
+    """An engine file's header by that TensorRT, and nothing in it."""
+    numbers = bytes(int(one) for one in tensorrt.split("."))
+    return (b"ftrt" + bytes(12) + size.to_bytes(8, "little") + numbers).ljust(size, b"\0")
+
+
 def new(tmp_path: Path, **changes: object) -> NewModel:
     engine = tmp_path / "engine"
-    engine.write_bytes(b"ftrt")
+    engine.write_bytes(head("10.9.0.34"))
     plain: dict[str, object] = {
         "name": "net", "platform": "tensorrt_plan", "files": {"": engine},
         "inputs": (("data", "TYPE_FP32", (1, 28, 28)),), "outputs": (("prob", "TYPE_FP32", (10,)),),
@@ -260,7 +267,7 @@ def test_a_repository_is_laid_out_as_its_release_reads_it(matrix: Matrix, tmp_pa
     engine = tmp_path / "engine"
     model = new(tmp_path, labels=("zero", "one"), max_batch=8, keep=2, copies=2, gpus=(0,))
     folder = lay_out(store, model, "25.03")
-    engine.write_bytes(b"ftrt 8.9")
+    engine.write_bytes(head("10.9.0.34", 120))
     lay_out(store, new(tmp_path, number=2, files={"8.9": engine, "9.0": engine}, keep=0), "25.03")
     assert (folder / "prob_labels.txt").read_text() == "zero\none\n"
     assert sorted(path.name for path in (folder / "2").iterdir()) == ["model_cc8_9.plan", "model_cc9_0.plan"]
@@ -303,7 +310,7 @@ def findings(
         (folder / "config.pbtxt").write_text(config)
     for one in versions:
         (folder / one).mkdir()
-        (folder / one / "model.plan").touch()
+        (folder / one / "model.plan").write_bytes(head(tensorrt_of_triton(matrix, release) or "5.0.0.1"))
     return [
         f"{one.severity}: {one.place}: {one.message}" for one in judge(matrix, tmp_path / "store", release).findings
     ]

@@ -11,14 +11,14 @@ from typing import Any
 import msgspec
 
 from gpustack.bench.table import Bench, Cell
-from gpustack.errors import UnsupportedError
+from gpustack.errors import UnsupportedError, UsageError
 from gpustack.verify import view
 from gpustack.verify.declare import Context
 from gpustack.verify.tensorrt import trtexec
 from gpustack.verify.tensorrt.libraries import Binding, ask, bindings, why
 from gpustack.verify.tensorrt.onnx import INPUT, OUTPUT
-from gpustack.verify.tensorrt.smoke import build_by_python, compared, fault_of, find_trtexec, lay_model
-from gpustack.verify.tensorrt.words import meaning
+from gpustack.verify.tensorrt.smoke import build_by_python, compared, find_trtexec, lay_model, release_of, trtexec_fault
+from gpustack.verify.tensorrt.words import meaning, nearest
 from gpustack.versions import version
 
 BATCHES = (1, 8, 32, 64, 128)
@@ -45,18 +45,31 @@ def percentile(values: list[float], part: float) -> float:
     return ordered[place]
 
 
-def bench(
-    context: Context,
-    batches: tuple[int, ...],
-    streams: tuple[int, ...],
-    iterations: int,
-    profile: Callable[[str], None] | None,
-) -> Bench:
-    """Measure the TensorRT of this host with each batch and number of streams.
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be measured. ``precisions`` are all that the release offers where none is named.
 
     ``profile`` is handed the time of each layer, for every engine, as JSON.
-    Raises UnsupportedError (exit 4) without GPU or TensorRT.
     """
+
+    batches: tuple[int, ...] = BATCHES
+    streams: tuple[int, ...] = (1,)
+    precisions: tuple[str, ...] = ()
+    iterations: int = 500
+    profile: Callable[[str], None] | None = None
+
+
+def precisions_named(text: str) -> tuple[str, ...]:
+    """The precisions of a list such as "fp32,fp16". Raises UsageError for a name that no release knows."""
+    named = tuple(dict.fromkeys(one.strip() for one in text.split(",") if one.strip()))
+    unknown = [one for one in named if one not in {"fp32", "fp16", "bf16"}]
+    if unknown:
+        msg = f"{unknown[0]!r} is no precision that is measured"
+        raise UsageError(msg, where="--precision", hint="known: fp32, fp16, bf16")
+    return named
+
+
+def bench(context: Context, asked: Asked) -> Bench:
+    """Measure the TensorRT of this host. Raises UnsupportedError (exit 4) without GPU or TensorRT."""
     gpu = next(iter(view.own_gpus(context.host)), None)
     module = next((one for one in bindings(context) if not one.error and not one.is_rtx), None)
     module = module or next((one for one in bindings(context) if not one.error), None)
@@ -64,29 +77,15 @@ def bench(
     if gpu is None or (module is None and program is None):
         msg = "there is no GPU here" if gpu is None else "there is no TensorRT here that builds engines"
         raise UnsupportedError(msg, hint="`gpustack verify tensorrt` tells what is here")
-    rows: list[dict[str, Cell]] = []
-    notes: list[str] = []
-    layers: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="gpustack-bench-") as name:
         inside = msgspec.structs.replace(context, work=Path(name))
         release = _release(inside, program) if program is not None else module.version if module else ""
-        offered = precisions(release, is_rtx=program is None and module is not None and module.is_rtx)
-        for precision in offered:
-            for batch in batches:
-                found = (
-                    _by_trtexec(inside, program, release, batch, streams, precision, profiled=profile is not None)
-                    if program is not None
-                    else _by_python(inside, module, batch, streams, precision, iterations, profiled=profile is not None)
-                )
-                if isinstance(found, str):
-                    notes.append(f"batch {batch}, {precision}: {found}")
-                else:
-                    rows += found.rows
-                    layers += [{"batch": batch, "precision": precision, "layers": found.layers}] if found.layers else []
-    if profile is not None:
-        profile(json.dumps(layers, indent=1) + "\n")
-    if any(_is_bound_by_enqueue(row) for row in rows):
-        notes.append("where enqueue_ms is not below gpu_compute_ms, queueing by the CPU bounds the runs a second")
+        is_rtx = program is None and module is not None and module.is_rtx
+        found = _all(inside, asked, precisions(release, is_rtx=is_rtx), program, module, release)
+    if asked.profile is not None:
+        asked.profile(json.dumps(found.layers, indent=1) + "\n")
+    if any(_is_bound_by_enqueue(row) for row in found.rows):
+        found.notes.append("where enqueue_ms is not below gpu_compute_ms, queueing by the CPU bounds the runs a second")
     maker = str(program) if program is not None else f"Python's {module.module if module else ''}"
     return Bench(
         subject="tensorrt",
@@ -99,16 +98,46 @@ def bench(
             "fp32": "TensorRT may use TF32, which is its default",
         },
         columns=COLUMNS,
-        rows=tuple(rows),
-        notes=tuple(notes),
+        rows=tuple(found.rows),
+        notes=tuple(found.notes),
     )
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """What one engine gave: its rows, and the time of each layer where it was asked for."""
+def _all(  # noqa: PLR0913, PLR0917 (what is asked for, and what is there)
+    context: Context,
+    asked: Asked,
+    offered: tuple[str, ...],
+    program: Path | None,
+    module: Binding | None,
+    release: str,
+) -> Found:
+    """Every engine that was asked for, measured: rows, layers of each engine, and why an engine is left out."""
+    whole = Found()
+    for precision in asked.precisions or offered:
+        if precision not in offered:
+            whole.notes.append(f"{precision}: this builder cannot be asked for it")
+            continue
+        for batch in asked.batches:
+            found = (
+                _by_trtexec(context, program, release, asked, batch, precision)
+                if program is not None
+                else _by_python(context, module, asked, batch, precision)
+            )
+            if isinstance(found, str):
+                whole.notes.append(f"batch {batch}, {precision}: {found}")
+                continue
+            whole.rows.extend(found.rows)
+            if found.layers:
+                whole.layers.append({"batch": batch, "precision": precision, "layers": found.layers})
+    return whole
 
-    rows: list[dict[str, Cell]]
-    layers: list[dict[str, Cell]] = []
+
+class Found(msgspec.Struct, kw_only=True):
+    """What engines gave: their rows, the time of each layer where it was asked for, and what is worth a note."""
+
+    rows: list[dict[str, Cell]] = []
+    layers: list[dict[str, Any]] = []
+    notes: list[str] = []
 
 
 def _is_bound_by_enqueue(row: dict[str, Cell]) -> bool:
@@ -132,25 +161,15 @@ def layer_rows(times: dict[str, list[float]]) -> list[dict[str, Cell]]:
 
 
 def _release(context: Context, program: Path) -> str:
-    """The version that trtexec tells in its first line. Raises UnsupportedError where nothing tells it."""
-    told = trtexec.read(context.run(str(program), "--help", timeout=60).out).version
-    told = told or view.installed_version(context.host, "tensorrt") or ""
+    """The version of trtexec. Raises UnsupportedError where nothing tells it."""
+    told = release_of(context, program)
     if not told:
         msg = f"{program} does not tell its version, and no package does"
         raise UnsupportedError(msg, hint="install the trtexec of the TensorRT that is to be measured")
     return told
 
 
-def _by_python(  # noqa: PLR0913, PLR0917 (what one engine is measured with)
-    context: Context,
-    module: Binding | None,
-    batch: int,
-    streams: tuple[int, ...],
-    precision: str,
-    iterations: int,
-    *,
-    profiled: bool,
-) -> Found | str:
+def _by_python(context: Context, module: Binding | None, asked: Asked, batch: int, precision: str) -> Found | str:
     """What one engine gave, built in one process and run in another."""
     if module is None:
         return "there is no Python module of TensorRT"
@@ -160,11 +179,12 @@ def _by_python(  # noqa: PLR0913, PLR0917 (what one engine is measured with)
     _, floats, digits = lay_model(context.folder, batch)
     request = {
         "do": "run", "module": module.module, "engine": str(made.engine), "input": str(floats), "input_name": INPUT,
-        "output_name": OUTPUT, "batch": batch, "streams": streams, "iterations": iterations, "profile": profiled,
+        "output_name": OUTPUT, "batch": batch, "streams": asked.streams, "iterations": asked.iterations,
+        "profile": asked.profile is not None,
     }  # fmt: skip
     answer, end = ask(context, module.python, request, timeout=300)
     if answer is None or not answer["ok"]:
-        said = why(end) if answer is None else fault_of(answer["messages"])
+        said = why(end) if answer is None else nearest(answer["messages"])
         return meaning(said).cause
     single = [row[at : at + _DIGITS] for row in answer["outputs"] for at in range(0, len(row), _DIGITS)]
     _, fault = compared(single, digits)
@@ -173,7 +193,7 @@ def _by_python(  # noqa: PLR0913, PLR0917 (what one engine is measured with)
     build = {name: one.value for name, one in made.measurements.items()}
     rows = [
         _row(batch, count, precision, build, answer["load_seconds"], timing)
-        for count, timing in zip(streams, answer["timing"], strict=True)
+        for count, timing in zip(asked.streams, answer["timing"], strict=True)
     ]
     return Found(rows=rows, layers=layer_rows(answer.get("layers", {})))
 
@@ -212,11 +232,9 @@ def _by_trtexec(  # noqa: PLR0913, PLR0917 (what one engine is measured with)
     context: Context,
     program: Path,
     release: str,
+    asked: Asked,
     batch: int,
-    streams: tuple[int, ...],
     precision: str,
-    *,
-    profiled: bool,
 ) -> Found | str:
     """The rows of one engine, built in one run of trtexec and measured in others."""
     model, _, _ = lay_model(context.folder, batch)
@@ -224,16 +242,19 @@ def _by_trtexec(  # noqa: PLR0913, PLR0917 (what one engine is measured with)
     words = trtexec.build_words(str(model), str(engine), release, precision)
     end = context.run(str(program), *words, timeout=600)
     built = trtexec.read(end.out + end.err)
-    if not built.has_passed or not engine.is_file():
-        return built.errors[0] if built.errors else end.error or "trtexec did not pass"
+    fault = trtexec_fault(end, built)
+    if fault or not engine.is_file():
+        return meaning(fault or "trtexec passed, but wrote no engine").cause
     rows: list[dict[str, Cell]] = []
     layers = context.folder / f"layers-{batch}-{precision}.json"
-    for count in streams:
-        asked = str(layers) if profiled and count == streams[0] else ""
-        told = context.run(str(program), *trtexec.bench_words(str(engine), release, count, profile=asked), timeout=300)
+    for count in asked.streams:
+        profile = str(layers) if asked.profile is not None and count == asked.streams[0] else ""
+        words = trtexec.bench_words(str(engine), release, count, profile=profile)
+        told = context.run(str(program), *words, timeout=300)
         said = trtexec.read(told.out + told.err)
-        if not said.has_passed:
-            return said.errors[0] if said.errors else told.error or "trtexec did not pass"
+        fault = trtexec_fault(told, said)
+        if fault:
+            return meaning(fault).cause
         latency = said.rows.get("Latency", {})
         rows.append(
             {
@@ -255,4 +276,4 @@ def _by_trtexec(  # noqa: PLR0913, PLR0917 (what one engine is measured with)
                 "items_per_s": said.throughput * batch if said.throughput is not None else None,
             }
         )
-    return Found(rows=rows, layers=trtexec.layers(layers) if profiled else [])
+    return Found(rows=rows, layers=trtexec.layers(layers) if asked.profile is not None else [])

@@ -27,6 +27,9 @@ def bench(
     iterations: Annotated[
         int, Option("--iterations", metavar="N", min=10, help="tensorrt: runs that are timed.")
     ] = 500,
+    precision: Annotated[
+        str, Option("--precision", metavar="P,P", help="tensorrt: fp32, fp16, bf16 (all that it can be asked for).")
+    ] = "",
     profile: Annotated[
         Path | None,
         Option("--profile", metavar="FILE", help="tensorrt: write the time of each layer there; - is standard output."),
@@ -55,7 +58,14 @@ def bench(
         from gpustack.bench import tensorrt
 
         keep = None if profile is None else partial(save, path=profile, option="--profile")
-        found = tensorrt.bench(context, counts["batch"], counts["streams"], iterations, keep)
+        asked = tensorrt.Asked(
+            batches=counts["batch"],
+            streams=counts["streams"],
+            precisions=tensorrt.precisions_named(precision),
+            iterations=iterations,
+            profile=keep,
+        )
+        found = tensorrt.bench(context, asked)
     else:
         from gpustack.bench import gpu
 

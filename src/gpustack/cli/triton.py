@@ -1,5 +1,6 @@
 """``gpustack triton``."""
 
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,6 +9,9 @@ from gpustack.cli.declare import Argument, Option, command
 from gpustack.cli.options import TextOrJson
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpustack.matrix.index import Matrix
     from gpustack.triton.rules import Judgement
     from gpustack.triton.store import NewModel
 
@@ -23,6 +27,10 @@ def triton(
     engine: Annotated[
         list[str] | None,
         Option("--engine", metavar="[CC=]FILE", help="A TensorRT engine of it, for one compute capability or all."),
+    ] = None,
+    built: Annotated[
+        Path | None,
+        Option("--from", metavar="DIR", help="What `gpustack verify tensorrt --artifacts DIR` kept of it."),
     ] = None,
     version: Annotated[int, Option("--version", metavar="N", min=1, help="The version to lay out.")] = 1,
     keep: Annotated[
@@ -47,55 +55,65 @@ def triton(
         raise UsageError(message, where="triton", hint="known: model-store")
     matrix = frame.matrix()
     month = release_row(matrix, release).version if release else newest(matrix).version
-    if digits or engine:
-        with _model(tuple(engine or ()), version, keep, copies, on_cpu) as model:
+    if digits or engine or built:
+        with _files(matrix, month, tuple(engine or ()), built) as (platform, files):
             directory.mkdir(parents=True, exist_ok=True)
-            lay_out(directory, model, month)
+            lay_out(directory, _model(platform, files, (version, keep, copies), on_cpu=on_cpu), month)
     found = judge(matrix, directory, month, tuple(compute or ()))
     frame.document(frame.to_json(found) if format is TextOrJson.JSON else _as_text(found, month))
     return 0 if found.is_good else 1
 
 
-class _model:  # noqa: N801 (used like a function)
-    """The digits network as a model to lay out; its ONNX file lasts as long as the block."""
+@contextmanager
+def _files(
+    matrix: "Matrix", month: str, engines: tuple[str, ...], built: Path | None
+) -> "Iterator[tuple[str, dict[str, Path]]]":
+    """The platform and the files of the digits network; an ONNX file written for it lasts as long as the block."""
+    import tempfile
 
-    def __init__(self, engines: tuple[str, ...], version: int, keep: int, copies: int, on_cpu: bool) -> None:
-        self._engines = engines
-        self._settings = (version, keep, copies, on_cpu)
+    from gpustack.errors import UsageError
+    from gpustack.triton.artifacts import choose
+    from gpustack.triton.releases import release_row
+    from gpustack.verify.tensorrt.onnx import digits_model, load_digits
 
-    def __enter__(self) -> "NewModel":
-        import tempfile
-
-        from gpustack.triton.store import NewModel
-        from gpustack.verify.tensorrt.onnx import INPUT, OUTPUT, digits_model, load_digits
-        from gpustack.verify.triton.asked import DIGITS
-
-        version, keep, copies, on_cpu = self._settings
-        self._folder = tempfile.TemporaryDirectory(prefix="gpustack-model-")
-        files: dict[str, Path] = {}
-        for text in self._engines:
-            capability, equals, name = text.rpartition("=")
-            files[capability if equals else ""] = Path(name)
-        if not files:
-            onnx = Path(self._folder.name) / "digits.onnx"
+    if engines and built:
+        message = "--engine names files, and --from a folder of them"
+        raise UsageError(message, where="--from", hint="give one of the two")
+    if built:
+        chosen = choose(built, month, release_row(matrix, month).tensorrt)
+        for line in chosen.left_out:
+            frame.warn(f"left out: {line}")
+        yield chosen.platform, chosen.files
+    elif engines:
+        parts = [text.rpartition("=") for text in engines]
+        yield "tensorrt_plan", {capability: Path(name) for capability, _, name in parts}
+    else:
+        with tempfile.TemporaryDirectory(prefix="gpustack-model-") as folder:
+            onnx = Path(folder) / "digits.onnx"
             onnx.write_bytes(digits_model(load_digits().weights))
-            files[""] = onnx
-        return NewModel(
-            name=DIGITS,
-            platform="tensorrt_plan" if self._engines else "onnxruntime_onnx",
-            files=files,
-            # The network takes one picture a run, so the batch stands in its dims and max_batch_size is 0.
-            inputs=((INPUT, "TYPE_FP32", (1, 1, 28, 28)),),
-            outputs=((OUTPUT, "TYPE_FP32", (1, 10)),),
-            labels=tuple(str(digit) for digit in range(10)),
-            number=version,
-            keep=keep,
-            copies=copies,
-            on_cpu=on_cpu,
-        )
+            yield "onnxruntime_onnx", {"": onnx}
 
-    def __exit__(self, *_: object) -> None:
-        self._folder.cleanup()
+
+def _model(platform: str, files: dict[str, Path], numbers: tuple[int, int, int], *, on_cpu: bool) -> "NewModel":
+    """The digits network as a model to lay out; ``numbers`` are its version, how many are served, and instances."""
+    from gpustack.triton.store import NewModel
+    from gpustack.verify.tensorrt.onnx import INPUT, OUTPUT
+    from gpustack.verify.triton.asked import DIGITS
+
+    version, keep, copies = numbers
+    return NewModel(
+        name=DIGITS,
+        platform=platform,
+        files=files,
+        # The network takes one picture a run, so the batch stands in its dims and max_batch_size is 0.
+        inputs=((INPUT, "TYPE_FP32", (1, 1, 28, 28)),),
+        outputs=((OUTPUT, "TYPE_FP32", (1, 10)),),
+        labels=tuple(str(digit) for digit in range(10)),
+        number=version,
+        keep=keep,
+        copies=copies,
+        on_cpu=on_cpu,
+    )
 
 
 def _as_text(found: "Judgement", month: str) -> str:

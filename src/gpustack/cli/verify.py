@@ -27,6 +27,12 @@ _Lock = Annotated[
 ]
 
 
+_Artifacts = Annotated[
+    Path | None,
+    Option("--artifacts", metavar="DIR", help="Keep the ONNX file and the engines that checks build."),
+]
+
+
 # A fault of ours must not look like a failed check, which is 1.
 @command("verify", example="gpustack verify cuda --level smoke --output r.html", fault_code=2)
 def verify(
@@ -66,6 +72,7 @@ def verify(
         str | None,
         Option("--release", metavar="YY.MM", help="Judge --engine against this release of Triton."),
     ] = None,
+    artifacts: _Artifacts = None,
     url: Annotated[
         str | None, Option("--url", metavar="URL", help="The Triton server to ask: http://localhost:8000.")
     ] = None,
@@ -81,7 +88,7 @@ def verify(
     _load_own(tuple(checks or ()))
     asked = (tuple(components or ()), level, tuple(require or ()))
     named = {"ffmpeg": ffmpeg, "engine": engine, "release": release, "url": url, "model": model}
-    given = {name: str(value) for name, value in named.items() if value is not None}
+    given = {name: str(value) for name, value in named.items() if value is not None} | _folder_for(artifacts)
     again = _with_lock(_verifier(matrix, asked, given, root, host), lock, matrix, root, host)
     return _told(again, retry_timeout, reports)
 
@@ -98,6 +105,25 @@ def _told(again: "_Verifier", seconds: float, reports: tuple[tuple[str, Path], .
         raise
     _write(report, reports)
     return exit_code(report)
+
+
+def _folder_for(given: Path | None) -> dict[str, str]:
+    """The folder as checks take it, which run in folders of their own. Raises UsageError where it cannot be written."""
+    if given is None:
+        return {}
+    import os
+
+    from gpustack.errors import UsageError
+
+    try:
+        given.mkdir(parents=True, exist_ok=True)
+    except OSError as exc:
+        msg = f"cannot be made: {exc.strerror or exc}"
+        raise UsageError(msg, where=str(given), hint="name another folder for --artifacts") from exc
+    if not os.access(given, os.W_OK):
+        msg = "cannot be written"
+        raise UsageError(msg, where=str(given), hint="name another folder for --artifacts")
+    return {"artifacts": str(given.resolve())}
 
 
 Asked = tuple[tuple[str, ...], str, tuple[str, ...]]

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from gpustack.errors import DocumentError
 from gpustack.matrix.index import Matrix
+from gpustack.triton.engine import judge_engine, read_engine
 from gpustack.triton.pbtxt import Message, Name, first, parse
 from gpustack.triton.releases import (
     SERVER,
@@ -18,6 +19,7 @@ from gpustack.triton.releases import (
     serves,
     skips_zero_versions,
 )
+from gpustack.triton.served import named, tensorrt_of_triton
 
 _OURS = "`gpustack triton model-store DIR --digits` lays out gpustack's own network"
 _SCHEDULERS = ("dynamic_batching", "sequence_batching", "ensemble_scheduling")
@@ -267,6 +269,8 @@ class _Model:
         }
         for number in self._versions:
             folder = self._folder / str(number)
+            if self._kind.platform == "tensorrt_plan":
+                self._look_at_engines(folder, {*mapped.values(), *wanted})
             for capability, name in mapped.items():
                 if not (folder / name).exists():
                     self._add(_error, f"{number}/{name}", f"is named for compute capability {capability}, but missing")
@@ -279,3 +283,27 @@ class _Model:
                 continue
             if not mapped and not any((folder / name.rstrip("/")).exists() for name in wanted):
                 self._add(_error, f"{number}/{wanted[0]}", "is missing", "name another with default_model_filename")
+
+    def _look_at_engines(self, folder: Path, names: set[str]) -> None:
+        """What the engines' own headers tell: no server loads one of another TensorRT."""
+        library = tensorrt_of_triton(self._matrix, self._release) or ""
+        for name in sorted(names):
+            path = folder / name
+            if not path.is_file():
+                continue
+            place = f"{folder.name}/{name}"
+            try:
+                engine = named(self._matrix, read_engine(path))
+            except OSError as exc:
+                self._add(_error, place, f"cannot be read: {exc.strerror or exc}", "the server has to read it too")
+                continue
+            if engine.kind == "tensorrt-rtx":
+                self._add(_error, place, f"is an {engine.called}, which no Triton serves", "build it with TensorRT")
+                continue
+            if not engine.fault and not library:
+                continue
+            verdict = judge_engine(engine, library, None, f"Triton {self._release}")
+            if verdict.fits is False:
+                self._add(_error, place, verdict.reason, verdict.cure)
+            elif verdict.fits is None:
+                self._add(_warning, place, verdict.reason, verdict.cure)

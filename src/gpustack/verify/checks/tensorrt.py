@@ -169,8 +169,8 @@ def engine(context: Context) -> Outcome:
     given = context.given.get("engine")
     if not given:
         return needless("no engine file was given", "`--engine FILE` has one looked at")
-    from gpustack.verify.tensorrt.engine import judge_engine, read_engine  # noqa: PLC0415 (an engine is seldom given)
-    from gpustack.verify.tensorrt.served import tensorrt_of_triton  # noqa: PLC0415
+    from gpustack.triton.engine import judge_engine, read_engine  # noqa: PLC0415 (an engine is seldom given)
+    from gpustack.triton.served import named, tensorrt_of_triton  # noqa: PLC0415
 
     path = Path(given)
     try:
@@ -190,7 +190,9 @@ def engine(context: Context) -> Outcome:
         if not library:
             return skipped(f"{path} is an {read.called}; there is no TensorRT here to load it", INSTALL)
     capabilities = [gpu.compute_capability for gpu in view.own_gpus(context.host)]
-    verdict = judge_engine(read, library, next(iter(capabilities), None), place)
+    verdict = judge_engine(named(context.matrix, read), library, next(iter(capabilities), None), place)
+    if verdict.fits is None:
+        return skipped(f"{path.name}: {verdict.reason}", "where it is to run, `--level smoke --engine FILE` loads it")
     if not verdict.fits:
         return failed(
             f"{path.name}: {verdict.reason}",

@@ -50,10 +50,10 @@ def load(soname: str) -> dict[str, Any]:
 
 
 def attempt(module: Any, request: dict[str, Any]) -> dict[str, Any]:
-    """Build or run; what TensorRT said before it gave up is told even where its bindings only raise."""
+    """Build, run or only load; what TensorRT said before it gave up is told even where its bindings only raise."""
     messages: list[str] = []
     try:
-        return {"build": build, "run": run}[request["do"]](module, request, messages)
+        return {"build": build, "run": run, "read": read}[request["do"]](module, request, messages)
     except Exception as exc:  # noqa: BLE001 (whatever the bindings raise belongs in the answer)
         return {"ok": False, "stage": "raised", "messages": [*messages, f"ERROR: {type(exc).__name__}: {exc}"[:600]]}
 
@@ -240,6 +240,13 @@ def run(module: Any, request: dict[str, Any], messages: list[str]) -> dict[str, 
     if request.get("profile"):
         answered["layers"] = profiled(module, lanes[0])
     return answered
+
+
+def read(module: Any, request: dict[str, Any], messages: list[str]) -> dict[str, Any]:
+    """Load an engine and run nothing: code that a version-compatible engine carries stays off, as it is by default."""
+    runtime = module.Runtime(logger_of(module, messages))
+    engine = runtime.deserialize_cuda_engine(Path(request["engine"]).read_bytes())
+    return {"ok": engine is not None, "stage": "load", "messages": messages, "version": module.__version__}
 
 
 def answer(lane: Lane, floats: array[float], place: int, batch: int) -> list[float]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +9,20 @@ from msgspec import Struct
 
 from gpustack.model.results import Measurement
 from gpustack.system.run import Finished
+from gpustack.triton.engine import read_engine
+from gpustack.verify import view
 from gpustack.verify.commands import evidence_of
 from gpustack.verify.declare import Context
 from gpustack.verify.tensorrt import trtexec
 from gpustack.verify.tensorrt.libraries import Binding, ask, why
 from gpustack.verify.tensorrt.onnx import INPUT, OUTPUT, Digits, digits_model, load_digits
+from gpustack.verify.tensorrt.words import nearest
 
 TOLERANCE = 0.02
 """How far a probability may be from the reference: fast paths of GPUs (TF32) round more than the reference does."""
+
+
+MODEL, NETWORK = "digits.onnx", "digits"
 
 
 class Built(Struct, frozen=True, kw_only=True):
@@ -33,7 +38,7 @@ class Built(Struct, frozen=True, kw_only=True):
 def lay_model(folder: Path, batch: int = 1) -> tuple[Path, Path, Digits]:
     """Write the network and its input pictures into ``folder``: the ONNX file, the floats, and what they mean."""
     digits = load_digits()
-    model, floats = folder / "digits.onnx", folder / "pictures.f32"
+    model, floats = folder / MODEL, folder / "pictures.f32"
     model.write_bytes(digits_model(digits.weights, batch))
     count = -(-len(digits.pictures) // batch) * batch
     chosen = [digits.pictures[place % len(digits.pictures)] for place in range(count)]
@@ -48,6 +53,22 @@ def as_floats(picture: bytes) -> bytes:
     return array("f", [value / 255 for value in picture]).tobytes()
 
 
+def keep_built(context: Context, built: Built, kind: str, capability: str) -> str:
+    """Keep the engine and its ONNX file in the folder that the user named: a sentence on it, "" where none was.
+
+    Raises OSError where that folder cannot be written.
+    """
+    given = context.given.get("artifacts")
+    if not given:
+        return ""
+    from gpustack.triton.artifacts import keep  # noqa: PLC0415 (seldom asked for)
+
+    folder, read = Path(given), read_engine(built.engine)
+    keep(folder, built.engine.parent / MODEL, "onnx", NETWORK)
+    place = keep(folder, built.engine, kind, NETWORK, version=read.version, capability=capability)
+    return f"; kept as {place}"
+
+
 def build_by_python(context: Context, binding: Binding, folder: Path, **request: Any) -> Built:  # noqa: ANN401 (what the child takes)
     """Build the engine with a Python module of TensorRT, in a child process."""
     model, _, _ = lay_model(folder, request.pop("batch", 1))
@@ -59,17 +80,12 @@ def build_by_python(context: Context, binding: Binding, folder: Path, **request:
         return Built(engine=engine, fault=f"building an engine stopped: {why(end)}", evidence=evidence)
     messages = tuple(answer["messages"])
     if not answer["ok"]:
-        return Built(engine=engine, fault=fault_of(messages), messages=messages, evidence=evidence)
+        return Built(engine=engine, fault=nearest(messages), messages=messages, evidence=evidence)
     measured = {
         "build": Measurement(value=round(answer["seconds"], 3), unit="s"),
         "engine": Measurement(value=answer["bytes"], unit="bytes"),
     }
     return Built(engine=engine, messages=messages, measurements=measured, evidence=evidence)
-
-
-def fault_of(messages: Iterable[str]) -> str:
-    """The first error among TensorRT's messages, which is nearest to the cause."""
-    return next((one for one in messages if one.startswith(("ERROR", "INTERNAL"))), "TensorRT did not say why")
 
 
 def run_by_python(context: Context, binding: Binding, engine: Path, folder: Path) -> Built:
@@ -90,7 +106,7 @@ def run_by_python(context: Context, binding: Binding, engine: Path, folder: Path
         return Built(engine=engine, fault=f"running the engine stopped: {why(end)}", evidence=evidence)
     if not answer["ok"]:
         return Built(
-            engine=engine, fault=fault_of(answer["messages"]), messages=tuple(answer["messages"]), evidence=evidence
+            engine=engine, fault=nearest(answer["messages"]), messages=tuple(answer["messages"]), evidence=evidence
         )
     worst, fault = compared(answer["outputs"], digits)
     measured = {
@@ -119,6 +135,17 @@ def compared(outputs: list[list[float]], digits: Digits) -> tuple[float, str]:
     return worst, ""
 
 
+def load_by_python(context: Context, binding: Binding, engine: Path) -> Built:
+    """Load an engine in a process of its own and run nothing."""
+    told = {"do": "read", "module": binding.module, "engine": str(engine)}
+    answer, end = ask(context, binding.python, told, timeout=120)
+    evidence = evidence_of(end, work=context.work)
+    if answer is None:
+        return Built(engine=engine, fault=f"loading it stopped: {why(end)}", evidence=evidence)
+    messages = tuple(answer["messages"])
+    return Built(engine=engine, fault="" if answer["ok"] else nearest(messages), messages=messages, evidence=evidence)
+
+
 def find_trtexec(context: Context) -> Path | None:
     """The trtexec of this machine: on PATH, else where packages and archives lay it."""
     import shutil  # noqa: PLC0415 (only here)
@@ -130,13 +157,19 @@ def find_trtexec(context: Context) -> Path | None:
     return trtexec.find(tuple(folders))
 
 
+def release_of(context: Context, program: Path) -> str:
+    """The version that trtexec tells in its first line, else that of the installed packages; "" where nothing tells."""
+    told = trtexec.read(context.run(str(program), "--help", timeout=60).out).version
+    return told or view.installed_version(context.host, "tensorrt") or ""
+
+
 def build_by_trtexec(context: Context, program: Path, release: str, folder: Path) -> tuple[Built, trtexec.Said]:
     """Build the engine with trtexec."""
     model, _, _ = lay_model(folder)
     engine = folder / "digits.engine"
     end = context.run(str(program), *trtexec.build_words(str(model), str(engine), release), timeout=600)
     said = trtexec.read(end.out + end.err)
-    fault = _trtexec_fault(end, said)
+    fault = trtexec_fault(end, said)
     if not fault and not engine.is_file():
         fault = "trtexec says that it passed, but wrote no engine"
     measured = {}
@@ -148,12 +181,13 @@ def build_by_trtexec(context: Context, program: Path, release: str, folder: Path
     return Built(engine=engine, fault=fault, messages=said.errors, measurements=measured, evidence=evidence), said
 
 
-def _trtexec_fault(end: Finished, said: trtexec.Said) -> str:
+def trtexec_fault(end: Finished, said: trtexec.Said) -> str:
+    """Why a run of trtexec was no success, in its own words; "" where it was one."""
     if said.has_passed and end.code == 0:
         return ""
     if end.code is None:
         return end.error
-    words = said.errors[0] if said.errors else f"exit status {end.code}"
+    words = nearest(f"ERROR: {one}" for one in said.errors).removeprefix("ERROR: ") if said.errors else why(end)
     return f"trtexec {said.state or 'stopped before its last line'}: {words}"
 
 
@@ -166,8 +200,8 @@ def run_by_trtexec(context: Context, program: Path, release: str, engine: Path, 
     end = context.run(str(program), *words, timeout=120)
     said = trtexec.read(end.out + end.err)
     evidence = evidence_of(end, work=context.work)
-    fault = _trtexec_fault(end, said)
-    if fault:
+    fault = trtexec_fault(end, said)
+    if fault or not trtexec.tells_outputs(release):
         return Built(engine=engine, fault=fault, messages=said.errors, evidence=evidence)
     try:
         got = trtexec.outputs(output)[OUTPUT]

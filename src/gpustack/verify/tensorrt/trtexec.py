@@ -17,15 +17,29 @@ _PASS = re.compile(
     re.MULTILINE,
 )
 _RUNNING = re.compile(r"^&&&& RUNNING TensorRT\.trtexec(?: \[TensorRT v(?P<number>\d+)\])?", re.MULTILINE)
-_BUILT = re.compile(r"Engine built in ([\d.]+) sec")
-_LOADED = re.compile(r"Engine (?:deserialized|loaded) in ([\d.]+) sec")
-_THROUGHPUT = re.compile(r"Throughput: ([\d.]+) qps")
+_N = r"[\d.]+(?:e[+-]\d+)?"
+_BUILT = re.compile(rf"Engine built in ({_N}) sec")
+_DESERIALIZED = re.compile(rf"Engine deserialized in ({_N}) sec")
+_LOADED = re.compile(rf"Engine loaded in ({_N}) sec")
+"""From 8.4 on this is the file's reading alone; before that, with the deserialization."""
+_THROUGHPUT = re.compile(rf"\b[Tt]hroughput: ({_N}) qps")
 _ROW = re.compile(
-    r"(Latency|Enqueue Time|H2D Latency|GPU Compute Time|D2H Latency): min = ([\d.]+) ms, max = ([\d.]+) ms, "
-    r"mean = ([\d.]+) ms, median = ([\d.]+) ms((?:, percentile\([\d.]+%\) = [\d.]+ ms)*)"
+    rf"(?:^|\] )(Latency|Enqueue Time|H2D Latency|GPU Compute Time|D2H Latency): min = ({_N}) ms, max = ({_N}) ms, "
+    rf"mean = ({_N}) ms, median = ({_N}) ms((?:, percentile\([\d.]+%\) = {_N} ms)*)",
+    re.MULTILINE,
 )
-_PERCENTILE = re.compile(r"percentile\(([\d.]+)%\) = ([\d.]+) ms")
-_OLD_SUMMARY = re.compile(r"Average over \d+ runs is ([\d.]+) ms \(host walltime is ([\d.]+) ms, \d+% percentile")
+_PERCENTILE = re.compile(rf"percentile\(([\d.]+)%\) = ({_N}) ms")
+_AVERAGE = re.compile(rf"Average over \d+ runs is ({_N}) ms \(host walltime is {_N} ms, \d+% percentile")
+_BLOCK = {
+    "Host latency": "Latency",
+    "Host Latency": "Latency",
+    "Enqueue Time": "Enqueue Time",
+    "GPU Compute": "GPU Compute Time",
+}
+_LINE = re.compile(
+    rf"^(?:.*\[I\] )?(?:({'|'.join(_BLOCK)})|(min|max|mean|median|percentile): ({_N}) ms(?: at ([\d.]+)%)?.*)$",
+    re.MULTILINE,
+)
 
 
 class Said(Struct, frozen=True, kw_only=True):
@@ -52,16 +66,15 @@ def read(text: str) -> Said:
     end = _PASS.search(text)
     begin = _RUNNING.search(text)
     number = (end["number"] if end else None) or (begin["number"] if begin else None)
-    built, loaded, rate = _BUILT.search(text), _LOADED.search(text), _THROUGHPUT.search(text)
+    built, rate = _BUILT.search(text), _THROUGHPUT.search(text)
+    loaded = _DESERIALIZED.search(text) or _LOADED.search(text)
     rows: dict[str, dict[str, float]] = {}
     for match in _ROW.finditer(text):
         figures = dict(zip(("min", "max", "mean", "median"), (float(match[n]) for n in range(2, 6)), strict=True))
         figures |= {f"p{float(name):g}": float(value) for name, value in _PERCENTILE.findall(match[6])}
         rows[match[1]] = figures
-    old = _OLD_SUMMARY.search(text)
-    if old:
-        rows["GPU Compute Time"] = {"mean": float(old[1])}
-    errors = tuple(re.findall(r"\[E\] (.*)", text))
+    rows = rows or _blocks(text)
+    errors = tuple(re.findall(r"(?:\[E\] |^(?=Cuda failure: ))(.*)", text, re.MULTILINE))
     return Said(
         state=end["state"] if end else "",
         version=version_of(number) if number else "",
@@ -71,6 +84,21 @@ def read(text: str) -> Said:
         rows=rows,
         errors=errors[:5],
     )
+
+
+def _blocks(text: str) -> dict[str, dict[str, float]]:
+    """The figures of 6.0 to 7.2, one a line below the name of their block; of 5.1 the one that it tells."""
+    rows: dict[str, dict[str, float]] = {}
+    block: dict[str, float] = {}
+    for match in _LINE.finditer(text):
+        if match[1]:
+            block = rows.setdefault(_BLOCK[match[1]], {})
+        else:
+            block[f"p{float(match[4]):g}" if match[4] else match[2]] = float(match[3])
+    average = _AVERAGE.search(text)
+    if average and not rows:
+        rows["GPU Compute Time"] = {"mean": float(average[1])}
+    return rows
 
 
 def version_of(number: str) -> str:
@@ -106,10 +134,18 @@ def build_words(onnx: str, engine: str, release: str, precision: str = "fp32") -
 
 def run_words(engine: str, release: str, *, inputs: str = "", output: str = "") -> tuple[str, ...]:
     """The options that run an engine once on the file ``inputs`` and write its outputs as JSON to ``output``."""
-    words = [f"--loadEngine={engine}", "--iterations=1", "--duration=0", "--warmUp=0"]
-    words += [f"--loadInputs={inputs}"] if inputs else []
-    words += [f"--exportOutput={output}"] if output else []
-    return tuple(words if version(release) >= version("6.0") else [f"--loadEngine={engine}", "--iterations=1"])
+    words = [f"--loadEngine={engine}", "--iterations=1"]
+    if version(release) >= version("6.0"):
+        words += ["--duration=0", "--warmUp=0"]
+    if tells_outputs(release):
+        words += [f"--loadInputs={inputs}"] if inputs else []
+        words += [f"--exportOutput={output}"] if output else []
+    return tuple(words)
+
+
+def tells_outputs(release: str) -> bool:
+    """Whether inputs can be given to that trtexec and its outputs had as a file."""
+    return version(release) >= version("7.0")
 
 
 def bench_words(engine: str, release: str, streams: int, *, profile: str = "") -> tuple[str, ...]:

@@ -9,6 +9,8 @@ from msgspec import Struct
 from gpustack.versions import version
 
 HEADER = 40
+_HEAD = 512
+_PARTS = range(1, 9)
 _RTX_TARGETS = {1: "7.5", 2: "8.0", 4: "8.6", 8: "8.9", 16: "12.0", 32: "12.1", 64: "newer than 12.1"}
 """The bits by which TensorRT-RTX 1.7 marks the compute capabilities that an engine is for (seen in its own builds)."""
 
@@ -20,11 +22,13 @@ _NEXT = {(8, 10), (9, 10), (10, 11)}
 class Engine(Struct, frozen=True, kw_only=True):
     """An engine file. ``kind`` is "tensorrt" or "tensorrt-rtx"; ``fault`` says what is wrong with the file itself.
 
-    ``targets`` are the compute capabilities that it was built for; () where the file does not tell.
+    ``targets`` are the compute capabilities that it was built for; () where the file does not tell. ``serialization``
+    is the number of the form in which the engine itself is written, 0 where the head does not hold it.
     """
 
     kind: str = ""
     version: str = ""
+    serialization: int = 0
     size: int = 0
     targets: tuple[str, ...] = ()
     fault: str = ""
@@ -38,31 +42,60 @@ class Engine(Struct, frozen=True, kw_only=True):
 def read_engine(path: Path) -> Engine:
     """Read the head of the engine file at ``path``. Raises OSError where it cannot be read."""
     with path.open("rb") as stream:
-        head = stream.read(HEADER)
+        head = stream.read(_HEAD)
     return engine_of(head, path.stat().st_size)
 
 
 def engine_of(head: bytes, size: int) -> Engine:
     """What the first bytes of an engine file tell; ``size`` is the whole file's.
 
-    Laid out as the file's tag, the form of the serialization, the length of the whole, and TensorRT's version in four
-    bytes at 24 (as trtexec --getPlanVersionOnly reads it); TensorRT-RTX's tag differs and its targets follow at 32.
+    From 8.6 on: the file's tag, the form of the header, how many parts there are, the length of the whole, and
+    TensorRT's version in four bytes at 24, where trtexec --getPlanVersionOnly reads it as long as the form is 0. At 32
+    follows a table of the parts: a name, where the part begins, its length. Before 8.6, and inside such a part, the
+    engine is an archive: a tag, and the serialization's number at 8. TensorRT-RTX has a tag of its own, targets at 32.
     """
-    kind = {b"ftrt": "tensorrt", b"vtrt": "tensorrt-rtx"}.get(head[:4], "")
+    kind = {b"ftrt": "tensorrt", _ARCHIVE: "tensorrt", b"vtrt": "tensorrt-rtx"}.get(head[:4], "")
     if size == 0:
         return Engine(size=size, fault="the file is empty")
     if not kind:
         return Engine(size=size, fault=f"this is no TensorRT engine{_likely(head)}")
     if len(head) < HEADER:
         return Engine(kind=kind, size=size, fault=f"the file ends inside its header, after {size} bytes")
-    number = ".".join(str(one) for one in head[24:28])
-    length = int.from_bytes(head[16:24], "little")
-    bits = int.from_bytes(head[32:40], "little") if kind == "tensorrt-rtx" else 0
+    if head[:4] == _ARCHIVE:
+        return Engine(kind=kind, size=size, serialization=_archive(head))
+    number = ".".join(str(one) for one in head[24:28]) if _word(head, 4, 4) == 0 else ""
+    length = _word(head, 16, 8)
+    bits = _word(head, 32, 8) if kind == "tensorrt-rtx" else 0
     targets = tuple(name for bit, name in _RTX_TARGETS.items() if bits & bit)
     fault = ""
     if HEADER < length < 1 << 48 and length > size:
         fault = f"the file is cut off: it holds {size} of {length} bytes"
-    return Engine(kind=kind, version=number, size=size, targets=targets, fault=fault)
+    elif HEADER < length < size and kind == "tensorrt":
+        fault = f"{size - length} bytes stand after the engine's end, and TensorRT takes no longer file"
+    form = _serialization(head) if kind == "tensorrt" else 0
+    return Engine(kind=kind, version=number, serialization=form, size=size, targets=targets, fault=fault)
+
+
+_ARCHIVE = b"ptrt"
+_PART = 24
+
+
+def _word(head: bytes, place: int, length: int) -> int:
+    return int.from_bytes(head[place : place + length], "little")
+
+
+def _archive(data: bytes) -> int:
+    return _word(data, 8, 8) if data[:4] == _ARCHIVE and _word(data, 8, 8) < 1 << 16 else 0
+
+
+def _serialization(head: bytes) -> int:
+    """The number of the serialization of the first part that is an archive; 0 where none begins within the head."""
+    count = _word(head, 8, 8)
+    for place in range(count if count in _PARTS else 0):
+        found = _archive(head[_word(head, 32 + _PART * place + 8, 8) :])
+        if found:
+            return found
+    return 0
 
 
 def _likely(head: bytes) -> str:
@@ -76,9 +109,12 @@ def _likely(head: bytes) -> str:
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
-    """Whether an engine goes with a TensorRT and a GPU: ``reason`` says why not, or on what it depends."""
+    """Whether an engine goes with a TensorRT and a GPU, None where that cannot be told.
 
-    fits: bool
+    ``reason`` says why not, or on what it depends.
+    """
+
+    fits: bool | None
     reason: str = ""
     cure: str = ""
 
@@ -86,8 +122,9 @@ class Verdict(Struct, frozen=True, kw_only=True):
 def judge_engine(engine: Engine, library: str, capability: str | None, place: str) -> Verdict:
     """Whether ``engine`` loads with the TensorRT ``library`` at ``place`` on a GPU of ``capability`` (None: unknown).
 
-    An engine runs on the exact release that built it; across one major release only where it was built
-    version-compatible, which the header does not tell; across two never.
+    An engine runs on the exact release that built it, down to the patch; across one major release only where it was
+    built version-compatible, which the header does not tell; across two never. The version in the header is what the
+    builder wrote there: loaders compare it, or the serialization that goes with it.
     """
     if engine.fault:
         return Verdict(fits=False, reason=engine.fault, cure="build the engine again, or copy the file anew")
@@ -102,10 +139,16 @@ def judge_engine(engine: Engine, library: str, capability: str | None, place: st
             cure=rebuild,
         )
     if not engine.version:
-        return Verdict(fits=False, reason="it does not tell its TensorRT version", cure=rebuild)
-    mine, theirs = version(engine.version), version(library)
-    if mine.numbers[:3] == theirs.numbers[:3]:
+        return Verdict(fits=None, reason="its header does not tell which TensorRT built it", cure=rebuild)
+    same = same_release(engine.version, library)
+    if same:
         return Verdict(fits=True)
+    if same is None:
+        told = f"its header tells TensorRT {engine.version}, and no more is known of {place} than {library}"
+        if len(version(engine.version).numbers) < _RELEASE:
+            told = f"its header tells no more than TensorRT {engine.version}, and {place} has {library}"
+        return Verdict(fits=None, reason=f"{told}: it loads if the rest is the same too", cure=rebuild)
+    mine, theirs = version(engine.version), version(library)
     has = f"it was built by TensorRT {engine.version}, and {place} has {library}"
     majors = (mine.numbers[0], theirs.numbers[0])
     if majors[0] == majors[1] or (majors in _NEXT and mine >= version("8.6")):
@@ -115,6 +158,19 @@ def judge_engine(engine: Engine, library: str, capability: str | None, place: st
             cure=rebuild,
         )
     return Verdict(fits=False, reason=f"{has}: no engine is carried over that far", cure=rebuild)
+
+
+_RELEASE = 3
+"""Numbers of a release that have to be the same: an engine of 10.0.0 does not load in 10.0.1."""
+
+
+def same_release(one: str, other: str) -> bool | None:
+    """Whether two versions are of one release of TensorRT; None where one is known by too few numbers to tell."""
+    mine, theirs = version(one).numbers[:_RELEASE], version(other).numbers[:_RELEASE]
+    known = min(len(mine), len(theirs))
+    if mine[:known] != theirs[:known]:
+        return False
+    return True if known == _RELEASE else None
 
 
 def _rtx(engine: Engine, capability: str | None) -> Verdict:
