@@ -1,6 +1,6 @@
 """What gpustack costs, measured in one run beside its yardsticks: a bare interpreter, a typer hello world, hpccm.
 
-    python3 ci/benchmark.py
+    python3 ci/benchmark.py [PART ...]     processes, smoke, solver, downloads, rendering; all if none is named
 
 Prints medians of CPU time (user + system) of whole processes, their peak memory, and CPU time of the solver inside one
 process. No verdict and no assertion: machines differ; compare the ratios of one run.
@@ -22,59 +22,74 @@ from pathlib import Path
 from bootstrap import ROOT, environment
 
 RUNS = 15
+PARTS = ("processes", "smoke", "solver", "downloads", "rendering")
 HELLO = "import typer\napp = typer.Typer()\n@app.command()\ndef hello(name: str = 'world'):\n    print(name)\napp()\n"
 
 
-def cpu_ms(command: list[str]) -> tuple[float, float]:
-    """Median CPU milliseconds and peak MiB of a command over several runs after a warm-up."""
-    subprocess.run(command, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    times, peaks = [], []
-    for _ in range(RUNS):
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        _, _, usage = os.wait4(process.pid, 0)
-        process.returncode = 0
-        times.append((usage.ru_utime + usage.ru_stime) * 1000)
-        peaks.append(usage.ru_maxrss / 1024)
-    return statistics.median(times), statistics.median(peaks)
+def cost(command: list[str]) -> tuple[float, float]:
+    """CPU milliseconds and peak MiB of one run of a command."""
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    _, _, usage = os.wait4(process.pid, 0)
+    process.returncode = 0
+    return (usage.ru_utime + usage.ru_stime) * 1000, usage.ru_maxrss / 1024
 
 
 def processes(python: str, host: Path, folder: Path) -> None:
+    """Medians over runs in turns: what else the machine does meets the yardsticks as it meets the commands."""
+    commands = commands_of(python, host, folder)
+    for command in commands.values():
+        subprocess.run(command, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    runs: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
+    for _ in range(RUNS):
+        for name, command in commands.items():
+            runs[name].append(cost(command))
+    bare = statistics.median(spent for spent, _ in runs["bare interpreter"])
+    print(f"{'process':40} {'CPU ms':>8} {'x bare':>7} {'peak MiB':>9}")
+    for name, costs in runs.items():
+        spent, peak = (statistics.median(column) for column in zip(*costs, strict=True))
+        print(f"{name:40} {spent:8.1f} {spent / bare:7.1f} {peak:9.1f}")
+
+
+def commands_of(python: str, host: Path, folder: Path) -> dict[str, list[str]]:
+    """The yardsticks and every command that changes nothing, by what the figure is called."""
     hello = folder / "hello.py"
     hello.write_text(HELLO)
     recipe = folder / "recipe.py"
     recipe.write_text("Stage0 += baseimage(image='nvidia/cuda:12.4.1-devel-ubuntu22.04')\nStage0 += ofed()\n")
+    plan = folder / "plan.json"
     gpustack = [python, "-m", "gpustack"]
+    asked = ["driver", "cuda", "cudnn", "--os", "ubuntu24.04", "--gpu", "L4"]
+    subprocess.run([*gpustack, "plan", *asked, "--out", str(plan)], check=True, stdout=subprocess.DEVNULL)
     commands = {
         "bare interpreter": [python, "-c", "pass"],
         "typer hello world": [python, str(hello)],
         "hpccm recipe": [python, "-m", "hpccm.cli", "--recipe", str(recipe)],
         "gpustack --version": [*gpustack, "--version"],
+        "gpustack --help": [*gpustack, "--help"],
         "gpustack check, five components": [
             *gpustack, "check", "driver==580.95.05", "cuda==13.0.2", "cudnn==9.14.0.64", "tensorrt==10.13.3.9",
             "nv-codec-headers==13.0.19.0", "--host", str(host),
         ],
         "gpustack plan, recorded host": [*gpustack, "plan", "cuda", "cudnn", "--host", str(host), "--format", "json"],
+        "gpustack plan, described host": [*gpustack, "plan", *asked],
+        "gpustack explain": [*gpustack, "explain", *asked],
+        "gpustack render --format shell": [*gpustack, "render", str(plan), "--format", "shell"],
+        "gpustack install --dry-run": [*gpustack, "install", "cuda", "--dry-run"],
         "gpustack detect": [*gpustack, "detect", "--format", "json"],
         "gpustack verify --level quick": [*gpustack, "verify", "--level", "quick"],
+        "gpustack matrix list": [*gpustack, "matrix", "list"],
+        "gpustack schema plan": [*gpustack, "schema", "plan"],
     }  # fmt: skip
-    bare = 0.0
-    print(f"{'process':40} {'CPU ms':>8} {'x bare':>7} {'peak MiB':>9}")
-    for name, command in commands.items():
-        if (
-            "hpccm" in name
-            and subprocess.run([python, "-c", "import hpccm"], check=False, stderr=subprocess.DEVNULL).returncode
-        ):
-            print(f"{name:40} not installed (pip install hpccm)")
-            continue
-        spent, peak = cpu_ms(command)
-        bare = bare or spent
-        print(f"{name:40} {spent:8.1f} {spent / bare:7.1f} {peak:9.1f}")
+    if subprocess.run([python, "-c", "import hpccm"], check=False, stderr=subprocess.DEVNULL).returncode:
+        print("hpccm is not installed (pip install hpccm)")
+        del commands["hpccm recipe"]
+    return commands
 
 
 SMOKE = """
 import resource, sys
 from gpustack.cli import main
-main(["verify", "cuda", "--level", "smoke", "--output", sys.argv[1]])
+main(["verify", *sys.argv[2:], "--level", "smoke", "--output", sys.argv[1]])
 own, others = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
 print(*(one.ru_utime + one.ru_stime for one in (own, others)))
 """
@@ -82,13 +97,15 @@ print(*(one.ru_utime + one.ru_stime for one in (own, others)))
 
 def smoke(python: str, folder: Path) -> None:
     """What verify itself spends beside the programs that it starts: compilers, probes, samples."""
-    command = [python, "-c", SMOKE, str(folder / "report.txt")]
+    asked = ["driver", "cuda", "cudnn", "nccl"] if Path("/dev/nvidiactl").exists() else ["cuda"]
+    command = [python, "-c", SMOKE, str(folder / "report.txt"), *asked]
     answers = [subprocess.run(command, check=True, capture_output=True, text=True).stdout for _ in range(3)]
     own, others = (statistics.median(column) for column in zip(*(map(float, a.split()) for a in answers), strict=True))
     if others < 1:
-        print(f"{'gpustack verify cuda --level smoke':40} no nvcc is installed here")
+        print(f"{'gpustack verify --level smoke':40} no nvcc is installed here")
         return
-    print(f"{'verify cuda --level smoke, itself':40} {own * 1000:8.1f}  the programs that it ran {others * 1000:8.1f}")
+    print(f"{'verify --level smoke, itself':40} {own * 1000:8.1f}  {' '.join(asked)}")
+    print(f"{'  the programs that it ran':40} {others * 1000:8.1f}")
     print(f"{'  its share':40} {own / others:8.1%}")
 
 
@@ -241,9 +258,12 @@ def report(name: str, action: Callable[[], object], times: int) -> None:
 
 
 def main() -> None:
+    asked = sys.argv[1:]
+    if not set(asked) <= set(PARTS):
+        sys.exit(f"parts: {', '.join(PARTS)}")
     python = str(environment(for_tests=True))
     if Path(sys.executable).resolve() != Path(python).resolve() or sys.prefix == sys.base_prefix:
-        os.execv(python, [python, __file__])
+        os.execv(python, [python, __file__, *sys.argv[1:]])
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         host = folder / "host.json"
@@ -254,11 +274,15 @@ def main() -> None:
             capture_output=True,
         )
         host.write_bytes(saved.stdout)
-        processes(python, host, folder)
-        smoke(python, folder)
-        solver(host)
-        downloads(python, folder)
-        rendering()
+        parts = {
+            "processes": lambda: processes(python, host, folder),
+            "smoke": lambda: smoke(python, folder),
+            "solver": lambda: solver(host),
+            "downloads": lambda: downloads(python, folder),
+            "rendering": rendering,
+        }
+        for part in asked or parts:
+            parts[part]()
     print(f"\npeak of this process: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.1f} MiB")
 
 
