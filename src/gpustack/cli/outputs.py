@@ -29,11 +29,11 @@ def demand_one(given: Mapping[str, Path | None], shown: str | None) -> bool:
 
 def save(text: str, path: Path, option: str, *, fault: type[GpustackError] = GpustackError) -> None:
     """Write a document to where ``option`` says, whole or not at all. Raises ``fault`` where that cannot be."""
-    from gpustack.system.files import write_out
-
     if path == STANDARD:
         frame.document(text)
         return
+    from gpustack.system.files import write_out
+
     try:
         write_out(path, text)
     except (OSError, ValueError) as exc:  # ValueError: a NUL in the name

@@ -38,7 +38,7 @@ def _values(parameters: list[Parameter], words: Sequence[str], environment: Mapp
     places: list[str] = []
     rest = iter(words)
     for word in rest:
-        if word[:1] != "-":
+        if word[:1] != "-" or word == "-":
             places.append(word)
             continue
         name, equals, text = word.partition("=")
@@ -64,8 +64,8 @@ def _note(found: dict[str, Any], option: Parameter, text: str | None, rest: Any)
         found[name] = True if option.kind is bool else found.get(name, 0) + 1
         return
     if text is None:
-        text = next(rest, "-")
-        if text[:1] == "-":
+        text = next(rest, None)
+        if text is None or (text[:1] == "-" and text != "-"):
             raise _Unsure
     value = _value(option, text)
     if option.is_list:

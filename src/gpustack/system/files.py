@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import tempfile
 from pathlib import Path
 
 
@@ -31,6 +30,8 @@ def write_atomically(path: Path, text: str, *, mode: int = 0o644, new: Path | No
     It is written as ``new`` first, which must not be there; without that, as a file whose name nobody can guess.
     """
     if new is None:
+        import tempfile  # noqa: PLC0415 (brings compression and random numbers; most commands write no file)
+
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     else:
         handle, name = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), str(new)
