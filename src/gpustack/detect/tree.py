@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import errno
-import fnmatch
 import os
 import stat
 from collections import deque
 from itertools import islice
 
 from gpustack.patterns import late
+from gpustack.system.paths import has_wildcard, matches
 
 MAX_HOPS = 40
 MAX_ENTRIES = 20_000
@@ -236,38 +236,22 @@ class Tree:
     def glob(self, pattern: str, *, limit: int = 2000) -> list[str]:
         """The paths that match, sorted; ``*``, ``?`` and ``[]`` match within one component."""
         found = [""]
-        for part in pattern.strip("/").split("/"):
+        parts = pattern.strip("/").split("/")
+        for part in parts:
+            if not has_wildcard(part):
+                found = [f"{head}/{part}" for head in found]
+                continue
             step: list[str] = []
             for head in found:
-                if not any(char in part for char in "*?["):
-                    step.append(f"{head}/{part}")
-                    continue
                 try:
                     names = self.listing(head or "/") or ()
                 except UnusableFileError:
                     names = ()
                 step.extend(f"{head}/{name}" for name in names if matches(name, part))
             found = step[:limit]
+        if has_wildcard(parts[-1]):  # names that a folder has just told
+            return found
         return [path for path in found if self.exists(path) or self.link(path) is not None]
-
-
-def matches(name: str, pattern: str) -> bool:
-    """Whether a name matches; a pattern of stars alone needs no regular expression, which costs more to compile."""
-    if "?" in pattern or "[" in pattern:
-        return fnmatch.fnmatchcase(name, pattern)
-    first, *others = pattern.split("*")
-    if not others:
-        return name == pattern
-    last = others.pop()
-    if not name.startswith(first) or not name.endswith(last) or len(name) < len(first) + len(last):
-        return False
-    at, end = len(first), len(name) - len(last)
-    for piece in others:
-        at = name.find(piece, at, end)
-        if at < 0:
-            return False
-        at += len(piece)
-    return True
 
 
 def printable(text: str) -> str:

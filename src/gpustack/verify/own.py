@@ -6,7 +6,6 @@ import math
 import os
 import re
 import sys
-import tempfile
 from pathlib import Path
 
 import msgspec
@@ -175,6 +174,8 @@ def _search(context: Context, pattern: str, text: str) -> Finished:
 
     Some take years, and hold up all that runs in the same process.
     """
+    import tempfile  # noqa: PLC0415 (only where a check of the user's runs)
+
     with tempfile.TemporaryDirectory(dir=context.work) as folder:
         path = Path(folder) / "asked.json"
         path.write_bytes(msgspec.json.encode({"pattern": pattern, "text": text}))

@@ -1,14 +1,15 @@
 """From which folders a Python imports packages, as far as files tell: to start one costs more than to look."""
 
-# ruff: noqa: PTH111, PTH118, PTH120, PTH123, PTH207, PTH208 (dozens of folders at every start: text is quicker)
+# ruff: noqa: PTH111, PTH118, PTH120, PTH123, PTH208 (dozens of folders at every start: text is quicker)
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Iterator
-from glob import glob
 from typing import TYPE_CHECKING
+
+from gpustack.system.paths import glob
 
 if TYPE_CHECKING:
     from gpustack.verify.declare import Context
@@ -38,7 +39,7 @@ def package_folders(python: str) -> tuple[str, ...] | None:
     if prefixes is None:
         return None
     own = [name for name in os.environ.get("PYTHONPATH", "").split(os.pathsep) if name.startswith("/")]
-    found = [path for prefix in dict.fromkeys(prefixes) for below in _BELOW for path in glob(f"{prefix}/{below}")]
+    found = [path for prefix in dict.fromkeys(prefixes) for below in _BELOW for path in glob(below, prefix)]
     folders = dict.fromkeys((*own, *sorted(found)))
     return tuple(dict.fromkeys((*folders, *(path for folder in folders for path in _added(folder)))))
 
@@ -55,7 +56,7 @@ def _prefixes(place: str) -> tuple[str, ...] | None:
     if not _is_script(place):
         real = os.path.dirname(os.path.dirname(os.path.realpath(place)))
         return (above, real, user)
-    managed = [path for below in _SHIMS for path in glob(f"{above}/{below}")]
+    managed = [path for below in _SHIMS for path in glob(below, above)]
     # A manager may be told to take the system's Python.
     return (*managed, "/usr", user) if managed else None
 
@@ -77,7 +78,7 @@ def _is_script(place: str) -> bool:
 
 def _added(folder: str) -> Iterator[str]:
     """The folders that the path files of a folder of packages add."""
-    for file in glob(f"{folder}/*.pth"):
+    for file in glob("*.pth", folder):
         try:
             with open(file, encoding="utf-8", errors="replace") as stream:
                 lines = stream.read(1 << 16).splitlines()

@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gpustack.detect.tree import matches
 from gpustack.matrix.index import Matrix
 from gpustack.model.host import Host
+from gpustack.system.paths import matches
 from gpustack.system.run import Finished
 from gpustack.verify.api import verify
 from gpustack.verify.pythons import holds, package_folders

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from gpustack.system.paths import glob
 from gpustack.system.run import Runner
 from gpustack.verify.ffmpeg import lists
 
@@ -99,12 +100,12 @@ def _candidates(search: str, root: Path, pythons: Iterable[str]) -> Iterator[tup
             path = root / folder.lstrip("/") / "ffmpeg"
             yield path, _origin(path, root), True
     for pattern in _FOLDERS:
-        for below in sorted(root.glob(pattern)):
+        for below in map(Path, glob(pattern, root)):
             yield below / "ffmpeg", _origin(below / "ffmpeg", root), False
-    libraries = [path for pattern in _PYTHONS for path in sorted(root.glob(pattern))]
-    for library in (*libraries, *(Path(name) for name in pythons)):
+    libraries = [path for pattern in _PYTHONS for path in glob(pattern, root)]
+    for library in (*libraries, *pythons):
         for pattern in _WHEELS:
-            for path in sorted(library.glob(pattern)):
+            for path in map(Path, glob(pattern, library)):
                 yield path, f"wheel {path.relative_to(library).parts[0].replace('_', '-')}", False
 
 

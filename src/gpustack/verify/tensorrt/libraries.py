@@ -10,11 +10,13 @@ from typing import Any
 from msgspec import Struct
 
 from gpustack.patterns import late
+from gpustack.system.paths import glob
 from gpustack.system.run import Finished
 from gpustack.verify.declare import Context
 from gpustack.verify.pythons import holds, package_folders, search_path
 
 _NAME = late(r"^(libnvinfer|libtensorrt_rtx)\.so\.(\d+)(?:\.(\d+(?:\.\d+)*))?$")
+_STARTS = ("libnvinfer.", "libtensorrt_rtx.")
 _FOLDERS = (
     "usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "usr/lib64", "usr/lib", "usr/local/lib",
     "usr/local/tensorrt*/lib", "usr/local/TensorRT*/lib", "opt/tensorrt*/lib", "opt/TensorRT*/lib",
@@ -54,11 +56,11 @@ def libraries(search: str, packages: Iterable[str], root: Path = Path("/")) -> t
     """Every TensorRT library: in the folders of ``search`` (an LD_LIBRARY_PATH), of the system, and in wheels."""
     found: dict[str, Library] = {}
     folders = [(root / name.lstrip("/"), False) for name in search.split(os.pathsep) if name.startswith("/")]
-    folders += [(path, False) for pattern in _FOLDERS for path in sorted(root.glob(pattern))]
+    folders += [(path, False) for pattern in _FOLDERS for path in map(Path, glob(pattern, root))]
     folders += [(Path(base) / name, True) for base in packages for name in _WHEELS]
     for folder, from_wheel in folders:
         try:
-            names = sorted(os.listdir(folder))  # noqa: PTH208 (thousands of names, one of interest)
+            names = sorted(name for name in os.listdir(folder) if name.startswith(_STARTS))  # noqa: PTH208 (of thousands)
         except OSError:
             continue
         for name in names:

@@ -1,0 +1,52 @@
+"""Paths that match a pattern. Dozens are asked for at every start, which regular expressions would make dear."""
+
+from __future__ import annotations
+
+import os
+
+
+def has_wildcard(part: str) -> bool:
+    return any(char in part for char in "*?[")
+
+
+def glob(pattern: str, root: str | os.PathLike[str] = "/") -> list[str]:
+    """The paths below ``root`` that match, sorted folder by folder; hidden names are names like others.
+
+    ``*``, ``?`` and ``[]`` match within one component. A folder that cannot be read holds nothing.
+    """
+    found = [os.fspath(root).rstrip("/")]
+    parts = pattern.strip("/").split("/")
+    for part in parts:
+        if has_wildcard(part):
+            found = [f"{head}/{name}" for head in found for name in _names(head or "/") if matches(name, part)]
+        else:
+            found = [f"{head}/{part}" for head in found]
+    return found if has_wildcard(parts[-1]) else [path for path in found if os.path.exists(path)]  # noqa: PTH110
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))  # noqa: PTH208 (names are all that is wanted)
+    except OSError:
+        return []
+
+
+def matches(name: str, pattern: str) -> bool:
+    """Whether a name matches; a pattern of stars alone needs no regular expression, which costs more to compile."""
+    if "?" in pattern or "[" in pattern:
+        import fnmatch  # noqa: PLC0415 (few patterns need it)
+
+        return fnmatch.fnmatchcase(name, pattern)
+    first, *others = pattern.split("*")
+    if not others:
+        return name == pattern
+    last = others.pop()
+    if not name.startswith(first) or not name.endswith(last) or len(name) < len(first) + len(last):
+        return False
+    at, end = len(first), len(name) - len(last)
+    for piece in others:
+        at = name.find(piece, at, end)
+        if at < 0:
+            return False
+        at += len(piece)
+    return True
