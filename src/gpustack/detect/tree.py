@@ -9,7 +9,7 @@ from collections import deque
 from itertools import islice
 
 from gpustack.patterns import late
-from gpustack.system.paths import has_wildcard, matches
+from gpustack.system.paths import among, has_wildcard
 
 MAX_HOPS = 40
 MAX_ENTRIES = 20_000
@@ -53,13 +53,21 @@ class Tree:
         """A folder without links and dots, walked to once: many paths that are looked at share theirs."""
         if folder not in self._walked:
             try:
-                self._walked[folder] = self._walk(f"{folder}/.")
+                self._walked[folder] = self._below_its_parent(folder)
             except (MissingFileError, UnusableFileError) as exc:
                 self._walked[folder] = exc
         found = self._walked[folder]
         if isinstance(found, str):
             return found
         raise type(found)(*found.args)
+
+    def _below_its_parent(self, folder: str) -> str:
+        above, _, name = folder.rpartition("/")
+        if above and name not in {"", ".", ".."} and folder.count("/") <= MAX_HOPS:
+            here = f"{self._resolved_folder(above).rstrip('/')}/{name}"
+            if self._target_of(here, last=False, follow_last=True) is None:
+                return here
+        return self._walk(f"{folder}/.")
 
     def _walk(self, path: str, *, follow_last: bool = True) -> str:
         pending = deque(path.split("/"))
@@ -247,7 +255,7 @@ class Tree:
                     names = self.listing(head or "/") or ()
                 except UnusableFileError:
                     names = ()
-                step.extend(f"{head}/{name}" for name in names if matches(name, part))
+                step += [f"{head}/{name}" for name in among(names, part)]
             found = step[:limit]
         if has_wildcard(parts[-1]):  # names that a folder has just told
             return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 
 
 def has_wildcard(part: str) -> bool:
@@ -18,7 +19,7 @@ def glob(pattern: str, root: str | os.PathLike[str] = "/") -> list[str]:
     parts = pattern.strip("/").split("/")
     for part in parts:
         if has_wildcard(part):
-            found = [f"{head}/{name}" for head in found for name in _names(head or "/") if matches(name, part)]
+            found = [f"{head}/{name}" for head in found for name in among(_names(head or "/"), part)]
         else:
             found = [f"{head}/{part}" for head in found]
     return found if has_wildcard(parts[-1]) else [path for path in found if os.path.exists(path)]  # noqa: PTH110
@@ -29,6 +30,16 @@ def _names(folder: str) -> list[str]:
         return sorted(os.listdir(folder))  # noqa: PTH208 (names are all that is wanted)
     except OSError:
         return []
+
+
+def among(names: Iterable[str], pattern: str) -> list[str]:
+    """The ``names`` that match."""
+    first, *others = pattern.split("*")
+    if len(others) != 1 or "?" in pattern or "[" in pattern:
+        return [name for name in names if matches(name, pattern)]
+    (last,) = others
+    least = len(first) + len(last)
+    return [name for name in names if name.startswith(first) and name.endswith(last) and len(name) >= least]
 
 
 def matches(name: str, pattern: str) -> bool:
