@@ -16,9 +16,10 @@ from gpustack.system.run import Finished
 from gpustack.verify import api
 from gpustack.verify.build import not_built
 from gpustack.verify.checks import cuda_run, nccl_run
-from gpustack.verify.checks.driver_health import throughput
+from gpustack.verify.checks.driver_health import LEAST_RATIO, throughput
 from gpustack.verify.cudnn import answers
 from gpustack.verify.declare import Context
+from gpustack.verify.figures import Figures
 from gpustack.verify.measure import Measured
 from gpustack.verify.toolchain import Home, Toolkit
 
@@ -228,6 +229,18 @@ def test_a_gpu_is_held_against_its_datasheet(bandwidth: float, status: str, told
     outcome = throughput(context)
     assert (outcome.status, outcome.reason or outcome.detail) == (status, told)
     assert outcome.measurements["gpu0-memory-bandwidth-ratio"].value == round(bandwidth / 4800, 3)
+
+
+def test_the_least_share_of_a_datasheet_is_what_dcgm_asks_for() -> None:
+    """DCGM's file has a least bandwidth for each board: the middle one of their shares of the datasheets is ours."""
+    matrix = real_matrix()
+    rows = matrix.rows("gpu-figures", "dcgm_minimums", dict)
+    stated = {row["device"]: row["minimum_mbs"] / 1000 for row in rows}
+    figures = matrix.rows("gpu-figures", "figures", Figures)
+    datasheets = {device: row.bandwidth_gbs for row in figures for device in row.devices if row.bandwidth_gbs}
+    shares = sorted(least / datasheets[device] for device, least in stated.items())
+    assert len(shares) > 50
+    assert abs(shares[len(shares) // 2] - LEAST_RATIO) < 0.01
 
 
 def test_a_program_that_adds_wrongly(context: Context) -> None:

@@ -12,7 +12,7 @@ from gpustack.verify.nvml import GpuHealth, health
 from gpustack.verify.probes import gpu_called
 
 LEAST_RATIO = 0.6
-"""Below this share of the datasheet's figure something is wrong with a board."""
+"""Below this share of the datasheet's figure a board is not well: the middle of what DCGM asks of boards."""
 
 
 @check(
