@@ -7,11 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from gpustack.bench.ffmpeg import lay_long_clip, works
 from gpustack.bench.table import Bench, as_text
 from gpustack.bench.tensorrt import percentile, precisions
+from gpustack.errors import UnsupportedError
 from gpustack.system.run import LocalRunner
 from gpustack.verify.ffmpeg import media
 from gpustack.verify.ffmpeg.programs import Place, Program, describe
@@ -45,13 +47,26 @@ def test_loads_follow_what_the_program_and_the_chip_have() -> None:
     assert [one.name for one in works(able, ("h264",))] == ["decode h264", "encode h264", "transcode h264 to h264"]
 
 
-def test_the_long_clip_holds_every_frame_that_is_counted(tmp_path: Path) -> None:
-    clip, frames = lay_long_clip(tmp_path, 17)
-    assert frames == 9 * media.CLIP_FRAMES
+@pytest.mark.parametrize(
+    ("seconds", "size", "wanted"),
+    [(17, media.CLIP_SIZE, (9 * media.CLIP_FRAMES, media.CLIP_RATE)), (3.5, (320, 240), (120, 30))],
+)
+def test_the_long_clip_holds_every_frame_that_is_counted(
+    tmp_path: Path, seconds: float, size: tuple[int, int], wanted: tuple[int, int]
+) -> None:
     ffmpeg = describe(Place(path="/usr/bin/ffmpeg", origin="distribution"), LocalRunner())
+    clip = lay_long_clip(tmp_path, seconds, size, ffmpeg, LocalRunner())
+    assert (clip.frames, clip.rate) == wanted
     raw = tmp_path / "raw.yuv"
-    assert media.decode(ffmpeg, clip, raw, LocalRunner(), scale=(64, 36)).code == 0
-    assert media.frames_in(raw, (64, 36)) == frames
+    assert media.decode(ffmpeg, clip.path, raw, LocalRunner(), scale=(64, 36)).code == 0
+    assert media.frames_in(raw, (64, 36)) == clip.frames
+    assert media.look(ffmpeg.path, clip.path, LocalRunner()).size == size
+
+
+def test_a_clip_of_another_size_takes_an_encoder(tmp_path: Path) -> None:
+    unable = Program(place=Place(path="/f", origin=""))
+    with pytest.raises(UnsupportedError, match="it has no software encoder"):
+        lay_long_clip(tmp_path, 17, (1280, 720), unable, LocalRunner())
 
 
 @pytest.mark.parametrize(
@@ -59,6 +74,7 @@ def test_the_long_clip_holds_every_frame_that_is_counted(tmp_path: Path) -> None
     [
         (("disk",), 2, "nothing called 'disk' is measured"),
         (("ffmpeg", "--sessions", "0"), 2, "is no list of numbers"),
+        (("ffmpeg", "--size", "1080p"), 2, "is no size"),
         (("tensorrt", "--batch", "a"), 2, "is no list of numbers"),
         (("ffmpeg",), 4, "there is no GPU here"),
         (("tensorrt",), 4, "there is no GPU here"),
@@ -70,6 +86,16 @@ def test_what_cannot_be_measured_is_refused(words: tuple[str, ...], code: int, t
     )
     assert (ended.returncode, ended.stdout) == (code, "")
     assert told in ended.stderr
+
+
+def test_what_was_measured_on_an_h100_is_kept() -> None:
+    """`bench ffmpeg --size 1920x1080 --seconds 120 --sessions 1,4,8,16` on one H100, 2026-11-21: its seven NVDEC."""
+    folder = Path(__file__).parent.parent / "fixtures" / "h100"
+    found = msgspec.json.decode((folder / "bench-ffmpeg-1080p.json").read_bytes(), type=Bench)
+    rates = [(row["sessions"], row["frames"], float(row["fps"] or 0)) for row in found.rows]
+    assert [(sessions, frames) for sessions, frames, _ in rates] == [(1, 3600), (4, 14400), (8, 28800), (16, 57600)]
+    assert rates[0][2] < rates[1][2] < rates[2][2]
+    assert "H100 80GB HBM3 has no NVENC" in found.notes[0]
 
 
 def test_what_was_measured_on_an_h200_is_kept() -> None:

@@ -223,10 +223,10 @@ def test_inputs_are_made_by_the_tested_program(ffmpegs: dict[str, str], matrix: 
     assert (found.codec, found.size, found.audio) == ("h264", (1920, 1080), "aac")
 
 
-def test_what_was_seen_on_an_h200_is_kept() -> None:
-    """Reports of `verify ffmpeg --level full` on an H200: NVDEC bit-exact through two generations, NVENC skipped."""
-    folder = Path(__file__).parent.parent / "fixtures" / "h200"
-    for name in ("ffmpeg-9.0.2", "ffmpeg-5.1.9"):
+def test_what_was_seen_on_an_h200_and_an_h100_is_kept() -> None:
+    """Reports of `verify ffmpeg --level full`: NVDEC bit-exact through two generations, NVENC skipped."""
+    folder = Path(__file__).parent.parent / "fixtures"
+    for name in ("h200/ffmpeg-9.0.2", "h200/ffmpeg-5.1.9", "h100/ffmpeg-9.0.2"):
         checks = {one["id"]: one for one in json.loads((folder / f"{name}.json").read_text())["checks"]}
         assert checks["ffmpeg.nvdec"]["status"] == "pass"
         assert "bit-exact with software" in checks["ffmpeg.nvdec"]["detail"]

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from tests.media.conftest import T4, Check, host_with
 
+from gpustack.bench import ffmpeg as bench
 from gpustack.matrix.index import Matrix
 from gpustack.system.run import LocalRunner
 from gpustack.verify.checks import ffmpeg_smoke
@@ -128,6 +129,30 @@ def test_a_command_of_the_guide_makes_its_streams(
     if key == "hq_slow":
         # What this release loses frames without: its encoder keeps the surfaces that the decoder needs.
         assert "only with -threads 1 -extra_hw_frames 24 before -i" in found.detail
+
+
+def test_sessions_at_once_are_measured(
+    matrix: Matrix, ffmpegs: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The figures of a stand-in say nothing; that there is one for each engine and number of sessions does."""
+    monkeypatch.setenv("NVENC_SESSIONS", str(tmp_path / "sessions"))
+    monkeypatch.setenv("NVENC_CAP", "1")
+    context = Context(host=HOST, matrix=matrix, runner=RUN, given={"ffmpeg": ffmpegs["5"]})
+    found = bench.bench(context, (1, 2), 2)
+    assert [(row["work"], row["engine"], row["sessions"], row["frames"]) for row in found.rows] == [
+        ("decode h264", "NVDEC", 1, 48),
+        ("decode h264", "NVDEC", 2, 96),
+        ("encode h264", "NVENC", 1, 48),
+        ("transcode h264 to h264", "both", 1, 48),
+        ("encode hevc", "NVENC", 1, 48),
+        ("transcode h264 to hevc", "both", 1, 48),
+    ]
+    for row in found.rows:
+        assert float(row["fps"] or 0) == pytest.approx(float(row["frames"] or 0) / float(row["seconds"] or 1), rel=0.01)
+    assert len(found.notes) == 4
+    assert "encode h264 with 2 sessions: the session limit is reached" in found.notes[0]
+    assert found.settings["CUDA_DEVICE_MAX_CONNECTIONS"] == "2"
+    assert found.settings["CUDA_VISIBLE_DEVICES"] == "0"
 
 
 @pytest.mark.slow

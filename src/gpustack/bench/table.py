@@ -44,4 +44,6 @@ def _line(cells: list[str], widths: list[int]) -> str:
 def _shown(value: Cell) -> str:
     if value is None:
         return "-"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return f"{value:.4g}" if abs(value) < 10_000 else f"{value:.0f}"
+    return str(value)

@@ -22,6 +22,9 @@ def bench(
         str, Option("--sessions", metavar="N,N", help="ffmpeg: how many transcodes run at once.")
     ] = "1,4",
     seconds: Annotated[float, Option("--seconds", metavar="S", min=2, help="ffmpeg: length of each clip.")] = 20.0,
+    size: Annotated[
+        str, Option("--size", metavar="WxH", help="ffmpeg: size of the clip; another than this FFmpeg itself makes.")
+    ] = "640x360",
     batch: Annotated[str, Option("--batch", metavar="N,N", help="tensorrt: pictures in one run.")] = "1,8,32,64,128",
     streams: Annotated[str, Option("--streams", metavar="N,N", help="tensorrt: runs at the same time.")] = "1,4",
     iterations: Annotated[
@@ -48,12 +51,13 @@ def bench(
         "batch": _numbers("--batch", batch),
         "streams": _numbers("--streams", streams),
     }
+    pixels = _size(size)
     is_shown = demand_one({"--profile": profile}, format and format.value)
     context = _context({"ffmpeg": str(ffmpeg)} if ffmpeg else {})
     if subject == "ffmpeg":
         from gpustack.bench import ffmpeg as measure
 
-        found = measure.bench(context, counts["sessions"], seconds)
+        found = measure.bench(context, counts["sessions"], seconds, pixels)
     elif subject == "tensorrt":
         from gpustack.bench import tensorrt
 
@@ -91,6 +95,16 @@ def _numbers(option: str, text: str) -> tuple[int, ...]:
         message = f"{text!r} is no list of numbers from 1 to 1024"
         raise UsageError(message, where=option, hint="for example 1,4,8")
     return tuple(dict.fromkeys(int(one) for one in parts))
+
+
+def _size(text: str) -> tuple[int, int]:
+    from gpustack.errors import UsageError
+
+    width, _, height = text.partition("x")
+    if not (width.isdigit() and height.isdigit() and all(64 <= int(one) <= 8192 for one in (width, height))):
+        message = f"{text!r} is no size from 64x64 to 8192x8192"
+        raise UsageError(message, where="--size", hint="for example 1920x1080")
+    return int(width), int(height)
 
 
 def _context(given: dict[str, str]) -> "Context":

@@ -107,9 +107,8 @@ def lay_inputs(program: Program, command: GuideCommand, folder: Path, runner: Ru
         else:
             end = _encoded(program, words, folder, name, runner)
         if end.code != 0:
-            known = {"libx264", "libopenh264"} & program.encoders
             told = f"the input {name} could not be made with {program.path}"
-            if known:
+            if media.encoder_options(program):
                 return errored(told, evidence=evidence_of(end, work=folder))
             return skipped(f"{told}, which has no software encoder for H.264")
     return None
@@ -125,14 +124,13 @@ def _raw_size(command: GuideCommand) -> tuple[int, int]:
 
 def _encoded(program: Program, words: tuple[str, ...], folder: Path, name: str, runner: Runner) -> Finished:
     """An H.264 file: by software where the build can, else by NVENC; with sound where there is an encoder for it."""
-    encoder = next((one for one in ("libx264", "libopenh264") if one in program.encoders), "h264_nvenc")
     sound: tuple[str, ...] = ()
     if name.endswith(".mp4") and "aac" in program.encoders and "sine" in program.filters:
         words = (*words, "-f", "lavfi", "-i", f"sine=frequency=440:duration={FRAMES / 30:g}")
         sound = ("-c:a", "aac")
         (folder / ".sound").touch()
-    quick = ("-preset", "ultrafast") if encoder == "libx264" else ()
-    made = (*words, "-pix_fmt", "yuv420p", "-c:v", encoder, *quick, *sound)
+    encoder = media.encoder_options(program) or ("-c:v", "h264_nvenc")
+    made = (*words, "-pix_fmt", "yuv420p", *encoder, *sound)
     forced = ("-f", "h264") if name.endswith(".264") else ()
     return runner.run((*made, *forced, str(folder / name)), timeout=60, env={"OMP_NUM_THREADS": str(os.cpu_count())})
 

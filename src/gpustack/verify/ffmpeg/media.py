@@ -64,6 +64,13 @@ def lay_clip(folder: Path) -> Path:
     return path
 
 
+def encoder_options(program: Program) -> tuple[str, ...]:
+    """How ``program`` encodes H.264 in software, quickly and no more: () where it cannot."""
+    name = next((one for one in ("libx264", "libopenh264") if one in program.encoders), "")
+    quick = ("-preset", "ultrafast") if name == "libx264" else ()
+    return ("-c:v", name, *quick) if name else ()
+
+
 def decode(program: Program, path: Path, to: Path, runner: Runner, *, scale: tuple[int, int] | None = None) -> Finished:
     """Decode a file in software into raw NV12 frames at ``to``, scaled if asked: every frame that is in it, once."""
     wanted = f"scale={scale[0]}:{scale[1]}:flags=bicubic,format=nv12" if scale else "format=nv12"
