@@ -12,12 +12,13 @@ import pytest
 
 from gpustack.matrix.index import load_matrix
 from gpustack.model.host import Gpu, Host, Installed
-from gpustack.system.run import LocalRunner
+from gpustack.system.run import Finished, LocalRunner
 from gpustack.verify.cudnn import vendor
 from gpustack.verify.declare import Context, Outcome
 from gpustack.verify.toolchain import Home
 
 TOOLKIT = Path(sysconfig.get_path("purelib")) / "nvidia/cu13"
+RECORDED = Path(__file__).resolve().parents[1] / "fixtures/h100/mnistCUDNN-9.log"
 VERSIONS = "cudnnGetVersion() : 91400 , CUDNN_VERSION from cudnn.h : 91400 (9.14.0)"
 
 
@@ -135,6 +136,14 @@ def test_what_the_sample_says_is_judged(
     assert answer == (status, reason.format(folder=folder, home=wheel.include), fix)
     # The installed folder is as it was.
     assert sorted(path.name for path in (folder / "mnistCUDNN").iterdir()) == ["Makefile", "fp16_emu.o", "mnistCUDNN"]
+
+
+def test_what_it_wrote_on_an_h100_is_a_pass(wheel: Home) -> None:
+    """The end of the real program's output on 2026-11-21, as evidence of the report keeps it."""
+    said = RECORDED.read_text(encoding="utf-8").partition("$ ./mnistCUDNN\n")[2]
+    assert "CUDNN_STATUS_NOT_SUPPORTED for Algo" in said
+    outcome = vendor._judged(Path("/usr/src/cudnn_samples_v9"), wheel, Finished(argv=("x",), code=0, out=said), {})
+    assert told(outcome)[:2] == ("pass", "NVIDIA's mnistCUDNN of /usr/src/cudnn_samples_v9: Test passed!")
 
 
 def test_make_is_told_what_is_here(context: Context, wheel: Home, tmp_path: Path) -> None:

@@ -110,10 +110,12 @@ def test_html_draws_what_was_measured() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "bandwidth"), [("h200-two-gpus.json", "pass"), ("h200-one-gpu.json", "skip")], ids=["two", "one"]
+    ("name", "bandwidth"),
+    [("h200-two-gpus.json", "pass"), ("h200-one-gpu.json", "skip"), ("h100-one-gpu.json", "skip")],
+    ids=["two-h200", "one-h200", "one-h100"],
 )
 def test_the_recorded_report_is_whole(name: str, bandwidth: str) -> None:
-    """Runs on one and on two H200, level full: all that applies there holds, and the document keeps every word."""
+    """Runs on one and on two H200 and on an H100, level full: all that applies there holds, and the document keeps every word."""
     text = (RECORDED.parent / name).read_text(encoding="utf-8")
     report = msgspec.json.decode(text, type=Report)
     statuses = {one.id: one.status for one in report.checks}

@@ -32,7 +32,9 @@ _REFUSED_FOR = {
 def dcgm(context: Context) -> Outcome:
     end = context.run("dcgmi", "diag", "-r", "1", "-j", timeout=280.0)
     if end.code is None and "is not installed" in end.error:
-        return needless("DCGM is not installed here")
+        return needless(
+            "DCGM is not installed here", "install NVIDIA's Data Center GPU Manager (DCGM) and start its host engine"
+        )
     evidence = evidence_of(end, work=context.work)
     if end.code is None:
         return errored(f"dcgmi: {end.error}", evidence=evidence)
