@@ -77,11 +77,11 @@ def packages(root: Root, family: str) -> dict[str, str]:
     return {**found, **dict.fromkeys(sorted(told), "")}
 
 
-def prepared(root: Root, name: str) -> Root:
-    """The root with what the tests cannot have for real."""
-    for path, content in PREPARED[name].items():
+def prepared(root: Root, files: dict[str, str]) -> Root:
+    """The root with what the tests cannot have for real, and these files."""
+    for path, content in files.items():
         root.write(path, content)
-    if PREPARED[name]:
+    if files:
         root.inside("/etc/debian_version").unlink()
     for program in ("update-initramfs", "dracut"):
         root.write(f"/usr/sbin/{program}", f'#!/bin/sh\necho {program} "$@" >>{CALLED}\n', 0o755)
@@ -136,8 +136,8 @@ def test_shell_and_ansible_leave_the_same_and_find_nothing_left_to_do(
 ) -> None:
     host = scene(ASKED[name])
     family = host.system.family
-    by_shell = prepared(enter(host, "shell"), name)
-    by_ansible = prepared(enter(host, "ansible"), name)
+    by_shell = prepared(enter(host, "shell"), PREPARED[name])
+    by_ansible = prepared(enter(host, "ansible"), PREPARED[name])
     before = packages(by_ansible, family)
     install_by_shell(by_shell, render(host.plan, "shell"))
     assert not missing(host.plan, installed(by_shell, family))
