@@ -70,10 +70,22 @@ def led_to(host: Host, made: Plan) -> Host:
         installed=there,
         module=KernelModule(version=driver.version, flavour=driver.flavour or None, loaded=True) if driver else None,
         holds=(*host.holds, *sorted(held)),
+        cross_packages=_cross_packages(made),
         repositories=tuple(
             RepositoryEntry(path=file.path, url=url) for file in files for url in _addresses(file.content)
         ),
     )
+
+
+def _cross_packages(made: Plan) -> dict[str, str]:
+    """The packages of a set-up that builds for another machine: those of its steps, and those that a person installs."""
+    words = [word for step in made.steps if step.kind == "install-packages" for word in step.packages]
+    found = {name: pin for name, _, pin in (word.partition("=") for word in words)}
+    for step in made.steps:
+        if step.kind == "manual":
+            named = re.findall(r"[\w+-]*-cross-[\w.+-]+(?:=[\w.+-]+)?", step.title)
+            found |= {name: pin for name, _, pin in (word.partition("=") for word in named)}
+    return found
 
 
 def _addresses(text: str) -> list[str]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from msgspec import UNSET
+
 from gpustack.detect.evidence import Evidence
 from gpustack.detect.installed import find_installed, toolkit_copies
 from gpustack.detect.parse import platform, repositories, toolkit
@@ -37,9 +39,14 @@ def host_of(evidence: Evidence, matrix: Matrix) -> Host:
         pins=repositories.pins(evidence),
         holds=repositories.holds(evidence, scene.packages),
         streams=repositories.streams(evidence),
+        cross_packages={one.name: one.version for one in scene.installed(CROSS_PACKAGES)} or UNSET,
         reboot_pending=platform.reboot_pending(evidence, scene.kernel, scene.next_kernel),
         problems=find_problems(scene),
     )
+
+
+CROSS_PACKAGES = r"cuda-cross-.*|libcudnn\d+-(?:dev-)?cross-.*|libcudnn\d+-samples|g\+\+-aarch64-linux-gnu"
+"""Compilers, headers, libraries and samples that build programs for another machine."""
 
 
 def _glibc(scene: Scene) -> str | None:

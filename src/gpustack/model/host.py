@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct, field
+from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 Environment = Literal["bare-metal", "vm", "container", "wsl", "chroot", "jetson"]
 
@@ -127,7 +127,10 @@ class Problem(Struct, frozen=True, kw_only=True):
 
 
 class Host(Struct, frozen=True, kw_only=True):
-    """The document ``gpustack/host/v1``."""
+    """The document ``gpustack/host/v1``.
+
+    ``cross_packages`` are the packages that build for other machines, with their versions; left out where none are.
+    """
 
     schema: Literal["gpustack/host/v1"] = "gpustack/host/v1"
     os: OperatingSystem = field(default_factory=OperatingSystem)
@@ -149,6 +152,7 @@ class Host(Struct, frozen=True, kw_only=True):
     pins: tuple[str, ...] = ()
     holds: tuple[str, ...] = ()
     streams: tuple[str, ...] = ()
+    cross_packages: dict[str, str] | UnsetType = UNSET
     reboot_pending: bool | None = None
     described: bool = False
     problems: tuple[Problem, ...] = ()

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from tests.unit.plan.making import commands, contents, host, matrix, words
 from tests.unit.plan.test_build import demand_sound
 
 from gpustack.cli.asking import Asked, host_and_request
+from gpustack.detect.api import detect
 from gpustack.errors import GpustackError, UnsupportedError, UsageError
+from gpustack.model.host import Host
 from gpustack.model.plan import Plan
 from gpustack.model.request import Request, Requirement
 from gpustack.model.steps import Step
 from gpustack.plan.build import build
+from gpustack.solve.requirements import parse_requirement
 from gpustack.solve.resolve import resolve
 
 
@@ -153,3 +158,52 @@ def test_a_toolkit_that_is_there_gets_its_cross_packages() -> None:
     assert plan.stack["cuda"].state == "keep"
     assert "cuda-cross-sbsa-12-2" in words(plan)
     assert "cuda-toolkit-12-2" not in words(plan)
+
+
+INSTALLED = {
+    "cuda-toolkit-11-0": "11.0.3-1", "cuda-nvcc-11-0": "11.0.221-1", "cuda-cross-aarch64-11-0": "11.0.3-1",
+    "libcudnn7-cross-aarch64": "7.6.6.96-1", "libcudnn7-dev-cross-aarch64": "7.6.6.96-1",
+    "g++-aarch64-linux-gnu": "4:7.4.0-1ubuntu2.3",
+}  # fmt: skip
+
+
+def found_host(root: Path, without: str = "") -> Host:
+    """A host by the package database of a tree that has the set-up, but for one package."""
+    entries = {
+        f"Package: {name}\nStatus: install ok installed\nVersion: {version}\nArchitecture: amd64\n"
+        for name, version in INSTALLED.items()
+        if name != without
+    }
+    files = {
+        "etc/os-release": 'ID=ubuntu\nVERSION_ID="18.04"\nNAME="Ubuntu"\n',
+        "proc/sys/kernel/arch": "x86_64\n",
+        "var/lib/dpkg/status": "\n".join(sorted(entries)),
+        "usr/local/cuda-11.0/version.txt": "CUDA Version 11.0.3\n",
+        "usr/local/cuda-11.0/bin/nvcc": "",
+    }
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    (root / "usr/local/cuda").symlink_to("cuda-11.0")
+    return detect(root, matrix())
+
+
+@pytest.mark.parametrize(
+    ("without", "first"),
+    [
+        ("", ""),
+        ("g++-aarch64-linux-gnu", "install g++-aarch64-linux-gnu and make"),
+        (
+            "libcudnn7-dev-cross-aarch64",
+            "install libcudnn7-cross-aarch64 and libcudnn7-dev-cross-aarch64 from the DRIVE SDK",
+        ),
+    ],
+)
+def test_what_a_target_has_already_is_not_planned_again(without: str, first: str, tmp_path: Path) -> None:
+    machine = found_host(tmp_path, without)
+    request = Request(requirements=(parse_requirement("cuda==11.0.3"),), target="drive-os")
+    made = build(machine, request, resolve(matrix(), machine, request), matrix())
+    assert made.stack["cuda"].state == "keep"
+    titles = [step.title for step in made.steps]
+    assert titles == ([first, "build conv_sample for the target"] if first else [])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Protocol
 
 from gpustack.errors import UnsupportedError
@@ -36,8 +37,17 @@ def cuda_pick(ctx: Context) -> Pick:
     return ctx.resolution.pick("cuda") or Pick(component="cuda", version=ctx.version("cuda") or "", method="network")
 
 
+def is_there(ctx: Context, packages: Iterable[Package]) -> bool:
+    """Whether the host has all of these packages, in the versions that are pinned."""
+    have = ctx.host.cross_packages or {}
+    return all(
+        one.name in have and (not one.pin or have[one.name] == one.pin or have[one.name].startswith(f"{one.pin}-"))
+        for one in packages
+    )
+
+
 def cross_toolkit(ctx: Context) -> list[Draft]:
-    """The steps that bring the target's part of the toolkit from its folder; the last one installs."""
+    """The steps that bring the target's part of the toolkit from its folder; none where the host has it."""
     pick, target = cuda_pick(ctx), ctx.request.target
     folder = FOLDERS[target]
     row = next((one for one in ctx.matrix.repositories if (one.repo, one.arch) == (ctx.system.repo, folder)), None)
@@ -45,6 +55,8 @@ def cross_toolkit(ctx: Context) -> list[Draft]:
     if row is None or not rows:
         msg = f"the facts name no cross packages of CUDA {pick.version} for {target} in {ctx.system.repo}/{folder}"
         raise UnsupportedError(msg, hint="another release of CUDA or of Ubuntu may have them")
+    if is_there(ctx, packages_of(pick, rows)):
+        return []
     repository = component_repository(ctx, pick, row)
     after = [one.key for one in repository]
     install = install_cross(ctx, pick, rows, after=(*after, "install:cuda"), why=_why_cross(pick, row.url))
@@ -75,11 +87,13 @@ def install_cross(ctx: Context, pick: Pick, rows: tuple[PackageSet, ...], *, aft
     )
 
 
-def compiler(ctx: Context) -> Draft:
-    """The step that installs the host's compiler for Arm, and make."""
+def compiler(ctx: Context) -> list[Draft]:
+    """The step that installs the host's compiler for Arm, and make; none where the host has the compiler."""
+    if is_there(ctx, [Package(name=COMPILER)]):
+        return []
     tool = manager(ctx.system.family)
     names = (COMPILER, "make")
-    return draft(
+    step = draft(
         "cross-compiler",
         after=["index:system", "tools"],
         component="",
@@ -93,6 +107,7 @@ def compiler(ctx: Context) -> Draft:
         phase="prerequisites",
         sources=ctx.matrix.addresses(("cudnn/guide_896",)),
     )
+    return [step]
 
 
 def build_sample(

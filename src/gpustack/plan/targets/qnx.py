@@ -11,6 +11,7 @@ from gpustack.plan.targets.base import SAMPLE, from_sdk
 from gpustack.plan.targets.drive_os import cudnn_of_sdk
 
 ENVIRONMENT = "/opt/gpustack/targets/qnx.sh"
+TOOLKIT = "cuda-cross-qnx"
 _GUIDE = "cudnn/guide_805"
 
 
@@ -22,13 +23,16 @@ class Qnx:
             ctx,
             "cross:cuda",
             after=("install:cuda",),
-            title="install cuda-cross-qnx from the DRIVE SDK",
+            title=f"install {TOOLKIT} from the DRIVE SDK",
             why="dpkg -i its cuda-*-cross-aarch64 file, then apt-get update and apt-get install cuda-cross-qnx; "
             "NVIDIA's public repository has no packages for QNX. The SDK names the CUDA release that it goes with",
         )
-        cudnn = cudnn_of_sdk(ctx, after=(toolkit.key,))
-        environment = _environment(ctx, after=("install:cuda",))
-        return [toolkit, cudnn, environment, _sample(ctx, after=(toolkit.key, cudnn.key, environment.key))]
+        drafts = [] if any(name.startswith(TOOLKIT) for name in ctx.host.cross_packages or ()) else [toolkit]
+        drafts += cudnn_of_sdk(ctx, after=tuple(one.key for one in drafts))
+        if not drafts and ctx.changes("cuda") is None:
+            return []
+        drafts.append(_environment(ctx, after=("install:cuda",)))
+        return [*drafts, _sample(ctx, after=tuple(one.key for one in drafts))]
 
 
 def _environment(ctx: Context, *, after: tuple[str, ...]) -> Draft:

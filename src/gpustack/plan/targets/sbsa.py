@@ -9,7 +9,7 @@ from gpustack.plan.context import Context
 from gpustack.plan.draft import Draft, draft
 from gpustack.plan.managers import manager
 from gpustack.plan.methods.network import packages_of
-from gpustack.plan.targets.base import build_sample, compiler, cross_toolkit, install_cross
+from gpustack.plan.targets.base import build_sample, compiler, cross_toolkit, install_cross, is_there
 from gpustack.solve.crossing import cross_sets
 from gpustack.versions import is_within
 
@@ -20,25 +20,25 @@ class Sbsa:
     """The target of section 4.1 of the cuDNN 8.9.6 guide, and its successors."""
 
     def drafts(self, ctx: Context) -> list[Draft]:
-        drafts = [compiler(ctx), *cross_toolkit(ctx)]
+        drafts = [*compiler(ctx), *cross_toolkit(ctx)]
         pick = ctx.resolution.pick("cudnn")
         if pick is None:
             return drafts
-        samples = _samples(ctx, pick)
-        cross = _cross_cudnn(ctx, pick, after=(drafts[-1].key, "install:cudnn"))
-        after = tuple(one.key for one in (*drafts, *samples, cross))
-        build = build_sample(
-            ctx, pick.version.partition(".")[0], ("TARGET_ARCH=aarch64", "SBSA=1"), after=after, source=_GUIDE
-        )
-        return [*drafts, *samples, cross, *(build if samples else [])]
+        drafts += _samples(ctx, pick)
+        drafts += _cross_cudnn(ctx, pick, after=(*(one.key for one in drafts), "install:cudnn"))
+        if not drafts or not samples_packages(ctx, pick):
+            return drafts
+        after = tuple(one.key for one in drafts)
+        major = pick.version.partition(".")[0]
+        return drafts + build_sample(ctx, major, ("TARGET_ARCH=aarch64", "SBSA=1"), after=after, source=_GUIDE)
 
 
 def _samples(ctx: Context, pick: Pick) -> list[Draft]:
     rows = samples_packages(ctx, pick)
-    if not rows:
+    packages = packages_of(pick, rows)
+    if not rows or is_there(ctx, packages):
         return []
     tool = manager(ctx.system.family)
-    packages = packages_of(pick, rows)
     return [
         draft(
             "cross-samples",
@@ -57,7 +57,7 @@ def _samples(ctx: Context, pick: Pick) -> list[Draft]:
     ]
 
 
-def _cross_cudnn(ctx: Context, pick: Pick, *, after: tuple[str, ...]) -> Draft:
+def _cross_cudnn(ctx: Context, pick: Pick, *, after: tuple[str, ...]) -> list[Draft]:
     cuda = ctx.version("cuda") or ""
     rows = [
         row
@@ -65,11 +65,14 @@ def _cross_cudnn(ctx: Context, pick: Pick, *, after: tuple[str, ...]) -> Draft:
         if not row.with_cuda or is_within(cuda, row.with_cuda)
     ]
     served = next((row for row in rows if row.method == "network"), None)
+    packages = packages_of(pick, (served,) if served is not None else tuple(rows[:1]))
+    if packages and is_there(ctx, packages):
+        return []
     if served is not None:
         why = f"the target's libraries of cuDNN {pick.version}, from the same folder"
-        return install_cross(ctx, pick, (served,), after=after, why=why)
-    names = ", ".join(f"{one.name}={one.pin}" for one in packages_of(pick, tuple(rows[:1])))
-    return draft(
+        return [install_cross(ctx, pick, (served,), after=after, why=why)]
+    names = ", ".join(f"{one.name}={one.pin}" for one in packages)
+    by_hand = draft(
         "cross:cudnn",
         after=after,
         component="cudnn",
@@ -82,6 +85,7 @@ def _cross_cudnn(ctx: Context, pick: Pick, *, after: tuple[str, ...]) -> Draft:
         phase="libraries",
         sources=(*ctx.addresses(*rows), *ctx.matrix.addresses((_GUIDE,))),
     )
+    return [by_hand]
 
 
 TARGET = Sbsa()
