@@ -46,11 +46,8 @@ def bench(
     from gpustack.bench.table import as_text
 
     _known(subject)
-    counts = {
-        "sessions": _numbers("--sessions", sessions),
-        "batch": _numbers("--batch", batch),
-        "streams": _numbers("--streams", streams),
-    }
+    named = {"sessions": sessions, "batch": batch, "streams": streams}
+    counts = {name: _numbers(f"--{name}", text) for name, text in named.items()}
     pixels = _size(size)
     is_shown = demand_one({"--profile": profile}, format and format.value)
     context = _context({"ffmpeg": str(ffmpeg)} if ffmpeg else {})

@@ -23,8 +23,8 @@ _FOLDERS = (
     "usr/local/cuda*/targets/*/lib",
 )  # fmt: skip
 _WHEELS = ("tensorrt_libs", "tensorrt", "tensorrt_rtx_libs")
-MODULES = ("tensorrt", "tensorrt_rtx", "tensorrt_rtx_bindings")
-"""Names under which Python imports TensorRT, and TensorRT-RTX with and without its meta package."""
+MODULES = ("tensorrt", "tensorrt_bindings", "tensorrt_rtx", "tensorrt_rtx_bindings")
+"""Names under which Python imports TensorRT and TensorRT-RTX, with and without their meta packages."""
 
 CHILD = Path(__file__).with_name("child.py")
 
@@ -49,7 +49,7 @@ class Binding(Struct, frozen=True, kw_only=True):
 
     @property
     def is_rtx(self) -> bool:
-        return self.module != "tensorrt"
+        return self.module.startswith("tensorrt_rtx")
 
 
 def libraries(search: str, packages: Iterable[str], root: Path = Path("/")) -> tuple[Library, ...]:
