@@ -284,6 +284,12 @@ def test_each_fault_of_a_gpu_is_told_with_its_cure(ask: Ask, identity: str, stub
     assert told(ask(identity, stub, gpus=2)) == ("fail", reason, fix)
 
 
+def test_a_running_fabric_manager_is_no_proof(ask: Ask) -> None:
+    """github.com/NVIDIA/gpu-operator issue 2781: pod and service are ready, the fabric stays in progress, CUDA says 802."""
+    assert ask("driver.modes", "fabric-waits", gpus=2).status == "fail"
+    assert told(ask("driver.context", STUB_CUINIT=802, gpus=2))[1].startswith("CUDA answers with error 802")
+
+
 def test_one_of_eight_gpus_is_missing(ask: Ask) -> None:
     assert told(ask("driver.lists", "missing", gpus=8)) == (
         "fail",

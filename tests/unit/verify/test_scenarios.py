@@ -186,6 +186,27 @@ def test_an_older_cudnn_before_the_installed_one(facts: Matrix) -> None:
     )
 
 
+def test_which_cudnn_is_loaded_and_whose_each_copy_is(facts: Matrix) -> None:
+    """github.com/facebookresearch/Detectron issue 433: the user cannot tell which cuDNN is loaded."""
+    copies = (
+        Copy(component="cudnn", path="/usr/lib/libcudnn.so.9", version="9.14.0", soname="libcudnn.so.9", wins=True),
+        Copy(
+            component="cudnn",
+            path="/venv/nvidia/cudnn/lib/libcudnn.so.9",
+            version="9.10.2.21",
+            soname="libcudnn.so.9",
+            owner="wheel nvidia-cudnn-cu12 9.10.2.21",
+        ),
+    )
+    installed = {"cudnn": Installed(version="9.14.0.64", method="network")}
+    found = verdicts(facts, host(gpu(facts, "0x2335"), "580.159.04", copies=copies, installed=installed))
+    assert found["cudnn.found"][1].startswith("/usr/lib/libcudnn.so.9 (9.14.0)")
+    assert found["cudnn.versions"][1] == (
+        "programs load /usr/lib/libcudnn.so.9 (9.14.0); also there: /venv/nvidia/cudnn/lib/libcudnn.so.9 (9.10.2.21, from"
+        " wheel nvidia-cudnn-cu12 9.10.2.21)"
+    )
+
+
 def test_nothing_heavy_is_imported() -> None:
     code = (
         "import sys\n"
