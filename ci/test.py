@@ -36,7 +36,11 @@ PROGRAMS = {
 }
 """Programs that the tests run for real, and the Debian packages that bring them."""
 
-SLOW_PROGRAMS = {"chromedriver": "chromium chromium-driver fonts-dejavu-core"}
+SLOW_PROGRAMS = {
+    "aarch64-linux-gnu-g++": "g++-aarch64-linux-gnu",
+    "chromedriver": "chromium chromium-driver fonts-dejavu-core",
+    "unshare": "util-linux",
+}
 """What --slow needs besides."""
 
 

@@ -186,12 +186,11 @@ def unpacked(wheel: str, folder: Path) -> Path:
     return folder / "nvidia"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("wheel", "soname", "spelled"),
     [
-        ("nvidia-cudnn-cu12==8.9.7.29", "libcudnn.so.8", 8907),
-        ("nvidia-cudnn-cu13==9.14.0.64", "libcudnn.so.9", 91400),
+        pytest.param("nvidia-cudnn-cu12==8.9.7.29", "libcudnn.so.8", 8907, marks=pytest.mark.slow, id="8"),
+        pytest.param("nvidia-cudnn-cu13==9.14.0.64", "libcudnn.so.9", 91400, id="9"),
     ],
 )
 def test_the_network_is_built_and_linked_against_cudnn(
