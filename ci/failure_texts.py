@@ -75,11 +75,13 @@ def words_of(node: ast.AST) -> str | None:
 
 def is_sentence(words: str) -> bool:
     """Whether people read this: several words, one of them no code."""
+    if words.startswith(("-", "#", "\n", "import ")) or " " not in words.strip():
+        return False  # an option, a program, a path
     told = re.sub(r"`[^`]*`", " ", words.replace(HOLE, " "))
     return len(re.findall(r"\b[a-zA-Z]{2,}\b", told)) >= 3
 
 
-class _Finder(ast.NodeVisitor):
+class Finder(ast.NodeVisitor):
     """Walks a module, and keeps what is told."""
 
     def __init__(self, path: Path) -> None:
@@ -90,9 +92,6 @@ class _Finder(ast.NodeVisitor):
         words = words_of(node)
         if words is not None:
             self._keep(node, words, is_whole=False)
-            for child in ast.walk(node):  # a condition inside may choose between texts
-                if child is not node and isinstance(child, ast.FormattedValue):
-                    self.visit(child.value)
             return
         super().visit(node)
 
@@ -129,13 +128,16 @@ class _Finder(ast.NodeVisitor):
     def _keep(self, node: ast.AST, words: str, *, is_whole: bool) -> None:
         if is_sentence(words):
             self.found.append(Text(self._path, getattr(node, "lineno", 0), words, is_whole))
+        for child in ast.walk(node):  # a condition inside may choose between texts
+            if child is not node and isinstance(child, ast.FormattedValue):
+                self.visit(child.value)
 
 
 def told() -> Iterator[Text]:
     """Every text that a check may give."""
     for path in sorted(SOURCE.rglob("*.py")):
         if not ELSEWHERE & set(path.relative_to(SOURCE).parts):
-            finder = _Finder(path)
+            finder = Finder(path)
             finder.visit(ast.parse(path.read_text(encoding="utf-8")))
             yield from finder.found
 
@@ -164,10 +166,11 @@ class Asserted:
 
     def place(self, text: Text) -> str | None:
         """Where a text is asserted, None where it is not."""
-        # One search over all strings first: most texts are looked for in thousands.
-        if not text.pattern.search(self._together):
+        longest = max(text.words.split(HOLE), key=len)
+        if longest not in self._together:
             return None
-        return next((where for words, where in self.strings.items() if text.pattern.search(words)), None)
+        held = ((words, where) for words, where in self.strings.items() if longest in words)
+        return next((where for words, where in held if text.pattern.search(words)), None)
 
 
 def main() -> int:

@@ -150,7 +150,7 @@ def nccl(context: Context, *lines: dict[str, Any] | str, **end: Any) -> tuple[st
 
 
 HEAD = {"header": 22803, "library": 22803, "gpus": 2}
-DEBUG = "run it again with NCCL_DEBUG=WARN in the environment and read what it says"
+DEBUG = "`NCCL_DEBUG=WARN gpustack verify nccl --level smoke --format json` keeps what NCCL itself says, as evidence"
 
 
 def test_all_gpus_add_up(context: Context) -> None:

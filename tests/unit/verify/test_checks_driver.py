@@ -12,6 +12,7 @@ from gpustack.system.run import Finished
 
 LOADED = KernelModule(version="550.54.15", flavour="open", loaded=True)
 LIST = "nvidia-smi -L"
+OWNER = " (`dpkg -S` or `rpm -qf` names its package; a runfile's goes with `sudo nvidia-uninstall`)"
 MODES = "nvidia-smi --query-gpu=index,persistence_mode --format=csv,noheader"
 
 
@@ -129,7 +130,7 @@ FAILS: list[tuple[str, dict[str, Any], str, str]] = [
             "programs load /usr/lib64/libcuda.so.1 (535.104.05), but the driver packages are 550.54.15 and the module"
             " 550.54.15"
         ),
-        "a reboot does not cure this: remove the other installation that /usr/lib64/libcuda.so.1 belongs to",
+        "a reboot does not cure this: remove the other installation that /usr/lib64/libcuda.so.1 belongs to" + OWNER,
     ),
     (
         "driver.version",
@@ -149,7 +150,7 @@ FAILS: list[tuple[str, dict[str, Any], str, str]] = [
         ),
         (
             "after a downgrade a reboot cures this; if there was none, remove the installation that"
-            " /opt/lib/libcuda.so.1 belongs to"
+            " /opt/lib/libcuda.so.1 belongs to" + OWNER
         ),
     ),
     (
@@ -159,7 +160,7 @@ FAILS: list[tuple[str, dict[str, Any], str, str]] = [
             "programs load /usr/lib/libcuda.so.1 (550.54.15), but the driver packages are 535.104.05 and"
             " the module 550.54.15"
         ),
-        "a reboot does not cure this: remove the other installation that /usr/lib/libcuda.so.1 belongs to",
+        "a reboot does not cure this: remove the other installation that /usr/lib/libcuda.so.1 belongs to" + OWNER,
     ),
     (
         "driver.version",

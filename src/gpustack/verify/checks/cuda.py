@@ -42,7 +42,7 @@ def toolkit(context: Context) -> Outcome:
     "cuda.driver",
     title="driver runs this toolkit",
     expects="The driver is new enough for what the toolkit builds.",
-    mends="Install a newer driver or an older toolkit.",
+    mends="`gpustack plan driver cuda` names a newer driver or an older toolkit that go together.",
     needs=("cuda.toolkit", "driver.version"),
     unless=(_no_toolkit, view.is_jetson),
 )
@@ -114,7 +114,7 @@ def _newer_driver(host: Host, answer: Fit) -> str:
     "cuda.host-compiler",
     title="host compiler fits nvcc",
     expects="The system's gcc is one that this nvcc accepts.",
-    mends="Install a gcc that nvcc accepts and name it with -ccbin.",
+    mends="Install a gcc that nvcc accepts, and name it: `nvcc -ccbin g++-VERSION`.",
     needs=("cuda.toolkit",),
     unless=(_no_toolkit, view.is_windows),
 )

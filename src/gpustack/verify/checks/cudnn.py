@@ -150,7 +150,7 @@ def cuda(context: Context) -> Outcome:
     "cudnn.driver",
     title="driver runs this cuDNN",
     expects="The driver is new enough for this cuDNN.",
-    mends="Install a newer driver or an older cuDNN.",
+    mends="`gpustack plan driver cudnn` names a newer driver or an older cuDNN that go together.",
     needs=("cudnn.found", "driver.version"),
     unless=(_no_cudnn, view.is_jetson),
 )

@@ -75,7 +75,7 @@ def _about_kernel(context: Context, version: str) -> str:
     "driver.version",
     title="module, libraries and packages of one version",
     expects="The loaded module, the driver libraries and the driver packages have one version, to the last number.",
-    mends="Reboot; if they still differ, reinstall the driver from one origin.",
+    mends="`sudo reboot`; if they still differ, reinstall the driver from one origin: `gpustack install driver`.",
     needs=("driver.module",),
     unless=(view.foreign_driver, view.no_gpu),
 )
@@ -100,20 +100,23 @@ def versions(context: Context) -> Outcome:
     return _apart(loaded, copy, package, actual)
 
 
+_OWNER = " (`dpkg -S` or `rpm -qf` names its package; a runfile's goes with `sudo nvidia-uninstall`)"
+
+
 def _apart(loaded: str, copy: Copy | None, package: str | None, actual: str) -> Outcome:
     """Which of the three is the odd one, and whether a reboot cures it."""
     library = view.upstream(copy.version) if copy else None
     if copy and package and not same(library, package):
         return failed(
             f"programs load {view.told_by(copy)}, but the driver packages are {package} and the module {loaded}",
-            f"a reboot does not cure this: remove the other installation that {copy.path} belongs to",
+            f"a reboot does not cure this: remove the other installation that {copy.path} belongs to{_OWNER}",
             actual=actual,
         )
     if copy and library and package is None and is_within(library, f"<{loaded}"):
         return failed(
             f"the loaded kernel module is {loaded}, but programs load an older library: {view.told_by(copy)}",
             f"after a downgrade a reboot cures this; if there was none, remove the installation that {copy.path}"
-            " belongs to",
+            f" belongs to{_OWNER}",
             actual=actual,
         )
     if library is None or not same(loaded, library):
@@ -136,7 +139,7 @@ def _apart(loaded: str, copy: Copy | None, package: str | None, actual: str) -> 
     "driver.nvml",
     title="NVML answers",
     expects="The management library opens and lists the GPUs.",
-    mends="Reinstall the driver so that libnvidia-ml.so.1 fits the loaded module.",
+    mends="Reinstall the driver, so that libnvidia-ml.so.1 fits the module: `gpustack install driver`, then reboot.",
     needs=("driver.module", "driver.version"),
     unless=(view.no_gpu,),
 )
@@ -213,7 +216,7 @@ def gpus(context: Context) -> Outcome:
     "driver.flavour",
     title="open or proprietary module fits the GPUs",
     expects="The module's flavour can drive every GPU.",
-    mends="Install the other flavour of the kernel module.",
+    mends="`gpustack install driver --kernel-module open`, or `proprietary`, whichever the GPU takes; then reboot.",
     needs=("driver.module",),
     unless=(view.foreign_driver, view.no_gpu),
 )

@@ -98,7 +98,7 @@ def _no_use(host: Host) -> Outcome | None:
     "ffmpeg.driver",
     title="driver offers the NVENC API of the headers",
     expects="The driver is new enough for the nv-codec-headers that this FFmpeg was compiled with.",
-    mends="Install a newer driver, or an FFmpeg built with older nv-codec-headers.",
+    mends="Install a newer driver (`gpustack install driver`), or an FFmpeg built with older nv-codec-headers.",
     needs=("ffmpeg.found", "driver.version"),
     unless=(_no_use, view.not_counted),
     limit_s=120,
@@ -128,7 +128,7 @@ def driver(context: Context) -> Outcome:
         if not blind:
             return passed(f"{said}. No GPU here has NVENC, so nothing is lost; NVDEC does not depend on it")
         return failed(
-            f"{said}, which offers {offers or 'none'}",
+            f"{said}, which offers {offers or 'none that is known'}",
             f"`gpustack install 'driver>={first}'`, or an FFmpeg built with nv-codec-headers {offers or 'of its age'}",
             expected=f"driver {first} or newer",
             actual=f"driver {number}",

@@ -143,7 +143,7 @@ for _key in _KEYS:
             level="full",
             title=f"guide: {_key.replace('_', ' ')}",
             expects="The command of NVIDIA's FFmpeg guide runs, and makes the streams that it should.",
-            mends="Read the cause above: FFmpeg's own words are in the evidence.",
+            mends="Read FFmpeg's own words: they are the evidence in what `--format json` or `--format html` writes.",
             function=partial(guide, _key),
             needs=("ffmpeg.compiled", "ffmpeg.nvdec"),
             limit_s=240,

@@ -33,7 +33,7 @@ def ready(context: Context) -> tuple[Program, Runner] | Outcome:
     level="smoke",
     title="NVDEC decodes as software does",
     expects="The GPU decodes H.264 to the very bytes that the software decoder gives.",
-    mends="Read the cause above: FFmpeg's own words are in the evidence.",
+    mends="Read FFmpeg's own words: they are the evidence in what `--format json` or `--format html` writes.",
     needs=("ffmpeg.compiled",),
     limit_s=180,
 )
@@ -135,7 +135,7 @@ def _encoders(program: Program, found: Chip | None) -> tuple[list[str], list[str
     level="smoke",
     title="NVENC smoke transcode",
     expects="Decode, scale and encode on the GPU; the output has the clip's frames, size, codec, duration and picture.",
-    mends="Read the cause above: FFmpeg's own words are in the evidence.",
+    mends="Read FFmpeg's own words: they are the evidence in what `--format json` or `--format html` writes.",
     needs=("ffmpeg.compiled", "ffmpeg.sessions"),
     limit_s=300,
 )

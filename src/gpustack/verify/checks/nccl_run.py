@@ -13,7 +13,7 @@ from gpustack.verify.declare import Context, Outcome, check, errored, failed, ne
 from gpustack.verify.probes import lines_of
 from gpustack.verify.toolchain import homes
 
-_DEBUG = "run it again with NCCL_DEBUG=WARN in the environment and read what it says"
+_DEBUG = "`NCCL_DEBUG=WARN gpustack verify nccl --level smoke --format json` keeps what NCCL itself says, as evidence"
 _TIMED_MIB = 512
 
 

@@ -74,7 +74,7 @@ def found(context: Context) -> Outcome:
     "nv-codec-headers.driver",
     title="driver offers their NVENC API",
     expects="The driver is new enough for what is built with these headers.",
-    mends="Install a newer driver or older headers.",
+    mends="`gpustack plan driver nv-codec-headers` names a newer driver or older headers that go together.",
     needs=("nv-codec-headers.found", "driver.version"),
     unless=(view.not_counted,),
 )
@@ -90,11 +90,12 @@ def driver(context: Context) -> Outcome:
     if first is None:
         return skipped(f"no fact tells which driver offers NVENC API {api or own}")
     if version(number) < version(first):
-        offers = api_of_driver(context.matrix, number) or "none that is known"
+        offers = api_of_driver(context.matrix, number)
+        older = f", or `gpustack install nv-codec-headers driver=={number}`" if offers else ""
         return failed(
             f"what is built with nv-codec-headers {own} needs driver {first}; this is {number}, which offers"
-            f" NVENC API {offers}",
-            f"`gpustack install 'driver>={first}'`, or `gpustack install nv-codec-headers driver=={number}`",
+            f" {f'NVENC API {offers}' if offers else 'no NVENC API that is known'}",
+            f"`gpustack install 'driver>={first}'`{older}",
             expected=f"driver {first} or newer",
             actual=f"driver {number}",
         )

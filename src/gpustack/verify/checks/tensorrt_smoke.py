@@ -43,7 +43,7 @@ def _told(built: Built, doing: str) -> Outcome:
     level="smoke",
     title="an engine built from ONNX, run and reloaded",
     expects="TensorRT builds an engine of a small network, and the engine reads every picture as the reference does.",
-    mends="Read the cause above: TensorRT's own words are in the evidence.",
+    mends="Read TensorRT's own words: they are the evidence in what `--format json` or `--format html` writes.",
     needs=("tensorrt.found",),
     unless=(view.no_gpu,),
     limit_s=900,
@@ -150,7 +150,7 @@ def load(context: Context) -> Outcome:
     level="smoke",
     title="TensorRT-RTX builds engines, with or without a GPU",
     expects="TensorRT-RTX builds an engine for every architecture that it knows, and runs it where the GPU is one.",
-    mends="Read the cause above: TensorRT-RTX's own words are in the evidence.",
+    mends="Read TensorRT-RTX's own words: they are the evidence in what `--format json` or `--format html` writes.",
     needs=("tensorrt.found",),
     limit_s=300,
 )

@@ -50,7 +50,7 @@ def _none(host: Host) -> Outcome | None:
     "triton.driver",
     title="driver runs this server",
     expects="The driver is new enough for the CUDA inside the server's image.",
-    mends="Install a newer driver, or take an older release of the server.",
+    mends="Install a newer driver (`gpustack install driver`), or take an older release of the server.",
     needs=("triton.found", "driver.version"),
     unless=(_none, view.not_counted),
 )

@@ -217,7 +217,10 @@ def metrics(context: Context, found: Asked) -> Outcome:
     wanted = v2.METRICS if found.protocol == "v2" else ()
     lacking = [name for name in wanted if name not in counted]
     if lacking and model_of(context, found).model:
-        return failed(f"the metrics lack {', '.join(lacking)}")
+        return failed(
+            f"the metrics lack {', '.join(lacking)}",
+            f"`curl {found.server.metrics.url}/metrics` shows what answers there: it may be another program",
+        )
     gpus = "" if any(name.startswith("nv_gpu_") for name in counted) else "; none of GPUs (no GPU, or no DCGM)"
     return passed(f"{len(counted)} metrics{gpus}")
 
@@ -227,7 +230,7 @@ def metrics(context: Context, found: Asked) -> Outcome:
     level="smoke",
     title="a server started here serves",
     expects="The Triton of this host starts on loopback, loads a model of the Python backend, answers it, and stops.",
-    mends="Read the server's log in the evidence.",
+    mends="Read the server's log: it is the evidence in what `--format json` or `--format html` writes.",
     needs=("triton.found",),
     limit_s=150,
 )

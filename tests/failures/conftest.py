@@ -1,0 +1,84 @@
+"""What the checks say when something is wrong, held whole in ``tests/golden/verify``: one line a text, behind its key.
+
+The files are made with --update-golden and read by people: each line has to name cause and cure in the user's words.
+``ci/failure_texts.py`` tells whether every text of the program stands in one of them or in a test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from gpustack.matrix.index import Matrix, load_matrix
+from gpustack.model.host import Host
+from gpustack.model.results import CheckResult
+from gpustack.system.run import LocalRunner, Runner
+from gpustack.verify import runner
+from gpustack.verify.declare import Context, checks_of
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden/verify"
+Compare = Callable[[str, dict[str, str]], None]
+Ask = Callable[..., CheckResult]
+
+
+@pytest.fixture
+def compare(update_golden: bool) -> Compare:
+    """Compare texts with those of a file, whole."""
+
+    def check(name: str, texts: dict[str, str]) -> None:
+        assert not [key for key in texts if ": " in key]
+        written = "".join(f"{key}: {_one_line(text)}\n" for key, text in texts.items() if text)
+        path = GOLDEN / f"{name}.txt"
+        if update_golden:
+            path.write_text(written, encoding="utf-8")
+        assert written == path.read_text(encoding="utf-8"), "review the new texts, then run with --update-golden"
+
+    return check
+
+
+def _one_line(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("\n", "\\n")
+
+
+def told(name: str, result: CheckResult) -> dict[str, str]:
+    """What a person reads of a result that is no pass."""
+    assert result.status != "pass", (name, result.detail)
+    return {f"{name} {result.status}": result.reason, f"{name} fix": result.fix}
+
+
+@pytest.fixture(scope="session")
+def facts() -> Matrix:
+    """The program's own facts."""
+    return load_matrix(None)
+
+
+@pytest.fixture
+def ask(facts: Matrix, tmp_path: Path) -> Ask:
+    """The result of one check by its id, on a host as described, in a folder of its own."""
+    numbers = iter(range(1000))
+
+    def run(
+        identity: str,
+        host: Host,
+        *,
+        on: Runner | None = None,
+        given: dict[str, str] | None = None,
+        asked: Iterable[str] = (),
+    ) -> CheckResult:
+        component = identity.partition(".")[0]
+        check = next(one for one in checks_of(component) if one.id == identity)
+        context = Context(
+            host=host, matrix=facts, runner=on or LocalRunner(), given=given or {}, asked=frozenset((component, *asked))
+        )
+        folder = tmp_path / f"{next(numbers)}"
+        folder.mkdir()
+        answer = runner._Answer(context, runner._Required(frozenset(), frozenset()))
+        result = answer(check, {}, folder)
+        return msgspec.structs.replace(
+            result, reason=result.reason.replace(str(tmp_path), "$TMP"), fix=result.fix.replace(str(tmp_path), "$TMP")
+        )
+
+    return run

@@ -1,0 +1,66 @@
+"""Every text that a check may give as cause or cure is asserted whole somewhere, or stands in the list of those to do."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SCRIPT = Path(__file__).resolve().parents[2] / "ci/failure_texts.py"
+OPEN = Path(__file__).resolve().parents[1] / "golden/verify-open.txt"
+"""Texts that no test asserts whole yet. It may only grow shorter."""
+
+
+@pytest.fixture(scope="module")
+def tool() -> Any:
+    """The module ``ci/failure_texts.py``."""
+    spec = importlib.util.spec_from_file_location("failure_texts", SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_text_is_asserted_whole(tool: Any, update_golden: bool) -> None:
+    asserted = tool.Asserted()
+    texts = list(tool.told())
+    assert len(texts) > 500
+    missing = {f"{text.path.relative_to(tool.SOURCE)}: {text.words.replace(tool.HOLE, '{}')!r}" for text in texts
+               if asserted.place(text) is None}  # fmt: skip
+    known = set(OPEN.read_text(encoding="utf-8").splitlines()) if OPEN.exists() else set()
+    if update_golden:
+        OPEN.write_text("".join(f"{line}\n" for line in sorted(missing & known)), encoding="utf-8")
+    assert sorted(missing - known) == [], "assert these whole in a test, or in tests/failures with --update-golden"
+
+
+@pytest.mark.parametrize(
+    ("code", "words", "is_whole"),
+    [
+        ('failed("the disk is full", "make some room now")', ["the disk is full", "make some room now"], [True, False]),
+        ('failed(f"disk {name} is full")', ["disk \0 is full"], [True]),
+        ('errored("it took " + text + " too long")', ["it took \0 too long"], [True]),
+        ('skipped(why, "install the thing first")', ["install the thing first"], [False]),
+        ('x = "one of two" if y else "the other one"', ["one of two", "the other one"], [False, False]),
+        ("failed(f\"a{' or the other one' if y else ''}\")", [" or the other one"], [False]),
+        ('check("a.b", title="what it is", expects="It is so.", mends="Make it so.")', ["Make it so."], [False]),
+        ('"""What this module is."""\nraise ValueError("not an outcome here")', [], []),
+        ('if "not an outcome here" in text: run("not an outcome here")', [], []),
+    ],
+)
+def test_what_is_told_is_found(tool: Any, code: str, words: list[str], is_whole: list[bool]) -> None:
+    finder = tool.Finder(SCRIPT)
+    finder.visit(tool.ast.parse(code))
+    assert [text.words for text in finder.found] == words
+    assert [text.is_whole for text in finder.found] == is_whole
+
+
+def test_a_part_of_a_reason_is_not_the_whole_of_it(tool: Any) -> None:
+    reason = tool.Text(SCRIPT, 1, "disk \0 is full", is_whole=True)
+    cure = tool.Text(SCRIPT, 1, "make some room", is_whole=False)
+    told = "disk sda is full, so make some room"
+    assert reason.pattern.search(told) is None
+    assert reason.pattern.search("disk sda is full")
+    assert cure.pattern.search(told)
