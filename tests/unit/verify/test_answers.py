@@ -184,6 +184,15 @@ def test_all_gpus_add_up(context: Context) -> None:
             {"code": 1},
             ("fail", "NCCL answers with 'internal error'", DEBUG),
         ),
+        (
+            (),
+            {"code": 127, "err": "./allreduce: error while loading shared libraries: libnccl.so.2: cannot open"},
+            (
+                "fail",
+                "the loader does not find libnccl.so.2",
+                "reinstall NCCL: `gpustack install nccl`; `sudo ldconfig` after unpacking it by hand",
+            ),
+        ),
         ((), {"code": None, "error": "no answer within 120 s"},
          ("error", "the all-reduce gave no answer: no answer within 120 s", "")),
     ],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from gpustack.model.results import Measurement
 from gpustack.system.run import Finished
 from gpustack.verify import view
@@ -71,6 +73,15 @@ def _judge(context: Context, end: Finished) -> Outcome:
         warning = next((line.partition("WARN ")[2] for line in (end.out + end.err).splitlines() if "WARN " in line), "")
         said = f": {warning}" if warning else ""
         return failed(f"NCCL answers with {broken['name']!r}{said}", _cure(warning), evidence=evidence)
+    absent = re.search(r"error while loading shared libraries: (\S+):", end.err)
+    if absent:
+        return failed(
+            f"the loader does not find {absent[1]}",
+            f"reinstall NCCL: {INSTALL}; `sudo ldconfig` after unpacking it by hand"
+            if "nccl" in absent[1]
+            else "install what brings it, or add its folder to /etc/ld.so.conf.d and run `sudo ldconfig`",
+            evidence=evidence,
+        )
     if head is None or end.code is None:
         return errored(f"the all-reduce gave no answer: {end.error or first_line(end)}", evidence=evidence)
     if int(head["library"]) < int(head["header"]):
