@@ -10,6 +10,9 @@ from pathlib import Path
 from tests.integration.catalogue import Package, Stream
 from tests.integration.keys import SigningKeys
 
+SCRIPTS = "/RPM/"
+"""What a package's files are called that are its scripts: /RPM/post, ..."""
+
 
 def build_rpms(folder: Path, packages: list[Package]) -> None:
     """The package files, unsigned. One run of rpmbuild for as many packages as have different names."""
@@ -61,9 +64,14 @@ def _build(folder: Path, packages: Iterable[Package]) -> None:
         head += [f"Epoch: {epoch}"] if epoch else []
         head += [f"Provides: {package.provides}"] if package.provides else []
         head += [f"Requires: {name} {operator} {wanted}".rstrip() for name, operator, wanted in package.depends]
-        what = [f"%description -n {package.name}", "Stands in for the vendor's.", f"%files -n {package.name}"]
-        parts.append("\n".join([*head, *what, *package.files, ""]))
-        for path, text in package.files.items():
+        what = [f"%description -n {package.name}", "Stands in for the vendor's."]
+        scripts = {path.removeprefix(SCRIPTS): text for path, text in package.files.items() if path.startswith(SCRIPTS)}
+        what += [f"%{name} -n {package.name}\n{text}" for name, text in scripts.items()]
+        files = {path: text for path, text in package.files.items() if not path.startswith(SCRIPTS)}
+        marks = ("%config(noreplace) " if path.startswith("/etc/") and scripts else "" for path in files)
+        listed = [f"{mark}{path}" for mark, path in zip(marks, files, strict=True)]
+        parts.append("\n".join([*head, *what, f"%files -n {package.name}", *listed, ""]))
+        for path, text in files.items():
             target = content / path.lstrip("/")
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(text.encode("latin-1"))

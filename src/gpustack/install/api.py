@@ -22,7 +22,7 @@ from gpustack.install.executor import (
 from gpustack.install.journal import Origin, Outcome, Record
 from gpustack.install.options import Options, Setting
 from gpustack.install.preflight import demand_ready
-from gpustack.install.rollback import begun_steps, repair, take_back
+from gpustack.install.rollback import begun_steps, is_interrupted, repair, step_back, take_back
 from gpustack.install.state import (
     Lock,
     Run,
@@ -226,8 +226,16 @@ def _again(work: Workplace, step: Step) -> Outcome:
 
 
 def _put_in_order(work: Workplace, step: Step) -> None:
-    """What a former attempt changed is put back, so that the step begins as it did the first time."""
+    """What a former attempt changed is put back, so that the step begins as it did the first time.
+
+    dpkg goes on with what was cut off. rpm does not: a package whose script was killed counts as installed, one that
+    was being removed has no files any more; so what it did is taken back.
+    """
     if changes_packages(step):
+        if work.tool == "rpm" and is_interrupted(work, step):
+            troubles = step_back(work, step)
+            if troubles:
+                raise troubles[0]
         return
     last = next((one for one in reversed(work.journal.records) if one.step == step.id and one.event == "end"), None)
     if last is not None and last.outcome in {"failed", "interrupted"}:

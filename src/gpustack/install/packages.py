@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Literal
+
+from msgspec import Struct
 
 from gpustack.errors import GpustackError
 
@@ -144,6 +146,37 @@ def _rpm_back(family: str, wanted: Mapping[str, str], there: Mapping[str, str]) 
     if gone:
         groups.append((("rpm", "--erase", *gone),))
     return tuple(groups)
+
+
+class RpmPackage(Struct, frozen=True):
+    """One package of rpm in one version."""
+
+    name: str
+    version: str
+    arch: str
+
+    @property
+    def spelled(self) -> str:
+        """As rpm has it on its command line: without the epoch."""
+        suffix = f".{self.arch}" if self.arch != "(none)" else ""
+        return f"{self.name}-{self.version.rpartition(':')[2]}{suffix}"
+
+
+def rpm_files(wanted: Mapping[str, str]) -> list[RpmPackage]:
+    """The packages of a part of a snapshot; keys, which rpm keeps as packages without a file, are left out."""
+    found = []
+    for name, state in wanted.items():
+        bare, _, arch = name.rpartition(".")
+        found += [RpmPackage(bare, version, arch) for version in state.split(",") if bare != "gpg-pubkey"]
+    return found
+
+
+def again(family: str, torn: Iterable[RpmPackage]) -> Argv:
+    """The command that unpacks installed packages once more, in the version that they are in."""
+    if family == "zypper":
+        words = (f"{one.name}.{one.arch}={one.version}" for one in torn)
+        return ("zypper", "--non-interactive", "--no-refresh", "install", "--force", "--oldpackage", *words)
+    return (family, "-y", "reinstall", *(one.spelled for one in torn))
 
 
 def demand(tool: Tool, wanted: Mapping[str, str], there: Mapping[str, str]) -> None:

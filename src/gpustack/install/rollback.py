@@ -72,6 +72,17 @@ def _undo(work: Workplace, step: Step, foreign: tuple[str, ...], later: list[tup
     own = [argv for argv in step.undo if program(argv) not in _BY_COPY]
     later += [argv for argv in own if program(argv) in _AT_THE_END]
     troubles = _commands(work, step, [argv for argv in own if program(argv) not in _AT_THE_END])
+    return step_back(work, step, foreign, troubles)
+
+
+def step_back(
+    work: Workplace, step: Step, foreign: tuple[str, ...] = (), troubles: Iterable[GpustackError] = ()
+) -> list[GpustackError]:
+    """Packages and places that a step changed, as they were before it; what could not be taken back, ``troubles`` too.
+
+    The step is recorded as undone where there is no trouble.
+    """
+    troubles = list(troubles)
     if changes_packages(step):
         _look(work, step)
         try:
@@ -119,8 +130,16 @@ def packages_back(work: Workplace, step: Step) -> None:
     names = changed_packages(work, step.id)
     there = work.snapshot()
     wanted = {name: before.get(name, "") for name in sorted(names) if before.get(name, "") != there.get(name, "")}
-    if not wanted:
-        return
+    if wanted:
+        _move(work, step, wanted, there)
+    if work.tool == "rpm" and is_interrupted(work, step):
+        _make_whole(
+            work, step, {name: before[name] for name in sorted({*names, *_named(step, before)} & before.keys())}
+        )
+
+
+def _move(work: Workplace, step: Step, wanted: packages.Snapshot, there: packages.Snapshot) -> None:
+    """From ``there`` to ``wanted``. Raises GpustackError where they are not there afterwards."""
     said: list[str] = []
     for ways in packages.commands_back(work.tool, work.plan.host.os.family or "", wanted, there):
         for argv in ways:
@@ -133,6 +152,44 @@ def packages_back(work: Workplace, step: Step) -> None:
         packages.demand(work.tool, wanted, there)
     except GpustackError as error:
         raise GpustackError(error.message, where=step.title, hint="\n".join([*said, error.hint])) from error
+
+
+def is_interrupted(work: Workplace, step: Step) -> bool:
+    """Whether an attempt at the step was cut off since it was last taken back."""
+    found = False
+    for record in work.journal.records:
+        if record.step == step.id and record.event in {"end", "undone"}:
+            found = record.event == "end" and (found or record.outcome == "interrupted")
+    return found
+
+
+def _named(step: Step, there: Iterable[str]) -> list[str]:
+    """The packages ("NAME.ARCH") that the step names, with or without a version."""
+    names = ((name, name.rpartition(".")[0]) for name in there)
+    return [name for name, bare in names if any(f"{word}-".startswith(f"{bare}-") for word in step.packages)]
+
+
+def _make_whole(work: Workplace, step: Step, wanted: packages.Snapshot) -> None:
+    """Bring back the files of packages that a killed rpm was about to remove or replace: its database still has them.
+
+    Raises GpustackError where the repository does not have them any more.
+    """
+    torn = [one for one in packages.rpm_files(wanted) if not _is_whole(work, one)]
+    if not torn:
+        return
+    done = work.command(step, packages.again(work.plan.host.os.family or "", torn))
+    left = [one.spelled for one in torn if not _is_whole(work, one)]
+    if left:
+        msg = f"files of packages are gone or of another version: {', '.join(left)}"
+        raise GpustackError(msg, where=step.title, hint=done.error or done.out.strip()[-300:])
+
+
+def _is_whole(work: Workplace, one: packages.RpmPackage) -> bool:
+    try:
+        work.query(("rpm", "--verify", "--nodeps", "--noscripts", "--noconfig", "--nomtime", one.spelled))
+    except GpustackError:
+        return False
+    return True
 
 
 def _before(work: Workplace, step: Step) -> packages.Snapshot:

@@ -1,0 +1,98 @@
+"""A small tree of dnf's kind with a past, a signed repository in it, and a plan that adds, changes and removes packages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from msgspec.structs import replace
+from tests.downloads.server import Files
+from tests.install.layers import layer
+from tests.install.test_faults import redigested
+from tests.install.world import STALL, World, make_plan
+from tests.integration import rpms
+from tests.integration.catalogue import Package
+from tests.integration.keys import SigningKeys
+from tests.integration.roots import Root
+
+from gpustack.model.steps import FileWrite
+from gpustack.plan.draft import Draft, draft
+
+DNF = ("dnf", "-y")
+ENTRY = "/etc/yum.repos.d/gp.repo"
+KEY = "/etc/pki/rpm-gpg/RPM-GPG-KEY-gp"
+LINK = "ln -sfn /usr/bin/gp-tool /usr/bin/gp\n"
+
+
+def script(name: str, *lines: str) -> str:
+    return STALL.format(name) + "".join(lines)
+
+
+PACKAGES = [
+    Package("gp-shell", "1.0-1", provides="/bin/sh"),
+    Package("gp-lib", "1.0-1", files={"/usr/lib/gp-lib.so": "library"}),
+    Package("gp-tool", "1.0-1", depends=(("gp-lib", "=", "1.0"),), files={
+        "/etc/gp-tool.conf": "default = 1\n", "/usr/bin/gp-tool": "#!/bin/sh\n",
+        "/RPM/pre": script("unpack"), "/RPM/post": script("configure", LINK),
+        "/RPM/postun": '[ "$1" -gt 0 ] || rm -f /usr/bin/gp\n',
+    }),
+    Package("gp-old", "1.0-1", files={"/usr/share/gp-old/version": "1.0"}),
+    Package("gp-old", "2.0-1", files={"/usr/share/gp-old/version": "2.0", "/RPM/post": script("upgrade")}),
+    Package("gp-gone", "1.0-1", files={
+        "/usr/share/gp-gone/version": "1.0", "/etc/gp-gone.conf": "gone = 1\n",
+        "/RPM/preun": script("remove"), "/RPM/postun": script("removed"),
+    }),
+]  # fmt: skip
+
+KEYS = ("repository", "index", "remove", "install", "settings")
+
+
+def steps() -> list[Draft]:
+    step = partial(draft, component="", why="the test asks for it")
+    entry = (
+        f"[gp]\nname=gp\nbaseurl=file:///srv/repository\nenabled=1\ngpgcheck=1\nrepo_gpgcheck=1\ngpgkey=file://{KEY}\n"
+    )
+    return [
+        step("repository", kind="add-repository", title="add the repository", phase="repositories", files=(FileWrite(path=ENTRY, content=entry),)),
+        step("index", after=["repository"], kind="refresh-index", title="read the index", phase="repositories", commands=((*DNF, "makecache"),)),
+        step("remove", kind="remove-packages", title="remove gp-gone", phase="driver", commands=((*DNF, "remove", "gp-gone"),), packages=("gp-gone",)),
+        step("install", kind="install-packages", title="install gp-tool and gp-old", phase="driver", commands=((*DNF, "install", "gp-tool-1.0", "gp-old-2.0"),), packages=("gp-tool-1.0", "gp-old-2.0")),
+        step("settings", kind="write-file", title="write settings", phase="driver", files=(FileWrite(path="/etc/gp.conf", content="new = 1\n"),)),
+    ]  # fmt: skip
+
+
+def give_a_past(root: Root, repository: Path) -> None:
+    # Debian's rpm keeps its database in the home of the user; rpm systems keep it here.
+    root.write("/etc/rpm/macros", "%_dbpath /var/lib/rpm\n")
+    root.write("/etc/os-release", 'ID=rocky\nVERSION_ID="9.4"\nID_LIKE="rhel centos fedora"\n')
+    root.write("/etc/dnf/plugins/local.conf", "[main]\nenabled=0\n")
+    root.must("rm", "-r", "/var/lib/dpkg")
+    root.must("rpm", "--import", KEY)
+    for name in ("gp-shell", "gp-old", "gp-gone"):
+        root.must("rpm", "--install", f"/srv/repository/{next(repository.glob(f'{name}-1.0*.rpm')).name}")
+    root.write("/etc/gp-gone.conf", "changed by the administrator\n")
+    root.write("/etc/gp.conf", "old = 1\n", 0o640)
+    root.inside("/etc/resolv.conf").unlink(missing_ok=True)
+    root.write("/etc/resolv.conf", "")
+    # Python's caches of dnf are made now, and the metadata of no other repository is asked for.
+    for place in root.inside("/etc/yum.repos.d").glob("*"):
+        place.unlink()
+    root.must(*DNF, "repolist")
+
+
+@contextmanager
+def make_rpm_world(tree: Path, keys: SigningKeys, folder: Path) -> Iterator[World]:
+    """The world, until the tests end."""
+    with layer([tree], tree, folder / "past") as past:
+        repository = past.root.inside("/srv/repository")
+        rpms.build_rpms(repository, PACKAGES)
+        rpms.sign_rpms(repository, keys, keys.current)
+        rpms.index_rpms(repository, keys, keys.current)
+        past.root.write(KEY, keys.public(keys.current).decode())
+        give_a_past(past.root, repository)
+        plan = make_plan(steps())
+        system = replace(plan.host.os, id="rocky", family="dnf")
+        plan = redigested(replace(plan, host=replace(plan.host, os=system)))
+        yield World((past.upper, tree), past.root.path, plan, Files(), "http://localhost:1", folder)
