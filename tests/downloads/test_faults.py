@@ -158,9 +158,9 @@ def test_all_that_is_missing_is_told_at_once(place: Place) -> None:
     gone = [Artifact(url=f"{place.address}/gone-{n}.tar", path=f"/x/gone-{n}.tar", sha256=f"{n}" * 64) for n in (1, 2)]
     fetcher = Fetcher(place.cache, mirrors={})
     with pytest.raises(TransferError, match=r"(?s)2 files could not be had:.*gone-1.*404.*gone-2.*404"):
-        fetch_all([gone[0], there, gone[1]], fetcher, lambda _name: lambda _done, _total: None)
+        fetch_all([gone[0], there, gone[1]], fetcher, lambda _name, _size: lambda _done, _total: None)
     assert [path.name for path in place.whole_files()] == [there.sha256]
-    found = fetch_all([there, there], fetcher, lambda _name: lambda _done, _total: None)
+    found = fetch_all([there, there], fetcher, lambda _name, _size: lambda _done, _total: None)
     assert place.is_right(found[there], "there.tar")
 
 

@@ -25,7 +25,7 @@ from gpustack.install.cache import Cache
 from gpustack.install.downloads import Fetcher, fetch_all
 from gpustack.model.steps import Artifact
 wanted = msgspec.json.decode(sys.argv[2], type=tuple[Artifact, ...])
-found = fetch_all(wanted, Fetcher(Cache(__import__("pathlib").Path(sys.argv[1])), mirrors={}), lambda name: lambda done, total: None)
+found = fetch_all(wanted, Fetcher(Cache(__import__("pathlib").Path(sys.argv[1])), mirrors={}), lambda name, size: lambda done, total: None)
 for path in found.values():
     print(path)
 # The peak of this program alone: getrusage would count what the process was before it became this program.

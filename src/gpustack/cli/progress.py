@@ -1,5 +1,7 @@
 """What an installation says while it works: plain lines on standard error, and counters where that is a terminal."""
 
+import os
+import shutil
 import sys
 import time
 from collections.abc import Callable
@@ -11,16 +13,34 @@ _EVERY = 0.2
 """Seconds between two looks of a counter on a terminal."""
 
 
+class _File:
+    """One file on its way; ``there`` None is not begun."""
+
+    def __init__(self, name: str, size: int | None) -> None:
+        self.name = name
+        self.size = size
+        self.there: int | None = None
+
+    def is_whole(self) -> bool:
+        return self.there is not None and self.size is not None and self.there >= self.size
+
+    def text(self) -> str:
+        share = f" of {_mebibytes(self.size)}" if self.size is not None else ""
+        return f"    {frame.visible(self.name)} {_mebibytes(self.there or 0)}{share}"
+
+
 class Progress:
     """The ``Reporter`` of the command line."""
 
     def __init__(self) -> None:
-        self._is_terminal = sys.stderr is not None and sys.stderr.isatty() and not frame.settings().is_quiet
         self._is_quiet = frame.settings().is_quiet
+        is_terminal = sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+        self._is_terminal = is_terminal and not self._is_quiet
         self._verbose = frame.settings().verbose
         self._lock = Lock()
-        self._shown = ""
-        self._sizes: list[tuple[int, int]] = []
+        self._lines: list[str] = []
+        self._files: list[_File] = []
+        self._looked = 0.0
         self._began = 0.0
 
     def step(self, number: int, total: int, title: str) -> None:
@@ -47,35 +67,39 @@ class Progress:
         for line in text.splitlines():
             self._print(frame.visible(line))
 
-    def transfer(self, name: str) -> Callable[[int, int | None], None]:
-        """A counter for one file; away from a terminal it tells of the end only."""
-        last = 0.0
-        number = len(self._sizes)
-        self._sizes.append((0, 0))
+    def transfer(self, name: str, size: int | None) -> Callable[[int, int | None], None]:
+        """A counter for one file: a passing line on a terminal; elsewhere it tells of a part that was there, and the end."""
+        file = _File(name, size)
+        self._files.append(file)
 
         def count(there: int, total: int | None) -> None:
-            nonlocal last
-            is_whole = total is not None and there >= total
-            self._sizes[number] = (there, total or there)
-            now = time.monotonic()
-            if self._is_quiet or (not is_whole and (not self._is_terminal or now - last < _EVERY)):
-                return
-            last = now
-            share = f" of {_mebibytes(total)}" if total else ""
-            text = f"    {frame.visible(name)} {_mebibytes(there)}{share}{self._overall()}"
-            if is_whole:
-                self._print(text)
-            else:
-                self._pass(text)
+            with self._lock:
+                is_first, was_whole = file.there is None, file.is_whole()
+                file.there, file.size = there, total if total is not None else file.size
+                if self._is_quiet or was_whole:
+                    return
+                if file.is_whole():
+                    self._say(file.text())
+                elif is_first and there:
+                    self._say(f"{file.text()}: goes on from there")
+                self._look()
 
         return count
 
-    def _overall(self) -> str:
-        """How far all files together are, where there are several."""
-        if len(self._sizes) < 2:
-            return ""
-        there, total = (sum(sizes) for sizes in zip(*self._sizes, strict=True))
-        return f" (all {len(self._sizes)} files: {_mebibytes(there)} of {_mebibytes(total)})"
+    def _look(self) -> None:
+        """Show the files that are on their way, and how far all are, every now and then."""
+        now = time.monotonic()
+        under_way = [one for one in self._files if one.there and not one.is_whole()]
+        if not self._is_terminal or (under_way and now - self._looked < _EVERY):
+            return
+        self._looked = now
+        lines = [one.text() for one in under_way]
+        if len(self._files) > 1 and under_way:
+            there = sum(one.there or 0 for one in self._files)
+            unknown = any(one.size is None for one in self._files)
+            total = "" if unknown else f" of {_mebibytes(sum(one.size or 0 for one in self._files))}"
+            lines.append(f"    all {len(self._files)} files: {_mebibytes(there)}{total}")
+        self._show(lines)
 
     def ask(self, question: str) -> bool:
         """Yes or no; no where nobody can be asked."""
@@ -85,20 +109,30 @@ class Progress:
 
     def _print(self, text: str) -> None:
         with self._lock:
-            self._clear()
-            frame.say(text)
+            self._say(text)
 
     def _pass(self, text: str) -> None:
         """Show a line that the next one takes the place of."""
         with self._lock:
-            self._clear()
-            self._shown = text[:100]
-            frame.say(f"\r{self._shown}", end="")
+            self._show([text])
 
-    def _clear(self) -> None:
-        if self._shown:
-            frame.say("\r" + " " * len(self._shown) + "\r", end="")
-            self._shown = ""
+    def _say(self, text: str) -> None:
+        """A line that stays, above those that pass."""
+        passing = self._lines
+        self._show([])
+        frame.say(text)
+        self._show(passing)
+
+    def _show(self, lines: list[str]) -> None:
+        """Lines that the next ones take the place of."""
+        if not self._is_terminal:
+            return
+        width = shutil.get_terminal_size().columns - 1
+        text = "\n".join(line[:width] for line in lines)
+        back = f"\r\x1b[{len(self._lines) - 1}A" if len(self._lines) > 1 else "\r" if self._lines else ""
+        if back or text:
+            frame.say(f"{back}\x1b[J{text}" if back else text, end="")
+        self._lines = lines
 
 
 def can_ask() -> bool:

@@ -18,7 +18,7 @@ from gpustack.errors import DocumentError, GpustackError, UsageError
 from gpustack.install import lock as locks
 from gpustack.install.closure import Closure, is_install, is_pip_install
 from gpustack.install.downloads import Fetcher, fetch_all
-from gpustack.install.options import Progress
+from gpustack.install.options import Counter, Progress
 from gpustack.install.repository import DEB, RPM, WHEELS, take_debs, take_rpms, take_wheels
 from gpustack.install.signing import BundleKey, signer_of
 from gpustack.model.host import Host
@@ -129,7 +129,7 @@ class Maker:
 
     root: Path
     fetcher: Fetcher
-    transfer: Callable[[str], Progress]
+    transfer: Counter
     say: Callable[[str], None]
 
     def make(self, plan: Plan, folder: Path) -> Bundle:

@@ -11,7 +11,7 @@ from threading import Event, Thread
 
 from gpustack.errors import GpustackError, UsageError
 from gpustack.install.cache import Cache, default_folder, key_of
-from gpustack.install.options import Downloader, Progress
+from gpustack.install.options import Counter, Downloader, Progress
 from gpustack.model.steps import Artifact
 from gpustack.system.http import Patience, Target, TransferError, download
 
@@ -97,12 +97,12 @@ class Fetcher:
 def fetch_all(
     artifacts: Iterable[Artifact],
     get: Downloader,
-    transfer: Callable[[str], Progress],
+    transfer: Counter,
     *,
     parallel: int = PARALLEL,
     check: Callable[[], None] = lambda: None,
 ) -> dict[Artifact, Path]:
-    """Every artifact's verified file; ``transfer`` gives the counter of a file by its name, ``check`` raises to stop.
+    """Every artifact's verified file; ``transfer`` gives each its counter, ``check`` raises to stop.
 
     Raises GpustackError, which tells of all that could not be had. What was fetched stays in the cache, so that the
     next call goes on.
@@ -111,6 +111,7 @@ def fetch_all(
     waiting: SimpleQueue[Artifact] = SimpleQueue()
     for artifact in wanted:
         waiting.put(artifact)
+    counters = {artifact: transfer(name_of(artifact), artifact.size) for artifact in wanted}
     found: dict[Artifact, Path] = {}
     faults: dict[Artifact, Exception] = {}
 
@@ -119,7 +120,7 @@ def fetch_all(
             while True:
                 artifact = waiting.get_nowait()
                 try:
-                    found[artifact] = get(artifact, transfer(name_of(artifact)))
+                    found[artifact] = get(artifact, counters[artifact])
                 except Exception as exc:  # noqa: BLE001 (raised again by the caller's thread)
                     faults[artifact] = exc
 

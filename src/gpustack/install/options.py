@@ -14,6 +14,8 @@ from gpustack.model.steps import Artifact
 Reboot = Literal["now", "ask", "never"]
 Progress = Callable[[int, int | None], None]
 """Called with the bytes that are there and the bytes that there will be (None: not known)."""
+Counter = Callable[[str, int | None], Progress]
+"""Gives the counter of a file by its name and size (None: not known yet)."""
 
 
 class Options(Struct, frozen=True, kw_only=True):
@@ -50,8 +52,8 @@ class Reporter(Protocol):
         """A sentence for the person."""
         ...
 
-    def transfer(self, name: str) -> Progress:
-        """A counter for one file that is fetched."""
+    def transfer(self, name: str, size: int | None) -> Progress:
+        """A counter for one file that will be fetched, of so many bytes (None: not known yet)."""
         ...
 
     def ask(self, question: str) -> bool:
