@@ -8,14 +8,17 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from tests.install.layers import Layer
+from tests.install.layers import Layer, packages
 from tests.install.test_kills import assert_undisturbed, running, wait_for
 from tests.install.world import World, make_plan
+from tests.integration import debs
+from tests.integration.catalogue import Package
 from tests.integration.keys import SigningKeys
 
 from gpustack.model.plan import Plan
@@ -45,6 +48,13 @@ def remount(place: Path, options: str) -> None:
     subprocess.run(["mount", "-o", f"remount,{options}", str(place)], check=True)
 
 
+def fill(filler: Path) -> None:
+    """Write until nothing goes on the disk any more."""
+    with filler.open("wb", buffering=0) as stream, suppress(OSError):
+        while True:
+            stream.write(bytes(65536))
+
+
 def test_too_little_room_is_seen_before_the_first_change(world: World, tmp_path: Path) -> None:
     plan = world.save(tmp_path)
     with world.fresh(tmp_path / "layer") as made:
@@ -64,12 +74,7 @@ def test_a_disk_that_fills_up_in_the_middle(world: World, tmp_path: Path) -> Non
         process = world.start(made.root.path, plan, "--yes")
         wait_for(made.root.inside("/srv/stalled").exists)
         remount(made.upper.parent, "size=64m")
-        with filler.open("wb", buffering=0) as stream:
-            try:
-                while True:
-                    stream.write(bytes(65536))
-            except OSError:
-                pass
+        fill(filler)
         stall.unlink()
         told = process.communicate(timeout=120)[1]
         assert process.returncode == 1, told
@@ -97,6 +102,85 @@ def test_a_package_database_that_somebody_else_works_on(world: World, tmp_path: 
             told = refused(world, made, plan, "--wait", "0.3")
         assert f"(process {os.getpid()}) (/var/lib/dpkg/lock-frontend)" in told
         goes_on(world, made, plan)
+
+
+def test_a_package_database_that_is_waited_for(world: World, tmp_path: Path) -> None:
+    with world.fresh(tmp_path / "layer") as made:
+        with made.root.inside("/var/lib/dpkg/lock-frontend").open("w") as lock:
+            fcntl.lockf(lock, fcntl.LOCK_EX)
+            process = world.start(made.root.path, world.save(tmp_path), "--yes")
+            assert process.stderr is not None
+            waiting = next(line for line in process.stderr if line.startswith("waiting"))
+            assert f"(process {os.getpid()}), which works on the packages (/var/lib/dpkg/lock-frontend)" in waiting
+        told = process.communicate(timeout=120)[1]
+        assert process.returncode == 0, told
+        assert_undisturbed(world, made)
+
+
+def test_a_folder_of_settings_that_cannot_be_written(world: World, tmp_path: Path) -> None:
+    plan = world.save(tmp_path)
+    with world.fresh(tmp_path / "layer") as made:
+        settings = str(made.root.inside("/etc"))
+        subprocess.run(["mount", "--bind", settings, settings], check=True)
+        try:
+            subprocess.run(["mount", "-o", "remount,bind,ro", settings], check=True)
+            told = refused(world, made, plan)
+        finally:
+            subprocess.run(["umount", settings], check=True)
+        assert "is mounted read-only" in told
+        assert "/etc" in told
+        assert "nothing was changed" in told
+        goes_on(world, made, plan)
+
+
+def test_a_package_that_is_held(world: World, tmp_path: Path) -> None:
+    plan = world.save(tmp_path)
+    with world.fresh(tmp_path / "layer") as made:
+        made.root.must("apt-mark", "hold", "gp-old")
+        told = refused(world, made, plan)
+        assert "packages that the plan changes are held: gp-old:amd64" in told
+        assert "`apt-mark unhold gp-old:amd64`" in told
+        made.root.must("apt-mark", "unhold", "gp-old")
+        goes_on(world, made, plan)
+
+
+def offer(made: Layer, *names: str) -> None:
+    """Somebody else's repository, whose packages the administrator prefers."""
+    other = [Package(name, "9.0", files={f"/usr/share/{name}-other": "9"}) for name in names]
+    debs.build_repository(made.root.inside("/srv/other"), other)
+    made.root.write(OTHER, "deb [trusted=yes] file:/srv/other ./\n")
+    made.root.write(PIN, "Package: gp-*\nPin: version 9.*\nPin-Priority: 700\n")
+
+
+OTHER, PIN = "/etc/apt/sources.list.d/other.list", "/etc/apt/preferences.d/other"
+
+
+def test_newer_packages_of_somebody_else_and_pins_change_nothing(world: World, tmp_path: Path) -> None:
+    with world.fresh(tmp_path / "layer") as made:
+        offer(made, "gp-old", "gp-tool")
+        before = made.changes()
+        done = world.call(made.root.path, world.save(tmp_path), "--yes")
+        assert done.code == 0, done.err
+        assert packages(made.root) == world.undisturbed[1]
+        back = world.call(made.root.path, "--rollback", "--yes")
+        assert back.code == 0, back.err
+        assert made.changes() == before
+        assert packages(made.root) == world.before
+
+
+def test_somebody_else_s_dependency_that_does_not_fit(world: World, tmp_path: Path) -> None:
+    with world.fresh(tmp_path / "layer") as made:
+        offer(made, "gp-lib")
+        done = world.call(made.root.path, world.save(tmp_path), "--yes")
+        assert done.code == 1
+        assert "gp-tool : Depends: gp-lib (= 1.0) but 9.0 is to be installed" in done.err
+        for path in (OTHER, PIN):
+            made.root.inside(path).unlink()
+        made.root.must("rm", "-r", "/srv/other")
+        made.root.must("apt-get", "update")
+        again = world.call(made.root.path, "--resume", "--yes")
+        assert again.code == 0, again.err
+        assert packages(made.root) == world.undisturbed[1]
 
 
 def test_a_package_that_is_installed_half_way(world: World, tmp_path: Path) -> None:

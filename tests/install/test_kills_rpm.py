@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.install.layers import Layer
 from tests.install.rpm_world import KEYS, make_rpm_world
+from tests.install.test_faults import fill, remount
 from tests.install.test_kills import KILLED, kill, wait_for
 from tests.install.world import World
 from tests.integration.keys import SigningKeys
@@ -87,3 +88,21 @@ def test_a_package_manager_that_is_killed_with_us(
         for name in (f"stall-{stall}", "stalled"):
             made.root.inside(f"/srv/{name}").unlink()
         end(rpm_world, made, ends, how)
+
+
+def test_a_disk_that_fills_up_in_the_middle(rpm_world: World, ends: dict[str, State], tmp_path: Path) -> None:
+    with rpm_world.fresh(tmp_path / "layer") as made:
+        made.root.write("/srv/stall-unpack", "")
+        process = rpm_world.start(made.root.path, rpm_world.save(tmp_path), "--yes")
+        wait_for(made.root.inside("/srv/stalled").exists)
+        remount(made.upper.parent, "size=64m")
+        filler = made.upper.parent / "filler"
+        fill(filler)
+        made.root.inside("/srv/stall-unpack").unlink()
+        told = process.communicate(timeout=120)[1]
+        assert process.returncode == 1, told
+        filler.unlink()
+        remount(made.upper.parent, "size=512m")
+        made.root.inside("/srv/stalled").unlink(missing_ok=True)
+        end(rpm_world, made, ends, "--resume")
+        end(rpm_world, made, ends, "--rollback")

@@ -25,13 +25,11 @@ for option in "$@"; do
     esac
 done
 payload() {{ sed '1,/^__PAYLOAD__$/d' "$0"; }}
-{stall}
 payload | tar --extract --gzip --no-same-owner --directory=/
 {after}
 exit 0
 __PAYLOAD__
 """
-_STALL = "while [ -e /srv/stall-{0} ]; do touch /srv/stalled; sleep 0.02; done"
 
 
 def driver(target: Path, version: str, scratch: Path) -> None:
@@ -53,7 +51,7 @@ def driver(target: Path, version: str, scratch: Path) -> None:
         f'#!/bin/sh\n[ "$1" = --silent ] || exit 1\n{remove}rm -rf -- /usr/share/doc/NVIDIA_GLX-1.0\nldconfig\n'.encode()
     )
     after = f"ln -s libcuda.so.{version} /usr/lib/x86_64-linux-gnu/libcuda.so.1; ldconfig; date >/var/log/nvidia-installer.log"
-    _write(target, DRIVER_OPTIONS, files, after, "driver")
+    write(target, DRIVER_OPTIONS, files, after)
 
 
 def toolkit(target: Path, version: str) -> None:
@@ -67,7 +65,7 @@ def toolkit(target: Path, version: str) -> None:
         f"etc/ld.so.conf.d/cuda-{short.replace('.', '-')}.conf": f"/{home}/lib64\n".encode(),
     }
     after = f"ln -sfn /{home} /usr/local/cuda; date >/var/log/cuda-installer.log"
-    _write(target, TOOLKIT_OPTIONS, files, after, "toolkit")
+    write(target, TOOLKIT_OPTIONS, files, after)
 
 
 def version_of(name: str) -> str:
@@ -77,8 +75,9 @@ def version_of(name: str) -> str:
     return found[1] or found[2]
 
 
-def _write(target: Path, options: tuple[str, ...], files: dict[str, bytes], after: str, name: str) -> None:
-    head = _HEAD.format(options=" | ".join(options), after=after, stall=_STALL.format(name))
+def write(target: Path, options: tuple[str, ...], files: dict[str, bytes], after: str = "") -> None:
+    """A file that takes these options, unpacks ``files``, and then runs ``after``."""
+    head = _HEAD.format(options=" | ".join(options), after=after)
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_bytes(head.encode() + _packed(files))
 

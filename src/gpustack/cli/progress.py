@@ -68,7 +68,7 @@ class Progress:
             self._print(frame.visible(line))
 
     def transfer(self, name: str, size: int | None) -> Callable[[int, int | None], None]:
-        """A counter for one file: a passing line on a terminal; elsewhere it tells of a part that was there, and the end."""
+        """A counter for one file: a passing line on a terminal; elsewhere only what it goes on with, and the end."""
         file = _File(name, size)
         self._files.append(file)
 

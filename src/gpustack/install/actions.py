@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import sys
@@ -13,7 +14,7 @@ from gpustack.install.executor import Action, PausedError, StepFailedError, Work
 from gpustack.install.journal import Outcome
 from gpustack.install.keep import duplicate, remove
 from gpustack.install.reboot import reboot_step
-from gpustack.install.targets import newcomer, program, words_of
+from gpustack.install.targets import newcomer, places_of, program, words_of
 from gpustack.install.trust import demand_key, demand_safe_repository
 from gpustack.model.steps import Artifact, FileWrite, Kind, Step
 from gpustack.render.commands import command_line, one_line
@@ -139,7 +140,28 @@ def command(work: Workplace, step: Step, argv: tuple[str, ...]) -> None:
     done = work.command(step, argv)
     if done.code != 0:
         msg = f"`{one_line(command_line(argv))[:300]}`: {_how(done)}"
-        raise StepFailedError(msg, where=step.title, tail=done.out)
+        full = _full(work, step)
+        if full:
+            # The disk that is full is often the one that the command's own words would have been kept on.
+            msg += f"\n{os.strerror(errno.ENOSPC)}: {full}"
+        hint = f"make room on the file system of {full}" if full else ""
+        raise StepFailedError(msg, where=step.title, tail=done.out, hint=hint)
+
+
+_NOTHING_LEFT = 2**20
+"""Bytes below which a file system is taken for full."""
+
+
+def _full(work: Workplace, step: Step) -> str:
+    """A place that the step writes to whose file system is full, "" where there is none."""
+    for path in (*places_of(step), "/usr", "/var", "/tmp"):  # noqa: S108 (only looked at)
+        place = work.target.followed(path)
+        while not place.exists():
+            place = place.parent
+        found = os.statvfs(place)
+        if found.f_blocks and found.f_bavail * found.f_frsize < _NOTHING_LEFT and not found.f_flag & os.ST_RDONLY:
+            return path
+    return ""
 
 
 def _how(done: Finished) -> str:

@@ -197,6 +197,11 @@ class _Transfer:
             except requests.exceptions.SSLError as exc:
                 msg = f"the server's certificate is not trusted: {_cause(exc)}"
                 raise TransferError(msg, where=shown(url), hint=_HINT_TLS) from exc
+            except requests.exceptions.ProxyError as exc:
+                if "407" not in str(exc):
+                    raise _BrokenError(_cause(exc)) from exc
+                msg = "the proxy wants a name and a password, or does not take those that it got"
+                raise TransferError(msg, where=shown(url), hint=_HINT_PROXY) from exc
             except requests.exceptions.InvalidURL as exc:
                 msg = f"is no address: {exc}"
                 raise TransferError(msg, where=shown(url)) from exc
