@@ -13,7 +13,6 @@ import os
 import shutil
 import subprocess
 import sys
-from array import array
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +20,15 @@ import pytest
 from tests.media.conftest import L4, Check, Wheel, host_with
 from tests.media.stubs import tensorrt_era
 
+import gpustack
+from gpustack.bench.tensorrt import Asked, bench
+from gpustack.matrix.index import Matrix
+from gpustack.system.run import LocalRunner
+from gpustack.triton.artifacts import kept_in
+from gpustack.verify.declare import Context
 from gpustack.verify.tensorrt.libraries import CHILD
 from gpustack.verify.tensorrt.onnx import INPUT, OUTPUT
-from gpustack.verify.tensorrt.smoke import as_floats, compared, lay_model
+from gpustack.verify.tensorrt.smoke import compared, lay_model
 
 STUBS = Path(__file__).parent / "stubs"
 ERAS = tuple(tensorrt_era.LACKS)
@@ -96,29 +101,29 @@ def test_the_child_asks_for_no_name_that_is_not_compared() -> None:
     assert asked <= set(tensorrt_era.NAMES)
 
 
-class Child:
-    """The child of verify with the stand-in as its module ``tensorrt``, and a stand-in for the driver."""
+@pytest.fixture(scope="module")
+def stands_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the stand-in as the module ``tensorrt``, and a stand-in for the driver."""
+    folder = tmp_path_factory.mktemp("era")
+    shutil.copy(STUBS / "tensorrt_era.py", folder / "tensorrt.py")
+    words = ["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-o", str(folder / "libcuda.so.1")]
+    subprocess.run(["gcc", *words, str(STUBS / "cuda_memory.c")], check=True)
+    return folder
 
-    def __init__(self, folder: Path, era: str, batch: int) -> None:
+
+def settings(stands_in: Path, era: str) -> dict[str, str]:
+    """The environment in which ``import tensorrt`` gives the stand-in of ``era``."""
+    source = Path(gpustack.__file__).parent.parent
+    return {"PYTHONPATH": f"{stands_in}:{source}", "LD_LIBRARY_PATH": str(stands_in), "TENSORRT_ERA": era}
+
+
+class Child:
+    """The child of verify with the stand-in, and its files."""
+
+    def __init__(self, folder: Path, stands_in: Path, era: str, batch: int) -> None:
         self.folder, self.batch = folder, batch
-        modules = folder / "modules"
-        modules.mkdir()
-        shutil.copy(STUBS / "tensorrt_era.py", modules / "tensorrt.py")
-        words = ["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-o", str(folder / "libcuda.so.1")]
-        subprocess.run(["gcc", *words, str(STUBS / "cuda_memory.c")], check=True)
         self.model, self.floats, self.digits = lay_model(folder, batch)
-        answers, pictures = folder / "answers.f32", folder / "known.f32"
-        answers.write_bytes(b"".join(array("f", row).tobytes() for row in self.digits.probabilities))
-        pictures.write_bytes(b"".join(as_floats(one) for one in self.digits.pictures))
-        self._environment = {
-            **os.environ,
-            "PYTHONPATH": str(modules),
-            "LD_LIBRARY_PATH": str(folder),
-            "TENSORRT_ERA": era,
-            "TENSORRT_ERA_BATCH": str(batch),
-            "TENSORRT_ERA_PICTURES": str(pictures),
-            "TENSORRT_ERA_ANSWERS": str(answers),
-        }
+        self._environment = {**os.environ, **settings(stands_in, era)}
 
     def ask(self, **request: Any) -> dict[str, Any]:
         place = self.folder / "request.json"
@@ -134,8 +139,8 @@ class Child:
 
 
 @pytest.mark.parametrize("era", ERAS)
-def test_the_child_builds_runs_and_measures_with_every_era(tmp_path: Path, era: str) -> None:
-    child = Child(tmp_path, era, batch=8)
+def test_the_child_builds_runs_and_measures_with_every_era(tmp_path: Path, stands_in: Path, era: str) -> None:
+    child = Child(tmp_path, stands_in, era, batch=8)
     built = child.ask(do="build", onnx=str(child.model))
     assert (built["ok"], built["version"], built["messages"]) == (True, era, ["WARNING: this is a stand-in"])
     assert child.ask(do="read")["ok"]
@@ -156,8 +161,8 @@ def test_the_child_builds_runs_and_measures_with_every_era(tmp_path: Path, era: 
 
 
 @pytest.mark.parametrize("era", ERAS)
-def test_what_an_era_cannot_be_asked_for_is_an_error(tmp_path: Path, era: str) -> None:
-    child = Child(tmp_path, era, batch=1)
+def test_what_an_era_cannot_be_asked_for_is_an_error(tmp_path: Path, stands_in: Path, era: str) -> None:
+    child = Child(tmp_path, stands_in, era, batch=1)
     for precision in ("fp16", "bf16"):
         answer = child.ask(do="build", onnx=str(child.model), precision=precision)
         lacks = f"BuilderFlag.{precision.upper()}" in tensorrt_era.LACKS[era]
@@ -165,8 +170,8 @@ def test_what_an_era_cannot_be_asked_for_is_an_error(tmp_path: Path, era: str) -
         assert not lacks or precision.upper() in answer["messages"][-1]
 
 
-def test_failures_come_back_in_tensorrts_own_words(tmp_path: Path) -> None:
-    child = Child(tmp_path, "11.4.0.106", batch=1)
+def test_failures_come_back_in_tensorrts_own_words(tmp_path: Path, stands_in: Path) -> None:
+    child = Child(tmp_path, stands_in, "11.4.0.106", batch=1)
     other = tmp_path / "other.onnx"
     other.write_bytes(b"no model")
     answer = child.ask(do="build", onnx=str(other))
@@ -176,3 +181,102 @@ def test_failures_come_back_in_tensorrts_own_words(tmp_path: Path) -> None:
     for one in (child.ask(do="read"), child.run()):
         assert (one["ok"], one["stage"]) == (False, "load")
         assert "header.size == blobSize" in one["messages"][0]
+
+
+@pytest.mark.parametrize("era", ["8.0.1", "11.4.0.106"])
+def test_verify_builds_runs_keeps_and_loads(
+    check: Check, stands_in: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, era: str
+) -> None:
+    """The whole of `verify tensorrt --level smoke --artifacts DIR` on a host with a GPU; see the module's first lines."""
+    for name, value in settings(stands_in, era).items():
+        monkeypatch.setenv(name, value)
+    kept = tmp_path / "kept"
+    found = check("tensorrt", "smoke", host_with(L4), python=sys.executable, artifacts=str(kept))["tensorrt.build"]
+    assert found.status == "pass", found
+    assert f"Python's tensorrt {era}: engine of TensorRT {era}" in found.detail
+    assert "run in a fresh process, every answer right; kept as" in found.detail
+    assert {(one.kind, one.compute_capability) for one in kept_in(kept)} == {("onnx", ""), ("tensorrt", "8.9")}
+    engine = next(kept.glob("*.engine"))
+    loaded = check("tensorrt", "smoke", host_with(L4), python=sys.executable, engine=str(engine))
+    assert (loaded["tensorrt.engine"].status, loaded["tensorrt.load"].status) == ("pass", "pass")
+    assert loaded["tensorrt.load"].detail.endswith("it was not run")
+    engine.write_bytes(engine.read_bytes()[:-8] + b"damaged!")
+    damaged = check("tensorrt", "smoke", host_with(L4), python=sys.executable, engine=str(engine))["tensorrt.load"]
+    assert damaged.status == "fail"
+    assert "the engine file is cut off, or has something added" in damaged.reason
+    monkeypatch.setenv("TENSORRT_ERA_FAULT", "wrong")
+    wrong = check("tensorrt", "smoke", host_with(L4), python=sys.executable)["tensorrt.build"]
+    assert wrong.status == "fail"
+    assert "running the engine in a fresh process: the engine reads picture 0 as" in wrong.reason
+
+
+SEEN = Path(__file__).parent.parent / "fixtures" / "h100" / "trtexec-8.6.0"
+
+
+def context_of(matrix: Matrix) -> Context:
+    return Context(host=host_with(L4), matrix=matrix, runner=LocalRunner(), given={"python": sys.executable})
+
+
+def test_bench_measures_each_engine_with_each_number_of_streams(
+    matrix: Matrix, stands_in: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in settings(stands_in, "8.6.0").items():
+        monkeypatch.setenv(name, value)
+    kept: list[str] = []
+    asked = Asked(batches=(1, 8), streams=(1, 2), precisions=("fp32", "bf16"), iterations=10, profile=kept.append)
+    found = bench(context_of(matrix), asked)
+    assert found.settings["tensorrt"] == "8.6.0 by Python's tensorrt"
+    assert [(row["batch"], row["streams"], row["precision"]) for row in found.rows] == [
+        (1, 1, "fp32"), (1, 2, "fp32"), (8, 1, "fp32"), (8, 2, "fp32"),
+    ]  # fmt: skip
+    for row in found.rows:
+        figures = [row[f"host_{name}_ms"] for name in ("min", "median", "p90", "p95", "p99")]
+        assert all(isinstance(one, float) for one in figures)
+        assert figures == sorted(figures, key=float)  # type: ignore[arg-type]
+        assert row["items_per_s"] == pytest.approx(float(row["runs_per_s"] or 0) * int(row["batch"] or 0), rel=1e-2)
+    assert "bf16: this builder cannot be asked for it" in found.notes
+    assert [one["batch"] for one in json.loads(kept[0])] == [1, 8]
+    assert json.loads(kept[0])[0]["layers"][0]["averageMs"] == 0.5
+
+
+def test_bench_tells_nothing_of_an_engine_whose_answers_are_wrong(
+    matrix: Matrix, stands_in: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {**settings(stands_in, "10.13.3.9"), "TENSORRT_ERA_FAULT": "wrong"}.items():
+        monkeypatch.setenv(name, value)
+    found = bench(context_of(matrix), Asked(batches=(1,), precisions=("fp32",), iterations=10))
+    assert found.rows == ()
+    assert "batch 1, fp32: wrong answers, so nothing is told: the engine reads picture 0 as" in found.notes[0]
+
+
+REPLAY = """\
+#!/bin/sh
+profile= what=build
+for word; do case $word in
+--help) head -1 {seen}/build.out; exit ;;
+--saveEngine=*) printf engine > "${{word#*=}}" ;;
+--loadEngine=*) what=bench ;;
+--exportProfile=*) cp {seen}/profile.json "${{word#*=}}" ;;
+esac; done
+cat {seen}/$what.out; cat {seen}/$what.err >&2
+"""
+
+
+def test_bench_reads_what_a_real_trtexec_printed(
+    matrix: Matrix, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A script that prints what trtexec of 8.6.0 printed on an H100, in place of it."""
+    program = tmp_path / "trtexec"
+    program.write_text(REPLAY.format(seen=SEEN))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    kept: list[str] = []
+    found = bench(context_of(matrix), Asked(batches=(1,), streams=(2,), precisions=("fp32",), profile=kept.append))
+    assert found.settings["tensorrt"] == f"8.6.0 by {program}"
+    (row,) = found.rows
+    assert {name: row[name] for name in ("build_s", "load_s", "host_median_ms", "host_p99_ms", "runs_per_s")} == {
+        "build_s": 35.6991, "load_s": 0.0304675, "host_median_ms": 0.0622864, "host_p99_ms": 0.117004,
+        "runs_per_s": 10643.6,
+    }  # fmt: skip
+    assert found.notes == ()  # enqueue 0.0515 ms is below compute 0.0533 ms
+    assert json.loads(kept[0])[0]["layers"][0]["name"] == "c1"

@@ -1,6 +1,6 @@
 """A stand-in for TensorRT's Python module of one era, which the environment names: it has no more than that era has.
 
-It builds nothing and computes nothing: an "engine" is the batch of the network, and running it looks up the answer
+It builds nothing and computes nothing: an "engine" is a header and the batch of the network, and running it looks up the answer
 that the reference gave to each picture. Which names an era has was read from real modules (8.6.0, 10.0.1, 10.13.3.9,
 11.4.0.106), and for 8.0 from NVIDIA's sources of the bindings; test_tensorrt_eras.py compares them.
 """
@@ -11,7 +11,10 @@ import ctypes
 import enum
 import os
 import struct
-from pathlib import Path
+from array import array
+
+from gpustack.verify.tensorrt.onnx import digits_model, load_digits
+from gpustack.verify.tensorrt.smoke import as_floats
 
 NAMES = (
     "Builder.create_network", "Builder.create_builder_config", "Builder.build_serialized_network", "OnnxParser.parse",
@@ -45,6 +48,8 @@ LACKS: dict[str, tuple[str, ...]] = {
 """What the module of each release does not have."""
 
 __version__ = os.environ.get("TENSORRT_ERA", "10.13.3.9")
+_NUMBERS = bytes(int(one) for one in f"{__version__}.0".split(".")[:4])
+_HEAD = (b"ftrt" + bytes(12) + struct.pack("<Q", 100) + _NUMBERS).ljust(96, b"\0")
 _PICTURE, _ANSWER = 784 * 4, 10 * 4
 
 
@@ -115,7 +120,7 @@ class Builder:
     def build_serialized_network(self, network: Network, config: IBuilderConfig) -> bytes | None:
         assert config
         self._logger.log(Severity.WARNING, "this is a stand-in")
-        return struct.pack("<I", network.batch) if network.batch else None
+        return _HEAD + struct.pack("<I", network.batch) if network.batch else None
 
 
 class OnnxParser:
@@ -124,7 +129,8 @@ class OnnxParser:
         self.num_errors = 0
 
     def parse(self, model: bytes) -> bool:
-        self._network.batch = int(os.environ["TENSORRT_ERA_BATCH"]) if b"gpustack" in model else 0
+        weights = load_digits().weights
+        self._network.batch = next((one for one in (1, 8, 32) if model == digits_model(weights, one)), 0)
         self.num_errors = 0 if self._network.batch else 1
         return bool(self._network.batch)
 
@@ -140,10 +146,10 @@ class Runtime:
         self._logger = logger
 
     def deserialize_cuda_engine(self, data: bytes) -> ICudaEngine | None:
-        if len(data) != 4:
+        if data[:-4] != _HEAD:
             self._logger.log(Severity.ERROR, "Serialization assertion plan->header.size == blobSize failed")
             return None
-        return ICudaEngine(*struct.unpack("<I", data))
+        return ICudaEngine(*struct.unpack("<I", data[-4:]))
 
 
 class ICudaEngine:
@@ -191,13 +197,12 @@ class IExecutionContext:
 
 
 def answers() -> dict[bytes, bytes]:
-    """The reference's answer to each picture that comes with gpustack, both as 32-bit floats."""
+    """The reference's answer to each picture that comes with gpustack, both as 32-bit floats; reversed if so asked."""
     if not _ANSWERS:
-        inputs = Path(os.environ["TENSORRT_ERA_PICTURES"]).read_bytes()
-        outputs = Path(os.environ["TENSORRT_ERA_ANSWERS"]).read_bytes()
-        for place in range(len(inputs) // _PICTURE):
-            picture = inputs[place * _PICTURE : (place + 1) * _PICTURE]
-            _ANSWERS[picture] = outputs[place * _ANSWER : (place + 1) * _ANSWER]
+        digits = load_digits()
+        step = -1 if os.environ.get("TENSORRT_ERA_FAULT") == "wrong" else 1
+        for picture, row in zip(digits.pictures, digits.probabilities, strict=True):
+            _ANSWERS[as_floats(picture)] = array("f", row[::step]).tobytes()
     return _ANSWERS
 
 

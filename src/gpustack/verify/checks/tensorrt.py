@@ -183,7 +183,10 @@ def engine(context: Context) -> Outcome:
     if release:
         library = tensorrt_of_triton(context.matrix, release)
         if library is None:
-            return skipped(f"no fact tells which TensorRT Triton {release} holds")
+            return skipped(
+                f"no fact tells which TensorRT Triton {release} holds",
+                f"inside its container `dpkg --list 'libnvinfer*'` tells; this is an {read.called}",
+            )
         place = f"Triton {release}"
     else:
         library, place = _library_for(context, read.kind) or "", "this host"
