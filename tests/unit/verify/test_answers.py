@@ -193,6 +193,15 @@ def test_all_gpus_add_up(context: Context) -> None:
                 "reinstall NCCL: `gpustack install nccl`; `sudo ldconfig` after unpacking it by hand",
             ),
         ),
+        (
+            (),
+            {"code": 127, "err": "./allreduce: error while loading shared libraries: libstdc++.so.6: cannot open"},
+            (
+                "fail",
+                "the loader does not find libstdc++.so.6",
+                "install what brings it, or add its folder to /etc/ld.so.conf.d and run `sudo ldconfig`",
+            ),
+        ),
         ((), {"code": None, "error": "no answer within 120 s"},
          ("error", "the all-reduce gave no answer: no answer within 120 s", "")),
     ],
