@@ -23,6 +23,7 @@ _KEY = re.compile(r"[a-z0-9]+(?:[.-][a-z0-9]+)*")
 _UNPINNED = {"apt": "DL3008", "yum": "DL3033", "zypper": "DL3037", "dnf": "DL3041"}
 """hadolint's rules for packages without a version: common tools of the distribution have none in a plan."""
 
+_WHY_UNPINNED = "archives of distributions keep one version only, so that a pin breaks the build of tomorrow"
 _PLATFORMS = {"x86_64": "linux/amd64", "aarch64": "linux/arm64"}
 
 
@@ -66,6 +67,13 @@ def _comments(plan: Plan, left_out: list[str]) -> list[str]:
     platform = _PLATFORMS.get(host.arch or "")
     if platform:
         found += _comment(f"docker build --platform {platform} --tag NAME - <THIS-FILE; run with --gpus all")
+    image = base_image(plan)
+    release = re.search(r":(\d+\.\d+)(?:-[\w.]+)?$", image)
+    if release and "." in (host.os.version_id or "") and release[1] != host.os.version_id:
+        found += _comment(
+            f"the image is of release {release[1]}, the host of {host.os.version_id}: a container has programs and "
+            "libraries of its own and shares the kernel only"
+        )
     for text in (*plan.warnings, *left_out):
         found += _comment(f"warning: {text}")
     return found
@@ -112,11 +120,11 @@ def _run(plan: Plan, group: Group) -> str:
     comments = [line for text in texts for line in _comment(text)]
     family = plan.host.os.family or ""
     commands = group.commands(family)
-    excuses = [_UNPINNED[family]] if group.unpinned and family in _UNPINNED else []
+    excuses = {_UNPINNED[family]: _WHY_UNPINNED} if group.unpinned and family in _UNPINNED else {}
     if any(line.endswith("\\'") for lines in commands for line in lines):
-        # A file's line that ends in a backslash: shellcheck takes it for a quote gone wrong.
-        excuses.append("SC1003")
-    ignored = [f"# hadolint ignore={','.join(excuses)}"] if excuses else []
+        excuses["SC1003"] = "a line of a file ends in a backslash; it is no quote gone wrong"
+    ignored = [line for rule, why in excuses.items() for line in _comment(f"{rule}: {why}")]
+    ignored += [f"# hadolint ignore={','.join(excuses)}"] if excuses else []
     return "\n".join(["", *comments, *ignored, _shell(commands)])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable
 
@@ -28,6 +29,7 @@ _MANAGERS = {
 }
 """What leaves nothing of an index or of packages in the layer: a command, a folder to remove."""
 
+_PINNED = re.compile(r"=|-\d+[.:]")
 _WIDTH = 110
 
 _APT = ("env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-o", "DPkg::Lock::Timeout=300")
@@ -47,7 +49,7 @@ class Group(Struct, frozen=True, kw_only=True):
     @property
     def unpinned(self) -> bool:
         """Whether packages of the distribution are installed, which have no version in a plan."""
-        return any(step.kind in {"install-packages", "hold-packages"} for step in self.steps)
+        return any(_is_unpinned(argv) for step in self.steps for argv in step.commands)
 
     def commands(self, family: str) -> list[Lines]:
         """The commands of the layer for a POSIX shell; the index and every download is gone after them."""
@@ -67,6 +69,14 @@ class Group(Struct, frozen=True, kw_only=True):
             folders.append(CACHE)
         gone = [(f"rm -rf {' '.join(folders)}",)] if folders else []
         return [*((command,) for command, _ in cleaned if command), *gone]
+
+
+def _is_unpinned(argv: tuple[str, ...]) -> bool:
+    """Whether a command installs a package without a version."""
+    if "install" not in argv or not set(argv) & _MANAGERS.keys():
+        return False
+    words = [word for word in argv[argv.index("install") + 1 :] if not word.startswith("-")]
+    return any(not _PINNED.search(word) for word in words)
 
 
 def groups_of(plan: Plan) -> tuple[list[Group], list[str]]:

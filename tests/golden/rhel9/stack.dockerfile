@@ -13,6 +13,7 @@ FROM registry.access.redhat.com/ubi9/ubi:9.7
 # add the NVIDIA repository rhel9/x86_64: packages come from
 #   https://developer.download.nvidia.com/compute/cuda/repos/rhel9/x86_64/, each checked against the key
 #   D42D0685
+# DL3041: archives of distributions keep one version only, so that a pin breaks the build of tomorrow
 # hadolint ignore=DL3041
 RUN dnf -y install gnupg2 \
  && mkdir -p -- /var/cache/gpustack/keys \
@@ -43,7 +44,6 @@ RUN dnf -y install gnupg2 \
  && rm -rf /var/cache/dnf /var/cache/gpustack
 
 # install cuda 13.2.2: asked for (any version); pinned to 13.2.2-1
-# hadolint ignore=DL3041
 RUN dnf -y install cuda-toolkit-13-2-13.2.2-1 \
  && dnf clean all \
  && rm -rf /var/cache/dnf
@@ -52,6 +52,7 @@ RUN dnf -y install cuda-toolkit-13-2-13.2.2-1 \
 # install cudnn 9.14.0.64: asked for (any version); pinned to 9.14.0.64-1
 # hold cudnn at 9.14.0.64: an ordinary upgrade would take the newest build, which another CUDA or driver may
 #   not fit
+# DL3041: archives of distributions keep one version only, so that a pin breaks the build of tomorrow
 # hadolint ignore=DL3041
 RUN dnf -y install zlib \
  && dnf -y install libcudnn9-cuda-13-9.14.0.64-1 libcudnn9-devel-cuda-13-9.14.0.64-1 \

@@ -17,6 +17,7 @@ FROM registry.suse.com/bci/bci-base:15.6
 #   https://developer.download.nvidia.com/compute/cuda/repos/sles15/x86_64/, each checked against the key
 #   D42D0685
 # read the package index of the NVIDIA repository sles15/x86_64: the packages below are looked up in it
+# DL3037: archives of distributions keep one version only, so that a pin breaks the build of tomorrow
 # hadolint ignore=DL3037
 RUN zypper --non-interactive install --auto-agree-with-licenses gpg2 \
  && zypper --non-interactive install --auto-agree-with-licenses tar xz \
@@ -51,7 +52,6 @@ RUN zypper --non-interactive install --auto-agree-with-licenses gpg2 \
  && rm -rf /var/cache/gpustack
 
 # install cuda 13.2.2: asked for (any version); pinned to 13.2.2-1
-# hadolint ignore=DL3037
 RUN zypper --non-interactive install --auto-agree-with-licenses cuda-toolkit-13-2=13.2.2-1 \
  && zypper clean --all
 
@@ -60,6 +60,7 @@ RUN zypper --non-interactive install --auto-agree-with-licenses cuda-toolkit-13-
 # unpack cudnn-linux-x86_64-9.28.0.42_cuda13-archive.tar.xz into /usr/local/cuda-13.2: asked for (any
 #   version); links stay links
 # make the loader look again: it finds libraries by its cache
+# DL3037: archives of distributions keep one version only, so that a pin breaks the build of tomorrow
 # hadolint ignore=DL3037
 RUN zypper --non-interactive install --auto-agree-with-licenses libz1 \
  && mkdir -p -- /var/cache/gpustack/cudnn-9.28.0.42 \

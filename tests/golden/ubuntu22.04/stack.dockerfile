@@ -12,6 +12,7 @@ FROM docker.io/library/ubuntu:22.04 AS runtime
 # add the NVIDIA repository ubuntu2204/x86_64: cuda-keyring brings the source list, the key that it is signed
 #   by, and the preference for these packages
 # read the package index of the NVIDIA repository ubuntu2204/x86_64: the packages below are looked up in it
+# DL3008: archives of distributions keep one version only, so that a pin breaks the build of tomorrow
 # hadolint ignore=DL3008
 RUN apt-get update \
  && DEBIAN_FRONTEND=noninteractive apt-get install --no-install-recommends -y ca-certificates curl gnupg \
@@ -25,7 +26,6 @@ RUN apt-get update \
  && rm -rf /var/lib/apt/lists/* /var/cache/gpustack
 
 # install cuda 13.2.2: asked for (any version); pinned to 13.2.2-1
-# hadolint ignore=DL3008
 RUN apt-get update \
  && DEBIAN_FRONTEND=noninteractive apt-get install --no-install-recommends -y cuda-toolkit-13-2=13.2.2-1 \
  && rm -rf /var/lib/apt/lists/*
@@ -33,7 +33,6 @@ RUN apt-get update \
 # install tensorrt 11.1.0.106: asked for (any version); pinned to 11.1.0.106-1+cuda13.3
 # hold tensorrt at 11.1.0.106: an ordinary upgrade would take the newest build, which another CUDA or driver
 #   may not fit
-# hadolint ignore=DL3008
 RUN apt-get update \
  && DEBIAN_FRONTEND=noninteractive apt-get install --no-install-recommends -y libnvinfer11=11.1.0.106-1+cuda13.3 \
       libnvinfer-plugin11=11.1.0.106-1+cuda13.3 libnvinfer-vc-plugin11=11.1.0.106-1+cuda13.3 \
@@ -57,6 +56,7 @@ FROM runtime AS build
 # unpack nv-codec-headers-13.0.19.0.tar.gz into /usr/local/src/nv-codec-headers-13.0.19.0: it is built there
 # install nv-codec-headers 13.0.19.0 below /usr/local: asked for (any version); departs from NVIDIA's guide,
 #   which ends this line with cd and a typographic dash: that fails after the headers are installed
+# DL3008: archives of distributions keep one version only, so that a pin breaks the build of tomorrow
 # hadolint ignore=DL3008
 RUN apt-get update \
  && DEBIAN_FRONTEND=noninteractive apt-get install --no-install-recommends -y git make \
@@ -84,6 +84,7 @@ RUN apt-get update \
 #   typographic dashes, which configure does not read
 # install FFmpeg below /usr/local/ffmpeg-9.0.2 and link it into /usr/local/bin: its own folder keeps it apart
 #   from the distribution's FFmpeg, and makes it easy to take away
+# DL3008: archives of distributions keep one version only, so that a pin breaks the build of tomorrow
 # hadolint ignore=DL3008
 RUN apt-get update \
  && DEBIAN_FRONTEND=noninteractive apt-get install --no-install-recommends -y build-essential nasm pkg-config \

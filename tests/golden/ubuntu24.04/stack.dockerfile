@@ -11,6 +11,7 @@ FROM docker.io/library/ubuntu:24.04
 # add the NVIDIA repository ubuntu2404/x86_64: cuda-keyring brings the source list, the key that it is signed
 #   by, and the preference for these packages
 # read the package index of the NVIDIA repository ubuntu2404/x86_64: the packages below are looked up in it
+# DL3008: archives of distributions keep one version only, so that a pin breaks the build of tomorrow
 # hadolint ignore=DL3008
 RUN apt-get update \
  && DEBIAN_FRONTEND=noninteractive apt-get install --no-install-recommends -y ca-certificates curl gnupg \
@@ -23,7 +24,6 @@ RUN apt-get update \
  && rm -rf /var/lib/apt/lists/* /var/cache/gpustack
 
 # install cuda 13.2.2: asked for (any version); pinned to 13.2.2-1
-# hadolint ignore=DL3008
 RUN apt-get update \
  && DEBIAN_FRONTEND=noninteractive apt-get install --no-install-recommends -y cuda-toolkit-13-2=13.2.2-1 \
  && rm -rf /var/lib/apt/lists/*
@@ -32,6 +32,7 @@ RUN apt-get update \
 # install cudnn 9.23.2.1: asked for (any version); pinned to 9.23.2.1-1
 # hold cudnn at 9.23.2.1: an ordinary upgrade would take the newest build, which another CUDA or driver may
 #   not fit
+# DL3008: archives of distributions keep one version only, so that a pin breaks the build of tomorrow
 # hadolint ignore=DL3008
 RUN apt-get update \
  && DEBIAN_FRONTEND=noninteractive apt-get install --no-install-recommends -y zlib1g \
