@@ -210,6 +210,11 @@ REFUSALS = [
          "once more when the other diagnosis has ended"),
     ),
     (
+        refused("DCGM Diagnostic", "4.6.0", "Error: Diagnostic could not be run while DCGM is paused."),
+        202,
+        ("error", "DCGM 4.6.0: Diagnostic could not be run while DCGM is paused.", "`dcgmi test --resume`, then once more"),
+    ),
+    (
         "Error: unable to establish a connection to the specified host: localhost\n"
         "Error: Unable to connect to host engine. Host engine connection invalid/disconnected.\n",
         NO_CONNECTION,
@@ -225,7 +230,7 @@ REFUSALS = [
 @pytest.mark.parametrize(
     ("said", "code", "expected"),
     REFUSALS,
-    ids=["unknown-cuda", "geforce", "mixed", "twice", "no-engine", "silent", "empty", "code", "no-tests"],
+    ids=["unknown-cuda", "geforce", "mixed", "twice", "paused", "no-engine", "silent", "empty", "code", "no-tests"],
 )
 def test_a_diagnosis_that_was_not_made_is_no_verdict(
     ask: Ask, said: str, code: int, expected: tuple[str, str, str]

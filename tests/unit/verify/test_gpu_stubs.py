@@ -328,7 +328,8 @@ def test_libraries_that_the_machine_below_lacks(ask: Ask) -> None:
 
 
 def test_no_dcgm_is_nothing_to_check(ask: Ask) -> None:
-    assert told(ask("driver.dcgm"))[:2] == ("skip", "DCGM is not installed here")
+    fix = "install NVIDIA's Data Center GPU Manager (DCGM) and start its host engine"
+    assert told(ask("driver.dcgm")) == ("skip", "DCGM is not installed here", fix)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ _REFUSED_FOR = {
     "tesla recommended driver": "",
     "unsupported cuda version": "install a newer DCGM: this one does not know the driver's CUDA",
     "homogeneous group": "`dcgmi group` makes a group of GPUs of one kind; `dcgmi diag -r 1 -g GROUP` diagnoses it",
-    "while dcgm is paused": "`dcgmi modules --resume`, then once more",
+    "while dcgm is paused": "`dcgmi test --resume`, then once more",
     "already running": "once more when the other diagnosis has ended",
 }
 """Words of DCGM's refusals and what mends each; those with nothing to mend are skips."""

@@ -1,0 +1,314 @@
+"""Answers that a host seldom gives, with their whole text: what NVML, libcuda and built programs say, judged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from gpustack.matrix.index import Matrix
+from gpustack.model.host import Environment, Host
+from gpustack.system.run import Finished
+from gpustack.verify import build, measure
+from gpustack.verify.checks import cuda_run, cudnn_run, driver_health, driver_modes, driver_run, nccl_run
+from gpustack.verify.cudnn import answers, vendor
+from gpustack.verify.declare import Context, Outcome
+from gpustack.verify.nvml import GpuHealth, Health, health
+from gpustack.verify.toolchain import Home, HostCompiler, Toolkit
+
+KIT = Toolkit(nvcc="nvcc", release="13.0", version="13.0.88", root=Path("/usr/local/cuda"))
+HOME = Home(include=Path("/usr/include"), library=Path("/usr/lib64/libcudnn.so"), origin="system")
+HERE = "0000:01:00.0"
+GPU = GpuHealth(index=0, name="NVIDIA L4", bus_id=f"0000{HERE}", uuid="GPU-0")
+LATE = "no answer within 90 s"
+
+
+@pytest.fixture
+def context(healthy: Host, matrix: Matrix, tmp_path: Path) -> Context:
+    return Context(host=healthy, matrix=matrix, work=tmp_path)
+
+
+def told(outcome: Outcome) -> tuple[str, str, str]:
+    return outcome.status, outcome.reason or outcome.detail, outcome.fix
+
+
+def ended(code: int | None = 1, out: str = "", err: str = "", error: str = "") -> Finished:
+    return Finished(argv=("./program",), code=code, out=out, err=err, error=error)
+
+
+def inside(context: Context, environment: Environment) -> Context:
+    return msgspec.structs.replace(context, host=msgspec.structs.replace(context.host, environment=environment))
+
+
+def with_nvml(context: Context, *gpus: GpuHealth, **told_by_nvml: Any) -> Context:
+    context.shared.once("nvml-health", lambda: Health(gpus=gpus, **told_by_nvml))
+    return context
+
+
+@pytest.mark.parametrize(
+    ("seen", "wanted", "expected"),
+    [
+        ((), "", ("skip", "no g++ was found; nvcc needs a host compiler to build programs", "install g++")),
+        (
+            ("g++ 16.1.0",),
+            "6 to before 16",
+            (
+                "fail",
+                "no g++ here is one that nvcc of CUDA 13.0 accepts: there is g++ 16.1.0",
+                "install g++ 6 to before 16 beside it; gpustack takes it by itself",
+            ),
+        ),
+        (
+            ("g++ 16.1.0",),
+            "",
+            ("fail", "no g++ here is one that nvcc of CUDA 13.0 accepts: there is g++ 16.1.0", "install an older g++"),
+        ),
+    ],
+    ids=["none", "too-new", "no-bound"],
+)
+def test_no_host_compiler(seen: tuple[str, ...], wanted: str, expected: tuple[str, str, str]) -> None:
+    assert told(build._no_compiler(KIT, seen, wanted)) == expected
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (
+            "#error -- unsupported GNU version! gcc versions later than 15 are not supported!",
+            ("fail", "nvcc of CUDA 13.0 refuses the host compiler g++ 16.1.0", "install an older g++ beside it"),
+        ),
+        (
+            "nvcc fatal   : Unsupported gpu architecture 'compute_120'",
+            ("fail", "nvcc of CUDA 13.0 does not build for the GPUs here", "`gpustack install cuda`"),
+        ),
+    ],
+    ids=["gcc", "architecture"],
+)
+def test_nvcc_that_refuses(context: Context, said: str, expected: tuple[str, str, str]) -> None:
+    assert told(build.not_built(context, ended(err=said), KIT, "g++ 16.1.0", "")) == expected
+
+
+def test_programs_that_give_no_answer(context: Context) -> None:
+    late = ended(None, error=LATE)
+    assert told(cuda_run.judge(context, late)) == ("error", f"the program gave no answer: {LATE}", "")
+    assert told(cuda_run.judge(context, ended(-11, err="Segmentation fault"))) == (
+        "fail", "the program ends with exit code -11: Segmentation fault", ""
+    )  # fmt: skip
+    assert told(answers.judge(context, HOME, late)) == ("error", f"the network's program gave no answer: {LATE}", "")
+    ran = vendor._judged(Path("/usr/src/cudnn_samples_v9"), HOME, late, {})
+    assert told(ran) == ("error", f"mnistCUDNN gave no answer: {LATE}", "")
+    assert told(measure._broken(context, "GPU 1", late)) == ("error", f"measuring GPU 1 did not end: {LATE}", "")
+
+
+def test_samples_without_a_compiler(context: Context) -> None:
+    context.shared.once("toolkit", lambda: None)
+    context.shared.once("host-compiler", HostCompiler)
+    outcome = vendor.run_sample(context, Path("/usr/src/cudnn_samples_v9"), HOME)
+    assert isinstance(outcome, vendor.NotRun)
+    assert outcome.reason == "/usr/src/cudnn_samples_v9/mnistCUDNN needs nvcc and a host compiler to be built"
+
+
+def test_no_headers_to_build_against(context: Context) -> None:
+    context.shared.once("toolkit", lambda: None)
+    context.shared.once("sites", lambda: ())
+    bare = msgspec.structs.replace(context, host=Host(environment="bare-metal", arch="x86_64"))
+    if any(Path(folder, name).exists() for folder in ("/usr/include", "/usr/local/cuda/include")
+           for name in ("cudnn.h", "nccl.h")):  # fmt: skip
+        pytest.skip("cuDNN or NCCL is installed on this machine")
+    assert told(cudnn_run.mnist(bare)) == (
+        "skip",
+        "no cudnn.h with its library was found, so nothing can be built against cuDNN",
+        "`gpustack install cudnn`",
+    )
+    assert told(cudnn_run.static(bare)) == ("skip", "no cudnn.h with its library was found", "")
+    assert told(nccl_run.all_reduce(bare)) == (
+        "skip",
+        "no nccl.h with its library was found, so nothing can be built against NCCL",
+        "`gpustack install nccl`",
+    )
+
+
+def test_one_gpu_needs_no_bandwidth(context: Context) -> None:
+    assert told(nccl_run.bandwidth(context)) == ("skip", "one GPU has no other to talk to", "")
+
+
+class _NoGpu:
+    """A program that measures and counts no GPU; nvcc that builds it."""
+
+    def run(self, argv: tuple[str, ...], **_: Any) -> Finished:
+        return Finished(argv=argv, code=0, out='{"count": 0}\n')
+
+
+def test_nothing_to_measure(context: Context) -> None:
+    context.shared.once("toolkit", lambda: KIT)
+    context.shared.once("host-compiler", lambda: HostCompiler(path="g++", version="13.3.0"))
+    outcome = measure.measured(msgspec.structs.replace(context, runner=_NoGpu()))
+    assert isinstance(outcome, Outcome)
+    assert told(outcome) == ("skip", "CUDA sees no GPU to measure", "")
+
+
+@pytest.mark.parametrize(
+    ("throttle", "reason"),
+    [
+        (0x8, "NVIDIA L4 (00000000:01:00.0) is slowed down by a hardware slowdown (heat or power)"),
+        (0x20, "NVIDIA L4 (00000000:01:00.0) is slowed down by the temperature limit"),
+        (0x80 | 0x8, "NVIDIA L4 (00000000:01:00.0) is slowed down by a hardware slowdown (heat or power) and the power brake of"
+         " the machine"),
+    ],
+)  # fmt: skip
+def test_what_slows_a_gpu_down(context: Context, throttle: int, reason: str) -> None:
+    slow = msgspec.structs.replace(GPU, throttle=throttle | 0x4)
+    assert told(driver_health.clocks(with_nvml(context, slow))) == ("fail", reason, "")
+
+
+def test_nvml_without_an_answer(context: Context) -> None:
+    assert told(driver_modes.modes(with_nvml(context))) == ("skip", "NVML lists no GPU", "")
+
+
+class _Broken:
+    def run(self, argv: tuple[str, ...], **_: Any) -> Finished:
+        return Finished(argv=argv, code=1, err="Traceback\n")
+
+
+def test_a_probe_that_breaks(context: Context) -> None:
+    broken = msgspec.structs.replace(context, runner=_Broken())
+    assert health(broken).error == "the probe of NVML broke (exit code 1)"
+    assert told(driver_modes.modes(broken)) == (
+        "error", "NVML could not be asked: the probe of NVML broke (exit code 1)", ""
+    )  # fmt: skip
+    assert told(driver_run.contexts(broken)) == ("error", "the probe of libcuda broke before cuInit", "")
+
+
+def test_modes_that_let_programs_in(context: Context) -> None:
+    mine = msgspec.structs.replace(GPU, mig=0, mig_pending=1, fabric={"state": 3, "status": 0}, compute_mode=3)
+    assert told(driver_modes.modes(with_nvml(context, mine)))[1] == (
+        "NVIDIA L4 (00000000:01:00.0): MIG on after the next reset, exclusive process mode, fabric set up"
+    )
+
+
+def test_a_gpu_that_nvml_cannot_reach(context: Context) -> None:
+    lost = GpuHealth(index=1, error="GPU is lost", code=15)
+    assert told(driver_modes.modes(with_nvml(context, lost))) == (
+        "fail",
+        "GPU 1 cannot be reached: GPU is lost",
+        "look for its Xid line in `sudo dmesg`; one that fell off the bus comes back only by a cold start",
+    )
+
+
+@pytest.mark.parametrize(
+    ("lacking", "expected"),
+    [
+        (
+            {"compute": ["libcuda.so.1"]},
+            ("fail", "the driver library libcuda.so.1 (compute) is missing", "`gpustack install driver`"),
+        ),
+        (
+            {"video": ["libnvidia-encode.so.1", "libnvcuvid.so.1"]},
+            (
+                "skip",
+                "no libnvidia-encode.so.1, libnvcuvid.so.1: this driver was installed without its video libraries",
+                "`gpustack install driver` brings them; only encoding and decoding need them",
+            ),
+        ),
+    ],
+    ids=["compute", "video"],
+)
+def test_libraries_that_a_machine_lacks(
+    context: Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lacking: dict[str, list[str]],
+    expected: tuple[str, str, str],
+) -> None:  # fmt: skip
+    away = {name for names in lacking.values() for name in names}
+    for name in {name for names in driver_modes.LIBRARIES.values() for name in names} - away:
+        (tmp_path / name).touch()
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
+    assert told(driver_modes.libraries(msgspec.structs.replace(context, runner=_Broken()))) == expected
+
+
+def test_a_container_is_told_with_what_to_start_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NVIDIA_DRIVER_CAPABILITIES", "utility")
+    assert told(driver_modes._in_container({"video": ["libnvcuvid.so.1"]})) == (
+        "skip",
+        "the container was not given libnvcuvid.so.1",
+        "start it with NVIDIA_DRIVER_CAPABILITIES=utility,video if programs need video",
+    )
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        (
+            "container",
+            (
+                "fail",
+                "the container was not given the driver library: libcuda.so.1: cannot open",
+                "start it with `--gpus all` and NVIDIA_DRIVER_CAPABILITIES holding `compute`",
+            ),
+        ),
+        (
+            "bare-metal",
+            (
+                "fail",
+                "the driver library cannot be loaded: libcuda.so.1: cannot open",
+                "`gpustack install driver`",
+            ),
+        ),
+    ],
+)
+def test_a_libcuda_that_is_not_loaded(
+    context: Context, environment: Environment, expected: tuple[str, str, str]
+) -> None:
+    host = inside(context, environment).host
+    assert told(driver_run._not_loaded(host, "libcuda.so.1: cannot open", {})) == expected
+
+
+def test_a_gpu_that_begins_and_does_not_end(context: Context) -> None:
+    said = '{"step": "load"}\n{"step": "init", "code": 0}\n{"step": "count", "code": 0, "count": 1, "cuda": 13000}\n'
+    begun = f'{{"step": "begin", "gpu": 0, "bus": "{HERE}"}}\n'
+    end = Finished(argv=("x",), code=None, out=said + begun, error=LATE, seconds=100.0)
+    context.shared.once("cuda-contexts", lambda: end)
+    assert told(driver_run.contexts(context)) == (
+        "fail",
+        "L4 (0000:01:00.0) does not answer: the context was not there within 100 s",
+        "look for Xid and RmInitAdapter lines in `sudo dmesg`; end what uses the GPU and reset it, or reboot",
+    )
+
+
+OTHER = "0000:02:00.0"
+
+
+@pytest.mark.parametrize(
+    ("environment", "hidden", "seen", "expected"),
+    [
+        (
+            "bare-metal", "0", {"NVML": {HERE, OTHER}, "CUDA": {HERE}},
+            ("fail", f"CUDA does not see {OTHER}: CUDA_VISIBLE_DEVICES is '0'",
+             "unset CUDA_VISIBLE_DEVICES to prove the whole machine"),
+        ),
+        (
+            "bare-metal", None, {"bus": {HERE}, "NVML": {OTHER}},
+            ("skip", f"the bus shown here is not that of the GPUs: it lacks {OTHER}", ""),
+        ),
+        (
+            "container", None, {"kernel module": {HERE, OTHER}, "NVML": {HERE}},
+            ("skip", "the container was given 1 of 2 GPUs", ""),
+        ),
+    ],
+    ids=["hidden", "other-bus", "container"],
+)  # fmt: skip
+def test_lists_that_differ(
+    context: Context, monkeypatch: pytest.MonkeyPatch, environment: Environment, hidden: str | None,
+    seen: dict[str, set[str]], expected: tuple[str, str, str],
+) -> None:  # fmt: skip
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if hidden is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", hidden)
+    outcome = driver_run._differences(inside(context, environment), seen)
+    assert outcome is not None
+    assert told(outcome) == expected
+
+
+def test_no_list_of_nvml_to_compare_with(context: Context) -> None:
+    context.shared.once("cuda-contexts", lambda: Finished(argv=("x",), code=0))
+    assert told(driver_run.lists(with_nvml(context))) == ("skip", "NVML lists no GPU to compare with", "")
