@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct, field
 
 from gpustack import resources
+from gpustack.errors import MatrixError
 
 FORMAT = 6
 """Raised whenever the layout below or the conversion changes, so that old compiled files are not read."""
@@ -108,10 +109,14 @@ def part_name(table: str, component: str) -> str:
 
 
 def open_store() -> Store:
-    """The built-in matrices, compiled and fresh."""
+    """The built-in matrices, compiled and fresh. Raises MatrixError (exit 2) where an installation lacks them."""
     folder = resources.compiled_folder()
     if not resources.is_checkout():
-        return Store(_read_index(folder) or Index(format=FORMAT, subjects={}), folder, {})
+        own = _read_index(folder)
+        if own is None:
+            msg = "the facts of this installation are missing, or are of another version of gpustack"
+            raise MatrixError(msg, where=str(folder), hint="install gpustack anew")
+        return Store(own, folder, {})
     stamps = _stamps(resources.folder("matrices"))
     for place in (folder, resources.cache_folder() / "matrices"):
         index = _read_index(place)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
+import gpustack
 from gpustack import resources
 from gpustack.matrix.check import faults
 from gpustack.matrix.compile import compile_folder
@@ -54,3 +59,19 @@ def test_every_source_key_resolves_to_an_address() -> None:
     matrix = load_matrix()
     for rule in matrix.everywhere("rules", Rule):
         assert len(matrix.addresses(rule.src)) >= 1, rule.id
+
+
+def test_an_installation_without_its_facts_says_so(tmp_path: Path) -> None:
+    """Every answer would be "unknown" there, which looks like one."""
+    shutil.copytree(Path(gpustack.__file__).parent, tmp_path / "gpustack", ignore=shutil.ignore_patterns("compiled"))
+    done = subprocess.run(
+        [sys.executable, "-m", "gpustack", "check", "cuda==13.0.2", "--os", "ubuntu24.04"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(tmp_path), "PATH": "/usr/bin:/bin"},
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "the facts of this installation are missing" in done.stderr
+    assert "hint: install gpustack anew" in done.stderr
