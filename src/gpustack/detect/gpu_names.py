@@ -123,21 +123,18 @@ def _by_name(name: str, products: Products) -> Gpu:
 
 def _names_with(parts: tuple[str, ...], products: Products) -> list[_Named]:
     """Every spelling of every product in which all ``parts`` occur; no other can be meant by a name that has them."""
-    found: list[_Named] = []
-    for rows in products.by_device.values():
-        for row in rows:
-            said = _with_parts(parts, row)
-            found += [_Named(words_of(one), one, gpu_of(row)) for one in said]
-    for module in products.integrated():
-        said = _with_parts(parts, module)
-        found += [_Named(words_of(one), one, integrated_gpu(module)) for one in said]
-    return found
-
-
-def _with_parts(parts: tuple[str, ...], row: GpuProduct | Integrated) -> list[str]:
     return [
-        spelling for spelling in (row.name, *row.aliases) if not any(part not in spelling.lower() for part in parts)
+        *(_Named(words_of(one), one, gpu_of(row)) for row in products.rows for one in _spelled_with(parts, row)),
+        *(
+            _Named(words_of(one), one, integrated_gpu(module))
+            for module in products.integrated()
+            for one in _spelled_with(parts, module)
+        ),
     ]
+
+
+def _spelled_with(parts: tuple[str, ...], row: GpuProduct | Integrated) -> list[str]:
+    return [one for one in (row.name, *row.aliases) if all(map(one.lower().__contains__, parts))]
 
 
 def _only_form(words: tuple[str, ...], asked: tuple[str, ...]) -> bool:

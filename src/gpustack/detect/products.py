@@ -38,6 +38,11 @@ class Products:
     def __init__(self, matrix: Matrix) -> None:
         self._matrix = matrix
 
+    @property
+    def rows(self) -> tuple[GpuProduct, ...]:
+        """All products, those of one device id beside each other."""
+        return self._matrix.products
+
     @cached_property
     def by_device(self) -> dict[str, list[GpuProduct]]:
         """The rows of each device id; read when the first GPU is looked up, as most of a table is for nothing else."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 from gpustack.model.facts import COMPONENTS, Release
 from gpustack.model.resolution import Reason
 from gpustack.solve.question import Candidate, Question
@@ -61,12 +63,12 @@ def _kind_in_words(kind: str) -> str:
 def _next_newer(question: Question, pick: Candidate) -> Release | None:
     """The oldest finished release newer than the pick, whatever was asked for."""
     system = question.view.system(pick.component)
+    chosen = version(pick.version)
+    newest_first = question.matrix.releases(pick.component)
     newer = [
         row
-        for row in question.matrix.releases(pick.component)
-        if version(row.version) > version(pick.version)
-        and row.status in {"released", ""}
-        and (not row.os or system in row.os)
+        for row in takewhile(lambda row: version(row.version) > chosen, newest_first)
+        if row.status in {"released", ""} and (not row.os or system in row.os)
     ]
     return newer[-1] if newer else None
 

@@ -45,6 +45,7 @@ class RuleBook:
         self._matrix = matrix
         self._by_component: dict[str, list[BoundRule]] = {}
         self._applying: dict[tuple[str, str], dict[str, tuple[BoundRule, ...]]] = {}
+        self._alike: dict[tuple[str, tuple[int, ...]], dict[str, tuple[BoundRule, ...]]] = {}
 
     def of(self, component: str) -> list[BoundRule]:
         """Every rule whose subject is ``component``."""
@@ -56,25 +57,30 @@ class RuleBook:
         return found
 
     def applying(self, component: str, version_text: str) -> dict[str, tuple[BoundRule, ...]]:
-        """The rules that bind this version, by object, whatever the host."""
+        """The rules that bind this version, by object, whatever the host; one answer for all that the same ones bind.
+
+        Which rules those are is worked out beforehand for the known versions.
+        """
         key = (component, version_text)
         found = self._applying.get(key)
         if found is None:
-            collected: dict[str, list[BoundRule]] = {}
-            for bound in self._binding(component, version_text):
-                for name in bound.objects:
-                    collected.setdefault(name, []).append(bound)
-            found = self._applying[key] = {name: tuple(rules) for name, rules in collected.items()}
+            known = self._matrix.binding(component).get(version_text)
+            if known is None:
+                candidate = version(version_text)
+                known = [place for place, bound in enumerate(self.of(component)) if candidate in bound.subject]
+            places = (component, tuple(known))
+            if places not in self._alike:
+                self._alike[places] = self._by_object(component, known)
+            found = self._applying[key] = self._alike[places]
         return found
 
-    def _binding(self, component: str, version_text: str) -> list[BoundRule]:
-        """The rules whose subject holds this version: worked out beforehand for the known ones."""
+    def _by_object(self, component: str, places: list[int]) -> dict[str, tuple[BoundRule, ...]]:
         rules = self.of(component)
-        places = self._matrix.binding(component).get(version_text)
-        if places is not None:
-            return [rules[place] for place in places]
-        candidate = version(version_text)
-        return [bound for bound in rules if candidate in bound.subject]
+        collected: dict[str, list[BoundRule]] = {}
+        for place in places:
+            for name in rules[place].objects:
+                collected.setdefault(name, []).append(rules[place])
+        return {name: tuple(bound) for name, bound in collected.items()}
 
     def covers(self, component: str, version_text: str, other: str, view: HostView) -> bool:
         """Whether any rule that holds on this host speaks of this version and ``other``."""

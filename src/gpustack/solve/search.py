@@ -67,7 +67,10 @@ class Search:
 
     def _needs(self, component: str) -> dict[str, bool]:
         """The components that some (False) or all (True) candidates of ``component`` bring with them."""
-        found = [self._brought(candidate) for candidate in self.domain(component)]
+        applying = self.question.book.applying
+        # Hundreds of versions are bound by a few sets of rules, and those that share one bring the same.
+        unlike = {id(applying(component, candidate.version)): candidate for candidate in self.domain(component)}
+        found = [self._brought(candidate) for candidate in unlike.values()]
         some = set().union(*found)
         everywhere = set.intersection(*found) if found else set()
         return {name: name in everywhere for name in sorted(some, key=COMPONENTS.index)}
