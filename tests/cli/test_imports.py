@@ -16,6 +16,11 @@ HEAVY = frozenset(
     {"typer", "rich", "requests", "jinja2", "pynvml", "pydantic", "yaml", "asyncio", "email", "ssl", "socket"}
 )
 
+UNUSED = frozenset(
+    {"typing_extensions", "inspect", "dataclasses", "difflib", "subprocess", "tempfile", "random", "http.client"}
+)
+"""What the standard library and others bring at a price, and a command that only reads does not need."""
+
 TELL = """\
 import sys
 from gpustack.__main__ import run
@@ -26,15 +31,16 @@ finally:
 """
 
 
-def imported(environment: dict[str, str], *arguments: str) -> set[str]:
+def imported(environment: dict[str, str], *arguments: str, code: int = 0) -> set[str]:
     done = subprocess.run(
         [sys.executable, "-c", TELL, *arguments],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         env=environment,
         timeout=60,
-        check=True,
+        check=False,
     )
+    assert done.returncode == code, done.stderr
     return set(done.stderr.decode().rpartition("\n")[2].split())
 
 
@@ -49,13 +55,28 @@ def host_file(tmp_path: Path, call: Callable) -> Path:
 def test_plan_for_a_saved_host_imports_nothing_heavy(environment: dict[str, str], host_file: Path) -> None:
     load_facts_once(environment)
     modules = imported(environment, "plan", "cuda", "--host", str(host_file), "--format", "json")
-    assert not HEAVY & modules
+    assert not (HEAVY | UNUSED) & modules
 
 
 def test_check_for_a_described_host_imports_nothing_heavy(environment: dict[str, str]) -> None:
     load_facts_once(environment)
     modules = imported(environment, "check", "cuda==12.4.1", "cudnn==9.1.0", "--os", "ubuntu22.04", "--gpu", "L4")
-    assert not HEAVY & modules
+    assert not (HEAVY | UNUSED | {"hashlib"}) & modules
+
+
+def test_a_quick_verification_of_a_saved_host_imports_nothing_heavy(
+    environment: dict[str, str], host_file: Path
+) -> None:
+    load_facts_once(environment)
+    modules = imported(environment, "verify", "--level", "quick", "--host", str(host_file), "--quiet", code=1)
+    assert not (HEAVY | UNUSED | {"hashlib", "ctypes"}) & modules
+
+
+def test_a_smoke_level_imports_the_checks_of_what_is_asked_for(environment: dict[str, str], host_file: Path) -> None:
+    load_facts_once(environment)
+    modules = imported(environment, "verify", "nccl", "--level", "smoke", "--host", str(host_file), "--quiet")
+    checks = {name for name in modules if name.startswith("gpustack.verify.checks.")}
+    assert checks == {"gpustack.verify.checks.nccl", "gpustack.verify.checks.nccl_run"}
 
 
 def load_facts_once(environment: dict[str, str]) -> None:
