@@ -88,6 +88,22 @@ def test_arm_servers_without_a_compiler_for_arm(context: Context, tmp_path: Path
     )
 
 
+def test_a_program_of_another_machine(context: Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A script stands in for an nvcc that builds for this machine whatever it is told."""
+    root = tmp_path / "cuda"
+    (root / "targets/sbsa-linux/include").mkdir(parents=True)
+    (root / "bin/nvcc").write_text(
+        "#!/bin/sh\ncase $1 in\n--version) echo 'release 13.0, V13.0.88';;\n"
+        f'--dryrun) echo "#$ TOP={root}" >&2;;\n*) while [ "$1" != -o ]; do shift; done; cp /bin/true "$2";;\nesac\n'
+    )
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    (tmp_path / COMPILER).symlink_to("/bin/true")
+    assert answered(context)[:2] == (
+        "fail",
+        "what was built for Arm servers (SBSA) is a program of machine 62, not of 64-bit Arm",
+    )
+
+
 def fetched(folder: Path, *wheels: str) -> Path:
     command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:", *PLATFORMS]
     subprocess.run([*command, "-d", str(folder), *wheels], check=True)
