@@ -102,6 +102,12 @@ def test_a_given_engine_is_judged_without_running_it(check: Check, tmp_path: Pat
     found = check("tensorrt", "quick", host_with(L4), engine=str(engine), release=release)["tensorrt.engine"]
     assert found.status == "fail"
     assert f"Triton {release} has 8.5" in found.reason
+    unknown = check("tensorrt", "quick", host_with(L4), engine=str(engine), release="99.01")["tensorrt.engine"]
+    assert (unknown.status, unknown.reason, unknown.fix) == (
+        "skip",
+        "no fact tells which TensorRT Triton 99.01 holds",
+        "inside its container `dpkg --list 'libnvinfer*'` tells; this is an engine of TensorRT 8.6.1.6",
+    )
     missing = check("tensorrt", "quick", host_with(L4), engine=str(tmp_path / "none"))["tensorrt.engine"]
     assert (missing.status, "No such file" in missing.reason) == ("fail", True)
 
