@@ -201,6 +201,14 @@ def test_samples_of_another_major_version(context: Context, wheel: Home, tmp_pat
     )  # fmt: skip
 
 
+def test_samples_that_only_cmake_builds(context: Context, wheel: Home, tmp_path: Path) -> None:
+    """As cuDNN's packages for Tegra bring them."""
+    folder = installed(tmp_path, program(PASSED))
+    (folder / "mnistCUDNN/Makefile").unlink()
+    reason = f"{folder}/mnistCUDNN is installed too, but without a Makefile"
+    assert told(vendor.vendor_sample(context, wheel)) == ("not run", reason, "")
+
+
 def test_without_freeimage(context: Context, wheel: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = installed(tmp_path, program(PASSED))
     if any(Path(place, "FreeImage.h").exists() for place in ("/usr/include", "/usr/local/include")):

@@ -38,13 +38,15 @@ class NotRun(Struct, frozen=True, kw_only=True):
 def vendor_sample(context: Context, home: Home) -> Outcome | NotRun:
     """What NVIDIA's sample of this cuDNN's major version answers, or why it was not asked."""
     there = {number: SAMPLES / f"cudnn_samples_v{number}" for number in MAJORS}
-    there = {number: folder for number, folder in there.items() if (folder / "mnistCUDNN/Makefile").is_file()}
+    there = {number: folder for number, folder in there.items() if (folder / "mnistCUDNN").is_dir()}
     major = major_of(home)
     if not there:
         return NotRun()
     if major not in there:
         which = ", ".join(str(folder) for folder in there.values())
         return NotRun(reason=f"NVIDIA's samples of {which} are of another major version")
+    if not (there[major] / "mnistCUDNN/Makefile").is_file():
+        return NotRun(reason=f"{there[major]}/mnistCUDNN is installed too, but without a Makefile")
     return run_sample(context, there[major], home)
 
 
