@@ -44,7 +44,7 @@ MATRIX: list[tuple[int, str, tuple[str, ...]]] = [
     (1, "a failed check, told in another format", (*SITE, "bad.toml", "--format", "json")),
     (1, "a failed check, waited for", (*SITE, "bad.toml", "--retry-timeout", "0.1")),
     (1, "a plan that cannot be saved", ("plan", "cuda", *UBUNTU, "--out", "/nowhere/plan.json")),
-    (2, "no such command", ("verfy",)),
+    (2, "no such command", ("prove",)),
     (2, "no such option", ("verify", "--no-such")),
     (2, "no such component", ("verify", "cudn")),
     (2, "no such level", ("verify", "--level", "slow")),

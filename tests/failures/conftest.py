@@ -6,8 +6,9 @@ The files are made with --update-golden and read by people: each line has to nam
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -15,7 +16,7 @@ import pytest
 from gpustack.matrix.index import Matrix, load_matrix
 from gpustack.model.host import Host
 from gpustack.model.results import CheckResult
-from gpustack.system.run import LocalRunner, Runner
+from gpustack.system.run import Finished, LocalRunner, Runner
 from gpustack.verify import runner
 from gpustack.verify.declare import Context, checks_of
 
@@ -41,6 +42,29 @@ def compare(update_golden: bool) -> Compare:
 
 def _one_line(text: str) -> str:
     return text.replace("\\", "\\\\").replace("\n", "\\n")
+
+
+class Scripted:
+    """Answers commands that begin with known words, or hold those after a ``*``; any other is not installed."""
+
+    def __init__(self, answers: Mapping[str, Finished] | None = None) -> None:
+        self._answers = answers or {}
+
+    def run(self, argv: tuple[str, ...], **_: Any) -> Finished:
+        line = " ".join(argv)
+        known = next(
+            (
+                end
+                for words, end in self._answers.items()
+                if line.startswith(words) or (words[0] == "*" and words[1:] in line)
+            ),
+            None,
+        )
+        return known or Finished(argv=argv, code=None, error=f"{argv[0]} is not installed")
+
+
+def says(out: str = "", code: int | None = 0, err: str = "", error: str = "") -> Finished:
+    return Finished(argv=("x",), code=code, out=out, err=err, error=error)
 
 
 def told(name: str, result: CheckResult) -> dict[str, str]:

@@ -5,33 +5,15 @@ Commands are answered from a script; nothing of this machine is looked at.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from tests.failures.conftest import Ask, Compare, told
+from tests.failures.conftest import Ask, Compare, Scripted, says, told
 from tests.unit.verify.conftest import HEALTHY, LIBRARIES
 
 from gpustack.model.host import Copy, Host, Installed, KernelModule
-from gpustack.system.run import Finished
-
-
-class Scripted:
-    """Answers commands that begin with known words; every other program is not installed."""
-
-    def __init__(self, answers: Mapping[str, Finished] | None = None) -> None:
-        self._answers = answers or {}
-
-    def run(self, argv: tuple[str, ...], **_: Any) -> Finished:
-        line = " ".join(argv)
-        known = next((end for words, end in self._answers.items() if line.startswith(words)), None)
-        return known or Finished(argv=argv, code=None, error=f"{argv[0]} is not installed")
-
-
-def says(out: str = "", code: int | None = 0, err: str = "", error: str = "") -> Finished:
-    return Finished(argv=("x",), code=code, out=out, err=err, error=error)
 
 
 def changed(**changes: Any) -> Host:

@@ -71,6 +71,17 @@ def first_line(end: Finished) -> str:
     return lines[0].strip() if lines else "nothing"
 
 
+def ended(end: Finished) -> str:
+    """How a program of ours that answered nothing of use ended, as the rest of a sentence: it crashed, or said why."""
+    if end.code is not None and end.code < 0:
+        return f"crashes (signal {-end.code}{f', {_SIGNALS[-end.code]}' if -end.code in _SIGNALS else ''})"
+    told = (line for line in (end.err + "\n" + end.out).splitlines() if line.strip() and not line.startswith("{"))
+    return f"ends with exit code {end.code}: {next(told, 'it says nothing').strip()}"
+
+
+_SIGNALS = {4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV", 15: "SIGTERM"}
+
+
 def _without(text: str, work: Path | None) -> str:
     """``text`` with the check's folder, whose name differs from run to run, written as $WORK."""
     return text.replace(str(work), "$WORK") if work else text

@@ -129,6 +129,7 @@ def _in_folders(
     return tuple(results[one.id] for one in checks)
 
 
+_ERROR_FIX = "run it once more; what was run and what it wrote is the evidence in what `--format json` writes"
 _LATE_FIX = "see with `top` and `nvidia-smi` what keeps this machine busy, and run it once more"
 
 
@@ -172,7 +173,7 @@ class _Answer:
             level=check.level,
             duration_s=round(seconds, 6),
             reason=_clean(outcome.reason),
-            fix=_clean(outcome.fix or (check.mends if outcome.status == "fail" else "")),
+            fix=_clean(outcome.fix or {"fail": check.mends, "error": _ERROR_FIX}.get(outcome.status, "")),
             detail=_clean(outcome.detail),
             expected=_clean(outcome.expected or (check.expects if outcome.status == "fail" else "")),
             actual=_clean(outcome.actual),

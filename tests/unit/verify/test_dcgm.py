@@ -182,6 +182,7 @@ def refused(root: str, version: str, why: str) -> str:
     return styled({root: {"runtime_error": why, "version": version}}) + "\n"
 
 
+AGAIN = "run it once more; what was run and what it wrote is the evidence in what `--format json` writes"
 REFUSALS = [
     (
         # github.com/NVIDIA/DCGM issue 59: DCGM 3.0.4 under driver 525.60.13
@@ -220,10 +221,10 @@ REFUSALS = [
         NO_CONNECTION,
         ("skip", "DCGM is installed but its host engine does not run", "`sudo systemctl start nvidia-dcgm`"),
     ),
-    ("", 1, ("error", "dcgmi ends with exit code 1: nothing", "")),
-    ("{}\n", 0, ("error", "dcgmi ends with exit code 0: {}", "")),
-    (styled(third("3.3.9")), 200, ("error", "DCGM 3.3.9 ends with exit code 200 and names no test that failed", "")),
-    (styled({"DCGM Diagnostic": {}}), 0, ("error", "DCGM ran no test", "")),
+    ("", 1, ("error", "dcgmi ends with exit code 1: nothing", AGAIN)),
+    ("{}\n", 0, ("error", "dcgmi ends with exit code 0: {}", AGAIN)),
+    (styled(third("3.3.9")), 200, ("error", "DCGM 3.3.9 ends with exit code 200 and names no test that failed", AGAIN)),
+    (styled({"DCGM Diagnostic": {}}), 0, ("error", "DCGM ran no test", AGAIN)),
 ]  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from gpustack.model.results import Measurement
 from gpustack.system.run import Finished
 from gpustack.verify import view
 from gpustack.verify.build import build
-from gpustack.verify.commands import evidence_of, first_line
+from gpustack.verify.commands import ended, evidence_of
 from gpustack.verify.cuda_errors import explained
 from gpustack.verify.declare import Context, Outcome, check, errored, failed, passed
 from gpustack.verify.measure import measured
@@ -74,7 +74,7 @@ def judge(context: Context, end: Finished) -> Outcome:
             evidence=evidence,
         )
     if end.code != 0 or not ran:
-        return failed(f"the program ends with exit code {end.code}: {first_line(end)}", evidence=evidence)
+        return failed(f"the program {ended(end)}", evidence=evidence)
     return passed(
         f"right sums on {', '.join(gpu_called(context.host, line) for line in ran)}",
         actual=f"{len(ran)} GPUs",

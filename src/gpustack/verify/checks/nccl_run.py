@@ -9,7 +9,7 @@ from gpustack.system.run import Finished
 from gpustack.verify import view
 from gpustack.verify.build import build
 from gpustack.verify.checks.nccl import INSTALL
-from gpustack.verify.commands import evidence_of, first_line
+from gpustack.verify.commands import ended, evidence_of, first_line
 from gpustack.verify.cuda_errors import explained
 from gpustack.verify.declare import Context, Outcome, check, errored, failed, needless, passed, skipped
 from gpustack.verify.probes import lines_of
@@ -92,8 +92,10 @@ def _judge(context: Context, end: Finished) -> Outcome:
         )
     sums = [line for line in lines if "wrong" in line]
     bad = [line for line in sums if line["wrong"]]
-    if bad or not sums or end.code != 0:
-        which = ", ".join(str(line["gpu"]) for line in bad) or "no GPU"
+    if not bad and (not sums or end.code != 0):
+        return failed(f"the program that adds over all GPUs {ended(end)}", evidence=evidence)
+    if bad:
+        which = ", ".join(str(line["gpu"]) for line in bad)
         return failed(
             f"the sum is wrong on GPU {which}", "run `gpustack verify driver --level full`", evidence=evidence
         )

@@ -12,7 +12,7 @@ from gpustack.model.results import Measurement
 from gpustack.system.run import Finished
 from gpustack.verify import samples
 from gpustack.verify.checks.cudnn import INSTALL
-from gpustack.verify.commands import evidence_of, first_line
+from gpustack.verify.commands import ended, evidence_of
 from gpustack.verify.cuda_errors import explained
 from gpustack.verify.declare import Context, Outcome, errored, failed, passed
 from gpustack.verify.probes import lines_of
@@ -42,7 +42,7 @@ def judge(context: Context, home: Home, end: Finished) -> Outcome:
         return errored(f"the network gave no answer: {end.error}", evidence=evidence)
     answer = next((line for line in lines if "digits" in line), None)
     if answer is None:
-        return failed(f"the network's program ends with exit code {end.code}: {first_line(end)}", evidence=evidence)
+        return failed(f"the network's program {ended(end)}", evidence=evidence)
     known = "".join(str(digit) for digit in _network()["digits"])
     if answer["wrong"] or answer["digits"] != known:
         return failed(
@@ -113,7 +113,7 @@ def _not_started(home: Home, end: Finished, evidence: dict[str, str]) -> Outcome
         )
     if end.code is None:
         return errored(f"the network's program gave no answer: {end.error}", evidence=evidence)
-    return failed(f"the network's program ends with exit code {end.code}: {first_line(end)}", evidence=evidence)
+    return failed(f"the network's program {ended(end)}", evidence=evidence)
 
 
 def _broken(context: Context, line: dict[str, Any], evidence: dict[str, str]) -> Outcome:
