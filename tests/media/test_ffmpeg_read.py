@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from gpustack.matrix.index import Matrix
+from gpustack.matrix.index import Matrix, load_matrix
 from gpustack.verify.ffmpeg import lists
 from gpustack.verify.ffmpeg.binary import api_of
-from gpustack.verify.ffmpeg.diagnosis import SUBJECT, Scene, diagnose, exit_status, key_of
+from gpustack.verify.ffmpeg.diagnosis import _CAUSES, SUBJECT, ExitCode, Pattern, Scene, diagnose, exit_status, key_of
 from gpustack.verify.ffmpeg.engines import (
     Chip,
+    HeadersRow,
     api_of_driver,
     api_of_headers,
     driver_for_api,
@@ -39,20 +41,75 @@ def test_filters_are_read_in_the_form_before_and_after_7_1() -> None:
     assert lists.filters(old) == lists.filters(new) == {"scale_cuda"}
 
 
-class Line:
-    """A text of the matrix, as a run would print it."""
-
-    def __init__(self, row: dict[str, str]) -> None:
-        self.key = row["key"]
-        self.text = "\n".join(part.strip() for part in row["text"].replace(" / ", "\n").splitlines())
+ROWS = load_matrix(None).rows(SUBJECT, "errors", dict)
+INFORMS = {"gpu_list", "format_converted"}
+"""What is printed although nothing failed."""
 
 
-def test_every_error_of_the_matrix_is_recognised_as_what_it_is(matrix: Matrix) -> None:
-    rows = [Line(row) for row in matrix.rows(SUBJECT, "errors", dict)]
-    assert len(rows) > 25
-    wrong = {row.text: (row.key, key_of(matrix, row.text)) for row in rows if key_of(matrix, row.text) != row.key}
-    # The matrix writes a symbol's name as cuXxx, two texts in one row, and one text of two words for its place.
-    assert set(wrong.values()) <= {("typo_dash", ""), ("preset_unknown", "")}, wrong
+def printed(row: dict[str, str]) -> list[str]:
+    """The texts of a row, each as a run prints it: a slash parts lines or other forms, so each is tried with the rest.
+
+    In the rows themselves cuXxx stands for any function, and two releases' forms may be parted by a semicolon.
+    """
+    whole = row["text"].replace("cuXxx", "cuCtxCreate_v3").replace(" / ", "\n")
+    return [part for part in re.split(r" \(<=[\d.]+\); | \(>=[\d.]+\)", whole) if part]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[f"{row['key']}-{number}" for number, row in enumerate(ROWS)])
+def test_every_error_of_the_facts_is_recognised_and_has_cause_and_cure(matrix: Matrix, row: dict[str, str]) -> None:
+    known = {
+        "Unable to choose an output format",
+        "Undefined constant or missing '(' in 'llhq'",
+    }  # say no more themselves
+    for text in printed(row):
+        if text in known:
+            continue
+        assert key_of(matrix, text) == row["key"], text
+        if row["key"] in INFORMS:
+            continue
+        told = diagnose(matrix, text, 1, Scene(driver="580.159.04", chip=Chip(name="L4", nvenc=2), about=V9))
+        assert not told.cause.startswith("FFmpeg stopped"), told
+        assert told.cure
+        assert "(unknown)" not in told.cause + told.cure
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[f"{row['key']}-{number}" for number, row in enumerate(ROWS)])
+def test_every_exit_status_of_the_facts_means_something_from_6_1_on(matrix: Matrix, row: dict[str, str]) -> None:
+    for code in (int(one) for one in re.findall(r"\b\d{3}\b", row["exit_code"])):
+        assert re.search(r"\(.+\)", exit_status(matrix, code, V9)), code
+
+
+def test_every_exit_code_of_the_facts_is_told_by_its_meaning(matrix: Matrix) -> None:
+    rows = matrix.rows(SUBJECT, "exit_codes", ExitCode)
+    assert {row.code for row in rows} >= {1, 8, 171, 187, 218, 234, 255}
+    for row in rows:
+        told = exit_status(matrix, row.code, V9)
+        assert told == "a crash (signal 11)" if row.code == 139 else row.meaning in told
+    # The same number means nothing where every failure is 1, and something else where the system gave it.
+    assert exit_status(matrix, 187, V5) == "exit status 187"
+
+
+def test_every_kind_of_error_has_texts_by_which_it_is_known(matrix: Matrix) -> None:
+    keys = {row["key"] for row in ROWS}
+    assert keys == {row.key for row in matrix.rows(SUBJECT, "classify", Pattern)}
+    assert keys - INFORMS <= set(_CAUSES)
+
+
+def test_the_driver_is_named_for_every_api_that_the_facts_know(matrix: Matrix) -> None:
+    """FFmpeg's own sentence is a constant of the build: "(unknown)", or the number of older headers."""
+    apis = {row.api for row in matrix.rows("nv-codec-headers", "releases", HeadersRow) if row.api}
+    assert len(apis) > 10
+    for api in apis:
+        for hint in ("(unknown)", "470.57.02", "378.13"):
+            text = (
+                f"Driver does not support the required nvenc API version. Required: {api} Found: 4.0\n"
+                f"The minimum required Nvidia driver for nvenc is {hint} or newer\n"
+            )
+            told = diagnose(matrix, text, 218, Scene(driver="361.28", about=V9))
+            first = driver_for_api(matrix, api)
+            assert first is not None
+            assert f"it needs driver {first} or newer" in told.cause
+            assert hint == first or hint not in told.cause + told.cure
 
 
 def test_the_driver_that_is_needed_is_named_even_where_ffmpeg_says_unknown(matrix: Matrix) -> None:

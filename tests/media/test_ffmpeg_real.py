@@ -10,14 +10,17 @@ import pytest
 from tests.media.conftest import H200, L4, Check, host_with
 
 from gpustack.matrix.index import Matrix
+from gpustack.model.host import Host, Installed, OperatingSystem
 from gpustack.system.run import LocalRunner
 from gpustack.verify.checks.ffmpeg_full import lay_inputs
+from gpustack.verify.declare import Context
 from gpustack.verify.ffmpeg import media
 from gpustack.verify.ffmpeg.diagnosis import Scene, diagnose
 from gpustack.verify.ffmpeg.engines import chip_of
 from gpustack.verify.ffmpeg.guide import guide_commands, missing
 from gpustack.verify.ffmpeg.programs import Place, Program, describe, places
 from gpustack.verify.ffmpeg.transcode import Task, Way, judge, transcode
+from gpustack.verify.runner import run_checks
 
 RUN = LocalRunner()
 ENCODE = ("-hide_banner", "-f", "lavfi", "-i", "testsrc2=size=640x360:rate=30:duration=1", "-vf", "format=yuv420p")
@@ -58,6 +61,54 @@ def test_every_ffmpeg_is_found_once_and_path_comes_first(tmp_path: Path) -> None
         ("/usr/bin/ffmpeg", "distribution", True),
         ("/usr/lib/python3/dist-packages/imageio_ffmpeg/binaries/ffmpeg-x", "wheel imageio-ffmpeg", False),
     ]
+
+
+@pytest.mark.parametrize(
+    ("path", "beside", "origin"),
+    [
+        ("usr/lib/jellyfin-ffmpeg/ffmpeg", "", "Jellyfin"),
+        ("home/linuxbrew/.linuxbrew/bin/ffmpeg", "", "Homebrew"),
+        ("nix/var/nix/profiles/default/bin/ffmpeg", "", "Nix"),
+        ("home/ada/miniforge3/bin/ffmpeg", "home/ada/miniforge3/conda-meta", "conda"),
+        ("root/miniconda3/envs/video/bin/ffmpeg", "root/miniconda3/envs/video/conda-meta", "conda"),
+        ("opt/conda/bin/ffmpeg", "opt/conda/conda-meta", "conda"),
+        ("opt/conda/envs/video/bin/ffmpeg", "opt/conda/envs/video/conda-meta", "conda"),
+        ("usr/local/ffmpeg-9.0.2/bin/ffmpeg", "", "own build"),
+    ],
+)
+def test_an_ffmpeg_on_no_path_is_found_with_its_origin(tmp_path: Path, path: str, beside: str, origin: str) -> None:
+    (tmp_path / path).parent.mkdir(parents=True)
+    (tmp_path / path).write_text("#!/bin/sh\n")
+    (tmp_path / path).chmod(0o755)
+    if beside:
+        (tmp_path / beside).mkdir(parents=True)
+    assert places("/usr/bin", root=tmp_path) == (Place(path=str(tmp_path / path), origin=origin),)
+
+
+def test_a_snap_is_a_link_to_what_starts_snaps(tmp_path: Path) -> None:
+    for place in ("usr/bin", "snap/bin"):
+        (tmp_path / place).mkdir(parents=True)
+    (tmp_path / "usr/bin/snap").write_text("#!/bin/sh\n")
+    (tmp_path / "usr/bin/snap").chmod(0o755)
+    (tmp_path / "snap/bin/ffmpeg").symlink_to(tmp_path / "usr/bin/snap")
+    for search in ("/usr/bin", "/snap/bin"):
+        (found,) = places(search, root=tmp_path)
+        assert (found.origin, found.on_path) == ("snap", search == "/snap/bin")
+
+
+def test_what_a_package_tells_of_is_said_to_be_not_run(matrix: Matrix) -> None:
+    """Without a GPU the distribution's FFmpeg is told by its package: that it works is not claimed."""
+    host = Host(
+        os=OperatingSystem(id="debian", version_id="12", family="apt"),
+        arch="x86_64",
+        installed={"ffmpeg": Installed(version="5.1.9", method="distro", path="/usr/bin/ffmpeg")},
+    )
+    context = Context(host=host, matrix=matrix, runner=RUN, given={"path": "/usr/bin"})
+    (found,) = (one for one in run_checks((), "quick", context) if one.id == "ffmpeg.found")
+    assert found.status == "pass"
+    assert found.detail.startswith(
+        "nothing is tested without an NVIDIA GPU: /usr/bin/ffmpeg (5.1.9, distribution, not run)"
+    )
 
 
 @pytest.mark.parametrize(

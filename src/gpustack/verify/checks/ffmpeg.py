@@ -37,7 +37,8 @@ def found(context: Context) -> Outcome:
         known = context.host.installed.get("ffmpeg")
         paths = ", ".join(copy.path for copy in copies)
         return passed(f"FFmpeg {known.version if known and known.version else 'of unknown version'}: {paths}")
-    all_here = programs(context) if is_of_use(context) else named(context)
+    is_tested = is_of_use(context)
+    all_here = programs(context) if is_tested else named(context)
     if not all_here:
         return skipped("no FFmpeg was found", INSTALL)
     chosen = choose(all_here)
@@ -45,7 +46,7 @@ def found(context: Context) -> Outcome:
     if chosen is None:
         return failed(broken, f"{INSTALL}, or remove the broken program")
     others = "; ".join(one.called for one in all_here if one is not chosen and not one.error)
-    parts = [f"tested: {chosen.called}"]
+    parts = [f"tested: {chosen.called}" if is_tested else f"nothing is tested without an NVIDIA GPU: {chosen.called}"]
     parts += [f"also here: {others}"] if others else []
     parts += [broken] if broken else []
     return passed("; ".join(parts), actual=chosen.about.version or chosen.about.word)

@@ -13,15 +13,24 @@ from gpustack.system.paths import glob
 from gpustack.system.run import Runner
 from gpustack.verify.ffmpeg import lists
 
+_CONDAS = ("miniconda3", "anaconda3", "miniforge3", "mambaforge", "micromamba")
 _FOLDERS = (
     "usr/local/bin",
     "usr/bin",
     "opt/*/bin",
     "usr/local/ffmpeg*/bin",
     "usr/lib/jellyfin-ffmpeg",
+    "usr/share/jellyfin-ffmpeg",
     "snap/bin",
-    "var/lib/flatpak/exports/bin",
+    "home/linuxbrew/.linuxbrew/bin",
+    "nix/var/nix/profiles/default/bin",
+    "opt/*/envs/*/bin",
+    *(f"{home}/{conda}/{below}" for home in ("root", "home/*") for conda in _CONDAS for below in ("bin", "envs/*/bin")),
 )
+"""Where an FFmpeg lies that is on no PATH. Flatpak's lie inside its runtimes, which only its own programs can load."""
+
+_ORIGINS = {"/snap/": "snap", "/jellyfin-ffmpeg/": "Jellyfin", "/.linuxbrew/": "Homebrew", "/nix/": "Nix"}
+"""What a part of a path says of where a program came from. A snap's is a link to the program that starts all snaps."""
 _WHEELS = ("imageio_ffmpeg/binaries/ffmpeg*", "ffmpeg/binaries/ffmpeg*", "static_ffmpeg/bin/*/ffmpeg")
 _PYTHONS = (
     "usr/lib/python3*/*-packages",
@@ -32,7 +41,7 @@ _PYTHONS = (
 
 
 class Place(Struct, frozen=True, kw_only=True):
-    """Where an FFmpeg lies, and how it came: distribution, own build, wheel, or a path that the user gave."""
+    """Where an FFmpeg lies, and how it came: distribution, own build, wheel, conda, or a path that the user gave."""
 
     path: str
     origin: str
@@ -42,7 +51,8 @@ class Place(Struct, frozen=True, kw_only=True):
 class Program(Struct, frozen=True, kw_only=True):
     """One FFmpeg with what it says about itself. ``error`` says why it would not run; the lists are then empty.
 
-    ``api`` is the NVENC API it was compiled for, "" where that is not known.
+    ``api`` is the NVENC API it was compiled for, "" where that is not known. ``is_run`` is false where its package
+    alone tells of it.
     """
 
     place: Place
@@ -53,6 +63,7 @@ class Program(Struct, frozen=True, kw_only=True):
     accelerations: frozenset[str] = frozenset()
     api: str = ""
     error: str = ""
+    is_run: bool = True
 
     @property
     def path(self) -> str:
@@ -69,7 +80,8 @@ class Program(Struct, frozen=True, kw_only=True):
     @property
     def called(self) -> str:
         """The program with its version and origin, for a sentence."""
-        return f"{self.path} ({self.about.word or 'version unknown'}, {self.place.origin})"
+        not_run = "" if self.is_run else ", not run"
+        return f"{self.path} ({self.about.word or 'version unknown'}, {self.place.origin}{not_run})"
 
 
 def places(search: str, *, root: Path = Path("/"), pythons: Iterable[str] = ()) -> tuple[Place, ...]:
@@ -112,10 +124,14 @@ def _candidates(search: str, root: Path, pythons: Iterable[str]) -> Iterator[tup
 def _origin(path: Path, root: Path) -> str:
     real = os.path.realpath(path)
     below = "/" + os.path.relpath(real, os.path.realpath(root))
+    asked = "/" + os.path.relpath(path, root)
+    known = next((origin for part, origin in _ORIGINS.items() if part in asked or part in below), None)
+    if known:
+        return known
+    if (Path(real).parent.parent / "conda-meta").is_dir():
+        return "conda"
     if below.startswith(("/usr/bin/", "/usr/lib/", "/bin/")):
         return "distribution"
-    if below.startswith("/snap/"):
-        return "snap"
     return "own build"
 
 

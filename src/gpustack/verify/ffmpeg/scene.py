@@ -40,7 +40,7 @@ def named(context: Context) -> tuple[Program, ...]:
     found: list[Program] = []
     for place in _places(context):
         if known is not None and known.version and known.method == "distro" and known.path == place.path:
-            found.append(Program(place=place, about=About(word=known.version, version=known.version)))
+            found.append(Program(place=place, about=About(word=known.version, version=known.version), is_run=False))
         else:
             found.append(introduce(place, runner))
     return tuple(found)
