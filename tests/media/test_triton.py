@@ -82,7 +82,14 @@ def test_the_first_protocol(check: Check) -> None:
         )
         assert found["triton.live"].detail == f"{url} speaks v1, version 1.1.0"
         assert found["triton.infer"].detail == "gpustack_digits: HTTP (v1): the right answer"
-        assert "/api/infer/gpustack_digits" in behaviour.asked
+        assert [path for path in behaviour.asked if path.startswith("/api/infer")] == [
+            "/api/infer/gpustack_digits",
+            "/api/infer/gpustack_digits/1",
+        ]
+
+        behaviour.is_beta = True
+        beta = check("triton", "smoke", host_with(L4), url=url, release="0.5.0")
+        assert beta["triton.infer"].detail == "gpustack_digits: HTTP (v1): the right answer"
 
         behaviour.answer = behaviour.answer[::-1]
         wrong = check("triton", "smoke", host_with(L4), url=url)["triton.infer"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -167,10 +168,23 @@ def stop_for_good() -> None:
         _end_group(leader)
 
 
+_TIED = """\
+import ctypes, os, signal, sys
+ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+if os.getppid() == int(sys.argv[1]):
+    try:
+        os.execvp(sys.argv[2], sys.argv[2:])
+    except OSError as exc:
+        sys.exit(f"failed to start {sys.argv[2]}: {exc.strerror}")
+"""
+"""What starts a command that must not outlive us, then becomes it."""
+
+
 class Background:
     """A command that runs beside us until it is stopped; its output goes to a file. Use it with ``with``.
 
-    It is the head of a process group of its own, which ends with it, and when this process is told to stop.
+    It is the head of a process group of its own, which ends with it, and when this process is told to stop. Where this
+    process is killed instead, or the thread that started it ends, the kernel ends the command.
     """
 
     def __init__(
@@ -181,7 +195,7 @@ class Background:
 
         with log.open("wb") as stream:
             self._process = subprocess.Popen(  # noqa: S603 (an argument list of our own; no shell)
-                argv,
+                (sys.executable, "-I", "-S", "-c", _TIED, str(os.getpid()), *argv),
                 stdin=subprocess.DEVNULL,
                 stdout=stream,
                 stderr=subprocess.STDOUT,

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import base64
 import http.client
 import json
 import socket
+import ssl
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from msgspec import Struct, field
 
 from gpustack.errors import UsageError
 
-METRICS_AFTER_HTTP = 2
-"""The metrics' port is 8002 where HTTP's is 8000; a server on other ports is taken to keep the distance."""
+GRPC_AFTER_HTTP, METRICS_AFTER_HTTP = 1, 2
+"""gRPC's port is 8001 and the metrics' 8002 where HTTP's is 8000; other servers are taken to keep the distances."""
+_MOST_BYTES = 16 << 20
+"""An answer that is longer is none of a Triton server to the small questions that are asked here."""
+_IN_FRONT = {502, 503, 504}
 
 
 class Answer(Struct, frozen=True, kw_only=True):
@@ -26,7 +31,8 @@ class Answer(Struct, frozen=True, kw_only=True):
 
     @property
     def is_ok(self) -> bool:
-        return self.status == 200
+        """Whether it was answered as asked; a web page is not, which some answer to whatever they are asked."""
+        return self.status == 200 and not self._page
 
     @property
     def text(self) -> str:
@@ -44,37 +50,75 @@ class Answer(Struct, frozen=True, kw_only=True):
         """What went wrong, in the server's own words where it has some."""
         if self.error:
             return self.error
+        if self.status in {401, 403}:
+            return f"HTTP {self.status}: who asks is not known there; --url takes http://USER:PASSWORD@HOST"
+        if 300 <= self.status < 400:
+            return (
+                f"HTTP {self.status}: it sends us to {self.headers.get('location', 'elsewhere')}, which --url may name"
+            )
         told = self.json()
         said = told.get("error") if isinstance(told, dict) else None
-        status = self.headers.get("nv-status", "")
-        words = str(said or status or self.text.strip()[:200])
-        return f"HTTP {self.status}{': ' if words else ''}{words}"
+        words = str(said or self.headers.get("nv-status") or self._page or self.text.strip()[:200])
+        front = " (from what stands in front of the server, which does not reach it)" if self._is_in_front else ""
+        return f"HTTP {self.status}{': ' if words else ''}{words}{front}"
+
+    @property
+    def _page(self) -> str:
+        """What a web page is about, where the answer is one: no server of models answers with a page."""
+        if "html" not in self.headers.get("content-type", ""):
+            return ""
+        begin, _, _ = self.text.partition("</title>")
+        _, found, title = begin.partition("<title>")
+        return f"a web page ({title.strip()[:80]})" if found else "a web page"
+
+    @property
+    def _is_in_front(self) -> bool:
+        return self.status in _IN_FRONT and bool(self._page)
 
 
 class Server(Struct, frozen=True, kw_only=True):
-    """Where a server listens. Made by `server_at`."""
+    """Where a server listens. Made by `server_at`.
+
+    ``authorization`` is the value of the header of that name, "" for none; it is never shown. ``patience_s`` is how
+    long an answer is waited for; an inference gets three times that.
+    """
 
     host: str
     port: int
     is_secure: bool = False
     prefix: str = ""
+    authorization: str = ""
+    patience_s: float = 10.0
+
+    @property
+    def address(self) -> str:
+        """Host and port, as they stand in a URL."""
+        return f"{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
 
     @property
     def url(self) -> str:
-        return f"http{'s' if self.is_secure else ''}://{self.host}:{self.port}{self.prefix}"
+        return f"http{'s' if self.is_secure else ''}://{self.address}{self.prefix}"
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether the server itself is asked and no proxy: then gRPC and metrics are at its next ports."""
+        return not self.is_secure and not self.prefix
 
     @property
     def metrics(self) -> Server:
         """The server's own metrics service."""
-        return Server(host=self.host, port=self.port + METRICS_AFTER_HTTP)
+        return Server(host=self.host, port=self.port + METRICS_AFTER_HTTP, patience_s=self.patience_s)
 
-    def get(self, path: str, *, timeout: float = 10.0) -> Answer:
-        return self.ask("GET", path, timeout=timeout)
+    @property
+    def grpc(self) -> Server:
+        """The server's own gRPC service."""
+        return Server(host=self.host, port=self.port + GRPC_AFTER_HTTP, patience_s=self.patience_s)
 
-    def post(
-        self, path: str, body: bytes = b"", headers: dict[str, str] | None = None, *, timeout: float = 30.0
-    ) -> Answer:
-        return self.ask("POST", path, body, headers, timeout=timeout)
+    def get(self, path: str, *, timeout: float | None = None) -> Answer:
+        return self.ask("GET", path, timeout=timeout or self.patience_s)
+
+    def post(self, path: str, body: bytes = b"", headers: dict[str, str] | None = None) -> Answer:
+        return self.ask("POST", path, body, headers, timeout=3 * self.patience_s)
 
     def ask(
         self,
@@ -89,37 +133,63 @@ class Server(Struct, frozen=True, kw_only=True):
         kind = http.client.HTTPSConnection if self.is_secure else http.client.HTTPConnection
         connection = kind(self.host, self.port, timeout=timeout)
         try:
-            connection.request(method, self.prefix + path, body=body, headers=headers or {})
+            own = {"Authorization": self.authorization} if self.authorization else {}
+            connection.request(method, self.prefix + path, body=body, headers={**own, **(headers or {})})
             got = connection.getresponse()
-            return Answer(
-                status=got.status, headers={name.lower(): value for name, value in got.getheaders()}, body=got.read()
-            )
-        except ConnectionRefusedError:
-            return Answer(error=f"nothing listens at {self.host}:{self.port}")
-        except socket.gaierror as exc:
-            return Answer(error=f"{self.host} is no known host: {exc.strerror}")
-        except TimeoutError:
-            return Answer(error=f"no answer from {self.host}:{self.port} within {timeout:g} s")
-        except (ConnectionError, http.client.HTTPException) as exc:
-            return Answer(error=f"{self.host}:{self.port} broke off the answer ({type(exc).__name__})")
-        except OSError as exc:
-            return Answer(error=f"{self.host}:{self.port} cannot be reached: {exc.strerror or exc}")
+            whole = got.read(_MOST_BYTES + 1)
+            if len(whole) > _MOST_BYTES:
+                return Answer(error=f"{self.address} answers with more than {_MOST_BYTES >> 20} MiB")
+            if got.length:
+                raise http.client.IncompleteRead(whole, got.length)  # which reading a part does not say
+            found = {name.lower(): value for name, value in got.getheaders()}
+            return Answer(status=got.status, headers=found, body=whole)
+        except (OSError, http.client.HTTPException) as exc:
+            return Answer(error=self._why(exc, timeout))
         finally:
             connection.close()
 
+    def _why(self, exc: OSError | http.client.HTTPException, timeout: float) -> str:
+        """Why no answer came, in words."""
+        if isinstance(exc, ConnectionRefusedError):
+            return f"nothing listens at {self.address}"
+        if isinstance(exc, socket.gaierror):
+            return f"{self.host} is no known host: {exc.strerror}"
+        if isinstance(exc, TimeoutError):
+            return f"no answer from {self.address} within {timeout:g} s"
+        if isinstance(exc, ssl.SSLCertVerificationError):
+            return (
+                f"the certificate of {self.address} is not trusted ({exc.verify_message}); SSL_CERT_FILE=FILE names the"
+                " authority that signed it"
+            )
+        if isinstance(exc, ssl.SSLError):
+            return f"{self.address} does not speak TLS ({exc.reason or exc}): try http://"
+        if isinstance(exc, ConnectionError | http.client.HTTPException):
+            return f"{self.address} broke off the answer ({type(exc).__name__})"
+        return f"{self.address} cannot be reached: {exc.strerror or exc}"
+
 
 def server_at(url: str) -> Server:
-    """The server at ``url`` ("http://localhost:8000", "localhost:8000"). Raises UsageError where it is no URL."""
-    parts = urlsplit(url if "://" in url else f"http://{url}")
+    """The server at ``url`` ("http://localhost:8000", "localhost:8000"). Raises UsageError where it is no URL.
+
+    Without a port it is that of a Triton server, and with https that of whoever serves it.
+    """
     try:
+        parts = urlsplit(url if "://" in url else f"http://{url}")
         port = parts.port
     except ValueError:
-        port = -1
-    if parts.scheme not in {"http", "https"} or not parts.hostname or port == -1:
+        parts, port = urlsplit(""), None
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
         msg = f"{url!r} is no address of a server"
         raise UsageError(msg, where="--url", hint="for example http://localhost:8000")
+    is_secure = parts.scheme == "https"
+    named = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
+    basic = f"Basic {base64.b64encode(named.encode()).decode()}" if parts.username else ""
     return Server(
-        host=parts.hostname, port=port or 8000, is_secure=parts.scheme == "https", prefix=parts.path.rstrip("/")
+        host=parts.hostname,
+        port=port or (443 if is_secure else 8000),
+        is_secure=is_secure,
+        prefix=parts.path.rstrip("/"),
+        authorization=basic,
     )
 
 

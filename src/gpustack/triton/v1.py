@@ -88,9 +88,24 @@ def code(answer: Answer) -> str:
 
 
 def infer(server: Server, model: str, request: tuple[str, str, int], values: list[float], number: int = 0) -> Answer:
-    """Infer with raw 32-bit floats: ``request`` is the input's name, the output's name, and the output's length."""
-    name, output_name, _ = request
-    header = f'batch_size: 1 input {{ name: "{name}" }} output {{ name: "{output_name}" }}'
+    """Infer with raw 32-bit floats: ``request`` is the input's name, the output's name, and the output's length.
+
+    ``number`` is the version of the model, 0 for the latest. Servers of the beta want the sizes of both tensors named,
+    later ones do not know that field: who refuses one form is asked in the other.
+    """
+    answer = _inferred(server, model, request, values, number, is_sized=False)
+    if answer.is_ok or code(answer) != "INVALID_ARG":
+        return answer
+    second = _inferred(server, model, request, values, number, is_sized=True)
+    return second if second.is_ok else answer
+
+
+def _inferred(  # noqa: PLR0913 (a request has these parts)
+    server: Server, model: str, request: tuple[str, str, int], values: list[float], number: int, *, is_sized: bool
+) -> Answer:
+    name, output_name, length = request
+    given, wanted = (f" byte_size: {4 * count}" if is_sized else "" for count in (len(values), length))
+    header = f'batch_size: 1 input {{ name: "{name}"{given} }} output {{ name: "{output_name}"{wanted} }}'
     path = f"/api/infer/{escaped(model)}" + (f"/{number}" if number else "")
     body = struct.pack(f"<{len(values)}f", *values)
     headers = {"NV-InferRequest": header, "Content-Type": "application/octet-stream"}

@@ -23,11 +23,11 @@ class Model(Struct, frozen=True, kw_only=True):
     outputs: tuple[tuple[str, str, tuple[int, ...]], ...] = ()
 
 
-def live(server: Server, *, timeout: float = 10.0) -> Answer:
+def live(server: Server, *, timeout: float | None = None) -> Answer:
     return server.get("/v2/health/live", timeout=timeout)
 
 
-def ready(server: Server, *, timeout: float = 10.0) -> Answer:
+def ready(server: Server, *, timeout: float | None = None) -> Answer:
     return server.get("/v2/health/ready", timeout=timeout)
 
 
@@ -74,9 +74,7 @@ def _tensors(rows: Any) -> tuple[tuple[str, str, tuple[int, ...]], ...]:  # noqa
     )
 
 
-def infer(
-    server: Server, model: str, tensor: tuple[str, str, tuple[int, ...]], values: list[float], *, timeout: float = 30.0
-) -> Answer:
+def infer(server: Server, model: str, tensor: tuple[str, str, tuple[int, ...]], values: list[float]) -> Answer:
     """Infer with one input: ``tensor`` is its name, datatype and whole shape."""
     name, datatype, shape = tensor
     request = {"inputs": [{"name": name, "datatype": datatype, "shape": list(shape), "data": values}]}
@@ -84,7 +82,6 @@ def infer(
         f"/v2/models/{escaped(model)}/infer",
         json.dumps(request).encode(),
         {"Content-Type": "application/json"},
-        timeout=timeout,
     )
 
 

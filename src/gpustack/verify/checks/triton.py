@@ -34,7 +34,9 @@ def _release_of(context: Context) -> str | None:
 def found(context: Context) -> Outcome:
     own = context.host.installed.get("triton")
     if context.given.get("url"):
-        return passed(f"the server at {context.given['url']} is asked")
+        from gpustack.triton.client import server_at  # noqa: PLC0415 (only where a server is named)
+
+        return passed(f"the server at {server_at(context.given['url']).url} is asked")
     if own is None:
         return skipped("no Triton server was found; `--url URL` asks one that runs elsewhere", INSTALL)
     release = _release_of(context)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from gpustack.model.results import Measurement
 from gpustack.triton import v1, v2
-from gpustack.triton.client import Answer, Server
+from gpustack.triton.client import Answer, Server, escaped
 from gpustack.verify.declare import Context, Outcome, check, failed, needless, passed, skipped
 from gpustack.verify.triton.asked import DOUBLE, Asked, asked, model_of
 from gpustack.verify.triton.infer import Question, over_grpc, over_http, over_v1, question
@@ -129,14 +129,28 @@ def model(_context: Context, found: Asked, name: str) -> Outcome:
         return passed(f"{name}, version {numbers}")
     answer = v2.model_ready(found.server, name)
     if not answer.is_ok:
-        row = next((one for one in v2.index(found.server) if one.get("name") == name), {})
-        told = f"{row.get('state', 'not in its repository')} {row.get('reason', '')}".strip()
-        return failed(f"{name} is not ready: {told}")
+        return _not_loaded(found.server, name)
     described = v2.describe(found.server, name)
     if isinstance(described, Answer):
         return failed(f"{name} is ready, but does not tell what it is: {described.why}")
     shape = ", ".join(f"{name} {kind}{list(dims)}" for name, kind, dims in (*described.inputs, *described.outputs))
     return passed(f"{name} ({described.platform}), version {', '.join(described.versions)}: {shape}")
+
+
+def _not_loaded(server: Server, name: str) -> Outcome:
+    """Why a model is not ready. A server that loads only what it is told to names the others without a state."""
+    row = next((one for one in v2.index(server) if one.get("name") == name), None)
+    if row is None:
+        return failed(f"{name} is not ready: not in the server's repository")
+    state, reason = str(row.get("state", "")), str(row.get("reason", ""))
+    if state and reason != "unloaded":
+        return failed(f"{name} is not ready: {state} {reason}".rstrip())
+    told = f"{state} {reason}" if state else "in the repository, and not loaded"
+    return failed(
+        f"{name} is not ready: {told}",
+        f"`curl -X POST {server.url}/v2/repository/models/{escaped(name)}/load`, or `--load-model={name}` when it"
+        " starts with --model-control-mode=explicit",
+    )
 
 
 @check(
@@ -211,6 +225,8 @@ def statistics(_context: Context, found: Asked, name: str) -> Outcome:
 @_of_server
 def metrics(context: Context, found: Asked) -> Outcome:
     answer = found.server.metrics.get("/metrics")
+    if not answer.is_ok and not found.server.is_direct:
+        return skipped(f"{found.server.url} is a proxy or in a folder of one: where its metrics are is not known")
     if not answer.is_ok:
         return failed(f"{found.server.metrics.url}/metrics does not answer: {answer.why}")
     counted = v2.counters(answer.text)

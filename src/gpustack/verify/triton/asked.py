@@ -37,10 +37,13 @@ def protocol_of(server: Server) -> Asked:
     answer = v2.metadata(server)
     if answer.status == 0:
         return Asked(server=server, protocol="", why=answer.why)
-    if answer.is_ok or v2.live(server).is_ok:
+    if isinstance(answer.json(), dict) and answer.is_ok:
+        return Asked(server=server, protocol="v2")
+    if answer.status >= 300 and v2.live(server).is_ok:  # servers may keep some of the API to themselves
         return Asked(server=server, protocol="v2")
     old = v1.live(server)
-    if old.is_ok or v1.code(old) or v1.ready(server).is_ok:
+    status = v1.status(server)
+    if v1.code(old) or (not isinstance(status, Answer) and status.state):
         return Asked(server=server, protocol="v1")
     return Asked(
         server=server,

@@ -1,0 +1,250 @@
+"""A real Triton server as users reach it: gRPC, proxies, TLS, sign-in, IPv6; and what answers in its place."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from tests.media.conftest import L4, Check, host_with
+from tests.media.proxy import Answering, forwarding, serving
+from tests.media.test_triton import tritonserver, until
+
+from gpustack.errors import UsageError
+from gpustack.matrix.index import Matrix
+from gpustack.triton import v1, v2
+from gpustack.triton.client import Server, server_at
+from gpustack.triton.releases import ReleaseRow
+from gpustack.verify.triton.asked import DOUBLE, protocol_of
+from gpustack.verify.triton.infer import Question, over_grpc, question
+from gpustack.verify.triton.own import Program, free_ports, started
+
+__all__ = ["tritonserver"]
+HOST = host_with(L4)
+
+
+@pytest.fixture(scope="module")
+def running(tritonserver: Program, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("reached")
+    (folder / "models" / "idle" / "1").mkdir(parents=True)
+    with started(tritonserver, folder, free_ports()) as found:
+        assert found.server, (found.fault, found.log)
+        # Another model is in the repository, which nobody loaded: the server loads what it is told to.
+        shutil.copytree(folder / "models" / DOUBLE, folder / "models" / "idle", dirs_exist_ok=True)
+        text = (folder / "models" / "idle" / "config.pbtxt").read_text()
+        (folder / "models" / "idle" / "config.pbtxt").write_text(text.replace(DOUBLE, "idle"))
+        yield found.server
+
+
+def asking(server: Server) -> Question:
+    described = v2.describe(server, DOUBLE)
+    assert isinstance(described, v2.Model)
+    ask = question(described)
+    assert isinstance(ask, Question)
+    return ask
+
+
+def test_grpc_gives_the_right_answer(check: Check, running: Server) -> None:
+    found = check("triton", "smoke", HOST, url=running.url)["triton.infer"]
+    assert found.status == "pass"
+    assert found.detail == f"{DOUBLE}: HTTP: the right answer; gRPC: the right answer"
+
+
+def test_grpc_tells_a_wrong_answer_an_unknown_model_and_who_is_not_there(running: Server) -> None:
+    ask = asking(running)
+    wrong = Question(tensor=ask.tensor, values=ask.values, output=ask.output, expected=[9.0, 9.0, 9.0, 9.0])
+    cases = {
+        "the answer is wrong: [0, 2, 4, 6] where [9, 9, 9, 9] is right": (running, DOUBLE, wrong),
+        "Request for unknown model: 'nobody' is not found": (running, "nobody", ask),
+        # The port before that of HTTP: gRPC is looked for where HTTP is spoken.
+        f"over gRPC at 127.0.0.1:{running.port} failed": (Server(host="127.0.0.1", port=running.port - 1), DOUBLE, ask),
+    }
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        cases[f"over gRPC at 127.0.0.1:{port} failed"] = (Server(host="127.0.0.1", port=port - 1), DOUBLE, ask)
+        for words, (server, model, given) in cases.items():
+            tried = over_grpc(server, model, given)
+            assert tried is not None, words
+            assert words in tried.fault, tried
+
+
+def test_a_parser_of_prometheus_reads_the_metrics_as_we_do(check: Check, running: Server) -> None:
+    assert check("triton", "smoke", HOST, url=running.url)["triton.metrics"].status == "pass"
+    page = running.metrics.get("/metrics")
+    theirs: dict[str, float] = {}
+    for family in text_string_to_metric_families(page.text):
+        for sample in family.samples:
+            # The parser gives counters the ending that OpenMetrics wants of them.
+            name = sample.name if sample.name in page.text else sample.name.removesuffix("_total")
+            theirs[name] = theirs.get(name, 0.0) + sample.value
+    ours = v2.counters(page.text)
+    assert set(v2.METRICS) <= set(theirs)
+    assert ours == pytest.approx(theirs)
+    assert ours["nv_inference_count"] >= 1
+
+
+def test_a_model_that_nobody_loaded_is_told_with_the_call_that_does(check: Check, running: Server) -> None:
+    found = check("triton", "smoke", HOST, url=running.url, model="idle")["triton.model"]
+    assert (found.status, found.reason) == ("fail", "idle is not ready: in the repository, and not loaded")
+    assert f"`curl -X POST {running.url}/v2/repository/models/idle/load`" in found.fix
+    nobody = check("triton", "smoke", HOST, url=running.url, model="nobody")["triton.model"]
+    assert nobody.reason == "nobody is not ready: not in the server's repository"
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A certificate for localhost that signs itself, with its key in the same file."""
+    path = tmp_path_factory.mktemp("tls") / "both.pem"
+    words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    names = ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(path), "-out", f"{path}.crt"]
+    subprocess.run([*words, *names], check=True, capture_output=True)
+    path.write_bytes(path.read_bytes() + Path(f"{path}.crt").read_bytes())
+    return path
+
+
+def test_behind_a_proxy_with_tls_sign_in_and_a_folder(
+    check: Check, running: Server, certificate: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answering = forwarding(running.port, prefix="/triton", user="ada:s3cret/word")
+    with serving(answering, certificate=certificate) as port:
+        url = f"https://ada:s3cret%2Fword@localhost:{port}/triton/"
+        unknown = check("triton", "smoke", HOST, url=url)["triton.live"]
+        assert f"the certificate of localhost:{port} is not trusted (self" in unknown.reason
+        assert "SSL_CERT_FILE" in unknown.reason
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        found = check("triton", "smoke", HOST, url=url)
+        assert {name: found[f"triton.{name}"].status for name in ("live", "ready", "model", "infer", "metrics")} == {
+            "live": "pass", "ready": "pass", "model": "pass", "infer": "pass", "metrics": "skip",
+        }  # fmt: skip
+        assert "gRPC was not tried: behind a proxy its port is not known" in found["triton.infer"].detail
+        assert "s3cret" not in repr(found)
+        nobody = check("triton", "smoke", HOST, url=f"https://localhost:{port}/triton")["triton.live"]
+        assert "HTTP 401: who asks is not known there; --url takes http://USER:PASSWORD@HOST" in nobody.reason
+        plain = protocol_of(server_at(f"http://localhost:{port}"))
+        assert (plain.protocol, "broke off the answer" in plain.why) == ("", True)
+    with serving(forwarding(running.port)) as port:
+        secure = protocol_of(server_at(f"https://127.0.0.1:{port}"))
+        assert f"127.0.0.1:{port} does not speak TLS" in secure.why
+
+
+def test_over_ipv6(running: Server) -> None:
+    with serving(forwarding(running.port), six=True) as port:
+        server = server_at(f"http://[::1]:{port}")
+        assert server.url == f"http://[::1]:{port}"
+        assert protocol_of(server).protocol == "v2"
+    assert protocol_of(server).why == f"nothing listens at [::1]:{port}"
+
+
+PAGE = b"<html><head><title>Welcome to our shop</title></head></html>"
+
+
+@pytest.mark.parametrize(
+    ("answering", "words"),
+    [
+        (lambda asked: asked.give(200, PAGE, Content_Type="text/html"), "a web page (Welcome to our shop)"),
+        (lambda asked: asked.give(404, b"no"), "answers, but neither as v2 (/v2: HTTP 404: no) nor as v1"),
+        (
+            lambda asked: asked.give(503, PAGE, Content_Type="text/html"),
+            "HTTP 503: a web page (Welcome to our shop) (from what stands in front of the server, which does not reach it)",
+        ),
+        (lambda asked: asked.give(301, Location="https://models.example/"), "it sends us to https://models.example/"),
+        (lambda asked: asked.give(200, b'{"name"', claimed="900"), "broke off the answer (IncompleteRead)"),
+        (lambda asked: asked.wfile.write(b"SSH-2.0-server\r\n"), "broke off the answer (BadStatusLine)"),
+        (lambda asked: asked.give(200, bytes(17 << 20)), "answers with more than 16 MiB"),
+    ],
+)
+def test_what_is_no_server_of_models_is_told_apart(answering: Answering, words: str) -> None:
+    with serving(closing(answering)) as port:
+        found = protocol_of(server_at(f"127.0.0.1:{port}"))
+    assert found.protocol == ""
+    assert words in found.why
+
+
+def closing(answering: Answering) -> Answering:
+    """Answer once, and close the connection."""
+
+    def answer(asked: object) -> None:
+        answering(asked)  # type: ignore[arg-type]
+        asked.close_connection = True  # type: ignore[attr-defined]
+
+    return answer
+
+
+def test_a_server_that_never_answers_is_not_waited_for_long() -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        port = silent.getsockname()[1]
+        found = protocol_of(Server(host="127.0.0.1", port=port, patience_s=0.3))
+    assert found.why == f"no answer from 127.0.0.1:{port} within 0.3 s"
+
+
+def test_a_server_that_is_still_loading_is_live_and_not_ready(check: Check) -> None:
+    def answer(asked: object) -> None:
+        path = asked.path  # type: ignore[attr-defined]
+        body = b'{"name":"triton","version":"2.51.0","extensions":[]}' if path == "/v2" else b""
+        if path == "/v2/repository/index":
+            body = b'[{"name":"large","version":"1","state":"LOADING"}]'
+        asked.give(503 if path.endswith("ready") else 200, body, Content_Type="application/json")  # type: ignore[attr-defined]
+
+    with serving(answer) as port:
+        found = check("triton", "smoke", HOST, url=f"127.0.0.1:{port}")
+    assert found["triton.live"].status == "pass"
+    assert found["triton.ready"].reason == "the server is live, but not ready: large is LOADING"
+
+
+@pytest.mark.parametrize("url", ["ftp://host", "http://", "http://host:port", "http://host:99999", "http://[::1"])
+def test_what_is_no_url_is_refused(url: str) -> None:
+    with pytest.raises(UsageError, match="is no address of a server"):
+        server_at(url)
+
+
+def test_ports_and_folders_of_a_url() -> None:
+    assert (server_at("host").url, server_at("https://host/a/").url) == ("http://host:8000", "https://host:443/a")
+    assert (server_at("host:9000").grpc.address, server_at("host:9000").metrics.address) == ("host:9001", "host:9002")
+
+
+def test_what_live_means_follows_the_release(matrix: Matrix) -> None:
+    """--strict-liveness of the 0.5 beta against --strict-readiness of all that came later: every release of v1."""
+    old = [row for row in matrix.rows("triton", "releases", ReleaseRow) if row.api.startswith("v1")]
+    assert len(old) > 15
+    meant = {row.version: v1.live_means_loaded(row.version) for row in old}
+    assert {release for release, loaded in meant.items() if loaded} == {"0.5.0", "18.09"}
+    rows = {(row["protocol"], row["topic"]): row for row in matrix.rows("triton-server", "api", dict)}
+    assert "200 when all models loaded" in rows["v1-0.5", "live"]["text"]
+    assert "200 when all models loaded" in rows["v1", "ready"]["text"]
+    assert rows["v1", "ready"]["era"].startswith("18.11 to 20.03.1")
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_server_of_ours_ends_however_we_end(tritonserver: Program, tmp_path: Path, how: signal.Signals) -> None:
+    """Stopped by Ctrl-C, told to end, or killed: a server that was started here is not left behind."""
+    path = f"{tritonserver.path.parent}:{os.environ['PATH']}"
+    ours = subprocess.Popen(
+        [sys.executable, "-m", "gpustack", "verify", "triton", "--level", "smoke"],
+        env={**os.environ, "PATH": path, "TMPDIR": str(tmp_path)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        assert until(lambda: bool(servers(tmp_path))), "no server was started"
+        ours.send_signal(how)
+        assert ours.wait(30) != 0
+        assert until(lambda: not servers(tmp_path)), servers(tmp_path)
+    finally:
+        ours.kill()
+        ours.wait()
+
+
+def servers(folder: Path) -> list[str]:
+    """The processes of a server whose repository lies below ``folder``."""
+    listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout.splitlines()
+    return [line for line in listed if f"--model-repository={folder}" in line and "bin/tritonserver" in line]
