@@ -250,6 +250,17 @@ def test_verify_says_which_driver_the_headers_need(check: Check, ffmpegs: dict[s
     assert fine.status == "pass"
 
 
+def test_a_program_may_be_named_by_a_path_that_is_not_whole(
+    check: Check, ffmpegs: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Checks run in folders of their own."""
+    (tmp_path / "mine").symlink_to(ffmpegs["5"])
+    monkeypatch.chdir(tmp_path)
+    found = check("ffmpeg", "smoke", host_with(H200), ffmpeg="mine")
+    assert found["ffmpeg.found"].detail.startswith(f"tested: {tmp_path}/mine (5.1")
+    assert "no driver library" in found["ffmpeg.nvdec"].reason
+
+
 def test_a_build_without_nvidia_code_fails_and_names_the_cure(check: Check, ffmpegs: dict[str, str]) -> None:
     found = check("ffmpeg", "quick", host_with(L4), ffmpeg=ffmpegs["7"])["ffmpeg.compiled"]
     assert found.status == "fail"

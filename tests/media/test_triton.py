@@ -188,7 +188,7 @@ def test_our_own_server_is_started_and_stopped(check: Check, tritonserver: Progr
 
 
 def _processes() -> list[str]:
-    return subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout.splitlines()
+    return subprocess.run(["ps", "-wweo", "args"], capture_output=True, text=True, check=True).stdout.splitlines()
 
 
 def test_a_port_that_is_taken_is_told(tritonserver: Program, tmp_path: Path) -> None:

@@ -207,6 +207,13 @@ def test_what_is_no_url_is_refused(url: str) -> None:
         server_at(url)
 
 
+def test_a_url_that_is_none_is_wrong_usage() -> None:
+    words = [sys.executable, "-m", "gpustack", "verify", "triton", "--level", "smoke", "--url", "ftp://host"]
+    ended = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert "'ftp://host' is no address of a server" in ended.stderr
+
+
 def test_ports_and_folders_of_a_url() -> None:
     assert (server_at("host").url, server_at("https://host/a/").url) == ("http://host:8000", "https://host:443/a")
     assert (server_at("host:9000").grpc.address, server_at("host:9000").metrics.address) == ("host:9001", "host:9002")
@@ -246,5 +253,5 @@ def test_a_server_of_ours_ends_however_we_end(tritonserver: Program, tmp_path: P
 
 def servers(folder: Path) -> list[str]:
     """The processes of a server whose repository lies below ``folder``."""
-    listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout.splitlines()
+    listed = subprocess.run(["ps", "-wweo", "args"], capture_output=True, text=True, check=True).stdout.splitlines()
     return [line for line in listed if f"--model-repository={folder}" in line and "bin/tritonserver" in line]

@@ -87,6 +87,7 @@ def verify(
     matrix = frame.matrix()
     _load_own(tuple(checks or ()))
     asked = (tuple(components or ()), level, tuple(require or ()))
+    _look_at(url)
     named = {"ffmpeg": ffmpeg, "engine": engine, "release": release, "url": url, "model": model}
     given = {name: str(value) for name, value in named.items() if value is not None} | _folder_for(artifacts)
     again = _with_lock(_verifier(matrix, asked, given, root, host), lock, matrix, root, host)
@@ -105,6 +106,14 @@ def _told(again: "_Verifier", seconds: float, reports: tuple[tuple[str, Path], .
         raise
     _write(report, reports)
     return exit_code(report)
+
+
+def _look_at(url: str | None) -> None:
+    """Raise UsageError where ``url`` is no address of a server."""
+    if url is not None:
+        from gpustack.triton.client import server_at
+
+        server_at(url)
 
 
 def _folder_for(given: Path | None) -> dict[str, str]:

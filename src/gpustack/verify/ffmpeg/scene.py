@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpustack.model.host import Gpu, Host
@@ -54,7 +55,9 @@ def is_of_use(context: Context) -> bool:
 def _places(context: Context) -> tuple[Place, ...]:
     given = context.given.get("ffmpeg")
     if given:
-        return (Place(path=given, origin="given", on_path=True),)
+        # Checks run in folders of their own, where a path that is not whole leads elsewhere.
+        path = Path(given)
+        return (Place(path=str(path.absolute()) if path.exists() else given, origin="given", on_path=True),)
     return places(context.given.get("path") or os.environ.get("PATH", ""), pythons=_packages(context))
 
 
