@@ -262,6 +262,44 @@ cat {seen}/$what.out; cat {seen}/$what.err >&2
 """
 
 
+TWO = """\
+#!/bin/sh
+for word; do case $word in
+--help) head -1 {seen}/build.out; exit ;;
+--saveEngine=*) cp {engine} "${{word#*=}}" ;;
+--exportOutput=*) cp {output} "${{word#*=}}" ;;
+esac; done
+cat {seen}/build.out
+"""
+
+
+@pytest.mark.parametrize(
+    ("spoil", "status", "told"),
+    [
+        (0, "pass", "every answer right; Python's tensorrt 8.6.0 loads it too"),
+        (1, "fail", "built an engine and ran it; loading it with Python's tensorrt 8.6.0: the engine file is cut off"),
+    ],
+)
+def test_an_engine_of_trtexec_has_to_load_in_python_too(
+    check: Check, stands_in: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spoil: int, status: str, told: str
+) -> None:
+    """Two TensorRTs on one host are found out by an engine that goes from one to the other."""
+    child = Child(tmp_path, stands_in, "8.6.0", batch=1)
+    assert child.ask(do="build", onnx=str(child.model))["ok"]
+    engine, output = tmp_path / "engine", tmp_path / "output.json"
+    data = engine.read_bytes()
+    engine.write_bytes(data[:60] + bytes([spoil]) + data[61:])
+    output.write_text(json.dumps([{"name": OUTPUT, "values": child.digits.probabilities[0]}]))
+    program = tmp_path / "trtexec"
+    program.write_text(TWO.format(seen=SEEN, engine=engine, output=output))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    for name, value in settings(stands_in, "8.6.0").items():
+        monkeypatch.setenv(name, value)
+    found = check("tensorrt", "smoke", host_with(L4), python=sys.executable)["tensorrt.build"]
+    assert (found.status, told in found.reason + found.detail) == (status, True), found
+
+
 def test_bench_reads_what_a_real_trtexec_printed(
     matrix: Matrix, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -60,7 +60,7 @@ def build(context: Context) -> Outcome:
             )
         return skipped("no TensorRT was found", INSTALL)
     if program is not None:
-        return _by_trtexec(context, str(program))
+        return _by_trtexec(context, str(program), module)
     assert module is not None  # noqa: S101 (one of both is there)
     return _by_python(context, module)
 
@@ -74,10 +74,11 @@ def _by_python(context: Context, module: Binding) -> Outcome:
     measured = {**made.measurements, **ran.measurements}
     if ran.fault:
         return _told(ran, "running the engine in a fresh process")
-    return _passed(context, f"Python's {module.module} {module.version}", made, measured, evidence)
+    return _passed(context, module.called, made, measured, evidence)
 
 
-def _by_trtexec(context: Context, program: str) -> Outcome:
+def _by_trtexec(context: Context, program: str, module: Binding | None) -> Outcome:
+    """Built and run by trtexec; and loaded by the Python module, if there is one, as both are to go together."""
     from pathlib import Path  # noqa: PLC0415 (only where there is a trtexec)
 
     path = Path(program)
@@ -91,7 +92,15 @@ def _by_trtexec(context: Context, program: str) -> Outcome:
     if ran.fault:
         return _told(ran, f"running the engine with {program}")
     measured = {**made.measurements, **ran.measurements}
-    found = _passed(context, f"{program} {said.version}".strip(), made, measured, {**made.evidence, **ran.evidence})
+    evidence = {**made.evidence, **ran.evidence}
+    also = ""
+    if module is not None:
+        loaded = load_by_python(context, module, made.engine)
+        if loaded.fault:
+            return _told(loaded, f"{program} built an engine and ran it; loading it with {module.called}")
+        also, evidence = f"; {module.called} loads it too", {**evidence, **loaded.evidence}
+    found = _passed(context, f"{program} {said.version}".strip(), made, measured, evidence)
+    found = msgspec.structs.replace(found, detail=f"{found.detail}{also}" if found.status == "pass" else found.detail)
     if found.status == "pass" and not ran.measurements:
         unread = "; a trtexec before 7.0 writes no outputs, so its answers were not compared"
         return msgspec.structs.replace(found, detail=found.detail.replace(", every answer right", unread))
@@ -139,7 +148,7 @@ def load(context: Context) -> Outcome:
         wanted = "tensorrt_rtx" if is_rtx else "tensorrt"
         return skipped(f"no Python here imports {wanted}, which would load it without running it", INSTALL)
     ended = load_by_python(context, module, path)
-    maker = f"Python's {module.module} {module.version}"
+    maker = module.called
     if ended.fault:
         return _told(ended, f"loading {path.name} with {maker}")
     return passed(f"{path.name}: {read.called} loads with {maker}; it was not run", actual=read.version)

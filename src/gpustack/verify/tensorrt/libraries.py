@@ -48,6 +48,10 @@ class Binding(Struct, frozen=True, kw_only=True):
     error: str = ""
 
     @property
+    def called(self) -> str:
+        return f"Python's {self.module} {self.version}"
+
+    @property
     def is_rtx(self) -> bool:
         return self.module.startswith("tensorrt_rtx")
 
