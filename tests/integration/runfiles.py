@@ -50,7 +50,7 @@ def driver(target: Path, version: str, scratch: Path) -> None:
     files["usr/bin/nvidia-uninstall"] = (
         f'#!/bin/sh\n[ "$1" = --silent ] || exit 1\n{remove}rm -rf -- /usr/share/doc/NVIDIA_GLX-1.0\nldconfig\n'.encode()
     )
-    after = f"ln -s libcuda.so.{version} /usr/lib/x86_64-linux-gnu/libcuda.so.1; ldconfig; date >/var/log/nvidia-installer.log"
+    after = f"ln -sfn libcuda.so.{version} /usr/lib/x86_64-linux-gnu/libcuda.so.1; ldconfig; date >/var/log/nvidia-installer.log"
     write(target, DRIVER_OPTIONS, files, after)
 
 

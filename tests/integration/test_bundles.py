@@ -68,10 +68,10 @@ def mirror(local: Certificate, tmp_path: Path) -> Iterator[Callable[[Scene], dic
 
 
 def gpustack(
-    *words: object, environment: dict[str, str], front: tuple[str, ...] = ()
+    *words: object, environment: dict[str, str], front: tuple[str, ...] = (), timeout: float = 600
 ) -> subprocess.CompletedProcess[str]:
     command = [*front, sys.executable, "-m", "gpustack", *map(str, words)]
-    return subprocess.run(command, check=False, capture_output=True, text=True, env=environment, timeout=600)
+    return subprocess.run(command, check=False, capture_output=True, text=True, env=environment, timeout=timeout)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Archives, .run files, wheels and local repositories by `gpustack install`: there, in agreement, done once, taken back.
+"""Archives, .run files, wheels and local repositories by `gpustack install`: killed, gone on with, there, taken back.
 
 Everything is fetched from loopback. Archives and packages have the vendor's names and little in them, .run files are
 scripts of the tests; the wheels are NVIDIA's own. Each tree is compared as a whole with the one before.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -59,15 +60,20 @@ def over(tmp_path: Path) -> Iterator[Make]:
 
 
 def comes_and_goes(
-    made: Layer, plan: Plan, folder: Path, environment: dict[str, str], demand: Callable[[Root], None]
+    made: Layer, plan: Plan, folder: Path, environment: dict[str, str], demand: Callable[[Root], None], *, dies: str
 ) -> None:
-    """Install, look, install again, look at the drift, take back."""
+    """Install, look, install again, look at the drift, take back.
+
+    The first attempt is killed when the step whose id begins with ``dies`` has done its work and is not recorded; at
+    the end another one that was killed there is taken back.
+    """
     path = folder / "plan.json"
     path.write_text(dump(plan))
     words = ("--root", made.root.path, "--yes")
     family = plan.host.os.family or ""
     before = installed(made.root, family)
-    done = gpustack("install", path, *words, environment=environment)
+    die(path, words, environment, dies)
+    done = gpustack("install", "--resume", *words, environment=environment)
     assert done.returncode == 0, done.stderr
     demand(made.root)
     status = gpustack("status", "--root", made.root.path, environment=environment)
@@ -77,10 +83,24 @@ def comes_and_goes(
     assert again.returncode == 0, again.stderr
     assert "nothing to do" in again.stderr
     assert made.changes() == changed
-    back = gpustack("install", "--rollback", *words, environment=environment)
-    assert back.returncode == 0, back.stderr
-    assert left(made) == {}
-    assert installed(made.root, family) == before
+    for is_killed in (False, True):
+        if is_killed:
+            die(path, words, environment, dies)
+        back = gpustack("install", "--rollback", *words, environment=environment)
+        assert back.returncode == 0, back.stderr
+        assert left(made) == {}
+        assert installed(made.root, family) == before
+
+
+def die(plan: Path, words: tuple[object, ...], environment: dict[str, str], step: str) -> None:
+    """`gpustack install`, ended by SIGKILL ahead of the last record of a step."""
+    sources = environment["PYTHONPATH"]
+    environment = {**environment, "PYTHONPATH": f"{sources}:{Path(sources).parent}", "DIE_AT": f"before end {step}"}
+    command = [sys.executable, "-m", "tests.install.launcher", "install", plan, *words]
+    done = subprocess.run(
+        [*map(str, command)], check=False, capture_output=True, text=True, env=environment, timeout=600
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
 
 
 def left(made: Layer) -> dict[str, str]:
@@ -113,7 +133,8 @@ def test_an_archive(
         for name in ("version", "version.c"):
             root.inside(f"/root/{name}").unlink()
 
-    comes_and_goes(made, field.plan, tmp_path, mirror(Served(tmp_path / "www")), demand)
+    environment = mirror(Served(tmp_path / "www"))
+    comes_and_goes(made, field.plan, tmp_path, environment, demand, dies="unpack")
 
 
 def as_debian(root: Root) -> None:
@@ -141,7 +162,7 @@ def test_a_package_that_holds_a_repository(
     def demand(root: Root) -> None:
         assert not missing(host.plan, installed(root, family))
 
-    comes_and_goes(over(root), host.plan, tmp_path, mirror(host), demand)
+    comes_and_goes(over(root), host.plan, tmp_path, mirror(host), demand, dies="install-cudnn")
 
 
 RUNFILES = Ask("debian12", ("driver", "cuda"), ("--gpu", "L40S", "--method", "runfile"))
@@ -195,7 +216,7 @@ def test_run_files(
         assert plan.stack["driver"].version in root.must("readlink", "/usr/lib/x86_64-linux-gnu/libcuda.so.1")
         assert root.inside("/etc/systemd/system/nvidia-persistenced.service").is_file()
 
-    comes_and_goes(over(root), plan, tmp_path, mirror(host), demand)
+    comes_and_goes(over(root), plan, tmp_path, mirror(host), demand, dies="install-driver")
 
 
 def keep_doc(root: Root) -> None:
@@ -263,4 +284,5 @@ def test_wheels(
             program = f"import ctypes; ctypes.CDLL('{home}/link/libcudart.so.13').cudaRuntimeGetVersion"
             root.must(f"{home}/bin/python3", "-c", program)
 
-        comes_and_goes(over(root), plan, tmp_path, mirror(Served(tmp_path / "www")), demand)
+        environment = mirror(Served(tmp_path / "www"))
+        comes_and_goes(over(root), plan, tmp_path, environment, demand, dies="install-cuda")

@@ -34,7 +34,9 @@ def _downloads(plan: Plan) -> list[str]:
         return ["  none of its own; the package manager fetches packages"]
     known = [one.size for one in files if one.size is not None]
     unknown = len(files) - len(known)
-    total = f"  {len(files)} files, {_size(sum(known))}" + (f" and {unknown} of unknown size" if unknown else "")
+    sizes = [_size(sum(known))] if known else []
+    sizes += [f"{unknown} of unknown size" if known else "of unknown size"] if unknown else []
+    total = f"  {len(files)} file{'s' if len(files) > 1 else ''}, {' and '.join(sizes)}"
     room = (
         f"  disk space: {_size(sum(known))} in the cache and as much where the files are used, unless both share blocks"
     )
