@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpustack import __version__
@@ -169,6 +169,7 @@ def test_junit_holds_any_text() -> None:
     assert skip.attrib["message"] == re.sub("[\x00\x1b\ud800]", "\ufffd", HOSTILE)
 
 
+@settings(deadline=None)
 @given(st.text(st.characters()))
 def test_every_format_holds_any_text(text: str) -> None:
     given_report = hostile(text)
