@@ -11,13 +11,13 @@ from tests.media.conftest import H200, L4, Check, host_with
 
 from gpustack.matrix.index import Matrix
 from gpustack.model.host import Host, Installed, OperatingSystem
-from gpustack.system.run import LocalRunner
+from gpustack.system.run import Finished, LocalRunner
 from gpustack.verify.checks.ffmpeg_full import lay_inputs
 from gpustack.verify.declare import Context
 from gpustack.verify.ffmpeg import media
 from gpustack.verify.ffmpeg.diagnosis import Scene, diagnose
 from gpustack.verify.ffmpeg.engines import chip_of
-from gpustack.verify.ffmpeg.guide import guide_commands, missing
+from gpustack.verify.ffmpeg.guide import GuideCommand, guide_commands, missing
 from gpustack.verify.ffmpeg.programs import Place, Program, describe, places
 from gpustack.verify.ffmpeg.transcode import Task, Way, judge, transcode
 from gpustack.verify.runner import run_checks
@@ -132,29 +132,40 @@ def test_every_command_of_the_guide_is_parsed_up_to_the_missing_driver(
     tested = program(ffmpegs[major])
     commands = guide_commands(matrix, tested)
     assert len(commands) == 20
-    small = {}
     for command in commands:
         assert missing(command, tested) == ()
-        folder = tmp_path / command.key
-        folder.mkdir()
-        for name in command.takes:
-            if name not in small:
-                small[name] = tmp_path / name
-                one = (
-                    "-f rawvideo"
-                    if name.endswith(".yuv")
-                    else "-c:v libx264 -f h264"
-                    if name.endswith("264")
-                    else "-c:v libx264"
-                )
-                source = f"color=size=1920x1080:rate=30:duration=0.1 -pix_fmt yuv420p {one}"
-                words = f"-hide_banner -y -f lavfi -i {source}".split()
-                assert RUN.run((tested.path, *words, str(small[name])), timeout=30).code == 0
-            (folder / name).symlink_to(small[name])
-        end = RUN.run((tested.path, "-hide_banner", *command.arguments), timeout=60, cwd=folder)
+        end = told_of(tested, command, tmp_path)
         told = diagnose(matrix, end.err, end.code, Scene(about=tested.about))
         assert end.code, command.key
         assert told.key in {"no_libcuda", "no_libnvcuvid"}, (command.key, end.err)
+
+
+def told_of(tested: Program, command: GuideCommand, shared: Path) -> Finished:
+    """Run a command of the guide on small inputs, which are made once."""
+    folder = shared / command.key
+    folder.mkdir()
+    for name in command.takes:
+        if not (shared / name).exists():
+            encoder = "-c:v libx264 -preset ultrafast"
+            kind = "-f rawvideo" if name.endswith(".yuv") else f"{encoder} -f h264" if name.endswith("264") else encoder
+            words = f"-y -f lavfi -i color=size=1920x1080:rate=30:duration=0.1 -pix_fmt yuv420p {kind}".split()
+            assert RUN.run((tested.path, *words, str(shared / name)), timeout=30).code == 0
+        (folder / name).symlink_to(shared / name)
+    return RUN.run((tested.path, "-hide_banner", *command.arguments), timeout=60, cwd=folder)
+
+
+@pytest.mark.parametrize("major", ["4", "7"])
+def test_every_command_of_the_guide_stops_at_what_a_plain_build_lacks(
+    ffmpegs: dict[str, str], matrix: Matrix, major: str, tmp_path: Path
+) -> None:
+    """FFmpeg 4.2 and 7.0 without NVIDIA code: nothing in a command is told as wrong but what was not compiled in."""
+    tested = program(ffmpegs[major])
+    for command in guide_commands(matrix, tested):
+        assert missing(command, tested) or command.key == "multi_decode"
+        end = told_of(tested, command, tmp_path)
+        told = diagnose(matrix, end.err, end.code, Scene(about=tested.about))
+        assert (end.code != 0, told.key) == (True, "not_compiled"), (command.key, end.err)
+        assert "gpustack install ffmpeg" in told.cure
 
 
 def test_the_smoke_transcode_judges_what_software_made(ffmpegs: dict[str, str], tmp_path: Path) -> None:

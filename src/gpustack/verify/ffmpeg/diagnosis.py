@@ -20,7 +20,7 @@ REMEDIES = {"too_many_surfaces": FEWER_THREADS, "no_surfaces_left": MORE_SURFACE
 """Options before -i that cure a failure of a kind, for which the user need do nothing else."""
 
 _NEEDED = re.compile(r"Required: (\d+\.\d+) Found: (\d+\.\d+)")
-_NAMED = re.compile(r"(?:Unknown encoder|No such filter:|Unrecognized option|No option name near) '([^']*)'")
+_NAMED = re.compile(r"(?:Unknown (?:en|de)coder|No such filter:|Unrecognized option|No option name near) '([^']*)'")
 _SYMBOL = re.compile(r"Cannot load (cu\w+)")
 _SIZE = re.compile(r"(Width|Height) (\d+) exceeds (\d+)")
 _UNSUPPORTED = re.compile(r"\] ([^\]\n]*not supported[^\n]*)")
@@ -28,6 +28,16 @@ _NOISE = re.compile(
     r"^(?:Conversion failed!|frame=|\[out#|\[vf#|Error opening output file|Stream mapping|Press \[q\])|^\s|^$"
     r"|Terminating thread|Task finished|Could not open encoder before EOF"
 )
+
+
+_OWNERS = {
+    "the cuvid decoders": {"resize", "crop"},
+    "the NVENC encoders": {
+        "b_ref_mode", "multipass", "rc-lookahead", "spatial-aq", "spatial_aq", "aq-strength", "temporal-aq",
+        "temporal_aq",
+    },
+}  # fmt: skip
+"""Options that FFmpeg knows only where the codec is there that has them."""
 
 
 class Pattern(Struct, frozen=True, kw_only=True):
@@ -323,7 +333,7 @@ def _preset(_matrix: Matrix, text: str, _scene: Scene) -> Diagnosis:
 
 def _not_compiled(_matrix: Matrix, text: str, _scene: Scene) -> Diagnosis:
     match = _NAMED.search(text)
-    name = match[1] if match else "what was asked for"
+    name = match[1] if match else "CUDA (NVDEC and the filters on the GPU)"
     filter_only = "No option name near" in text
     cause = (
         f"a filter of this command was not compiled into this FFmpeg (it stopped near {name!r})"
@@ -336,6 +346,13 @@ def _not_compiled(_matrix: Matrix, text: str, _scene: Scene) -> Diagnosis:
 def _option(_matrix: Matrix, text: str, scene: Scene) -> Diagnosis:
     match = _NAMED.search(text)
     name = match[1] if match else "an option"
+    owner = next((owner for owner, options in _OWNERS.items() if name in options), None)
+    if owner:
+        return Diagnosis(
+            key="not_compiled",
+            cause=f"this FFmpeg has no option -{name}: it is one of {owner}, which was not compiled in or is older",
+            cure="`gpustack install ffmpeg` builds one with NVENC and NVDEC",
+        )
     return Diagnosis(
         key="option_gone",
         cause=f"FFmpeg {scene.about.word or 'of this release'} has no option -{name}",
