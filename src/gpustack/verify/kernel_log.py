@@ -62,7 +62,7 @@ def judge_log(matrix: Matrix, text: str) -> Outcome:
     evidence = {"kernel log": "\n".join(lines[-EVIDENCE_LINES:])}
     for row in sorted(matrix.rows(SUBJECT, "kernel_log", Line), key=lambda row: row.order):
         if all(words in log for words in row.wants):
-            return failed(_told(row, log), row.fix, evidence=evidence)
+            return failed(_told(row, lines), row.fix, evidence=evidence)
     seen = _xids(matrix, log)
     grave = [one for one in seen if one.fix]
     if grave:
@@ -78,23 +78,18 @@ def judge_log(matrix: Matrix, text: str) -> Outcome:
     return passed(f"Xid {told}; nothing that asks for more than starting programs anew", evidence=evidence)
 
 
-def _told(row: Line, log: str) -> str:
+def _told(row: Line, lines: list[str]) -> str:
     """What it means, with the GPUs' places and the driver's own codes where the log has them."""
-    places = sorted({place for place in (_place(log, match.start()) for match in _found(row, log)) if place})
-    codes = _CODES.findall(log) if "RmInitAdapter failed" in row.wants else []
+    about = [number for number, line in enumerate(lines) if row.wants[-1] in line]
+    places = sorted({place for number in about if (place := _place(lines, number))})
+    codes = [match[1] for number in about if (match := _CODES.search(lines[number]))]
     told = f"{row.says} at {' and '.join(places)}" if places else row.says
     return f"{told}: RmInitAdapter failed {codes[-1]}" if codes else told
 
 
-def _found(row: Line, log: str) -> list[re.Match[str]]:
-    return list(re.finditer(re.escape(row.wants[-1]), log))
-
-
-def _place(log: str, at: int) -> str:
+def _place(lines: list[str], number: int) -> str:
     """The GPU that a message is about: named on its line, else on the line before, where long ones begin."""
-    lines = log[:at].split("\n")[-2:]
-    here = lines[-1] + log[at:].partition("\n")[0]
-    for line in (here, lines[0]):
+    for line in (lines[number], lines[number - 1] if number else ""):
         found = _ADDRESS.search(line)
         if found:
             return found[0]
