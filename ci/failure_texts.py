@@ -75,8 +75,8 @@ def words_of(node: ast.AST) -> str | None:
 
 def is_sentence(words: str) -> bool:
     """Whether people read this: several words, one of them no code."""
-    if words.startswith(("-", "#", "\n", "import ")) or " " not in words.strip():
-        return False  # an option, a program, a path
+    if words.startswith(("-", "#", "\n", "import ")) or " " not in words.strip() or re.search(r"\(\?|\\w", words):
+        return False  # an option, a program, a path, an expression
     told = re.sub(r"`[^`]*`", " ", words.replace(HOLE, " "))
     return len(re.findall(r"\b[a-zA-Z]{2,}\b", told)) >= 3
 
@@ -121,6 +121,11 @@ class Finder(ast.NodeVisitor):
     def visit_Dict(self, node: ast.Dict) -> None:
         for value in node.values:
             self.visit(value)
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        """What is raised gets its words from a variable of one of these names."""
+        if not any(isinstance(one, ast.Name) and one.id in {"msg", "message"} for one in node.targets):
+            self.visit(node.value)
 
     def visit_Raise(self, node: ast.Raise) -> None:
         """What is raised is no outcome."""

@@ -47,10 +47,12 @@ def _one_line(text: str) -> str:
 class Scripted:
     """Answers commands that begin with known words, or hold those after a ``*``; any other is not installed."""
 
-    def __init__(self, answers: Mapping[str, Finished] | None = None) -> None:
+    def __init__(self, answers: Mapping[str, Finished] | None = None, *, real: Path | None = None) -> None:
+        """Programs in the folder ``real`` are run."""
         self._answers = answers or {}
+        self._real = str(real) if real else ""
 
-    def run(self, argv: tuple[str, ...], **_: Any) -> Finished:
+    def run(self, argv: tuple[str, ...], **how: Any) -> Finished:
         line = " ".join(argv)
         known = next(
             (
@@ -60,6 +62,8 @@ class Scripted:
             ),
             None,
         )
+        if known is None and self._real and argv[0].startswith(self._real):
+            return LocalRunner().run(argv, **how)
         return known or Finished(argv=argv, code=None, error=f"{argv[0]} is not installed")
 
 
@@ -81,7 +85,10 @@ def facts() -> Matrix:
 
 @pytest.fixture
 def ask(facts: Matrix, tmp_path: Path) -> Ask:
-    """The result of one check by its id, on a host as described, in a folder of its own."""
+    """The result of one check by its id, on a host as described, in a folder of its own.
+
+    ``known`` are answers that checks share, as if another check had found them out.
+    """
     numbers = iter(range(1000))
 
     def run(
@@ -91,16 +98,19 @@ def ask(facts: Matrix, tmp_path: Path) -> Ask:
         on: Runner | None = None,
         given: dict[str, str] | None = None,
         asked: Iterable[str] = (),
+        known: Mapping[str, Any] | None = None,
     ) -> CheckResult:
         component = identity.partition(".")[0]
         check = next(one for one in checks_of(component) if one.id == identity)
         context = Context(
             host=host, matrix=facts, runner=on or LocalRunner(), given=given or {}, asked=frozenset((component, *asked))
         )
+        for name, answer in (known or {}).items():
+            context.shared.once(name, lambda answer=answer: answer)
         folder = tmp_path / f"{next(numbers)}"
         folder.mkdir()
-        answer = runner._Answer(context, runner._Required(frozenset(), frozenset()))
-        result = answer(check, {}, folder)
+        asking = runner._Answer(context, runner._Required(frozenset(), frozenset()))
+        result = asking(check, {}, folder)
         return msgspec.structs.replace(
             result, reason=result.reason.replace(str(tmp_path), "$TMP"), fix=result.fix.replace(str(tmp_path), "$TMP")
         )

@@ -195,6 +195,7 @@ case "$2" in
 -decoders) printf ' ------\\n{decoders}';;
 -filters) printf '{filters}';;
 -hwaccels) printf 'Hardware acceleration methods:\\n{accelerations}';;
+*) exit {otherwise};;
 esac
 """
 NVENC = r" V....D h264_nvenc           NVIDIA NVENC H.264 encoder (codec h264)\n"
@@ -202,11 +203,14 @@ SOFTWARE = r" V....D libx264              libx264 H.264\n"
 CUVID = r" V..... h264_cuvid           Nvidia CUVID H264 decoder (codec h264)\n"
 
 
-def ffmpeg(folder: Path, name: str, *, api: str = "", code: int = 0, **parts: str) -> str:
-    """A script in the place of an FFmpeg, that lists what it is told; ``api`` as a real one carries it inside."""
+def ffmpeg(folder: Path, name: str, *, api: str = "", code: int = 0, otherwise: int = 0, **parts: str) -> str:
+    """A script in the place of an FFmpeg, that lists what it is told; ``api`` as a real one carries it inside.
+
+    Asked its version it ends with ``code``, asked for anything but lists with ``otherwise``.
+    """
     fields = {"version": "7.1.1", "encoders": SOFTWARE, "decoders": "", "filters": "", "accelerations": "", **parts}
     path = folder / name
-    text = BINARY.format(code=code, **fields).encode() + b"exit 0\n"
+    text = BINARY.format(code=code, otherwise=otherwise, **fields).encode() + b"exit 0\n"
     if api:
         major, minor = (int(part) for part in api.split("."))
         words = [(1, 0), (2, 0), (3, 0), (4, 0), (5, 0), (6, 1)]

@@ -119,18 +119,11 @@ def _apart(loaded: str, copy: Copy | None, package: str | None, actual: str) -> 
             f" belongs to{_OWNER}",
             actual=actual,
         )
-    if library is None or not same(loaded, library):
-        return failed(
-            f"the loaded kernel module is {loaded}, but the installed driver is {package or library}:"
-            " it was replaced under the module",
-            "a reboot cures this: `sudo reboot`",
-            detail=f"A module of {package or library} has to be built for the kernel that boots next (`dkms status`).",
-            actual=actual,
-        )
     return failed(
-        f"module and library are {loaded}, but the packages are {package}: another installation covers their files",
-        "a reboot does not cure this: remove one installation (a runfile's with `sudo nvidia-uninstall`) and"
-        " reinstall the other",
+        f"the loaded kernel module is {loaded}, but the installed driver is {package or library}:"
+        " it was replaced under the module",
+        "a reboot cures this: `sudo reboot`",
+        detail=f"A module of {package or library} has to be built for the kernel that boots next (`dkms status`).",
         actual=actual,
     )
 

@@ -86,7 +86,8 @@ def ready(context: Context, found: Asked) -> Outcome:
         early = found.protocol == "v1" and v1.live_means_loaded(context.given.get("release"))
         note = "; in this release ready does not mean that models are loaded, live does" if early else ""
         return passed(f"ready{note}")
-    return failed(f"the server is live, but not ready: {_not_ready(found) or answer.why}")
+    old = f"`curl {found.server.url}/api/status` names the models and their states." if found.protocol == "v1" else ""
+    return failed(f"the server is live, but not ready: {_not_ready(found) or answer.why}", old)
 
 
 def _not_ready(found: Asked) -> str:

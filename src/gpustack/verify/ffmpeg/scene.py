@@ -118,7 +118,8 @@ def scene(context: Context, program: Program) -> Scene:
 def failure(context: Context, program: Program, end: Finished, doing: str) -> Outcome:
     """The failure of a run, with its cause in words."""
     if end.code is None:
-        return failed(f"{doing}: {end.error}", "look at the evidence", evidence=evidence_of(end, work=context.work))
+        busy = "look for Xid lines in `sudo dmesg`, and with `top` for what keeps this machine busy; run it once more"
+        return failed(f"{doing}: {end.error}", busy, evidence=evidence_of(end, work=context.work))
     from gpustack.verify.ffmpeg.diagnosis import diagnose  # noqa: PLC0415 (nothing of it is needed at level quick)
 
     told = diagnose(context.matrix, end.err + end.out, end.code, scene(context, program))

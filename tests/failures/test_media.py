@@ -1,0 +1,139 @@
+"""What is said of FFmpegs, TensorRTs and Tritons that are here but do not do what they should.
+
+Scripts stand for the programs. What real ones do is tested in ``tests/media``.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.failures.conftest import Ask, Compare, Scripted, says, told
+from tests.failures.test_hosts import CUVID, H200, NVENC, SOFTWARE, changed, ffmpeg
+from tests.failures.test_triton import WELL, serving, without_ports
+from tests.media.v1server import serving as serving_v1
+from tests.unit.verify.conftest import HEALTHY
+
+from gpustack.matrix.index import Matrix
+from gpustack.model.results import CheckResult
+from gpustack.system.run import Finished
+from gpustack.verify.declare import Context
+from gpustack.verify.ffmpeg.programs import Place, Program
+from gpustack.verify.ffmpeg.scene import failure
+from gpustack.verify.tensorrt.libraries import Binding, Library, why
+from gpustack.verify.tensorrt.onnx import load_digits
+from gpustack.verify.tensorrt.smoke import compared
+from gpustack.verify.triton.infer import Question, judged
+
+CONSUMER = {"name": "GeForce RTX 3080", "pci_id": "10de:2206", "compute_capability": "8.6", "nvenc": 1, "nvdec": 1}
+
+
+def test_ffmpegs(ask: Ask, compare: Compare, tmp_path: Path) -> None:
+    sessions = {"nvidia-smi --query-gpu=encoder": says("500\n")}
+    consumer = changed(gpu=CONSUMER)
+    cases: dict[str, tuple[str, dict[str, Any], Any, dict[str, Finished]]] = {
+        "session limit": ("ffmpeg.sessions", {"encoders": NVENC}, consumer, sessions),
+        "no encoder for the chip": ("ffmpeg.nvenc", {"decoders": CUVID}, consumer, {}),
+        "software cannot decode": ("ffmpeg.nvdec", {"decoders": CUVID, "accelerations": "cuda"}, HEALTHY, {}),
+        "guide, no filters": ("ffmpeg.guide-scale-npp", {"encoders": NVENC, "decoders": CUVID}, HEALTHY, {}),
+        "guide, chip without encoder": ("ffmpeg.guide-encode", {"encoders": NVENC}, changed(gpu=H200), {}),
+        "guide, no input": (
+            "ffmpeg.guide-encode",
+            {"encoders": NVENC + SOFTWARE, "decoders": CUVID, "accelerations": "cuda", "otherwise": 1},
+            HEALTHY,
+            {},
+        ),
+        "guide, no input and no encoder": (
+            "ffmpeg.guide-transcode-1to1",
+            {"encoders": NVENC, "decoders": CUVID, "accelerations": "cuda", "otherwise": 1},
+            HEALTHY,
+            {},
+        ),
+    }
+    texts: dict[str, str] = {}
+    for number, (name, (identity, parts, host, answers)) in enumerate(cases.items()):
+        path = ffmpeg(tmp_path, f"ffmpeg-{number}", **parts)
+        result = ask(identity, host, on=Scripted(answers, real=tmp_path), given={"ffmpeg": path})
+        texts |= told(f"{name}, {identity}", result)
+    compare("ffmpegs-in-trouble", texts)
+
+
+def test_an_ffmpeg_that_hangs_is_told(facts: Matrix, compare: Compare) -> None:
+    context = Context(host=HEALTHY, matrix=facts, runner=Scripted())
+    program = Program(place=Place(path="/usr/bin/ffmpeg", origin="distribution"))
+    late = Finished(argv=("ffmpeg",), code=None, error="no answer within 120 s")
+    outcome = failure(context, program, late, "encoding with h264_nvenc")
+    compare("ffmpeg-hangs", {"fail": outcome.reason, "fix": outcome.fix})
+
+
+LIBRARY = Library(path="/usr/lib/x86_64-linux-gnu/libnvinfer.so.10", name="libnvinfer", major=10)
+PYTHON = Binding(python="python3", module="tensorrt", version="8.6.1", libraries=("/usr/lib/python3/libnvinfer.so.8",))
+BROKEN = Binding(
+    python="python3", module="tensorrt", error="ImportError: libnvinfer.so.10: cannot open shared object file"
+)
+LOADED = says(json.dumps({"number": 101303, "libraries": ["/usr/lib/x86_64-linux-gnu/libnvinfer.so.10"]}) + "\n")
+
+
+def test_tensorrts(ask: Ask, compare: Compare, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
+    loads = Scripted({"python3": LOADED, "bash": LOADED})
+    silent = Scripted()
+
+    def one(identity: str, runner: Scripted, libraries: tuple[Library, ...], *modules: Binding) -> CheckResult:
+        known = {"tensorrt libraries": libraries, "tensorrt bindings": modules}
+        return ask(identity, HEALTHY, on=runner, known=known)
+
+    texts = {
+        **told("module broken", one("tensorrt.found", silent, (LIBRARY,), BROKEN)),
+        **told("two releases", one("tensorrt.versions", loads, (LIBRARY,), PYTHON)),
+        **told("library only", one("tensorrt.build", silent, (LIBRARY,))),
+    }
+    detail = one("tensorrt.found", silent, (LIBRARY,)).detail
+    texts["not on the loader's path"] = detail
+    texts["loaded"] = one("tensorrt.found", loads, (LIBRARY,)).detail
+    compare("tensorrts", texts)
+
+
+def test_answers_of_tensorrt(compare: Compare) -> None:
+    digits = load_digits()
+    right = [list(one) for one in digits.probabilities]
+    other = [right[1], *right[1:]]
+    texts = {
+        "a crash": why(Finished(argv=("x",), code=-11)),
+        "no words": why(Finished(argv=("x",), code=3)),
+        "too few values": compared([right[0][:3]], digits)[1],
+        "wrong values": compared(other, digits)[1],
+        "too few pictures": compared(right[:2], digits)[1],
+    }
+    compare("tensorrt-answers", texts)
+
+
+def test_servers_of_the_first_protocol(ask: Ask, compare: Compare) -> None:
+    texts: dict[str, str] = {}
+
+    def one(name: str, identity: str, url: str, **given: str) -> None:
+        nonlocal texts
+        texts |= told(f"{name}, {identity}", ask(identity, HEALTHY, given={"url": url, **given}))
+
+    with serving_v1() as (url, behaviour):
+        one("statistics", "triton.statistics", url)
+        one("unknown model", "triton.model", url, model="resnet")
+        behaviour.state = "MODEL_UNAVAILABLE"
+        one("unloaded", "triton.model", url, model="gpustack_digits")
+        behaviour.state = "MODEL_READY"
+        behaviour.answer = [0.5]
+        one("short answer", "triton.infer", url)
+        behaviour.is_ready = False
+        one("not ready", "triton.ready", url)
+        behaviour.is_live = False
+        one("not live", "triton.live", url)
+    with serving(WELL) as url:
+        one("another server is asked", "triton.own-server", url)
+    compare("triton-v1", without_ports(texts))
+
+
+def test_answers_whose_truth_is_not_known(compare: Compare) -> None:
+    ask = Question(tensor=("x", "FP32", (1, 4)), values=[0.0] * 4, output="y")
+    compare("triton-unknown", {"said": judged([1.0, 2.0], ask, 0.0, "HTTP").said})
