@@ -223,7 +223,15 @@ def test_bench_measures_each_engine_with_each_number_of_streams(
     for name, value in settings(stands_in, "8.6.0").items():
         monkeypatch.setenv(name, value)
     kept: list[str] = []
-    asked = Asked(batches=(1, 8), streams=(1, 2), precisions=("fp32", "bf16"), iterations=10, profile=kept.append)
+    heard: list[tuple[str, str]] = []
+    asked = Asked(
+        batches=(1, 8),
+        streams=(1, 2),
+        precisions=("fp32", "bf16"),
+        iterations=10,
+        profile=kept.append,
+        note=lambda event, identity: heard.append((event, identity)),
+    )
     found = bench(context_of(matrix), asked)
     assert found.settings["tensorrt"] == "8.6.0 by Python's tensorrt"
     assert [(row["batch"], row["streams"], row["precision"]) for row in found.rows] == [
@@ -235,6 +243,7 @@ def test_bench_measures_each_engine_with_each_number_of_streams(
         assert figures == sorted(figures, key=float)  # type: ignore[arg-type]
         assert row["items_per_s"] == pytest.approx(float(row["runs_per_s"] or 0) * int(row["batch"] or 0), rel=1e-2)
     assert "bf16: this builder cannot be asked for it" in found.notes
+    assert heard == [(event, f"batch {batch}, fp32") for batch in (1, 8) for event in ("starts", "ends")]
     assert [one["batch"] for one in json.loads(kept[0])] == [1, 8]
     assert json.loads(kept[0])[0]["layers"][0]["averageMs"] == 0.5
 

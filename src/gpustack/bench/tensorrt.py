@@ -14,6 +14,7 @@ from gpustack.bench.table import Bench, Cell
 from gpustack.errors import UnsupportedError, UsageError
 from gpustack.verify import view
 from gpustack.verify.declare import Context
+from gpustack.verify.note import Note, silent
 from gpustack.verify.tensorrt import trtexec
 from gpustack.verify.tensorrt.libraries import Binding, ask, bindings, why
 from gpustack.verify.tensorrt.onnx import INPUT, OUTPUT
@@ -48,7 +49,8 @@ def percentile(values: list[float], part: float) -> float:
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be measured. ``precisions`` are all that the release offers where none is named.
 
-    ``profile`` is handed the time of each layer, for every engine, as JSON.
+    ``profile`` is handed the time of each layer, for every engine, as JSON. ``note`` hears of each engine that is
+    begun or done with.
     """
 
     batches: tuple[int, ...] = BATCHES
@@ -56,6 +58,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     precisions: tuple[str, ...] = ()
     iterations: int = 500
     profile: Callable[[str], None] | None = None
+    note: Note = silent
 
 
 def precisions_named(text: str) -> tuple[str, ...]:
@@ -118,11 +121,13 @@ def _all(  # noqa: PLR0913, PLR0917 (what is asked for, and what is there)
             whole.notes.append(f"{precision}: this builder cannot be asked for it")
             continue
         for batch in asked.batches:
+            asked.note("starts", f"batch {batch}, {precision}")
             found = (
                 _by_trtexec(context, program, release, asked, batch, precision)
                 if program is not None
                 else _by_python(context, module, asked, batch, precision)
             )
+            asked.note("ends", f"batch {batch}, {precision}")
             if isinstance(found, str):
                 whole.notes.append(f"batch {batch}, {precision}: {found}")
                 continue

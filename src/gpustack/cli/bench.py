@@ -57,6 +57,7 @@ def bench(
         found = measure.bench(context, counts["sessions"], seconds, pixels)
     elif subject == "tensorrt":
         from gpustack.bench import tensorrt
+        from gpustack.cli.running import note
 
         keep = None if profile is None else partial(save, path=profile, option="--profile")
         asked = tensorrt.Asked(
@@ -65,6 +66,7 @@ def bench(
             precisions=tensorrt.precisions_named(precision),
             iterations=iterations,
             profile=keep,
+            note=note(),
         )
         found = tensorrt.bench(context, asked)
     else:

@@ -1,6 +1,5 @@
 """``gpustack verify``."""
 
-import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -141,6 +140,7 @@ Asked = tuple[tuple[str, ...], str, tuple[str, ...]]
 def _verifier(
     matrix: "Matrix", asked: Asked, given: dict[str, str], root: Path | None, host: Path | None
 ) -> "Callable[[Iterable[CheckResult]], Report]":
+    from gpustack.cli.running import note
     from gpustack.system.run import LocalRunner
     from gpustack.verify.api import verify as run
 
@@ -151,7 +151,7 @@ def _verifier(
 
     def again(kept: "Iterable[CheckResult]") -> "Report":
         found = host_of(matrix, root, host, None, None, None, None)
-        return run(components, level, found, matrix, runner, require, kept=kept, note=_progress(), given=given)
+        return run(components, level, found, matrix, runner, require, kept=kept, note=note(), given=given)
 
     return again
 
@@ -231,24 +231,6 @@ def _end_on_terminate() -> None:
     import signal
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-
-
-def _progress() -> Any:
-    """Who tells a person at a terminal what runs; nobody elsewhere."""
-    from gpustack.verify.note import silent
-
-    if frame.settings().is_quiet or not sys.stderr.isatty():
-        return silent
-    running: dict[str, None] = {}
-
-    def tell(event: str, identity: str) -> None:
-        if event == "starts":
-            running[identity] = None
-        else:
-            running.pop(identity, None)
-        frame.say(f"\r\x1b[K{', '.join(running)[:76]}", end="")
-
-    return tell
 
 
 def _write(report: "Report", reports: tuple[tuple[str, Path], ...]) -> None:

@@ -1,0 +1,27 @@
+"""The line at a terminal that tells what runs."""
+
+import sys
+from typing import TYPE_CHECKING
+
+from gpustack.cli import frame
+
+if TYPE_CHECKING:
+    from gpustack.verify.note import Note
+
+
+def note() -> "Note":
+    """Who tells a person at a terminal what runs; nobody elsewhere."""
+    from gpustack.verify.note import silent
+
+    if frame.settings().is_quiet or not sys.stderr.isatty():
+        return silent
+    running: dict[str, None] = {}
+
+    def tell(event: str, identity: str) -> None:
+        if event == "starts":
+            running[identity] = None
+        else:
+            running.pop(identity, None)
+        frame.say(f"\r\x1b[K{', '.join(running)[:76]}", end="")
+
+    return tell
