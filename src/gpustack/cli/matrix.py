@@ -73,15 +73,8 @@ def _sources(facts: "Matrix", subject: str | None, *, as_json: bool) -> str:
     lines = []
     for name in names:
         for key, source in facts.sources(name).items():
-            dates = ", ".join(
-                part
-                for part in (
-                    f"dated {source.dated}" if source.dated else "",
-                    f"read {source.read}" if source.read else "",
-                )
-                if part
-            )
-            lines.append(f"{name}/{key}  {source.address}  ({source.known}{', ' + dates if dates else ''})")
+            said = (source.known, source.dated and f"dated {source.dated}", source.read and f"read {source.read}")
+            lines.append(f"{name}/{key}  {source.address}  ({', '.join(filter(None, (*said, source.note)))})")
     return "\n".join(lines)
 
 

@@ -117,6 +117,8 @@ def _by_name(name: str, products: Products) -> Gpu:
     spellings = {" ".join(_brandless(one.words)): one.spelling for one in _names_with((), products)}
     near = get_close_matches(" ".join(plain), list(spellings), n=MAX_CANDIDATES, cutoff=0.5)
     msg = f"no GPU is called {name!r}"
+    if capability := re.fullmatch(r"(?:sm|compute|cc)[ _-]?(\d+?)\.?(\d)a?", name.strip().lower()):
+        raise UsageError(msg, where="--gpu", hint=f"a compute capability is spelled cc:{capability[1]}.{capability[2]}")
     shown = ", ".join(dict.fromkeys(spellings[one] for one in near))
     raise UsageError(msg, where="--gpu", hint=f"nearest: {shown}" if shown else "give a PCI id (10de:2335) or cc:9.0")
 

@@ -47,6 +47,8 @@ def _subject_faults(facts: Matrix, subject: str) -> Iterator[str]:
 def _source_faults(where: str, source: Source) -> Iterator[str]:
     if not source.address.strip():
         yield f"{where}: has no address"
+    if source.address.startswith("http") and len(source.address.split()) > 1:
+        yield f"{where}: the address has words beside it: a remark belongs in note"
 
 
 def _key_faults(

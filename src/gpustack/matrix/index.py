@@ -85,14 +85,14 @@ class Matrix:
         return self._sources[subject]
 
     def addresses(self, keys: tuple[str, ...]) -> tuple[str, ...]:
-        """The addresses of sources named globally ("cuda/guide_13_4"), each once, in order."""
+        """The addresses of sources named globally ("cuda/guide_13_4"), each once, pages first."""
         found: dict[str, None] = {}
         for key in keys:
             subject, _, short = key.partition("/")
             source = self.sources(subject).get(short)
             if source is not None:
                 found[source.address] = None
-        return tuple(found)
+        return tuple(sorted(found, key=lambda address: not address.startswith("https://")))
 
     def releases(self, component: str) -> tuple[Release, ...]:
         """The known releases of a component, newest first."""

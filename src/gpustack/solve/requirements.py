@@ -12,7 +12,7 @@ from gpustack.versions import version_range
 
 _CLAUSE = r"(?:==|!=|>=|<=|<|>|~=)\d+(?:\.\d+)*(?:(?:a|b|rc)\d+|\.(?:post|dev)\d+)?(?:\.\*)?"
 _SPECIFIER = late(rf"{_CLAUSE}(?:,{_CLAUSE})*,?")
-_REQUIREMENT = late(r"([A-Za-z][A-Za-z0-9-]*)\s*(.*)", re.DOTALL)
+_REQUIREMENT = late(r"([A-Za-z](?:[A-Za-z0-9-]|(?<=\d)\.(?=\d))*)\s*(.*)", re.DOTALL)
 
 
 def parse_requirement(text: str) -> Requirement:
@@ -30,7 +30,7 @@ def component_named(name: str) -> str:
     if lowered in COMPONENTS:
         return lowered
     msg = f"{name!r} is not a component"
-    raise UsageError(msg, hint=nearest(lowered, COMPONENTS))
+    raise UsageError(msg, hint=_not_a_component(lowered))
 
 
 def specifier(text: str, *, of: str) -> str:
@@ -51,14 +51,37 @@ def specifier(text: str, *, of: str) -> str:
 
 
 def _advice(text: str, of: str) -> str:
-    """What to write instead. ``packaging`` judges what PEP 440 allows and we do not compare."""
-    from packaging.specifiers import InvalidSpecifier, SpecifierSet  # noqa: PLC0415 (costs more than a whole check)
+    """What to write instead: what can be made of the numbers in it, else an example."""
+    if re.search(r"latest|newest|stable", text, re.IGNORECASE):
+        return f"leave the version out to get the newest that fits: {of}"
+    if clauses := re.findall(r"([<>=~!]+)v?(\d[\d.]*)", text):
+        spelled = [(_MISSPELT.get(operator, operator), number.rstrip(".")) for operator, number in clauses]
+        listed = ",".join(f"{operator}{number}" for operator, number in spelled)
+        if _SPECIFIER.fullmatch(listed) and not re.search(r"[!+]|===", text):
+            return f"write {of}{listed}" + (_or_line(of, spelled[0][1]) if listed.startswith("==") else "")
+    numbers = re.search(r"\d+(?:\.\d+)*", text)
+    if numbers and not re.search(r"[!+]|===", text):
+        return f"write {of}=={numbers[0]}{_or_line(of, numbers[0])}"
+    return f"write for example {of}>=12.4,<13 or {of}==12.4.*; the vendor's versions are numbers"
 
-    try:
-        SpecifierSet(text)
-    except InvalidSpecifier:
-        return f"write for example {of}>=12.4,<13 or {of}==12.4.*"
-    return f"the vendor's versions are numbers: no epochs, local parts or ===; write for example {of}==12.4.*"
+
+_MISSPELT = {"=": "==", "=>": ">=", "=<": "<=", "===": "=="}
+
+
+def _or_line(of: str, number: str) -> str:
+    return "" if number.count(".") > 1 else f", or {of}=={number}.* for any release of that line"
+
+
+_PACKAGE_LIKE = late(r"(?:lib)?([a-z-]*?[a-z])-?(\d+(?:[.-]\d+)*)")
+"""A component and a version in one word, as packages are called: cuda-12-4, cudnn8, libcudnn9."""
+
+
+def _not_a_component(name: str) -> str:
+    """A hint for a word that names no component: the nearest, with the version that stands in it."""
+    match = _PACKAGE_LIKE.fullmatch(name)
+    if match is not None and match[1] in COMPONENTS:
+        return f"did you mean {match[1]}=={match[2].replace('-', '.')}.*?"
+    return nearest(name, COMPONENTS)
 
 
 def parse_methods(texts: tuple[str, ...]) -> dict[str, Method]:

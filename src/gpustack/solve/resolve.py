@@ -17,7 +17,7 @@ from gpustack.solve.offers import OWN_REPOSITORY, POSSIBLE, OfferBook
 from gpustack.solve.question import KERNEL_SIDE, Candidate, Question, driver_owner
 from gpustack.solve.reasons import reasons
 from gpustack.solve.search import Chosen, Search
-from gpustack.solve.sentences import rule_sentence
+from gpustack.solve.sentences import method_limit, rule_sentence
 from gpustack.solve.unknown import nearest_known
 from gpustack.solve.words import in_words, title
 from gpustack.versions import version
@@ -129,6 +129,7 @@ def _no_offer(question: Question, component: str) -> UnsupportedError:
     msg = (
         f"no fact says that method {method} offers {title(component)}"
         f" for {host.os.name or host.os.spelled} on {host.arch or 'this architecture'}"
+        f"{method_limit(question, component, method)[0]}"
     )
     return UnsupportedError(msg, hint=_other_methods(question, component))
 

@@ -94,10 +94,19 @@ def _offer_sentence(question: Question, component: str) -> Sentence:
         ),
         key=lambda text: version(text).key,
     )
+    why, sources = method_limit(question, component, method)
     if not offered:
-        return Sentence(f"No fact says that method {method} offers {title(component)} for {place}")
+        return Sentence(f"No fact says that method {method} offers {title(component)} for {place}{why}", sources)
     span = offered[0] if len(offered) == 1 else f"{offered[0]} to {offered[-1]}"
-    return Sentence(f"For {place} method {method} offers {title(component)} {span}")
+    return Sentence(f"For {place} method {method} offers {title(component)} {span}{why}", sources)
+
+
+def method_limit(question: Question, component: str, method: str) -> tuple[str, tuple[str, ...]]:
+    """Why a method has no more of a component on this system, where a fact tells; with its addresses."""
+    for row in question.matrix.rows(component, "method_limits", dict):
+        if (row["method"], row["os"]) == (method, question.view.system(component)):
+            return f": {row['reason']}", question.matrix.addresses(tuple(row["src"]))
+    return "", ()
 
 
 def _flavour_sentences(question: Question) -> list[Sentence]:
