@@ -21,8 +21,8 @@ from gpustack.solve.unknown import outside_of_the_facts, unknown_pairs, unknown_
 from gpustack.solve.words import title
 
 
-def check(matrix: Matrix, host: Host, request: Request) -> Verdict:
-    """The verdict on the components of ``request`` with each other and on ``host``."""
+def check(matrix: Matrix, host: Host, request: Request, *, with_hints: bool = False) -> Verdict:
+    """The verdict on the components of ``request`` with each other and on ``host``; what would go costs searches."""
     question = Question(matrix, host, request, mode="check")
     search = Search(question)
     direct = _direct_conflicts(question, search)
@@ -38,7 +38,7 @@ def check(matrix: Matrix, host: Host, request: Request) -> Verdict:
         conflicts=tuple(direct),
         warnings=tuple(advice(question, picks)),
         unknown=unknown,
-        hints=_hints(question) if direct else (),
+        hints=_hints(question) if direct and with_hints else (),
     )
 
 

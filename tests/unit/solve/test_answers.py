@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpustack.detect.describe import describe
-from gpustack.errors import NoSolutionError
+from gpustack.errors import NoSolutionError, UnsupportedError, UsageError
 from gpustack.matrix.index import Matrix, load_matrix
 from gpustack.model.request import Request
 from gpustack.model.resolution import Verdict
@@ -21,7 +21,8 @@ def matrix() -> Matrix:
 
 def verdict(matrix: Matrix, texts: str, system: str, *gpus: str, arch: str | None = None) -> Verdict:
     host = describe(matrix, os=system, arch=arch, gpus=gpus, driver=None)
-    return check(matrix, host, Request(requirements=merge(tuple(parse_requirement(text) for text in texts.split()))))
+    request = Request(requirements=merge(tuple(parse_requirement(text) for text in texts.split())))
+    return check(matrix, host, request, with_hints=True)
 
 
 def refusal(matrix: Matrix, texts: str, system: str, *gpus: str) -> NoSolutionError:
@@ -162,3 +163,55 @@ def test_folders_that_have_it_begin_with_releases_of_the_same_system(matrix: Mat
 def test_names_keep_their_small_letter_at_the_head_of_a_sentence(matrix: Matrix) -> None:
     (conflict,) = verdict(matrix, "cuda==13.0.2", "rhel7", "T4").conflicts
     assert conflict.reason.startswith("libcusolver of CUDA 12.8")
+
+
+def test_a_board_that_ended_before_its_architecture_is_refused(matrix: Matrix) -> None:
+    assert verdict(matrix, "driver==367.27", "ubuntu16.04", "GRID K340").compatible
+    (conflict,) = verdict(matrix, "driver==470.256.02", "ubuntu16.04", "GRID K340").conflicts
+    assert "R367 is the last branch" in conflict.reason
+    assert verdict(matrix, "driver==470.256.02", "ubuntu16.04", "GTX 680").compatible
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("cuda=12.4", "write cuda==12.4, or cuda==12.4.* for any release of that line"),
+        ("cuda 12.4", "write cuda==12.4, or cuda==12.4.* for any release of that line"),
+        ("cuda==v13.0.2", "write cuda==13.0.2"),
+        ("driver==R580", "write driver==580, or driver==580.* for any release of that line"),
+        ("cuda==latest", "leave the version out to get the newest that fits: cuda"),
+        ("cuda>=12.4 <13", "write cuda>=12.4,<13"),
+        ("cuda=>12", "write cuda>=12"),
+        ("cuda12.4", "did you mean cuda==12.4.*?"),
+        ("cuda-12-4", "did you mean cuda==12.4.*?"),
+        ("libcudnn9", "did you mean cudnn==9.*?"),
+        ("cuda==", "write for example cuda>=12.4,<13 or cuda==12.4.*; the vendor's versions are numbers"),
+        ("cuda==1!2", "write for example cuda>=12.4,<13 or cuda==12.4.*; the vendor's versions are numbers"),
+    ],
+)
+def test_a_misspelt_requirement_comes_with_what_was_meant(text: str, hint: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_requirement(text)
+    assert caught.value.hint == hint
+
+
+@pytest.mark.parametrize(("spelled", "meant"), [("sm_90", "cc:9.0"), ("compute_120", "cc:12.0"), ("SM 8.6", "cc:8.6")])
+def test_a_capability_spelled_as_for_a_compiler_is_told_how(matrix: Matrix, spelled: str, meant: str) -> None:
+    with pytest.raises(UsageError, match="no GPU is called") as caught:
+        describe(matrix, os="ubuntu24.04", arch=None, gpus=(spelled,), driver=None)
+    assert caught.value.hint == f"a compute capability is spelled {meant}"
+
+
+@pytest.mark.parametrize(
+    ("texts", "system", "told"),
+    [
+        ("tensorrt==10.13.*", "ubuntu22.04", "8.6.0 was the last whole wheel on the package index"),
+        ("tensorrt==10.*", "windows11", "no wheels for Windows before TensorRT 10"),
+    ],
+)
+def test_pip_says_why_it_has_no_newer_tensorrt(matrix: Matrix, texts: str, system: str, told: str) -> None:
+    host = describe(matrix, os=system, arch="x86_64", gpus=("L4",), driver=None)
+    request = Request(requirements=(parse_requirement(texts),), methods={"tensorrt": "pip"})
+    with pytest.raises((NoSolutionError, UnsupportedError)) as caught:
+        resolve(matrix, host, request)
+    assert told in caught.value.message
