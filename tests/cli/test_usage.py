@@ -28,7 +28,7 @@ WRONG = [
     (("plan", "cudann>=9", *UBUNTU), 2, "cudnn"),
     (("plan", "nvidia", *UBUNTU), 2, "driver"),
     (("plan", "cuda=12.4", *UBUNTU), 2, "cuda==12.4.*"),
-    (("plan", "cuda 12.4", *UBUNTU), 2, "cuda>=12.4"),
+    (("plan", "cuda 12.4", *UBUNTU), 2, "write cuda==12.4, or cuda==12.4.*"),
     (("plan", "cuda>12.4<13", *UBUNTU), 2, "cuda"),
     (("plan", "cuda==", *UBUNTU), 2, "cuda"),
     (("plan", "cuda===12.4", *UBUNTU), 2, "cuda"),
