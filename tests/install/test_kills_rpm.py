@@ -1,4 +1,4 @@
-"""SIGKILL around and in the middle of the steps of a plan for dnf: on to the same end, or all the way back."""
+"""SIGKILL around and in the middle of the steps of a plan for dnf and zypper: on to the same end, or all the way back."""
 
 from __future__ import annotations
 
@@ -17,8 +17,11 @@ from tests.integration.roots import base_tree, own_release
 
 
 @pytest.fixture(scope="module")
-def rpm_world(keys: SigningKeys, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    with make_rpm_world(base_tree(own_release()), keys, tmp_path_factory.mktemp("rpm-world")) as made:
+def rpm_world(
+    request: pytest.FixtureRequest, keys: SigningKeys, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[World]:
+    folder = tmp_path_factory.mktemp("rpm-world")
+    with make_rpm_world(base_tree(own_release()), keys, folder, request.param) as made:
         yield made
 
 
@@ -54,6 +57,7 @@ def end(world: World, made: Layer, ends: dict[str, State], how: str) -> None:
     assert state(made) == ends[how]
 
 
+@pytest.mark.parametrize("rpm_world", ["dnf"], indirect=True)
 def test_a_run_that_dies_in_every_step(rpm_world: World, ends: dict[str, State], tmp_path: Path) -> None:
     with rpm_world.fresh(tmp_path / "layer") as made:
         task = [rpm_world.save(tmp_path)]
@@ -74,9 +78,13 @@ STALLS = {
 }
 """What rpm does when it is killed, and the script of a package that waits there."""
 
+CASES = {f"dnf, {when}": ("dnf", stall) for when, stall in STALLS.items()}
+CASES |= {f"zypper, {when}": ("zypper", STALLS[when]) for when in ("between two versions", "when it has removed")}
+"""rpm is the same below both; these are the moments after which zypper itself has to bring files back."""
+
 
 @pytest.mark.parametrize("how", ["--resume", "--rollback"])
-@pytest.mark.parametrize("stall", STALLS.values(), ids=list(STALLS))
+@pytest.mark.parametrize(("rpm_world", "stall"), CASES.values(), ids=list(CASES), indirect=["rpm_world"])
 def test_a_package_manager_that_is_killed_with_us(
     stall: str, how: str, rpm_world: World, ends: dict[str, State], tmp_path: Path
 ) -> None:
@@ -90,6 +98,7 @@ def test_a_package_manager_that_is_killed_with_us(
         end(rpm_world, made, ends, how)
 
 
+@pytest.mark.parametrize("rpm_world", ["dnf"], indirect=True)
 def test_a_disk_that_fills_up_in_the_middle(rpm_world: World, ends: dict[str, State], tmp_path: Path) -> None:
     with rpm_world.fresh(tmp_path / "layer") as made:
         made.root.write("/srv/stall-unpack", "")
