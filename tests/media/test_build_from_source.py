@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -53,22 +56,56 @@ def source_lists(folder: Path) -> tuple[str, ...]:
     )
 
 
-@pytest.mark.slow
-def test_a_minimal_build_holds_nvenc_and_nvdec(tmp_path: Path, check: Check) -> None:
-    options = source_lists(tmp_path)
-    run(tmp_path, "apt-get", *options, "update", "-q")
-    run(tmp_path, "apt-get", *options, "source", "--download-only", "-q", "ffmpeg")
-    run(tmp_path, "apt-get", "download", "-q", "libffmpeg-nvenc-dev")
-    tree, headers = tmp_path / "ffmpeg", tmp_path / "headers"
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with Debian's source of FFmpeg, as its authors released it, and with Debian's nv-codec-headers."""
+    folder = tmp_path_factory.mktemp("source")
+    options = source_lists(folder)
+    run(folder, "apt-get", *options, "update", "-q")
+    run(folder, "apt-get", *options, "source", "--download-only", "-q", "ffmpeg")
+    run(folder, "apt-get", "download", "-q", "libffmpeg-nvenc-dev")
+    return folder
+
+
+def unpacked(packed: Path, folder: Path) -> tuple[Path, Path]:
+    """The tree of FFmpeg, and the description of the headers for pkg-config."""
+    tree, headers = folder / "ffmpeg", folder / "headers"
     tree.mkdir()
-    run(
-        tmp_path, "tar", "xf", str(next(tmp_path.glob("ffmpeg_*.orig.tar.xz"))), "-C", str(tree), "--strip-components=1"
-    )
-    run(tmp_path, "dpkg", "-x", str(next(tmp_path.glob("libffmpeg-nvenc-dev_*.deb"))), str(headers))
+    archive = next(packed.glob("ffmpeg_*.orig.tar.xz"))
+    run(folder, "tar", "xf", str(archive), "-C", str(tree), "--strip-components=1")
+    run(folder, "dpkg", "-x", str(next(packed.glob("libffmpeg-nvenc-dev_*.deb"))), str(headers))
     description = next(headers.rglob("ffnvcodec.pc"))
     text = description.read_text(encoding="utf-8")
     description.write_text(re.sub(r"(?m)^prefix=.*", f"prefix={headers / 'usr'}", text), encoding="utf-8")
-    api = re.search(r"(?m)^Version: (\d+\.\d+)", text)
+    return tree, description
+
+
+@pytest.mark.slow
+def test_the_words_of_a_plan_configure_a_real_tree(packed: Path, tmp_path: Path) -> None:
+    """The archive that the facts pin is the very one that Debian has; configure takes every word of the plan for it."""
+    archive = next(packed.glob("ffmpeg_*.orig.tar.xz"))
+    number = archive.name.partition("_")[2].partition(".orig")[0]
+    program = (sys.executable, "-m", "gpustack")
+    described = ("--os", "debian12", "--gpu", "Tesla T4", "--driver", "580.159.04", "--method", "ffmpeg=source")
+    run(tmp_path, *program, "plan", f"ffmpeg=={number}", *described, "--out", str(tmp_path / "plan.json"))
+    steps = json.loads((tmp_path / "plan.json").read_text(encoding="utf-8"))["steps"]
+    pins = {one["sha256"] for step in steps for one in step["artifacts"] if one["sha256"]}
+    assert hashlib.sha256(archive.read_bytes()).hexdigest() in pins
+
+    (command,) = (words for step in steps for words in step["commands"] if any("./configure" in word for word in words))
+    tree, description = unpacked(packed, tmp_path)
+    words = command[command.index(f"/usr/local/src/ffmpeg-{number}") + 1 :]
+    assert f"--prefix=/usr/local/ffmpeg-{number}" in words
+    run(tree, "./configure", *words, "--disable-x86asm", PKG_CONFIG_PATH=str(description.parent))
+    found = set((tree / "ffbuild" / "config.mak").read_text(encoding="utf-8").splitlines())
+    assert {"CONFIG_H264_NVENC_ENCODER=yes", "CONFIG_HEVC_NVENC_ENCODER=yes", "CONFIG_H264_CUVID_DECODER=yes"} <= found
+    assert {"CONFIG_H264_NVDEC_HWACCEL=yes", "CONFIG_HWUPLOAD_CUDA_FILTER=yes"} <= found
+
+
+@pytest.mark.slow
+def test_a_minimal_build_holds_nvenc_and_nvdec(packed: Path, tmp_path: Path, check: Check) -> None:
+    tree, description = unpacked(packed, tmp_path)
+    api = re.search(r"(?m)^Version: (\d+\.\d+)", description.read_text(encoding="utf-8"))
     assert api is not None
     prefix = tmp_path / "prefix"
     run(tree, "./configure", f"--prefix={prefix}", *CONFIGURE, PKG_CONFIG_PATH=str(description.parent))
