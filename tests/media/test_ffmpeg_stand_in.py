@@ -19,8 +19,10 @@ from gpustack.verify.checks import ffmpeg_smoke
 from gpustack.verify.checks.ffmpeg_full import guide
 from gpustack.verify.declare import Context, Outcome
 from gpustack.verify.ffmpeg import media
+from gpustack.verify.ffmpeg.diagnosis import Scene, diagnose
+from gpustack.verify.ffmpeg.engines import chip_of
 from gpustack.verify.ffmpeg.guide import guide_commands
-from gpustack.verify.ffmpeg.programs import Place, describe
+from gpustack.verify.ffmpeg.programs import Place, describe, introduce
 from gpustack.verify.ffmpeg.transcode import Task, judge, transcode, way_of
 
 pytestmark = pytest.mark.usefixtures("software_gpu")
@@ -65,6 +67,56 @@ def test_what_an_encoder_does_wrong_is_found_out(
     found = ask(matrix, tmp_path, ffmpegs["5"], ffmpeg_smoke.nvenc)
     assert found.status == "fail"
     assert words in found.reason
+
+
+@pytest.mark.parametrize("major", ["5", "9"])
+@pytest.mark.parametrize(
+    ("size", "options", "key", "words"),
+    [
+        (
+            "320x240",
+            "-pix_fmt p010le -c:v h264_nvenc",
+            "format_unsupported",
+            "refuses the input: 10 bit encode not supported",
+        ),
+        (
+            "320x240",
+            "-pix_fmt yuv444p -c:v h264_nvenc",
+            "format_unsupported",
+            "refuses the input: YUV444P not supported",
+        ),
+        ("4800x128", "-pix_fmt yuv420p -c:v hevc_nvenc", "too_large", "width 4800 is more than 4096"),
+        ("320x240", "-pix_fmt yuv420p -c:v h264_nvenc -gpu 3", "bad_gpu_index", "one GPU can be seen here"),
+        (
+            "320x240",
+            "-pix_fmt yuv420p -c:v av1_nvenc",
+            "codec_unsupported",
+            "does not take this codec; it takes h264, hevc",
+        ),
+    ],
+)
+def test_what_this_encoder_cannot_do_is_told_apart(
+    matrix: Matrix, ffmpegs: dict[str, str], major: str, size: str, options: str, key: str, words: str
+) -> None:
+    program = introduce(Place(path=ffmpegs[major], origin="test"), RUN)
+    source = (
+        "-hide_banner",
+        "-f",
+        "lavfi",
+        "-i",
+        f"testsrc2=size={size}:duration=0.1",
+        *options.split(),
+        "-f",
+        "null",
+        "-",
+    )
+    end = RUN.run((program.path, *source), timeout=30)
+    told = diagnose(matrix, end.err, end.code, Scene(chip=chip_of(matrix, T4), driver="610.43.02", about=program.about))
+    assert end.code
+    if major == "5" and "av1" in options:
+        assert told.cause == "av1_nvenc was not compiled into this FFmpeg"
+    else:
+        assert (told.key, words in told.cause) == (key, True), (told, end.err)
 
 
 def test_an_encoder_that_hangs_is_ended(
