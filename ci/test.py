@@ -39,6 +39,7 @@ PROGRAMS = {
 SLOW_PROGRAMS = {
     "aarch64-linux-gnu-g++": "g++-aarch64-linux-gnu",
     "chromedriver": "chromium chromium-driver fonts-dejavu-core",
+    "podman": "podman",
     "unshare": "util-linux",
 }
 """What --slow needs besides."""

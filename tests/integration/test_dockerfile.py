@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,14 +36,15 @@ HOST_ONLY = (
 
 @dataclass(frozen=True)
 class Builder:
-    """buildah with a store of its own; it needs no daemon, no registry and no user namespace."""
+    """buildah with a store of its own, in which podman builds too; it needs no daemon, no registry and no user namespace."""
 
     store: Path
+    running: Path
 
-    def __call__(self, *words: str) -> str:
-        where = ["--root", str(self.store / "root"), "--runroot", str(self.store / "run"), "--storage-driver", "vfs"]
+    def __call__(self, *words: str, program: str = "buildah") -> str:
+        where = ["--root", str(self.store / "root"), "--runroot", str(self.running), "--storage-driver", "vfs"]
         done = subprocess.run(
-            ["buildah", *where, *words],
+            [program, *where, *words],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -58,10 +60,11 @@ class Builder:
         self("add", "--quiet", container, f"{tree}/", "/")
         self("commit", "--quiet", "--rm", container, name)
 
-    def build(self, dockerfile: Path, tag: str, address: str) -> str:
+    def build(self, program: str, dockerfile: Path, tag: str, address: str) -> str:
         hosts = [word for host in HOSTS for word in ("--add-host", f"{host}:{address}")]
         options = ["--pull=never", "--isolation", "chroot", "--network", "host", *hosts]
-        return self("build", *options, "--tag", tag, "--file", str(dockerfile), str(dockerfile.parent))
+        place = ["--tag", tag, "--file", str(dockerfile), str(dockerfile.parent)]
+        return self("build", *options, *place, program=program)
 
     def mounted(self, image: str) -> Path:
         return Path(self("mount", self("from", "--pull-never", image).split()[-1]).split()[-1])
@@ -70,17 +73,21 @@ class Builder:
 @pytest.fixture
 def buildah(tmp_path: Path) -> Iterator[Builder]:
     assert shutil.which("buildah"), "please install the Debian package buildah"
-    builder = Builder(tmp_path / "store")
-    yield builder
-    builder("rm", "--all")
+    # podman takes paths of 50 characters at most for what it keeps while it runs.
+    with tempfile.TemporaryDirectory(prefix="run") as run:
+        builder = Builder(tmp_path / "store", Path(run))
+        yield builder
+        builder("rm", "--all")
     shutil.rmtree(builder.store)
 
 
-@pytest.mark.parametrize(
-    "ask", [pytest.param(ask, id=name, marks=SLOW if name in LATER else ()) for name, ask in ASKED.items()]
-)
+BUILDS = [pytest.param("buildah", ask, id=name, marks=SLOW if name in LATER else ()) for name, ask in ASKED.items()]
+BUILDS.append(pytest.param("podman", ASKED["debian12"], id="podman", marks=SLOW))
+
+
+@pytest.mark.parametrize(("program", "ask"), BUILDS)
 def test_it_builds_into_an_image_with_its_stack_and_nothing_else(
-    ask: Ask, scene: Callable[..., Scene], enter: Callable[..., Root], buildah: Builder, tmp_path: Path
+    program: str, ask: Ask, scene: Callable[..., Scene], enter: Callable[..., Root], buildah: Builder, tmp_path: Path
 ) -> None:
     host = scene(ask)
     family = host.system.family
@@ -91,7 +98,8 @@ def test_it_builds_into_an_image_with_its_stack_and_nothing_else(
     folder = tmp_path / "context"
     folder.mkdir()
     (folder / "Dockerfile").write_text(render(host.plan, "dockerfile"))
-    buildah.build(folder / "Dockerfile", "localhost/stack", address)
+    assert shutil.which(program), f"please install the Debian package {program}"
+    buildah.build(program, folder / "Dockerfile", "localhost/stack", address)
 
     told = json.loads(buildah("inspect", "--type", "image", "localhost/stack"))["OCIv1"]["config"]
     assert told["Labels"]["gpustack.plan"] == host.plan.digest
