@@ -87,6 +87,10 @@ def test_tree_mirror_and_lock_are_those_of_the_first_run(world: World, machine: 
         assert PASSWORD not in again.stderr + last.stderr
         assert machine.call("install", "--resume", "--yes").returncode == 2
         rollback(world, made)
+    # The tree is not mounted any more: nothing is made in the folder that it was mounted on.
+    (tmp_path / "layer/root").mkdir()
+    assert machine.call("install", "--resume", "--yes").returncode == 2
+    assert not (tmp_path / "layer/root/var").exists()
 
 
 def test_a_mirror_that_is_named_again_takes_the_place_of_the_first(

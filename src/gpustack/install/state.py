@@ -51,10 +51,11 @@ def note_tree(target: Target) -> None:
 
 
 def last_tree() -> Path | None:
-    """The tree that the last run was begun in, None where that was this machine or the tree is gone."""
+    """The tree that the last run was begun in, None where that was this machine or no run is there (any more)."""
     with suppress(GpustackError, OSError, ValueError):
         tree = Path((state_folder(Target()) / _LAST_TREE).read_text(encoding="utf-8").rstrip("\n"))
-        if tree.is_dir():
+        # Nothing is made in a folder that a tree was once mounted on.
+        if Target(tree).followed(f"{SYSTEM}/runs").is_dir():
             return tree
     return None
 
