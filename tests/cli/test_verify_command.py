@@ -95,6 +95,12 @@ needs = ["site.wrong"]
 id = "site.missing"
 command = ["no-such-program"]
 hint = "install it"
+
+[[check]]
+id = "site.silent"
+command = ["echo", "no"]
+expect.stderr = "warning"
+hint = "make it warn"
 """
 
 
@@ -113,6 +119,13 @@ def test_a_file_of_checks(tmp_path: Path) -> None:
         "site.other": ("fail", "`echo no` does not write 'yes'", "say yes"),
         "site.after": ("skip", "needs site.wrong, which failed", ""),
         "site.missing": ("error", "`no-such-program`: no-such-program is not installed", "install it"),
+        "site.silent": ("fail", "`echo no` does not write 'warning' to standard error", "make it warn"),
+    }
+    expected = {one["id"]: one["expected"] for one in json.loads(done.stdout)["checks"] if one["status"] == "fail"}
+    assert expected == {
+        "site.wrong": "`sh -c echo no; exit 3` exits with 0.",
+        "site.other": "`echo no` exits with 0, writes 'yes'.",
+        "site.silent": "`echo no` exits with 0, writes 'warning' to standard error.",
     }
 
 

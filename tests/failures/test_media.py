@@ -9,6 +9,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from tests.failures.conftest import Ask, Compare, Scripted, says, told
 from tests.failures.test_hosts import CUVID, H200, NVENC, SOFTWARE, changed, ffmpeg
@@ -19,6 +20,7 @@ from tests.unit.verify.conftest import HEALTHY
 from gpustack.matrix.index import Matrix
 from gpustack.model.results import CheckResult
 from gpustack.system.run import Finished
+from gpustack.verify import declare
 from gpustack.verify.declare import Context
 from gpustack.verify.ffmpeg.programs import Place, Program
 from gpustack.verify.ffmpeg.scene import failure
@@ -58,6 +60,25 @@ def test_ffmpegs(ask: Ask, compare: Compare, tmp_path: Path) -> None:
         result = ask(identity, host, on=Scripted(answers, real=tmp_path), given={"ffmpeg": path})
         texts |= told(f"{name}, {identity}", result)
     compare("ffmpegs-in-trouble", texts)
+
+
+def test_no_ffmpeg_and_a_saved_one(facts: Matrix, compare: Compare, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A saved host tells that it has one, but nothing can ask it; a host may have none at all."""
+    monkeypatch.setenv("PATH", "/nonexistent")
+    texts: dict[str, str] = {}
+    saved = changed(versions={"ffmpeg": "7.1"})
+    for name, host, on in (("saved", saved, None), ("saved without", HEALTHY, None), ("none", HEALTHY, Scripted())):
+        context = Context(host=host, matrix=facts, runner=on, asked=frozenset({"ffmpeg"}))
+        context.shared.once("ffmpeg programs", tuple)
+        for one in declare.checks_of("ffmpeg", "smoke"):
+            outcome = one.function(context)
+            if outcome.status != "pass":
+                texts |= {f"{name}, {one.id} {outcome.status}": outcome.reason, f"{name}, {one.id} fix": outcome.fix}
+    without = msgspec.structs.replace(HEALTHY, gpus=())
+    idle = next(one for one in declare.checks_of("ffmpeg") if one.id == "ffmpeg.compiled")
+    outcome = idle.function(Context(host=without, matrix=facts, runner=Scripted()))
+    texts |= {"no GPU": outcome.reason, "no GPU fix": outcome.fix}
+    compare("ffmpeg-absent", texts)
 
 
 def test_an_ffmpeg_that_hangs_is_told(facts: Matrix, compare: Compare) -> None:

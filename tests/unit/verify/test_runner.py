@@ -133,6 +133,7 @@ def test_durations_are_measured_and_too_long_is_an_error(context: Context) -> No
     quick, slow = run_made(timed, made("a.one", lambda _: passed()), made("a.two", lambda _: passed(), limit_s=2.0))
     assert (quick.status, quick.duration_s) == ("pass", 0.25)
     assert (slow.status, slow.reason, slow.duration_s) == ("error", "took 3.0 s, the limit is 2 s", 3.0)
+    assert slow.fix == "see with `top` and `nvidia-smi` what keeps this machine busy, and run it once more"
 
 
 def test_commands_get_what_is_left_of_the_time(context: Context, recorded: Any) -> None:
