@@ -76,3 +76,22 @@ def test_packages_of_the_other_origin_are_named(matrix: Matrix) -> None:
     text = fixes(FIXTURES / "r10-mixed-origins/root", matrix)["ubuntu_archive_vs_nvidia_repo"]
     assert "for NVIDIA's `sudo apt-get purge nvidia-utils-580-server`" in text
     assert "for Ubuntu's `sudo apt-get purge libnvidia-compute-580 nvidia-driver-580`" in text
+
+
+def test_the_retired_key_goes_by_the_file_that_holds_it(matrix: Matrix) -> None:
+    text = fixes(FIXTURES / "r1-old-key/root", matrix)["old_key_7fa2af80"]
+    assert text.startswith("`sudo rm -- /etc/apt/trusted.gpg.d/7fa2af80.pub`, then `gpustack plan cuda`")
+
+
+def test_no_cure_deletes_a_file_with_sources_of_others(matrix: Matrix, tmp_path: Path) -> None:
+    """The archive's own list, and a list with another vendor in it, lose NVIDIA's lines only."""
+    other = "deb http://deb.example/ noble main\n"
+    lists = ("etc/apt/sources.list", "etc/apt/sources.list.d/mixed.list")
+    root = tree(tmp_path, {**UBUNTU, **dict.fromkeys(lists, other + CUDA.format("debian12"))})
+    told = " ".join(problem.fix for problem in detect(root, matrix).problems)
+    assert "`sudo rm" not in told
+    for command in re.findall(r"`sudo (sed [^`]+)`", told):
+        words = [word.replace("/etc/apt", f"{root}/etc/apt") for word in shlex.split(command)]
+        subprocess.run(words, check=True)
+    for name in lists:
+        assert (root / name).read_text() == other + "# " + CUDA.format("debian12")

@@ -44,6 +44,20 @@ def unlock(scene: Scene, names: Iterable[str]) -> str:
     return command(*words, *names) if words else ""
 
 
+def drop_sources(scene: Scene, paths: Iterable[str]) -> str:
+    """The commands that take NVIDIA's entries away: the files that hold nothing else, and the lines in others."""
+    mixed: list[str] = []
+    own: list[str] = []
+    for path in paths:
+        others = any(one.path == path and not one.is_nvidia for one in scene.sources)
+        (mixed if others or path == "/etc/apt/sources.list" else own).append(path)
+    cures = [command("rm", "-f", "--", *own)] if own else []
+    lines = [path for path in mixed if path.endswith(".list")]
+    cures += [command("sed", "-i", "/nvidia/s/^deb/# deb/", *lines)] if lines else []
+    cures += [f"switch off NVIDIA's entry in {path}" for path in mixed if path not in lines]
+    return ", ".join(cures)
+
+
 def headers(scene: Scene, kernel: str) -> str:
     """The command that installs the headers of a kernel, "" where their name is not the same on all of a family."""
     family, release = scene.os.family or "", kernel.removesuffix("-default")

@@ -52,7 +52,7 @@ def signed_by(scene: Scene) -> Iterator[Finding]:
             what = f"the repository {url} is configured twice: in {' and '.join(places)}"
         keep = next((e.path for e in entries if "keyring" in e.signed_by), places[-1])
         drop = [path for path in places if path != keep]
-        cure = f"{cures.command('rm', '--', *drop)} leaves {keep}" if drop else f"delete the duplicate entry in {keep}"
+        cure = f"{cures.drop_sources(scene, drop)} leaves {keep}" if drop else f"delete the duplicate entry in {keep}"
         yield Finding(message=what, fix=cure, reboot=False)
 
 
@@ -73,6 +73,7 @@ def old_key(scene: Scene) -> Iterator[Finding]:
             message=f"the retired NVIDIA repository key 7fa2af80 is still in use: {places[0]}; since 2022-04-27 "
             f"the repositories are "
             "signed by other keys (apt says NO_PUBKEY A4B469963BF863CC)",
+            fix=f"{_forget_old_key(scene, places[0])}, then {cures.plan('cuda')}, which brings the key of today",
             reboot=False,
         )
     elif logs:
@@ -83,6 +84,19 @@ def old_key(scene: Scene) -> Iterator[Finding]:
         )
 
 
+def _forget_old_key(scene: Scene, place: str) -> str:
+    """The command that takes the retired key away from where it was found."""
+    path, *prints = place.split()
+    if path.startswith("gpg-pubkey-"):
+        return cures.command("rpm", "--erase", "--allmatches", "gpg-pubkey-7fa2af80")
+    if path == "/etc/apt/trusted.gpg" or len(prints) > 1:
+        # Others' keys are in that file too.
+        return cures.command("apt-key", "del", "7fa2af80")
+    if any(source.path == path for source in scene.sources):
+        return cures.drop_sources(scene, [path])
+    return cures.command("rm", "--", path)
+
+
 @detects("machine_learning_repo")
 def machine_learning(scene: Scene) -> Iterator[Finding]:
     """The frozen machine-learning repository."""
@@ -90,7 +104,7 @@ def machine_learning(scene: Scene) -> Iterator[Finding]:
         if source.enabled and "compute/machine-learning" in source.url:
             yield Finding(
                 message=f"{source.path} still names the frozen machine-learning repository {source.url}",
-                fix=f"{cures.command('rm', '--', source.path)}; cuDNN and NCCL are in the CUDA repository",
+                fix=f"{cures.drop_sources(scene, [source.path])}; cuDNN and NCCL are in the CUDA repository",
                 reboot=False,
             )
 
@@ -130,7 +144,7 @@ def _set_up(scene: Scene, source: SourceEntry) -> str:
     """What replaces a source that is not for this host; the keyring package brings its source back."""
     keyring = [package for package in scene.installed(r"cuda-keyring") if scene.os.family == "apt"]
     first = f"{cures.remove(scene, keyring)}, " if keyring else ""
-    return f"{first}{cures.command('rm', '-f', '--', source.path)}, then {cures.plan('cuda')} sets up {_spelled(scene)}"
+    return f"{first}{cures.drop_sources(scene, [source.path])}, then {cures.plan('cuda')} sets up {_spelled(scene)}"
 
 
 @detects("distro_upgraded")
