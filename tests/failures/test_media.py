@@ -158,3 +158,58 @@ def test_servers_of_the_first_protocol(ask: Ask, compare: Compare) -> None:
 def test_answers_whose_truth_is_not_known(compare: Compare) -> None:
     ask = Question(tensor=("x", "FP32", (1, 4)), values=[0.0] * 4, output="y")
     compare("triton-unknown", {"said": judged([1.0, 2.0], ask, 0.0, "HTTP").said})
+
+
+def script(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_a_server_of_this_host_that_does_not_come_up(ask: Ask, compare: Compare, tmp_path: Path) -> None:
+    """Scripts stand for servers that end before they are ready."""
+    failing = script(
+        tmp_path / "a/bin/tritonserver",
+        'echo "I0101 main.cc:1] starting"; echo "E0101 server.cc:9] \\"failed to stat model repository\\""; exit 1',
+    )
+    silent = script(tmp_path / "b/bin/tritonserver", "exit 3")
+    bare = script(tmp_path / "c/bin/tritonserver", "exit 3")
+    broken = tmp_path / "d/bin/tritonserver"
+    script(broken, "").chmod(0o644)
+    for server in (failing, silent, broken):
+        (server.parent.parent / "backends/python").mkdir(parents=True)
+    texts: dict[str, str] = {}
+    for name, server in (("fails", failing), ("silent", silent), ("no backend", bare), ("not a program", broken)):
+        result = ask("triton.own-server", HEALTHY, given={"tritonserver": str(server)})
+        texts |= told(name, result)
+    compare("triton-own", texts)
+
+
+def test_a_trtexec_that_does_not_build(
+    ask: Ask, compare: Compare, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Scripts stand for trtexec: one that fails, one that claims to have passed, one that ends without a word."""
+    known = {"tensorrt libraries": (), "tensorrt bindings": ()}
+    texts: dict[str, str] = {}
+    version = "echo '&&&& RUNNING TensorRT.trtexec [TensorRT v100300] # trtexec'"
+    for name, text in (
+        ("fails", f"{version}; echo '[E] Error[1]: out of memory'; echo '&&&& FAILED'; exit 1"),
+        ("claims", f"{version}; echo '&&&& PASSED TensorRT.trtexec [TensorRT v100300]'"),
+        ("silent", "exit 2"),
+    ):
+        folder = tmp_path / name
+        script(folder / "trtexec", text)
+        monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+        result = ask("tensorrt.build", HEALTHY, known=known)
+        texts |= told(name, result)
+    engine = tmp_path / "model.plan"
+    engine.write_bytes(b"ftrt" + bytes(12) + (100).to_bytes(8, "little") + bytes((10, 3, 0, 26)) + bytes(72))
+    for name, given in (
+        ("no module", {"engine": str(engine)}),
+        ("for a server", {"engine": str(engine), "release": "25.08"}),
+        ("no engine", {}),
+        ("no file", {"engine": str(tmp_path / "nothing.plan")}),
+    ):
+        texts |= told(f"{name}, tensorrt.load", ask("tensorrt.load", HEALTHY, known=known, given=given))
+    compare("tensorrt-trtexec", texts)

@@ -17,6 +17,7 @@ from gpustack.verify.ffmpeg import diagnosis
 from gpustack.verify.ffmpeg.diagnosis import Scene, diagnose, exit_status
 from gpustack.verify.ffmpeg.engines import Chip
 from gpustack.verify.ffmpeg.lists import About
+from gpustack.verify.tensorrt import words
 from gpustack.verify.tensorrt.words import meaning
 
 
@@ -154,6 +155,9 @@ def test_errors_of_tensorrt(compare: Compare) -> None:
     for name, said in TENSORRT.items():
         found = meaning(said)
         texts |= {f"{name}, cause": found.cause, f"{name}, cure": found.cure}
+    for said, *_ in words._KNOWN:
+        found = meaning(said)
+        texts |= {f"{said!r} cause".replace(": ", ""): found.cause, f"{said!r} cure".replace(": ", ""): found.cure}
     compare("tensorrt-errors", texts)
 
 
