@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from gpustack.errors import UnsupportedError, UsageError
-from gpustack.model.facts import COMPONENTS
+from gpustack.model.facts import CHECKED_WITH, COMPONENTS
 from gpustack.model.results import CheckResult, Level, Measurement
 from gpustack.verify.commands import LimitedRunner
 from gpustack.verify.declare import LEVELS, Check, Context, Outcome, checks_of, errored, skipped
@@ -261,8 +261,10 @@ def _known_component(name: str) -> None:
     if name in known:
         return
     if name in COMPONENTS:
-        message = f"there are no checks for {name} yet"
-        raise UnsupportedError(message, hint=f"components with checks: {', '.join(known)}")
+        message = f"{name} has no checks of its own"
+        other = CHECKED_WITH.get(name)
+        also = f"`gpustack verify {other}` looks at it; " if other else ""
+        raise UnsupportedError(message, hint=f"{also}components with checks: {', '.join(known)}")
     raise _unknown_name(name, (*known, *COMPONENTS))
 
 
