@@ -75,10 +75,14 @@ def unknown_pairs(question: Question, picks: Mapping[str, Candidate]) -> list[st
 
 
 def outside_of_the_facts(question: Question) -> list[str]:
-    """What the facts do not speak of on this kind of machine: on a Jetson, all that is made for servers only."""
-    if question.host.environment != "jetson":
+    """What the facts do not speak of here: on a Jetson what is made for servers, on Windows what is made for Linux."""
+    if question.host.environment == "jetson":
+        why = ON_JETSON
+    elif question.view.is_windows:
+        why = ON_WINDOWS
+    else:
         return []
-    return [f"{requirement}: {ON_JETSON[name]}" for name, requirement in question.asked.items() if name in ON_JETSON]
+    return [f"{requirement}: {why[name]}" for name, requirement in question.asked.items() if name in why]
 
 
 ON_JETSON = {
@@ -87,3 +91,10 @@ ON_JETSON = {
     "fabric-manager": "it belongs to servers with NVSwitches; no fact speaks of it on Jetson",
 }
 """Components whose facts are those of servers and desktops, and why they do not count on a Jetson."""
+
+ON_WINDOWS = {
+    "triton": "the facts are those of the server's Linux images; for WSL ask with --os wsl-ubuntu24.04",
+    "container-toolkit": "the facts are those of Linux; for WSL ask with --os wsl-ubuntu24.04",
+    "fabric-manager": "the facts are those of Linux",
+}
+"""Components whose facts are those of Linux, and what to ask instead."""
