@@ -204,3 +204,9 @@ def test_components_without_checks_are_refused(context: Context) -> None:
         results(context, "container-toolkit")
     assert (caught.value.exit_code, caught.value.message) == (4, "container-toolkit has no checks of its own")
     assert caught.value.hint == f"components with checks: {', '.join(MODULES)}"
+
+
+def test_a_component_that_another_ones_checks_look_at_is_told_so(context: Context) -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        results(context, "fabric-manager")
+    assert caught.value.hint == f"`gpustack verify driver` looks at it; components with checks: {', '.join(MODULES)}"
