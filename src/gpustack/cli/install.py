@@ -78,12 +78,11 @@ def _demand_one_task(what: list[str] | None, *, resume: bool, rollback: bool, dr
 
 
 def _install(question: Asked, options: "Options", supply: "Supply", *, dry_run: bool) -> int:
-    from gpustack.install.api import install, is_begun
     from gpustack.install.show import show
 
     plan, is_saved = _plan(question, supply, options)
-    if is_saved and not is_begun(options, plan):
-        _demand_fresh(plan, question)
+    if is_saved:
+        _demand_fresh(plan, question, options)
     if dry_run:
         frame.document(show(plan, options))
         return 0
@@ -91,7 +90,9 @@ def _install(question: Asked, options: "Options", supply: "Supply", *, dry_run: 
         frame.say("nothing to do: the host has this stack already")
         return 0
     _confirm(show(plan, options), options, "Carry this plan out?")
-    return _locked(install(plan, _setting(options, supply)), question, options, supply)
+    from gpustack.install.api import install as carry_out
+
+    return _locked(carry_out(plan, _setting(options, supply)), question, options, supply)
 
 
 def _resume(options: "Options", *, bundle: Path | None, mirrors: list[str], lock: Path | None) -> int:
@@ -151,11 +152,14 @@ def _plan(question: Asked, supply: "Supply", options: "Options") -> "tuple[Plan,
     return make_plan(question), False
 
 
-def _demand_fresh(plan: "Plan", question: Asked) -> None:
+def _demand_fresh(plan: "Plan", question: Asked, options: "Options") -> None:
+    """Raise GpustackError where a saved plan was made for another host, unless it is begun: then that has moved on."""
     from gpustack.detect.api import detect
+    from gpustack.install.api import is_begun
     from gpustack.install.stale import demand_same_host
 
-    demand_same_host(plan, detect(question.root, frame.matrix(question.matrices)))
+    if not is_begun(options, plan):
+        demand_same_host(plan, detect(question.root, frame.matrix(question.matrices)))
 
 
 def _confirm(text: str, options: "Options", question: str) -> None:

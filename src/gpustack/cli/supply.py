@@ -83,14 +83,19 @@ def supply_of(what: list[str], *, bundle: Path | None, mirrors: list[str], lock:
 
 def origin_of(*, bundle: Path | None, mirrors: list[str], lock: Path | None, source: Path | None = None) -> Origin:
     """What the options name, as the journal keeps it. Raises UsageError."""
-    from gpustack.install.downloads import parse_mirrors
     from gpustack.install.journal import Origin
 
     named = {"bundle": bundle, "lock": lock, "source": source}
     paths = {
         name: str(path if path == STANDARD else path.absolute()) for name, path in named.items() if path is not None
     }
-    return Origin(mirrors=parse_mirrors(mirrors), **paths)
+    return Origin(mirrors=_parsed(mirrors) if mirrors else {}, **paths)
+
+
+def _parsed(mirrors: list[str]) -> dict[str, str]:
+    from gpustack.install.downloads import parse_mirrors
+
+    return parse_mirrors(mirrors)
 
 
 def supply_again(origin: Origin, say: Callable[[str], None]) -> Supply:

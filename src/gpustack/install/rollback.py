@@ -11,7 +11,6 @@ from gpustack.install.done import changed_packages
 from gpustack.install.executor import StoppedError, Workplace
 from gpustack.install.journal import Record
 from gpustack.install.targets import PACKAGE_TOOLS, changes_packages, places_of, program
-from gpustack.model.plan import Plan
 from gpustack.model.steps import Step
 from gpustack.render.commands import command_line
 
@@ -220,18 +219,3 @@ def _refresh_loader(work: Workplace) -> None:
     cache = work.target.place("/etc/ld.so.cache")
     if cache.exists():
         work.command(None, ("ldconfig",))
-
-
-def not_taken_back(plan: Plan) -> list[str]:
-    """What no rollback brings back, a sentence each."""
-    texts = []
-    for step in plan.steps:
-        if step.kind == "manual" or any(program(argv) == "mokutil" for argv in step.commands):
-            texts.append(f"{step.title}: what a person does by hand, or enrols in the firmware, is theirs to undo")
-        elif step.kind == "remove-packages" and not changes_packages(step):
-            texts.append(f"{step.title}: {step.undo_note}")
-        elif step.kind == "remove-packages":
-            texts.append(f"{step.title}: comes back only where a repository still has these versions")
-        elif step.kind == "run" and step.commands and step.commands[0][0] == "sh" and not step.undo:
-            texts.append(f"{step.title}: {step.undo_note}")
-    return texts

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from gpustack.install.options import Options
-from gpustack.install.rollback import not_taken_back
 from gpustack.install.state import state_folder, to_take_back
 from gpustack.install.target import Target
+from gpustack.install.targets import changes_packages, program
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Step
 from gpustack.render.commands import command_line, one_line
@@ -49,7 +49,7 @@ def _undo(plan: Plan) -> list[str]:
     ]
     for step in plan.steps:
         lines += [f"  {_number(plan, step)} $ {one_line(command_line(argv))}" for argv in step.undo]
-    lines += [f"  cannot be taken back: {text}" for text in not_taken_back(plan)]
+    lines += [f"  cannot be taken back: {text}" for text in _not_taken_back(plan)]
     return lines
 
 
@@ -69,5 +69,20 @@ def show_rollback(options: Options) -> str:
     begun = {record.step for record in run.records() if record.event == "start"}
     lines = [f"The run {run.name} did these steps, which are taken back, the last one first:"]
     lines += [f"  {_number(plan, step)} {one_line(step.title)}" for step in plan.steps if step.id in begun]
-    lines += [f"  cannot be taken back: {text}" for text in not_taken_back(plan)]
+    lines += [f"  cannot be taken back: {text}" for text in _not_taken_back(plan)]
     return "\n".join(lines)
+
+
+def _not_taken_back(plan: Plan) -> list[str]:
+    """What no rollback brings back, a sentence each."""
+    texts = []
+    for step in plan.steps:
+        if step.kind == "manual" or any(program(argv) == "mokutil" for argv in step.commands):
+            texts.append(f"{step.title}: what a person does by hand, or enrols in the firmware, is theirs to undo")
+        elif step.kind == "remove-packages" and not changes_packages(step):
+            texts.append(f"{step.title}: {step.undo_note}")
+        elif step.kind == "remove-packages":
+            texts.append(f"{step.title}: comes back only where a repository still has these versions")
+        elif step.kind == "run" and step.commands and step.commands[0][0] == "sh" and not step.undo:
+            texts.append(f"{step.title}: {step.undo_note}")
+    return texts

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from gpustack.errors import GpustackError
 
 _MOST_LINKS = 40
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(Struct, frozen=True):
     """``root`` None is this machine."""
 
     root: Path | None = None
