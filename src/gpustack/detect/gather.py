@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import base64
+import binascii
 import datetime as dt
 import os
 import re
@@ -166,7 +166,7 @@ class _Gatherer:
     def blob(self, path: str) -> None:
         data = self._bytes(path, probes.BLOB_LIMIT)
         if "/efivars/" in path:
-            self.blobs[path] = base64.b64encode(data).decode("ascii")
+            self.blobs[path] = binascii.b2a_base64(data, newline=False).decode("ascii")
             return
         prints = fingerprints(data)
         old = " 7FA2AF80" if b"7fa2af80" in data.lower() and not prints else ""

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from gpustack.digests import sha256_hex
 from gpustack.errors import MatrixError
 from gpustack.matrix.store import BINDING, Store, open_store
 from gpustack.model.facts import MIRRORED, Archive, Availability, PackageSet, Release, Rule, Source, subject_of
@@ -41,10 +42,8 @@ class Matrix:
     @cached_property
     def digest(self) -> str:
         """The sha256 over the digests of all matrix files in use: names the facts that an answer was made with."""
-        import hashlib  # noqa: PLC0415 (loads OpenSSL; only plans name their facts)
-
         lines = [f"{name} {entry.digest}\n" for name, entry in sorted(self._store.index.subjects.items())]
-        return hashlib.sha256("".join(lines).encode()).hexdigest()
+        return sha256_hex("".join(lines).encode())
 
     def table_head(self, subject: str, table: str) -> tuple[str, tuple[str, ...], dict[str, str]]:
         """What a table is about, its key columns and its declared columns. Raises KeyError for an unknown table."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
 
+from gpustack.digests import sha256_hex
 from gpustack.model.conditions import NEVER, Condition, spelled
 from gpustack.model.steps import FileWrite, Step
 from gpustack.patterns import late
@@ -97,4 +97,4 @@ def mark(path: str) -> tuple[Argv, ...]:
 
 
 def _sum(content: str) -> str:
-    return hashlib.sha256(content.encode()).hexdigest()
+    return sha256_hex(content.encode())

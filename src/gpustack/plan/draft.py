@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable
 from typing import Any
@@ -11,6 +10,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gpustack.digests import sha256_hex
 from gpustack.model.plan import PHASES
 from gpustack.model.steps import Step
 from gpustack.plan import done
@@ -96,7 +96,7 @@ def canonical(value: object) -> bytes:
 
 def sha256_of(value: object) -> str:
     """The sha256 (hexadecimal) of the canonical JSON of a value."""
-    return hashlib.sha256(canonical(value)).hexdigest()
+    return sha256_hex(canonical(value))
 
 
 def _free_id(wanted: str, seen: set[str]) -> str:

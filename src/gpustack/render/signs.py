@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from typing import Literal, NamedTuple
 
+from gpustack.digests import sha256_hex
 from gpustack.model.conditions import conditions
 from gpustack.model.steps import Artifact, FileWrite, Step
 from gpustack.plan.managers.base import CACHE
@@ -114,7 +114,7 @@ def _of_artifact(step: Step, artifact: Artifact) -> list[Question]:
 
 
 def _of_file(file: FileWrite) -> Question:
-    return Question("file", (file.path, hashlib.sha256(file.content.encode()).hexdigest()))
+    return Question("file", (file.path, sha256_hex(file.content.encode())))
 
 
 def _made_by(step: Step) -> list[str]:

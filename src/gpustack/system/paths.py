@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 def has_wildcard(part: str) -> bool:
-    return any(char in part for char in "*?[")
+    return "*" in part or "?" in part or "[" in part
 
 
 def glob(pattern: str, root: str | os.PathLike[str] = "/") -> list[str]:

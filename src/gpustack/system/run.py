@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import sys
 import threading
 import time
@@ -149,6 +148,8 @@ def _until_done(process: subprocess.Popen[bytes], timeout: float) -> tuple[bytes
 
 
 def _end_group(leader: int) -> None:
+    import signal  # noqa: PLC0415 (a reading command ends no other)
+
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, signal.SIGKILL)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import base64
+import binascii
 import re
 
 from gpustack.detect.evidence import Evidence
@@ -94,7 +94,7 @@ def secure_boot(evidence: Evidence) -> bool | None:
     for path, content in evidence.blobs.items():
         if _SECURE_BOOT.match(path):
             try:
-                data = base64.b64decode(content)
+                data = binascii.a2b_base64(content)
             except ValueError:
                 return None
             return data[4] == 1 if len(data) >= 5 else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import binascii
 import re
 
@@ -10,6 +9,7 @@ from msgspec import Struct
 
 from gpustack.detect.evidence import Evidence
 from gpustack.detect.parse.packages import Package
+from gpustack.digests import sha1_hex
 from gpustack.model.host import RepositoryEntry
 from gpustack.patterns import late
 
@@ -183,7 +183,7 @@ def fingerprints(data: bytes) -> tuple[str, ...]:
     if b"-----BEGIN PGP" in data:
         body = re.search(rb"-----BEGIN PGP[^\n]*\n(?:[^\n:]*:[^\n]*\n)*\r?\n?(.*?)(?:\n=|-----END)", data, re.DOTALL)
         try:
-            data = base64.b64decode(body[1]) if body else b""
+            data = binascii.a2b_base64(body[1]) if body else b""
         except (binascii.Error, ValueError):
             return ()
     return tuple(_packet_fingerprints(data))
@@ -199,19 +199,10 @@ def _packet_fingerprints(data: bytes) -> list[str]:
         tag, start, length = head
         body = data[start : start + length]
         if tag == 6 and body[:1] == b"\x04":
-            found.append(_sha1(b"\x99" + len(body).to_bytes(2, "big") + body))
+            # RFC 4880, section 12.2
+            found.append(sha1_hex(b"\x99" + len(body).to_bytes(2, "big") + body).upper())
         at = start + length
     return found
-
-
-def _sha1(data: bytes) -> str:
-    """The SHA-1 of a key's packet, which is its fingerprint (RFC 4880, section 12.2), in capitals."""
-    try:
-        # Every Debian has keys to look at, and hashlib loads OpenSSL, which takes longer than all of them.
-        from _sha1 import sha1  # type: ignore[import-not-found]  # noqa: PLC0415 (private, but always there)
-    except ImportError:
-        from hashlib import sha1  # noqa: PLC0415
-    return str(sha1(data, usedforsecurity=False).hexdigest()).upper()
 
 
 def _packet(data: bytes, at: int) -> tuple[int, int, int] | None:
