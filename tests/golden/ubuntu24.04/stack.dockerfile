@@ -1,4 +1,4 @@
-# Ubuntu 24.04 LTS, x86_64: plan 76d4be5f02456bb938cce0362baee00ebbcce72e8292afabce1d860dc7df1c2d
+# Ubuntu 24.04 LTS, x86_64: plan 8726b46f905085973518dcc73a2ef5fefeccf3a6d107b1949c4ebdf888b18716
 # docker build --platform linux/amd64 --tag NAME - <THIS-FILE; run with --gpus all
 # warning: driver: left out, as a container gets them from its host
 
@@ -44,6 +44,6 @@ RUN apt-get update \
 ENV NVIDIA_VISIBLE_DEVICES=all
 ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility
 ENV PATH=/usr/local/cuda-13.2/bin:${PATH}
-LABEL gpustack.plan="76d4be5f02456bb938cce0362baee00ebbcce72e8292afabce1d860dc7df1c2d" \
+LABEL gpustack.plan="8726b46f905085973518dcc73a2ef5fefeccf3a6d107b1949c4ebdf888b18716" \
       gpustack.cuda="13.2.2" \
       gpustack.cudnn="9.23.2.1"
