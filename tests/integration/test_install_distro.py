@@ -23,7 +23,8 @@ from gpustack.plan.draft import draft
 
 __all__ = ["debian"]
 
-SMALL = ("nvidia-smi", "libcuda1", "libnvidia-encode1", "libnvcuvid1")
+SMALL = ("nvidia-smi", "libcuda1", "libnvidia-encode1", "libnvcuvid1", "sudo")
+"""The last one comes with a whole driver, and goes again only when it is told twice."""
 
 
 @pytest.mark.parametrize("system", ["debian12", pytest.param("debian13", marks=pytest.mark.slow)])

@@ -111,7 +111,9 @@ def _dpkg_back(wanted: Mapping[str, str], there: Mapping[str, str]) -> tuple[tup
         groups.append(((*_APT, "install", *back),))
     gone = [name for name, state in wanted.items() if not state and name in there]
     if gone:
-        groups.append((("dpkg", "--force-remove-reinstreq", "--purge", *gone),))
+        # sudo refuses to go where root has no password; the machine was without it before.
+        front = ("env", "SUDO_FORCE_REMOVE=yes") if any(name.partition(":")[0] == "sudo" for name in gone) else ()
+        groups.append(((*front, "dpkg", "--force-remove-reinstreq", "--purge", *gone),))
     removed = [
         name
         for name, state in wanted.items()
