@@ -263,6 +263,9 @@ ENGINES = {
 }
 
 
+NO_TENSORRT: dict[str, Any] = {"tensorrt libraries": (), "tensorrt bindings": ()}
+
+
 def test_what_is_said_of_tensorrt(ask: Ask, compare: Compare, tmp_path: Path) -> None:
     nothing = Scripted()
     texts: dict[str, str] = {}
@@ -274,22 +277,22 @@ def test_what_is_said_of_tensorrt(ask: Ask, compare: Compare, tmp_path: Path) ->
         "tensorrt.build",
         "tensorrt.rtx",
     ):
-        texts |= told(f"nothing here, {identity}", ask(identity, HEALTHY, on=nothing))
+        texts |= told(f"nothing here, {identity}", ask(identity, HEALTHY, on=nothing, known=NO_TENSORRT))
     for name, content in ENGINES.items():
         path = tmp_path / f"{name}.plan"
         if content is not None:
             path.write_bytes(content)
         for release in ("", "24.08", "99.01"):
             given = {"engine": str(path), **({"release": release} if release else {})}
-            result = ask("tensorrt.engine", HEALTHY, on=nothing, given=given)
+            result = ask("tensorrt.engine", HEALTHY, on=nothing, known=NO_TENSORRT, given=given)
             if result.status != "pass":
                 texts |= told(f"engine {name}, release {release or 'none'}", result)
     too_old = changed(
         versions={"tensorrt": "10.3.0.26", "cuda": "10.2.89"}, module=KernelModule(version="440.33.01", loaded=True)
     )
-    texts |= told("old cuda", ask("tensorrt.fit", too_old, on=nothing))
+    texts |= told("old cuda", ask("tensorrt.fit", too_old, on=nothing, known=NO_TENSORRT))
     new_gpu = changed(versions={"tensorrt": "8.6.1.6"}, gpu={"name": "RTX 5090", "compute_capability": "12.0"})
-    texts |= told("new GPU", ask("tensorrt.fit", new_gpu, on=nothing))
+    texts |= told("new GPU", ask("tensorrt.fit", new_gpu, on=nothing, known=NO_TENSORRT))
     unknown = changed(installed={"tensorrt": Installed(version="99.1.0.1")})
-    texts |= told("unknown", ask("tensorrt.fit", unknown, on=nothing))
+    texts |= told("unknown", ask("tensorrt.fit", unknown, on=nothing, known=NO_TENSORRT))
     compare("tensorrt", texts)
