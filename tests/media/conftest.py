@@ -121,7 +121,9 @@ def codec_headers(tmp_path_factory: pytest.TempPathFactory) -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (shared / "usr" / "include").is_dir():
             words = ["apt-get", "download", "-q", "libffmpeg-nvenc-dev"]
-            subprocess.run(words, cwd=shared, check=True, capture_output=True)
+            if subprocess.run(words, cwd=shared, check=False, capture_output=True).returncode != 0:
+                subprocess.run(["apt-get", "update", "-q"], check=True, capture_output=True)
+                subprocess.run(words, cwd=shared, check=True, capture_output=True)
             package = next(shared.glob("libffmpeg-nvenc-dev_*.deb"))
             subprocess.run(["dpkg-deb", "-x", str(package), str(shared)], check=True)
     return shared / "usr" / "include"

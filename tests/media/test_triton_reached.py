@@ -201,6 +201,29 @@ def test_a_server_that_is_still_loading_is_live_and_not_ready(check: Check) -> N
     assert found["triton.ready"].reason == "the server is live, but not ready: large is LOADING"
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"null", b"[]", b"3", b'"text"', b"[" * 100_000, b"\xff\xfe", b'{"inputs": 3, "versions": 4}',
+        b'{"inputs": [{"shape": ["a"]}], "outputs": [{"shape": null}]}', b'{"model_stats": [1]}',
+        b'{"name": "m", "inputs": [{"name": "a", "datatype": "FP32", "shape": [4]}], "outputs": [{"name": "b"}]}',
+        b'{"model_stats": [{"inference_count": "x", "inference_stats": 3}], "outputs": [{"name": "b", "data": [null]}]}',
+        b'[{"name": "m", "state": "READY"}, 3, {"state": ["READY"]}]', b'{"inputs": [{"shape": [1e999]}]}',
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("model", ["", "m"])
+def test_nonsense_of_a_server_is_a_failure_and_never_breaks_a_check(check: Check, body: bytes, model: str) -> None:
+    def answer(asked: object) -> None:
+        path = asked.path  # type: ignore[attr-defined]
+        known = b'{"name": "triton", "version": ["2"], "extensions": 1}' if path == "/v2" else body
+        asked.give(200, known, Content_Type="application/json")  # type: ignore[attr-defined]
+
+    with serving(answer) as port:
+        found = check("triton", "smoke", HOST, url=f"127.0.0.1:{port}", **({"model": model} if model else {}))
+    assert {one.id: one.reason for one in found.values() if one.status == "error"} == {}
+    assert found["triton.infer"].status in {"fail", "skip"}
+
+
 @pytest.mark.parametrize("url", ["ftp://host", "http://", "http://host:port", "http://host:99999", "http://[::1"])
 def test_what_is_no_url_is_refused(url: str) -> None:
     with pytest.raises(UsageError, match="is no address of a server"):

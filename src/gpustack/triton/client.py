@@ -42,7 +42,7 @@ class Answer(Struct, frozen=True, kw_only=True):
         """The body as JSON; None where it is none."""
         try:
             return json.loads(self.body)
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
 
     @property

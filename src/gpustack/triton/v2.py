@@ -57,7 +57,7 @@ def describe(server: Server, model: str) -> Model | Answer:
         return answer
     return Model(
         name=str(told.get("name", "")),
-        versions=tuple(str(one) for one in told.get("versions", [])),
+        versions=tuple(str(one) for one in listed) if isinstance(listed := told.get("versions"), list) else (),
         platform=str(told.get("platform", "")),
         inputs=_tensors(told.get("inputs")),
         outputs=_tensors(told.get("outputs")),
@@ -68,10 +68,21 @@ def _tensors(rows: Any) -> tuple[tuple[str, str, tuple[int, ...]], ...]:  # noqa
     if not isinstance(rows, list):
         return ()
     return tuple(
-        (str(row.get("name", "")), str(row.get("datatype", "")), tuple(int(n) for n in row.get("shape", [])))
+        (str(row.get("name", "")), str(row.get("datatype", "")), tuple(shape))
         for row in rows
-        if isinstance(row, dict)
+        if isinstance(row, dict) and isinstance(shape := row.get("shape"), list) and all(map(_is_length, shape))
     )
+
+
+def _is_length(value: object) -> bool:
+    return isinstance(value, int) and -1 <= value <= 1 << 31
+
+
+def number_at(row: object, *path: str) -> int:
+    """The whole number at the end of ``path`` in what a server tells; 0 where there is none."""
+    for name in path:
+        row = row.get(name) if isinstance(row, dict) else None
+    return row if isinstance(row, int) else 0
 
 
 def infer(server: Server, model: str, tensor: tuple[str, str, tuple[int, ...]], values: list[float]) -> Answer:
@@ -90,7 +101,8 @@ def output(answer: Answer, name: str) -> list[float] | None:
     told = answer.json()
     if not isinstance(told, dict):
         return None
-    for row in told.get("outputs", []):
+    rows = told.get("outputs")
+    for row in rows if isinstance(rows, list) else []:
         if isinstance(row, dict) and row.get("name") == name and isinstance(row.get("data"), list):
             try:
                 return [float(value) for value in row["data"]]

@@ -186,8 +186,9 @@ _LONGEST = 20_000
 """Characters of a text, beyond which nobody reads and readers of reports give up."""
 
 
-def _clean(text: str) -> str:
-    """``text`` as UTF-8 can hold it (names of files on a host may be no text at all), cut where it is endless."""
+def _clean(given: object) -> str:
+    """What a check gave for a text, as UTF-8 can hold it (names of files may be no text), cut where it is endless."""
+    text = given if isinstance(given, str) else str(given)
     short = text if len(text) <= _LONGEST else f"{text[:_LONGEST]} [...]"
     return short.encode("utf-8", "replace").decode()
 

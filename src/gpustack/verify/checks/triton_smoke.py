@@ -58,7 +58,7 @@ def live(context: Context, found: Asked) -> Outcome:
     if found.protocol == "v2":
         answer = v2.live(found.server)
         told = v2.metadata(found.server).json()
-        number = told.get("version", "") if isinstance(told, dict) else ""
+        number = str(told.get("version", "")) if isinstance(told, dict) else ""
     else:
         answer = v1.live(found.server)
         status = v1.status(found.server)
@@ -200,11 +200,11 @@ def statistics(_context: Context, found: Asked, name: str) -> Outcome:
         return needless("the first protocol tells its statistics inside the status, which triton.model reads")
     answer = v2.statistics(found.server, name)
     told = answer.json()
-    rows = told.get("model_stats", []) if isinstance(told, dict) else []
-    if not answer.is_ok or not rows:
+    rows = told.get("model_stats") if isinstance(told, dict) else None
+    if not answer.is_ok or not isinstance(rows, list) or not rows:
         return failed(f"the server tells no statistics of {name}: {answer.why}")
-    count = sum(int(row.get("inference_count", 0)) for row in rows)
-    failures = sum(int(row.get("inference_stats", {}).get("fail", {}).get("count", 0)) for row in rows)
+    count = sum(v2.number_at(row, "inference_count") for row in rows)
+    failures = sum(v2.number_at(row, "inference_stats", "fail", "count") for row in rows)
     if count == 0:
         return failed(f"the statistics count no inference of {name}, although one was answered")
     measured = {
