@@ -77,7 +77,7 @@ class _Crew:
         self._lost = lost
         self._note = note
         self._known = {one.id for one in checks}
-        self._ends: queue.SimpleQueue[CheckResult] = queue.SimpleQueue()
+        self._ends: queue.SimpleQueue[CheckResult | Exception] = queue.SimpleQueue()
 
     def start(self, workers: int) -> None:
         """Start what may start now."""
@@ -99,15 +99,28 @@ class _Crew:
         self.waiting.remove(one)
         self.running[one.id] = (one, time.monotonic())
         self._note("starts", one.id)
-        done = dict(self.done)
-        threading.Thread(target=lambda: self._ends.put(self._run(one, done)), name=one.id, daemon=True).start()
+        threading.Thread(target=self._work, args=(one, dict(self.done)), name=one.id, daemon=True).start()
+
+    def _work(self, one: Check, done: dict[str, CheckResult]) -> None:
+        # What a check raises is its result already; anything else is a fault of this program, and is raised in its
+        # main thread: a thread that just ended would leave the run waiting for the check's whole time.
+        try:
+            self._ends.put(self._run(one, done))
+        except Exception as exc:  # noqa: BLE001 (raised again by wait)
+            self._ends.put(exc)
 
     def wait(self) -> None:
-        """Take in the next result, or give up a check that is past its time."""
+        """Take in the next result, or give up a check that is past its time.
+
+        Raises whatever a worker raised outside its check.
+        """
         now = time.monotonic()
         ends = [began + one.limit_s + _GRACE_S for one, began in self.running.values()]
         try:
-            self._take(self._ends.get(timeout=max(0.0, min(ends) - now)))
+            end = self._ends.get(timeout=max(0.0, min(ends) - now))
+            if isinstance(end, Exception):
+                raise end
+            self._take(end)
         except queue.Empty:
             now = time.monotonic()
             for one, began in tuple(self.running.values()):

@@ -170,6 +170,20 @@ def test_a_check_that_never_comes_back_is_given_up(context: Context, monkeypatch
     assert results["a.after"].reason == "needs a.stuck, which could not be carried out"
 
 
+def test_a_fault_outside_a_check_ends_the_run_at_once() -> None:
+    """It is no check's result; what waits for it must neither wait for the check's whole time nor call it passed."""
+
+    def broken(one: Check, _: dict[str, CheckResult]) -> CheckResult:
+        raise LookupError(one.id)
+
+    def lost(one: Check, _: float) -> CheckResult:
+        raise AssertionError(one.id)
+
+    checks = [made("a.one", lambda _: passed(), limit_s=3600)]
+    with pytest.raises(LookupError, match=r"a\.one"):
+        schedule.beside_each_other(checks, broken, lost, 2, silent)
+
+
 def test_an_interrupt_ends_the_commands_removes_the_folders_and_tells_what_was_found(tmp_path: Path) -> None:
     """Ctrl-C while a check's command runs: exit code 130, no process and no file left, and the reports of what is known."""
     mark = tmp_path / "mark"
