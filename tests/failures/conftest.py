@@ -99,11 +99,16 @@ def ask(facts: Matrix, tmp_path: Path) -> Ask:
         given: dict[str, str] | None = None,
         asked: Iterable[str] = (),
         known: Mapping[str, Any] | None = None,
+        matrix: Matrix = facts,
     ) -> CheckResult:
         component = identity.partition(".")[0]
         check = next(one for one in checks_of(component) if one.id == identity)
         context = Context(
-            host=host, matrix=facts, runner=on or LocalRunner(), given=given or {}, asked=frozenset((component, *asked))
+            host=host,
+            matrix=matrix,
+            runner=on or LocalRunner(),
+            given=given or {},
+            asked=frozenset((component, *asked)),
         )
         for name, answer in (known or {}).items():
             context.shared.once(name, lambda answer=answer: answer)

@@ -6,6 +6,10 @@ Scripts stand for the programs. What real ones do is tested in ``tests/media``.
 from __future__ import annotations
 
 import json
+import os
+import signal
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +32,8 @@ from gpustack.verify.tensorrt.libraries import Binding, Library, why
 from gpustack.verify.tensorrt.onnx import load_digits
 from gpustack.verify.tensorrt.smoke import compared
 from gpustack.verify.triton.infer import Question, judged
+from gpustack.verify.triton.own import Program as ServerProgram
+from gpustack.verify.triton.own import free_ports, started
 
 CONSUMER = {"name": "GeForce RTX 3080", "pci_id": "10de:2206", "compute_capability": "8.6", "nvenc": 1, "nvdec": 1}
 
@@ -143,13 +149,19 @@ def test_servers_of_the_first_protocol(ask: Ask, compare: Compare) -> None:
         one("unknown model", "triton.model", url, model="resnet")
         behaviour.state = "MODEL_UNAVAILABLE"
         one("unloaded", "triton.model", url, model="gpustack_digits")
+        behaviour.state = ""
+        one("none loaded", "triton.model", url, model="gpustack_digits")
         behaviour.state = "MODEL_READY"
+        one("another model", "triton.infer", url, model="resnet")
+        behaviour.is_loaded_by_number = False
+        one("not by its number", "triton.infer", url)
         behaviour.answer = [0.5]
         one("short answer", "triton.infer", url)
         behaviour.is_ready = False
         one("not ready", "triton.ready", url)
         behaviour.is_live = False
         one("not live", "triton.live", url)
+        one("not live, 18.09", "triton.live", url, release="18.09")
     with serving(WELL) as url:
         one("another server is asked", "triton.own-server", url)
     compare("triton-v1", without_ports(texts))
@@ -186,16 +198,56 @@ def test_a_server_of_this_host_that_does_not_come_up(ask: Ask, compare: Compare,
     compare("triton-own", texts)
 
 
+@pytest.fixture
+def stub_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
+    """A stand-in for tritonserver that fails as it is told to."""
+    monkeypatch.setitem(sys.modules, "tritonclient", None)  # gRPC has tests with a real server
+    path = tmp_path / "bin/tritonserver"
+    path.parent.mkdir()
+    (tmp_path / "backends/python").mkdir(parents=True)
+    text = (Path(__file__).parents[1] / "media/stubs/tritonserver.py").read_text(encoding="utf-8")
+    path.write_text(f"#!{sys.executable}\n{text}", encoding="utf-8")
+    path.chmod(0o755)
+
+    def get(fault: str) -> Path:
+        monkeypatch.setenv("TRITON_STUB", fault)
+        return path
+
+    return get
+
+
+def test_a_server_of_this_host_that_fails(
+    ask: Ask, compare: Compare, stub_server: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pid = tmp_path / "pid"
+    monkeypatch.setenv("TRITON_STUB_PID", str(pid))
+    texts: dict[str, str] = {}
+    try:
+        for fault in ("not loaded", "no counters", "no description", "stays"):
+            result = ask("triton.own-server", HEALTHY, given={"tritonserver": str(stub_server(fault))})
+            texts |= told(fault, result)
+    finally:
+        if pid.exists():
+            os.kill(int(pid.read_text(encoding="utf-8")), signal.SIGKILL)
+    program = ServerProgram(path=stub_server("never ready"), backends=tmp_path / "backends")
+    with started(program, tmp_path / "never", free_ports(), patience_s=0.5) as running:
+        texts["never ready"] = running.fault
+    (tmp_path / "file").touch()
+    with started(program, tmp_path / "file", free_ports()) as running:
+        texts["no room"] = running.fault.replace(str(tmp_path), "$TMP")
+    compare("triton-own-server", texts)
+
+
 def test_a_trtexec_that_does_not_build(
     ask: Ask, compare: Compare, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Scripts stand for trtexec: one that fails, one that claims to have passed, one that ends without a word."""
+    """Scripts stand for trtexec: one that fails, one that is cut off, one that ends without a word."""
     known = {"tensorrt libraries": (), "tensorrt bindings": ()}
     texts: dict[str, str] = {}
     version = "echo '&&&& RUNNING TensorRT.trtexec [TensorRT v100300] # trtexec'"
     for name, text in (
         ("fails", f"{version}; echo '[E] Error[1]: out of memory'; echo '&&&& FAILED'; exit 1"),
-        ("claims", f"{version}; echo '&&&& PASSED TensorRT.trtexec [TensorRT v100300]'"),
+        ("cut off", version),
         ("silent", "exit 2"),
     ):
         folder = tmp_path / name

@@ -155,7 +155,7 @@ def test_errors_of_tensorrt(compare: Compare) -> None:
     for name, said in TENSORRT.items():
         found = meaning(said)
         texts |= {f"{name}, cause": found.cause, f"{name}, cure": found.cure}
-    for said, *_ in words._KNOWN:
+    for said in words._KNOWN:
         found = meaning(said)
         texts |= {f"{said!r} cause".replace(": ", ""): found.cause, f"{said!r} cure".replace(": ", ""): found.cure}
     compare("tensorrt-errors", texts)

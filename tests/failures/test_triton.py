@@ -9,10 +9,16 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 from tests.failures.conftest import Ask, Compare, told
+from tests.failures.test_hosts import changed
+from tests.media.v1server import serving as serving_v1
 from tests.unit.verify.conftest import HEALTHY
+
+from gpustack.matrix.index import load_matrix
+from gpustack.triton import v2
 
 Routes = dict[str, tuple[int, Any]]
 
@@ -169,6 +175,11 @@ ILL: dict[str, tuple[str, Routes, dict[str, str]]] = {
     "no statistics": ("triton.statistics", {**WELL, "/v2/models/digits/stats": (404, {"error": "not built in"})}, {}),
     "nothing counted": ("triton.statistics", WELL, {}),
     "metrics without counters": ("triton.metrics", WELL, {}),
+    "model that nobody loaded": (
+        "triton.model",
+        {**WELL, "/v2/repository/index": (200, [{"name": "resnet"}])},
+        {"model": "resnet"},
+    ),
     "metrics refused": ("triton.metrics", {**WELL, "/metrics": (403, "")}, {}),
 }
 
@@ -181,6 +192,44 @@ def test_what_is_said_of_a_server_in_trouble(ask: Ask, compare: Compare, monkeyp
             result = ask(identity, HEALTHY, given={"url": url, **given})
             texts |= told(f"{name}, {identity}", result)
     compare("triton", without_ports(texts))
+
+
+NEW_RELEASE = """\
+schema: gpustack/matrix/v1
+subject: triton
+sources:
+  ours: {address: "https://wiki.example.com/gpu", known: tested}
+tables:
+  releases:
+    rows:
+      - {version: "99.01", server: 9.99.0, src: [ours]}
+"""
+
+
+def test_a_release_of_which_only_its_name_is_known(ask: Ask, compare: Compare, tmp_path: Path) -> None:
+    """Facts of a user's own tell of a release, and not which driver it needs."""
+    (tmp_path / "facts").mkdir()
+    (tmp_path / "facts/triton.yaml").write_text(NEW_RELEASE, encoding="utf-8")
+    result = ask("triton.driver", changed(versions={"triton": "9.99.0"}), matrix=load_matrix(tmp_path / "facts"))
+    compare("triton-new-release", told("triton.driver", result))
+
+
+def test_metrics_behind_a_proxy(ask: Ask, compare: Compare) -> None:
+    with serving({f"/triton{path}": row for path, row in WELL.items() if path != "/metrics"}) as url:
+        result = ask("triton.metrics", HEALTHY, given={"url": f"{url}/triton"})
+    compare("triton-proxy", without_ports(told("triton.metrics", result)))
+
+
+def test_what_is_said_beside_a_pass(ask: Ask, compare: Compare, monkeypatch: Any) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "tritonclient", None)
+    counters = "".join(f"{name} 1\n" for name in v2.METRICS)
+    texts: dict[str, str] = {}
+    with serving({**WELL, "/metrics": (200, counters)}) as url:
+        for identity in ("triton.infer", "triton.metrics"):
+            texts[identity] = ask(identity, HEALTHY, given={"url": url}).detail
+    with serving_v1() as (url, _):
+        texts["triton.ready, 18.09"] = ask("triton.ready", HEALTHY, given={"url": url, "release": "18.09"}).detail
+    compare("triton-passes", texts)
 
 
 def without_ports(texts: dict[str, str]) -> dict[str, str]:

@@ -125,6 +125,7 @@ PUBLIC = [
         "this TensorRT does not build for this GPU's compute capability 12.0",
     ),
 ]
+OTHER_RELEASE = "`gpustack plan tensorrt` names the releases that do"
 
 
 @pytest.mark.parametrize(("said", "cause"), PUBLIC)
@@ -132,6 +133,7 @@ def test_what_users_report(said: str, cause: str) -> None:
     found = meaning(said)
     assert found.cause == cause
     assert found.cure
+    assert (found.cure == OTHER_RELEASE) is said.startswith(("Target GPU", "IBuilder"))
 
 
 def test_an_error_that_is_known_comes_before_one_that_is_not_and_before_warnings() -> None:

@@ -60,16 +60,26 @@ def test_grpc_gives_the_right_answer(check: Check, running: Server) -> None:
 def test_grpc_tells_a_wrong_answer_an_unknown_model_and_who_is_not_there(running: Server) -> None:
     ask = asking(running)
     wrong = Question(tensor=ask.tensor, values=ask.values, output=ask.output, expected=[9.0, 9.0, 9.0, 9.0])
+    other = Question(tensor=ask.tensor, values=ask.values, output="NOBODY")
     cases = {
         "the answer is wrong: [0, 2, 4, 6] where [9, 9, 9, 9] is right": (running, DOUBLE, wrong),
+        "the answer over gRPC holds no output NOBODY": (running, DOUBLE, other),
         "Request for unknown model: 'nobody' is not found": (running, "nobody", ask),
         # The port before that of HTTP: gRPC is looked for where HTTP is spoken.
-        f"over gRPC at 127.0.0.1:{running.port} failed": (Server(host="127.0.0.1", port=running.port - 1), DOUBLE, ask),
+        f"the inference over gRPC at 127.0.0.1:{running.port} failed: ": (
+            Server(host="127.0.0.1", port=running.port - 1),
+            DOUBLE,
+            ask,
+        ),
     }
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
-        cases[f"over gRPC at 127.0.0.1:{port} failed"] = (Server(host="127.0.0.1", port=port - 1), DOUBLE, ask)
+        cases[f"the inference over gRPC at 127.0.0.1:{port} failed: "] = (
+            Server(host="127.0.0.1", port=port - 1),
+            DOUBLE,
+            ask,
+        )
         for words, (server, model, given) in cases.items():
             tried = over_grpc(server, model, given)
             assert tried is not None, words

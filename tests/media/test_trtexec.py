@@ -138,7 +138,7 @@ echo '&&&& PASSED TensorRT.trtexec{tag} # trtexec'
     ("tag", "status", "told"),
     [
         ("", "skip", "does not tell its version, and nothing else does"),
-        (" [TensorRT v8600]", "fail", "trtexec passed, but told no output"),
+        (" [TensorRT v8600]", "fail", "trtexec passed, but output.json cannot be read: No such file or directory"),
     ],
 )
 def test_a_trtexec_is_asked_for_its_version_and_believed_by_its_files(

@@ -18,7 +18,7 @@ model_status {
   key: "gpustack_digits"
   value {
     config { name: "gpustack_digits" platform: "tensorrt_plan" max_batch_size: 1 }
-    version_status { key: 1 value { ready_state: %s } }
+    %s
   }
 }
 ready_state: SERVER_READY
@@ -30,6 +30,7 @@ class Behaviour:
 
     def __init__(self) -> None:
         self.state = "MODEL_READY"
+        self.is_loaded_by_number = True
         self.is_live = True
         self.is_ready = True
         self.answer = load_digits().probabilities[0]
@@ -56,7 +57,8 @@ class Handler(BaseHTTPRequestHandler):
         elif self.path == "/api/health/ready":
             self._send(200 if known.is_ready else 400, "SUCCESS" if known.is_ready else "UNAVAILABLE")
         elif self.path in {"/api/status", "/api/status/gpustack_digits"}:
-            self._send(200, "SUCCESS", (STATUS % known.state).encode())
+            versions = f"version_status {{ key: 1 value {{ ready_state: {known.state} }} }}" if known.state else ""
+            self._send(200, "SUCCESS", (STATUS % versions).encode())
         elif self.path.startswith("/api/status/"):
             self._send(400, 'INVALID_ARG msg: "no status available for unknown model"')
         elif self.path == "/metrics":
@@ -68,6 +70,9 @@ class Handler(BaseHTTPRequestHandler):
         self.behaviour.asked.append(self.path)
         if self.path not in {"/api/infer/gpustack_digits", "/api/infer/gpustack_digits/1"}:
             self._send(400, 'NOT_FOUND msg: "no status available for unknown model"')
+            return
+        if self.path.endswith("/1") and not self.behaviour.is_loaded_by_number:
+            self._send(400, 'NOT_FOUND msg: "no version 1 of model"')
             return
         body = self.rfile.read(int(self.headers["Content-Length"]))
         header = parse(self.headers.get("NV-InferRequest", ""))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import enum
 import os
+import signal
 import struct
 from array import array
 
@@ -49,7 +50,9 @@ LACKS: dict[str, tuple[str, ...]] = {
 
 __version__ = os.environ.get("TENSORRT_ERA", "10.13.3.9")
 _NUMBERS = bytes(int(one) for one in f"{__version__}.0".split(".")[:4])
-_HEAD = (b"ftrt" + bytes(12) + struct.pack("<Q", 100) + _NUMBERS).ljust(96, b"\0")
+_FAULT = os.environ.get("TENSORRT_ERA_FAULT", "")
+"""What this stand-in does wrong: "wrong" answers, a "cut" engine, or a crash while it builds or runs ("crash run")."""
+_HEAD = (b"ftrt" + bytes(12) + struct.pack("<Q", 200 if _FAULT == "cut" else 100) + _NUMBERS).ljust(96, b"\0")
 _PICTURE, _ANSWER = 784 * 4, 10 * 4
 
 
@@ -119,6 +122,7 @@ class Builder:
 
     def build_serialized_network(self, network: Network, config: IBuilderConfig) -> bytes | None:
         assert config
+        _crash("crash build")
         self._logger.log(Severity.WARNING, "this is a stand-in")
         return _HEAD + struct.pack("<I", network.batch) if network.batch else None
 
@@ -188,6 +192,7 @@ class IExecutionContext:
         return self._run(bindings[1], bindings[0])
 
     def _run(self, taken: int, given: int) -> bool:
+        _crash("crash run")
         for one in range(self._engine.batch):
             picture = ctypes.string_at(taken + one * _PICTURE, _PICTURE)
             ctypes.memmove(given + one * _ANSWER, answers()[picture], _ANSWER)
@@ -200,13 +205,18 @@ def answers() -> dict[bytes, bytes]:
     """The reference's answer to each picture that comes with gpustack, both as 32-bit floats; reversed if so asked."""
     if not _ANSWERS:
         digits = load_digits()
-        step = -1 if os.environ.get("TENSORRT_ERA_FAULT") == "wrong" else 1
+        step = -1 if _FAULT == "wrong" else 1
         for picture, row in zip(digits.pictures, digits.probabilities, strict=True):
             _ANSWERS[as_floats(picture)] = array("f", row[::step]).tobytes()
     return _ANSWERS
 
 
 _ANSWERS: dict[bytes, bytes] = {}
+
+
+def _crash(fault: str) -> None:
+    if fault == _FAULT:
+        os.kill(os.getpid(), signal.SIGSEGV)
 
 
 def has(name: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from gpustack.model.results import Measurement
-from gpustack.triton.engine import read_engine
+from gpustack.triton.engine import Engine, read_engine
 from gpustack.verify import view
 from gpustack.verify.checks.tensorrt import INSTALL, version_here
 from gpustack.verify.declare import Context, Outcome, check, failed, needless, passed, skipped
@@ -68,7 +68,7 @@ def build(context: Context) -> Outcome:
 def _by_python(context: Context, module: Binding) -> Outcome:
     made = build_by_python(context, module, context.folder)
     if made.fault:
-        return _told(made, f"building an engine with Python's {module.module} {module.version}")
+        return _told(made, f"building an engine with {module.called}")
     ran = run_by_python(context, module, made.engine, context.folder)
     evidence = {**made.evidence, **ran.evidence}
     measured = {**made.measurements, **ran.measurements}
@@ -168,7 +168,7 @@ def rtx(context: Context) -> Outcome:
     if module is None:
         return needless("no TensorRT-RTX was found")
     built: dict[str, Built] = {}
-    refused: list[str] = []
+    refused: dict[str, None] = {}
     evidence: dict[str, str] = {}
     for capability, name in TARGETS.items():
         made = build_by_python(context, module, context.folder, targets=[name], name=f"{name}.engine")
@@ -176,25 +176,38 @@ def rtx(context: Context) -> Outcome:
         if not made.fault:
             read = read_engine(made.engine)
             if capability not in read.targets or read.fault:
-                targets = ", ".join(read.targets) or "none"
-                return failed(f"the engine for {capability} says that it is for {targets} {read.fault}".rstrip())
+                return _other_than_asked(read, capability)
             keep_built(context, made, read.kind, capability)
             built[capability] = made
             continue
         known = meaning(made.fault)
         if not known.refusal:
             return _told(made, f"building an engine for compute capability {capability}")
-        refused.append(known.cause)
+        refused.setdefault(known.cause)
     measured = {
         f"{name.replace('.', '_')}_{part}": value
         for name, made in built.items()
         for part, value in made.measurements.items()
     }
+    if not built:
+        return skipped(f"TensorRT-RTX {module.version} builds for no GPU that it was asked for: {'; '.join(refused)}")
     answer = _run_rtx(context, module, built)
     if isinstance(answer, Outcome):
         return answer
     parts = [f"TensorRT-RTX {module.version} builds for compute capability {', '.join(built)}", *refused, answer]
     return passed("; ".join(parts), actual=module.version, measurements=measured, evidence=evidence)
+
+
+def _other_than_asked(read: Engine, capability: str) -> Outcome:
+    """The failure where an engine was built, and its file does not say that it is for ``capability``."""
+    if read.fault:
+        return failed(f"TensorRT-RTX built an engine for compute capability {capability} that is damaged: {read.fault}")
+    targets = ", ".join(read.targets) or "none"
+    return failed(
+        f"TensorRT-RTX was asked for an engine for compute capability {capability}, and what it built is for {targets}",
+        expected=capability,
+        actual=targets,
+    )
 
 
 def _run_rtx(context: Context, module: Binding, built: dict[str, Built]) -> str | Outcome:
@@ -203,9 +216,7 @@ def _run_rtx(context: Context, module: Binding, built: dict[str, Built]) -> str 
     capability = gpus[0].compute_capability if gpus else None
     if capability is None:
         return "nothing was run: there is no GPU here"
-    made = built.get(capability) or next(iter(built.values()), None)
-    if made is None:
-        return "nothing was run: no engine was built"
+    made = built.get(capability) or next(iter(built.values()))
     ran = run_by_python(context, module, made.engine, context.folder)
     if not ran.fault:
         return f"run on {gpus[0].called}, every answer right"

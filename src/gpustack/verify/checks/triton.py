@@ -71,5 +71,7 @@ def driver(context: Context) -> Outcome:
             actual=f"driver {number}",
         )
     if not answer.covered:
-        return skipped(f"no fact covers Triton {release} with driver {number}")
+        return skipped(
+            f"no fact covers Triton {release} with driver {number}", "its release note names the driver it needs"
+        )
     return passed(f"driver {number} runs Triton {release}", actual=str(version(number)))

@@ -9,11 +9,12 @@ from gpustack.model.results import Measurement
 from gpustack.triton import v1, v2
 from gpustack.triton.client import Answer, Server, escaped
 from gpustack.verify.declare import Context, Outcome, check, failed, needless, passed, skipped
-from gpustack.verify.triton.asked import DOUBLE, Asked, asked, model_of
+from gpustack.verify.triton.asked import DIGITS, DOUBLE, Asked, asked, model_of
 from gpustack.verify.triton.infer import Question, over_grpc, over_http, over_v1, question
 from gpustack.verify.triton.own import find_server, free_ports, started
 
 _NO_URL = "no server was named"
+_KNOWN_ANSWER = "a model of `gpustack triton model-store DIR --digits` has an answer that is known"
 
 
 def _of_server(look: Callable[[Context, Asked], Outcome]) -> Callable[[Context], Outcome]:
@@ -125,7 +126,8 @@ def model(_context: Context, found: Asked, name: str) -> Outcome:
             return failed(f"{name} is not known to the server: {status.why}")
         states = status.models.get(name, {})
         if "MODEL_READY" not in states.values():
-            return failed(f"{name} has no version that is ready: {_not_ready(found) or 'none is loaded'}")
+            told = ", ".join(f"version {number} is {state}" for number, state in states.items())
+            return failed(f"{name} has no version that is ready: {told or 'none is loaded'}")
         numbers = ", ".join(str(one) for one, state in states.items() if state == "MODEL_READY")
         return passed(f"{name}, version {numbers}")
     answer = v2.model_ready(found.server, name)
@@ -166,6 +168,8 @@ def _not_loaded(server: Server, name: str) -> Outcome:
 @_of_model
 def infer(context: Context, found: Asked, name: str) -> Outcome:
     if found.protocol == "v1":
+        if name != DIGITS:
+            return skipped(f"{name} was not tried: the first protocol does not tell its inputs", _KNOWN_ANSWER)
         tried = over_v1(found, name, context.clock)
         return failed(f"{name}: {tried.fault}") if tried.fault else passed(f"{name}: {tried.said}")
     described = v2.describe(found.server, name)
@@ -173,7 +177,7 @@ def infer(context: Context, found: Asked, name: str) -> Outcome:
         return failed(f"{name} does not tell its inputs: {described.why}")
     ask = question(described)
     if not isinstance(ask, Question):
-        return skipped(ask, "a model of `gpustack triton model-store DIR --digits` has an answer that is known")
+        return skipped(ask, _KNOWN_ANSWER)
     tried = over_http(found.server, name, ask, context.clock)
     if tried.fault:
         return failed(f"{name}: {tried.fault}")
@@ -227,7 +231,10 @@ def statistics(_context: Context, found: Asked, name: str) -> Outcome:
 def metrics(context: Context, found: Asked) -> Outcome:
     answer = found.server.metrics.get("/metrics")
     if not answer.is_ok and not found.server.is_direct:
-        return skipped(f"{found.server.url} is a proxy or in a folder of one: where its metrics are is not known")
+        return skipped(
+            f"{found.server.url} is a proxy or in a folder of one: where its metrics are is not known",
+            "`--url` with the server's own address and port has them read",
+        )
     if not answer.is_ok:
         return failed(f"{found.server.metrics.url}/metrics does not answer: {answer.why}")
     counted = v2.counters(answer.text)
@@ -268,7 +275,11 @@ def own_server(context: Context) -> Outcome:
     if fault:
         return failed(fault, evidence=evidence)
     if server.get("/v2/health/live", timeout=2.0).status:
-        return failed("the server was told to stop, and still answers")
+        return failed(
+            "the server was told to stop, and still answers",
+            f"`pgrep -af {program.path.name}` names what is left of it: end that",
+            evidence=evidence,
+        )
     return passed(f"{program.path} {number}: started, right answer, metrics, stopped", actual=number, evidence=evidence)
 
 

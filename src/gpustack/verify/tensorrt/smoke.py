@@ -77,7 +77,7 @@ def build_by_python(context: Context, binding: Binding, folder: Path, **request:
     answer, end = ask(context, binding.python, told, timeout=600)
     evidence = evidence_of(end, work=context.work)
     if answer is None:
-        return Built(engine=engine, fault=f"building an engine stopped: {why(end)}", evidence=evidence)
+        return Built(engine=engine, fault=why(end), evidence=evidence)
     messages = tuple(answer["messages"])
     if not answer["ok"]:
         return Built(engine=engine, fault=nearest(messages), messages=messages, evidence=evidence)
@@ -103,7 +103,7 @@ def run_by_python(context: Context, binding: Binding, engine: Path, folder: Path
     answer, end = ask(context, binding.python, told, timeout=120)
     evidence = evidence_of(end, work=context.work)
     if answer is None:
-        return Built(engine=engine, fault=f"running the engine stopped: {why(end)}", evidence=evidence)
+        return Built(engine=engine, fault=why(end), evidence=evidence)
     if not answer["ok"]:
         return Built(
             engine=engine, fault=nearest(answer["messages"]), messages=tuple(answer["messages"]), evidence=evidence
@@ -141,7 +141,7 @@ def load_by_python(context: Context, binding: Binding, engine: Path) -> Built:
     answer, end = ask(context, binding.python, told, timeout=120)
     evidence = evidence_of(end, work=context.work)
     if answer is None:
-        return Built(engine=engine, fault=f"loading it stopped: {why(end)}", evidence=evidence)
+        return Built(engine=engine, fault=why(end), evidence=evidence)
     messages = tuple(answer["messages"])
     return Built(engine=engine, fault="" if answer["ok"] else nearest(messages), messages=messages, evidence=evidence)
 
@@ -204,9 +204,11 @@ def run_by_trtexec(context: Context, program: Path, release: str, engine: Path, 
     if fault or not trtexec.tells_outputs(release):
         return Built(engine=engine, fault=fault, messages=said.errors, evidence=evidence)
     try:
-        got = trtexec.outputs(output)[OUTPUT]
-    except (OSError, ValueError, KeyError) as exc:
-        return Built(engine=engine, fault=f"trtexec passed, but told no output: {exc}", evidence=evidence)
+        got = trtexec.outputs(output).get(OUTPUT)
+    except ValueError as exc:
+        return Built(engine=engine, fault=f"trtexec passed, but {exc}", evidence=evidence)
+    if got is None:
+        return Built(engine=engine, fault=f"trtexec passed, but told no output called {OUTPUT}", evidence=evidence)
     first = Digits(
         weights={},
         pictures=digits.pictures[:1],

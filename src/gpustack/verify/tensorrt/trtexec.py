@@ -175,10 +175,13 @@ def layers(path: Path) -> list[dict[str, Any]]:
 
 
 def outputs(path: Path) -> dict[str, list[float]]:
-    """What --exportOutput wrote: the values of each output. Raises ValueError where it is no such file."""
+    """What --exportOutput wrote: the values of each output. Raises ValueError where it wrote none or another file."""
     try:
         told = json.loads(path.read_text(encoding="utf-8"))
         return {row["name"]: [float(value) for value in row["values"]] for row in told}
-    except (json.JSONDecodeError, KeyError, TypeError) as exc:
+    except OSError as exc:
+        msg = f"{path.name} cannot be read: {exc.strerror or exc}"
+        raise ValueError(msg) from exc
+    except (ValueError, KeyError, TypeError) as exc:
         msg = f"{path.name} is not what trtexec writes: {exc}"
         raise ValueError(msg) from exc

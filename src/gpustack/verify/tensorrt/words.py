@@ -28,7 +28,7 @@ def meaning(said: str) -> Meaning:
     found = _versions(said) or _gpus(said)
     if found:
         return found
-    for text, cause, cure in _KNOWN:
+    for text, (cause, cure) in _KNOWN.items():
         if text in said:
             return Meaning(cause=cause, cure=cure)
     return Meaning(cause=said)
@@ -96,50 +96,45 @@ _OLD_DRIVER = "the driver is missing, or older than the CUDA that this TensorRT 
 _WHICH_DRIVER = "`gpustack verify driver` tells which; `gpustack install driver`"
 _EXPORT = "export or copy the ONNX file anew"
 _DAMAGED, _ANEW = "the engine file is damaged inside", "copy or build it again"
-_KNOWN = (
-    ("cudaError 35", _OLD_DRIVER, _WHICH_DRIVER),
-    ("CUDA driver version is insufficient", _OLD_DRIVER, _WHICH_DRIVER),
-    ("cudaError 100", _NO_GPU, _SHOW_GPU),
-    ("no CUDA-capable device is detected", _NO_GPU, _SHOW_GPU),
-    ("CUDA_ERROR_NO_DEVICE", _NO_GPU, _SHOW_GPU),
-    ("CUDA initialization failure with error: 100", _NO_GPU, _SHOW_GPU),
-    (
-        "incompatible device",
+_KNOWN = {
+    "cudaError 35": (_OLD_DRIVER, _WHICH_DRIVER),
+    "CUDA driver version is insufficient": (_OLD_DRIVER, _WHICH_DRIVER),
+    "cudaError 100": (_NO_GPU, _SHOW_GPU),
+    "no CUDA-capable device is detected": (_NO_GPU, _SHOW_GPU),
+    "CUDA_ERROR_NO_DEVICE": (_NO_GPU, _SHOW_GPU),
+    "CUDA initialization failure with error: 100": (_NO_GPU, _SHOW_GPU),
+    "incompatible device": (
         "the engine was built on a GPU of another compute capability",
         "build the engine again on this GPU",
     ),
-    ("Magic tag does not match", "the file is no engine, or a damaged one", "build the engine again"),
+    "Magic tag does not match": ("the file is no engine, or a damaged one", "build the engine again"),
     # From here to the serialization assertions as TensorRT 8.6.0 said it of damaged files on an H200.
-    ("magicTag == rt::kPLAN_MAGIC_TAG", "the file is no engine, or a damaged one", "build the engine again"),
-    ("header.size == blobSize", "the engine file is cut off, or has something added", _ANEW),
-    ("kEND_OF_PLAN_MARKER", "the engine file is damaged at its end", _ANEW),
-    ("empty memory buffer", "the engine file is empty", _ANEW),
-    ("Engine not found in plan", _DAMAGED, _ANEW),
-    (
-        "Version tag does not match",
+    "magicTag == rt::kPLAN_MAGIC_TAG": ("the file is no engine, or a damaged one", "build the engine again"),
+    "header.size == blobSize": ("the engine file is cut off, or has something added", _ANEW),
+    "kEND_OF_PLAN_MARKER": ("the engine file is damaged at its end", _ANEW),
+    "empty memory buffer": ("the engine file is empty", _ANEW),
+    "Engine not found in plan": (_DAMAGED, _ANEW),
+    "Version tag does not match": (
         "the engine was built by another release of TensorRT, or is damaged",
         "build the engine again with this TensorRT",
     ),
-    ("Serialization assertion", _DAMAGED, _ANEW),
-    (
-        "libnvinfer_lean",
+    "Serialization assertion": (_DAMAGED, _ANEW),
+    "libnvinfer_lean": (
         "TensorRT's lean runtime libnvinfer_lean is not here, which a version-compatible engine takes in",
         "install the package libnvinfer-lean of the same release",
     ),
-    (
-        "getEngineHostCodeAllowed() is false",
+    "getEngineHostCodeAllowed() is false": (
         "the engine carries a runtime of its own, which a program runs only if it allows code out of engine files",
         "trust the file, and set engine_host_code_allowed of the runtime; or build an engine without it",
     ),
-    ("MODEL_DESERIALIZE_FAILED", "the file is no ONNX model, or a damaged one", _EXPORT),
+    "MODEL_DESERIALIZE_FAILED": ("the file is no ONNX model, or a damaged one", _EXPORT),
     # trtexec goes on after the parser has given up, and says no more than this.
-    ("Network must have at least one output", "the file is no ONNX model, or a damaged one", _EXPORT),
-    ("Error opening engine file", "the engine file is not there, or cannot be read", "name a file that is there"),
-    (
-        "libcudnn",
+    "Network must have at least one output": ("the file is no ONNX model, or a damaged one", _EXPORT),
+    "Error opening engine file": ("the engine file is not there, or cannot be read", "name a file that is there"),
+    "libcudnn": (
         "cuDNN is not on the loader's path, and this TensorRT needs it",
         "`gpustack install cudnn`",
     ),
-    ("libcuda.so.1", "the driver's library libcuda.so.1 is not here", "`gpustack install driver`"),
-    ("out of memory", "the GPU's memory is full", "end other programs on this GPU (`nvidia-smi` lists them)"),
-)
+    "libcuda.so.1": ("the driver's library libcuda.so.1 is not here", "`gpustack install driver`"),
+    "out of memory": ("the GPU's memory is full", "end other programs on this GPU (`nvidia-smi` lists them)"),
+}

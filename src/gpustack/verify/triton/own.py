@@ -102,10 +102,14 @@ def _is_free(port: int) -> bool:
 
 
 @contextmanager
-def started(program: Program, folder: Path, ports: tuple[int, int, int]) -> Iterator[Running]:
-    """Start the server on loopback for as long as the block lasts. What is started here is stopped here."""
+def started(
+    program: Program, folder: Path, ports: tuple[int, int, int], patience_s: float = _READY_S
+) -> Iterator[Running]:
+    """Start the server on loopback for as long as the block lasts. What is started here is stopped here.
+
+    The server has ``patience_s`` seconds to become ready.
+    """
     repository, log = folder / "models", folder / "server.log"
-    lay_double(repository)
     words = (
         str(program.path),
         f"--model-repository={repository}",
@@ -118,21 +122,22 @@ def started(program: Program, folder: Path, ports: tuple[int, int, int]) -> Iter
         "--log-verbose=0",
     )
     try:
+        lay_double(repository)
         background = Background(words, log, cwd=folder)
     except OSError as exc:
-        yield Running(server=None, fault=f"{program.path} cannot be started: {exc.strerror or exc}")
+        yield Running(server=None, fault=f"{program.path} cannot be started: {exc}")
         return
     with background:
         server = Server(host="127.0.0.1", port=ports[0])
-        fault = _wait(background, server)
+        fault = _wait(background, server, patience_s)
         text = log.read_text(encoding="utf-8", errors="replace")
         told = _why(text)
         yield Running(server=None if fault else server, fault=f"{fault}{told}" if fault else "", log=text[-4000:])
 
 
-def _wait(background: Background, server: Server) -> str:
+def _wait(background: Background, server: Server, patience_s: float) -> str:
     """Wait until the server is ready: why it is not, "" when it is."""
-    end = time.monotonic() + _READY_S
+    end = time.monotonic() + patience_s
     while time.monotonic() < end:
         if background.code is not None:
             return f"the server ended with exit status {background.code} before it was ready"
@@ -143,7 +148,7 @@ def _wait(background: Background, server: Server) -> str:
             if rows:
                 return f"its model did not load: {rows[0]['reason']}"
         time.sleep(_PAUSE_S)
-    return f"the server was not ready within {_READY_S:g} s"
+    return f"the server was not ready within {patience_s:g} s"
 
 
 def _why(log: str) -> str:
