@@ -47,6 +47,7 @@ TEXT_GLOBS = (
     "/usr/lib/pkgconfig/ffnvcodec.pc", "/usr/local/lib/pkgconfig/ffnvcodec.pc", "/usr/share/pkgconfig/ffnvcodec.pc",
     "/usr/local/share/pkgconfig/ffnvcodec.pc", "/usr/lib/*/pkgconfig/ffnvcodec.pc", "/usr/lib64/pkgconfig/ffnvcodec.pc",
     "/usr/local/lib64/pkgconfig/ffnvcodec.pc", "/boot/loader/entries/*.conf",
+    "/usr/local/include/libavutil/ffversion.h", "/usr/local/ffmpeg-*/include/libavutil/ffversion.h",
 )  # fmt: skip
 
 CUDNN_HEADERS = ("cudnn_version", "cudnn.h")
@@ -79,7 +80,7 @@ LISTINGS = (
 
 LINKS = (
     "/usr/local/cuda", "/etc/alternatives/cuda", "/boot/vmlinuz", "/vmlinuz", "/usr/bin/python3", "/usr/bin/gcc",
-    "/usr/bin/nvcc", "/usr/include/cudnn.h", "/etc/alternatives/libcudnn",
+    "/usr/bin/nvcc", "/usr/include/cudnn.h", "/etc/alternatives/libcudnn", "/usr/local/bin/ffmpeg",
 )  # fmt: skip
 
 BLOB_GLOBS = (
@@ -93,7 +94,7 @@ BLOB_LIMIT = 256 << 10
 KEPT_NAMES = {
     "/var/lib/dkms": r"nvidia",
     "/boot": r"vmlinu[xz]|initr|kernel|Image",
-    "/usr/local": r"cuda|TensorRT|tensorrt|nvidia",
+    "/usr/local": r"cuda|TensorRT|tensorrt|nvidia|ffmpeg",
     "/etc/apt/sources.list.d": r".*(?:nvidia|cuda|archive_uri)",
     "/etc/apt/trusted.gpg.d": r"(?i).*(?:nvidia|cuda|7fa2af80)",
     "/sys/firmware/efi/efivars": r"SecureBoot-|MokList",

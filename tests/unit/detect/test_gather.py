@@ -151,3 +151,18 @@ def test_environment(files: dict[str, str], marks: dict[str, str], kernel: str |
 def test_secure_boot(content: str, state: bool | None) -> None:
     path = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
     assert secure_boot(Evidence(blobs={path: content})) is state
+
+
+@pytest.mark.parametrize("prefix", ["usr/local/ffmpeg-5.1.9", "usr/local"])
+def test_an_ffmpeg_that_was_built_in_a_tree_is_told_by_what_its_build_left(
+    tmp_path: Path, matrix: Matrix, prefix: str
+) -> None:
+    """Nothing of a tree is run; without the version each installation would build it anew."""
+    put(tmp_path, f"{prefix}/bin/ffmpeg", b"\x7fELF")
+    if prefix != "usr/local":
+        (tmp_path / "usr/local/bin").mkdir()
+        (tmp_path / "usr/local/bin/ffmpeg").symlink_to(f"/{prefix}/bin/ffmpeg")
+        put(tmp_path, "usr/local/include/libavutil/ffversion.h", '#define FFMPEG_VERSION "4.4"\n')
+    put(tmp_path, f"{prefix}/include/libavutil/ffversion.h", '#define FFMPEG_VERSION "n5.1.9"\n')
+    found = detect(tmp_path, matrix).installed["ffmpeg"]
+    assert (found.version, found.method, found.path) == ("5.1.9", "source", "/usr/local/bin/ffmpeg")

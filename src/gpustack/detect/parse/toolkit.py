@@ -189,6 +189,10 @@ def gcc_version(evidence: Evidence, packages: tuple[Package, ...]) -> str:
 
 
 def ffmpeg_version(evidence: Evidence) -> str | None:
-    """The version that the ffmpeg on the running machine's path prints."""
+    """The version that the ffmpeg on the running machine's path prints; in a tree, what its build left beside it."""
     match = re.match(r"ffmpeg version n?(\d+\.\d+(?:\.\d+)?)", evidence.output("ffmpeg -hide_banner -version") or "")
+    if match is None and "/usr/local/bin/ffmpeg" in evidence.marks:
+        place = evidence.links.get("/usr/local/bin/ffmpeg") or "/usr/local/bin/ffmpeg"
+        header = evidence.text(f"{place.removesuffix('/bin/ffmpeg')}/include/libavutil/ffversion.h") or ""
+        match = re.search(r'^#define FFMPEG_VERSION "n?(\d+\.\d+(?:\.\d+)?)"', header, re.MULTILINE)
     return match[1] if match else None
