@@ -70,7 +70,8 @@ def test_every_failure_that_was_seen_is_told(name: str, code: int, state: str, c
 
 def test_a_trtexec_that_dies_without_a_word_is_told_by_its_signal() -> None:
     end = Finished(argv=("trtexec",), code=-11, out="&&&& RUNNING TensorRT.trtexec [TensorRT v8600] # t\n", err="")
-    assert trtexec_fault(end, trtexec.read(end.out)) == "trtexec stopped before its last line: it crashed (signal 11)"
+    fault = trtexec_fault(end, trtexec.read(end.out))
+    assert fault == "trtexec stopped before its last line: it crashed (signal 11, SIGSEGV)"
 
 
 OLD = """\

@@ -74,9 +74,14 @@ def first_line(end: Finished) -> str:
 def ended(end: Finished) -> str:
     """How a program of ours that answered nothing of use ended, as the rest of a sentence: it crashed, or said why."""
     if end.code is not None and end.code < 0:
-        return f"crashes (signal {-end.code}{f', {_SIGNALS[-end.code]}' if -end.code in _SIGNALS else ''})"
+        return f"crashes ({signal_in_words(-end.code)})"
     told = (line for line in (end.err + "\n" + end.out).splitlines() if line.strip() and not line.startswith("{"))
     return f"ends with exit code {end.code}: {next(told, 'it says nothing').strip()}"
+
+
+def signal_in_words(number: int) -> str:
+    """The signal that ended a program: its number, and its name where it is one that ends programs often."""
+    return f"signal {number}, {_SIGNALS[number]}" if number in _SIGNALS else f"signal {number}"
 
 
 _SIGNALS = {4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV", 15: "SIGTERM"}

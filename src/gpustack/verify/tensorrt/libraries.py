@@ -12,6 +12,7 @@ from msgspec import Struct
 from gpustack.patterns import late
 from gpustack.system.paths import glob
 from gpustack.system.run import Finished
+from gpustack.verify.commands import signal_in_words
 from gpustack.verify.declare import Context
 from gpustack.verify.pythons import holds, package_folders, search_path
 
@@ -101,7 +102,7 @@ def why(end: Finished) -> str:
     if end.code is None:
         return end.error
     if end.code < 0:
-        return f"it crashed (signal {-end.code})"
+        return f"it crashed ({signal_in_words(-end.code)})"
     lines = end.err.strip().splitlines()
     return lines[-1] if lines else f"exit status {end.code}"
 
