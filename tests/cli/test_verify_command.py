@@ -141,6 +141,10 @@ def test_a_file_of_checks(tmp_path: Path) -> None:
         ('[[check]]\nid = "site"\nhint = "x"\ncommand = ["a"]', "it has to be component.name"),
         ('[[check]]\nid = "s.a"\nhint = "x"\ncommand = []', "s.a: the command has to be a list of words"),
         ('[[check]]\nid = "s.a"\nhint = "x"\ncommand = ["a"]\nexpect.stdout = "("', "'(' is no regular expression"),
+        (
+            '[[check]]\nid = "s.a"\nhint = "x"\ncommand = ["a"]\nexpect.stderr = "a{99999999999}"',
+            "s.a: 'a{99999999999}' is no regular expression: the repetition number is too large",
+        ),
         ('[[check]]\nid = "s.a"\nhint = "x"\ncommand = ["a"]\ntimeout = 0', "the timeout has to be more than 0 seconds"),
         ('[[check]]\nid = "s.a"\nhint = "x"\ncommand = ["a"]\ntimeout = nan', "more than 0 seconds, and a number"),
         ('[[check]]\nid = "s.a"\nhint = "x"\ncommand = ["a"]\ntimeout = inf', "more than 0 seconds, and a number"),

@@ -44,6 +44,7 @@ QUICK: dict[str, tuple[str, Host, Scripted]] = {
         changed(installed={"driver": Installed(version="560.35.03", packaged="560.35.03", packages=("nvidia-open",))}),
         Scripted(),
     ),
+    "held by nouveau": ("driver.module", changed(gpu={"bound": "nouveau"}), Scripted()),
     "another installation": (
         "driver.version",
         changed(
@@ -183,8 +184,8 @@ def test_what_is_said_of_hosts(ask: Ask, compare: Compare, monkeypatch: pytest.M
     for name, (identity, host, runner) in QUICK.items():
         result = ask(identity, host, on=runner)
         texts |= told(f"{name}, {identity}", result)
-        if result.detail:
-            texts[f"{name}, {identity} detail"] = result.detail
+        more = {"detail": result.detail, "expected": result.expected, "actual": result.actual}
+        texts |= {f"{name}, {identity} {part}": text for part, text in more.items() if text}
     compare("hosts", texts)
 
 

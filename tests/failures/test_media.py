@@ -47,6 +47,15 @@ def test_ffmpegs(ask: Ask, compare: Compare, tmp_path: Path) -> None:
         "software cannot decode": ("ffmpeg.nvdec", {"decoders": CUVID, "accelerations": "cuda"}, HEALTHY, {}),
         "guide, no filters": ("ffmpeg.guide-scale-npp", {"encoders": NVENC, "decoders": CUVID}, HEALTHY, {}),
         "guide, chip without encoder": ("ffmpeg.guide-encode", {"encoders": NVENC}, changed(gpu=H200), {}),
+        **{
+            f"guide, nothing made with {key}": (
+                f"ffmpeg.guide-{key}",
+                {"encoders": NVENC + SOFTWARE, "decoders": CUVID, "accelerations": "cuda"},
+                HEALTHY,
+                {},
+            )
+            for key in ("encode", "lookahead", "spatial-aq", "temporal-aq")
+        },
         "guide, no input": (
             "ffmpeg.guide-encode",
             {"encoders": NVENC + SOFTWARE, "decoders": CUVID, "accelerations": "cuda", "otherwise": 1},

@@ -180,16 +180,6 @@ def test_the_smoke_transcode_judges_what_software_made(ffmpegs: dict[str, str], 
     assert good.measurements["h264_frames"].value == media.CLIP_FRAMES
     assert float(good.measurements["h264_psnr"].value) > 30
 
-    assert "codec is h264, not hevc" in judge(task, "hevc", way, made, tmp_path).faults[0]
-    other = Way(name="", before=(), filter="", size=(640, 360))
-    assert "size is 480x270, not 640x360" in judge(task, "h264", other, made, tmp_path).faults[0]
-    short, green = tmp_path / "short.mp4", tmp_path / "green.mp4"
-    RUN.run((tested.path, "-y", "-i", str(made), "-frames:v", "47", "-c:v", "libx264", str(short)), timeout=30)
-    assert any("lasts" in one or "frames" in one for one in judge(task, "h264", way, short, tmp_path).faults)
-    words = ("-y", "-i", str(made), "-vf", "lutyuv=y=0:u=0:v=0", "-c:v", "libx264", str(green))
-    RUN.run((tested.path, *words), timeout=30)
-    assert "its picture is not that of the clip" in judge(task, "h264", way, green, tmp_path).faults[0]
-
 
 def test_likeness_of_known_differences(tmp_path: Path) -> None:
     one, other = tmp_path / "a", tmp_path / "b"
@@ -247,6 +237,7 @@ def test_verify_on_a_chip_without_encoder(
         "skip",
         "H200 has no NVENC: its chip carries no encoder",
     )
+    assert found["ffmpeg.nvenc"].detail == "asked all the same: H200 has no NVENC: its chip carries no encoder"
     # The stand-in has no decoder library, which is told as what it is.
     assert found["ffmpeg.nvdec"].status == "fail"
     assert "libnvcuvid.so.1" in found["ffmpeg.nvdec"].reason

@@ -70,7 +70,7 @@ def bench(
     ``size``.
     """
     program, gpu, found = tested(context), main_gpu(context.host), chip(context)
-    if gpu is None or found is None or program is None or context.runner is None:
+    if gpu is None or program is None or context.runner is None:
         msg = "there is no GPU here" if gpu is None else "there is no FFmpeg here"
         raise UnsupportedError(msg, hint="`gpustack verify ffmpeg` tells what is here")
     codecs = tuple(

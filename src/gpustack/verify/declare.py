@@ -41,6 +41,10 @@ A module is imported when a level is asked for that is its own or a later one.
 """
 
 
+ONLY_SAVED = "this has to be run on the machine itself, and the host is a saved snapshot of one"
+"""Why nothing is run where the host is a saved snapshot."""
+
+
 class Context(Struct, frozen=True, kw_only=True):
     """What a check may look at.
 
@@ -74,7 +78,7 @@ class Context(Struct, frozen=True, kw_only=True):
     ) -> Finished:
         """Run a command on this host, in the check's folder if no other is named; never past the check's limit."""
         if self.runner is None:
-            return Finished(argv=argv, code=None, error="the host is a saved snapshot, where nothing can be run")
+            return Finished(argv=argv, code=None, error=ONLY_SAVED)
         if env is None and cwd is None:
             return self.runner.run(argv, timeout=timeout)
         return self.runner.run(argv, timeout=timeout, env=env, cwd=cwd)

@@ -14,8 +14,19 @@ from msgspec import Struct, field
 from gpustack.errors import DocumentError, UsageError
 from gpustack.model.results import Level
 from gpustack.system.run import Finished
-from gpustack.verify.commands import evidence_of
-from gpustack.verify.declare import MODULES, Check, Context, Outcome, errored, failed, passed, register
+from gpustack.verify.commands import ended, evidence_of
+from gpustack.verify.declare import (
+    MODULES,
+    ONLY_SAVED,
+    Check,
+    Context,
+    Outcome,
+    errored,
+    failed,
+    passed,
+    register,
+    skipped,
+)
 
 GROUP = "gpustack.checks"
 """The entry point group: each names a module that declares checks when it is imported."""
@@ -101,11 +112,11 @@ def _declare(path: Path, one: OwnCheck) -> None:
         raise _fault(path, f"{one.id}: the command has to be a list of words")
     if one.id.partition(".")[0] in MODULES:
         raise _fault(path, f"{one.id}: {one.id.partition('.')[0]} is a component of gpustack's own; take another name")
-    try:
-        re.compile(one.expect.stdout)
-        re.compile(one.expect.stderr)
-    except re.error as exc:
-        raise _fault(path, f"{one.id}: {exc.pattern!r} is no regular expression: {exc}") from exc
+    for pattern in (one.expect.stdout, one.expect.stderr):
+        try:
+            re.compile(pattern)
+        except (re.error, OverflowError) as exc:  # noqa: PERF203 (each is named)
+            raise _fault(path, f"{one.id}: {pattern!r} is no regular expression: {exc}") from exc
     if not 0 < one.timeout < math.inf:
         raise _fault(path, f"{one.id}: the timeout has to be more than 0 seconds, and a number")
     try:
@@ -137,6 +148,8 @@ def _in_words(one: OwnCheck) -> str:
 
 
 def _judge(one: OwnCheck, context: Context) -> Outcome:
+    if context.runner is None:
+        return skipped(ONLY_SAVED)
     end = context.run(*one.command, timeout=one.timeout)
     evidence = evidence_of(end, work=context.work)
     called = f"`{' '.join(one.command)}`"
@@ -150,9 +163,10 @@ def _judge(one: OwnCheck, context: Context) -> Outcome:
         if not pattern:
             continue
         search = _search(context, pattern, text)
-        if search.code not in {0, 1}:
+        if search.code not in {0, _NOT_FOUND}:
+            why = search.error or f"the search for it {ended(search)}"
             return errored(
-                f"whether {called} writes {pattern!r}{where} cannot be told: {search.error or 'the search broke'}",
+                f"whether {called} writes {pattern!r}{where} cannot be told: {why}",
                 "give `expect` an expression without repetitions inside repetitions",
                 evidence=evidence,
             )
@@ -161,11 +175,14 @@ def _judge(one: OwnCheck, context: Context) -> Outcome:
     return passed(f"{called} answers as expected", evidence=evidence)
 
 
-_SEARCH = """
+_NOT_FOUND = 4
+"""The exit code of a search that found nothing: none that Python itself ends with when it breaks."""
+
+_SEARCH = f"""
 import json, re, sys
 with open(sys.argv[1], encoding="utf-8") as stream:
     asked = json.load(stream)
-sys.exit(0 if re.search(asked["pattern"], asked["text"], re.MULTILINE) else 1)
+sys.exit(0 if re.search(asked["pattern"], asked["text"], re.MULTILINE) else {_NOT_FOUND})
 """
 
 

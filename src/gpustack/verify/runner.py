@@ -13,7 +13,7 @@ from gpustack.errors import UnsupportedError, UsageError
 from gpustack.model.facts import CHECKED_WITH, COMPONENTS
 from gpustack.model.results import CheckResult, Level, Measurement
 from gpustack.verify.commands import LimitedRunner
-from gpustack.verify.declare import LEVELS, Check, Context, Outcome, checks_of, errored, skipped
+from gpustack.verify.declare import LEVELS, ONLY_SAVED, Check, Context, Outcome, checks_of, errored, skipped
 from gpustack.verify.declare import components as known_components
 from gpustack.verify.note import Note, silent
 
@@ -211,7 +211,7 @@ def _unmet(check: Check, done: Mapping[str, CheckResult]) -> Outcome | None:
 
 def _answer(check: Check, context: Context) -> Outcome:
     if check.level != LEVELS[0] and context.runner is None:
-        return skipped("this has to be run on the machine itself, and the host is a saved snapshot of one")
+        return skipped(ONLY_SAVED)
     limited = context
     if context.runner is not None:
         limited = msgspec.structs.replace(context, runner=LimitedRunner(context.runner, context, check.limit_s))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 from gpustack.verify import view
 from gpustack.verify.commands import evidence_of, first_line
 from gpustack.verify.dcgm import Diagnosis, read
 from gpustack.verify.declare import Context, Outcome, check, errored, failed, needless, passed, skipped
 
-_NO_ENGINE = ("unable to establish a connection to the specified host", "unable to connect to host engine")
+_NO_ENGINE = re.compile(
+    r"unable to (?:establish a connection to the specified host|connect to host engine)", re.IGNORECASE
+)
 _REFUSED_FOR = {
     "tesla recommended driver": "",
     "unsupported cuda version": "install a newer DCGM: this one does not know the driver's CUDA",
@@ -38,7 +42,7 @@ def dcgm(context: Context) -> Outcome:
     evidence = evidence_of(end, work=context.work)
     if end.code is None:
         return errored(f"dcgmi: {end.error}", evidence=evidence)
-    if any(words in (end.out + end.err).lower() for words in _NO_ENGINE):
+    if _NO_ENGINE.search(end.out + end.err):
         return skipped("DCGM is installed but its host engine does not run", "`sudo systemctl start nvidia-dcgm`")
     diagnosis = read(end.out)
     if diagnosis is None:

@@ -69,13 +69,12 @@ def _ill(gpu: GpuHealth) -> Outcome | None:
 
 
 _THROTTLE = {
-    0x4: ("the software power limit", False),
-    0x8: ("a hardware slowdown (heat or power)", True),
-    0x20: ("the temperature limit", True),
-    0x40: ("heat (hardware)", True),
-    0x80: ("the power brake of the machine", True),
+    0x8: "a hardware slowdown (heat or power)",
+    0x20: "the temperature limit",
+    0x40: "heat (hardware)",
+    0x80: "the power brake of the machine",
 }
-"""Bits of NVML's throttle reasons, and whether one is a fault of the machine."""
+"""Bits of NVML's throttle reasons that are faults of the machine; the others are limits that were set, or idleness."""
 
 
 @check(
@@ -97,7 +96,7 @@ def clocks(context: Context) -> Outcome:
     told = []
     for gpu in found.gpus:
         values |= _measurements(gpu)
-        reasons = [words for bit, (words, is_fault) in _THROTTLE.items() if (gpu.throttle or 0) & bit and is_fault]
+        reasons = [words for bit, words in _THROTTLE.items() if (gpu.throttle or 0) & bit]
         if reasons:
             return failed(f"{gpu.called} is slowed down by {' and '.join(reasons)}", measurements=values)
         narrow = gpu.link_width and gpu.link_width_max and gpu.link_width < gpu.link_width_max

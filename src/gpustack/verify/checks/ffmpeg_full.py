@@ -12,11 +12,10 @@ from gpustack.verify.checks.ffmpeg_smoke import ready
 from gpustack.verify.commands import evidence_of
 from gpustack.verify.declare import Check, Context, Outcome, errored, failed, passed, register, skipped
 from gpustack.verify.ffmpeg import media
-from gpustack.verify.ffmpeg.diagnosis import SUBJECT, last_error
 from gpustack.verify.ffmpeg.guide import SIZE, GuideCommand, guide_commands, missing, with_before_inputs
 from gpustack.verify.ffmpeg.programs import Program
 from gpustack.verify.ffmpeg.scene import chip, failure, gpu_environment
-from gpustack.verify.ffmpeg.transcode import Ended, patiently
+from gpustack.verify.ffmpeg.transcode import Ended, patiently, stopped
 
 FRAMES = 30
 _KEYS = (
@@ -33,11 +32,9 @@ def guide(key: str, context: Context) -> Outcome:
     if isinstance(start, Outcome):
         return start
     program, runner = start
-    command = next((one for one in guide_commands(context.matrix, program) if one.key == key), None)
-    if command is None:
-        return errored(f"the matrix has no command {key} in {SUBJECT}")
+    command = next(one for one in guide_commands(context.matrix, program) if one.key == key)
     found = chip(context)
-    if found is not None and found.nvenc == 0 and any(name.endswith("_nvenc") for name in command.uses):
+    if found.nvenc == 0 and any(name.endswith("_nvenc") for name in command.uses):
         return skipped(found.why_no_nvenc)
     lacks = missing(command, program)
     if lacks:
@@ -65,25 +62,25 @@ def _look(context: Context, program: Program, command: GuideCommand, ended: Ende
     measured: dict[str, Measurement] = {}
     for name, size in command.makes.items():
         path = context.folder / name
-        stopped = ""
+        ended_early = ""
         if name.endswith(".yuv"):
             count = media.frames_in(path, size)
         else:
             found = media.look(program.path, path, context.runner)
             raw = context.folder / f"{name}.back.yuv"
             back = media.decode(program, path, raw, context.runner)
-            stopped = f" (decoding it stopped: {last_error(back.err)})" if back.code != 0 else ""
+            ended_early = stopped(back)
             count = media.frames_in(raw, size) if found.size == size else 0
             raw.unlink(missing_ok=True)
             if found.codec != "h264":
                 faults.append(f"{name} holds {found.codec or 'no video'}, not h264")
-            if found.size != size:
+            if found.codec and found.size != size:
                 faults.append(f"{name} is {found.size[0]}x{found.size[1]}, not {size[0]}x{size[1]}")
-            if command.keeps_sound and not found.audio and _has_sound(context.folder):
+            if command.keeps_sound and found.codec and not found.audio and _has_sound(context.folder):
                 faults.append(f"{name} has lost its sound")
         measured[f"{name}_frames"] = Measurement(value=count, unit="frames")
         if count != FRAMES and not faults:
-            faults.append(f"{name} holds {count:g} frames, not {FRAMES}{stopped}")
+            faults.append(f"{name} holds {count:g} frames, not {FRAMES}{ended_early}")
     measured["seconds"] = Measurement(value=round(ended.last.seconds, 3), unit="s")
     if faults:
         return failed(f"{command.purpose}: {'; '.join(faults)}", measurements=measured, evidence=told)

@@ -99,8 +99,8 @@ def sessions(context: Context) -> Outcome:
     if isinstance(start, Outcome):
         return start
     found = chip(context)
-    if found is None or found.nvenc == 0:
-        return skipped(found.why_no_nvenc if found else "no GPU of this host's own was found")
+    if found.nvenc == 0:
+        return skipped(found.why_no_nvenc)
     used = _sessions_in_use(context)
     limit = session_limit(context.matrix, found, view.driver_version(context.host))
     open_now = "nvidia-smi does not tell how many are open" if used is None else f"{used} open now"
@@ -117,13 +117,13 @@ def sessions(context: Context) -> Outcome:
     return passed(f"{found.name}: {limit} sessions at once on the whole system; {open_now}", measurements=measured)
 
 
-def _encoders(program: Program, found: Chip | None) -> tuple[list[str], list[str]]:
+def _encoders(program: Program, found: Chip) -> tuple[list[str], list[str]]:
     """The codecs to encode, and sentences on those left out."""
     taken, left = [], []
     for codec in CODECS:
         if f"{codec}_nvenc" not in program.encoders:
             left.append(f"{codec}_nvenc is not compiled in")
-        elif found is not None and found.codecs is not None and codec not in found.codecs:
+        elif found.codecs is not None and codec not in found.codecs:
             left.append(f"the chip does not encode {codec}")
         else:
             taken.append(codec)
@@ -145,7 +145,7 @@ def nvenc(context: Context) -> Outcome:
         return start
     program, runner = start
     found = chip(context)
-    if found is not None and found.nvenc == 0:
+    if found.nvenc == 0:
         return _no_encoder(context, program, runner, found)
     codecs, left = _encoders(program, found)
     if not codecs:

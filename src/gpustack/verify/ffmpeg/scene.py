@@ -79,10 +79,10 @@ def main_gpu(host: Host) -> Gpu | None:
     return next((gpu for gpu in own if gpu.nvenc), None) or next(iter(own), None)
 
 
-def chip(context: Context) -> Chip | None:
-    """The video engines of the GPU that is tested."""
+def chip(context: Context) -> Chip:
+    """The video engines of the GPU that is tested: nothing is known of them where there is none."""
     gpu = main_gpu(context.host)
-    return chip_of(context.matrix, gpu) if gpu else None
+    return chip_of(context.matrix, gpu) if gpu else Chip(name="this GPU")
 
 
 def gpu_environment(host: Host) -> dict[str, str]:
@@ -99,7 +99,7 @@ def scene(context: Context, program: Program) -> Scene:
     from gpustack.verify.ffmpeg.diagnosis import Scene  # noqa: PLC0415 (nothing of it is needed at level quick)
 
     host = context.host
-    found = chip(context) or Chip(name="this GPU")
+    found = chip(context)
     driver = view.driver_version(host)
     hidden = [copy.path for copy in view.copies_of(host, "driver") if "libcuda.so" in copy.path and not copy.wins]
     seen = any(copy.wins for copy in view.copies_of(host, "driver"))

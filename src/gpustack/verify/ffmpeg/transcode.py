@@ -101,18 +101,28 @@ class Judged(Struct, frozen=True, kw_only=True):
     measurements: dict[str, Measurement]
 
 
+def stopped(end: Finished) -> str:
+    """What is to be said of decoding a file that ended before its end, "" where it did not."""
+    if end.code == 0:
+        return ""
+    return f" (decoding it stopped: {last_error(end.err) or end.error or f'exit code {end.code}'})"
+
+
 def judge(task: Task, codec: str, way: Way, made: Path, folder: Path) -> Judged:
     """Compare the file ``made`` with the software path of the same clip: codec, size, duration, frames, picture."""
     program, runner = task.program, task.runner
     found = media.look(program.path, made, runner)
+    if not found.codec:
+        return Judged(faults=("what it made holds no video",), measurements={})
     faults: list[str] = []
     if found.codec != codec:
-        faults.append(f"its codec is {found.codec or 'none'}, not {codec}")
+        faults.append(f"its codec is {found.codec}, not {codec}")
     if found.size != way.size:
         faults.append(f"its size is {found.size[0]}x{found.size[1]}, not {way.size[0]}x{way.size[1]}")
     lasts = media.CLIP_FRAMES / media.CLIP_RATE
     if found.duration_s is None or abs(found.duration_s - lasts) > DURATION_SLACK_S:
-        faults.append(f"it lasts {found.duration_s} s, not {lasts:g} s")
+        own_s = "a time that it does not tell" if found.duration_s is None else f"{found.duration_s:g} s"
+        faults.append(f"it lasts {own_s}, not {lasts:g} s")
     if faults:
         return Judged(faults=tuple(faults), measurements={})
     own, reference = folder / f"{codec}-gpu.yuv", folder / f"{codec}-software.yuv"
@@ -121,8 +131,8 @@ def judge(task: Task, codec: str, way: Way, made: Path, folder: Path) -> Judged:
     count = media.frames_in(own, way.size)
     measured = {f"{codec}_frames": Measurement(value=count, unit="frames")}
     if back.code != 0 or count != media.CLIP_FRAMES:
-        said = "" if back.code == 0 else f" (decoding it stopped: {last_error(back.err)})"
-        return Judged(faults=(f"it holds {count:g} frames, not {media.CLIP_FRAMES}{said}",), measurements=measured)
+        fault = f"it holds {count:g} frames, not {media.CLIP_FRAMES}{stopped(back)}"
+        return Judged(faults=(fault,), measurements=measured)
     try:
         near = media.likeness(own, reference, way.size)
     except ValueError as exc:
