@@ -46,7 +46,7 @@ def modules() -> Path:
     def install(folder: Path) -> None:
         for path in listed:
             shutil.copy(path, folder)
-        command = [NODE, _NPM, "ci", "--silent", "--no-audit", "--no-fund", "--ignore-scripts"]
+        command = [NODE, _NPM, "ci", "--loglevel=error", "--no-audit", "--no-fund", "--ignore-scripts"]
         path = f"{Path(NODE).parent}:{os.environ['PATH']}"
         subprocess.run(command, check=True, cwd=folder, env={**os.environ, "PATH": path})
 
