@@ -285,6 +285,6 @@ def test_a_server_of_ours_ends_however_we_end(tritonserver: Program, tmp_path: P
 
 
 def servers(folder: Path) -> list[str]:
-    """The processes of a server whose repository lies below ``folder``."""
+    """The processes of a server whose repository lies below ``folder``: its own, and those of its Python models."""
     listed = subprocess.run(["ps", "-wweo", "args"], capture_output=True, text=True, check=True).stdout.splitlines()
-    return [line for line in listed if f"--model-repository={folder}" in line and "bin/tritonserver" in line]
+    return [line for line in listed if f"{folder}/" in line and "triton" in line.split()[0]]

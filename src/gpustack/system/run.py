@@ -171,21 +171,45 @@ def stop_for_good() -> None:
 
 _TIED = """\
 import ctypes, os, signal, sys
-ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-if os.getppid() == int(sys.argv[1]):
+parent, argv = int(sys.argv[1]), sys.argv[2:]
+def end(*_):
+    signal.alarm(10)
+    os.kill(command, signal.SIGTERM)
+def force(*_):
+    os.killpg(0, signal.SIGKILL)
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
+if os.getppid() != parent:
+    sys.exit(1)
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+command = os.fork()
+if not command:
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     try:
-        os.execvp(sys.argv[2], sys.argv[2:])
+        os.execvp(argv[0], argv)
     except OSError as exc:
-        sys.exit(f"failed to start {sys.argv[2]}: {exc.strerror}")
+        sys.exit(f"failed to start {argv[0]}: {exc.strerror}")
+signal.signal(signal.SIGALRM, force)
+signal.signal(signal.SIGTERM, end)
+signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+code = os.waitstatus_to_exitcode(os.waitpid(command, 0)[1])
+if os.getppid() != parent:
+    force()
+if code < 0:
+    if code != -signal.SIGKILL:
+        signal.signal(-code, signal.SIG_DFL)
+    os.kill(os.getpid(), -code)
+sys.exit(code)
 """
-"""What starts a command that must not outlive us, then becomes it."""
+"""Starts a command that must not outlive us and stays beside it: told to end, or where we are gone, it ends the command
+and then all that is left of its process group, which a command that was killed itself would leave behind."""
 
 
 class Background:
     """A command that runs beside us until it is stopped; its output goes to a file. Use it with ``with``.
 
-    It is the head of a process group of its own, which ends with it, and when this process is told to stop. Where this
-    process is killed instead, or the thread that started it ends, the kernel ends the command.
+    It has a process group of its own, which ends with it, and when this process is told to stop. Where this process is
+    killed instead, or the thread that started it ends, the kernel tells the program that stays beside the command.
     """
 
     def __init__(
