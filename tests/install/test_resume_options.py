@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from tests.install.layers import Layer
 from tests.install.test_kills import KILLED, assert_undisturbed, rollback
-from tests.install.world import VENDOR, World, make_plan
+from tests.install.world import VENDOR, World, ended, make_plan
 
 from gpustack.install import lock as locks
 from gpustack.install.state import runs
@@ -41,15 +41,7 @@ class Machine:
         command = ["unshare", "--mount", *front, "sh", "-c", enter, "sh", sys.executable, *program, *words]
         environment = self.world.environment(**more)
         del environment["GPUSTACK_MIRRORS"]
-        return subprocess.run(
-            command,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
-        )
+        return ended(command, environment)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 from tests.install.test_faults import redigested
-from tests.install.world import World, make_plan
+from tests.install.world import World, ended, make_plan
 
 from gpustack.install.reboot import NAME, unit
 from gpustack.model.steps import FileWrite
@@ -53,15 +53,7 @@ def call(world: World, tmp_path: Path) -> Call:
         command = ["unshare", "--mount", "sh", "-c", f'{MOUNTS.format(tmp_path)} && exec "$@"', "sh"]
         command += [sys.executable, "-m", "gpustack", "install", "--yes", *words]
         environment = world.environment(PATH=f"{tmp_path}/bin:{os.environ['PATH']}", SYSTEMCTL_CODE=str(code))
-        return subprocess.run(
-            command,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
+        return ended(command, environment)
 
     return called
 

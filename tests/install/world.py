@@ -40,6 +40,13 @@ STALL = "while [ -e /srv/stall-{0} ]; do touch /srv/stalled; sleep 0.02; done\n"
 """A package's script stops here as long as a test wants it to."""
 
 
+def ended(command: list[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """A command that nobody answers, to its end."""
+    return subprocess.run(
+        command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=120
+    )
+
+
 def script(name: str, *lines: str) -> str:
     return f"#!/bin/sh\nset -e\n{STALL.format(name)}{''.join(lines)}"
 

@@ -10,22 +10,19 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-import sysconfig
 import zipfile
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from tests.integration import nvcc
+from tests.integration.nvcc import HOST, TOOLKIT
 
 from gpustack.matrix.index import load_matrix
-from gpustack.model.host import Gpu, Host, Installed
-from gpustack.model.results import CheckResult
 from gpustack.system.run import LocalRunner
-from gpustack.verify import runner
-from gpustack.verify.declare import Context, checks_of
+from gpustack.verify.declare import Context
 
-TOOLKIT = Path(sysconfig.get_path("purelib")) / "nvidia/cu13"
 COMPILER = "aarch64-linux-gnu-g++"
 WHEELS = ("nvidia-cuda-runtime==13.0.96", "nvidia-cuda-crt==13.0.88", "nvidia-cuda-cccl==13.0.85")
 PLATFORMS = tuple(
@@ -45,18 +42,11 @@ def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Context:
     for name in ("NVCC_CCBIN", "LD_LIBRARY_PATH", "CPATH", "QNX_HOST"):
         monkeypatch.delenv(name, raising=False)
     (tmp_path / "work").mkdir()
-    host = Host(
-        arch="x86_64",
-        environment="bare-metal",
-        gpus=(Gpu(name="L4", pci_id="10de:27b8", bus_id="0000:01:00.0", compute_capability="8.9"),),
-        installed={"cuda": Installed(version="13.0.2", method="network")},
-    )
-    return Context(host=host, matrix=load_matrix(), runner=LocalRunner(), work=tmp_path / "work")
+    return Context(host=HOST, matrix=load_matrix(), runner=LocalRunner(), work=tmp_path / "work")
 
 
 def answered(context: Context) -> tuple[str, str, str]:
-    check = next(one for one in checks_of("cudnn") if one.id == "cudnn.cross")
-    result: CheckResult = runner._Answer(context, runner._Required(frozenset(), frozenset()))(check, {}, context.work)
+    result = nvcc.answered(context, "cudnn.cross")
     return result.status, result.reason or result.detail, result.fix
 
 

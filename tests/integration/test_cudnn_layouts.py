@@ -11,16 +11,15 @@ import os
 import shutil
 import subprocess
 import sys
-import sysconfig
 import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.integration.nvcc import TOOLKIT
 
 pytestmark = pytest.mark.slow
 
-TOOLKIT = Path(sysconfig.get_path("purelib")) / "nvidia/cu13"
 NO_DRIVER = "before cuDNN is reached, CUDA answers with error 35 (cudaErrorInsufficientDriver)"
 CLEAN = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8", "CUDA_HOME": "/usr/local/cuda"}
 NAMESPACE = """

@@ -10,14 +10,13 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-import sysconfig
 import zipfile
 from pathlib import Path
 
 import pytest
+from tests.integration.nvcc import HOST, TOOLKIT
 
 from gpustack.matrix.index import load_matrix
-from gpustack.model.host import Gpu, Host, Installed
 from gpustack.system.run import LocalRunner
 from gpustack.verify import samples
 from gpustack.verify.build import Built
@@ -28,7 +27,6 @@ from gpustack.verify.toolchain import Home
 
 pytestmark = pytest.mark.slow
 
-TOOLKIT = Path(sysconfig.get_path("purelib")) / "nvidia/cu13"
 CALLED = sorted(set(re.findall(r"\b(cudnn[A-Z]\w+)\(", (samples.FOLDER / "digits.cpp").read_text())))
 CONVOLUTION = [name for name in CALLED if "Convolution" in name]
 REST = [name for name in CALLED if name not in CONVOLUTION]
@@ -54,13 +52,7 @@ def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Context:
     archive(tmp_path / "zlib", "z", "int zlibVersion(void) { return 0; }")
     monkeypatch.setenv("LIBRARY_PATH", str(tmp_path / "zlib"))
     (tmp_path / "work").mkdir()
-    host = Host(
-        arch="x86_64",
-        environment="bare-metal",
-        gpus=(Gpu(name="L4", pci_id="10de:27b8", bus_id="0000:01:00.0", compute_capability="8.9"),),
-        installed={"cuda": Installed(version="13.0.2", method="network")},
-    )
-    return Context(host=host, matrix=load_matrix(), runner=LocalRunner(), work=tmp_path / "work")
+    return Context(host=HOST, matrix=load_matrix(), runner=LocalRunner(), work=tmp_path / "work")
 
 
 def archive(folder: Path, name: str, *sources: str) -> None:

@@ -4,31 +4,20 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import sysconfig
 import zipfile
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from tests.integration.nvcc import HOST, TOOLKIT, answered
 
 from gpustack.matrix.index import load_matrix
-from gpustack.model.host import Gpu, Host, Installed
-from gpustack.model.results import CheckResult
 from gpustack.system.run import LocalRunner
-from gpustack.verify import runner
 from gpustack.verify.build import Built, build
 from gpustack.verify.checks import cudnn_run, nccl_run
-from gpustack.verify.declare import Context, Outcome, checks_of
+from gpustack.verify.declare import Context, Outcome
 from gpustack.verify.toolchain import Home, compiler, homes, toolkit
-
-TOOLKIT = Path(sysconfig.get_path("purelib")) / "nvidia/cu13"
-HOST = Host(
-    arch="x86_64",
-    environment="bare-metal",
-    gpus=(Gpu(name="L4", pci_id="10de:27b8", bus_id="0000:01:00.0", compute_capability="8.9"),),
-    installed={"cuda": Installed(version="13.0.2", method="network")},
-)
 
 
 @pytest.fixture
@@ -39,11 +28,6 @@ def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Context:
     work = tmp_path / "work"
     work.mkdir()
     return Context(host=HOST, matrix=load_matrix(), runner=LocalRunner(), work=work)
-
-
-def answered(context: Context, identity: str) -> CheckResult:
-    check = next(one for one in checks_of(identity.partition(".")[0]) if one.id == identity)
-    return runner._Answer(context, runner._Required(frozenset(), frozenset()))(check, {}, context.work)
 
 
 def test_nvcc_is_the_one_that_cuda_home_names(context: Context) -> None:

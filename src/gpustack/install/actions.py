@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import sys
 from pathlib import Path, PurePosixPath
@@ -19,6 +18,7 @@ from gpustack.install.trust import demand_key, demand_safe_repository
 from gpustack.model.steps import Artifact, FileWrite, Kind, Step
 from gpustack.render.commands import command_line, one_line
 from gpustack.system.files import write_atomically
+from gpustack.system.hashed import sha256_of_file
 from gpustack.system.jobs import ENVIRONMENT
 from gpustack.system.run import Finished
 
@@ -102,11 +102,7 @@ def has_sum(place: Path, sha256: str) -> bool:
     """Whether a file is there and has this sum."""
     if place.is_symlink() or not place.is_file():
         return False
-    found = hashlib.sha256()
-    with place.open("rb") as content:
-        while chunk := content.read(1 << 20):
-            found.update(chunk)
-    return found.hexdigest() == sha256
+    return sha256_of_file(place) == sha256
 
 
 def write(work: Workplace, file: FileWrite) -> None:
