@@ -1,5 +1,8 @@
 """Which plans lie under tests/golden: every system x method x era of the matrix, and some machines of interest.
 
+``plans.txt`` of a system has them as texts for review (tests/plan_text.py): whole for one system of each family, as
+differences from that one for the others.
+
 The cases come from the rows of matrices/systems.yaml, so that a new system has golden plans without a word here. A
 system with a repository folder of its own has every method, era and architecture; one that only borrows its base's has
 the repository's plans; one without has what it is told instead. ``refused.txt`` of a system holds all that cannot be.
@@ -7,13 +10,16 @@ the repository's plans; one without has what it is told instead. ``refused.txt``
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from msgspec.structs import replace
+from tests.plan_text import differences, plan_lines, without_repeats
 
+from gpustack import resources
 from gpustack.detect.describe import describe
 from gpustack.errors import GpustackError
 from gpustack.matrix.index import Matrix, load_matrix
@@ -29,7 +35,26 @@ from gpustack.solve.requirements import merge, parse_methods, parse_requirement
 from gpustack.solve.resolve import resolve
 
 GOLDEN = Path(__file__).parent / "golden"
+PLANS = "plans.txt"
 REFUSED = "refused.txt"
+
+BASES = {
+    "apt": ("ubuntu24.04", "ubuntu20.04", "ubuntu18.04"),
+    "dnf": ("rhel9", "rhel8"),
+    "yum": ("rhel7",),
+    "tdnf": ("azurelinux3.0",),
+    "zypper": ("sles15.7", "sles15.4"),
+    "windows": ("windows11", "windows-server2022"),
+}
+"""The systems of each family whose plans are kept whole; those of the others are kept as differences from these."""
+
+SCRIPTED = {
+    *((system, "network") for system in ("ubuntu24.04", "debian12", "rhel9", "sles15.7", "azurelinux3.0")),
+    ("ubuntu24.04", "tar"),
+    ("ubuntu24.04", "source"),
+    ("windows11", "zip"),
+}
+"""Plans that are kept as scripts as well."""
 
 GUIDES = ("", "-cudnn-8.0.5", "-cudnn-8.9.6")
 """The newest stack, and the eras of both guides of cuDNN, as names of files end."""
@@ -103,8 +128,12 @@ class Case(NamedTuple):
     gpus: tuple[str, ...]
     arch: str = "x86_64"
     target: Target = ""
-    formats: tuple[str, ...] = ("shell",)
     driver: str | None = None
+
+    @property
+    def form(self) -> Literal["shell", "powershell"]:
+        """The form of script that its system runs."""
+        return "powershell" if self.os.startswith("windows") else "shell"
 
     def __str__(self) -> str:
         return f"{self.os}-{self.name}"
@@ -113,8 +142,7 @@ class Case(NamedTuple):
 def extra(os: str, name: str, asked: str, *gpus: str, methods: tuple[str, ...] = (), target: Target = "") -> Case:
     """A machine of interest."""
     arch = "aarch64" if os.startswith("l4t") else "x86_64"
-    formats = ("powershell",) if os.startswith("windows") else ("shell",)
-    return Case(os, name, (asked,), methods, gpus or ("L4",), arch, target, formats)
+    return Case(os, name, (asked,), methods, gpus or ("L4",), arch, target)
 
 
 BASIC = "driver cuda cudnn"
@@ -219,7 +247,6 @@ def _of_method(row: System, method: str, arch: str, eras: tuple[str, ...]) -> It
             methods=MIXED.get(kind, (method,)),
             gpus=(_board(row, arch, is_old=bool(era) or "" < row.eol < "2026"),),
             arch=arch,
-            formats=_formats(row, kind, arch),
             driver=POWER_DRIVER if arch == "ppc64le" else None,
         )
 
@@ -230,13 +257,6 @@ def _board(row: System, arch: str, *, is_old: bool) -> str:
     if own and (not is_old or row.id == "l4t"):
         return own
     return (ERA_BOARDS if is_old else BOARDS)[arch]
-
-
-def _formats(row: System, kind: str, arch: str) -> tuple[str, ...]:
-    form = "powershell" if row.family == "windows" else "shell"
-    is_newest = kind == "network" and arch == "x86_64" and not row.base and _support_of(row) == "yes"
-    with_json = is_newest or (kind, row.version) == ("zip", "11")
-    return (form, "json") if with_json else (form,)
 
 
 def _without_driver(asked: tuple[str, ...]) -> tuple[str, ...]:
@@ -274,15 +294,10 @@ class Outcome(NamedTuple):
     plan: Plan | None
     refusals: tuple[str, ...]
 
-    def files(self) -> dict[str, str]:
-        """The golden files of the plan: name and content."""
-        if self.plan is None:
-            return {}
-        return {f"{self.case.name}.{form}": render(self.plan, form) for form in self.case.formats}
 
-
+@cache
 def outcome(case: Case) -> Outcome:
-    """Plan the case, with the digest of the facts blanked out: it changes with every row, and golden files must not."""
+    """Plan the case, once for all tests of a process, with the digest of the facts blanked out: it changes with every row, and golden files must not."""
     refusals = []
     for asked in case.asked:
         try:
@@ -308,6 +323,62 @@ def _refusal(case: Case, asked: str, exc: GpustackError) -> str:
 
 def golden_files(outcomes: tuple[Outcome, ...]) -> dict[str, str]:
     """Every file of one system: its name and its content."""
-    found = {name: text for one in outcomes for name, text in one.files().items()}
+    planned = [one for one in outcomes if one.plan is not None]
     refusals = [text for one in outcomes for text in one.refusals]
+    found = {f"{one.case.name}.{one.case.form}": kept_script(one) for one in planned if _is_kept_as_script(one.case)}
+    if planned:
+        found[PLANS] = without_repeats([_reviewed(one) for one in planned])
     return {**found, REFUSED: "\n".join(refusals)} if refusals else found
+
+
+def script_of(one: Outcome) -> str:
+    """The plan as a script for its system."""
+    assert one.plan is not None
+    return render(one.plan, one.case.form)
+
+
+def _is_kept_as_script(case: Case) -> bool:
+    return (case.os, case.name) in SCRIPTED
+
+
+def kept_script(one: Outcome) -> str:
+    """The script without the functions that all scripts of its form share, and without digests."""
+    script = script_of(one)
+    for function in _functions(one.case.form):
+        script = script.replace(f"{function}\n", "")
+    return re.sub(r"\b[0-9a-f]{64}\b", "SHA256", re.sub(r"\n{3,}", "\n\n", script))
+
+
+@cache
+def _functions(form: str) -> tuple[str, ...]:
+    """The functions of the form's template, each as it stands in the scripts that call it."""
+    path, begin = {
+        "shell": ("shell/helpers.sh", r"#|[a-z_]+\(\)"),
+        "powershell": ("powershell/functions.ps1", r"#|function "),
+    }[form]
+    text = (resources.folder("templates") / path).read_text(encoding="utf-8")
+    return tuple(re.split(rf"\n\n(?={begin})", text.rstrip("\n")))
+
+
+def _reviewed(one: Outcome) -> list[str]:
+    """The plan whole where its system is the first of its family that has this case, else how it differs from that."""
+    assert one.plan is not None
+    title = f"== {one.case.name}: {' '.join(map(str, one.plan.request.requirements))}"
+    own = plan_lines(one.plan)
+    base = _base(one.case, one.plan.host.os.family or "")
+    if base is not None and base.plan is not None:
+        changed = differences(plan_lines(base.plan), own)
+        if len(changed) < len(own):
+            return [f"{title}; as {base.case.os} but for", *changed]
+    return [title, *own]
+
+
+def _base(case: Case, family: str) -> Outcome | None:
+    """The plan of this name that the case is compared with, None where it is the first itself."""
+    for system in BASES.get(family, ()):
+        if system == case.os:
+            return None
+        for other in cases()[system]:
+            if other.name == case.name and (found := outcome(other)).plan is not None:
+                return found
+    return None

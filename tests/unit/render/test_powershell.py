@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ import tree_sitter
 import tree_sitter_powershell
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.golden_plans import cases, outcome, script_of
 
 from gpustack.errors import UsageError
 from gpustack.model.host import Host, OperatingSystem
@@ -22,7 +22,6 @@ from gpustack.plan.managers import windows as win
 from gpustack.render.api import render as render_as
 from gpustack.render.powershell import command, literal, render
 
-GOLDEN = Path(__file__).parents[2] / "golden"
 PARSER = tree_sitter.Parser(tree_sitter.Language(tree_sitter_powershell.language()))
 HOSTILE = (
     "",
@@ -123,20 +122,24 @@ def plan(*steps: Step, warnings: tuple[str, ...] = (), name: str = "Windows 11")
     )
 
 
+@cache
+def golden_scripts() -> dict[str, str]:
+    """The script of every golden plan for Windows."""
+    windows = [case for name, there in cases().items() if name.startswith("windows") for case in there]
+    planned = [one for one in map(outcome, windows) if one.plan is not None]
+    return {str(one.case): script_of(one) for one in planned}
+
+
 def test_goldens_are_powershell() -> None:
-    paths = sorted(GOLDEN.rglob("*.powershell"))
-    assert len(paths) >= 3
-    for path in paths:
-        script = path.read_text(encoding="ascii")
-        assert faults(script) == [], path
+    assert len(golden_scripts()) >= 15
+    assert {name: found for name, script in golden_scripts().items() if (found := faults(script))} == {}
 
 
 def test_goldens_call_nothing_that_is_not_known() -> None:
-    for path in sorted(GOLDEN.rglob("*.powershell")):
-        script = path.read_text(encoding="ascii")
+    for name, script in golden_scripts().items():
         defined = {text_of(node) for node in nodes(tree_of(script)) if node.type == "function_name"}
-        own = {name for name, *_ in commands_of(script)} - defined
-        assert own <= CMDLETS, path
+        own = {called for called, *_ in commands_of(script)} - defined
+        assert own <= CMDLETS, name
 
 
 CMDLETS = {
