@@ -11,7 +11,6 @@ from gpustack.install import mounts, reboot
 from gpustack.install.actions import act
 from gpustack.install.done import done_steps
 from gpustack.install.executor import (
-    Interrupts,
     PausedError,
     StepFailedError,
     StoppedError,
@@ -42,6 +41,7 @@ from gpustack.install.targets import changes_packages
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Step
 from gpustack.system.run import LocalRunner
+from gpustack.system.signals import Interrupts
 
 DONE = 0
 PAUSED = 5

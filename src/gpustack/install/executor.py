@@ -6,7 +6,6 @@ import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from types import FrameType
 
 from msgspec.structs import replace
 
@@ -26,6 +25,7 @@ from gpustack.model.steps import Step
 from gpustack.render.commands import command_line
 from gpustack.system.jobs import Job, born, follow
 from gpustack.system.run import Finished, LocalRunner
+from gpustack.system.signals import Interrupts
 
 
 class StoppedError(GpustackError):
@@ -53,28 +53,6 @@ class StepFailedError(GpustackError):
     def __init__(self, message: str, *, where: str = "", hint: str = "", tail: str = "") -> None:
         super().__init__(message, where=where, hint=hint)
         self.tail = tail
-
-
-class Interrupts:
-    """SIGINT and SIGTERM are noted; whoever runs a command or begins a step asks for them."""
-
-    def __init__(self) -> None:
-        self.number = 0
-        self._former: dict[int, object] = {}
-
-    def catch(self) -> None:
-        """From now on signals are noted."""
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            self._former[number] = signal.signal(number, self._note)
-
-    def release(self) -> None:
-        """Signals do again what they did before."""
-        for number, handler in self._former.items():
-            signal.signal(number, handler)  # type: ignore[arg-type]  # what signal() gave
-        self._former = {}
-
-    def _note(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 (the signature of handlers)
-        self.number = number
 
 
 class Workplace:

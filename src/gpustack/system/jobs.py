@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 import signal
 import subprocess
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
+from typing import IO, Protocol
 
 from msgspec import Struct
 
@@ -60,66 +62,147 @@ _TAIL = 4000
 
 
 def follow(job: Job, follower: Follower) -> Finished:
-    """Run a job in a process group of its own until it ends, is stopped, or its time is over.
+    """Run a job in a session of its own until it ends, is stopped, or its time is over.
 
-    ``out`` is the end of its output.
+    ``out`` is the end of its output. The command begins when ``started`` has returned: where that raises, or we are
+    killed before, it never ran. Where something raises later the command is stopped, and gone before we are.
     """
     argv = ("chroot", str(job.root), *job.argv) if job.root else job.argv
-    passed = {name: os.environ[name] for name in _PASSED if name in os.environ}
-    environment = {"HOME": "/root", **passed, **ENVIRONMENT}
-    started = time.monotonic()
-    with job.log.open("ab") as output:
+    began = time.monotonic()
+    with job.log.open("ab", buffering=0) as output:
         begin = output.tell()
         try:
-            process = subprocess.Popen(  # noqa: S603 (an argument list of our own; no shell)
-                argv,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                env=environment,
-                cwd="/",
-                start_new_session=True,
-            )
-        except OSError as exc:
-            return Finished(argv=job.argv, code=None, error=f"{argv[0]} cannot be started: {exc.strerror or exc}")
-    follower.started(process.pid)
-    error = _until_its_end(process, job, follower, begin)
+            process = _started(argv, output)
+        except (OSError, ValueError) as exc:  # ValueError: a NUL among the words
+            why = getattr(exc, "strerror", None) or exc
+            return Finished(argv=job.argv, code=None, error=f"{argv[0]} cannot be started: {why}")
+    session = _Session(process, job.grace)
+    try:
+        follower.started(process.pid)
+        session.let_go()
+        error = _until_its_end(session, job, follower, begin)
+    finally:
+        session.end()
     return Finished(
         argv=job.argv,
         code=None if error else process.returncode,
         out=tail_of(job.log, begin),
-        seconds=time.monotonic() - started,
+        seconds=time.monotonic() - began,
         error=error,
     )
 
 
-def _until_its_end(process: subprocess.Popen[bytes], job: Job, follower: Follower, begin: int) -> str:
+def _started(argv: tuple[str, ...], output: IO[bytes]) -> subprocess.Popen[bytes]:
+    """A command that waits at its gate. Raises OSError where there is no such program."""
+    passed = {name: os.environ[name] for name in _PASSED if name in os.environ}
+    environment = {"HOME": "/root", **passed, **ENVIRONMENT}
+    if shutil.which(argv[0], path=environment["PATH"]) is None:
+        number = errno.EACCES if "/" in argv[0] and Path(argv[0]).exists() else errno.ENOENT
+        raise OSError(number, os.strerror(number))
+    return subprocess.Popen(  # noqa: S603 (an argument list of our own)
+        ("/bin/sh", "-c", _GATE, "sh", *argv),
+        bufsize=0,
+        stdin=subprocess.PIPE,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        env=environment,
+        cwd="/",
+        umask=0o022,
+        start_new_session=True,
+    )
+
+
+_GATE = 'read -r go && exec "$@" </dev/null'
+"""Waits until somebody has noted that it is there; where nobody will, as we are gone, it ends without a word."""
+
+
+def _why_not(program: str) -> str:
+    return os.strerror(errno.EACCES if "/" in program and Path(program).exists() else errno.ENOENT)
+
+
+class _Session:
+    """A command and all that it started in its session."""
+
+    def __init__(self, process: subprocess.Popen[bytes], grace: float) -> None:
+        self.process = process
+        self.reason = ""
+        self._since = born(process.pid)
+        self._grace = grace
+        self._kill_at = 0.0
+
+    def let_go(self) -> None:
+        """Let the command begin."""
+        if self.process.stdin is not None:
+            with suppress(BrokenPipeError), self.process.stdin as gate:
+                gate.write(b"go\n")
+
+    def stop(self, reason: str, number: int = signal.SIGTERM) -> None:
+        """Ask it to end, once; what is still there after the grace is killed."""
+        if not self.reason:
+            self.reason = reason
+            self._kill_at = time.monotonic() + self._grace
+            # What asks us to end need not mean that to others.
+            asks = number in {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+            self._signal(number if asks else signal.SIGTERM)
+        elif time.monotonic() > self._kill_at:
+            self._signal(signal.SIGKILL)
+
+    def is_over(self) -> bool:
+        """Whether the command has ended, and where it was stopped all that it started too."""
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(timeout=_LOOK)
+            if not self.reason or not self._left():
+                return True
+            time.sleep(_LOOK)
+        return False
+
+    def end(self) -> None:
+        """Stop the command where it still runs, and wait for that.
+
+        What a command left behind that ended by itself stays: a package's daemon is that.
+        """
+        if self.process.stdin is not None:
+            self.process.stdin.close()
+        if self.process.returncode is None:
+            self.stop("nobody follows it any more")
+            while not self.is_over():
+                self.stop("")
+
+    def _signal(self, number: int) -> None:
+        left = self._left()
+        signal_group(self.process.pid, number)
+        for pid in left:
+            # Shells with job control give what they start groups of its own.
+            with suppress(ProcessLookupError):
+                if os.getpgid(pid) != self.process.pid:
+                    os.kill(pid, number)
+
+    def _left(self) -> tuple[int, ...]:
+        return still_running(self.process.pid, self._since)
+
+
+_LOOK = 0.1
+"""Seconds between two looks at a command's output, or at what is left of it."""
+
+
+def _until_its_end(session: _Session, job: Job, follower: Follower, begin: int) -> str:
     """Wait, and hand its lines on meanwhile; why it was stopped, "" where it ended by itself."""
     end = time.monotonic() + job.limit if job.limit is not None else None
-    reason, kill_at = "", 0.0
     with job.log.open("rb") as output:
         output.seek(begin)
         rest = b""
         while True:
-            try:
-                process.wait(timeout=0.1)
-            except subprocess.TimeoutExpired:
-                is_over = False
-            else:
-                is_over = True
+            is_over = session.is_over()
             *lines, rest = (rest + output.read()).split(b"\n")
             for line in lines:
                 follower.line(line.decode("utf-8", "replace").rstrip("\r"))
             if is_over:
-                return reason
-            now = time.monotonic()
-            signal_number = follower.stop()
-            if not reason and (signal_number or (end is not None and now > end)):
-                reason = "interrupted" if signal_number else f"no end within {job.limit:g} s"
-                kill_at = now + job.grace
-                signal_group(process.pid, signal_number or signal.SIGTERM)
-            elif reason and now > kill_at:
-                signal_group(process.pid, signal.SIGKILL)
+                return session.reason
+            number = follower.stop()
+            if session.reason or number:
+                session.stop("interrupted", number)
+            elif end is not None and time.monotonic() > end:
+                session.stop(f"no end within {job.limit:g} s")
 
 
 def signal_group(pid: int, number: int) -> None:
@@ -138,8 +221,42 @@ def tail_of(log: Path, begin: int = 0) -> str:
 
 def born(pid: int) -> int:
     """When a process was started, in clock ticks after the boot; 0 where there is none, or only its remains."""
+    state = _state(pid)
+    return state.born if state is not None and not state.is_dead else 0
+
+
+def still_running(leader: int, since: int) -> tuple[int, ...]:
+    """The processes of the session that `follow` gave a command, by number; none once all of it is over.
+
+    ``leader`` is the number that ``started`` was told and ``since`` is what `born` answered for it, in this boot of the
+    kernel. The command itself may be over while what it started still works: `make` was killed, its compilers were not.
+    A number is not given to another process as long as its session lasts. What made a session of its own, as daemons
+    do, is not among them.
+    """
+    first = _state(leader)
+    if not since or (first is not None and first.born != since):
+        return ()  # the number has gone to another process
+    found = []
+    for place in os.scandir("/proc"):
+        if place.name.isdecimal():
+            state = _state(int(place.name))
+            if state is not None and state.session == leader and not state.is_dead and state.born >= since:
+                found.append(int(place.name))
+    return tuple(sorted(found))
+
+
+class _State(Struct, frozen=True, kw_only=True):
+    """A process as the kernel tells of it."""
+
+    is_dead: bool
+    session: int
+    born: int
+
+
+def _state(pid: int) -> _State | None:
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return 0
-    return 0 if fields[0] in {"Z", "X"} else int(fields[19])
+        return None
+    fields = text.rpartition(")")[2].split()
+    return _State(is_dead=fields[0] in {"Z", "X"}, session=int(fields[3]), born=int(fields[19]))

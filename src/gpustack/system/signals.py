@@ -1,0 +1,54 @@
+"""Signals that ask this program to end: whenever they come, it ends in order and says so."""
+
+from __future__ import annotations
+
+import signal
+from types import FrameType
+
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+"""What a person, a closed terminal or a service manager sends; each of them would end Python without a word."""
+
+
+class Ended(KeyboardInterrupt):
+    """A signal asked this program to end; ``number`` is the signal's."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"interrupted by {signal.Signals(number).name}")
+        self.number = number
+
+
+def end_in_order() -> None:
+    """From now on such a signal raises `Ended` in the main thread."""
+    for number in _heeded():
+        signal.signal(number, _raise)
+
+
+def _heeded() -> list[signal.Signals]:
+    """Those that whoever started us does not want ignored, as ``nohup`` and a shell's ``&`` do."""
+    return [number for number in ENDING if signal.getsignal(number) is not signal.SIG_IGN]
+
+
+def _raise(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 (the signature of handlers)
+    raise Ended(number)
+
+
+class Interrupts:
+    """Such signals are noted; whoever runs a command or begins a step asks for ``number``, 0 where none came."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self._former: dict[int, object] = {}
+
+    def catch(self) -> None:
+        """From now on signals are noted."""
+        for number in _heeded():
+            self._former[number] = signal.signal(number, self._note)
+
+    def release(self) -> None:
+        """Signals do again what they did before."""
+        for number, handler in self._former.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]  # what signal() gave
+        self._former = {}
+
+    def _note(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 (the signature of handlers)
+        self.number = number
