@@ -28,8 +28,8 @@ GOLDEN = TESTS / "golden" / "verify"
 OUTCOMES = {"failed", "skipped", "needless", "errored"}
 """The functions of gpustack.verify.declare that make an outcome which is no pass."""
 
-ELSEWHERE = {"bench", "samples", "writers"}
-"""Folders whose strings are no outcomes: programs of their own, and forms of reports."""
+ELSEWHERE = {"bench.py", "bench_table.py", "samples", "writers"}
+"""Folders and modules whose strings are no outcomes: measurements, programs that checks run, and forms of reports."""
 
 LOOKED_FOR = {"compile", "search", "fullmatch", "match", "sub", "startswith", "endswith", "removeprefix", "run"}
 """Functions whose strings are compared with a text, or are words of a command."""

@@ -15,7 +15,7 @@ from gpustack.errors import UsageError
 from gpustack.model.host import Host
 from gpustack.model.results import CheckResult, Report
 from gpustack.verify.api import Interrupted, verify_until
-from gpustack.verify.report import build_report
+from gpustack.verify.frame.report import build_report
 
 
 def gpustack(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:

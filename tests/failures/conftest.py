@@ -17,8 +17,8 @@ from gpustack.matrix.index import Matrix, load_matrix
 from gpustack.model.host import Host
 from gpustack.model.results import CheckResult
 from gpustack.system.run import Finished, LocalRunner, Runner
-from gpustack.verify import runner
 from gpustack.verify.declare import Context, checks_of
+from gpustack.verify.frame import runner
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden/verify"
 Compare = Callable[[str, dict[str, str]], None]

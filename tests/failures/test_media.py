@@ -27,13 +27,13 @@ from gpustack.system.run import Finished
 from gpustack.verify import declare
 from gpustack.verify.declare import Context
 from gpustack.verify.ffmpeg.programs import Place, Program
-from gpustack.verify.ffmpeg.scene import failure
+from gpustack.verify.ffmpeg.setup import failure
+from gpustack.verify.tensorrt.digits_engine import compared
 from gpustack.verify.tensorrt.libraries import Binding, Library, why
 from gpustack.verify.tensorrt.onnx import load_digits
-from gpustack.verify.tensorrt.smoke import compared
 from gpustack.verify.triton.infer import Question, judged
-from gpustack.verify.triton.own import Program as ServerProgram
-from gpustack.verify.triton.own import free_ports, started
+from gpustack.verify.triton.own_server import Program as ServerProgram
+from gpustack.verify.triton.own_server import free_ports, started
 
 CONSUMER = {"name": "GeForce RTX 3080", "pci_id": "10de:2206", "compute_capability": "8.6", "nvenc": 1, "nvdec": 1}
 

@@ -15,11 +15,12 @@ from tests.unit.verify.conftest import HEALTHY
 
 from gpustack.matrix.index import Matrix
 from gpustack.system.run import Finished
-from gpustack.verify import build, measure
-from gpustack.verify.checks import cuda_run, nccl_run
+from gpustack.verify.cuda import build, measure
+from gpustack.verify.cuda import smoke as cuda_smoke
+from gpustack.verify.cuda.toolchain import Home, Toolkit
 from gpustack.verify.cudnn import answers, vendor
 from gpustack.verify.declare import Context, Outcome
-from gpustack.verify.toolchain import Home, Toolkit
+from gpustack.verify.nccl import all_reduce
 
 KIT = Toolkit(nvcc="/usr/local/cuda/bin/nvcc", release="12.4", version="12.4.131", root=Path("/usr/local/cuda"))
 HOME = Home(include=Path("/usr/include"), library=Path("/usr/lib/libcudnn.so.9"), origin="system")
@@ -76,11 +77,11 @@ def test_compilers(context: Context, compare: Compare) -> None:
 def test_programs_of_cuda(context: Context, compare: Compare) -> None:
     broken = {"step": "launch", "code": 209, "name": "cudaErrorNoKernelImageForDevice", "gpu": 0, "bus": "0000:01:00.0"}
     found: dict[str, Outcome] = {
-        "call failed": cuda_run.judge(context, wrote(broken, code=1)),
-        "before any GPU": cuda_run.judge(context, wrote({**broken, "gpu": -1, "code": 35}, code=1)),
-        "no answer": cuda_run.judge(context, NO_ANSWER),
-        "wrong sums": cuda_run.judge(context, wrote({"gpu": 0, "bus": "0000:01:00.0", "wrong": 7})),
-        "crash": cuda_run.judge(context, wrote(code=-11, err="")),
+        "call failed": cuda_smoke.judge(context, wrote(broken, code=1)),
+        "before any GPU": cuda_smoke.judge(context, wrote({**broken, "gpu": -1, "code": 35}, code=1)),
+        "no answer": cuda_smoke.judge(context, NO_ANSWER),
+        "wrong sums": cuda_smoke.judge(context, wrote({"gpu": 0, "bus": "0000:01:00.0", "wrong": 7})),
+        "crash": cuda_smoke.judge(context, wrote(code=-11, err="")),
         "measuring, no answer": measure._broken(context, "GPU 1", NO_ANSWER),
         "measuring, call failed": measure._broken(context, "GPU 1", wrote({**broken, "code": 2})),
     }
@@ -91,7 +92,7 @@ def test_programs_of_nccl(context: Context, compare: Compare) -> None:
     head = {"header": 22803, "library": 22803, "gpus": 2}
     warning = "host: NCCL WARN Error while creating shared memory segment /dev/shm/nccl-x (size 9637888)"
     failed = {"step": "ncclCommInitAll", "code": 2, "name": "unhandled system error"}
-    judge = nccl_run._judge
+    judge = all_reduce.judge
     found: dict[str, Outcome] = {
         "CUDA first": judge(context, wrote(head, {"step": "cuda set device", "code": 2, "name": "x"}, code=1)),
         "NCCL refuses": judge(context, wrote(head, failed, code=1)),

@@ -10,21 +10,22 @@ from tests.unit.verify.conftest import HEALTHY
 from gpustack.matrix.index import Matrix
 from gpustack.model.host import Copy
 from gpustack.triton.engine import engine_of, judge_engine
-from gpustack.verify import declare, view
-from gpustack.verify.cuda_errors import SUBJECT, Meaning, explained
+from gpustack.verify import declare
+from gpustack.verify.cuda.errors import SUBJECT, Meaning, explained
 from gpustack.verify.declare import Context
 from gpustack.verify.ffmpeg import diagnosis
 from gpustack.verify.ffmpeg.diagnosis import Scene, diagnose, exit_status
 from gpustack.verify.ffmpeg.engines import Chip
 from gpustack.verify.ffmpeg.lists import About
-from gpustack.verify.tensorrt import words
-from gpustack.verify.tensorrt.words import meaning
+from gpustack.verify.frame import host_facts
+from gpustack.verify.tensorrt import error_texts as words
+from gpustack.verify.tensorrt.error_texts import meaning
 
 
 def test_what_every_check_expects_and_what_mends_it(compare: Compare) -> None:
     """The cure of a check stands where a failure has none of its own, and where a skip was required."""
     texts: dict[str, str] = {}
-    for component in declare.MODULES:
+    for component in declare.COMPONENTS:
         for one in sorted(declare.checks_of(component), key=lambda one: one.id):
             texts[f"{one.id} expects"] = one.expects
             texts[f"{one.id} mends"] = one.mends
@@ -57,7 +58,10 @@ def test_the_rebuild_of_the_ramdisk_on_every_family(compare: Compare) -> None:
     hosts = {name: msgspec.structs.replace(HEALTHY.os, family=name) for name in families}
     compare(
         "ramdisk",
-        {str(name): view.rebuild_initramfs(msgspec.structs.replace(HEALTHY, os=one)) for name, one in hosts.items()},
+        {
+            str(name): host_facts.rebuild_initramfs(msgspec.structs.replace(HEALTHY, os=one))
+            for name, one in hosts.items()
+        },
     )
 
 

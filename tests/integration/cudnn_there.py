@@ -16,9 +16,9 @@ from gpustack.matrix.index import load_matrix
 from gpustack.model.host import Gpu
 from gpustack.system.run import LocalRunner
 from gpustack.verify.api import verify
-from gpustack.verify.checks.cudnn_run import own_sample
+from gpustack.verify.cuda.toolchain import homes
+from gpustack.verify.cudnn.digits import own_sample
 from gpustack.verify.declare import Context
-from gpustack.verify.toolchain import homes
 
 H100 = Gpu(name="H100", pci_id="10de:2330", bus_id="0000:01:00.0", compute_capability="9.0")
 

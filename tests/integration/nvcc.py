@@ -7,8 +7,8 @@ from pathlib import Path
 
 from gpustack.model.host import Gpu, Host, Installed
 from gpustack.model.results import CheckResult
-from gpustack.verify import runner
 from gpustack.verify.declare import Context, checks_of
+from gpustack.verify.frame import runner
 
 TOOLKIT = Path(sysconfig.get_path("purelib")) / "nvidia/cu13"
 HOST = Host(

@@ -13,9 +13,9 @@ import pytest
 from gpustack.matrix.index import load_matrix
 from gpustack.model.host import Gpu, Host, Installed
 from gpustack.system.run import Finished, LocalRunner
+from gpustack.verify.cuda.toolchain import Home
 from gpustack.verify.cudnn import vendor
 from gpustack.verify.declare import Context, Outcome
-from gpustack.verify.toolchain import Home
 
 TOOLKIT = Path(sysconfig.get_path("purelib")) / "nvidia/cu13"
 RECORDED = Path(__file__).resolve().parents[1] / "fixtures/h100/mnistCUDNN-9.log"

@@ -19,11 +19,11 @@ from tests.integration.nvcc import HOST, TOOLKIT
 from gpustack.matrix.index import load_matrix
 from gpustack.system.run import LocalRunner
 from gpustack.verify import samples
-from gpustack.verify.build import Built
-from gpustack.verify.checks.cudnn_run import own_sample
+from gpustack.verify.cuda.build import Built
+from gpustack.verify.cuda.toolchain import Home
+from gpustack.verify.cudnn.digits import own_sample
 from gpustack.verify.cudnn.static import build_static
 from gpustack.verify.declare import Context, Outcome
-from gpustack.verify.toolchain import Home
 
 pytestmark = pytest.mark.slow
 

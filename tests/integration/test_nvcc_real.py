@@ -14,10 +14,11 @@ from tests.integration.nvcc import HOST, TOOLKIT, answered
 
 from gpustack.matrix.index import load_matrix
 from gpustack.system.run import LocalRunner
-from gpustack.verify.build import Built, build
-from gpustack.verify.checks import cudnn_run, nccl_run
+from gpustack.verify.cuda.build import Built, build
+from gpustack.verify.cuda.toolchain import Home, compiler, homes, toolkit
+from gpustack.verify.cudnn.digits import own_sample
 from gpustack.verify.declare import Context, Outcome
-from gpustack.verify.toolchain import Home, compiler, homes, toolkit
+from gpustack.verify.nccl import smoke as nccl_smoke
 
 
 @pytest.fixture
@@ -129,9 +130,7 @@ def test_a_gcc_that_nvcc_refuses_and_the_user_insists_on(
 
 def test_a_header_that_is_missing_is_named(context: Context, tmp_path: Path) -> None:
     (tmp_path / "cudnn.h").write_text('#include "cudnn_ops.h"\n')
-    outcome = cudnn_run.own_sample(
-        context, Home(include=tmp_path, library=tmp_path / "libcudnn.so", origin="system"), 0
-    )
+    outcome = own_sample(context, Home(include=tmp_path, library=tmp_path / "libcudnn.so", origin="system"), 0)
     assert (outcome.status, outcome.reason) == ("fail", "the header cudnn_ops.h is missing")
     assert outcome.fix == "install the development package that brings it (for CUDA's own: `gpustack install cuda`)"
 
@@ -186,7 +185,7 @@ def test_the_network_is_built_and_linked_against_cudnn(
     shared.once("sites", lambda: (tmp_path / "wheel",))
     (home,) = homes(context, "cudnn.h", "libcudnn", "cudnn")
     assert (home.include, home.library) == (folder / "include", folder / "lib" / soname)
-    outcome = cudnn_run.own_sample(context, home, 0)
+    outcome = own_sample(context, home, 0)
     assert isinstance(outcome, Outcome)
     assert outcome.reason.startswith(
         "before cuDNN is reached, CUDA answers with error 35 (cudaErrorInsufficientDriver)"
@@ -199,5 +198,5 @@ def test_the_network_is_built_and_linked_against_cudnn(
 def test_the_all_reduce_is_built_and_linked_against_nccl(context: Context, tmp_path: Path) -> None:
     unpacked("nvidia-nccl-cu13==2.28.9", tmp_path / "wheel")
     context.shared.once("sites", lambda: (tmp_path / "wheel",))
-    outcome = nccl_run.all_reduce(context)
+    outcome = nccl_smoke.all_reduce(context)
     assert outcome.reason.startswith("before NCCL is reached, CUDA answers with error 35 (cudaErrorInsufficientDriver)")

@@ -17,7 +17,7 @@ from gpustack.model.results import CheckResult
 from gpustack.system.run import LocalRunner
 from gpustack.verify.declare import Context
 from gpustack.verify.ffmpeg.media import lay_clip
-from gpustack.verify.runner import run_checks
+from gpustack.verify.frame.runner import run_checks
 
 Wheel = Callable[[str], Path]
 Check = Callable[..., dict[str, CheckResult]]

@@ -10,13 +10,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gpustack.bench.ffmpeg import lay_long_clip, works
-from gpustack.bench.table import Bench, as_text
-from gpustack.bench.tensorrt import percentile, precisions
 from gpustack.errors import UnsupportedError
 from gpustack.system.run import LocalRunner
 from gpustack.verify.ffmpeg import media
+from gpustack.verify.ffmpeg.bench import lay_long_clip, works
 from gpustack.verify.ffmpeg.programs import Place, Program, describe
+from gpustack.verify.frame.bench_table import Bench, as_text
+from gpustack.verify.tensorrt.bench import percentile, precisions
 
 
 def test_percentiles() -> None:

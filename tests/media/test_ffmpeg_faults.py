@@ -17,9 +17,11 @@ from tests.media.conftest import L4, T4, host_with
 from gpustack.matrix.index import Matrix
 from gpustack.model.host import Gpu
 from gpustack.system.run import LocalRunner
-from gpustack.verify.checks import ffmpeg, ffmpeg_full, ffmpeg_smoke
 from gpustack.verify.declare import Context
+from gpustack.verify.ffmpeg import full as ffmpeg_full
 from gpustack.verify.ffmpeg import media
+from gpustack.verify.ffmpeg import quick as ffmpeg
+from gpustack.verify.ffmpeg import smoke as ffmpeg_smoke
 from gpustack.verify.ffmpeg.guide import guide_commands
 from gpustack.verify.ffmpeg.programs import Place, Program, describe
 from gpustack.verify.ffmpeg.transcode import Task, Way, judge, transcode, way_of

@@ -12,15 +12,15 @@ from tests.media.conftest import H200, L4, Check, host_with
 from gpustack.matrix.index import Matrix
 from gpustack.model.host import Host, Installed, OperatingSystem
 from gpustack.system.run import Finished, LocalRunner
-from gpustack.verify.checks.ffmpeg_full import lay_inputs
 from gpustack.verify.declare import Context
 from gpustack.verify.ffmpeg import media
 from gpustack.verify.ffmpeg.diagnosis import Scene, diagnose
 from gpustack.verify.ffmpeg.engines import chip_of
+from gpustack.verify.ffmpeg.full import lay_inputs
 from gpustack.verify.ffmpeg.guide import GuideCommand, guide_commands, missing
 from gpustack.verify.ffmpeg.programs import Place, Program, describe, places
 from gpustack.verify.ffmpeg.transcode import Task, Way, judge, transcode
-from gpustack.verify.runner import run_checks
+from gpustack.verify.frame.runner import run_checks
 
 RUN = LocalRunner()
 ENCODE = ("-hide_banner", "-f", "lavfi", "-i", "testsrc2=size=640x360:rate=30:duration=1", "-vf", "format=yuv420p")

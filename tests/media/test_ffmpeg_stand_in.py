@@ -12,15 +12,14 @@ from pathlib import Path
 import pytest
 from tests.media.conftest import T4, Check, host_with
 
-from gpustack.bench import ffmpeg as bench
 from gpustack.matrix.index import Matrix
 from gpustack.system.run import LocalRunner
-from gpustack.verify.checks import ffmpeg_smoke
-from gpustack.verify.checks.ffmpeg_full import guide
 from gpustack.verify.declare import Context, Outcome
-from gpustack.verify.ffmpeg import media
+from gpustack.verify.ffmpeg import bench, media
+from gpustack.verify.ffmpeg import smoke as ffmpeg_smoke
 from gpustack.verify.ffmpeg.diagnosis import Scene, diagnose
 from gpustack.verify.ffmpeg.engines import chip_of
+from gpustack.verify.ffmpeg.full import guide
 from gpustack.verify.ffmpeg.guide import guide_commands
 from gpustack.verify.ffmpeg.programs import Place, describe, introduce
 from gpustack.verify.ffmpeg.transcode import Task, judge, transcode, way_of

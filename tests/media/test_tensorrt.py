@@ -13,10 +13,10 @@ from gpustack.matrix.index import Matrix
 from gpustack.triton.engine import engine_of, judge_engine, read_engine
 from gpustack.triton.served import tensorrt_of_triton
 from gpustack.verify.tensorrt import trtexec
+from gpustack.verify.tensorrt.digits_engine import compared
+from gpustack.verify.tensorrt.error_texts import meaning
 from gpustack.verify.tensorrt.libraries import in_words, libraries
 from gpustack.verify.tensorrt.onnx import digits_model, load_digits
-from gpustack.verify.tensorrt.smoke import compared
-from gpustack.verify.tensorrt.words import meaning
 from gpustack.versions import version
 
 RTX = "1.7.1.116"

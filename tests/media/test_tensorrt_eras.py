@@ -21,14 +21,14 @@ from tests.media.conftest import L4, Check, Wheel, host_with
 from tests.media.stubs import tensorrt_era
 
 import gpustack
-from gpustack.bench.tensorrt import Asked, bench
 from gpustack.matrix.index import Matrix
 from gpustack.system.run import LocalRunner
 from gpustack.triton.artifacts import kept_in
 from gpustack.verify.declare import Context
+from gpustack.verify.tensorrt.bench import Asked, bench
+from gpustack.verify.tensorrt.digits_engine import compared, lay_model
 from gpustack.verify.tensorrt.libraries import CHILD
 from gpustack.verify.tensorrt.onnx import INPUT, OUTPUT
-from gpustack.verify.tensorrt.smoke import compared, lay_model
 
 STUBS = Path(__file__).parent / "stubs"
 ERAS = tuple(tensorrt_era.LACKS)

@@ -10,7 +10,7 @@ import pytest
 from gpustack.matrix.index import Matrix
 from gpustack.triton.engine import engine_of, judge_engine
 from gpustack.triton.served import named
-from gpustack.verify.tensorrt.words import meaning, nearest
+from gpustack.verify.tensorrt.error_texts import meaning, nearest
 
 SEEN = json.loads(
     (Path(__file__).parent.parent / "fixtures" / "h200" / "tensorrt-8.6.0-damaged.json").read_text(encoding="utf-8")

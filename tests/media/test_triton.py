@@ -26,7 +26,7 @@ from gpustack.triton.pbtxt import Name, first, parse, write
 from gpustack.triton.rules import judge
 from gpustack.triton.served import tensorrt_of_triton
 from gpustack.triton.store import NewModel, lay_out
-from gpustack.verify.triton.own import Program, free_ports, lay_double, started
+from gpustack.verify.triton.own_server import Program, free_ports, lay_double, started
 
 
 def test_text_of_protobuf_is_read_and_written() -> None:

@@ -20,7 +20,7 @@ from gpustack.triton.artifacts import choose, keep, kept_in
 from gpustack.triton.client import Server
 from gpustack.triton.rules import judge
 from gpustack.triton.served import tensorrt_of_triton
-from gpustack.verify.triton.own import Program, free_ports, lay_double
+from gpustack.verify.triton.own_server import Program, free_ports, lay_double
 
 __all__ = ["tritonserver"]
 

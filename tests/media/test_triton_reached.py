@@ -22,9 +22,9 @@ from gpustack.matrix.index import Matrix
 from gpustack.triton import v1, v2
 from gpustack.triton.client import Server, server_at
 from gpustack.triton.releases import ReleaseRow
-from gpustack.verify.triton.asked import DOUBLE, protocol_of
+from gpustack.verify.triton.endpoint import DOUBLE, protocol_of
 from gpustack.verify.triton.infer import Question, over_grpc, question
-from gpustack.verify.triton.own import Program, free_ports, started
+from gpustack.verify.triton.own_server import Program, free_ports, started
 
 __all__ = ["tritonserver"]
 HOST = host_with(L4)

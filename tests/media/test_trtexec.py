@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from tests.media.conftest import H200, Check, host_with
 
-from gpustack.bench.tensorrt import COLUMNS
 from gpustack.system.run import Finished
 from gpustack.verify.tensorrt import trtexec
-from gpustack.verify.tensorrt.smoke import trtexec_fault
-from gpustack.verify.tensorrt.words import meaning
+from gpustack.verify.tensorrt.bench import COLUMNS
+from gpustack.verify.tensorrt.digits_engine import trtexec_fault
+from gpustack.verify.tensorrt.error_texts import meaning
 
 SEEN = Path(__file__).parent.parent / "fixtures" / "h100"
 """One H100, 2026-11-21: trtexec of 8.6.0, built from NVIDIA's sources, over the wheel's libraries."""

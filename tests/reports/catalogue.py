@@ -8,7 +8,7 @@ import msgspec
 
 from gpustack.model.host import Gpu, Host, OperatingSystem
 from gpustack.model.results import CheckResult, Measurement, Report, Status
-from gpustack.verify.report import build_report
+from gpustack.verify.frame.report import build_report
 
 RECORDED = Path(__file__).resolve().parents[1] / "fixtures/reports/h200-two-gpus.json"
 """What two H200 answered on 2026-11-21; the UUIDs are replaced."""

@@ -43,7 +43,7 @@ def bench(
     format: Annotated[TextOrJson | None, Option("--format", help="text (if none is given) or json.")] = None,
 ) -> int:
     """Measure, and judge nothing: FFmpeg's engines, TensorRT, or the GPU itself."""
-    from gpustack.bench.table import as_text
+    from gpustack.verify.frame.bench_table import as_text
 
     _known(subject)
     named = {"sessions": sessions, "batch": batch, "streams": streams}
@@ -52,12 +52,12 @@ def bench(
     is_shown = demand_one({"--profile": profile}, format and format.value)
     context = _context({"ffmpeg": str(ffmpeg)} if ffmpeg else {})
     if subject == "ffmpeg":
-        from gpustack.bench import ffmpeg as measure
+        from gpustack.verify.ffmpeg import bench as measure
 
         found = measure.bench(context, counts["sessions"], seconds, pixels)
     elif subject == "tensorrt":
-        from gpustack.bench import tensorrt
         from gpustack.cli.running import note
+        from gpustack.verify.tensorrt import bench as tensorrt
 
         keep = None if profile is None else partial(save, path=profile, option="--profile")
         asked = tensorrt.Asked(
@@ -70,7 +70,7 @@ def bench(
         )
         found = tensorrt.bench(context, asked)
     else:
-        from gpustack.bench import gpu
+        from gpustack.verify.cuda import bench as gpu
 
         found = gpu.bench(context)
     if is_shown:

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 from gpustack.cli import frame
 
 if TYPE_CHECKING:
-    from gpustack.verify.note import Note
+    from gpustack.verify.declare import Note
 
 
 def note() -> "Note":
     """Who tells a person at a terminal what runs; nobody elsewhere."""
-    from gpustack.verify.note import silent
+    from gpustack.verify.declare import silent
 
     if frame.settings().is_quiet or not sys.stderr.isatty():
         return silent

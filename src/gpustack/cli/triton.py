@@ -98,7 +98,7 @@ def _model(platform: str, files: dict[str, Path], numbers: tuple[int, int, int],
     """The digits network as a model to lay out; ``numbers`` are its version, how many are served, and instances."""
     from gpustack.triton.store import NewModel
     from gpustack.verify.tensorrt.onnx import INPUT, OUTPUT
-    from gpustack.verify.triton.asked import DIGITS
+    from gpustack.verify.triton.endpoint import DIGITS
 
     version, keep, copies = numbers
     return NewModel(

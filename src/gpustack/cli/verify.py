@@ -174,7 +174,7 @@ def _with_lock(
     from gpustack.install.drift import status_of
     from gpustack.install.lock import load
     from gpustack.install.lockcheck import lock_checks
-    from gpustack.verify.report import build_report
+    from gpustack.verify.frame.report import build_report
 
     lock = load(path)
 
@@ -216,12 +216,12 @@ def paired(formats: tuple[str, ...], outputs: tuple[Path, ...]) -> tuple[tuple[s
 
 
 def _load_own(files: tuple[Path, ...]) -> None:
-    from gpustack.verify.own import load_entry_points
+    from gpustack.verify.frame.site_checks import load_entry_points
 
     load_entry_points()
     for path in files:
         from gpustack.cli.requestfile import read_toml
-        from gpustack.verify.own import load_file
+        from gpustack.verify.frame.site_checks import load_file
 
         load_file(path, read_toml(path, 'checks are tables: [[check]], with id = "site.name"'))
 

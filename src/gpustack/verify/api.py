@@ -10,10 +10,9 @@ from gpustack.matrix.index import Matrix
 from gpustack.model.host import Host
 from gpustack.model.results import CheckResult, Report
 from gpustack.system.run import Runner
-from gpustack.verify.declare import Context
-from gpustack.verify.note import Note, silent
-from gpustack.verify.report import build_report, exit_code
-from gpustack.verify.runner import Stopped, level_named, run_checks
+from gpustack.verify.declare import Context, Note, silent
+from gpustack.verify.frame.report import build_report, exit_code
+from gpustack.verify.frame.runner import Interrupted, level_named, run_checks
 from gpustack.verify.writers import MODULES as _FORMATS
 from gpustack.verify.writers import writer
 
@@ -49,19 +48,8 @@ def verify(  # noqa: PLR0913, PLR0917 (what the command line has, one argument e
     now = datetime.now(tz=timezone.utc).isoformat(timespec="seconds") if started is None else started
     context = Context(host=host, matrix=matrix, runner=runner, clock=clock, given=dict(given or {}))
     known = level_named(level)
-    try:
-        results = run_checks(components, known, context, require, kept=kept, note=note)
-    except Stopped as stopped:
-        raise Interrupted(build_report(host, stopped.results, known, started=now)) from stopped
+    results = run_checks(components, known, context, require, kept=kept, note=note, started=now)
     return build_report(host, results, known, started=now)
-
-
-class Interrupted(KeyboardInterrupt):
-    """A verification was interrupted; ``report`` tells what was found out by then."""
-
-    def __init__(self, report: Report) -> None:
-        super().__init__()
-        self.report = report
 
 
 def verify_until(

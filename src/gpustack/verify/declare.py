@@ -1,11 +1,13 @@
-"""How a check is declared, what it is given and what it may answer."""
+"""How a check is declared, what it receives and what it may return. Authors of checks import this module."""
 
 from __future__ import annotations
 
 import importlib
+import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any, Literal, TypeVar, cast
 
 from msgspec import Struct, field
 
@@ -13,36 +15,48 @@ from gpustack.matrix.index import Matrix
 from gpustack.model.host import Host
 from gpustack.model.results import Level, Measurement, Status
 from gpustack.system.run import Finished, Runner
-from gpustack.verify.shared import Shared
 
 LEVELS: tuple[Level, ...] = ("quick", "smoke", "full")
 """Each level holds those before it."""
 
-MODULES: dict[str, tuple[tuple[Level, str], ...]] = {
-    "driver": (
-        ("quick", "driver"),
-        ("smoke", "driver_run"),
-        ("smoke", "driver_modes"),
-        ("full", "driver_health"),
-        ("full", "driver_log"),
-        ("full", "driver_dcgm"),
-    ),
-    "cuda": (("quick", "cuda"), ("smoke", "cuda_run")),
-    "cudnn": (("quick", "cudnn"), ("smoke", "cudnn_run"), ("full", "cudnn_cross")),
-    "nccl": (("quick", "nccl"), ("smoke", "nccl_run")),
-    "tensorrt": (("quick", "tensorrt"), ("smoke", "tensorrt_smoke")),
-    "nv-codec-headers": (("quick", "nv_codec_headers"), ("smoke", "nv_codec_headers")),
-    "ffmpeg": (("quick", "ffmpeg"), ("smoke", "ffmpeg_smoke"), ("full", "ffmpeg_full")),
-    "triton": (("quick", "triton"), ("smoke", "triton_smoke")),
-}
-"""Components that have checks, in the order in which they are checked, and their modules in ``verify/checks``.
+COMPONENTS = ("driver", "cuda", "cudnn", "nccl", "tensorrt", "nv-codec-headers", "ffmpeg", "triton")
+"""Components that have checks, in the order in which they are checked.
 
-A module is imported when a level is asked for that is its own or a later one.
+The checks of a level are in the component's folder: ``cudnn/smoke.py``; where a level has several modules, the others
+begin with its name (``driver/smoke_modes.py``). A module is imported when its level or a later one is run.
 """
+
+Note = Callable[[Literal["starts", "ends"], str], None]
+"""Receives the id of each check, and each engine that is measured, when it starts and when it ends."""
+
+
+def silent(event: Literal["starts", "ends"], identity: str) -> None:
+    """Ignore the event."""
 
 
 ONLY_SAVED = "this has to be run on the machine itself, and the host is a saved snapshot of one"
 """Why nothing is run where the host is a saved snapshot."""
+
+
+_T = TypeVar("_T")
+
+
+class Shared:
+    """Answers by name, each worked out by the first check that asks, while others that ask for it wait."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._locks: dict[str, threading.Lock] = {}
+        self._answers: dict[str, Any] = {}
+
+    def once(self, name: str, make: Callable[[], _T]) -> _T:
+        """The answer called ``name``, made by ``make`` if there is none yet. What ``make`` raises is not kept."""
+        with self._lock:
+            own = self._locks.setdefault(name, threading.Lock())
+        with own:
+            if name not in self._answers:
+                self._answers[name] = make()
+            return cast("_T", self._answers[name])
 
 
 class Context(Struct, frozen=True, kw_only=True):
@@ -183,15 +197,22 @@ def register(one: Check) -> None:
 def checks_of(component: str, level: Level = "full") -> tuple[Check, ...]:
     """The checks of a component up to ``level`` as declared, their modules imported now if need be."""
     wanted = LEVELS[: LEVELS.index(level) + 1]
-    for own, module in MODULES.get(component, ()):
-        if own in wanted:
-            importlib.import_module(f"gpustack.verify.checks.{module}")
+    if component in COMPONENTS:
+        package = component.replace("-", "_")
+        for module in _modules_of(package, wanted):
+            importlib.import_module(f"{__package__}.{package}.{module}")
     return tuple(one for one in _CHECKS.values() if one.component == component and one.level in wanted)
 
 
+def _modules_of(package: str, levels: tuple[Level, ...]) -> tuple[str, ...]:
+    """The modules of checks in a component's folder, by level: the one of the level's name comes first."""
+    names = sorted(path.stem for path in (Path(__file__).parent / package).iterdir())
+    return tuple(name for level in levels for name in names if name == level or name.startswith(f"{level}_"))
+
+
 def components() -> tuple[str, ...]:
-    """Every component that has checks: those of ``MODULES``, then those that users' own checks brought."""
-    return tuple(dict.fromkeys((*MODULES, *(one.component for one in _CHECKS.values()))))
+    """Every component that has checks: those of ``COMPONENTS``, then those that site checks are about."""
+    return tuple(dict.fromkeys((*COMPONENTS, *(one.component for one in _CHECKS.values()))))
 
 
 def passed(

@@ -14,8 +14,8 @@ import signal
 import struct
 from array import array
 
+from gpustack.verify.tensorrt.digits_engine import as_floats
 from gpustack.verify.tensorrt.onnx import digits_model, load_digits
-from gpustack.verify.tensorrt.smoke import as_floats
 
 NAMES = (
     "Builder.create_network", "Builder.create_builder_config", "Builder.build_serialized_network", "OnnxParser.parse",

@@ -18,7 +18,7 @@ from gpustack.model.host import Copy, Gpu, Host, Installed, KernelModule, Operat
 from gpustack.model.results import CheckResult
 from gpustack.system.run import Finished
 from gpustack.verify.declare import Context
-from gpustack.verify.runner import run_checks
+from gpustack.verify.frame.runner import run_checks
 
 LIBRARIES = "/usr/lib/x86_64-linux-gnu"
 

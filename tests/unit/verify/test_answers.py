@@ -14,14 +14,15 @@ from gpustack.model.host import Copy, Gpu, Host, Installed, OperatingSystem
 from gpustack.model.results import CheckResult, Measurement
 from gpustack.system.run import Finished
 from gpustack.verify import api
-from gpustack.verify.build import not_built
-from gpustack.verify.checks import cuda_run, nccl_run
-from gpustack.verify.checks.driver_health import LEAST_RATIO, throughput
+from gpustack.verify.cuda import smoke as cuda_smoke
+from gpustack.verify.cuda.build import not_built
+from gpustack.verify.cuda.measure import Measured
+from gpustack.verify.cuda.toolchain import Home, Toolkit
 from gpustack.verify.cudnn import answers
 from gpustack.verify.declare import Context
-from gpustack.verify.figures import Figures
-from gpustack.verify.measure import Measured
-from gpustack.verify.toolchain import Home, Toolkit
+from gpustack.verify.driver.figures import Figures
+from gpustack.verify.driver.full import LEAST_RATIO, throughput
+from gpustack.verify.nccl import all_reduce
 
 DIGITS = "01234567890123456789"
 LIBRARY = "/usr/lib/x86_64-linux-gnu/libcudnn.so.9.14.0"
@@ -145,7 +146,7 @@ def test_cudnn_that_hangs_or_dies(context: Context) -> None:
 
 
 def nccl(context: Context, *lines: dict[str, Any] | str, **end: Any) -> tuple[str, str, str]:
-    outcome = nccl_run._judge(context, finished(*lines, **end))
+    outcome = all_reduce.judge(context, finished(*lines, **end))
     return outcome.status, outcome.reason or outcome.detail, outcome.fix
 
 
@@ -225,7 +226,12 @@ def test_how_versions_are_counted() -> None:
         "9.1.0",
         "9.14.0",
     ]
-    assert [nccl_run.spelled(number) for number in (2708, 2804, 20908, 22809)] == ["2.7.8", "2.8.4", "2.9.8", "2.28.9"]
+    assert [all_reduce.spelled(number) for number in (2708, 2804, 20908, 22809)] == [
+        "2.7.8",
+        "2.8.4",
+        "2.9.8",
+        "2.28.9",
+    ]
 
 
 H200 = Gpu(name="H200", pci_id="10de:2335", bus_id="0000:00:06.0", compute_capability="9.0")
@@ -263,7 +269,7 @@ def test_the_least_share_of_a_datasheet_is_what_dcgm_asks_for() -> None:
 
 def test_a_program_that_adds_wrongly(context: Context) -> None:
     line = {"gpu": 0, "called": "L4", "capability": "8.9", "bus": "0000:01:00.0", "wrong": 3}
-    outcome = cuda_run.judge(context, finished({"runtime": 13000, "driver": 13000}, line, code=1))
+    outcome = cuda_smoke.judge(context, finished({"runtime": 13000, "driver": 13000}, line, code=1))
     assert (outcome.status, outcome.reason, outcome.fix) == (
         "fail",
         "L4 (0000:01:00.0) adds wrongly: 3 of 1048576 sums",

@@ -18,11 +18,9 @@ from gpustack.matrix.index import Matrix
 from gpustack.model.host import Host
 from gpustack.model.results import CheckResult
 from gpustack.system.run import Finished, LocalRunner
-from gpustack.verify import runner, schedule
-from gpustack.verify.commands import evidence_of, tail
-from gpustack.verify.declare import Check, Context, Outcome, failed, passed
-from gpustack.verify.note import Note, silent
-from gpustack.verify.shared import Shared
+from gpustack.verify.declare import Check, Context, Note, Outcome, Shared, failed, passed, silent
+from gpustack.verify.frame import runner, schedule
+from gpustack.verify.frame.commands import evidence_of, tail
 
 
 @pytest.fixture
@@ -42,7 +40,9 @@ def made(identity: str, function: Any, **fields: Any) -> Check:
 def run(context: Context, *checks: Check, workers: int = 4, note: Note = silent) -> dict[str, CheckResult]:
     answer = runner._Answer(context, runner._Required(frozenset(), frozenset()))
     ordered = runner._in_order(list(checks))
-    return {one.id: one for one in runner._in_folders(ordered, answer, {}, workers, note)}
+    done: dict[str, CheckResult] = {}
+    runner._in_folders(ordered, answer, {}, workers, note, done)
+    return {one.id: done[one.id] for one in ordered}
 
 
 def test_a_command_starts_in_the_checks_folder_and_leaves_nothing(context: Context, tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_a_fault_outside_a_check_ends_the_run_at_once() -> None:
 
     checks = [made("a.one", lambda _: passed(), limit_s=3600)]
     with pytest.raises(LookupError, match=r"a\.one"):
-        schedule.beside_each_other(checks, broken, lost, 2, silent)
+        schedule.run_side_by_side(checks, broken, lost, 2, silent, {})
 
 
 def test_an_interrupt_ends_the_commands_removes_the_folders_and_tells_what_was_found(tmp_path: Path) -> None:

@@ -19,9 +19,9 @@ from gpustack.matrix.index import Matrix
 from gpustack.model.host import Host
 from gpustack.model.results import CheckResult
 from gpustack.system.run import LocalRunner
-from gpustack.verify import runner
-from gpustack.verify.dcgm import read
 from gpustack.verify.declare import Context, checks_of
+from gpustack.verify.driver.dcgm import read
+from gpustack.verify.frame import runner
 
 ISOLATE, RESET, CONFIG = 2, 6, 5
 FAULT, ISOLATED, NO_CONNECTION = 226, 205, 235

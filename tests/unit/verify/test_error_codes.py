@@ -6,10 +6,10 @@ import pytest
 
 from gpustack.matrix.index import Matrix, load_matrix
 from gpustack.model.host import Copy, Environment, Host
-from gpustack.verify.checks.driver_modes import unreadable
-from gpustack.verify.cuda_errors import explained
+from gpustack.verify.cuda.errors import explained
 from gpustack.verify.declare import Context
-from gpustack.verify.nvml import Health
+from gpustack.verify.driver.nvml import Health
+from gpustack.verify.driver.smoke_modes import unreadable
 
 
 @pytest.fixture(scope="module")

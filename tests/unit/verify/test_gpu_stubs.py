@@ -18,8 +18,8 @@ from gpustack.matrix.index import Matrix
 from gpustack.model.host import Gpu, Host
 from gpustack.model.results import CheckResult
 from gpustack.system.run import LocalRunner
-from gpustack.verify import runner
 from gpustack.verify.declare import Context, checks_of
+from gpustack.verify.frame import runner
 
 STUBS = Path(__file__).resolve().parents[2] / "stubs"
 L4 = "L4 (0000:01:00.0)"
@@ -351,7 +351,7 @@ def test_detection_reads_them_too(stubs: Path, env: dict[str, str], expected: tu
 
 
 def test_gpus_are_known_by_their_place_on_the_bus() -> None:
-    from gpustack.verify.probes import gpu_at
+    from gpustack.verify.frame.probes import gpu_at
 
     gpu = Gpu(name="L4", bus_id="0000:01:00.0")
     host = Host(gpus=(gpu,))

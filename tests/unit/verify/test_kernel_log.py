@@ -15,9 +15,9 @@ from gpustack.matrix.index import Matrix, load_matrix
 from gpustack.model.host import Host
 from gpustack.model.results import CheckResult
 from gpustack.system.run import Finished
-from gpustack.verify import runner
 from gpustack.verify.declare import Context, checks_of
-from gpustack.verify.kernel_log import judge_log
+from gpustack.verify.driver.kernel_log import judge_log
+from gpustack.verify.frame import runner
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 BOOT = "[    0.000000] Linux version 6.8.0-45-generic\n"

@@ -13,7 +13,7 @@ from gpustack.errors import DocumentError
 from gpustack.matrix.index import Matrix
 from gpustack.system.run import Finished
 from gpustack.verify.declare import Context
-from gpustack.verify.own import Expectation, OwnCheck, _judge, load_file
+from gpustack.verify.frame.site_checks import Expectation, OwnCheck, _judge, load_file
 
 ONE = OwnCheck(
     id="site.mount", command=("findmnt", "/data"), hint="mount it", level="quick", expect=Expectation(stdout="nfs4")

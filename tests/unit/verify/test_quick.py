@@ -13,7 +13,7 @@ from gpustack.model.host import Host
 from gpustack.system.paths import matches
 from gpustack.system.run import Finished
 from gpustack.verify.api import verify
-from gpustack.verify.pythons import holds, package_folders
+from gpustack.verify.frame.pythons import holds, package_folders
 
 
 class Recorder:

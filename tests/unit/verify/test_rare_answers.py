@@ -11,12 +11,19 @@ import pytest
 from gpustack.matrix.index import Matrix
 from gpustack.model.host import Environment, Host
 from gpustack.system.run import Finished
-from gpustack.verify import build, measure
-from gpustack.verify.checks import cuda_run, cudnn_run, driver_health, driver_modes, driver_run, nccl_run
+from gpustack.verify.cuda import build, measure
+from gpustack.verify.cuda import smoke as cuda_smoke
+from gpustack.verify.cuda.toolchain import Home, HostCompiler, Toolkit
 from gpustack.verify.cudnn import answers, vendor
+from gpustack.verify.cudnn import full as cudnn_full
+from gpustack.verify.cudnn import smoke as cudnn_smoke
 from gpustack.verify.declare import Context, Outcome
-from gpustack.verify.nvml import GpuHealth, Health, health
-from gpustack.verify.toolchain import Home, HostCompiler, Toolkit
+from gpustack.verify.driver import full as driver_full
+from gpustack.verify.driver import smoke as driver_smoke
+from gpustack.verify.driver import smoke_modes as driver_smoke_modes
+from gpustack.verify.driver.nvml import GpuHealth, Health, health
+from gpustack.verify.nccl import full as nccl_full
+from gpustack.verify.nccl import smoke as nccl_smoke
 
 KIT = Toolkit(nvcc="nvcc", release="13.0", version="13.0.88", root=Path("/usr/local/cuda"))
 HOME = Home(include=Path("/usr/include"), library=Path("/usr/lib64/libcudnn.so"), origin="system")
@@ -92,8 +99,8 @@ def test_nvcc_that_refuses(context: Context, said: str, expected: tuple[str, str
 
 def test_programs_that_give_no_answer(context: Context) -> None:
     late = ended(None, error=LATE)
-    assert told(cuda_run.judge(context, late)) == ("error", f"the program gave no answer: {LATE}", "")
-    assert told(cuda_run.judge(context, ended(3, err="no words of ours"))) == (
+    assert told(cuda_smoke.judge(context, late)) == ("error", f"the program gave no answer: {LATE}", "")
+    assert told(cuda_smoke.judge(context, ended(3, err="no words of ours"))) == (
         "fail", "the program ends with exit code 3: no words of ours", ""
     )  # fmt: skip
     assert told(answers.judge(context, HOME, late)) == ("error", f"the network's program gave no answer: {LATE}", "")
@@ -117,13 +124,13 @@ def test_no_headers_to_build_against(context: Context) -> None:
     if any(Path(folder, name).exists() for folder in ("/usr/include", "/usr/local/cuda/include")
            for name in ("cudnn.h", "nccl.h")):  # fmt: skip
         pytest.skip("cuDNN or NCCL is installed on this machine")
-    assert told(cudnn_run.mnist(bare)) == (
+    assert told(cudnn_smoke.mnist(bare)) == (
         "skip",
         "no cudnn.h with its library was found, so nothing can be built against cuDNN",
         "`gpustack install cudnn`",
     )
-    assert told(cudnn_run.static(bare)) == ("skip", "no cudnn.h with its library was found", "")
-    assert told(nccl_run.all_reduce(bare)) == (
+    assert told(cudnn_full.static(bare)) == ("skip", "no cudnn.h with its library was found", "")
+    assert told(nccl_smoke.all_reduce(bare)) == (
         "skip",
         "no nccl.h with its library was found, so nothing can be built against NCCL",
         "`gpustack install nccl`",
@@ -131,7 +138,7 @@ def test_no_headers_to_build_against(context: Context) -> None:
 
 
 def test_one_gpu_needs_no_bandwidth(context: Context) -> None:
-    assert told(nccl_run.bandwidth(context)) == ("skip", "one GPU has no other to talk to", "")
+    assert told(nccl_full.bandwidth(context)) == ("skip", "one GPU has no other to talk to", "")
 
 
 class _NoGpu:
@@ -160,11 +167,11 @@ def test_nothing_to_measure(context: Context) -> None:
 )  # fmt: skip
 def test_what_slows_a_gpu_down(context: Context, throttle: int, reason: str) -> None:
     slow = msgspec.structs.replace(GPU, throttle=throttle | 0x4)
-    assert told(driver_health.clocks(with_nvml(context, slow))) == ("fail", reason, "")
+    assert told(driver_full.clocks(with_nvml(context, slow))) == ("fail", reason, "")
 
 
 def test_nvml_without_an_answer(context: Context) -> None:
-    assert told(driver_modes.modes(with_nvml(context))) == ("skip", "NVML lists no GPU", "")
+    assert told(driver_smoke_modes.modes(with_nvml(context))) == ("skip", "NVML lists no GPU", "")
 
 
 class _Broken:
@@ -175,22 +182,22 @@ class _Broken:
 def test_a_probe_that_breaks(context: Context) -> None:
     broken = msgspec.structs.replace(context, runner=_Broken())
     assert health(broken).error == "the probe of NVML broke (exit code 1)"
-    assert told(driver_modes.modes(broken)) == (
+    assert told(driver_smoke_modes.modes(broken)) == (
         "error", "NVML could not be asked: the probe of NVML broke (exit code 1)", ""
     )  # fmt: skip
-    assert told(driver_run.contexts(broken)) == ("error", "the probe of libcuda broke before cuInit", "")
+    assert told(driver_smoke.contexts(broken)) == ("error", "the probe of libcuda broke before cuInit", "")
 
 
 def test_modes_that_let_programs_in(context: Context) -> None:
     mine = msgspec.structs.replace(GPU, mig=0, mig_pending=1, fabric={"state": 3, "status": 0}, compute_mode=3)
-    assert told(driver_modes.modes(with_nvml(context, mine)))[1] == (
+    assert told(driver_smoke_modes.modes(with_nvml(context, mine)))[1] == (
         "NVIDIA L4 (00000000:01:00.0): MIG on after the next reset, exclusive process mode, fabric set up"
     )
 
 
 def test_a_gpu_that_nvml_cannot_reach(context: Context) -> None:
     lost = GpuHealth(index=1, error="GPU is lost", code=15)
-    assert told(driver_modes.modes(with_nvml(context, lost))) == (
+    assert told(driver_smoke_modes.modes(with_nvml(context, lost))) == (
         "fail",
         "GPU 1 cannot be reached: GPU is lost",
         "look for its Xid line in `sudo dmesg`; one that fell off the bus comes back only by a cold start",
@@ -220,15 +227,15 @@ def test_libraries_that_a_machine_lacks(
     expected: tuple[str, str, str],
 ) -> None:  # fmt: skip
     away = {name for names in lacking.values() for name in names}
-    for name in {name for names in driver_modes.LIBRARIES.values() for name in names} - away:
+    for name in {name for names in driver_smoke_modes.LIBRARIES.values() for name in names} - away:
         (tmp_path / name).touch()
     monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
-    assert told(driver_modes.libraries(msgspec.structs.replace(context, runner=_Broken()))) == expected
+    assert told(driver_smoke_modes.libraries(msgspec.structs.replace(context, runner=_Broken()))) == expected
 
 
 def test_a_container_is_told_with_what_to_start_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NVIDIA_DRIVER_CAPABILITIES", "utility")
-    assert told(driver_modes._in_container({"video": ["libnvcuvid.so.1"]})) == (
+    assert told(driver_smoke_modes._in_container({"video": ["libnvcuvid.so.1"]})) == (
         "skip",
         "the container was not given libnvcuvid.so.1",
         "start it with NVIDIA_DRIVER_CAPABILITIES=utility,video if programs need video",
@@ -260,7 +267,7 @@ def test_a_libcuda_that_is_not_loaded(
     context: Context, environment: Environment, expected: tuple[str, str, str]
 ) -> None:
     host = inside(context, environment).host
-    assert told(driver_run._not_loaded(host, "libcuda.so.1: cannot open", {})) == expected
+    assert told(driver_smoke._not_loaded(host, "libcuda.so.1: cannot open", {})) == expected
 
 
 def test_a_gpu_that_begins_and_does_not_end(context: Context) -> None:
@@ -268,7 +275,7 @@ def test_a_gpu_that_begins_and_does_not_end(context: Context) -> None:
     begun = f'{{"step": "begin", "gpu": 0, "bus": "{HERE}"}}\n'
     end = Finished(argv=("x",), code=None, out=said + begun, error=LATE, seconds=100.0)
     context.shared.once("cuda-contexts", lambda: end)
-    assert told(driver_run.contexts(context)) == (
+    assert told(driver_smoke.contexts(context)) == (
         "fail",
         "L4 (0000:01:00.0) does not answer: the context was not there within 100 s",
         "look for Xid and RmInitAdapter lines in `sudo dmesg`; end what uses the GPU and reset it, or reboot",
@@ -304,11 +311,11 @@ def test_lists_that_differ(
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if hidden is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", hidden)
-    outcome = driver_run._differences(inside(context, environment), seen)
+    outcome = driver_smoke._differences(inside(context, environment), seen)
     assert outcome is not None
     assert told(outcome) == expected
 
 
 def test_no_list_of_nvml_to_compare_with(context: Context) -> None:
     context.shared.once("cuda-contexts", lambda: Finished(argv=("x",), code=0))
-    assert told(driver_run.lists(with_nvml(context))) == ("skip", "NVML lists no GPU to compare with", "")
+    assert told(driver_smoke.lists(with_nvml(context))) == ("skip", "NVML lists no GPU to compare with", "")

@@ -14,10 +14,11 @@ from gpustack.matrix.index import Matrix
 from gpustack.model.host import Host
 from gpustack.model.results import CheckResult
 from gpustack.system.run import Finished
-from gpustack.verify import declare, runner
-from gpustack.verify.commands import LimitedRunner
-from gpustack.verify.declare import MODULES, Check, Context, Outcome, passed, skipped
-from gpustack.verify.runner import level_named, run_checks
+from gpustack.verify import declare
+from gpustack.verify.declare import COMPONENTS, Check, Context, Outcome, passed, skipped
+from gpustack.verify.frame import runner
+from gpustack.verify.frame.commands import LimitedRunner
+from gpustack.verify.frame.runner import level_named, run_checks
 
 
 def results(context: Context, *components: str, require: tuple[str, ...] = ()) -> dict[str, CheckResult]:
@@ -57,18 +58,27 @@ def run_made(context: Context, *checks: Check) -> list[CheckResult]:
 
 def test_all_components_are_checked_in_order_when_none_is_named(context: Context) -> None:
     found = results(context)
-    assert list(dict.fromkeys(one.component for one in found.values())) == list(MODULES)
+    assert list(dict.fromkeys(one.component for one in found.values())) == list(COMPONENTS)
     assert {one.status for one in found.values()} == {"pass", "skip"}
 
 
 def test_every_check_says_what_it_expects_and_how_to_mend_it() -> None:
-    for component in declare.MODULES:
+    for component in declare.COMPONENTS:
         for one in declare.checks_of(component):
             assert one.id.startswith(f"{component}.")
             assert one.title
             assert one.expects.endswith(".")
             assert one.mends
             assert all("." in need for need in one.needs)
+
+
+@pytest.mark.parametrize("component", declare.COMPONENTS)
+def test_a_check_is_declared_in_the_folder_of_its_component_and_the_module_of_its_level(component: str) -> None:
+    folder = f"gpustack.verify.{component.replace('-', '_')}."
+    for one in declare.checks_of(component):
+        function = getattr(one.function, "func", one.function)  # one check for each sample is a partial function
+        assert function.__module__.startswith(folder)
+        assert function.__module__.removeprefix(folder).partition("_")[0] == one.level
 
 
 def test_two_checks_of_one_name_are_refused() -> None:
@@ -203,10 +213,10 @@ def test_components_without_checks_are_refused(context: Context) -> None:
     with pytest.raises(UnsupportedError) as caught:
         results(context, "container-toolkit")
     assert (caught.value.exit_code, caught.value.message) == (4, "container-toolkit has no checks of its own")
-    assert caught.value.hint == f"components with checks: {', '.join(MODULES)}"
+    assert caught.value.hint == f"components with checks: {', '.join(COMPONENTS)}"
 
 
 def test_a_component_that_another_ones_checks_look_at_is_told_so(context: Context) -> None:
     with pytest.raises(UnsupportedError) as caught:
         results(context, "fabric-manager")
-    assert caught.value.hint == f"`gpustack verify driver` looks at it; components with checks: {', '.join(MODULES)}"
+    assert caught.value.hint == f"`gpustack verify driver` looks at it; components with checks: {', '.join(COMPONENTS)}"

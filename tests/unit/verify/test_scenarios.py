@@ -221,6 +221,6 @@ def test_nothing_heavy_is_imported() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     added, everything = (set(line.split()) for line in done.stdout.splitlines())
-    assert "gpustack.verify.checks.driver" in added
-    assert not {name for name in everything if name.startswith("gpustack.verify.checks.cu")}
+    assert "gpustack.verify.driver.quick" in added
+    assert not {name for name in everything if name.startswith("gpustack.verify.cu")}
     assert not everything & {"rich", "requests", "jinja2", "pynvml", "pydantic", "typer", "asyncio"}

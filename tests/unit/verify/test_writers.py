@@ -18,7 +18,7 @@ from gpustack.matrix.index import Matrix
 from gpustack.model.host import Host
 from gpustack.model.results import CheckResult, Measurement, Report
 from gpustack.verify import api
-from gpustack.verify.report import build_report, exit_code
+from gpustack.verify.frame.report import build_report, exit_code
 
 PLAIN = (
     CheckResult(

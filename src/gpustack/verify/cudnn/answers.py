@@ -11,12 +11,12 @@ import msgspec
 from gpustack.model.results import Measurement
 from gpustack.system.run import Finished
 from gpustack.verify import samples
-from gpustack.verify.checks.cudnn import INSTALL
-from gpustack.verify.commands import ended, evidence_of
-from gpustack.verify.cuda_errors import explained
+from gpustack.verify.cuda.errors import explained
+from gpustack.verify.cuda.toolchain import Home
+from gpustack.verify.cudnn.quick import INSTALL
 from gpustack.verify.declare import Context, Outcome, errored, failed, passed
-from gpustack.verify.probes import lines_of
-from gpustack.verify.toolchain import Home
+from gpustack.verify.frame.commands import ended, evidence_of
+from gpustack.verify.frame.probes import lines_of
 
 _NOT_INITIALIZED = (
     "cuDNN does not start: mostly it is made for another CUDA than the one that is loaded, parts of it come from"

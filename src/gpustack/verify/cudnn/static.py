@@ -6,11 +6,11 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from gpustack.verify.build import Built, build
-from gpustack.verify.checks.cudnn import INSTALL
+from gpustack.verify.cuda.build import Built, build
+from gpustack.verify.cuda.toolchain import Home, toolkit
+from gpustack.verify.cudnn.quick import INSTALL
 from gpustack.verify.cudnn.vendor import major_of
 from gpustack.verify.declare import Context, Outcome, needless, skipped
-from gpustack.verify.toolchain import Home, toolkit
 
 
 class Parts(Struct, frozen=True, kw_only=True):

@@ -10,12 +10,12 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from gpustack.system.run import Finished
-from gpustack.verify import view
-from gpustack.verify.build import not_built
-from gpustack.verify.commands import evidence_of, first_line
+from gpustack.verify.cuda.build import not_built
+from gpustack.verify.cuda.toolchain import Home, HostCompiler, Toolkit, compiler, toolkit
 from gpustack.verify.cudnn.answers import mismatch, refused, spelled
 from gpustack.verify.declare import Context, Outcome, errored, failed, passed
-from gpustack.verify.toolchain import Home, HostCompiler, Toolkit, compiler, toolkit
+from gpustack.verify.frame import host_facts
+from gpustack.verify.frame.commands import evidence_of, first_line
 
 SAMPLES = Path("/usr/src")
 """Where NVIDIA's packages put their samples, each major version of cuDNN in a folder of its own."""
@@ -93,7 +93,7 @@ def _built_before(folder: str, names: list[str]) -> list[str]:
 
 def _make(context: Context, kit: Toolkit, host: HostCompiler, home: Home) -> list[str]:
     """Its own list of architectures has some that newer nvccs no longer build for: only those here are asked for."""
-    capabilities = {gpu.compute_capability for gpu in view.own_gpus(context.host) if gpu.compute_capability}
+    capabilities = {gpu.compute_capability for gpu in host_facts.own_gpus(context.host) if gpu.compute_capability}
     here = " ".join(sorted((text.replace(".", "") for text in capabilities), key=int))
     chosen = [f"CUDNN_INCLUDE_PATH={home.include}", f"CUDNN_LIB_PATH={context.folder / 'links'}"]
     return ["make", f"CUDA_PATH={kit.root}", f"HOST_COMPILER={host.path}", *chosen, *([f"SMS={here}"] if here else [])]

@@ -12,9 +12,9 @@ from msgspec import Struct
 from gpustack.patterns import late
 from gpustack.system.paths import glob
 from gpustack.system.run import Finished
-from gpustack.verify.commands import signal_in_words
 from gpustack.verify.declare import Context
-from gpustack.verify.pythons import holds, package_folders, search_path
+from gpustack.verify.frame.commands import signal_in_words
+from gpustack.verify.frame.pythons import holds, package_folders, search_path
 
 _NAME = late(r"^(libnvinfer|libtensorrt_rtx)\.so\.(\d+)(?:\.(\d+(?:\.\d+)*))?$")
 _STARTS = ("libnvinfer.", "libtensorrt_rtx.")

@@ -1,220 +1,226 @@
-"""An engine of the digits network: built, run, its answers compared, and loaded again in a fresh process."""
+"""Smoke checks of TensorRT: an engine built from ONNX, run, its answers compared, and loaded again."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
-from msgspec import Struct
+import msgspec
 
 from gpustack.model.results import Measurement
-from gpustack.system.run import Finished
-from gpustack.triton.engine import read_engine
-from gpustack.verify import view
-from gpustack.verify.commands import evidence_of
-from gpustack.verify.declare import Context
-from gpustack.verify.tensorrt import trtexec
-from gpustack.verify.tensorrt.libraries import Binding, ask, why
-from gpustack.verify.tensorrt.onnx import INPUT, OUTPUT, Digits, digits_model, load_digits
-from gpustack.verify.tensorrt.words import nearest
+from gpustack.triton.engine import Engine, read_engine
+from gpustack.verify.declare import Context, Outcome, check, failed, needless, passed, skipped
+from gpustack.verify.frame import host_facts
+from gpustack.verify.tensorrt.digits_engine import (
+    Built,
+    build_by_python,
+    build_by_trtexec,
+    find_trtexec,
+    keep_built,
+    load_by_python,
+    release_of,
+    run_by_python,
+    run_by_trtexec,
+)
+from gpustack.verify.tensorrt.error_texts import meaning
+from gpustack.verify.tensorrt.libraries import Binding, all_libraries, bindings
+from gpustack.verify.tensorrt.quick import INSTALL, version_here
 
-TOLERANCE = 0.02
-"""How far a probability may be from the reference: fast paths of GPUs (TF32) round more than the reference does."""
-
-
-MODEL, NETWORK = "digits.onnx", "digits"
-
-
-class Built(Struct, frozen=True, kw_only=True):
-    """How building or running ended: ``fault`` is empty where it went well."""
-
-    engine: Path
-    fault: str = ""
-    messages: tuple[str, ...] = ()
-    measurements: dict[str, Measurement] = {}
-    evidence: dict[str, str] = {}
+TARGETS = {"7.5": "SM75", "8.0": "SM80", "8.6": "SM86", "8.9": "SM89", "12.0": "SM120"}
+"""The compute capabilities that TensorRT-RTX builds for on a machine without a GPU, and its own names for them."""
 
 
-def lay_model(folder: Path, batch: int = 1) -> tuple[Path, Path, Digits]:
-    """Write the network and its input pictures into ``folder``: the ONNX file, the floats, and what they mean."""
-    digits = load_digits()
-    model, floats = folder / MODEL, folder / "pictures.f32"
-    model.write_bytes(digits_model(digits.weights, batch))
-    count = -(-len(digits.pictures) // batch) * batch
-    chosen = [digits.pictures[place % len(digits.pictures)] for place in range(count)]
-    floats.write_bytes(b"".join(as_floats(one) for one in chosen))
-    return model, floats, digits
-
-
-def as_floats(picture: bytes) -> bytes:
-    """A picture of bytes as the network takes it: 32-bit floats from 0 to 1."""
-    from array import array  # noqa: PLC0415 (only here)
-
-    return array("f", [value / 255 for value in picture]).tobytes()
-
-
-def keep_built(context: Context, built: Built, kind: str, capability: str) -> str:
-    """Keep the engine and its ONNX file in the folder that the user named: a sentence on it, "" where none was.
-
-    Raises OSError where that folder cannot be written.
-    """
-    given = context.given.get("artifacts")
-    if not given:
-        return ""
-    from gpustack.triton.artifacts import keep  # noqa: PLC0415 (seldom asked for)
-
-    folder, read = Path(given), read_engine(built.engine)
-    keep(folder, built.engine.parent / MODEL, "onnx", NETWORK)
-    place = keep(folder, built.engine, kind, NETWORK, version=read.version, capability=capability)
-    return f"; kept as {place}"
-
-
-def build_by_python(context: Context, binding: Binding, folder: Path, **request: Any) -> Built:  # noqa: ANN401 (what the child takes)
-    """Build the engine with a Python module of TensorRT, in a child process."""
-    model, _, _ = lay_model(folder, request.pop("batch", 1))
-    engine = folder / request.pop("name", "digits.engine")
-    told = {"do": "build", "module": binding.module, "onnx": str(model), "engine": str(engine), **request}
-    answer, end = ask(context, binding.python, told, timeout=600)
-    evidence = evidence_of(end, work=context.work)
-    if answer is None:
-        return Built(engine=engine, fault=why(end), evidence=evidence)
-    messages = tuple(answer["messages"])
-    if not answer["ok"]:
-        return Built(engine=engine, fault=nearest(messages), messages=messages, evidence=evidence)
-    measured = {
-        "build": Measurement(value=round(answer["seconds"], 3), unit="s"),
-        "engine": Measurement(value=answer["bytes"], unit="bytes"),
-    }
-    return Built(engine=engine, messages=messages, measurements=measured, evidence=evidence)
-
-
-def run_by_python(context: Context, binding: Binding, engine: Path, folder: Path) -> Built:
-    """Load the engine in a fresh process, run it on every picture, and compare the answers."""
-    _, floats, digits = lay_model(folder)
-    told = {
-        "do": "run",
-        "module": binding.module,
-        "engine": str(engine),
-        "input": str(floats),
-        "input_name": INPUT,
-        "output_name": OUTPUT,
-        "batch": 1,
-    }
-    answer, end = ask(context, binding.python, told, timeout=120)
-    evidence = evidence_of(end, work=context.work)
-    if answer is None:
-        return Built(engine=engine, fault=why(end), evidence=evidence)
-    if not answer["ok"]:
-        return Built(
-            engine=engine, fault=nearest(answer["messages"]), messages=tuple(answer["messages"]), evidence=evidence
-        )
-    worst, fault = compared(answer["outputs"], digits)
-    measured = {
-        "load": Measurement(value=round(answer["load_seconds"], 3), unit="s"),
-        "largest_difference": Measurement(value=float(f"{worst:.3g}")),
-    }
-    return Built(engine=engine, fault=fault, measurements=measured, evidence=evidence)
-
-
-def compared(outputs: list[list[float]], digits: Digits) -> tuple[float, str]:
-    """The largest difference from the reference, and what is wrong with the answers ("" if nothing is)."""
-    worst = 0.0
-    for place, (got, wanted) in enumerate(zip(outputs, digits.probabilities, strict=False)):
-        if len(got) != len(wanted):
-            return worst, f"an answer has {len(got)} values, not {len(wanted)}"
-        difference = max(abs(a - b) for a, b in zip(got, wanted, strict=True))
-        if not difference <= TOLERANCE:  # NaN is no answer either
-            read = max(range(len(got)), key=lambda digit, values=got: values[digit])  # type: ignore[misc]
-            return difference, (
-                f"the engine reads picture {place} as {read} where the reference reads {digits.labels[place]}"
-                f" (probabilities differ by {difference:.3g})"
-            )
-        worst = max(worst, difference)
-    if len(outputs) < len(digits.probabilities):
-        return worst, f"only {len(outputs)} of {len(digits.probabilities)} pictures were answered"
-    return worst, ""
-
-
-def load_by_python(context: Context, binding: Binding, engine: Path) -> Built:
-    """Load an engine in a process of its own and run nothing."""
-    told = {"do": "read", "module": binding.module, "engine": str(engine)}
-    answer, end = ask(context, binding.python, told, timeout=120)
-    evidence = evidence_of(end, work=context.work)
-    if answer is None:
-        return Built(engine=engine, fault=why(end), evidence=evidence)
-    messages = tuple(answer["messages"])
-    return Built(engine=engine, fault="" if answer["ok"] else nearest(messages), messages=messages, evidence=evidence)
-
-
-def find_trtexec(context: Context) -> Path | None:
-    """The trtexec of this machine: on PATH, else where packages and archives lay it."""
-    import shutil  # noqa: PLC0415 (only here)
-
-    given = context.given.get("trtexec") or shutil.which("trtexec")
-    if given:
-        return Path(given)
-    folders = [path for pattern in trtexec.FOLDERS for path in sorted(Path("/").glob(pattern.lstrip("/")))]
-    return trtexec.find(tuple(folders))
-
-
-def release_of(context: Context, program: Path) -> str:
-    """The version that trtexec tells in its first line, else that of the installed packages; "" where nothing tells."""
-    told = trtexec.read(context.run(str(program), "--help", timeout=60).out).version
-    return told or view.installed_version(context.host, "tensorrt") or ""
-
-
-def build_by_trtexec(context: Context, program: Path, release: str, folder: Path) -> tuple[Built, trtexec.Said]:
-    """Build the engine with trtexec."""
-    model, _, _ = lay_model(folder)
-    engine = folder / "digits.engine"
-    end = context.run(str(program), *trtexec.build_words(str(model), str(engine), release), timeout=600)
-    said = trtexec.read(end.out + end.err)
-    fault = trtexec_fault(end, said)
-    if not fault and not engine.is_file():
-        fault = "trtexec says that it passed, but wrote no engine"
-    measured = {}
-    if not fault:
-        measured["engine"] = Measurement(value=engine.stat().st_size, unit="bytes")
-    if said.built_s is not None:
-        measured["build"] = Measurement(value=said.built_s, unit="s")
-    evidence = evidence_of(end, work=context.work)
-    return Built(engine=engine, fault=fault, messages=said.errors, measurements=measured, evidence=evidence), said
-
-
-def trtexec_fault(end: Finished, said: trtexec.Said) -> str:
-    """Why a run of trtexec was no success, in its own words; "" where it was one."""
-    if said.has_passed and end.code == 0:
-        return ""
-    if end.code is None:
-        return end.error
-    words = nearest(f"ERROR: {one}" for one in said.errors).removeprefix("ERROR: ") if said.errors else why(end)
-    return f"trtexec {said.state or 'stopped before its last line'}: {words}"
-
-
-def run_by_trtexec(context: Context, program: Path, release: str, engine: Path, folder: Path) -> Built:
-    """Load the engine with trtexec for one picture and compare its output file."""
-    _, _, digits = lay_model(folder)
-    one, output = folder / "picture.f32", folder / "output.json"
-    one.write_bytes(as_floats(digits.pictures[0]))
-    words = trtexec.run_words(str(engine), release, inputs=f"{INPUT}:{one}", output=str(output))
-    end = context.run(str(program), *words, timeout=120)
-    said = trtexec.read(end.out + end.err)
-    evidence = evidence_of(end, work=context.work)
-    fault = trtexec_fault(end, said)
-    if fault or not trtexec.tells_outputs(release):
-        return Built(engine=engine, fault=fault, messages=said.errors, evidence=evidence)
-    try:
-        got = trtexec.outputs(output).get(OUTPUT)
-    except ValueError as exc:
-        return Built(engine=engine, fault=f"trtexec passed, but {exc}", evidence=evidence)
-    if got is None:
-        return Built(engine=engine, fault=f"trtexec passed, but told no output called {OUTPUT}", evidence=evidence)
-    first = Digits(
-        weights={},
-        pictures=digits.pictures[:1],
-        labels=digits.labels[:1],
-        probabilities=digits.probabilities[:1],
+def _told(built: Built, doing: str) -> Outcome:
+    known = meaning(built.fault)
+    return failed(
+        f"{doing}: {known.cause}",
+        known.cure,
+        detail="; ".join(built.messages[:3]),
+        measurements=built.measurements,
+        evidence=built.evidence,
     )
-    worst, fault = compared([got], first)
-    measured = {"largest_difference": Measurement(value=float(f"{worst:.3g}"))}
-    return Built(engine=engine, fault=fault, measurements=measured, evidence=evidence)
+
+
+@check(
+    "tensorrt.build",
+    level="smoke",
+    title="an engine built from ONNX, run and reloaded",
+    expects="TensorRT builds an engine of a small network, and the engine reads every picture as the reference does.",
+    mends="Read TensorRT's own words: they are the evidence in what `--format json` or `--format html` writes.",
+    needs=("tensorrt.found",),
+    unless=(host_facts.no_gpu,),
+    limit_s=900,
+)
+def build(context: Context) -> Outcome:
+    module = next((one for one in bindings(context) if not one.is_rtx and not one.error), None)
+    program = find_trtexec(context)
+    if module is None and program is None:
+        here = [one for one in all_libraries(context) if one.name == "libnvinfer"]
+        if here:
+            return skipped(
+                f"{here[0].path} is here, but neither trtexec nor the Python module that would build an engine",
+                "install trtexec (package libnvinfer-bin) or the wheel: `gpustack install tensorrt --method pip`",
+            )
+        return skipped("no TensorRT was found", INSTALL)
+    if program is not None:
+        return _by_trtexec(context, str(program), module)
+    assert module is not None  # noqa: S101 (one of both is there)
+    return _by_python(context, module)
+
+
+def _by_python(context: Context, module: Binding) -> Outcome:
+    made = build_by_python(context, module, context.folder)
+    if made.fault:
+        return _told(made, f"building an engine with {module.called}")
+    ran = run_by_python(context, module, made.engine, context.folder)
+    evidence = {**made.evidence, **ran.evidence}
+    measured = {**made.measurements, **ran.measurements}
+    if ran.fault:
+        return _told(ran, "running the engine in a fresh process")
+    return _passed(context, module.called, made, measured, evidence)
+
+
+def _by_trtexec(context: Context, program: str, module: Binding | None) -> Outcome:
+    """Built and run by trtexec; and loaded by the Python module, if there is one, as both are to go together."""
+    from pathlib import Path  # noqa: PLC0415 (only where there is a trtexec)
+
+    path = Path(program)
+    release = release_of(context, path) or version_here(context) or ""
+    if not release:
+        return skipped(f"{program} does not tell its version, and nothing else does", INSTALL)
+    made, said = build_by_trtexec(context, path, release, context.folder)
+    if made.fault:
+        return _told(made, f"building an engine with {program}")
+    ran = run_by_trtexec(context, path, said.version or release, made.engine, context.folder)
+    if ran.fault:
+        return _told(ran, f"running the engine with {program}")
+    measured = {**made.measurements, **ran.measurements}
+    evidence = {**made.evidence, **ran.evidence}
+    also = ""
+    if module is not None:
+        loaded = load_by_python(context, module, made.engine)
+        if loaded.fault:
+            return _told(loaded, f"{program} built an engine and ran it; loading it with {module.called}")
+        also, evidence = f"; {module.called} loads it too", {**evidence, **loaded.evidence}
+    found = _passed(context, f"{program} {said.version}".strip(), made, measured, evidence)
+    found = msgspec.structs.replace(found, detail=f"{found.detail}{also}" if found.status == "pass" else found.detail)
+    if found.status == "pass" and not ran.measurements:
+        unread = "; a trtexec before 7.0 writes no outputs, so its answers were not compared"
+        return msgspec.structs.replace(found, detail=found.detail.replace(", every answer right", unread))
+    return found
+
+
+def _passed(
+    context: Context, maker: str, made: Built, measured: dict[str, Measurement], evidence: dict[str, str]
+) -> Outcome:
+    """The pass, unless the engine's own header tells something else than its builder."""
+    read = read_engine(made.engine)
+    if read.fault:
+        return failed(f"{maker} built an engine that is damaged: {read.fault}", evidence=evidence)
+    gpu = next(iter(host_facts.own_gpus(context.host)), None)
+    kept = keep_built(context, made, read.kind, (gpu.compute_capability if gpu else None) or "")
+    detail = f"{maker}: {read.called}, {read.size} bytes; run in a fresh process, every answer right{kept}"
+    return passed(detail, actual=read.version, measurements=measured, evidence=evidence)
+
+
+@check(
+    "tensorrt.load",
+    level="smoke",
+    title="the given engine file loads",
+    expects="The TensorRT of this host loads the engine file that was named.",
+    mends="Build the engine again where it is to run.",
+    needs=("tensorrt.found",),
+    unless=(host_facts.no_gpu,),
+    limit_s=180,
+)
+def load(context: Context) -> Outcome:
+    given, release = context.given.get("engine"), context.given.get("release")
+    if not given or release:
+        why = f"the engine file was named for Triton {release}" if release else "no engine file was given"
+        return needless(why, "`--engine FILE` alone has one loaded")
+    from pathlib import Path  # noqa: PLC0415 (an engine is seldom given)
+
+    path = Path(given).resolve()
+    try:
+        read = read_engine(path)
+    except OSError as exc:
+        return failed(f"{path} cannot be read: {exc.strerror or exc}", "name a file that is there")
+    is_rtx = read.kind == "tensorrt-rtx"
+    module = next((one for one in bindings(context) if one.is_rtx == is_rtx and not one.error), None)
+    if module is None:
+        wanted = "tensorrt_rtx" if is_rtx else "tensorrt"
+        return skipped(f"no Python here imports {wanted}, which would load it without running it", INSTALL)
+    ended = load_by_python(context, module, path)
+    maker = module.called
+    if ended.fault:
+        return _told(ended, f"loading {path.name} with {maker}")
+    return passed(f"{path.name}: {read.called} loads with {maker}; it was not run", actual=read.version)
+
+
+@check(
+    "tensorrt.rtx",
+    level="smoke",
+    title="TensorRT-RTX builds engines, with or without a GPU",
+    expects="TensorRT-RTX builds an engine for every architecture that it knows, and runs it where the GPU is one.",
+    mends="Read TensorRT-RTX's own words: they are the evidence in what `--format json` or `--format html` writes.",
+    needs=("tensorrt.found",),
+    limit_s=300,
+)
+def rtx(context: Context) -> Outcome:
+    module = next((one for one in bindings(context) if one.is_rtx and not one.error), None)
+    if module is None:
+        return needless("no TensorRT-RTX was found")
+    built: dict[str, Built] = {}
+    refused: dict[str, None] = {}
+    evidence: dict[str, str] = {}
+    for capability, name in TARGETS.items():
+        made = build_by_python(context, module, context.folder, targets=[name], name=f"{name}.engine")
+        evidence.update({f"{name}: {key}": text for key, text in made.evidence.items()})
+        if not made.fault:
+            read = read_engine(made.engine)
+            if capability not in read.targets or read.fault:
+                return _other_than_asked(read, capability)
+            keep_built(context, made, read.kind, capability)
+            built[capability] = made
+            continue
+        known = meaning(made.fault)
+        if not known.refusal:
+            return _told(made, f"building an engine for compute capability {capability}")
+        refused.setdefault(known.cause)
+    measured = {
+        f"{name.replace('.', '_')}_{part}": value
+        for name, made in built.items()
+        for part, value in made.measurements.items()
+    }
+    if not built:
+        return skipped(f"TensorRT-RTX {module.version} builds for no GPU that it was asked for: {'; '.join(refused)}")
+    answer = _run_rtx(context, module, built)
+    if isinstance(answer, Outcome):
+        return answer
+    parts = [f"TensorRT-RTX {module.version} builds for compute capability {', '.join(built)}", *refused, answer]
+    return passed("; ".join(parts), actual=module.version, measurements=measured, evidence=evidence)
+
+
+def _other_than_asked(read: Engine, capability: str) -> Outcome:
+    """The failure where an engine was built, and its file does not say that it is for ``capability``."""
+    if read.fault:
+        return failed(f"TensorRT-RTX built an engine for compute capability {capability} that is damaged: {read.fault}")
+    targets = ", ".join(read.targets) or "none"
+    return failed(
+        f"TensorRT-RTX was asked for an engine for compute capability {capability}, and what it built is for {targets}",
+        expected=capability,
+        actual=targets,
+    )
+
+
+def _run_rtx(context: Context, module: Binding, built: dict[str, Built]) -> str | Outcome:
+    """Run the engine of this host's GPU: a sentence on how it went, or the failure."""
+    gpus = host_facts.own_gpus(context.host)
+    capability = gpus[0].compute_capability if gpus else None
+    if capability is None:
+        return "nothing was run: there is no GPU here"
+    made = built.get(capability) or next(iter(built.values()))
+    ran = run_by_python(context, module, made.engine, context.folder)
+    if not ran.fault:
+        return f"run on {gpus[0].called}, every answer right"
+    known = meaning(ran.fault)
+    if known.refusal or capability not in built:
+        return f"not run on {gpus[0].called}: {known.cause}"
+    return _told(ran, f"running the engine on {gpus[0].called}")

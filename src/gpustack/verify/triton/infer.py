@@ -8,9 +8,9 @@ from msgspec import Struct
 
 from gpustack.triton import v1, v2
 from gpustack.triton.client import Answer, Server
+from gpustack.verify.tensorrt.digits_engine import TOLERANCE
 from gpustack.verify.tensorrt.onnx import INPUT, OUTPUT, load_digits
-from gpustack.verify.tensorrt.smoke import TOLERANCE
-from gpustack.verify.triton.asked import DIGITS, DOUBLE, Asked
+from gpustack.verify.triton.endpoint import DIGITS, DOUBLE, Asked
 
 _FLOATS = {"FP32", "FP64", "FP16"}
 _WHOLE = {"INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64", "BOOL"}

@@ -6,7 +6,7 @@ import html
 import re
 
 from gpustack.model.results import CheckResult, Report
-from gpustack.verify.report import STATUSES
+from gpustack.verify.frame.report import STATUSES
 from gpustack.verify.writers.text import summary
 
 _WORDS = {"pass": "passed", "fail": "failed", "skip": "skipped", "error": "not carried out"}

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from gpustack.model.results import Report
-from gpustack.verify.report import STATUSES
+from gpustack.verify.frame.report import STATUSES
 
 
 def write(report: Report, *, colour: bool) -> str:  # noqa: ARG001 (every writer is called alike)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpustack.model.results import CheckResult, Report, Status
-from gpustack.verify.report import STATUSES
+from gpustack.verify.frame.report import STATUSES
 
 _COLOURS: dict[Status, str] = {"pass": "32", "fail": "1;31", "skip": "33", "error": "1;35"}
 _INDENT = " " * 7

@@ -1,0 +1,1 @@
+"""CUDA: the toolkit against driver, host compiler and GPUs, and programs that its nvcc builds."""

@@ -1,0 +1,36 @@
+"""The GPU's own figures: copies, memory bandwidth, matrix rate, of every GPU that CUDA sees."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import msgspec
+
+from gpustack.errors import GpustackError, UnsupportedError
+from gpustack.verify.cuda.measure import measured
+from gpustack.verify.declare import Context, Outcome
+from gpustack.verify.frame import host_facts
+from gpustack.verify.frame.bench_table import Bench, Cell
+
+
+def bench(context: Context) -> Bench:
+    """Measure every GPU. Raises UnsupportedError (exit 4) where nothing can be, GpustackError where it broke."""
+    with tempfile.TemporaryDirectory(prefix="gpustack-bench-") as name:
+        found = measured(msgspec.structs.replace(context, work=Path(name)))
+    if isinstance(found, Outcome):
+        kind = UnsupportedError if found.status == "skip" else GpustackError
+        raise kind(found.reason, where="bench gpu", hint=found.fix)
+    names = tuple(dict.fromkeys(value for one in found for value in one.values))
+    rows: list[dict[str, Cell]] = []
+    for number, one in enumerate(found):
+        values: dict[str, Cell] = {key: value.value for key, value in one.values.items()}
+        rows.append({"gpu": str(one.about.get("name", number)), **values})
+    units = {key: value.unit for one in found for key, value in one.values.items() if value.unit}
+    return Bench(
+        subject="gpu",
+        settings={"driver": host_facts.driver_version(context.host) or "unknown"},
+        columns=("gpu", *names),
+        units=units,
+        rows=tuple(rows),
+    )

@@ -1,0 +1,34 @@
+"""Full checks of the CUDA toolkit: copies between host and GPUs, measured."""
+
+from __future__ import annotations
+
+from gpustack.verify.cuda.measure import measured
+from gpustack.verify.declare import Context, Outcome, check, passed
+from gpustack.verify.frame import host_facts
+
+
+@check(
+    "cuda.copies",
+    level="full",
+    title="copies between host and GPUs, and between GPUs",
+    expects="Memory is copied to and from every GPU, and from GPU to GPU.",
+    mends="`gpustack verify driver --level smoke` tells what CUDA answers on each GPU.",
+    needs=("cuda.run",),
+    unless=(host_facts.no_gpu,),
+    limit_s=600.0,
+    alone=True,
+)
+def copies(context: Context) -> Outcome:
+    answer = measured(context)
+    if isinstance(answer, Outcome):
+        return answer
+    found = {
+        f"gpu{number}-{name}": value
+        for number, one in enumerate(answer)
+        for name, value in one.values.items()
+        if "copy-" in name or "-to-" in name
+    }
+    told = ", ".join(f"{name} {float(one.value):.4g} {one.unit}".rstrip() for name, one in found.items())
+    return passed(
+        told, measurements=found, evidence={name: text for one in answer for name, text in one.evidence.items()}
+    )

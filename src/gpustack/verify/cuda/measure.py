@@ -1,0 +1,66 @@
+"""What each GPU really does: copies, memory bandwidth, matrix rate. Measured once a run, for several checks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+from gpustack.model.results import Measurement
+from gpustack.system.run import Finished
+from gpustack.verify.cuda.build import Built, build
+from gpustack.verify.cuda.errors import explained
+from gpustack.verify.cuda.toolchain import homes
+from gpustack.verify.declare import Context, Outcome, errored, failed, skipped
+from gpustack.verify.frame.commands import evidence_of, first_line
+from gpustack.verify.frame.probes import lines_of
+
+
+class Measured(Struct, frozen=True, kw_only=True):
+    """One GPU: how the program describes it, the values by name, and what it wrote."""
+
+    about: dict[str, Any]
+    values: dict[str, Measurement]
+    evidence: dict[str, str]
+
+
+def measured(context: Context) -> tuple[Measured, ...] | Outcome:
+    """The measurements of every GPU that CUDA sees, or why there are none."""
+    return context.shared.once("measured", lambda: _measure(context))
+
+
+def _measure(context: Context) -> tuple[Measured, ...] | Outcome:
+    blas = homes(context, "cublas_v2.h", "libcublas", "cuda")[:1]
+    built = build(context, "measure.cu", *blas, options=("-O2", *(("-DWITH_CUBLAS",) if blas else ())))
+    if isinstance(built, Outcome):
+        return built
+    end = context.run(str(built.program), "-1", timeout=60.0, env=built.environment)
+    count = next((int(line["count"]) for line in lines_of(end.out) if "count" in line), None)
+    if count is None:
+        return _broken(context, "CUDA", end)
+    if count == 0:
+        return skipped("CUDA sees no GPU to measure")
+    return _each(context, built, count)
+
+
+def _each(context: Context, built: Built, count: int) -> tuple[Measured, ...] | Outcome:
+    found = []
+    for number in range(count):
+        end = context.run(str(built.program), str(number), timeout=150.0, env=built.environment)
+        lines = lines_of(end.out)
+        if end.code != 0 or not lines:
+            return _broken(context, f"GPU {number}", end)
+        values = {
+            str(line["name"]): Measurement(value=line["value"], unit=line["unit"]) for line in lines if "value" in line
+        }
+        found.append(Measured(about=lines[0], values=values, evidence=evidence_of(end, work=context.work)))
+    return tuple(found)
+
+
+def _broken(context: Context, what: str, end: Finished) -> Outcome:
+    evidence = evidence_of(end, work=context.work)
+    broken = next((line for line in lines_of(end.out) if "step" in line), None)
+    if broken is None:
+        return errored(f"measuring {what} did not end: {end.error or first_line(end)}", evidence=evidence)
+    cause, fix = explained(int(broken["code"]), context, str(broken.get("name", "")))
+    return failed(f"{what}: {cause}", fix, evidence=evidence)

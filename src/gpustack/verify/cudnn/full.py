@@ -1,0 +1,60 @@
+"""Full checks of cuDNN: the network through every copy, on every GPU, and linked statically."""
+
+from __future__ import annotations
+
+import msgspec
+
+from gpustack.verify.cuda.toolchain import homes
+from gpustack.verify.cudnn.digits import build_own, own_sample
+from gpustack.verify.cudnn.quick import INSTALL
+from gpustack.verify.cudnn.static import build_static
+from gpustack.verify.declare import Context, Outcome, check, needless, passed, skipped
+from gpustack.verify.frame import host_facts
+
+
+@check(
+    "cudnn.copies",
+    level="full",
+    title="the network through every copy of cuDNN, on every GPU",
+    expects="Every cuDNN that has headers, the system's and those of Python environments, works on every GPU.",
+    mends="Remove the copies that do not work, or reinstall them: `gpustack install cudnn`.",
+    needs=("cudnn.mnist",),
+    unless=(host_facts.no_gpu,),
+    limit_s=900.0,
+)
+def every_copy(context: Context) -> Outcome:
+    found = homes(context, "cudnn.h", "libcudnn", "cudnn")
+    if not found:
+        return skipped("no cudnn.h with its library was found", INSTALL)
+    told: list[str] = []
+    evidence: dict[str, str] = {}
+    for home in found:
+        program = build_own(context, home)
+        if isinstance(program, Outcome):
+            return program
+        for number in range(len(host_facts.own_gpus(context.host))):
+            outcome = own_sample(context, home, number, program)
+            if outcome.status != "pass":
+                return msgspec.structs.replace(outcome, reason=f"{home.library}, GPU {number}: {outcome.reason}")
+            evidence |= outcome.evidence
+        told.append(str(home.library))
+    gpus = len(host_facts.own_gpus(context.host))
+    return passed(f"{', '.join(told)}: right on {gpus} GPU{'s' if gpus > 1 else ''}", evidence=evidence)
+
+
+@check(
+    "cudnn.static",
+    level="full",
+    title="the network with cuDNN linked statically",
+    expects="The network built against cuDNN's static libraries reads every digit as it should.",
+    mends="Install the static libraries of cuDNN and cuBLAS of the same release.",
+    needs=("cudnn.mnist",),
+    unless=(host_facts.no_gpu,),
+    limit_s=600.0,
+)
+def static(context: Context) -> Outcome:
+    home = next(iter(homes(context, "cudnn.h", "libcudnn", "cudnn")), None)
+    if home is None:
+        return needless("no cudnn.h with its library was found")
+    built = build_static(context, home)
+    return built if isinstance(built, Outcome) else own_sample(context, home, 0, built)

@@ -1,0 +1,36 @@
+"""Smoke check of cuDNN: NVIDIA's sample where it is installed, and a network of gpustack's own."""
+
+from __future__ import annotations
+
+import msgspec
+
+from gpustack.verify.cuda.toolchain import homes
+from gpustack.verify.cudnn.digits import own_sample
+from gpustack.verify.cudnn.quick import INSTALL
+from gpustack.verify.cudnn.vendor import vendor_sample
+from gpustack.verify.declare import Context, Outcome, check, skipped
+from gpustack.verify.frame import host_facts
+
+
+@check(
+    "cudnn.mnist",
+    level="smoke",
+    title="a network reads digits through cuDNN",
+    expects="A program built here against cuDNN reads every digit as it should.",
+    mends="Keep one cuDNN, of the installed CUDA's major version: `gpustack install cudnn`.",
+    needs=("cudnn.found", "cuda.compile", "driver.context"),
+    unless=(host_facts.no_gpu,),
+    limit_s=420.0,
+)
+def mnist(context: Context) -> Outcome:
+    found = homes(context, "cudnn.h", "libcudnn", "cudnn")
+    if not found:
+        return skipped("no cudnn.h with its library was found, so nothing can be built against cuDNN", INSTALL)
+    vendor = vendor_sample(context, found[0])
+    if isinstance(vendor, Outcome):
+        return vendor
+    outcome = own_sample(context, found[0], 0)
+    if outcome.status == "pass" and vendor.reason:
+        detail = f"{outcome.detail}; {vendor.reason}"
+        return msgspec.structs.replace(outcome, detail=detail, evidence={**outcome.evidence, **vendor.evidence})
+    return outcome

@@ -1,0 +1,1 @@
+"""The driver: kernel module, libraries, contexts on every GPU, and the health of the boards."""

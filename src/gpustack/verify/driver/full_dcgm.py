@@ -1,0 +1,80 @@
+"""A full check of the driver: DCGM's own diagnosis where DCGM is installed, called and read, not rewritten."""
+
+from __future__ import annotations
+
+import re
+
+from gpustack.verify.declare import Context, Outcome, check, errored, failed, needless, passed, skipped
+from gpustack.verify.driver.dcgm import Diagnosis, read
+from gpustack.verify.frame import host_facts
+from gpustack.verify.frame.commands import evidence_of, first_line
+
+_NO_ENGINE = re.compile(
+    r"unable to (?:establish a connection to the specified host|connect to host engine)", re.IGNORECASE
+)
+_REFUSED_FOR = {
+    "tesla recommended driver": "",
+    "unsupported cuda version": "install a newer DCGM: this one does not know the driver's CUDA",
+    "homogeneous group": "`dcgmi group` makes a group of GPUs of one kind; `dcgmi diag -r 1 -g GROUP` diagnoses it",
+    "while dcgm is paused": "`dcgmi test --resume`, then once more",
+    "already running": "once more when the other diagnosis has ended",
+}
+"""Words of DCGM's refusals and what mends each; those with nothing to mend are skips."""
+
+
+@check(
+    "driver.dcgm",
+    level="full",
+    title="DCGM's own diagnosis",
+    expects="`dcgmi diag -r 1` passes on every GPU.",
+    mends="Read what `dcgmi diag -r 1` says.",
+    needs=("driver.module",),
+    unless=(host_facts.no_gpu,),
+    limit_s=300.0,
+    alone=True,
+)
+def dcgm(context: Context) -> Outcome:
+    end = context.run("dcgmi", "diag", "-r", "1", "-j", timeout=280.0)
+    if end.code is None and "is not installed" in end.error:
+        return needless(
+            "DCGM is not installed here", "install NVIDIA's Data Center GPU Manager (DCGM) and start its host engine"
+        )
+    evidence = evidence_of(end, work=context.work)
+    if end.code is None:
+        return errored(f"dcgmi: {end.error}", evidence=evidence)
+    if _NO_ENGINE.search(end.out + end.err):
+        return skipped("DCGM is installed but its host engine does not run", "`sudo systemctl start nvidia-dcgm`")
+    diagnosis = read(end.out)
+    if diagnosis is None:
+        return errored(f"dcgmi ends with exit code {end.code}: {first_line(end)}", evidence=evidence)
+    return _judged(diagnosis, end.code, evidence)
+
+
+def _judged(found: Diagnosis, code: int, evidence: dict[str, str]) -> Outcome:
+    name = f"DCGM {found.version}".strip()
+    if found.refused:
+        return _refused(name, found.refused, evidence)
+    if found.failures:
+        # DCGM reports every GPU; what isolates one is told before what can be set.
+        gravest = max(found.failures, key=lambda one: (one.cure != "", one.code != 0))
+        more = len(found.failures) - 1
+        return failed(
+            f"{name} finds a fault: {gravest.told}" + (f"; and {more} more" if more else ""),
+            gravest.cure,
+            detail="; ".join(one.told for one in found.failures),
+            evidence=evidence,
+        )
+    if code != 0 or not found.tests:
+        told = f"ends with exit code {code} and names no test that failed" if code else "ran no test"
+        return errored(f"{name} {told}", evidence=evidence)
+    on = f" on {found.gpus} GPU{'s' if found.gpus > 1 else ''}" if found.gpus else ""
+    left = f"; skipped: {', '.join(sorted({one.test for one in found.skips}))}" if found.skips else ""
+    return passed(f"{name}: dcgmi diag -r 1 passes{on}{left}", evidence=evidence)
+
+
+def _refused(name: str, why: str, evidence: dict[str, str]) -> Outcome:
+    said = why.removeprefix("Error: ")
+    for words, fix in _REFUSED_FOR.items():
+        if words in why.lower():
+            return errored(f"{name}: {said}", fix, evidence=evidence) if fix else skipped(f"{name}: {said}")
+    return errored(f"{name}: {said}", evidence=evidence)

@@ -1,0 +1,199 @@
+"""FFmpeg's engines measured as NVIDIA's guide says: several sessions at once, long clips, frames a second of all."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from msgspec import Struct
+
+from gpustack.errors import UnsupportedError
+from gpustack.system.run import Finished, Runner
+from gpustack.verify.declare import Context
+from gpustack.verify.ffmpeg import media
+from gpustack.verify.ffmpeg.diagnosis import FEWER_THREADS, diagnose, last_error
+from gpustack.verify.ffmpeg.engines import CODECS, session_limit
+from gpustack.verify.ffmpeg.programs import Program
+from gpustack.verify.ffmpeg.setup import chip, main_gpu, scene, tested
+from gpustack.verify.frame import host_facts
+from gpustack.verify.frame.bench_table import Bench, Cell
+from gpustack.versions import version
+
+CONNECTIONS = "2"
+"""CUDA_DEVICE_MAX_CONNECTIONS as the guide advises: a session starts sooner with fewer."""
+
+_CUDA = ("-hwaccel", "cuda", "-hwaccel_output_format", "cuda")
+_LIMIT_S = 600.0
+_RATE, _LASTS = 30, 2
+"""Frames a second and seconds of a clip that is made here, before it is repeated."""
+
+
+class Work(Struct, frozen=True, kw_only=True):
+    """One kind of load: the options before the input and after it, and the engines that do it."""
+
+    name: str
+    engine: str
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+
+
+class Clip(Struct, frozen=True, kw_only=True):
+    """What every session reads."""
+
+    path: Path
+    size: tuple[int, int]
+    frames: int
+    rate: int
+
+
+def works(program: Program, codecs: tuple[str, ...]) -> tuple[Work, ...]:
+    """Every load that this program can put on this chip's engines."""
+    found: list[Work] = []
+    if "cuda" in program.accelerations:
+        found.append(Work(name="decode h264", engine="NVDEC", before=_CUDA, after=("-f", "null", "-")))
+    for codec in codecs:
+        encoder = ("-c:v", f"{codec}_nvenc", "-f", "null", "-")
+        found.append(Work(name=f"encode {codec}", engine="NVENC", before=(), after=encoder))
+        if "cuda" in program.accelerations:
+            found.append(Work(name=f"transcode h264 to {codec}", engine="both", before=_CUDA, after=encoder))
+    return tuple(found)
+
+
+def bench(
+    context: Context, sessions: tuple[int, ...], seconds: float, size: tuple[int, int] = media.CLIP_SIZE
+) -> Bench:
+    """Measure the FFmpeg of this host on its GPU with each number of ``sessions`` on a clip of ``seconds``.
+
+    Raises UnsupportedError (exit 4) where there is no GPU, no FFmpeg that can use it, or none that makes a clip of
+    ``size``.
+    """
+    program, gpu, found = tested(context), main_gpu(context.host), chip(context)
+    if gpu is None or program is None or context.runner is None:
+        msg = "there is no GPU here" if gpu is None else "there is no FFmpeg here"
+        raise UnsupportedError(msg, hint="`gpustack verify ffmpeg` tells what is here")
+    codecs = tuple(
+        one
+        for one in CODECS
+        if f"{one}_nvenc" in program.encoders and found.nvenc != 0 and (found.codecs is None or one in found.codecs)
+    )
+    limit = session_limit(context.matrix, found, host_facts.driver_version(context.host))
+    notes = [found.why_no_nvenc] if found.nvenc == 0 else []
+    with tempfile.TemporaryDirectory(prefix="gpustack-bench-") as name:
+        clip = lay_long_clip(Path(name), seconds, size, program, context.runner)
+        rows: list[dict[str, Cell]] = []
+        for work in works(program, codecs):
+            for count in sessions:
+                if limit is not None and "encode" in work.name and count > limit:
+                    notes.append(f"{work.name} with {count} sessions was left out: the driver allows {limit}")
+                    continue
+                row = measured(context, program, work, clip, count)
+                if isinstance(row, str):
+                    notes.append(f"{work.name} with {count} sessions: {row}")
+                else:
+                    rows.append(row)
+    return Bench(
+        subject="ffmpeg",
+        settings={
+            "ffmpeg": program.called,
+            "gpu": f"{host_facts.name_of(gpu)}, {found.nvenc if found.nvenc is not None else '?'} NVENC,"
+            f" {found.nvdec if found.nvdec is not None else '?'} NVDEC",
+            "driver": host_facts.driver_version(context.host) or "unknown",
+            "clip": f"{size[0]}x{size[1]} h264, {clip.frames} frames, {clip.frames / clip.rate:g} s",
+            "CUDA_VISIBLE_DEVICES": environment(context)["CUDA_VISIBLE_DEVICES"],
+            "CUDA_DEVICE_MAX_CONNECTIONS": CONNECTIONS,
+        },
+        columns=("work", "engine", "sessions", "frames", "seconds", "fps", "fps_per_session", "slowest_s"),
+        units={"seconds": "s", "slowest_s": "s"},
+        rows=tuple(rows),
+        notes=tuple(notes),
+    )
+
+
+def environment(context: Context) -> dict[str, str]:
+    """The variables that the guide advises: one device, few connections."""
+    own = host_facts.own_gpus(context.host)
+    gpu = main_gpu(context.host)
+    place = own.index(gpu) if gpu in own else 0
+    return {
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "CUDA_VISIBLE_DEVICES": str(place),
+        "CUDA_DEVICE_MAX_CONNECTIONS": CONNECTIONS,
+    }
+
+
+def lay_long_clip(folder: Path, seconds: float, size: tuple[int, int], program: Program, runner: Runner) -> Clip:
+    """A clip of ``size`` as often as ``seconds`` take, as one elementary stream.
+
+    Raises UnsupportedError where ``program`` has no software encoder to make one of another size than gpustack's own.
+    """
+    if size == media.CLIP_SIZE:
+        one, frames, rate = media.lay_clip(folder), media.CLIP_FRAMES, media.CLIP_RATE
+    else:
+        one, frames, rate = _generated(folder, size, program, runner), _RATE * _LASTS, _RATE
+    times = max(1, math.ceil(seconds * rate / frames))
+    long = folder / "long.h264"
+    # Every copy begins with its own parameter sets and a key frame, so the copies make one stream.
+    with long.open("wb") as stream:
+        for _ in range(times):
+            stream.write(one.read_bytes())
+    return Clip(path=long, size=size, frames=frames * times, rate=rate)
+
+
+def _generated(folder: Path, size: tuple[int, int], program: Program, runner: Runner) -> Path:
+    encoder = media.encoder_options(program)
+    source = f"testsrc2=size={size[0]}x{size[1]}:rate={_RATE}:duration={_LASTS}"
+    path = folder / "generated.h264"
+    words = (program.path, "-hide_banner", "-y", "-f", "lavfi", "-i", source, "-pix_fmt", "yuv420p", *encoder)
+    end = runner.run((*words, "-f", "h264", str(path)), timeout=120) if encoder else None
+    if end is None or end.code != 0:
+        msg = f"{program.path} makes no clip of {size[0]}x{size[1]}: " + (
+            last_error(end.err) if end else "it has no software encoder for H.264"
+        )
+        raise UnsupportedError(msg, hint="leave --size out, or name another FFmpeg with --ffmpeg")
+    return path
+
+
+def measured(context: Context, program: Program, work: Work, clip: Clip, count: int) -> dict[str, Cell] | str:
+    """Run ``count`` sessions at once: the row, or why there is none."""
+    runner = context.runner
+    if runner is None:
+        return "nothing can be run on a saved host"
+    threads = FEWER_THREADS if work.before and version(program.about.version or "0") < version("7") else ()
+    words = (
+        program.path,
+        "-hide_banner",
+        "-nostdin",
+        "-y",
+        *threads,
+        *work.before,
+        "-i",
+        str(clip.path),
+        "-an",
+        *work.after,
+    )
+    own = environment(context)
+
+    def session(_: int) -> Finished:
+        return runner.run(words, timeout=_LIMIT_S, env=own)
+
+    started = context.clock()
+    with ThreadPoolExecutor(count) as pool:
+        ends = list(pool.map(session, range(count)))
+    seconds = context.clock() - started
+    broken = next((end for end in ends if end.code != 0), None)
+    if broken is not None:
+        told = diagnose(context.matrix, broken.err, broken.code, scene(context, program))
+        return broken.error or told.cause
+    total = clip.frames * count
+    return {
+        "work": work.name,
+        "engine": work.engine,
+        "sessions": count,
+        "frames": total,
+        "seconds": round(seconds, 3),
+        "fps": round(total / seconds, 1),
+        "fps_per_session": round(total / seconds / count, 1),
+        "slowest_s": round(max(end.seconds for end in ends), 3),
+    }

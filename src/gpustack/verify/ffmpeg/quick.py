@@ -1,0 +1,137 @@
+"""Quick checks of FFmpeg: which are here, what was compiled in, and whether the driver is new enough for it."""
+
+from __future__ import annotations
+
+from gpustack.model.host import Host
+from gpustack.verify.declare import Context, Outcome, check, failed, needless, passed, skipped
+from gpustack.verify.ffmpeg.engines import api_of_driver, api_of_headers, chip_of, driver_for_api
+from gpustack.verify.ffmpeg.programs import choose
+from gpustack.verify.ffmpeg.setup import INSTALL, is_of_use, named, programs, tested
+from gpustack.verify.frame import host_facts
+from gpustack.versions import version
+
+_LISTED = 8
+
+
+def _no_ffmpeg(context: Context) -> Outcome | None:
+    """A skip where no FFmpeg is here, or where none can be asked."""
+    if context.runner is None:
+        if "ffmpeg" in context.host.installed:
+            return skipped("the host is a saved snapshot: its FFmpeg cannot be asked what it can do")
+        return skipped("no FFmpeg was found", INSTALL)
+    return None if tested(context) else skipped("no FFmpeg was found", INSTALL)
+
+
+@check(
+    "ffmpeg.found",
+    title="every FFmpeg named",
+    expects="An FFmpeg is on the PATH, and it is known which one.",
+    mends=INSTALL,
+    limit_s=120,
+)
+def found(context: Context) -> Outcome:
+    if context.runner is None:
+        copies = host_facts.copies_of(context.host, "ffmpeg")
+        if not copies and "ffmpeg" not in context.host.installed:
+            return skipped("no FFmpeg was found", INSTALL)
+        known = context.host.installed.get("ffmpeg")
+        paths = ", ".join(copy.path for copy in copies)
+        return passed(f"FFmpeg {known.version if known and known.version else 'of unknown version'}: {paths}")
+    is_tested = is_of_use(context)
+    all_here = programs(context) if is_tested else named(context)
+    if not all_here:
+        return skipped("no FFmpeg was found", INSTALL)
+    chosen = choose(all_here)
+    broken = "; ".join(f"{one.path} does not run: {one.error}" for one in all_here if one.error)
+    if chosen is None:
+        return failed(broken, f"{INSTALL}, or remove the broken program")
+    others = "; ".join(one.called for one in all_here if one is not chosen and not one.error)
+    parts = [f"tested: {chosen.called}" if is_tested else f"nothing is tested without an NVIDIA GPU: {chosen.called}"]
+    parts += [f"also here: {others}"] if others else []
+    parts += [broken] if broken else []
+    return passed("; ".join(parts), actual=chosen.about.version or chosen.about.word)
+
+
+@check(
+    "ffmpeg.compiled",
+    title="NVENC, NVDEC and CUDA filters compiled in",
+    expects="FFmpeg was built with nv-codec-headers: its lists name encoders, decoders and filters for NVIDIA GPUs.",
+    mends=INSTALL,
+    needs=("ffmpeg.found",),
+    limit_s=120,
+)
+def compiled(context: Context) -> Outcome:
+    if context.runner is not None and not is_of_use(context):
+        return needless(
+            "no NVIDIA GPU was found here", "`gpustack verify ffmpeg` tells what was compiled in all the same"
+        )
+    excused = _no_ffmpeg(context)
+    program = None if excused else tested(context)
+    if excused or program is None:
+        return excused or skipped("no FFmpeg was found", INSTALL)
+    encoders = sorted(name for name in program.encoders if name.endswith("_nvenc"))
+    decoders = sorted(name for name in program.decoders if name.endswith("_cuvid"))
+    filters = sorted(name for name in program.filters if name.endswith(("_cuda", "_npp")))
+    if not encoders and not decoders and "cuda" not in program.accelerations:
+        other = next((one for one in programs(context) if one.has_nvenc and not one.error), None)
+        elsewhere = f"; {other.called} has it" if other else ""
+        return failed(f"{program.called} was built without NVENC and NVDEC{elsewhere}", INSTALL)
+    lacks = [
+        said
+        for said, there in (("no NVENC encoder", encoders), ("no cuvid decoder", decoders), ("no CUDA filter", filters))
+        if not there
+    ]
+    lacks += [] if "cuda" in program.accelerations else ["no -hwaccel cuda"]
+    detail = f"{program.path}: {_some(encoders)}; {_some(decoders)}; {_some(filters)}"
+    return passed(f"{detail}; {', '.join(lacks)}" if lacks else detail, actual=", ".join(encoders))
+
+
+def _some(names: list[str]) -> str:
+    shown = ", ".join(names[:_LISTED])
+    return f"{shown} and {len(names) - _LISTED} more" if len(names) > _LISTED else shown or "none"
+
+
+def _no_use(host: Host) -> Outcome | None:
+    return needless("no NVIDIA GPU was found here") if not host.gpus else None
+
+
+@check(
+    "ffmpeg.driver",
+    title="driver offers the NVENC API of the headers",
+    expects="The driver is new enough for the nv-codec-headers that this FFmpeg was compiled with.",
+    mends="Install a newer driver (`gpustack install driver`), or an FFmpeg built with older nv-codec-headers.",
+    needs=("ffmpeg.found", "driver.version"),
+    unless=(_no_use, host_facts.not_counted),
+    limit_s=120,
+)
+def driver(context: Context) -> Outcome:
+    excused = _no_ffmpeg(context)
+    program = tested(context)
+    if excused or program is None:
+        return excused or skipped("no FFmpeg was found", INSTALL)
+    if not program.has_nvenc:
+        return needless(f"{program.path} has no NVENC encoder, so its driver need is that of NVDEC alone")
+    headers = context.host.installed.get("nv-codec-headers")
+    known = api_of_headers(headers.version) if headers and headers.version and program.place.origin != "wheel" else ""
+    api = program.api or known
+    if not api:
+        return skipped(f"{program.path} does not tell which nv-codec-headers it was compiled with")
+    number = host_facts.driver_version(context.host)
+    if number is None:
+        return host_facts.no_driver(context.host)
+    first = driver_for_api(context.matrix, api)
+    if first is None:
+        return skipped(f"no fact tells which driver offers NVENC API {api}")
+    if version(number) < version(first):
+        offers = api_of_driver(context.matrix, number)
+        blind = [gpu.called for gpu in host_facts.own_gpus(context.host) if chip_of(context.matrix, gpu).nvenc != 0]
+        said = f"{program.path} was compiled for NVENC API {api}, which needs driver {first}; this is {number}"
+        if not blind:
+            return passed(f"{said}. No GPU here has NVENC, so nothing is lost; NVDEC does not depend on it")
+        return failed(
+            f"{said}, which offers {offers or 'none that is known'}",
+            f"`gpustack install 'driver>={first}'`, or an FFmpeg built with nv-codec-headers {offers or 'of its age'}",
+            expected=f"driver {first} or newer",
+            actual=f"driver {number}",
+        )
+    return passed(f"NVENC API {api} needs driver {first}; this is {number}", actual=f"NVENC API {api}")

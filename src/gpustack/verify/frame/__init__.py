@@ -1,0 +1,1 @@
+"""What runs every check, whatever its component: order, limits, commands, facts of the host, the report."""

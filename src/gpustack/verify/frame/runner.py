@@ -1,0 +1,308 @@
+"""Which checks are run, and how what each answers becomes a result."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from gpustack.errors import UnsupportedError, UsageError
+from gpustack.model.facts import CHECKED_WITH, COMPONENTS
+from gpustack.model.results import CheckResult, Level, Measurement, Report
+from gpustack.verify.declare import (
+    LEVELS,
+    ONLY_SAVED,
+    Check,
+    Context,
+    Note,
+    Outcome,
+    checks_of,
+    errored,
+    silent,
+    skipped,
+)
+from gpustack.verify.declare import components as known_components
+from gpustack.verify.frame.commands import LimitedRunner
+from gpustack.verify.frame.report import build_report
+
+_ENDED = {"fail": "failed", "error": "could not be carried out"}
+
+
+class _Required(Struct, frozen=True):
+    """What has to be checked: whole components, and checks by id."""
+
+    components: frozenset[str]
+    checks: frozenset[str]
+
+
+def run_checks(  # noqa: PLR0913 (what a caller may settle about one run)
+    components: Iterable[str],
+    level: Level,
+    context: Context,
+    require: Iterable[str] = (),
+    *,
+    kept: Iterable[CheckResult] = (),
+    workers: int | None = None,
+    note: Note = silent,
+    started: str = "",
+) -> tuple[CheckResult, ...]:
+    """The results of the checks of ``components`` (all, if none is named) up to ``level``, in the order of needs.
+
+    Each of ``require`` is a component or the id of a check: its skips become failures, and it is run even if its
+    component is not asked for. ``kept`` are results of an earlier run that stand. Above level quick, ``workers``
+    checks run at a time (as many as the host has room for, if None), and ``note`` hears of each that starts or ends.
+    Raises UsageError for an unknown name, UnsupportedError for a component or level that has no checks, and
+    Interrupted on Ctrl-C. ``started`` goes into the report of an interrupted run.
+    """
+    asked = tuple(components)
+    checks, required = _chosen(asked, level, tuple(require))
+    named = frozenset((*asked, *required.components, *(name.partition(".")[0] for name in required.checks)))
+    context = msgspec.structs.replace(context, asked=named)
+    before = {one.id: one for one in kept}
+    answer = _Answer(context, required)
+    done: dict[str, CheckResult] = {}
+    try:
+        if level != LEVELS[0] and context.runner is not None:
+            _in_folders(checks, answer, before, workers, note, done)
+        elif any(one.is_foreign for one in checks):
+            _one_by_one(checks, answer, before, note, done)
+        else:
+            for one in checks:
+                done[one.id] = before.get(one.id) or answer(one, done)
+    except KeyboardInterrupt as exc:
+        results = tuple(done.get(one.id) or answer.interrupted(one) for one in checks)
+        raise Interrupted(build_report(context.host, results, level, started=started)) from exc
+    return tuple(done[one.id] for one in checks)
+
+
+class Interrupted(KeyboardInterrupt):
+    """A verification was interrupted. ``report`` has every check; those that had not ended are errors."""
+
+    def __init__(self, report: Report) -> None:
+        super().__init__()
+        self.report = report
+
+
+def _chosen(asked: tuple[str, ...], level: Level, require: tuple[str, ...]) -> tuple[list[Check], _Required]:
+    for component in asked:
+        _known_component(component)
+    required = _required(require, level)
+    chosen = set(asked or known_components()) | required.components
+    chosen |= {name.partition(".")[0] for name in required.checks}
+    try:
+        ordered = _in_order([one for name in known_components() if name in chosen for one in checks_of(name, level)])
+    except ValueError as exc:
+        raise UsageError(str(exc), where="verify", hint="mend the `needs` of the checks that you added") from exc
+    return ordered, required
+
+
+def _one_by_one(
+    checks: list[Check], answer: _Answer, before: dict[str, CheckResult], note: Note, done: dict[str, CheckResult]
+) -> None:
+    """Run checks in order, none past its limit: the code of those that are not ours may hang."""
+    from gpustack.verify.frame.schedule import run_side_by_side  # noqa: PLC0415
+
+    def run(one: Check, done: dict[str, CheckResult]) -> CheckResult:
+        return before.get(one.id) or answer(one, done)
+
+    run_side_by_side(checks, run, answer.lost, 1, note, done)
+
+
+def _in_folders(  # noqa: PLR0913, PLR0917 (as `run_side_by_side`)
+    checks: list[Check],
+    answer: _Answer,
+    before: dict[str, CheckResult],
+    workers: int | None,
+    note: Note,
+    done: dict[str, CheckResult],
+) -> None:
+    """Run checks side by side, each in a folder that is removed when it has ended."""
+    import shutil  # noqa: PLC0415 (not needed at level quick, whose start-up counts)
+    import tempfile  # noqa: PLC0415
+
+    from gpustack.verify.frame.schedule import room, run_side_by_side  # noqa: PLC0415
+
+    with tempfile.TemporaryDirectory(prefix="gpustack-verify-", ignore_cleanup_errors=True) as name:
+        root = Path(name)
+
+        def run(one: Check, done: dict[str, CheckResult]) -> CheckResult:
+            if one.id in before:
+                return before[one.id]
+            folder = root / one.id
+            folder.mkdir(mode=0o700)
+            try:
+                return answer(one, done, folder)
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+
+        run_side_by_side(checks, run, answer.lost, workers or room(), note, done)
+
+
+_ERROR_FIX = "run it once more; what was run and what it wrote is the evidence in what `--format json` writes"
+_LATE_FIX = "see with `top` and `nvidia-smi` what keeps this machine busy, and run it once more"
+
+
+class _Answer:
+    """Works out the result of one check."""
+
+    def __init__(self, context: Context, required: _Required) -> None:
+        self._context = context
+        self._required = required
+
+    def __call__(self, check: Check, done: Mapping[str, CheckResult], folder: Path | None = None) -> CheckResult:
+        context = msgspec.structs.replace(self._context, work=folder)
+        started = context.clock()
+        outcome = _unmet(check, done) or _answer(check, context)
+        seconds = max(0.0, context.clock() - started)
+        if seconds > check.limit_s and outcome.status in {"pass", "skip"}:
+            late = f"took {seconds:.1f} s, the limit is {check.limit_s:g} s"
+            outcome = errored(late, _LATE_FIX, evidence=outcome.evidence)
+        return self._result(check, outcome, seconds)
+
+    def lost(self, check: Check, seconds: float) -> CheckResult:
+        """The result of a check that does not come back."""
+        return self._result(
+            check, errored(f"gave no answer within {seconds:.0f} s and was given up", _LATE_FIX), seconds
+        )
+
+    def interrupted(self, check: Check) -> CheckResult:
+        """The result of a check that had not ended, or not begun, when the run was interrupted."""
+        return self._result(check, errored("the run was interrupted before this check ended", "run it once more"), 0.0)
+
+    def _result(self, check: Check, outcome: Outcome, seconds: float) -> CheckResult:
+        required = self._required
+        must = check.id in required.checks or (check.component in required.components and not outcome.needless)
+        if outcome.status == "skip" and must:
+            outcome = msgspec.structs.replace(outcome, status="fail", reason=f"required, but {outcome.reason}")
+        return CheckResult(
+            id=check.id,
+            component=check.component,
+            status=outcome.status,
+            title=check.title,
+            level=check.level,
+            duration_s=round(seconds, 6),
+            reason=_clean(outcome.reason),
+            fix=_clean(outcome.fix or {"fail": check.mends, "error": _ERROR_FIX}.get(outcome.status, "")),
+            detail=_clean(outcome.detail),
+            expected=_clean(outcome.expected or (check.expects if outcome.status == "fail" else "")),
+            actual=_clean(outcome.actual),
+            measurements={_clean(name): _told(one) for name, one in outcome.measurements.items()},
+            evidence={_clean(name): _clean(text) for name, text in outcome.evidence.items()},
+        )
+
+
+_LONGEST = 20_000
+"""Characters of a text, beyond which nobody reads and readers of reports give up."""
+
+
+def _clean(given: object) -> str:
+    """What a check gave for a text, as UTF-8 can hold it (names of files may be no text), cut where it is endless."""
+    text = given if isinstance(given, str) else str(given)
+    short = text if len(text) <= _LONGEST else f"{text[:_LONGEST]} [...]"
+    return short.encode("utf-8", "replace").decode()
+
+
+def _told(one: Measurement) -> Measurement:
+    """A measurement as every format can hold it: what is no number becomes a word."""
+    is_number = not isinstance(one.value, str) and math.isfinite(one.value)
+    return Measurement(value=one.value if is_number else _clean(str(one.value)), unit=_clean(one.unit))
+
+
+def _unmet(check: Check, done: Mapping[str, CheckResult]) -> Outcome | None:
+    """A skip when a check that this one needs has not held. A need that was skipped, or is not run, is no obstacle."""
+    for need in check.needs:
+        before = done.get(need)
+        if before is not None and before.status in {"fail", "error"}:
+            skip = skipped(f"needs {need}, which {_ENDED[before.status]}")
+            return msgspec.structs.replace(skip, detail=before.reason)
+    return None
+
+
+def _answer(check: Check, context: Context) -> Outcome:
+    if check.level != LEVELS[0] and context.runner is None:
+        return skipped(ONLY_SAVED)
+    limited = context
+    if context.runner is not None:
+        limited = msgspec.structs.replace(context, runner=LimitedRunner(context.runner, context, check.limit_s))
+    try:
+        excused = next((outcome for condition in check.unless if (outcome := condition(context.host))), None)
+        outcome = excused or check.function(limited)
+        if check.is_foreign:  # code that no type checker of ours has seen
+            outcome = msgspec.convert(msgspec.to_builtins(outcome), Outcome)
+    except (Exception, SystemExit) as exc:  # noqa: BLE001 (one broken check must not take the others with it)
+        words = str(exc) or "no message"
+        return errored(f"the check itself broke ({type(exc).__name__}: {words})", _BROKEN_FIX)
+    return outcome
+
+
+_BROKEN_FIX = "report it with what `gpustack detect --record DIR` saves; a check of your own is yours to mend"
+
+
+def _in_order(checks: list[Check]) -> list[Check]:
+    """Declared order, except that a check comes after those that it needs. Raises ValueError for a circle."""
+    here = {one.id: one for one in checks}
+    ordered: dict[str, Check] = {}
+
+    def place(one: Check, path: tuple[str, ...]) -> None:
+        if one.id in path:
+            msg = f"checks need each other in a circle: {' -> '.join((*path, one.id))}"
+            raise ValueError(msg)
+        for need in one.needs:
+            if need in here and need not in ordered:
+                place(here[need], (*path, one.id))
+        ordered.setdefault(one.id, one)
+
+    for one in checks:
+        place(one, ())
+    return list(ordered.values())
+
+
+def level_named(name: str) -> Level:
+    """The level called ``name``. Raises UsageError with the names that there are."""
+    found = next((level for level in LEVELS if level == name), None)
+    if found is None:
+        message = f"no level is called {name!r}"
+        raise UsageError(message, where="--level", hint=f"known: {', '.join(LEVELS)}")
+    return found
+
+
+def _known_component(name: str) -> None:
+    known = known_components()
+    if name in known:
+        return
+    if name in COMPONENTS:
+        message = f"{name} has no checks of its own"
+        other = CHECKED_WITH.get(name)
+        also = f"`gpustack verify {other}` looks at it; " if other else ""
+        raise UnsupportedError(message, hint=f"{also}components with checks: {', '.join(known)}")
+    raise _unknown_name(name, (*known, *COMPONENTS))
+
+
+def _required(names: tuple[str, ...], level: Level) -> _Required:
+    known = known_components()
+    for name in names:
+        component, dot, _ = name.partition(".")
+        if not dot:
+            _known_component(name)
+            continue
+        mine = [one.id for one in checks_of(component)] if component in known else []
+        if name not in mine:
+            raise _unknown_name(name, mine or [one.id for part in known for one in checks_of(part)])
+        if name not in {one.id for one in checks_of(component, level)}:
+            own = next(one.level for one in checks_of(component) if one.id == name)
+            message = f"{name} is a check of level {own}, which level {level} does not run"
+            raise UsageError(message, where="--require", hint=f"--level {own}")
+    return _Required(frozenset(n for n in names if "." not in n), frozenset(n for n in names if "." in n))
+
+
+def _unknown_name(name: str, candidates: Iterable[str]) -> UsageError:
+    import difflib  # noqa: PLC0415 (only on the way to an error)
+
+    kind = "check" if "." in name else "component"
+    names = tuple(dict.fromkeys(candidates))
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(names)}"
+    return UsageError(f"no {kind} is called {name!r}", where="verify", hint=hint)

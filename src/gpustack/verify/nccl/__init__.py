@@ -1,0 +1,1 @@
+"""NCCL: its library against CUDA, and an all-reduce over all GPUs."""

@@ -1,0 +1,1 @@
+"""nv-codec-headers: the headers against the driver, and a program that compiles with them."""

@@ -1,0 +1,290 @@
+"""TensorRT measured as NVIDIA's best practices say: built once, then run; by batch and streams."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from gpustack.errors import UnsupportedError, UsageError
+from gpustack.verify.declare import Context, Note, silent
+from gpustack.verify.frame import host_facts
+from gpustack.verify.frame.bench_table import Bench, Cell
+from gpustack.verify.tensorrt import trtexec
+from gpustack.verify.tensorrt.digits_engine import (
+    build_by_python,
+    compared,
+    find_trtexec,
+    lay_model,
+    release_of,
+    trtexec_fault,
+)
+from gpustack.verify.tensorrt.error_texts import meaning, nearest
+from gpustack.verify.tensorrt.libraries import Binding, ask, bindings, why
+from gpustack.verify.tensorrt.onnx import INPUT, OUTPUT
+from gpustack.versions import version
+
+BATCHES = (1, 8, 32, 64, 128)
+"""Batches that best practices name; a larger one nearly always gives more a second."""
+
+COLUMNS = (
+    "batch", "streams", "precision", "build_s", "engine_bytes", "load_s", "host_min_ms", "host_mean_ms",
+    "host_median_ms", "host_p90_ms", "host_p95_ms", "host_p99_ms", "gpu_compute_ms", "enqueue_ms", "h2d_ms", "d2h_ms",
+    "wall_ms", "runs_per_s", "items_per_s",
+)  # fmt: skip
+
+
+def precisions(release: str, *, is_rtx: bool = False) -> tuple[str, ...]:
+    """The precisions that a builder can be asked for: from 11 on, and in RTX, they stand in the network itself."""
+    if is_rtx or version(release) >= version("11"):
+        return ("fp32",)
+    return ("fp32", "fp16", "bf16") if version(release) >= version("9") else ("fp32", "fp16")
+
+
+def percentile(values: list[float], part: float) -> float:
+    """The value that ``part`` percent of ``values`` do not exceed, as trtexec counts it."""
+    ordered = sorted(values)
+    place = min(len(ordered) - 1, max(0, round(part / 100 * len(ordered)) - 1))
+    return ordered[place]
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be measured. ``precisions`` are all that the release offers where none is named.
+
+    ``profile`` is handed the time of each layer, for every engine, as JSON. ``note`` hears of each engine that is
+    begun or done with.
+    """
+
+    batches: tuple[int, ...] = BATCHES
+    streams: tuple[int, ...] = (1,)
+    precisions: tuple[str, ...] = ()
+    iterations: int = 500
+    profile: Callable[[str], None] | None = None
+    note: Note = silent
+
+
+def precisions_named(text: str) -> tuple[str, ...]:
+    """The precisions of a list such as "fp32,fp16". Raises UsageError for a name that no release knows."""
+    named = tuple(dict.fromkeys(one.strip() for one in text.split(",") if one.strip()))
+    unknown = [one for one in named if one not in {"fp32", "fp16", "bf16"}]
+    if unknown:
+        msg = f"{unknown[0]!r} is no precision that is measured"
+        raise UsageError(msg, where="--precision", hint="known: fp32, fp16, bf16")
+    return named
+
+
+def bench(context: Context, asked: Asked) -> Bench:
+    """Measure the TensorRT of this host. Raises UnsupportedError (exit 4) without GPU or TensorRT."""
+    gpu = next(iter(host_facts.own_gpus(context.host)), None)
+    module = next((one for one in bindings(context) if not one.error and not one.is_rtx), None)
+    module = module or next((one for one in bindings(context) if not one.error), None)
+    program = find_trtexec(context)
+    if gpu is None or (module is None and program is None):
+        msg = "there is no GPU here" if gpu is None else "there is no TensorRT here that builds engines"
+        raise UnsupportedError(msg, hint="`gpustack verify tensorrt` tells what is here")
+    with tempfile.TemporaryDirectory(prefix="gpustack-bench-") as name:
+        inside = msgspec.structs.replace(context, work=Path(name))
+        release = _release(inside, program) if program is not None else module.version if module else ""
+        is_rtx = program is None and module is not None and module.is_rtx
+        found = _all(inside, asked, precisions(release, is_rtx=is_rtx), program, module, release)
+    if asked.profile is not None:
+        asked.profile(json.dumps(found.layers, indent=1) + "\n")
+    if any(_is_bound_by_enqueue(row) for row in found.rows):
+        found.notes.append("where enqueue_ms is not below gpu_compute_ms, queueing by the CPU bounds the runs a second")
+    maker = str(program) if program is not None else f"Python's {module.module if module else ''}"
+    return Bench(
+        subject="tensorrt",
+        settings={
+            "tensorrt": f"{release} by {maker}",
+            "gpu": host_facts.name_of(gpu),
+            "driver": host_facts.driver_version(context.host) or "unknown",
+            "network": "digits: two convolutions, two dense layers, 28 x 28 pictures",
+            "latency": "copy there, computation and copy back, pinned memory, while all streams work",
+            "fp32": "TensorRT may use TF32, which is its default",
+        },
+        columns=COLUMNS,
+        rows=tuple(found.rows),
+        notes=tuple(found.notes),
+    )
+
+
+def _all(  # noqa: PLR0913, PLR0917 (what is asked for, and what is there)
+    context: Context,
+    asked: Asked,
+    offered: tuple[str, ...],
+    program: Path | None,
+    module: Binding | None,
+    release: str,
+) -> Found:
+    """Every engine that was asked for, measured: rows, layers of each engine, and why an engine is left out."""
+    whole = Found()
+    for precision in asked.precisions or offered:
+        if precision not in offered:
+            whole.notes.append(f"{precision}: this builder cannot be asked for it")
+            continue
+        for batch in asked.batches:
+            asked.note("starts", f"batch {batch}, {precision}")
+            found = (
+                _by_trtexec(context, program, release, asked, batch, precision)
+                if program is not None
+                else _by_python(context, module, asked, batch, precision)
+            )
+            asked.note("ends", f"batch {batch}, {precision}")
+            if isinstance(found, str):
+                whole.notes.append(f"batch {batch}, {precision}: {found}")
+                continue
+            whole.rows.extend(found.rows)
+            if found.layers:
+                whole.layers.append({"batch": batch, "precision": precision, "layers": found.layers})
+    return whole
+
+
+class Found(msgspec.Struct, kw_only=True):
+    """What engines gave: their rows, the time of each layer where it was asked for, and what is worth a note."""
+
+    rows: list[dict[str, Cell]] = []
+    layers: list[dict[str, Any]] = []
+    notes: list[str] = []
+
+
+def _is_bound_by_enqueue(row: dict[str, Cell]) -> bool:
+    enqueue, compute = row["enqueue_ms"], row["gpu_compute_ms"]
+    return isinstance(enqueue, float) and isinstance(compute, float) and enqueue >= compute
+
+
+def layer_rows(times: dict[str, list[float]]) -> list[dict[str, Cell]]:
+    """The time of each layer, under the keys that trtexec writes: milliseconds, and percent of all layers."""
+    whole = sum(sum(one) for one in times.values()) or 1.0
+    return [
+        {
+            "name": name,
+            "timeMs": round(sum(one), 4),
+            "averageMs": round(sum(one) / len(one), 6),
+            "medianMs": round(percentile(one, 50), 6),
+            "percentage": round(100 * sum(one) / whole, 2),
+        }
+        for name, one in times.items()
+    ]
+
+
+def _release(context: Context, program: Path) -> str:
+    """The version of trtexec. Raises UnsupportedError where nothing tells it."""
+    told = release_of(context, program)
+    if not told:
+        msg = f"{program} does not tell its version, and no package does"
+        raise UnsupportedError(msg, hint="install the trtexec of the TensorRT that is to be measured")
+    return told
+
+
+def _by_python(context: Context, module: Binding | None, asked: Asked, batch: int, precision: str) -> Found | str:
+    """What one engine gave, built in one process and run in another."""
+    if module is None:
+        return "there is no Python module of TensorRT"
+    made = build_by_python(context, module, context.folder, batch=batch, precision=precision)
+    if made.fault:
+        return meaning(made.fault).cause
+    _, floats, digits = lay_model(context.folder, batch)
+    request = {
+        "do": "run", "module": module.module, "engine": str(made.engine), "input": str(floats), "input_name": INPUT,
+        "output_name": OUTPUT, "batch": batch, "streams": asked.streams, "iterations": asked.iterations,
+        "profile": asked.profile is not None,
+    }  # fmt: skip
+    answer, end = ask(context, module.python, request, timeout=300)
+    if answer is None or not answer["ok"]:
+        said = why(end) if answer is None else nearest(answer["messages"])
+        return meaning(said).cause
+    single = [row[at : at + _DIGITS] for row in answer["outputs"] for at in range(0, len(row), _DIGITS)]
+    _, fault = compared(single, digits)
+    if fault:
+        return f"wrong answers, so nothing is told: {fault}"
+    build = {name: one.value for name, one in made.measurements.items()}
+    rows = [
+        _row(batch, count, precision, build, answer["load_seconds"], timing)
+        for count, timing in zip(asked.streams, answer["timing"], strict=True)
+    ]
+    return Found(rows=rows, layers=layer_rows(answer.get("layers", {})))
+
+
+_DIGITS = 10
+
+
+def _row(  # noqa: PLR0913, PLR0917 (what one line tells)
+    batch: int, streams: int, precision: str, build: dict[str, Any], load_s: float, timing: dict[str, Any]
+) -> dict[str, Cell]:
+    samples, rate = timing["samples"], timing["runs_per_second"]
+    host = samples["latency_ms"]
+    return {
+        "batch": batch,
+        "streams": streams,
+        "precision": precision,
+        "build_s": build.get("build"),
+        "engine_bytes": build.get("engine"),
+        "load_s": round(load_s, 4),
+        "host_min_ms": round(min(host), 4),
+        "host_mean_ms": round(sum(host) / len(host), 4),
+        **{f"host_{name}_ms": round(percentile(host, part), 4) for name, part in _PARTS},
+        **{
+            name: round(percentile(samples[name], 50), 4)
+            for name in ("gpu_compute_ms", "enqueue_ms", "h2d_ms", "d2h_ms", "wall_ms")
+        },
+        "runs_per_s": round(rate, 1),
+        "items_per_s": round(rate * batch, 1),
+    }
+
+
+_PARTS = (("median", 50), ("p90", 90), ("p95", 95), ("p99", 99))
+
+
+def _by_trtexec(  # noqa: PLR0913, PLR0917 (what one engine is measured with)
+    context: Context,
+    program: Path,
+    release: str,
+    asked: Asked,
+    batch: int,
+    precision: str,
+) -> Found | str:
+    """The rows of one engine, built in one run of trtexec and measured in others."""
+    model, _, _ = lay_model(context.folder, batch)
+    engine = context.folder / f"digits-{batch}-{precision}.engine"
+    words = trtexec.build_words(str(model), str(engine), release, precision)
+    end = context.run(str(program), *words, timeout=600)
+    built = trtexec.read(end.out + end.err)
+    fault = trtexec_fault(end, built)
+    if fault or not engine.is_file():
+        return meaning(fault or "trtexec passed, but wrote no engine").cause
+    rows: list[dict[str, Cell]] = []
+    layers = context.folder / f"layers-{batch}-{precision}.json"
+    for count in asked.streams:
+        profile = str(layers) if asked.profile is not None and count == asked.streams[0] else ""
+        words = trtexec.bench_words(str(engine), release, count, profile=profile)
+        told = context.run(str(program), *words, timeout=300)
+        said = trtexec.read(told.out + told.err)
+        fault = trtexec_fault(told, said)
+        if fault:
+            return meaning(fault).cause
+        latency = said.rows.get("Latency", {})
+        rows.append(
+            {
+                "batch": batch,
+                "streams": count,
+                "precision": precision,
+                "build_s": built.built_s,
+                "engine_bytes": engine.stat().st_size,
+                "load_s": said.loaded_s,
+                "host_min_ms": latency.get("min"),
+                "host_mean_ms": latency.get("mean"),
+                "host_median_ms": latency.get("median"),
+                **{f"host_{part}_ms": latency.get(part) for part in ("p90", "p95", "p99")},
+                "gpu_compute_ms": said.rows.get("GPU Compute Time", {}).get("median"),
+                "enqueue_ms": said.rows.get("Enqueue Time", {}).get("median"),
+                "h2d_ms": said.rows.get("H2D Latency", {}).get("median"),
+                "d2h_ms": said.rows.get("D2H Latency", {}).get("median"),
+                "runs_per_s": said.throughput,
+                "items_per_s": said.throughput * batch if said.throughput is not None else None,
+            }
+        )
+    return Found(rows=rows, layers=trtexec.layers(layers) if asked.profile is not None else [])

@@ -1,0 +1,220 @@
+"""An engine of the digits network: built, run, its answers compared, and loaded again in a fresh process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from gpustack.model.results import Measurement
+from gpustack.system.run import Finished
+from gpustack.triton.engine import read_engine
+from gpustack.verify.declare import Context
+from gpustack.verify.frame import host_facts
+from gpustack.verify.frame.commands import evidence_of
+from gpustack.verify.tensorrt import trtexec
+from gpustack.verify.tensorrt.error_texts import nearest
+from gpustack.verify.tensorrt.libraries import Binding, ask, why
+from gpustack.verify.tensorrt.onnx import INPUT, OUTPUT, Digits, digits_model, load_digits
+
+TOLERANCE = 0.02
+"""How far a probability may be from the reference: fast paths of GPUs (TF32) round more than the reference does."""
+
+
+MODEL, NETWORK = "digits.onnx", "digits"
+
+
+class Built(Struct, frozen=True, kw_only=True):
+    """How building or running ended: ``fault`` is empty where it went well."""
+
+    engine: Path
+    fault: str = ""
+    messages: tuple[str, ...] = ()
+    measurements: dict[str, Measurement] = {}
+    evidence: dict[str, str] = {}
+
+
+def lay_model(folder: Path, batch: int = 1) -> tuple[Path, Path, Digits]:
+    """Write the network and its input pictures into ``folder``: the ONNX file, the floats, and what they mean."""
+    digits = load_digits()
+    model, floats = folder / MODEL, folder / "pictures.f32"
+    model.write_bytes(digits_model(digits.weights, batch))
+    count = -(-len(digits.pictures) // batch) * batch
+    chosen = [digits.pictures[place % len(digits.pictures)] for place in range(count)]
+    floats.write_bytes(b"".join(as_floats(one) for one in chosen))
+    return model, floats, digits
+
+
+def as_floats(picture: bytes) -> bytes:
+    """A picture of bytes as the network takes it: 32-bit floats from 0 to 1."""
+    from array import array  # noqa: PLC0415 (only here)
+
+    return array("f", [value / 255 for value in picture]).tobytes()
+
+
+def keep_built(context: Context, built: Built, kind: str, capability: str) -> str:
+    """Keep the engine and its ONNX file in the folder that the user named: a sentence on it, "" where none was.
+
+    Raises OSError where that folder cannot be written.
+    """
+    given = context.given.get("artifacts")
+    if not given:
+        return ""
+    from gpustack.triton.artifacts import keep  # noqa: PLC0415 (seldom asked for)
+
+    folder, read = Path(given), read_engine(built.engine)
+    keep(folder, built.engine.parent / MODEL, "onnx", NETWORK)
+    place = keep(folder, built.engine, kind, NETWORK, version=read.version, capability=capability)
+    return f"; kept as {place}"
+
+
+def build_by_python(context: Context, binding: Binding, folder: Path, **request: Any) -> Built:  # noqa: ANN401 (what the child takes)
+    """Build the engine with a Python module of TensorRT, in a child process."""
+    model, _, _ = lay_model(folder, request.pop("batch", 1))
+    engine = folder / request.pop("name", "digits.engine")
+    told = {"do": "build", "module": binding.module, "onnx": str(model), "engine": str(engine), **request}
+    answer, end = ask(context, binding.python, told, timeout=600)
+    evidence = evidence_of(end, work=context.work)
+    if answer is None:
+        return Built(engine=engine, fault=why(end), evidence=evidence)
+    messages = tuple(answer["messages"])
+    if not answer["ok"]:
+        return Built(engine=engine, fault=nearest(messages), messages=messages, evidence=evidence)
+    measured = {
+        "build": Measurement(value=round(answer["seconds"], 3), unit="s"),
+        "engine": Measurement(value=answer["bytes"], unit="bytes"),
+    }
+    return Built(engine=engine, messages=messages, measurements=measured, evidence=evidence)
+
+
+def run_by_python(context: Context, binding: Binding, engine: Path, folder: Path) -> Built:
+    """Load the engine in a fresh process, run it on every picture, and compare the answers."""
+    _, floats, digits = lay_model(folder)
+    told = {
+        "do": "run",
+        "module": binding.module,
+        "engine": str(engine),
+        "input": str(floats),
+        "input_name": INPUT,
+        "output_name": OUTPUT,
+        "batch": 1,
+    }
+    answer, end = ask(context, binding.python, told, timeout=120)
+    evidence = evidence_of(end, work=context.work)
+    if answer is None:
+        return Built(engine=engine, fault=why(end), evidence=evidence)
+    if not answer["ok"]:
+        return Built(
+            engine=engine, fault=nearest(answer["messages"]), messages=tuple(answer["messages"]), evidence=evidence
+        )
+    worst, fault = compared(answer["outputs"], digits)
+    measured = {
+        "load": Measurement(value=round(answer["load_seconds"], 3), unit="s"),
+        "largest_difference": Measurement(value=float(f"{worst:.3g}")),
+    }
+    return Built(engine=engine, fault=fault, measurements=measured, evidence=evidence)
+
+
+def compared(outputs: list[list[float]], digits: Digits) -> tuple[float, str]:
+    """The largest difference from the reference, and what is wrong with the answers ("" if nothing is)."""
+    worst = 0.0
+    for place, (got, wanted) in enumerate(zip(outputs, digits.probabilities, strict=False)):
+        if len(got) != len(wanted):
+            return worst, f"an answer has {len(got)} values, not {len(wanted)}"
+        difference = max(abs(a - b) for a, b in zip(got, wanted, strict=True))
+        if not difference <= TOLERANCE:  # NaN is no answer either
+            read = max(range(len(got)), key=lambda digit, values=got: values[digit])  # type: ignore[misc]
+            return difference, (
+                f"the engine reads picture {place} as {read} where the reference reads {digits.labels[place]}"
+                f" (probabilities differ by {difference:.3g})"
+            )
+        worst = max(worst, difference)
+    if len(outputs) < len(digits.probabilities):
+        return worst, f"only {len(outputs)} of {len(digits.probabilities)} pictures were answered"
+    return worst, ""
+
+
+def load_by_python(context: Context, binding: Binding, engine: Path) -> Built:
+    """Load an engine in a process of its own and run nothing."""
+    told = {"do": "read", "module": binding.module, "engine": str(engine)}
+    answer, end = ask(context, binding.python, told, timeout=120)
+    evidence = evidence_of(end, work=context.work)
+    if answer is None:
+        return Built(engine=engine, fault=why(end), evidence=evidence)
+    messages = tuple(answer["messages"])
+    return Built(engine=engine, fault="" if answer["ok"] else nearest(messages), messages=messages, evidence=evidence)
+
+
+def find_trtexec(context: Context) -> Path | None:
+    """The trtexec of this machine: on PATH, else where packages and archives lay it."""
+    import shutil  # noqa: PLC0415 (only here)
+
+    given = context.given.get("trtexec") or shutil.which("trtexec")
+    if given:
+        return Path(given)
+    folders = [path for pattern in trtexec.FOLDERS for path in sorted(Path("/").glob(pattern.lstrip("/")))]
+    return trtexec.find(tuple(folders))
+
+
+def release_of(context: Context, program: Path) -> str:
+    """The version that trtexec tells in its first line, else that of the installed packages; "" where nothing tells."""
+    told = trtexec.read(context.run(str(program), "--help", timeout=60).out).version
+    return told or host_facts.installed_version(context.host, "tensorrt") or ""
+
+
+def build_by_trtexec(context: Context, program: Path, release: str, folder: Path) -> tuple[Built, trtexec.Said]:
+    """Build the engine with trtexec."""
+    model, _, _ = lay_model(folder)
+    engine = folder / "digits.engine"
+    end = context.run(str(program), *trtexec.build_words(str(model), str(engine), release), timeout=600)
+    said = trtexec.read(end.out + end.err)
+    fault = trtexec_fault(end, said)
+    if not fault and not engine.is_file():
+        fault = "trtexec says that it passed, but wrote no engine"
+    measured = {}
+    if not fault:
+        measured["engine"] = Measurement(value=engine.stat().st_size, unit="bytes")
+    if said.built_s is not None:
+        measured["build"] = Measurement(value=said.built_s, unit="s")
+    evidence = evidence_of(end, work=context.work)
+    return Built(engine=engine, fault=fault, messages=said.errors, measurements=measured, evidence=evidence), said
+
+
+def trtexec_fault(end: Finished, said: trtexec.Said) -> str:
+    """Why a run of trtexec was no success, in its own words; "" where it was one."""
+    if said.has_passed and end.code == 0:
+        return ""
+    if end.code is None:
+        return end.error
+    words = nearest(f"ERROR: {one}" for one in said.errors).removeprefix("ERROR: ") if said.errors else why(end)
+    return f"trtexec {said.state or 'stopped before its last line'}: {words}"
+
+
+def run_by_trtexec(context: Context, program: Path, release: str, engine: Path, folder: Path) -> Built:
+    """Load the engine with trtexec for one picture and compare its output file."""
+    _, _, digits = lay_model(folder)
+    one, output = folder / "picture.f32", folder / "output.json"
+    one.write_bytes(as_floats(digits.pictures[0]))
+    words = trtexec.run_words(str(engine), release, inputs=f"{INPUT}:{one}", output=str(output))
+    end = context.run(str(program), *words, timeout=120)
+    said = trtexec.read(end.out + end.err)
+    evidence = evidence_of(end, work=context.work)
+    fault = trtexec_fault(end, said)
+    if fault or not trtexec.tells_outputs(release):
+        return Built(engine=engine, fault=fault, messages=said.errors, evidence=evidence)
+    try:
+        got = trtexec.outputs(output).get(OUTPUT)
+    except ValueError as exc:
+        return Built(engine=engine, fault=f"trtexec passed, but {exc}", evidence=evidence)
+    if got is None:
+        return Built(engine=engine, fault=f"trtexec passed, but told no output called {OUTPUT}", evidence=evidence)
+    first = Digits(
+        weights={},
+        pictures=digits.pictures[:1],
+        labels=digits.labels[:1],
+        probabilities=digits.probabilities[:1],
+    )
+    worst, fault = compared([got], first)
+    measured = {"largest_difference": Measurement(value=float(f"{worst:.3g}"))}
+    return Built(engine=engine, fault=fault, measurements=measured, evidence=evidence)
