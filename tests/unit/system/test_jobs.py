@@ -151,7 +151,7 @@ def test_what_a_command_left_behind_is_found_after_its_own_end(tmp_path: Path) -
     left = int((tmp_path / "pid").read_text())
     try:
         assert follower.left() == (left,)
-        assert still_running(follower.pid, follower.born + 1) == ()
+        assert still_running(follower.pid, follower.born + 1_000_000) == ()  # born before the command was
         assert still_running(left, born(left)) == ()
     finally:
         os.kill(left, signal.SIGKILL)
