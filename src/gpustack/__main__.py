@@ -7,6 +7,7 @@ import gc
 import io
 import os
 import sys
+from contextlib import suppress
 from typing import NoReturn
 
 
@@ -17,19 +18,54 @@ def program() -> NoReturn:
     """
     code: object = 0
     try:
+        if sys.argv[1:2] and sys.argv[1] in _STARTS_OTHERS:
+            # Before all that takes time: what asks us to end is answered from here on.
+            from gpustack.system.signals import end_in_order  # noqa: PLC0415
+
+            end_in_order()
+        _keep_streams()
         run()
     except SystemExit as end:
         code = end.code or 0
+    except KeyboardInterrupt as stop:
+        code = 128 + getattr(stop, "number", 2)
+        _say(str(stop) or "interrupted")
+    except OSError as exc:
+        code = _unwritten(exc)
     try:
-        for stream in (sys.stdout, sys.stderr):
-            if stream is not None:
-                stream.flush()
-    except (OSError, ValueError):
-        sys.exit(code if isinstance(code, int) else 1)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except (OSError, ValueError) as exc:  # ValueError: closed
+        code = code or _unwritten(exc)
     commands = sys.modules.get("gpustack.system.run")
     if commands is not None:
         commands.stop_for_good()
     os._exit(code if isinstance(code, int) else 1)
+
+
+_STARTS_OTHERS = frozenset({"install", "fetch", "verify", "bench"})
+"""Commands that start programs, which must not be left behind."""
+
+
+def _keep_streams() -> None:
+    """Keep files that we open from taking the place of a standard stream that is closed."""
+    while (free := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(free)
+
+
+def _unwritten(exc: OSError | ValueError) -> int:
+    """The exit code where the words of --help or --version could not be written."""
+    if isinstance(exc, BrokenPipeError):
+        return 0  # whoever read them has seen enough
+    _say(f"error: standard output cannot be written: {getattr(exc, 'strerror', None) or exc}")
+    return 1
+
+
+def _say(text: str) -> None:
+    if sys.stderr is not None:
+        with suppress(OSError, ValueError):
+            sys.stderr.write(f"{text}\n")
 
 
 def run() -> None:

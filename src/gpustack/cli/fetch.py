@@ -48,6 +48,7 @@ def fetch(
     frame.document(
         f"{to}: {len(bundle.manifest.files)} files, {size / 2**20:,.1f} MiB, {len(bundle.lock.packages)} packages\n"
         f"signed with the key {bundle.manifest.fingerprint}\n"
-        f"install it with: gpustack install --bundle {to}"
+        f"install it with: gpustack install --bundle {to}",
+        fault=GpustackError,
     )
     return 0

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from msgspec import Struct
 
@@ -58,13 +59,9 @@ def _guarded(function: Callable[..., int], arguments: dict[str, Any], fault_code
     except GpustackError as error:
         _tell(error)
         return error.exit_code
-    except KeyboardInterrupt:
-        say("interrupted")
-        return 130
-    except BrokenPipeError:
-        # Whoever read the document has seen enough; leave without a word.
-        _abandon_stdout()
-        return 0
+    except KeyboardInterrupt as stop:
+        say(str(stop) or "interrupted")
+        return 128 + getattr(stop, "number", 2)  # 2: SIGINT, which Python itself tells of
     except RecursionError:
         _traceback()
         say("error: the input is nested too deeply")
@@ -107,17 +104,47 @@ def _traceback() -> None:
 
 
 def say(text: str, end: str = "\n") -> None:
-    """A line to standard error, if there is one. Control characters are the caller's business: see `visible`."""
+    """A line to standard error, if there is one. Control characters are the caller's business: see `visible`.
+
+    Where it cannot be written (a closed terminal, a reader who left, a full disk) it is lost: nothing that a command
+    does for its user ends for that.
+    """
     if sys.stderr is not None:
-        sys.stderr.write(text + end)
-        sys.stderr.flush()
+        with suppress(OSError, ValueError):  # ValueError: closed
+            sys.stderr.write(text + end)
+            sys.stderr.flush()
 
 
 def confirm(question: str) -> bool:
-    """Whether the person at the terminal says yes."""
-    import typer
+    """Whether the person at the terminal says yes; no where the terminal is gone."""
+    while True:
+        say(f"{question} [y/N]: ", end="")
+        try:
+            line = sys.stdin.readline()
+        except (OSError, ValueError):  # ValueError: letters of no alphabet
+            line = ""
+        if not line.endswith("\n"):
+            say("")
+        answer = line.strip().lower()
+        if answer in {"y", "yes"}:
+            return True
+        if answer in {"", "n", "no"}:
+            return False
+        say("answer y or n")
 
-    return typer.confirm(question, err=True)
+
+def can_ask() -> bool:
+    """Whether there is a person at a terminal."""
+    return _is_terminal(sys.stdin) and _is_terminal(sys.stderr)
+
+
+def has_terminal() -> bool:
+    """Whether standard error is a terminal on which lines can take the place of others."""
+    return _is_terminal(sys.stderr) and os.environ.get("TERM", "dumb") != "dumb"
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    return stream is not None and not stream.closed and stream.isatty()
 
 
 def warn(text: str) -> None:
@@ -126,20 +153,25 @@ def warn(text: str) -> None:
         say(f"warning: {visible(text)}")
 
 
-def document(text: str) -> None:
-    """A document to standard output, alone and whole. Raises GpustackError where it cannot be written."""
+def document(text: str, *, fault: type[GpustackError] | None = None) -> None:
+    """A document to standard output, alone and whole.
+
+    A reader who leaves early has seen enough: the command goes on to its own end and exit code. With ``fault`` the
+    document has to arrive, as it tells of what was done. Raises that, or GpustackError, where it cannot be written.
+    """
+    kind = fault or GpustackError
     if sys.stdout is None:
         msg = "standard output is closed"
-        raise GpustackError(msg, hint="the document goes there: redirect it to a file")
+        raise kind(msg, hint="the document goes there: redirect it to a file")
     try:
         sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
         sys.stdout.flush()
-    except BrokenPipeError:
-        raise
     except OSError as exc:
         _abandon_stdout()
+        if isinstance(exc, BrokenPipeError) and fault is None:
+            return
         msg = f"standard output cannot be written: {exc.strerror or exc}"
-        raise GpustackError(msg, hint="redirect it to a place with room") from exc
+        raise kind(msg, hint="redirect it to a file, in a place with room") from exc
 
 
 def _abandon_stdout() -> None:
@@ -151,7 +183,7 @@ def wants_color() -> bool:
     """Whether standard output may be coloured."""
     color = settings().color
     if color is Color.AUTO:
-        return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        return _is_terminal(sys.stdout) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     return color is Color.ALWAYS
 
 

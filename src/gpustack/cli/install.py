@@ -164,13 +164,12 @@ def _demand_fresh(plan: "Plan", question: Asked, options: "Options") -> None:
 
 def _confirm(text: str, options: "Options", question: str) -> None:
     """Show what will be done, and ask. Raises UsageError where nobody can be asked, and GpustackError on a no."""
-    from gpustack.cli.progress import can_ask
     from gpustack.errors import GpustackError, UsageError
 
     if options.assume_yes:
         return
     frame.say(text)
-    if not can_ask():
+    if not frame.can_ask():
         msg = "nobody can be asked here: standard input is no terminal"
         raise UsageError(msg, hint="--yes carries it out unasked, --dry-run shows what that would be")
     if not frame.confirm(question):

@@ -27,10 +27,13 @@ def demand_one(given: Mapping[str, Path | None], shown: str | None) -> bool:
     return not there
 
 
-def save(text: str, path: Path, option: str, *, fault: type[GpustackError] = GpustackError) -> None:
-    """Write a document to where ``option`` says, whole or not at all. Raises ``fault`` where that cannot be."""
+def save(text: str, path: Path, option: str, *, fault: type[GpustackError] | None = None) -> None:
+    """Write a document to where ``option`` says, whole or not at all.
+
+    Raises ``fault``, or GpustackError, where that cannot be; for standard output see `frame.document`.
+    """
     if path == STANDARD:
-        frame.document(text)
+        frame.document(text, fault=fault)
         return
     from gpustack.system.files import write_out
 
@@ -38,7 +41,7 @@ def save(text: str, path: Path, option: str, *, fault: type[GpustackError] = Gpu
         write_out(path, text)
     except (OSError, ValueError) as exc:  # ValueError: a NUL in the name
         message = f"cannot be written: {getattr(exc, 'strerror', None) or exc}"
-        raise fault(message, where=str(path), hint=f"choose another {option}") from exc
+        raise (fault or GpustackError)(message, where=str(path), hint=f"choose another {option}") from exc
 
 
 def folder(path: Path, option: str) -> Path:

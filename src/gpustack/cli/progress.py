@@ -1,8 +1,6 @@
 """What an installation says while it works: plain lines on standard error, and counters where that is a terminal."""
 
-import os
 import shutil
-import sys
 import time
 from collections.abc import Callable
 from threading import Lock
@@ -34,8 +32,7 @@ class Progress:
 
     def __init__(self) -> None:
         self._is_quiet = frame.settings().is_quiet
-        is_terminal = sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
-        self._is_terminal = is_terminal and not self._is_quiet
+        self._is_terminal = frame.has_terminal() and not self._is_quiet
         self._verbose = frame.settings().verbose
         self._lock = Lock()
         self._lines: list[str] = []
@@ -103,9 +100,7 @@ class Progress:
 
     def ask(self, question: str) -> bool:
         """Yes or no; no where nobody can be asked."""
-        if not can_ask():
-            return False
-        return frame.confirm(question)
+        return frame.can_ask() and frame.confirm(question)
 
     def _print(self, text: str) -> None:
         with self._lock:
@@ -133,11 +128,6 @@ class Progress:
         if back or text:
             frame.say(f"{back}\x1b[J{text}" if back else text, end="")
         self._lines = lines
-
-
-def can_ask() -> bool:
-    """Whether there is a person at a terminal."""
-    return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def _mebibytes(size: int) -> str:

@@ -1,6 +1,5 @@
 """The line at a terminal that tells what runs."""
 
-import sys
 from typing import TYPE_CHECKING
 
 from gpustack.cli import frame
@@ -13,7 +12,7 @@ def note() -> "Note":
     """Who tells a person at a terminal what runs; nobody elsewhere."""
     from gpustack.verify.declare import silent
 
-    if frame.settings().is_quiet or not sys.stderr.isatty():
+    if frame.settings().is_quiet or not frame.has_terminal():
         return silent
     running: dict[str, None] = {}
 

@@ -37,6 +37,7 @@ def status(
     ] = False,
 ) -> int:
     """Tell where the host differs from what was installed, and what cures it. Exit code 6 where it does."""
+    from gpustack.errors import GpustackError
     from gpustack.install.lock import load
 
     if timer:
@@ -54,7 +55,8 @@ def status(
 
     host, packages = detect_with_packages(root, frame.matrix(), (one.name for one in locked.packages))
     found = status_of(locked, host, packages, name=str(path))
-    frame.document(frame.to_json(found) if format is StatusFormat.JSON else _text(found))
+    told = frame.to_json(found) if format is StatusFormat.JSON else _text(found)
+    frame.document(told, fault=GpustackError)
     return DRIFT_FOUND if found.drift else 0
 
 

@@ -146,8 +146,6 @@ def _verifier(
 
     components, level, require = asked
     runner = LocalRunner() if root is None and host is None else None
-    if level != "quick":
-        _end_on_terminate()
 
     def again(kept: "Iterable[CheckResult]") -> "Report":
         found = host_of(matrix, root, host, None, None, None, None)
@@ -224,13 +222,6 @@ def _load_own(files: tuple[Path, ...]) -> None:
         from gpustack.verify.frame.site_checks import load_file
 
         load_file(path, read_toml(path, 'checks are tables: [[check]], with id = "site.name"'))
-
-
-def _end_on_terminate() -> None:
-    """Let a request to terminate end like Ctrl-C, so that commands are stopped and folders removed."""
-    import signal
-
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def _write(report: "Report", reports: tuple[tuple[str, Path], ...]) -> None:
