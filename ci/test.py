@@ -1,7 +1,8 @@
 """Every check of the project, as .ci/run and the README call it: lint, types, layers, spelling, tests.
 
-python3 ci/test.py [--slow] [arguments of pytest]
+python3 ci/test.py [--quick | --slow] [arguments of pytest]
 
+--quick runs lint, types, layers, the facts and the tests of the pure parts: a minute on two cores.
 --slow adds the tests that take minutes or gigabytes of downloads each.
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 import shutil
 import sys
 
-from bootstrap import ENVIRONMENT, environment, install_packages, run, say
+from bootstrap import ENVIRONMENT, ROOT, environment, install_packages, run, say
 
 PROGRAMS = {
     "busybox": "busybox",
@@ -45,10 +46,24 @@ SLOW_PROGRAMS = {
 """What --slow needs besides."""
 
 
+QUICK_PROGRAMS = ("gcc", "g++", "python3-config")
+"""What --quick needs of them: stand-ins for drivers are compiled."""
+
+QUICK = [
+    "tests/unit",
+    "tests/failures",
+    *(path.relative_to(ROOT).as_posix() for path in sorted(ROOT.glob("tests/test_*.py"))),
+]
+"""The tests of the pure parts; those marked ``gate`` among them are left out."""
+
+
 def main() -> None:
     arguments = sys.argv[1:]
     programs = PROGRAMS
-    if "--slow" in arguments:
+    if "--quick" in arguments:
+        programs = {name: PROGRAMS[name] for name in QUICK_PROGRAMS}
+        arguments = [word for word in arguments if word != "--quick"] + ["-m", "not slow and not gate", *QUICK]
+    elif "--slow" in arguments:
         programs = {**PROGRAMS, **SLOW_PROGRAMS}
         arguments = [word for word in arguments if word != "--slow"] + ["-m", "slow or not slow"]
     missing = {name for program, names in programs.items() if not shutil.which(program) for name in names.split()}

@@ -78,11 +78,13 @@ def steps() -> tuple[tuple[str, Step], ...]:
     )
 
 
+@pytest.mark.gate
 def test_every_step_says_how_it_is_taken_back_or_why_not() -> None:
     assert len(steps()) > 500
     assert [where for where, step in steps() if not step.undo and not step.undo_note] == []
 
 
+@pytest.mark.gate
 def test_every_step_that_can_be_known_to_be_done_says_how() -> None:
     never = [
         where

@@ -29,7 +29,13 @@ OTHER_FORMS = ("ansible", "cloud-init", "dockerfile", "markdown")
 """Forms whose golden files are those of tests/unit/render/cases.py."""
 
 
-@pytest.mark.parametrize("system", cases())
+QUICK = {"ubuntu24.04", "debian12", "rhel9", "sles15.7", "azurelinux3.0", "windows11"}
+"""One system of each family: the others are left to the whole gate."""
+
+
+@pytest.mark.parametrize(
+    "system", [name if name in QUICK else pytest.param(name, marks=pytest.mark.gate) for name in cases()]
+)
 def test_plans_of_a_system_are_the_golden_ones(system: str, update_golden: bool) -> None:
     folder = GOLDEN / system
     outcomes = tuple(outcome(case) for case in cases()[system])
@@ -99,6 +105,7 @@ def planned() -> list[Outcome]:
     return [one for one in every if one.plan is not None]
 
 
+@pytest.mark.gate
 def test_no_golden_script_holds_what_none_may_hold() -> None:
     rules = re.compile(
         "|".join(f"(?:{rule})" if not rule.startswith("(?i)") else f"(?i:{rule[4:]})" for rule in FORBIDDEN)
@@ -122,6 +129,7 @@ def scripts(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 @pytest.mark.parametrize("shell", ["dash", "busybox sh"])
+@pytest.mark.gate
 def test_scripts_are_shell(shell: str, scripts: list[Path], tmp_path: Path) -> None:
     """All of them are read; those of some systems are run as far as they say what they would do."""
     some = [path for path in scripts if f"{path.parent.name}/{path.name}" in SOME]
@@ -140,6 +148,7 @@ def each(files: list[Path], command: str, folder: Path) -> str:
     return done.stdout + done.stderr
 
 
+@pytest.mark.gate
 def test_scripts_pass_shellcheck(scripts: list[Path]) -> None:
     """Those of the systems whose plans are kept whole: the others are made of the same lines."""
     whole = {system for systems in BASES.values() for system in systems}

@@ -82,6 +82,7 @@ def shapes(plan: Plan) -> set[str]:
     return found
 
 
+@pytest.mark.gate
 def test_plans_pass_the_production_profile_and_the_syntax_check(tmp_path: Path) -> None:
     """As roles: the fewest golden plans that have among them every kind of task that any golden plan has."""
     plans = golden_plans()
@@ -196,6 +197,7 @@ def strings(value: Any) -> list[str]:
 
 @settings(max_examples=150, deadline=None)
 @given(texts)
+@pytest.mark.gate
 def test_hostile_strings_arrive_exactly_and_are_never_templates(text: str) -> None:
     if re.search(r"\$(?:\w|\{)", text, re.ASCII):
         with pytest.raises(UnsupportedError, match="would expand"):
@@ -273,6 +275,7 @@ def test_a_command_becomes_the_module_that_does_the_same(argv: tuple[str, ...], 
     assert (first.module, first.arguments) == (f"ansible.builtin.{module}", arguments)
 
 
+@pytest.mark.gate
 def test_it_runs_and_runs_again_and_check_mode_tells_before_what_changes(tmp_path: Path) -> None:
     plan = real_plan(tmp_path)
     (tmp_path / "play.yml").write_text(render(plan), encoding="utf-8")

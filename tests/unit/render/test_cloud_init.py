@@ -29,11 +29,13 @@ def accepted(path: Path, text: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("os", PLANS)
+@pytest.mark.gate
 def test_cloud_init_accepts_it(os: str, tmp_path: Path) -> None:
     judged = accepted(tmp_path / "user-data", render(plan_on(os)))
     assert judged.returncode == 0, judged.stdout + judged.stderr
 
 
+@pytest.mark.gate
 def test_cloud_init_accepts_hostile_strings_and_nothing(tmp_path: Path) -> None:
     for text in (render(hostile_plan("{{ a }}\n$(id)\u2028: x")), render(plan_of())):
         judged = accepted(tmp_path / "user-data", text)

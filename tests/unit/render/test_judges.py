@@ -28,6 +28,8 @@ TIERS = [pytest.param(SOME, id="some"), pytest.param((), id="all", marks=pytest.
 GUIDES = ("azurelinux3.0/network", "windows11/zip", "ubuntu24.04/pip", "rhel9/network")
 """The guides that markdownlint reads on every run: it takes a second for each."""
 
+pytestmark = pytest.mark.gate
+
 ROOT = Path(__file__).parents[3]
 ENDINGS = {"markdown": "md", "short": "short.cloud-init"}
 VALIDATE = """\

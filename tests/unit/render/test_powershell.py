@@ -130,11 +130,13 @@ def golden_scripts() -> dict[str, str]:
     return {str(one.case): script_of(one) for one in planned}
 
 
+@pytest.mark.gate
 def test_goldens_are_powershell() -> None:
     assert len(golden_scripts()) >= 15
     assert {name: found for name, script in golden_scripts().items() if (found := faults(script))} == {}
 
 
+@pytest.mark.gate
 def test_goldens_call_nothing_that_is_not_known() -> None:
     for name, script in golden_scripts().items():
         defined = {text_of(node) for node in nodes(tree_of(script)) if node.type == "function_name"}

@@ -111,6 +111,7 @@ def test_a_check_waits_for_what_it_needs_and_is_a_skip_when_that_failed(context:
     assert list(results) == ["a.first", "a.second", "a.third"]
 
 
+@pytest.mark.gate
 def test_a_command_is_ended_at_the_limit_with_its_whole_group(context: Context, tmp_path: Path) -> None:
     mark = tmp_path / "mark"
 

@@ -170,6 +170,7 @@ def test_memory_that_returns_other_bytes(ask: Ask) -> None:
     assert told(ask("driver.context", "wrong-bytes"))[1] == f"{L4} returns other bytes than were written"
 
 
+@pytest.mark.gate
 def test_a_driver_that_hangs_is_ended_and_told(ask: Ask, tmp_path: Path) -> None:
     status, reason, fix = told(ask("driver.context", "hang-init", limit=5.0))
     assert (status, fix) == ("fail", "the driver hangs: look for Xid lines in `sudo dmesg`, then reboot")
@@ -177,12 +178,14 @@ def test_a_driver_that_hangs_is_ended_and_told(ask: Ask, tmp_path: Path) -> None
     assert subprocess.run(["pgrep", "-f", str(tmp_path)], check=False, capture_output=True).stdout == b""
 
 
+@pytest.mark.gate
 def test_a_gpu_that_hangs_is_named(ask: Ask) -> None:
     status, reason, _ = told(ask("driver.context", "hang-context", gpus=3, limit=5.0))
     assert status == "fail"
     assert reason == "L4 (0000:03:00.0) does not answer: the context was not there within 5 s"
 
 
+@pytest.mark.gate
 def test_an_nvml_that_hangs_is_ended_and_told(ask: Ask) -> None:
     status, reason, fix = told(ask("driver.health", "hang-nvml", limit=5.0))
     assert (status, fix) == ("fail", "the driver hangs: look for Xid lines in `sudo dmesg`, then reboot")
