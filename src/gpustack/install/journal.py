@@ -32,7 +32,14 @@ Outcome = Literal["", "done", "failed", "interrupted", "paused", "skipped"]
 
 
 class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One place in the file tree as it was: ``kind`` "" is absent; ``kept`` names the copy of its content."""
+    """One place in the file tree as it was: ``kind`` "" is absent; ``kept`` names the copy of its content.
+
+    ``sum`` is the checksum of a small file's content, "" where it was not read; a file of the same ``ctime`` (of the
+    last change of any kind, in ns as ``mtime``) has the same. ``attributes`` are the extended
+    attributes: ACLs, SELinux label and capabilities among them. A file of several names (``links``) has the number of
+    its file system in ``disk``: names of one ``disk`` and ``inode`` are one file. ``type`` (as in st_mode) and
+    ``device`` are those of kind "other": pipe, socket, device. Names and links are as ``names.safe`` writes them.
+    """
 
     kind: Literal["", "file", "dir", "link", "other"] = ""
     mode: int = 0
@@ -40,9 +47,16 @@ class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     gid: int = 0
     size: int = 0
     mtime: int = 0
+    ctime: int = 0
     inode: int = 0
     link: str = ""
     kept: str = ""
+    sum: str = ""
+    attributes: dict[str, bytes] = {}
+    links: int = 1
+    disk: int = 0
+    type: int = 0
+    device: int = 0
 
 
 class Origin(Struct, frozen=True, kw_only=True, omit_defaults=True):

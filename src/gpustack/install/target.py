@@ -8,6 +8,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from gpustack.errors import GpustackError
+from gpustack.install.names import native
 
 _MOST_LINKS = 40
 
@@ -23,7 +24,11 @@ class Target(Struct, frozen=True):
         return self.root is None
 
     def place(self, path: str) -> Path:
-        """Where ``path`` of the tree lies on this machine; the last name is not followed where it is a link."""
+        """Where ``path`` of the tree lies on this machine; the last name is not followed where it is a link.
+
+        Here and in ``followed`` names are as ``names.safe`` writes them.
+        """
+        path = native(path)
         if self.root is None:
             return Path(path)
         folder, _, name = os.path.normpath(path).rpartition("/")
@@ -31,7 +36,7 @@ class Target(Struct, frozen=True):
 
     def followed(self, path: str) -> Path:
         """Where ``path`` of the tree leads on this machine, links followed inside the tree."""
-        return Path(path) if self.root is None else self._resolved(path)
+        return Path(native(path)) if self.root is None else self._resolved(native(path))
 
     def _resolved(self, path: str) -> Path:
         root = str(self.root)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import PurePosixPath
 
+from gpustack.install.names import beside
 from gpustack.model.steps import Step
 
 SETTINGS = (
@@ -20,6 +22,31 @@ SETTINGS = (
     "/var/lib/zypp",
 )
 """What is watched around every command that may change the system's settings."""
+
+
+def _of_alternatives(text: str) -> set[str]:
+    """The public links of a group, its own and those of its slaves: status, link, then name and link of each slave."""
+    head = text.partition("\n\n")[0].split("\n")
+    return {*head[1:2], *head[3::2]}
+
+
+def _of_diversions(text: str) -> set[str]:
+    """The diverted names and those that they are diverted to: three lines each, the package is the third."""
+    return {line for number, line in enumerate(text.split("\n")) if number % 3 < 2}
+
+
+def _of_overrides(text: str) -> set[str]:
+    """The places whose owner and mode are overridden: user, group, mode, path."""
+    return {line.split(maxsplit=3)[3] for line in text.split("\n") if len(line.split(maxsplit=3)) == 4}
+
+
+NAMED_IN: dict[str, Callable[[str], set[str]]] = {
+    "/var/lib/alternatives": _of_alternatives,
+    "/var/lib/dpkg/alternatives": _of_alternatives,
+    "/var/lib/dpkg/diversions": _of_diversions,
+    "/var/lib/dpkg/statoverride": _of_overrides,
+}
+"""The files, and folders of files, in which the package manager names places that it changes by itself."""
 
 PACKAGE_TOOLS = frozenset({"apt-get", "apt", "apt-mark", "dpkg", "rpm", "dnf", "yum", "tdnf", "zypper"})
 
@@ -60,7 +87,7 @@ def changes_packages(step: Step) -> bool:
 def newcomer(path: str) -> str:
     """Where a file is written before it takes its place: known, so that what a crash leaves there is found."""
     place = PurePosixPath(path)
-    return str(place.with_name(f".{place.name[:200]}.gpustack-new"))
+    return str(place.with_name(beside(place.name, "gpustack-new")))
 
 
 def places_of(step: Step) -> tuple[str, ...]:
@@ -87,6 +114,11 @@ def named_places(argv: tuple[str, ...]) -> set[str]:
     if place.is_absolute() and place.parent.name == "bin" and place.name.startswith("python") and len(place.parts) > 4:
         found.add(str(place.parent.parent))
     return {path for path in found if len(PurePosixPath(path).parts) > 2 and not _is_elsewhere(path)}
+
+
+def is_watched_alone(path: str) -> bool:
+    """Whether a place that a package manager names is one to look at: no other root has it."""
+    return path.startswith("/") and len(PurePosixPath(path).parts) > 2 and not _is_elsewhere(path)
 
 
 def _is_elsewhere(path: str) -> bool:

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import os
-import stat
-import time
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import cache
 from pathlib import PurePosixPath
 
 from gpustack.errors import GpustackError
-from gpustack.install.journal import Entry, Record
-from gpustack.install.keep import Store, entry_of, look, remove, same
+from gpustack.install.attributes import LABEL, is_enforced
+from gpustack.install.journal import Entry, Record, sync_folder
+from gpustack.install.keep import AttributesError, Store
+from gpustack.install.look import content_of, is_as, look, with_sum
+from gpustack.install.names import safe
+from gpustack.install.scan import Scan
 from gpustack.install.target import Target
+from gpustack.install.targets import NAMED_IN, is_watched_alone
+from gpustack.system.run import LocalRunner
 
-IGNORED = frozenset({"/etc/ld.so.cache", "/etc/mtab", "/etc/resolv.conf", "/etc/.updated"})
-"""Caches, and what the system writes by itself."""
-
-_TICK = 20_000_000
-"""Nanoseconds in which a kernel may give two changes the same time: what is as young is looked at whole again."""
-
-Stamp = tuple[int, int, int, int]
-"""Inode, time of the last change of any kind, mode and size: while they stay, the place is as it was."""
+_ALTERNATIVES = "/etc/alternatives/"
 
 
 class Watch:
@@ -39,7 +36,9 @@ class Watch:
         self._last: dict[str, Entry] = {}
         self._seen: dict[str, dict[str, Entry]] = {}
         self._base: dict[str, Entry] | None = None
-        self._stamps: dict[str, tuple[Stamp, Entry]] = {}
+        self._look = Scan()
+        self._named: set[str] | None = None
+        self._read: dict[str, tuple[Entry, frozenset[str]]] = {}
         for record in records:
             self._learn(record)
 
@@ -67,10 +66,12 @@ class Watch:
     def before(self, roots: tuple[str, ...]) -> dict[str, Entry]:
         """What lies at these places and is not known yet, its contents kept. To be journaled before any change."""
         # Nothing ran since the last look, and what it found is known or owned: it need not be taken twice.
-        seen = {root: self._seen[root] for root in roots if root in self._seen}
-        unseen = tuple(root for root in roots if root not in seen)
-        found = self._scan(unseen)
-        self._base = {path: entry for one in (*seen.values(), found) for path, entry in one.items()}
+        unseen = tuple(root for root in roots if root not in self._seen)
+        looks = {root: self._seen.get(root) or self._scan(root) for root in roots}
+        found = {path: entry for root in unseen for path, entry in looks[root].items()}
+        self._named = self._names(looks)
+        named = self._look_at(self._named)
+        self._base = {path: entry for one in (*looks.values(), named) for path, entry in one.items()}
         self._seen = {}
         for folder in self._absent_above(unseen):
             entry = look(self._target.place(folder))
@@ -79,14 +80,21 @@ class Watch:
         # Of what was changed by others since we looked, the present state is the one to come back to.
         below = (path for path in self._below(unseen) if path not in found and self._known[path].kind)
         found.update((path, Entry()) for path in list(below))
+        found |= named
         fresh = {
-            path: entry
-            for path, entry in found.items()
-            if path not in self.owner and not ((known := self._known.get(path)) and same(known, entry))
+            path: entry for path, entry in found.items() if path not in self.owner and not self._is_known(path, entry)
         }
-        kept = self._store.keep({path: (self._target.place(path), entry) for path, entry in fresh.items()})
+        kept = self._store.keep({path: (str(self._target.place(path)), entry) for path, entry in fresh.items()})
         self._known.update(kept)
         return kept
+
+    def _is_known(self, path: str, entry: Entry) -> bool:
+        known = self._known.get(path)
+        if known is None:
+            return False
+        if entry.ctime and known.ctime == entry.ctime and known.inode == entry.inode:
+            return True
+        return is_as(known, self._target.place(path), entry)
 
     def after(self, step: str, roots: tuple[str, ...]) -> dict[str, Entry]:
         """What differs now from what was known, as it is now. To be journaled behind the step."""
@@ -96,15 +104,21 @@ class Watch:
             if entry.kind:
                 changed[folder] = entry
         self._own(step, changed)
-        seen = {root: self._scan((root,)) for root in roots}
-        found = {path: entry for one in seen.values() for path, entry in one.items()}
+        looks = {root: self._scan(root) for root in roots}
+        names = self._names(looks) | (self._single(roots) if self._named is None else self._named)
+        named = self._look_at(names)
+        found = {path: entry for one in (*looks.values(), named) for path, entry in one.items()}
         for path in sorted(self._moved(found, roots)):
             entry = found.get(path, Entry())
             reference = self._last.get(path) or self._known.get(path, Entry())
-            if not same(reference, entry) and not self._is_born(path):
-                changed[path] = entry
-                self._own(step, {path: entry})
-        self._seen, self._base = seen, None
+            if path in names and path not in self._known and not entry.link.startswith(_ALTERNATIVES):
+                # Named since the step, of which nobody knows what lay there before it.
+                continue
+            place = self._target.place(path)
+            if not is_as(reference, place, entry) and not self._is_born(path):
+                changed[path] = with_sum(str(place), entry)
+                self._own(step, {path: changed[path]})
+        self._seen, self._base, self._named = looks, None, None
         return changed
 
     def _moved(self, found: dict[str, Entry], roots: tuple[str, ...]) -> set[str]:
@@ -126,19 +140,46 @@ class Watch:
         heads = tuple(f"{root}/" for root in roots)
         return [path for path in self._known if path in roots or path.startswith(heads)]
 
-    def _scan(self, roots: tuple[str, ...]) -> dict[str, Entry]:
-        found: dict[str, Entry] = {}
-        trusted = time.time_ns() - _TICK
-        for root in roots:
-            place = self._target.place(root)
-            if not os.path.lexists(place):
-                found.setdefault(self._topmost_absent(root), Entry())
-            elif not self._is_born(root):
-                entry = self._entry(root, str(place), os.lstat(place), trusted)
-                found[root] = entry
-                if entry.kind == "dir":
-                    self._walk(root, str(place), found, trusted)
-        return found
+    def _single(self, roots: tuple[str, ...]) -> set[str]:
+        """The known places that lie in no known folder: those that were named before a crash are among them."""
+        heads = tuple(f"{root}/" for root in roots)
+        return {
+            path
+            for path in self._known
+            if path.rpartition("/")[0] not in self._known and path not in roots and not path.startswith(heads)
+        }
+
+    def _scan(self, root: str) -> dict[str, Entry]:
+        place = self._target.place(root)
+        if not os.path.lexists(place):
+            return {self._topmost_absent(root): Entry()}
+        return {} if self._is_born(root) else self._look.below(root, place, self._is_new)
+
+    def _names(self, looks: dict[str, dict[str, Entry]]) -> set[str]:
+        """The places that the package manager's own files name, none of them within the roots of these looks."""
+        found: set[str] = set()
+        for root in NAMED_IN.keys() & looks.keys():
+            for path, entry in looks[root].items():
+                if entry.kind == "file":
+                    found |= self._named_by(root, path, entry)
+        heads = tuple(f"{root}/" for root in looks)
+        return {path for path in found if path not in looks and not path.startswith(heads)}
+
+    def _named_by(self, root: str, path: str, entry: Entry) -> frozenset[str]:
+        noted = self._read.get(path)
+        if noted is not None and noted[0] is entry:
+            return noted[1]
+        try:
+            text = safe(os.fsdecode(content_of(str(self._target.place(path)))))
+        except OSError:
+            return frozenset()
+        names = frozenset(name for name in NAMED_IN[root](text) if is_watched_alone(name))
+        self._read[path] = entry, names
+        return names
+
+    def _look_at(self, names: Iterable[str]) -> dict[str, Entry]:
+        """These places alone, not what is in them."""
+        return {path: self._look.alone(path, self._target.place(path)) for path in names if not self._is_born(path)}
 
     def _topmost_absent(self, path: str) -> str:
         """The highest folder on the way to ``path``, which is not there, that is not there either."""
@@ -151,37 +192,15 @@ class Watch:
 
     def _is_born(self, path: str) -> bool:
         """Whether the path lies in a folder that this run brought: it goes with that folder."""
-        return any(self._is_new(one) for one in _parents(path))
+        end = path.rfind("/") if self.owner else 0
+        while end > 0:
+            if self._is_new(path[:end]):
+                return True
+            end = path.rfind("/", 0, end)
+        return False
 
     def _is_new(self, path: str) -> bool:
         return path in self.owner and not self._known.get(path, Entry()).kind
-
-    def _walk(self, folder: str, place: str, found: dict[str, Entry], trusted: int) -> None:
-        """All below ``folder``, which lies at ``place``. Plain text instead of paths: this is what a step costs."""
-        with suppress(FileNotFoundError, NotADirectoryError, PermissionError), os.scandir(place) as children:
-            for child in children:
-                path = f"{folder}/{child.name}"
-                if path in IGNORED:
-                    continue
-                try:
-                    entry = self._entry(path, child.path, child.stat(follow_symlinks=False), trusted)
-                except FileNotFoundError:
-                    continue
-                found[path] = entry
-                if entry.kind == "dir" and not self._is_new(path):
-                    self._walk(path, child.path, found, trusted)
-
-    def _entry(self, path: str, place: str, there: os.stat_result, trusted: int) -> Entry:
-        """The entry of a place: the very one of the last look where nothing was changed there since."""
-        stamp = (there.st_ino, there.st_ctime_ns, there.st_mode, there.st_size)
-        noted = self._stamps.get(path)
-        if noted is not None and noted[0] == stamp:
-            return noted[1]
-        link = os.readlink(place) if stat.S_ISLNK(there.st_mode) else ""  # noqa: PTH115 (plain text, as above)
-        entry = entry_of(there, link)
-        if there.st_ctime_ns < trusted:
-            self._stamps[path] = (stamp, entry)
-        return entry
 
     def foreign(self) -> tuple[str, ...]:
         """The places of this run that somebody else has changed since: they are left as they are."""
@@ -189,9 +208,13 @@ class Watch:
             path
             for path, last in self._last.items()
             if path in self.owner
-            and not same(last, look(self._target.place(path)), is_moved=True)
-            and look(self._target.place(path)) != self._known.get(path)
+            and not self._is_now(last, path, is_moved=True)
+            and not ((known := self._known.get(path)) and self._is_now(known, path, is_moved=True))
         )
+
+    def _is_now(self, was: Entry, path: str, *, is_moved: bool = False) -> bool:
+        place = self._target.place(path)
+        return is_as(was, place, look(place), is_moved=is_moved)
 
     def left_by(self, step: str) -> dict[str, Entry]:
         """The places that a step changed first, as the run left them."""
@@ -200,7 +223,7 @@ class Watch:
     def is_as_left(self, path: str) -> bool:
         """Whether a file that the run changed is as the run left it, by size, time and inode."""
         last = self._last.get(path)
-        return last is not None and last.kind == "file" and same(last, look(self._target.place(path)))
+        return last is not None and last.kind == "file" and self._is_now(last, path)
 
     def restore(self, step: str, *, spared: Iterable[str] = ()) -> list[GpustackError]:
         """Put back all that the step changed first; what could not be put back."""
@@ -210,19 +233,48 @@ class Watch:
         troubles = []
         absent = [path for path in paths if not self._known[path].kind]
         for path in [*reversed(absent), *(path for path in paths if self._known[path].kind)]:
-            place = self._target.place(path)
-            if same(self._known[path], look(place), is_moved=True):
+            if self._is_now(self._known[path], path, is_moved=True):
                 continue
             try:
-                if self._known[path].kind:
-                    self._store.put_back(place, self._known[path])
-                else:
-                    remove(place)
+                self._put_back(path)
             except GpustackError as error:
                 troubles.append(error)
             except OSError as exc:
                 troubles.append(GpustackError(f"cannot be removed: {exc.strerror or exc}", where=path))
-        return troubles
+        for folder in {self._target.place(path).parent for path in paths}:
+            with suppress(FileNotFoundError, NotADirectoryError):
+                sync_folder(folder)
+        return troubles + self._lost_names(paths)
+
+    def _put_back(self, path: str) -> None:
+        entry, place = self._known[path], self._target.place(path)
+        names = [self._target.place(one) for one in self._names_of(entry) if one != path]
+        try:
+            self._store.put_back(place, entry, names)
+        except AttributesError as error:
+            if LABEL not in error.names or not self._target.is_live or not is_enforced():
+                raise
+            # A file of settings with a wrong label may lock everybody out: better the policy's own than none.
+            done = LocalRunner().run(("restorecon", "-F", "--", str(place)), timeout=60.0)
+            error.hint = f"`restorecon -F {place}`: " + (done.error or done.err.strip() or f"it ended with {done.code}")
+            raise
+
+    def _names_of(self, entry: Entry) -> list[str]:
+        """The known places that were names of the file of this entry."""
+        if entry.links < 2:
+            return []
+        return [one for one, other in self._known.items() if (other.disk, other.inode) == (entry.disk, entry.inode)]
+
+    def _lost_names(self, paths: list[str]) -> list[GpustackError]:
+        """Files that had names outside of what is watched, and are now files of their own."""
+        found = []
+        for path in paths:
+            was = self._known[path]
+            now = look(self._target.place(path)) if was.links > 1 else was
+            if now.links < was.links:
+                msg = f"was one file of {was.links} names and has {now.links} now: the others are not watched"
+                found.append(GpustackError(msg, where=path, hint=f"`ln -f` links {path} to them again"))
+        return found
 
     def forget(self, step: str) -> None:
         """The step has been taken back: its places belong to nobody again."""
