@@ -34,11 +34,12 @@ Outcome = Literal["", "done", "failed", "interrupted", "paused", "skipped"]
 class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One place in the file tree as it was: ``kind`` "" is absent; ``kept`` names the copy of its content.
 
-    ``sum`` is the checksum of a small file's content, "" where it was not read; a file of the same ``ctime`` (of the
-    last change of any kind, in ns as ``mtime``) has the same. ``attributes`` are the extended
-    attributes: ACLs, SELinux label and capabilities among them. A file of several names (``links``) has the number of
-    its file system in ``disk``: names of one ``disk`` and ``inode`` are one file. ``type`` (as in st_mode) and
-    ``device`` are those of kind "other": pipe, socket, device. Names and links are as ``names.safe`` writes them.
+    ``sum`` is the checksum of a small file's content, "" where it was not read; while its ``ctime`` (the last change of
+    any kind, in ns as ``mtime``) stays, so does the content. ``attributes`` are the extended attributes: ACLs, SELinux
+    label and capabilities among them. A file of several names has the number of its file system in ``disk``: names of
+    one ``disk`` and ``inode`` are one file; ``links`` is their number, of what was kept those that were kept. ``type``
+    (as in st_mode) and ``device`` are those of kind "other": pipe, socket, device. Names and links are as
+    ``names.safe`` writes them.
     """
 
     kind: Literal["", "file", "dir", "link", "other"] = ""

@@ -140,7 +140,7 @@ class Store:
 
     def _file(self, place: Path, entry: Entry, now: Entry, names: Iterable[Path]) -> None:
         is_old = now.kind == "file" and now.inode == entry.inode
-        is_shared = is_old and entry.links > 1
+        is_shared = is_old and now.links > 1
         if entry.links > 1 and not is_old and (twin := _twin(entry, names)) is not None:
             if os.lstat(twin).st_ino != now.inode:
                 new = _newcomer(place)

@@ -80,7 +80,7 @@ def sum_of(content: bytes) -> str:
 def differences(was: Entry, now: Entry, *, is_moved: bool = False) -> Iterator[str]:
     """What of a place is not as it was, each in the word that messages have for it.
 
-    ``is_moved`` leaves the inode out, which a file put back has anew, and names that a file has got besides.
+    ``is_moved`` leaves the inode out, which a file put back has anew.
     """
     if was.kind != now.kind or was.type != now.type or was.device != now.device:
         yield "kind"
@@ -94,7 +94,7 @@ def differences(was: Entry, now: Entry, *, is_moved: bool = False) -> Iterator[s
         "target of the link": was.link != now.link,
         "mode": was.mode != now.mode,
         "owner": (was.uid, was.gid) != (now.uid, now.gid),
-        "hard links": now.links < was.links if is_moved else now.links != was.links,
+        "hard links": was.inode != now.inode and now.links < was.links,
     }
     yield from (name for name, differs in found.items() if differs)
     if was.attributes != now.attributes:

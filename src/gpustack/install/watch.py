@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import cache
 from pathlib import PurePosixPath
+
+from msgspec.structs import replace
 
 from gpustack.errors import GpustackError
 from gpustack.install.attributes import LABEL, is_enforced
@@ -81,12 +84,20 @@ class Watch:
         below = (path for path in self._below(unseen) if path not in found and self._known[path].kind)
         found.update((path, Entry()) for path in list(below))
         found |= named
-        fresh = {
-            path: entry for path, entry in found.items() if path not in self.owner and not self._is_known(path, entry)
-        }
-        kept = self._store.keep({path: (str(self._target.place(path)), entry) for path, entry in fresh.items()})
+        fresh = {path: one for path, one in found.items() if path not in self.owner and not self._is_known(path, one)}
+        counted = self._counted(fresh)
+        kept = self._store.keep({path: (str(self._target.place(path)), entry) for path, entry in counted.items()})
         self._known.update(kept)
         return kept
+
+    def _counted(self, fresh: dict[str, Entry]) -> dict[str, Entry]:
+        """The entries with as many links as their file has names among what is watched: names elsewhere may change."""
+        if not any(entry.disk for entry in fresh.values()):
+            return fresh
+        names = Counter((one.disk, one.inode) for one in {**self._known, **fresh}.values() if one.disk)
+        return {
+            path: replace(one, links=names[one.disk, one.inode]) if one.disk else one for path, one in fresh.items()
+        }
 
     def _is_known(self, path: str, entry: Entry) -> bool:
         known = self._known.get(path)
@@ -116,7 +127,7 @@ class Watch:
                 continue
             place = self._target.place(path)
             if not is_as(reference, place, entry) and not self._is_born(path):
-                changed[path] = with_sum(str(place), entry)
+                changed[path] = replace(with_sum(str(place), entry), links=1)
                 self._own(step, {path: changed[path]})
         self._seen, self._base, self._named = looks, None, None
         return changed
@@ -244,7 +255,7 @@ class Watch:
         for folder in {self._target.place(path).parent for path in paths}:
             with suppress(FileNotFoundError, NotADirectoryError):
                 sync_folder(folder)
-        return troubles + self._lost_names(paths)
+        return troubles
 
     def _put_back(self, path: str) -> None:
         entry, place = self._known[path], self._target.place(path)
@@ -264,17 +275,6 @@ class Watch:
         if entry.links < 2:
             return []
         return [one for one, other in self._known.items() if (other.disk, other.inode) == (entry.disk, entry.inode)]
-
-    def _lost_names(self, paths: list[str]) -> list[GpustackError]:
-        """Files that had names outside of what is watched, and are now files of their own."""
-        found = []
-        for path in paths:
-            was = self._known[path]
-            now = look(self._target.place(path)) if was.links > 1 else was
-            if now.links < was.links:
-                msg = f"was one file of {was.links} names and has {now.links} now: the others are not watched"
-                found.append(GpustackError(msg, where=path, hint=f"`ln -f` links {path} to them again"))
-        return found
 
     def forget(self, step: str) -> None:
         """The step has been taken back: its places belong to nobody again."""
