@@ -21,12 +21,12 @@ class CustomBuildHook(BuildHookInterface):  # type: ignore[misc]  # hatchling is
         sys.path.insert(0, str(root / "src"))
         try:
             from gpustack.matrix.compile import compile_folder
-            from gpustack.matrix.store import write_folder
+            from gpustack.matrix.store import matrix_files, write_folder
         finally:
             sys.path.pop(0)
         matrices = root / "matrices"
         # Stamps only matter to a checkout; constant ones keep the wheel reproducible.
-        stamps = {path.stem: (0, path.stat().st_size) for path in sorted(matrices.glob("*.yaml"))}
+        stamps = {name: (0, path.stat().st_size) for name, path in matrix_files(matrices).items()}
         index, blobs = compile_folder(matrices, stamps)
         folder = Path(tempfile.mkdtemp(prefix="gpustack-compiled-"))
         write_folder(folder, index, blobs)

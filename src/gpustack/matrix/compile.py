@@ -12,12 +12,14 @@ from gpustack.errors import MatrixError
 from gpustack.matrix import load
 from gpustack.matrix.store import (
     BINDING,
+    BOUNDS,
     FORMAT,
     PARTED,
     Index,
     SubjectEntry,
     SubjectHead,
     TableHead,
+    matrix_files,
     part_name,
 )
 from gpustack.model.facts import COMPONENTS, MIRRORED, subject_of
@@ -30,14 +32,18 @@ def compile_folder(
     """The index and the compiled subjects of ``folder``; subjects whose stamp is unchanged are taken from ``old``."""
     entries: dict[str, SubjectEntry] = {}
     blobs: dict[str, bytes] = {}
+    files = matrix_files(folder)
+    bounds = read_bounds(files)
+    if old is not None and old[1] is not None and not _same(old[1].subjects.get(BOUNDS), stamps.get(BOUNDS)):
+        old = None  # every file may name a bound
     for name, stamp in sorted(stamps.items()):
         kept = _kept(name, stamp, old)
         if kept is not None:
             entries[name] = kept[0]
             blobs.update(kept[1])
             continue
-        path = folder / f"{name}.yaml"
-        subject = load.read_subject(path)
+        path = files[name]
+        subject = load.read_subject(path, bounds=bounds)
         if subject.name != name:
             msg = f"subject is {subject.name!r}, the file's name says {name!r}"
             raise MatrixError(msg, where=str(path))
@@ -50,6 +56,22 @@ def compile_folder(
         )
     blobs.update(_parts(entries, blobs))
     return Index(format=FORMAT, subjects=entries), blobs
+
+
+def read_bounds(files: dict[str, Path]) -> dict[str, str]:
+    """The bounds that ranges may name, by name; {} where the folder has no file of them."""
+    if BOUNDS not in files:
+        return {}
+    return bounds_of(load.read_subject(files[BOUNDS]).tables[BOUNDS].rows)
+
+
+def bounds_of(rows: list[dict[str, Any]]) -> dict[str, str]:
+    """What the rows of the bounds' table say, by name."""
+    return {row["name"]: row["version"] for row in rows}
+
+
+def _same(entry: SubjectEntry | None, stamp: tuple[int, int] | None) -> bool:
+    return (entry.stamp if entry is not None else None) == stamp
 
 
 def _parts(entries: dict[str, SubjectEntry], blobs: dict[str, bytes]) -> dict[str, bytes]:

@@ -16,14 +16,15 @@ own guesses read 12.10 as 12.1 and no as False::
         rows:
           - {version: 13.0.2, date: 2025-10-09, src: [guide]}
 
-Every row also has ``src`` (at least one source), and may have ``known`` and ``note``.
+Every row also has ``src`` (at least one source), and may have ``known`` and ``note``. Its short forms are written out
+by ``shorthand``.
 """
 
 from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -32,6 +33,7 @@ import yaml
 
 from gpustack.errors import MatrixError
 from gpustack.matrix import fields
+from gpustack.matrix.shorthand import SEEN, Shorthand, groups, written_out
 
 SCHEMA = "gpustack/matrix/v1"
 LARGEST = 8 << 20
@@ -70,16 +72,18 @@ class Subject:
     tables: dict[str, Table] = field(default_factory=dict)
 
 
-def read_subject(path: Path, *, base_of: Callable[[str], Subject | None] | None = None) -> Subject:
+def read_subject(
+    path: Path, *, base_of: Callable[[str], Subject | None] | None = None, bounds: Mapping[str, str] | None = None
+) -> Subject:
     """The subject in the file ``path``. ``base_of`` finds the subject that lends columns and sources to an overlay.
 
-    Raises MatrixError naming file, table, row and field.
+    ``bounds`` are the versions that ``@NAME`` stands for in a range. Raises MatrixError naming file, table, row and field.
     """
     where = str(path)
     document = _parse(path)
     if document.get("schema") != SCHEMA:
         raise _fault(where, f"schema is {document.get('schema')!r}, has to be {SCHEMA!r}")
-    unknown = set(document) - {"schema", "subject", "about", "sources", "tables"}
+    unknown = set(document) - {"schema", "subject", "about", "sources", "groups", "tables"}
     if unknown:
         raise _fault(where, f"unknown key {min(unknown)!r} at the top")
     name = document.get("subject")
@@ -89,12 +93,29 @@ def read_subject(path: Path, *, base_of: Callable[[str], Subject | None] | None 
     sources = _sources(_mapping(document, "sources", where), where)
     known_sources = sources if base is None else {**base.sources, **sources}
     found = _mapping(document, "tables", where)
+    short = _shorthand(document, found, bounds or {}, where)
     read = every(
-        functools.partial(_table, raw, f"{where}: {table}", known_sources, base.tables.get(table) if base else None)
+        functools.partial(
+            _table, raw, f"{where}: {table}", known_sources, base.tables.get(table) if base else None, short
+        )
         for table, raw in found.items()
     )
+    idle = set(short.groups) - short.used
+    if idle:
+        raise _fault(where, f"group {min(idle)!r} is named by no row")
     tables = dict(zip(found, read, strict=True))
     return Subject(name=name, about=_about(document, where), sources=sources, tables=tables)
+
+
+def _shorthand(document: dict[str, Any], tables: dict[str, Any], bounds: Mapping[str, str], where: str) -> Shorthand:
+    raw = tables.get(SEEN)
+    rows = raw.get("rows") if isinstance(raw, dict) else None
+    lists = [row.get("names") for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    seen = {name for names in lists if isinstance(names, list) for name in names if isinstance(name, str)}
+    try:
+        return Shorthand(groups=groups(_mapping(document, "groups", where)), bounds=bounds, seen=frozenset(seen))
+    except ValueError as exc:
+        raise _fault(where, str(exc)) from exc
 
 
 def _parse(path: Path) -> dict[str, Any]:
@@ -234,7 +255,9 @@ def _sources(raw: dict[str, Any], where: str) -> dict[str, dict[str, str]]:
     return raw
 
 
-def _table(raw: object, where: str, sources: dict[str, dict[str, str]], base: Table | None) -> Table:
+def _table(
+    raw: object, where: str, sources: dict[str, dict[str, str]], base: Table | None, short: Shorthand
+) -> Table:
     if not isinstance(raw, dict):
         raise _fault(where, "is not a mapping with about, key, fields and rows")
     unknown = set(raw) - {"about", "key", "fields", "rows"}
@@ -255,19 +278,36 @@ def _table(raw: object, where: str, sources: dict[str, dict[str, str]], base: Ta
             raise _fault(where, f"key column {name!r} is not among the fields")
     kinds = {**columns, **COMMON}
     converted = every(
-        functools.partial(_row, row, f"{where}: row {number}", kinds, key, sources)
+        functools.partial(_rows, row, f"{where}: row {number}", kinds, key, sources, short)
         for number, row in enumerate(rows, 1)
     )
-    return Table(about=_about(raw, where), key=tuple(key), fields=dict(columns), rows=converted)
+    rows = [row for found in converted for row in found]
+    return Table(about=_about(raw, where), key=tuple(key), fields=dict(columns), rows=rows)
 
 
-def _row(
-    row: object, where: str, kinds: dict[str, str], key: list[str], sources: dict[str, dict[str, str]]
-) -> dict[str, Any]:
+def _rows(  # noqa: PLR0913, PLR0917 (what a row is read with)
+    row: object,
+    where: str,
+    kinds: dict[str, str],
+    key: list[str],
+    sources: dict[str, dict[str, str]],
+    short: Shorthand,
+) -> list[dict[str, Any]]:
+    """The rows that one row of the file stands for, converted."""
     if not isinstance(row, dict):
         raise _fault(where, "is not a mapping")
     label = " ".join(str(row.get(name, "")) for name in key).strip()
     where = f"{where} ({label})" if label else where
+    try:
+        full = written_out(row, kinds, short)
+    except ValueError as exc:
+        raise _fault(where, str(exc)) from exc
+    return [_row(one, where, kinds, sources) for one in full]
+
+
+def _row(
+    row: dict[str, Any], where: str, kinds: dict[str, str], sources: dict[str, dict[str, str]]
+) -> dict[str, Any]:
     converted: dict[str, Any] = {}
     for name, value in row.items():
         kind = kinds.get(name)

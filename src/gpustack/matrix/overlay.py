@@ -15,8 +15,8 @@ import msgspec
 
 from gpustack.errors import MatrixError
 from gpustack.matrix import load
-from gpustack.matrix.compile import compile_subject
-from gpustack.matrix.store import Store, SubjectEntry
+from gpustack.matrix.compile import bounds_of, compile_subject
+from gpustack.matrix.store import BOUNDS, Store, SubjectEntry
 from gpustack.matrix.typed import row_faults
 
 
@@ -35,7 +35,12 @@ def lay_over(store: Store, folder: Path) -> Store:
 
 
 def _with_file(store: Store, path: Path) -> Store:
-    overlay = load.read_subject(path, base_of=lambda name: _as_subject(store, name))
+    bounds = _as_subject(store, BOUNDS)
+    known = bounds_of(bounds.tables[BOUNDS].rows) if bounds else {}
+    overlay = load.read_subject(path, base_of=lambda name: _as_subject(store, name), bounds=known)
+    if overlay.name == BOUNDS:
+        msg = "the built-in rows are compiled with their own bounds, which no overlay moves"
+        raise MatrixError(msg, where=str(path), hint="replace the rows that end at the bound instead")
     _demand_usable_rows(overlay, path)
     base = _as_subject(store, overlay.name)
     merged = _merge(base, overlay) if base else overlay

@@ -16,7 +16,7 @@ from msgspec import Struct, field
 from gpustack import resources
 from gpustack.errors import MatrixError
 
-FORMAT = 6
+FORMAT = 7
 """Raised whenever the layout below or the conversion changes, so that old compiled files are not read."""
 
 
@@ -54,6 +54,12 @@ class SubjectHead(Struct, frozen=True, kw_only=True):
 
 PARTED = ("rules", "releases", "availability", "packages")
 """Tables that are also kept apart by component, so that an answer reads only what it is about."""
+
+GENERATED = "generated"
+"""The folder below ``matrices`` with the files that a program writes, and nobody edits."""
+
+BOUNDS = "bounds"
+"""The subject, and its table, whose rows ``@NAME`` stands for in the ranges of all files."""
 
 BINDING = "binding"
 """The part that tells which rules bind each release of a component."""
@@ -133,13 +139,20 @@ def write_folder(folder: Path, index: Index, blobs: dict[str, bytes]) -> None:
     _replace(folder / "index.msgpack", msgspec.msgpack.encode(index))
 
 
+def matrix_files(folder: Path) -> dict[str, Path]:
+    """The matrix files of ``folder`` by subject: those kept by hand, and those that are ``generated``."""
+    found = {path.stem: path for place in (folder / GENERATED, folder) for path in place.glob("*.yaml")}
+    return dict(sorted(found.items()))
+
+
 def _stamps(folder: Path) -> dict[str, tuple[int, int]]:
     stamps = {}
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.name.endswith(".yaml"):
-                status = entry.stat()
-                stamps[entry.name.removesuffix(".yaml")] = (status.st_mtime_ns, status.st_size)
+    for place in (folder / GENERATED, folder):
+        with os.scandir(place) as entries:
+            for entry in entries:
+                if entry.name.endswith(".yaml"):
+                    status = entry.stat()
+                    stamps[entry.name.removesuffix(".yaml")] = (status.st_mtime_ns, status.st_size)
     return stamps
 
 

@@ -139,7 +139,9 @@ class Availability(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
 
 
 class PackageSet(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """The packages that bring a component, by package family and era. Names are data: never composed.
+    """The packages that bring a component, by package family and era.
+
+    ``composed`` marks a set of which nobody saw a name: it was formed as the names of other releases are.
 
     ``role``: main (what a plan installs), dev, samples, static, doc, pinning, branch-lock, module-stream ...
     ``repos`` narrows to repository folders (empty: all of the family). ``with_cuda`` narrows to CUDA versions.
@@ -159,6 +161,7 @@ class PackageSet(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_u
     flavour: Literal["", "open", "proprietary"] = ""
     pin: str = ""
     exact: bool = False
+    composed: bool = False
     note: str = ""
     known: Literal["", "stated", "tested", "reported"] = ""
     src: tuple[str, ...] = ()
