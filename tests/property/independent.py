@@ -18,7 +18,10 @@ FOLDER = Path(__file__).parents[2] / "matrices"
 @lru_cache(maxsize=1)
 def rule_rows() -> tuple[dict[str, Any], ...]:
     """Every row of every table of rules that is more than advice."""
+    bounds = yaml.safe_load((FOLDER / "bounds.yaml").read_text(encoding="utf-8"))["tables"]["bounds"]["rows"]
+    named = {f"@{row['name']}": str(row["version"]) for row in bounds}
     texts = [path.read_text(encoding="utf-8") for path in sorted(FOLDER.glob("*.yaml"))]
+    texts = [re.sub(r"@[a-z0-9-]+", lambda match: named.get(match.group(), match.group()), text) for text in texts]
     tables = [yaml.safe_load(text)["tables"]["rules"]["rows"] for text in texts if "\n  rules:\n" in text]
     return tuple(row for rows in tables for row in rows if row.get("strength") != "advised")
 

@@ -77,7 +77,7 @@ def read_subject(
 ) -> Subject:
     """The subject in the file ``path``. ``base_of`` finds the subject that lends columns and sources to an overlay.
 
-    ``bounds`` are the versions that ``@NAME`` stands for in a range. Raises MatrixError naming file, table, row and field.
+    ``bounds`` are the versions that ``@NAME`` stands for in a range. Raises MatrixError naming file, table, row, field.
     """
     where = str(path)
     document = _parse(path)
@@ -255,9 +255,7 @@ def _sources(raw: dict[str, Any], where: str) -> dict[str, dict[str, str]]:
     return raw
 
 
-def _table(
-    raw: object, where: str, sources: dict[str, dict[str, str]], base: Table | None, short: Shorthand
-) -> Table:
+def _table(raw: object, where: str, sources: dict[str, dict[str, str]], base: Table | None, short: Shorthand) -> Table:
     if not isinstance(raw, dict):
         raise _fault(where, "is not a mapping with about, key, fields and rows")
     unknown = set(raw) - {"about", "key", "fields", "rows"}
@@ -305,9 +303,7 @@ def _rows(  # noqa: PLR0913, PLR0917 (what a row is read with)
     return [_row(one, where, kinds, sources) for one in full]
 
 
-def _row(
-    row: dict[str, Any], where: str, kinds: dict[str, str], sources: dict[str, dict[str, str]]
-) -> dict[str, Any]:
+def _row(row: dict[str, Any], where: str, kinds: dict[str, str], sources: dict[str, dict[str, str]]) -> dict[str, Any]:
     converted: dict[str, Any] = {}
     for name, value in row.items():
         kind = kinds.get(name)

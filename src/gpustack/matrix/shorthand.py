@@ -4,7 +4,8 @@
 * ``@NAME`` in a range stands for a row of ``bounds.yaml``: how far the facts go, in one place.
 * ``each: ["@lines"]`` writes a row once for each of these release lines that its ``versions`` hold, with ``versions``
   narrowed to the line and ``{line}`` (13.4) and ``{line-dashed}`` (13-4) filled in. A package name that is formed so
-  and stands in no row of the file's table ``seen_names`` marks its row as ``composed`` (a column that the table has to declare).
+  and stands in no row of the file's table ``seen_names`` marks its
+  row as ``composed``, a column that the table has to declare.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ def written_out(row: Mapping[str, Any], kinds: Mapping[str, str], short: Shortha
         return [full]
     if not isinstance(full.get("versions"), str) or not isinstance(lines, list):
         msg = f"field {EACH!r}: the row needs a list here, and a range in its field 'versions'"
-        raise ValueError(msg)
+        raise ValueError(msg)  # noqa: TRY004 (a fault of the file like the others)
     try:
         wanted = version_range(full["versions"])
         within = [line for line in lines if version(line) in wanted]
@@ -120,10 +121,10 @@ def _is_group(item: object, kind: str) -> bool:
 
 def _for_line(row: Mapping[str, Any], line: str, short: Shorthand) -> dict[str, Any]:
     names = {"{line}": line, "{line-dashed}": line.replace(".", "-")}
-    found = {name: _with_names(value, names) for name, value in row.items()}
+    found: dict[str, Any] = {name: _with_names(value, names) for name, value in row.items()}
     found["versions"] = f"=={line}.*"
-    formed = set(found.get("packages", ())) - set(row.get("packages", ()))
-    if formed - short.seen:
+    formed = [name for name in found.get("packages", []) if name not in row["packages"]]
+    if any(name not in short.seen for name in formed):
         found["composed"] = "true"
     return found
 

@@ -11,10 +11,10 @@ from typing import Any
 import gpustack
 from gpustack import resources
 from gpustack.matrix.check import faults
-from gpustack.matrix.compile import compile_folder
+from gpustack.matrix.compile import compile_folder, read_bounds
 from gpustack.matrix.index import Matrix, load_matrix
 from gpustack.matrix.load import read_subject
-from gpustack.matrix.store import Store
+from gpustack.matrix.store import Store, matrix_files
 from gpustack.model.facts import COMPONENTS, Rule
 from gpustack.versions import is_within
 
@@ -26,8 +26,9 @@ def test_every_invariant_holds() -> None:
 def test_compiled_rows_equal_the_files_rows() -> None:
     folder = resources.folder("matrices")
     matrix = load_matrix()
-    for path in sorted(folder.glob("*.yaml")):
-        subject = read_subject(path)
+    files = matrix_files(folder)
+    for path in files.values():
+        subject = read_subject(path, bounds=read_bounds(files))
         for name, table in subject.tables.items():
             rows: list[dict[str, Any]] = [dict(row) for row in matrix.rows(subject.name, name, dict)]
             for row in rows:

@@ -92,6 +92,7 @@ def sets(
 def install_step(ctx: Context, pick: Pick, rows: tuple[PackageSet, ...], *, phase: str, after: Iterable[str]) -> Draft:
     """The step that installs the packages of these sets at their exact versions."""
     tool = manager(ctx.system.family)
+    warn_of_composed(ctx, rows)
     packages = packages_of(pick, rows)
     there = ctx.host.installed.get(pick.component)
     command = _with_switches(ctx, tool, pick, tool.install(packages, downgrade=pick.state == "downgrade"))
@@ -138,6 +139,17 @@ def packages_of(pick: Pick, rows: tuple[PackageSet, ...]) -> list[Package]:
         for name in row.packages:
             packages.setdefault(name, Package(name=name, pin=pin))
     return list(packages.values())
+
+
+def warn_of_composed(ctx: Context, rows: Iterable[PackageSet]) -> None:
+    """Warn of package names that follow those of other releases, and that nobody has seen."""
+    for row in rows:
+        if row.composed:
+            names = " ".join(row.packages)
+            ctx.warn(
+                f"the package name {names} follows the names of other releases and was not seen anywhere:"
+                " check that the repository has it"
+            )
 
 
 def hold_step(ctx: Context, pick: Pick, rows: tuple[PackageSet, ...]) -> list[Draft]:

@@ -15,7 +15,7 @@ from gpustack.plan.context import Context
 from gpustack.plan.draft import Draft, draft
 from gpustack.plan.managers import manager
 from gpustack.plan.managers.base import CACHE, Package
-from gpustack.plan.methods.network import packages_of
+from gpustack.plan.methods.network import packages_of, warn_of_composed
 from gpustack.plan.repositories import component_repository
 from gpustack.solve.crossing import FOLDERS, cross_sets
 
@@ -70,6 +70,7 @@ def _why_cross(pick: Pick, url: str) -> str:
 def install_cross(ctx: Context, pick: Pick, rows: tuple[PackageSet, ...], *, after: tuple[str, ...], why: str) -> Draft:
     """The step that installs the cross packages of a component."""
     tool = manager(ctx.system.family)
+    warn_of_composed(ctx, rows)
     packages = packages_of(pick, rows)
     return draft(
         f"cross:{pick.component}",
