@@ -13,6 +13,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import msgspec
+from gpustack.plan.lookup import repository_of, system_of
 from tests.integration import catalogue, debs, rpms
 from tests.integration.catalogue import Package
 from tests.integration.keys import Certificate, SigningKeys
@@ -23,7 +24,6 @@ from gpustack.matrix.index import Matrix, load_matrix
 from gpustack.model.places import Repository, System
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Step
-from gpustack.plan.lookup import repository_of, system_of
 
 ARCHIVE = "archive.gpustack.test"
 """The host name of the distribution's own archive."""

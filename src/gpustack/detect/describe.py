@@ -6,15 +6,10 @@ from gpustack.detect.gpu_names import resolve_gpu
 from gpustack.detect.products import Products
 from gpustack.errors import UnsupportedError, UsageError
 from gpustack.matrix.index import Matrix
+from gpustack.model.architectures import architecture
 from gpustack.model.host import Environment, Host, Installed, OperatingSystem
-from gpustack.model.places import System
+from gpustack.model.places import System, find_system
 from gpustack.patterns import late
-
-ARCHITECTURES = {
-    "x86_64": "x86_64", "amd64": "x86_64", "x64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64", "sbsa": "aarch64",
-    "ppc64le": "ppc64le", "ppc64el": "ppc64le",
-}  # fmt: skip
-"""The architectures and the other words for them."""
 
 MAX_GPUS = 64
 _SAFE = late(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
@@ -45,7 +40,7 @@ def describe(
             codename=system.codename or None,
             repo=system.repo or None,
             base=system.base or None,
-            system=f"{system.id}{system.version}",
+            system=system.key,
         ),
         arch=_architecture(arch, environment),
         environment=environment,
@@ -80,21 +75,16 @@ def parse_system(text: str, matrix: Matrix) -> tuple[System, str]:
         version = lowered.removeprefix(identity.lower())
         if version == lowered or not (_RELEASE.fullmatch(version) or version in {"", "testing", "unstable"}):
             continue
-        rows = [row for row in matrix.systems if row.id == identity and _covers(row.version, version)]
-        if rows:
-            return max(rows, key=lambda row: len(row.version)), text[len(identity) :]
+        row = find_system(matrix.systems, identity, version)
+        if row is not None:
+            return row, text[len(identity) :]
         known = [row.version for row in matrix.systems if row.id == identity and row.version]
         said = f"{identity} {version}" if version else f"{identity} without a release"
         msg = f"the facts know no {said}"
         raise UnsupportedError(msg, where="--os", hint=f"known releases of {identity}: {_nearest(version, known)}")
-    near = _nearest(lowered, sorted({f"{row.id}{row.version}" for row in matrix.systems}))
+    near = _nearest(lowered, sorted({row.key for row in matrix.systems}))
     msg = f"the facts know no operating system {text!r}"
     raise UnsupportedError(msg, where="--os", hint=f"nearest: {near}" if near else "`gpustack matrix show systems`")
-
-
-def _covers(row: str, version: str) -> bool:
-    known, given = row.lower(), version.lower().removeprefix("v")
-    return not row or given == known or given.startswith(f"{known}.")
 
 
 def _nearest(text: str, known: list[str]) -> str:
@@ -106,11 +96,11 @@ def _nearest(text: str, known: list[str]) -> str:
 def _architecture(text: str | None, environment: Environment) -> str:
     if text is None:
         return "aarch64" if environment == "jetson" else "x86_64"
-    found = ARCHITECTURES.get(text.strip().lower())
+    found = architecture(text.strip().lower())
     if found is None:
         msg = f"{text[:40]!r} is not an architecture that NVIDIA's software exists for"
         raise UsageError(msg, where="--arch", hint="x86_64 (amd64), aarch64 (arm64, sbsa) or ppc64le")
-    return found
+    return found.name
 
 
 def _environment(system: System) -> Environment:

@@ -8,7 +8,7 @@ import msgspec
 
 from gpustack.detect.evidence import Evidence
 from gpustack.detect.parse import driver, kernel, libraries, packages, pci, platform, repositories, toolkit
-from gpustack.detect.parse.os_release import find_system, operating_system, parse_os_release
+from gpustack.detect.parse.os_release import operating_system, parse_os_release
 from gpustack.detect.parse.packages import Package
 from gpustack.detect.parse.pci import PciFunction
 from gpustack.detect.parse.repositories import SourceEntry
@@ -16,7 +16,7 @@ from gpustack.detect.parse.toolkit import Toolkit
 from gpustack.detect.products import Products, device_digits, gpu_of, jetson_gpu
 from gpustack.matrix.index import Matrix
 from gpustack.model.host import Copy, Environment, Gpu, KernelModule, OperatingSystem
-from gpustack.model.places import System
+from gpustack.model.places import System, find_system
 
 
 class Scene(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -125,7 +125,7 @@ def _system(
     os = operating_system(told, matrix.systems, manager_hint=hint)
     special = _special(evidence, matrix, told, environment)
     if special is None:
-        return next((row for row in matrix.systems if f"{row.id}{row.version}" == os.system), None), os
+        return matrix.system(os.system), os
     plain_base = f"{os.id}{os.version_id}" if os.id and os.version_id else None
     return special, OperatingSystem(
         id=os.id,
@@ -137,7 +137,7 @@ def _system(
         like=os.like,
         repo=special.repo or None,
         base=special.base or plain_base,
-        system=f"{special.id}{special.version}",
+        system=special.key,
     )
 
 

@@ -12,7 +12,8 @@ from gpustack.digests import sha256_hex
 from gpustack.errors import MatrixError
 from gpustack.matrix.store import BINDING, Store, open_store
 from gpustack.model.facts import MIRRORED, Archive, Availability, PackageSet, Release, Rule, Source, subject_of
-from gpustack.model.places import ConflictRow, GpuProduct, Repository, SigningKey, System
+from gpustack.model.host import Host
+from gpustack.model.places import ConflictRow, GpuProduct, Repository, SigningKey, System, find_system
 from gpustack.versions import version
 
 T = TypeVar("T")
@@ -139,6 +140,24 @@ class Matrix:
     @cached_property
     def systems(self) -> tuple[System, ...]:
         return self.rows("systems", "systems", System)
+
+    @cached_property
+    def _systems_by_key(self) -> dict[str, System]:
+        return {row.key: row for row in reversed(self.systems)}
+
+    def system(self, key: str | None) -> System | None:
+        """The row of a system by its key ("ubuntu24.04"), None where there is none."""
+        return self._systems_by_key.get(key or "")
+
+    def system_of(self, host: Host) -> System | None:
+        """The row of a host's system: the one that the host names, else the most exact one of its package family."""
+        if host.os.system:
+            return self.system(host.os.system)
+        name = host.os.id or ""
+        if host.environment == "wsl" and not name.startswith("wsl-"):
+            name = f"wsl-{name}"
+        row = find_system(self.systems, name, host.os.version_id)
+        return row if row is not None and host.os.family in {None, "", row.family} else None
 
     @cached_property
     def repositories(self) -> tuple[Repository, ...]:

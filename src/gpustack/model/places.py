@@ -17,6 +17,8 @@ class System(Struct, frozen=True, kw_only=True, omit_defaults=True):
     folder; empty means there is none and ``no_repo`` says why and what would do. ``base`` is the system whose
     repository and packages a derivative uses ("ubuntu24.04"). ``kernel``, ``gcc``, ``glibc`` are the defaults there.
     ``binaries`` none: NVIDIA's programs cannot run there at all (another libc, another kernel, 32 bits).
+    ``lts`` is the date on which paid or extended support ends. ``immutable``: nothing can be installed into its
+    read-only system. ``support`` "own channel": its publisher's own channel brings the driver.
     """
 
     id: str
@@ -35,9 +37,40 @@ class System(Struct, frozen=True, kw_only=True, omit_defaults=True):
     glibc: str = ""
     initramfs: str = ""
     binaries: Literal["", "none"] = ""
+    lts: str = ""
+    immutable: bool | str = False
+    support: str = ""
     note: str = ""
     known: Known = ""
     src: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """The name by which hosts and other rows refer to this one: "ubuntu24.04"."""
+        return f"{self.id}{self.version}"
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether nothing can be installed into it."""
+        return self.immutable in {True, "yes"}
+
+
+def find_system(systems: tuple[System, ...], identity: str | None, version: str | None) -> System | None:
+    """The row of this ID and VERSION_ID; a row's version may be a prefix of it, the longest wins."""
+    if not identity:
+        return None
+    same = [row for row in systems if row.id.lower() == identity.lower() and covers(row.version, version)]
+    return max(same, key=lambda row: len(row.version), default=None)
+
+
+def covers(row: str, version: str | None) -> bool:
+    """Whether a row's version is that of a host or a prefix of it; an empty one covers all."""
+    if not row or not version:
+        return not row
+    known, given = row.lower(), version.lower()
+    if given[:1] == "v" and given[1:2].isdigit():  # Kylin writes V10
+        given = given[1:]
+    return given == known or given.startswith(f"{known}.")
 
 
 class Repository(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -6,6 +6,9 @@ from typing import Literal
 
 from msgspec import Struct
 
+from gpustack.model.offer import Offer
+from gpustack.model.request import Method
+
 State = Literal["install", "upgrade", "downgrade", "keep"]
 
 
@@ -21,13 +24,14 @@ class Reason(Struct, frozen=True, kw_only=True):
 
 
 class Pick(Struct, frozen=True, kw_only=True):
-    """One component of a stack: the version chosen and the method that brings it."""
+    """One component of a stack: the version chosen, the method that brings it, and the rows by which it does."""
 
     component: str
     version: str
-    method: str
+    method: Method
     state: State = "install"
     flavour: Literal["", "open", "proprietary"] = ""
+    offer: Offer = Offer()
     reasons: tuple[Reason, ...] = ()
 
 

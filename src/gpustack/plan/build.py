@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from gpustack.matrix.index import Matrix
 from gpustack.model.facts import CHECKED_WITH, COMPONENTS
 from gpustack.model.host import Host
-from gpustack.model.places import ImageRow
+from gpustack.model.places import ImageRow, covers
 from gpustack.model.plan import BaseImage, Plan, StackEntry
 from gpustack.model.request import Request
 from gpustack.model.resolution import Pick, Resolution
@@ -16,7 +16,6 @@ from gpustack.plan.context import Context
 from gpustack.plan.departures import with_departures
 from gpustack.plan.document import digest_of
 from gpustack.plan.draft import Draft, assemble, draft, sha256_of
-from gpustack.plan.lookup import covers
 from gpustack.plan.methods import planner
 from gpustack.plan.preflight import check, notes, replace_other_methods
 from gpustack.plan.targets import target_steps

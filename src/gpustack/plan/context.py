@@ -9,11 +9,10 @@ from msgspec import Struct
 from gpustack.errors import UnsupportedError
 from gpustack.matrix.index import Matrix
 from gpustack.model.host import Host
-from gpustack.model.places import Repository, System
+from gpustack.model.places import System
 from gpustack.model.request import Request
 from gpustack.model.resolution import Pick, Resolution
 from gpustack.patterns import late
-from gpustack.plan.lookup import arch_folders, repository_of, system_of
 from gpustack.versions import is_within
 
 _RELEASE = late(r"[0-9][A-Za-z0-9._+~-]{0,120}")
@@ -31,19 +30,19 @@ class Context(Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def system(self) -> System:
         """The row of the host's operating system. Raises UnsupportedError when the facts have none."""
-        return system_of(self.matrix, self.host)
+        row = self.matrix.system_of(self.host)
+        if row is not None:
+            return row
+        name = self.host.os.id or ""
+        known = sorted({row.version for row in self.matrix.systems if row.id == name})
+        msg = f"the facts know no system {self.host.os.spelled!r}"
+        hint = f"known releases of {name}: {', '.join(known)}" if known else "`gpustack matrix list systems` shows all"
+        raise UnsupportedError(msg, hint=hint)
 
     @cached_property
     def base(self) -> System:
         """The system whose packages and repository the host uses: its own row, or that of a derivative's base."""
-        if not self.system.base:
-            return self.system
-        return next((row for row in self.matrix.systems if f"{row.id}{row.version}" == self.system.base), self.system)
-
-    @cached_property
-    def repository(self) -> Repository:
-        """NVIDIA's repository folder for the host. Raises UnsupportedError when there is none."""
-        return repository_of(self.matrix, self.host, self.system)
+        return self.matrix.system(self.system.base) or self.system
 
     @property
     def arch(self) -> str:
@@ -52,21 +51,6 @@ class Context(Struct, frozen=True, kw_only=True, dict=True):
             msg = "the architecture of the host is not known"
             raise UnsupportedError(msg, hint="say `--arch x86_64` or `--arch aarch64`")
         return self.host.arch
-
-    @property
-    def arch_folders(self) -> tuple[str, ...]:
-        """Every word that the facts use for the host's architecture."""
-        return (*arch_folders(self.host, self.system), self.arch)
-
-    @property
-    def platforms(self) -> tuple[str, ...]:
-        """The words that archives use for the host's platform, the most exact first."""
-        is_jetson = self.host.environment == "jetson" or self.system.id == "l4t"
-        if is_jetson and "sbsa" not in self.system.arch:
-            return ("linux-aarch64", "linux-all")
-        if self.system.family == "windows":
-            return (f"windows-{'arm64' if self.arch == 'aarch64' else self.arch}",)
-        return (f"linux-{'sbsa' if self.arch == 'aarch64' else self.arch}", "linux-all")
 
     @property
     def kernels(self) -> tuple[str, ...]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
-
 from gpustack.errors import UnsupportedError
 from gpustack.model.host import Installed
 from gpustack.model.resolution import Pick
@@ -13,16 +11,6 @@ from gpustack.plan.draft import Draft, draft
 from gpustack.plan.managers import manager
 from gpustack.plan.problems import problem_steps, refuse
 from gpustack.versions import version
-
-
-class Ends(Struct, frozen=True, kw_only=True):
-    """The column of a system's row that only this module reads."""
-
-    id: str
-    version: str
-    lts: str = ""
-    immutable: bool | str = False
-    support: str = ""
 
 
 def check(ctx: Context, picks: list[Pick]) -> None:
@@ -38,20 +26,13 @@ def check(ctx: Context, picks: list[Pick]) -> None:
     if environment == "jetson" and names & {"driver", "fabric-manager"}:
         msg = "on Jetson the driver comes with Jetson Linux (JetPack): server driver packages do not run there"
         raise UnsupportedError(msg, hint="update JetPack for another driver")
-    row = _row(ctx)
-    if row is not None and row.immutable in {True, "yes"} and any(pick.method != "container" for pick in picks):
+    if ctx.system.is_read_only and any(pick.method != "container" for pick in picks):
         msg = f"{ctx.system.name} keeps its system read-only: nothing can be installed into it from here"
         raise UnsupportedError(msg, hint=ctx.system.no_repo or "an image with the driver built in, or a container")
-    if row is not None and row.support == "own channel" and names & {"driver", "fabric-manager"}:
+    if ctx.system.support == "own channel" and names & {"driver", "fabric-manager"}:
         msg = f"on {ctx.system.name} the driver belongs to its publisher's own channel: no other may be put beside it"
         raise UnsupportedError(msg, hint=ctx.system.no_repo)
     refuse(ctx, picks)
-
-
-def _row(ctx: Context) -> Ends | None:
-    """The further columns of the host's system."""
-    rows = ctx.matrix.rows("systems", "systems", Ends)
-    return next((one for one in rows if (one.id, one.version) == (ctx.system.id, ctx.system.version)), None)
 
 
 def notes(ctx: Context, picks: list[Pick]) -> list[Draft]:
@@ -166,9 +147,9 @@ def _warn_of_age(ctx: Context) -> None:
     if not end or not read or end > read:
         return
     name = ctx.host.os.name or ctx.system.name or ctx.host.os.spelled
-    row = _row(ctx)
-    if row is not None and row.lts > read:
-        ctx.warn(f"{name} reached the end of its ordinary support on {end}; long-term support lasts to {row.lts}")
+    lts = ctx.system.lts
+    if lts > read:
+        ctx.warn(f"{name} reached the end of its ordinary support on {end}; long-term support lasts to {lts}")
     else:
         ctx.warn(f"{name} reached its end of life on {end}: nothing is fixed in it any more")
 

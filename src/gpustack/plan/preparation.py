@@ -8,12 +8,12 @@ from typing import Protocol, TypeVar
 
 from msgspec import Struct
 
+from gpustack.model.architectures import debian_name
 from gpustack.patterns import late
 from gpustack.plan import done
 from gpustack.plan.context import Context
 from gpustack.plan.draft import Draft, draft
 from gpustack.plan.managers import manager
-from gpustack.plan.managers.apt import DEB_ARCH
 from gpustack.plan.managers.base import Package
 
 SUBJECT = "preparation"
@@ -195,7 +195,7 @@ def _expand(ctx: Context, templates: tuple[str, ...], kernel: str) -> list[str]:
         "kernel": kernel,
         "release": split[1] if split else kernel,
         "variant": split[2] if split else "default",
-        "deb_arch": DEB_ARCH.get(ctx.arch, ctx.arch),
+        "deb_arch": debian_name(ctx.arch, ctx.arch),
     }
     return [_fill(template, values) for template in templates]
 

@@ -6,6 +6,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gpustack.errors import UnsupportedError
+from gpustack.model.architectures import debian_name
 from gpustack.model.host import RepositoryEntry
 from gpustack.model.places import Repository
 from gpustack.model.resolution import Pick
@@ -16,7 +17,6 @@ from gpustack.plan.apt_pin import apt_pin, preferences
 from gpustack.plan.context import Context
 from gpustack.plan.draft import Draft, draft
 from gpustack.plan.managers import manager
-from gpustack.plan.managers.apt import DEB_ARCH
 from gpustack.plan.managers.base import CACHE, Manager, Package, Place
 from gpustack.plan.preparation import common_tools
 from gpustack.plan.signing import KeyExtra, check_key, download_key, key_of
@@ -37,22 +37,13 @@ class RepositoryExtra(Struct, frozen=True, kw_only=True):
     gpgcheck: bool = True
 
 
-def repository_row(ctx: Context, component: str) -> Repository:
-    """The repository that a component comes from: its own where the facts have one for this family, else CUDA's."""
-    own = ctx.matrix.rows(component, "repositories", Repository)
-    for row in own:
-        if row.family == ctx.system.family and row.arch in {*ctx.arch_folders, "any"}:
-            return row
-    return ctx.repository
+def component_repository(ctx: Context, pick: Pick, row: Repository) -> list[Draft]:
+    """The steps that make the repository ``row`` of a component known; the last one reads its index.
 
-
-def component_repository(ctx: Context, pick: Pick, row: Repository | None = None) -> list[Draft]:
-    """The steps that make the repository of a component (or ``row``) known; the last one reads its index.
-
-    Raises UnsupportedError when there is none, or its packages cannot be checked.
+    Raises UnsupportedError where its packages cannot be checked.
     """
     tool = manager(ctx.system.family)
-    place = _place(ctx, tool, row or repository_row(ctx, pick.component), pick.component)
+    place = _place(ctx, tool, row, pick.component)
     existing, foreign = _entries(ctx, place)
     drafts = [_disable(ctx, tool, entry, place) for entry in foreign if _is_safe(ctx, entry)]
     good = next((entry for entry in existing if _is_as_planned(entry, tool)), None)
@@ -79,7 +70,7 @@ def _place(ctx: Context, tool: Manager, row: Repository, component: str) -> Plac
     short = component if own else "cuda"
     local = (extra.local_file or row.repo_file).rpartition("/")[2].rpartition(".")[0]
     section = f"{short}-{row.repo}-{row.arch}"
-    url = row.url.replace("$(ARCH)", DEB_ARCH.get(ctx.arch, ctx.arch))
+    url = row.url.replace("$(ARCH)", debian_name(ctx.arch, ctx.arch))
     place = Place(
         id="cuda-cross" if row.arch.startswith("cross-") else short,
         title=f"NVIDIA repository {row.repo}" + ("" if own else f"/{row.arch}"),
@@ -192,7 +183,7 @@ def _as_data(ctx: Context, place: Place, preferences: FileWrite | None = None) -
         file=place.file,
         url=place.url,
         keyring=place.keyring,
-        arch=DEB_ARCH.get(place.repository.arch, "") if ctx.system.family == "apt" else "",
+        arch=debian_name(place.repository.arch) if ctx.system.family == "apt" else "",
         fingerprint=key.fingerprint if key else "",
         # A key is taken from the facts only by its whole fingerprint, and never one that was withdrawn.
         key=key.armoured if key and key.fingerprint and key.status == "current" else "",
@@ -253,7 +244,7 @@ def _disable(ctx: Context, tool: Manager, entry: RepositoryEntry, place: Place) 
 
 def _entries(ctx: Context, place: Place) -> tuple[list[RepositoryEntry], list[RepositoryEntry]]:
     """The host's enabled entries for this address, and those of NVIDIA that are for another system."""
-    deb_arch = DEB_ARCH.get(ctx.arch, ctx.arch)
+    deb_arch = debian_name(ctx.arch, ctx.arch)
     enabled = [entry for entry in ctx.host.repositories if entry.enabled]
     same = [entry for entry in enabled if _bare(entry.url.replace("$(ARCH)", deb_arch)) == _bare(place.url)]
     if place.id != "cuda":

@@ -7,6 +7,7 @@ import re
 from typing import NamedTuple
 
 from gpustack.errors import UnsupportedError
+from gpustack.model.architectures import architecture
 from gpustack.model.plan import Plan
 from gpustack.render.commands import one_line
 from gpustack.render.comments import comment
@@ -24,7 +25,6 @@ _UNPINNED = {"apt": "DL3008", "yum": "DL3033", "zypper": "DL3037", "dnf": "DL304
 """hadolint's rules for packages without a version: common tools of the distribution have none in a plan."""
 
 _WHY_UNPINNED = "archives of distributions keep one version only, so that a pin breaks the build of tomorrow"
-_PLATFORMS = {"x86_64": "linux/amd64", "aarch64": "linux/arm64"}
 
 
 class _Parts(NamedTuple):
@@ -64,9 +64,9 @@ def left_out_of(plan: Plan) -> list[str]:
 def _comments(plan: Plan, left_out: list[str]) -> list[str]:
     host = plan.host
     found = _comment(f"{host.os.name or host.os.spelled}, {host.arch or 'unknown architecture'}: plan {plan.digest}")
-    platform = _PLATFORMS.get(host.arch or "")
-    if platform:
-        found += _comment(f"docker build --platform {platform} --tag NAME - <THIS-FILE; run with --gpus all")
+    built_for = architecture(host.arch)
+    if built_for is not None and built_for.image:
+        found += _comment(f"docker build --platform {built_for.image} --tag NAME - <THIS-FILE; run with --gpus all")
     image = base_image(plan)
     release = re.search(r":(\d+\.\d+)(?:-[\w.]+)?$", image)
     if release and "." in (host.os.version_id or "") and release[1] != host.os.version_id:

@@ -216,5 +216,5 @@ def _fits(question: Question, picks: dict[str, Candidate]) -> bool:
         for one in question.request.requirements
     )
     request = msgspec.structs.replace(question.request, requirements=requirements)
-    changed = Question(question.matrix, question.host, request, mode="check")
+    changed = question.varied(request)
     return not _direct_conflicts(changed, Search(changed))

@@ -10,10 +10,11 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
+from gpustack.model.architectures import architecture
 from gpustack.model.facts import COMPONENTS, PROPERTIES
 from gpustack.model.host import Gpu
 from gpustack.model.resolution import Conflict
-from gpustack.solve.offers import ARCH_FOLDERS, POSSIBLE
+from gpustack.solve.offers import POSSIBLE
 from gpustack.solve.question import Group, Question
 from gpustack.solve.requirements import parse_requirement
 from gpustack.solve.search import Chosen, Search
@@ -118,7 +119,7 @@ def _of_the_same_line(question: Question, component: str) -> Chosen | None:
     line = parse_requirement(f"{component}=={version(candidates[0].version).numbers[0]}.*")
     others = tuple(one for one in question.request.requirements if one.component != component)
     request = msgspec.structs.replace(question.request, requirements=(*others, line))
-    return Search(Question(question.matrix, question.host, request, mode=question.mode)).run()
+    return Search(question.varied(request)).run()
 
 
 def _apart(question: Question) -> list[str]:
@@ -129,7 +130,7 @@ def _apart(question: Question) -> list[str]:
     found = []
     for name, gpus in kinds.items():
         host = msgspec.structs.replace(question.host, gpus=gpus)
-        solution = Search(Question(question.matrix, host, question.request, mode="plan")).run()
+        solution = Search(question.varied(question.request, host=host)).run()
         pick = solution.get("driver") if solution else None
         if solution is None:
             return []
@@ -144,7 +145,7 @@ def _other_flavour(question: Question) -> list[str]:
     if question.request.kernel_module == "auto":
         return []
     request = msgspec.structs.replace(question.request, kernel_module="auto")
-    solution = Search(Question(question.matrix, question.host, request, mode="plan")).run()
+    solution = Search(question.varied(request)).run()
     pick = solution.get("driver") if solution else None
     return [f"leave --kernel-module out: driver {pick.version} can be had then"] if pick is not None else []
 
@@ -155,7 +156,7 @@ def _other_methods(question: Question, component: str) -> list[str]:
         if method == question.offers.method(component):
             continue
         request = msgspec.structs.replace(question.request, methods={**question.request.methods, component: method})
-        solution = Search(Question(question.matrix, question.host, request, mode="plan")).run()
+        solution = Search(question.varied(request)).run()
         pick = solution.get(component) if solution else None
         if pick is not None:
             return [f"--method {component}={method} offers {title(component)} {pick.version} here"]
@@ -170,7 +171,7 @@ def _other_systems(question: Question, component: str) -> list[str]:
         for candidate in question.candidates(component)
         if question.book.host_breach(component, candidate.version, view, advice=False) is None
     }
-    served = set(ARCH_FOLDERS.get(question.host.arch or "", ()))
+    served = set(found.folders if (found := architecture(question.host.arch)) is not None else ())
     folders = sorted(
         {
             row.repo

@@ -7,16 +7,16 @@ A version is offered by packages when a repository folder of the host's system a
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cached_property
 
-from msgspec import Struct
+from msgspec.structs import replace
 
 from gpustack.matrix.index import Matrix
-from gpustack.model.facts import MIRRORED, Archive, PackageSet
+from gpustack.model.facts import Archive, PackageSet
 from gpustack.model.host import Host
+from gpustack.model.offer import Offer, ServerImage, Wheel
 from gpustack.model.request import Method, Request, Requirement
-from gpustack.solve.crossing import serves_target
-from gpustack.solve.wheels import Wheel, wheels
+from gpustack.solve.crossing import cross_sets, serves_target
+from gpustack.solve.rows import JETSON, HostRows, build_for, for_stack
 from gpustack.versions import is_within
 
 POSSIBLE: dict[str, tuple[Method, ...]] = {
@@ -34,43 +34,17 @@ POSSIBLE: dict[str, tuple[Method, ...]] = {
 }
 """The methods that exist for each component, the preferred first: what can be checked by a sum before the rest."""
 
-ARCH_FOLDERS = {"x86_64": ("x86_64",), "aarch64": ("sbsa",), "ppc64le": ("ppc64le",)}
-"""Repository folders that serve an architecture (uname -m) on servers."""
-
-PLATFORMS = {"x86_64": "linux-x86_64", "aarch64": "linux-sbsa", "ppc64le": "linux-ppc64le"}
-
-ARCHIVES = {"cuda": "cuda-redist", "cudnn": "cudnn-archives", "tensorrt": "tensorrt-archives", "nccl": "nccl"}
-"""The subject that holds the downloadable archives of a component."""
-
-JETSON = "linux-aarch64"
-"""The platform of archives for Jetsons up to Orin; later ones take those of servers."""
-
-INSTALLERS = {**ARCHIVES, "cuda": "cuda-installers", "driver": "driver-installers"}
-"""The subject that holds a component's local repository installers."""
-
-OWN_REPOSITORY = {"container-toolkit": "container-toolkit"}
-"""Components that the vendor serves from a repository of their own, the same for every system of a family."""
-
-
-class Offer(Struct, frozen=True, kw_only=True):
-    """That a version can be had: for which CUDA versions ("" any), and with which kernel module flavours."""
-
-    with_cuda: tuple[str, ...] = ()
-    flavours: tuple[str, ...] = ()
-
 
 class OfferBook:
-    """The offers for one host and request."""
+    """The offers for one host and request. ``rows`` are those of the host, where they were looked up before."""
 
-    def __init__(self, matrix: Matrix, host: Host, request: Request) -> None:
+    def __init__(self, matrix: Matrix, host: Host, request: Request, rows: HostRows | None = None) -> None:
+        self.rows = rows or HostRows(matrix, host)
         self._matrix = matrix
         self._host = host
         self._request = request
         self._found: dict[tuple[str, str], Offer | None] = {}
-        self._ranges: dict[str, tuple[str, ...]] = {}
-        self._sets: dict[tuple[str, Method], tuple[PackageSet, ...]] = {}
-        self._archives: dict[str, dict[str, list[Archive]]] = {}
-        self._wheels: dict[str, dict[str, list[Wheel]]] = {}
+        self._main: dict[tuple[str, Method], tuple[PackageSet, ...]] = {}
         self._brought: dict[tuple[str, Method], bool] = {}
 
     def method(self, component: str) -> Method:
@@ -89,14 +63,16 @@ class OfferBook:
         """Whether a method offers anything of a component that is only needed by others."""
         if (component, method) not in self._brought:
             asked = Request(requirements=(Requirement(component=component),), methods={component: method})
-            book = OfferBook(self._matrix, self._host, asked)
-            self._brought[component, method] = any(
-                book.offer(component, row.version) is not None for row in self._matrix.releases(component)
-            )
+            book = OfferBook(self._matrix, self._host, asked, self.rows)
+            self._brought[component, method] = book.has_any(component)
         return self._brought[component, method]
 
+    def has_any(self, component: str) -> bool:
+        """Whether any version of a component is offered here."""
+        return any(self.offer(component, row.version) is not None for row in self._matrix.releases(component))
+
     def offer(self, component: str, version: str) -> Offer | None:
-        """The offer of this version by the component's method here, None when there is none."""
+        """The offer of this version by the component's method here, without rows; None when there is none."""
         key = (component, version)
         if key not in self._found:
             offer = self._look_up(component, version)
@@ -121,152 +97,142 @@ class OfferBook:
             case "local":
                 return self._from_local(component, version)
             case "runfile":
-                return self._from_runfiles(component, version)
+                return Offer() if self.rows.archives(component, method).get(version) else None
             case "pip":
                 return self._from_wheels(component, version)
             case "source" | "container":
-                return Offer() if self._host.os.family != "windows" or self._builds_on_windows(method) else None
-            case _:
-                return self._from_packages(version, self.package_sets(component))
+                is_there = self._builds_here() if method == "source" else bool(self._images(version))
+                return Offer() if is_there else None
+            case "distro":
+                return _from_packages(version, self._main_sets(component, method))
 
-    def _builds_on_windows(self, method: Method) -> bool:
-        """Sources are built on Windows by Visual C++ for x86-64; containers run elsewhere."""
-        return method == "source" and self._host.arch == "x86_64"
+    def _builds_here(self) -> bool:
+        """Whether sources are built here: on Windows Visual C++ does so for x86-64."""
+        return self._host.os.family != "windows" or self._host.arch == "x86_64"
+
+    def _images(self, version: str) -> tuple[ServerImage, ...]:
+        """Triton's images: for Linux on servers; on Jetson Triton is a build of its own, and Windows has none."""
+        if self._host.os.family == "windows" or self.rows.platform == JETSON:
+            return ()
+        rows = self._matrix.rows("triton", "images", ServerImage)
+        return tuple(row for row in rows if (row.release, row.variant) == (version, "py3"))
 
     def _from_network(self, component: str, version: str) -> Offer | None:
         if not self._is_served(component, version):
             return None
-        return self._from_packages(version, self.package_sets(component))
+        return _from_packages(version, self._main_sets(component, "network"))
 
     def _is_served(self, component: str, version: str) -> bool:
-        return any(is_within(version, text) for text in self.served(component))
+        return any(is_within(version, text) for text in self.rows.served(component))
+
+    def _main_sets(self, component: str, method: Method) -> tuple[PackageSet, ...]:
+        """The package sets that bring the component itself."""
+        if (component, method) not in self._main:
+            rows = self.rows.packages(component, method)
+            self._main[component, method] = tuple(row for row in rows if row.role == "main")
+        return self._main[component, method]
 
     def _from_local(self, component: str, version: str) -> Offer | None:
         """By local installers: the file for this system has to be known, and what its packages are called."""
         if component == "driver":
             return self._driver_from_local(version)
-        files = self._archives_by_version(component).get(version, ())
+        files = self.rows.archives(component, "local").get(version, ())
         if not any(row.distro == self._host.os.repo and row.url for row in files):
             return None
-        return self._from_packages(version, self.package_sets(component))
+        return _from_packages(version, self._main_sets(component, "local"))
 
     def _driver_from_local(self, version: str) -> Offer | None:
         """The toolkit's local repositories hold a driver too: it goes with the toolkit from the same file."""
-        holding = [
-            row.version
-            for row in self._matrix.archives(INSTALLERS["cuda"])
-            if row.driver == version
-            and row.method == "local"
-            and row.url
-            and row.distro == self._host.os.repo
-            and row.platform == self._platform()
-        ]
-        offer = self._from_packages(version, self.package_sets("driver", by="network")) if holding else None
-        with_cuda = tuple(f"=={text}" for text in dict.fromkeys(holding))
+        holding = self.rows.toolkits_with_driver(version)
+        offer = _from_packages(version, self._main_sets("driver", "network")) if holding else None
+        with_cuda = tuple(f"=={text}" for text in dict.fromkeys(row.version for row in holding))
         return None if offer is None else Offer(with_cuda=with_cuda, flavours=offer.flavours)
 
-    def _from_runfiles(self, component: str, version: str) -> Offer | None:
-        files = self._archives_by_version(component).get(version, ())
-        return Offer() if any(row.url and (row.sha256 or row.md5) for row in files) else None
-
     def _from_wheels(self, component: str, version: str) -> Offer | None:
-        """By wheels that the host's C library loads; a release is all its wheels together."""
-        if component not in self._wheels:
-            platform = "" if self._host.environment == "jetson" else self._platform()
-            by_version: dict[str, list[Wheel]] = {}
-            for row in wheels(self._matrix, component, platform):
-                by_version.setdefault(row.version, []).append(row)
-            self._wheels[component] = by_version
-        rows = self._wheels[component].get(version, [])
-        fitting = [row for row in rows if row.loads_with(self._host.glibc)]
-        parts, loading = {row.part for row in rows}, {row.part for row in fitting}
-        if not fitting or (component == "cuda" and parts != loading):
+        fitting = self._wheels(component, version, None)
+        if not fitting:
             return None
         return Offer(with_cuda=tuple(dict.fromkeys(_cuda_range(row.cuda) for row in fitting if row.cuda)))
 
-    def served(self, component: str) -> tuple[str, ...]:
-        """The ranges of versions that this host's repository folders carry."""
-        if component not in self._ranges:
-            subject = MIRRORED.get(component, component)
-            repo = OWN_REPOSITORY.get(component, self._host.os.repo)
-            folders = self._folders
-            self._ranges[component] = tuple(
-                row.versions
-                for row in self._matrix.availability(subject)
-                if row.method == "network" and row.repo == repo and _serves(row.arch, folders)
-            )
-        return self._ranges[component]
-
-    def package_sets(self, component: str, *, by: Method | None = None) -> tuple[PackageSet, ...]:
-        """The package sets that bring the component itself, by its own method or ``by`` another, on this host."""
-        method = by or self.method(component)
-        if (component, method) not in self._sets:
-            families = {self._host.os.family, "any"}
-            repo = OWN_REPOSITORY.get(component, self._host.os.repo)
-            folders = self._folders
-            self._sets[component, method] = tuple(
-                row
-                for row in self._matrix.packages(component)
-                if row.method == method
-                and row.role == "main"
-                and row.family in families
-                and (not row.repos or repo in row.repos)
-                and _serves(row.arch, (*folders, self._host.arch or ""))
-            )
-        return self._sets[component, method]
-
-    def _from_packages(self, version: str, sets: Iterable[PackageSet]) -> Offer | None:
-        found = [row for row in sets if is_within(version, row.versions)]
-        if not found:
-            return None
-        with_cuda = () if any(not row.with_cuda for row in found) else tuple(row.with_cuda for row in found)
-        flavours = tuple(dict.fromkeys(row.flavour for row in found if row.flavour))
-        return Offer(with_cuda=with_cuda, flavours=flavours)
+    def _wheels(self, component: str, version: str, cuda: str | None) -> tuple[Wheel, ...]:
+        """The wheels of a version that the host's C library loads; a toolkit is all its wheels together."""
+        rows = self.rows.wheels(component).get(version, [])
+        if component != "cuda" and cuda is not None:
+            rows = [row for row in rows if not row.cuda or is_within(cuda, _cuda_range(row.cuda))]
+        fitting = tuple(row for row in rows if row.loads_with(self.rows.glibc))
+        is_whole = {row.part for row in rows} == {row.part for row in fitting}
+        return fitting if is_whole or component != "cuda" else ()
 
     def _from_archives(self, component: str, version: str) -> Offer | None:
-        rows = self._archives_by_version(component).get(version)
+        platform = self.rows.platform
+        files = self.rows.archives(component, self.method(component)).get(version, ())
+        rows = [row for row in files if row.platform == platform]
         if not rows:
             return None
-        if component == "cuda" and self._platform() == JETSON and not self._is_served(component, version):
+        if component == "cuda" and platform == JETSON and not self._is_served(component, version):
             return None  # which CUDA a release of Jetson Linux runs is known by what its folder carries only
         built_for = dict.fromkeys(_cuda_range(row.cuda) for row in rows if row.cuda and component != "cuda")
         return Offer(with_cuda=tuple(built_for))
 
-    def _archives_by_version(self, component: str) -> dict[str, list[Archive]]:
-        if component not in self._archives:
-            platform = self._platform()
-            by_version: dict[str, list[Archive]] = {}
-            subject = (INSTALLERS if self.method(component) in {"local", "runfile"} else ARCHIVES).get(component, "")
-            for row in self._matrix.archives(subject):
-                if row.platform == platform and row.method == self.method(component):
-                    by_version.setdefault(row.version, []).append(row)
-            if (component, self.method(component)) == ("cuda", "zip"):
-                # Releases before the vendor's zips have its installer program only.
-                for row in self._matrix.archives(INSTALLERS[component]):
-                    if row.platform == platform and row.method == "exe" and row.url:
-                        by_version.setdefault(row.version, []).append(row)
-            self._archives[component] = by_version
-        return self._archives[component]
+    def for_stack(self, component: str, version: str, method: Method, *, cuda: str | None, flavour: str = "") -> Offer:
+        """The offer of a version in a finished stack: the rows that bring it, for the stack's CUDA and the flavour."""
+        offer = self._with_rows(component, version, method, cuda=cuda, flavour=flavour)
+        target = self._request.target
+        if not target:
+            return offer
+        cross = cross_sets(self._matrix, component, version, target=target, repo=self._host.os.repo or "")
+        return replace(offer, cross_packages=tuple(row for row in cross if _fits(row, cuda)))
 
-    @cached_property
-    def _folders(self) -> tuple[str, ...]:
-        """The architecture folders that serve this host; a Jetson's depend on its release."""
-        if self._host.environment == "jetson":
-            named = self._host.os.system
-            return next((row.arch for row in self._matrix.systems if f"{row.id}{row.version}" == named), ())
-        return ARCH_FOLDERS.get(self._host.arch or "", ())
+    def _with_rows(self, component: str, version: str, method: Method, *, cuda: str | None, flavour: str) -> Offer:
+        match method:
+            case "network" | "distro":
+                packages = self._packages(component, version, method, cuda=cuda, flavour=flavour)
+                repository = self.rows.repository(component) if method == "network" else None
+                return Offer(packages=packages, repository=repository)
+            case "local":
+                # The installer holds the packages of the network repository, so a driver's names are those from there.
+                names: Method = "network" if component == "driver" else "local"
+                packages = self._packages(component, version, names, cuda=cuda, flavour=flavour)
+                return Offer(packages=packages, archives=self._local_files(component, version, cuda))
+            case "tar" | "zip" | "runfile":
+                files = self.rows.archives(component, method).get(version, [])
+                return Offer(archives=build_for(files, None if component == "cuda" else cuda))
+            case "pip":
+                return Offer(wheels=self._wheels(component, version, cuda))
+            case "container":
+                return Offer(images=self._images(version))
+            case "source":
+                return Offer()
 
-    def _platform(self) -> str:
-        if self._host.os.family == "windows":
-            return f"windows-{'arm64' if self._host.arch == 'aarch64' else self._host.arch}"
-        if self._host.environment == "jetson" and "sbsa" not in self._folders:
-            return JETSON
-        return PLATFORMS.get(self._host.arch or "", "")
+    def _packages(
+        self, component: str, version: str, method: Method, *, cuda: str | None, flavour: str
+    ) -> tuple[PackageSet, ...]:
+        """The package sets of every role; those of IMEX have the driver's version and come with it."""
+        rows = self.rows.packages(component, method)
+        if component == "driver":
+            rows += tuple(row for row in self.rows.packages("fabric-manager", method) if row.role == "imex")
+        return for_stack(rows, version, cuda=cuda, flavour=flavour)
+
+    def _local_files(self, component: str, version: str, cuda: str | None) -> tuple[Archive, ...]:
+        """The files of a local installation; a driver's are those of a toolkit, the stack's own first."""
+        if component == "driver":
+            rows = self.rows.toolkits_with_driver(version)
+            return tuple(sorted(rows, key=lambda row: (row.version != cuda, row.file))[:1])
+        files = self.rows.archives(component, "local").get(version, [])
+        return build_for(files, None if component == "cuda" else cuda)
 
 
-def _serves(arch: tuple[str, ...], folders: tuple[str, ...]) -> bool:
-    """Whether a row for these architectures speaks of one of the folders; no architecture, or "any", is all."""
-    return not arch or "any" in arch or any(folder in arch for folder in folders)
+def _from_packages(version: str, sets: Iterable[PackageSet]) -> Offer | None:
+    found = [row for row in sets if is_within(version, row.versions)]
+    if not found:
+        return None
+    with_cuda = () if any(not row.with_cuda for row in found) else tuple(row.with_cuda for row in found)
+    flavours = tuple(dict.fromkeys(row.flavour for row in found if row.flavour))
+    return Offer(with_cuda=with_cuda, flavours=flavours)
+
+
+def _fits(row: PackageSet, cuda: str | None) -> bool:
+    return not row.with_cuda or (cuda is not None and is_within(cuda, row.with_cuda))
 
 
 def _cuda_range(cuda: str) -> str:

@@ -15,6 +15,7 @@ from gpustack.model.places import System
 from gpustack.model.request import Request, Requirement
 from gpustack.solve.hostview import HostView
 from gpustack.solve.offers import OfferBook
+from gpustack.solve.rows import HostRows
 from gpustack.solve.rulebook import RuleBook, rule_book
 from gpustack.versions import is_within, version, version_range
 
@@ -35,6 +36,9 @@ def driver_owner(host: Host) -> str:
 KERNEL_SIDE = ("driver", "fabric-manager")
 """Components that live with the kernel module."""
 
+Mode = Literal["plan", "check"]
+"""``plan`` demands that everything can be installed on the host; ``check`` does not."""
+
 Group = tuple[str, ...]
 """A named group of constraints that can be switched off while looking for the cause of a conflict."""
 
@@ -52,13 +56,15 @@ class Candidate(Struct, frozen=True, kw_only=True):
 class Question:
     """What is asked of the solver. ``mode`` plan demands that everything can be installed here; check does not."""
 
-    def __init__(self, matrix: Matrix, host: Host, request: Request, *, mode: Literal["plan", "check"]) -> None:
+    def __init__(
+        self, matrix: Matrix, host: Host, request: Request, *, mode: Mode, rows: HostRows | None = None
+    ) -> None:
         self.matrix = matrix
         self.host = host
         self.request = request
         self.mode = mode
         self.book: RuleBook = rule_book(matrix)
-        self.offers = OfferBook(matrix, host, request)
+        self.offers = OfferBook(matrix, host, request, rows)
         self._candidates: dict[tuple[str, bool], tuple[Candidate, ...]] = {}
 
     @cached_property
@@ -80,11 +86,15 @@ class Question:
     def asked(self) -> dict[str, Requirement]:
         return {requirement.component: requirement for requirement in self.request.requirements}
 
-    @cached_property
+    @property
     def system_row(self) -> System | None:
         """The matrix's row for the host's system."""
-        named = self.host.os.system
-        return next((row for row in self.matrix.systems if f"{row.id}{row.version}" == named), None)
+        return self.offers.rows.system
+
+    def varied(self, request: Request, *, host: Host | None = None) -> Question:
+        """The same question for another request, or another host; what is known of the host is kept."""
+        rows = self.offers.rows if host is None else None
+        return Question(self.matrix, host or self.host, request, mode=self.mode, rows=rows)
 
     def may_install(self, component: str) -> bool:
         """Whether gpustack may put this component on the host (no driver in WSL, nor for a target)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from msgspec.structs import replace
 
 from gpustack.errors import NoSolutionError, UnsupportedError
 from gpustack.matrix.index import Matrix
@@ -13,9 +13,10 @@ from gpustack.model.resolution import Pick, Resolution, State
 from gpustack.solve.advice import advice
 from gpustack.solve.conflict import Explanation, explain
 from gpustack.solve.flavour import flavours
-from gpustack.solve.offers import OWN_REPOSITORY, POSSIBLE, OfferBook
+from gpustack.solve.offers import POSSIBLE
 from gpustack.solve.question import KERNEL_SIDE, Candidate, Question, driver_owner
 from gpustack.solve.reasons import reasons
+from gpustack.solve.rows import OWN_REPOSITORY
 from gpustack.solve.search import Chosen, Search
 from gpustack.solve.sentences import method_limit, rule_sentence
 from gpustack.solve.unknown import nearest_known
@@ -30,15 +31,6 @@ DRIVER_OWNERS = {
     "windows": "On Windows the driver comes with NVIDIA's own installer or Windows Update",
 }
 """Who owns the driver where gpustack never installs one."""
-
-
-class Upkeep(Struct, frozen=True, kw_only=True):
-    """The columns of a system's row that say who changes it."""
-
-    id: str
-    version: str
-    immutable: bool | str = False
-    support: str = ""
 
 
 def resolve(matrix: Matrix, host: Host, request: Request) -> Resolution:
@@ -65,9 +57,7 @@ def resolve(matrix: Matrix, host: Host, request: Request) -> Resolution:
 def _refusal(question: Question, explanation: Explanation) -> NoSolutionError | UnsupportedError:
     """Exit 4 where something needed is not offered at all here, exit 3 where versions do not go together."""
     missing = [
-        group[1]
-        for group in explanation.groups
-        if group[0] == "offer" and not _has_offer(question.offers, question, group[1])
+        group[1] for group in explanation.groups if group[0] == "offer" and not question.offers.has_any(group[1])
     ]
     error = no_solution(explanation)
     if not missing:
@@ -107,7 +97,7 @@ def _demand_installable(question: Question) -> None:
             raise UnsupportedError(msg, hint=f"methods for it: {', '.join(POSSIBLE[component])}")
         if method == "network" and component not in OWN_REPOSITORY and not host.os.repo:
             raise _no_repository(question, component)
-        if not _has_offer(question.offers, question, component):
+        if not question.offers.has_any(component):
             raise _no_offer(question, component)
 
 
@@ -117,10 +107,6 @@ def _no_repository(question: Question, component: str) -> UnsupportedError:
     why = row.no_repo if row and row.no_repo else "no NVIDIA repository is known for it"
     msg = f"{host.os.name or host.os.spelled} is not supported by method network: {why}"
     return UnsupportedError(msg, where=component, hint=_other_methods(question, component))
-
-
-def _has_offer(offers: OfferBook, question: Question, component: str) -> bool:
-    return any(offers.offer(component, row.version) is not None for row in question.matrix.releases(component))
 
 
 def _no_offer(question: Question, component: str) -> UnsupportedError:
@@ -136,21 +122,18 @@ def _no_offer(question: Question, component: str) -> UnsupportedError:
 
 def _other_methods(question: Question, component: str) -> str:
     """The methods that do offer something of the component here."""
-    system = question.host.os.system
-    own = next(
-        (row for row in question.matrix.rows("systems", "systems", Upkeep) if f"{row.id}{row.version}" == system), None
-    )
-    if own is not None and (own.immutable or (own.support == "own channel" and component in KERNEL_SIDE)):
+    own = question.system_row
+    if own is not None and (own.is_read_only or (own.support == "own channel" and component in KERNEL_SIDE)):
         return "take the image, or the channel, of its publisher: NVIDIA's installers have no place there"
     found = []
     for method in METHODS:
         if method == question.offers.method(component) or method not in POSSIBLE[component]:
             continue
         methods = {**question.request.methods, component: method}
-        request = Request(requirements=question.request.requirements, methods=methods)
+        request = replace(question.request, methods=methods)
         if method == "network" and not question.host.os.repo and component not in OWN_REPOSITORY:
             continue
-        if _has_offer(OfferBook(question.matrix, question.host, request), question, component):
+        if question.varied(request).offers.has_any(component):
             found.append(f"--method {component}={method}")
     return f"what is known to work here: {', '.join(found)}" if found else "`gpustack matrix list` shows what is known"
 
@@ -169,14 +152,25 @@ def _pick(question: Question, search: Search, solution: Chosen, candidate: Candi
     flavour = ""
     if component == "driver" and not question.view.is_windows:
         module = question.host.module
-        present = module.flavour if candidate.is_installed and module is not None else None
-        flavour = present or next(iter(flavours(question, candidate.version)), "")
+        loaded = module.flavour if candidate.is_installed and module is not None else None
+        flavour = loaded or next(iter(flavours(question, candidate.version)), "")
+    method = _method(question, candidate)
+    cuda = solution.get("cuda")
+    present = question.host.installed.get("cuda")
+    offer = question.offers.for_stack(
+        component,
+        candidate.version,
+        method,
+        cuda=cuda.version if cuda is not None else present.version if present is not None else None,
+        flavour=flavour,
+    )
     return Pick(
         component=component,
         version=candidate.version,
-        method=_method(question, candidate),
+        method=method,
         state=_state(question, candidate),
         flavour=flavour,  # type: ignore[arg-type]  # one of the two flavours or none
+        offer=offer,
         reasons=reasons(question, search, solution, component),
     )
 

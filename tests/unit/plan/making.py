@@ -5,13 +5,16 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from msgspec.structs import replace
+
 from gpustack.detect.describe import describe
 from gpustack.matrix.index import Matrix, load_matrix
 from gpustack.model.host import Host
 from gpustack.model.plan import Plan
-from gpustack.model.request import Request
+from gpustack.model.request import Method, Request
 from gpustack.model.resolution import Pick, Reason, Resolution
 from gpustack.plan.build import build
+from gpustack.solve.offers import OfferBook
 
 
 @cache
@@ -20,12 +23,10 @@ def matrix() -> Matrix:
 
 
 def host(system: str = "ubuntu24.04", *, arch: str = "x86_64", gpus: tuple[str, ...] = ("L4",), **fields: Any) -> Host:
-    from msgspec.structs import replace
-
     return replace(describe(matrix(), os=system, arch=arch, gpus=gpus), **fields)
 
 
-def pick(component: str, version: str, method: str = "network", **fields: Any) -> Pick:
+def pick(component: str, version: str, method: Method = "network", **fields: Any) -> Pick:
     reasons = (Reason(role="asked", text=f"asked for {component}"),)
     return Pick(component=component, version=version, method=method, reasons=reasons, **fields)
 
@@ -37,7 +38,21 @@ TENSORRT = pick("tensorrt", "10.13.3.9")
 
 
 def plan(machine: Host, *picks: Pick) -> Plan:
-    return build(machine, Request(requirements=()), Resolution(picks=picks), matrix())
+    return build(machine, Request(requirements=()), stack(matrix(), machine, *picks), matrix())
+
+
+def stack(facts: Matrix, machine: Host, *picks: Pick) -> Resolution:
+    """The picks with the offers that the solver has for them: the stack of a user who got exactly these."""
+    offers = OfferBook(facts, machine, Request(requirements=()))
+    chosen = {one.component: one.version for one in picks}
+    there = machine.installed.get("cuda")
+    cuda = chosen.get("cuda") or (there.version if there else None)
+    return Resolution(
+        picks=tuple(
+            replace(one, offer=offers.for_stack(one.component, one.version, one.method, cuda=cuda, flavour=one.flavour))
+            for one in picks
+        )
+    )
 
 
 def commands(made: Plan) -> list[tuple[str, ...]]:

@@ -8,9 +8,9 @@ from gpustack.detect.describe import describe
 from gpustack.errors import NoSolutionError, UnsupportedError
 from gpustack.matrix.index import load_matrix
 from gpustack.model.request import Request
-from gpustack.solve.offers import JETSON
 from gpustack.solve.requirements import parse_requirement
 from gpustack.solve.resolve import resolve
+from gpustack.solve.rows import JETSON
 from gpustack.versions import version
 
 MATRIX = load_matrix()

@@ -6,12 +6,9 @@ import re
 
 from gpustack.detect.evidence import Evidence
 from gpustack.detect.parse.packages import Package
+from gpustack.model.architectures import architecture as architecture_of
 from gpustack.patterns import late
 
-MACHINES = {
-    "x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64", "ppc64le": "ppc64le",
-    "ppc64el": "ppc64le",
-}  # fmt: skip
 _RELEASE = late(r"\d+\.\d+[\w.+~-]{0,100}")
 _IMAGE = late(r"(?:vmlinu[xz]|Image)-(\d.*)")
 _DEB_IMAGE = late(r"linux-image-(?:unsigned-)?(\d.*)")
@@ -30,17 +27,16 @@ def running_kernel(evidence: Evidence) -> str | None:
 def architecture(evidence: Evidence, packages: tuple[Package, ...], kernel: str | None) -> str | None:
     """The machine's architecture in uname's words, from the kernel, the package database or the kernel's name."""
     for path in ("/proc/sys/kernel/arch", "/var/lib/dpkg/arch"):
-        word = evidence.line(path)
-        if word in MACHINES:
-            return MACHINES[word]
+        found = architecture_of(evidence.line(path))
+        if found is not None:
+            return found.name
     tail = re.split(r"[.-]", kernel)[-1] if kernel else ""
     if tail in {"64k", "generic", "default", "cloud"}:
         tail = ""
-    if tail in MACHINES:
-        return MACHINES[tail]
-    for package in packages:
-        if package.arch in MACHINES:
-            return MACHINES[package.arch]
+    for word in (tail, *(package.arch for package in packages)):
+        found = architecture_of(word)
+        if found is not None:
+            return found.name
     for folder in evidence.listings:
         match = re.match(r"/usr/lib/(x86_64|aarch64)-linux-gnu", folder)
         if match:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from gpustack.model.host import OperatingSystem
-from gpustack.model.places import System
+from gpustack.model.places import System, find_system
 from gpustack.patterns import late
 
 MAX_LINES = 500
@@ -61,32 +61,14 @@ def operating_system(
         codename=codename,
         like=like,
         repo=(row.repo if row is not None and row.repo else base.repo if base is not None else "") or None,
-        base=(row.base if row is not None and row.base else f"{base.id}{base.version}" if base is not None else "")
-        or None,
-        system=f"{row.id}{row.version}" if row is not None else None,
+        base=(row.base if row is not None and row.base else base.key if base is not None else "") or None,
+        system=row.key if row is not None else None,
     )
 
 
 def _is_bare(row: System) -> bool:
     """A row that neither has a repository nor says why not leaves room for what the release says of its base."""
     return not row.repo and not row.base and not row.no_repo
-
-
-def find_system(systems: tuple[System, ...], identity: str | None, version: str | None) -> System | None:
-    """The row of this ID and VERSION_ID; a row's version may be a prefix of it, the longest wins."""
-    if not identity:
-        return None
-    same = [row for row in systems if row.id.lower() == identity.lower() and _covers(row.version, version)]
-    return max(same, key=lambda row: len(row.version), default=None)
-
-
-def _covers(row: str, version: str | None) -> bool:
-    if not row or version is None:
-        return not row
-    known, given = row.lower(), version.lower()
-    if given[:1] == "v" and given[1:2].isdigit():  # Kylin writes V10
-        given = given[1:]
-    return given == known or given.startswith(f"{known}.")
 
 
 def _by_codename(

@@ -17,16 +17,8 @@ _VIRTUAL_NAMES = late(r"\bGRID\b|\bvGPU\b|\b\w+-\d+[QCAB]\b")
 def end_of_life(scene: Scene) -> Iterator[Finding]:
     """A release past its end."""
     if scene.os.eol and scene.evidence.date and scene.os.eol < scene.evidence.date:
-        lts = str(
-            next(
-                (
-                    row.get("lts") or ""
-                    for row in scene.matrix.rows("systems", "systems", dict)
-                    if f"{row.get('id')}{row.get('version')}" == scene.os.system
-                ),
-                "",
-            )
-        )
+        row = scene.matrix.system(scene.os.system)
+        lts = row.lts if row is not None else ""
         kept = f"; long-term support lasts until {lts}" if lts > scene.evidence.date else ""
         yield Finding(
             message=f"{scene.os.name or scene.os.spelled} reached its end of life on {scene.os.eol}{kept}",

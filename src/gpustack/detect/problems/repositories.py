@@ -10,6 +10,7 @@ from gpustack.detect.parse.repositories import SourceEntry, normal_url
 from gpustack.detect.problems import cures
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.scene import Scene
+from gpustack.model.architectures import architecture
 from gpustack.patterns import late
 
 _FOLDER = late(r"/compute/cuda/repos/([\w-]+)/(\w+)")
@@ -195,17 +196,9 @@ def wrong_distro(scene: Scene) -> Iterator[Finding]:
 def wrong_arch(scene: Scene) -> Iterator[Finding]:
     """A folder of another architecture, Jetson's arm64 and servers' sbsa among them."""
     jetson = scene.environment == "jetson"
-    release = (
-        scene.system.version
-        if scene.system is not None and scene.os.system and scene.os.system.startswith("l4t")
-        else ""
-    )
-    if jetson and scene.os.system and scene.os.system.startswith("l4t"):
-        release = scene.os.system.removeprefix("l4t")
-    sbsa_jetson = jetson and release.isdigit() and int(release) >= 37
-    wanted = {"x86_64": {"x86_64"}, "ppc64le": {"ppc64le", "ppc64el"}}.get(scene.arch or "", set())
-    if scene.arch == "aarch64":
-        wanted = {"sbsa"} if not jetson or sbsa_jetson else {"arm64", "aarch64"}
+    known = architecture(scene.arch)
+    is_board = jetson and not (scene.system is not None and "sbsa" in scene.system.arch)
+    wanted = set((known.boards if is_board else known.folders) if known is not None else ())
     for source, folder, arch in _cuda_sources(scene):
         if wanted and arch not in wanted and arch != "cross-linux-sbsa":
             yield Finding(

@@ -35,7 +35,7 @@ def mnist(ctx: Context, pick: Pick, installed: tuple[str, ...]) -> list[Draft]:
     """The steps that build and run the sample; none where its package is not known for this cuDNN."""
     major = pick.version.partition(".")[0]
     sample = sample_of(ctx, major)
-    rows = samples_packages(ctx, pick)
+    rows = samples_packages(pick)
     needs = {row.family: row for row in ctx.matrix.rows(SUBJECT, "samples_build", SampleNeeds)}.get(ctx.system.family)
     cuda = ctx.version("cuda")
     if sample is None or needs is None or cuda is None or not rows or sample.package not in rows[0].packages:

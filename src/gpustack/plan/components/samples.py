@@ -7,7 +7,6 @@ from msgspec import Struct
 from gpustack.model.facts import PackageSet
 from gpustack.model.resolution import Pick
 from gpustack.plan.context import Context
-from gpustack.plan.lookup import package_sets
 
 
 class Sample(Struct, frozen=True, kw_only=True):
@@ -24,16 +23,7 @@ def sample_of(ctx: Context, major: str) -> Sample | None:
     return next((row for row in ctx.matrix.rows("cudnn", "samples", Sample) if row.major == major), None)
 
 
-def samples_packages(ctx: Context, pick: Pick) -> tuple[PackageSet, ...]:
+def samples_packages(pick: Pick) -> tuple[PackageSet, ...]:
     """The package set with the samples of a cuDNN, () where the facts name none."""
-    return package_sets(
-        ctx.matrix.packages("cudnn"),
-        component="cudnn",
-        version=pick.version,
-        method=pick.method,
-        family=ctx.system.family,
-        repo=ctx.system.repo,
-        arch=ctx.arch_folders,
-        cuda=ctx.version("cuda"),
-        role="samples",
-    )[:1]
+    row = pick.offer.package_set("samples")
+    return () if row is None else (row,)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gpustack.model.architectures import debian_name
 from gpustack.model.conditions import Condition, spelled
 from gpustack.model.host import RepositoryEntry
 from gpustack.model.steps import FileWrite
@@ -11,15 +12,6 @@ from gpustack.plan.managers.base import Argv, Package, Place
 
 _ENV = ("env", "DEBIAN_FRONTEND=noninteractive")
 _GET = (*_ENV, "apt-get", "-o", "DPkg::Lock::Timeout=300")
-DEB_ARCH = {
-    "x86_64": "amd64",
-    "sbsa": "arm64",
-    "aarch64": "arm64",
-    "arm64": "arm64",
-    "ppc64el": "ppc64el",
-    "ppc64le": "ppc64el",
-}
-"""What Debian calls an architecture, by the folder's or the kernel's word for it."""
 
 
 class Apt:
@@ -35,7 +27,7 @@ class Apt:
         return ()
 
     def repository_file(self, place: Place) -> FileWrite:
-        arch = DEB_ARCH.get(place.repository.arch, "")
+        arch = debian_name(place.repository.arch)
         # Fields and order of Ansible's deb822_repository, so that either way of writing it leaves the same bytes.
         fields = [
             *([f"Architectures: {arch}"] if arch else []),

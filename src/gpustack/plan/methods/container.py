@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
-
-from gpustack.errors import UnsupportedError
+from gpustack.model.offer import ServerImage
 from gpustack.model.resolution import Pick
 from gpustack.model.steps import FileWrite
 from gpustack.plan import done
@@ -55,27 +53,11 @@ _RUNS = 'test "$("$1" container inspect --format "{{.State.Running}} {{.Config.I
 _LIMITS = ("--shm-size=1g", "--ulimit=memlock=-1", "--ulimit=stack=67108864")
 
 
-class Image(Struct, frozen=True, kw_only=True):
-    """One image of a release, by its whole reference."""
-
-    release: str
-    variant: str
-    reference: str
-    src: tuple[str, ...] = ()
-
-
 class Container(MethodPlanner):
     """Docker, or Podman where only that is there."""
 
     def drafts(self, ctx: Context, pick: Pick) -> list[Draft]:
-        images = ctx.matrix.rows("triton", "images", Image)
-        image = next((row for row in images if (row.release, row.variant) == (pick.version, "py3")), None)
-        if pick.component != "triton" or image is None:
-            msg = f"the facts know no container image of {pick.component} {pick.version}"
-            raise UnsupportedError(msg, hint="`gpustack matrix show triton` lists the images")
-        if "linux-aarch64" in ctx.platforms:
-            msg = "the server's images are for servers: on Jetson Triton is a build of its own, which no fact covers"
-            raise UnsupportedError(msg, hint="take the release of Triton that goes with the JetPack on this board")
+        image = pick.offer.images[0]
         podman = "podman" in ctx.host.installed and "docker" not in ctx.host.installed
         engine = "podman" if podman else "docker"
         if engine not in ctx.host.installed:
@@ -144,7 +126,7 @@ def _ready(ctx: Context, pick: Pick) -> Draft:
     )
 
 
-def _run(ctx: Context, pick: Pick, engine: str, image: Image) -> Draft:
+def _run(ctx: Context, pick: Pick, engine: str, image: ServerImage) -> Draft:
     whole = ("--device=nvidia.com/gpu=all", "--security-opt=label=disable") if engine == "podman" else ("--gpus=all",)
     gpus: tuple[str, ...] = whole if ctx.host.gpus else ()
     ports = tuple(f"--publish={port}:{port}" for port in _PORTS)

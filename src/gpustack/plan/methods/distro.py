@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from gpustack.errors import UnsupportedError
-from gpustack.model.facts import PackageSet
 from gpustack.model.resolution import Pick
 from gpustack.plan import done
 from gpustack.plan.components import component
 from gpustack.plan.context import Context
 from gpustack.plan.downloads import reason_of
 from gpustack.plan.draft import Draft, draft
-from gpustack.plan.lookup import package_sets
 from gpustack.plan.managers import manager
 from gpustack.plan.methods.base import MethodPlanner
 from gpustack.plan.methods.driver_lock import unattended
-from gpustack.plan.methods.network import packages_of
+from gpustack.plan.methods.network import packages_of, sets
 from gpustack.plan.preparation import enable, refresh_system
 
 
@@ -24,8 +21,9 @@ class Distro(MethodPlanner):
     def drafts(self, ctx: Context, pick: Pick) -> list[Draft]:
         part = component(pick.component)
         tool = manager(ctx.system.family)
-        rows = _sets(ctx, pick, part.roles(ctx, pick))
-        packages = packages_of(pick, tuple(rows))
+        extra = ("persistenced",) if pick.component == "driver" else ()
+        rows = sets(pick, (*part.roles(ctx, pick), *extra))
+        packages = packages_of(pick, rows)
         before = enable(ctx, ["distro"])
         before += [refresh_system(ctx)] if tool.name == "apt" and not before else []
         before += part.before(ctx, pick)
@@ -50,29 +48,6 @@ class Distro(MethodPlanner):
         # The toolkit of a distribution lies on the path by itself, so its environment needs no step.
         after = [] if pick.component == "cuda" else part.after(ctx, pick, (install.key,))
         return [*before, install, *after]
-
-
-def _sets(ctx: Context, pick: Pick, roles: tuple[str, ...]) -> list[PackageSet]:
-    extra = ("persistenced",) if pick.component == "driver" else ()
-    found: list[PackageSet] = []
-    for role in (*roles, *extra):
-        rows = package_sets(
-            ctx.matrix.packages(pick.component),
-            component=pick.component,
-            version=pick.version,
-            method="distro",
-            family=ctx.system.family,
-            repo=ctx.base.repo or ctx.system.repo,
-            arch=ctx.arch_folders,
-            cuda=ctx.version("cuda"),
-            flavour=pick.flavour,
-            role=role,
-        )
-        found += rows[:1]
-        if role == "main" and not rows:
-            msg = f"the facts name no packages of {pick.component} {pick.version} in the archive of {ctx.system.name}"
-            raise UnsupportedError(msg, hint=f"--method {pick.component}=network, or another")
-    return found
 
 
 PLANNER = Distro()

@@ -2,34 +2,19 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
-
-from gpustack.errors import UnsupportedError
-from gpustack.model.facts import Archive, PackageSet
+from gpustack.model.facts import Archive
 from gpustack.model.resolution import Pick
 from gpustack.plan import done
 from gpustack.plan.components import component
 from gpustack.plan.context import Context
 from gpustack.plan.downloads import archive_tools, fetch, path_of, reason_of
 from gpustack.plan.draft import Draft, draft
-from gpustack.plan.lookup import archives_for, package_sets
 from gpustack.plan.managers import manager
 from gpustack.plan.managers.base import Manager, Package
 from gpustack.plan.methods.base import MethodPlanner
 from gpustack.plan.methods.driver_lock import lock_driver
-from gpustack.plan.methods.network import packages_of
+from gpustack.plan.methods.network import packages_of, sets
 from gpustack.plan.preparation import enable
-
-INSTALLERS = "cuda-installers"
-_SUBJECTS = {"cuda": INSTALLERS, "cudnn": "cudnn-archives", "tensorrt": "tensorrt-archives", "nccl": "nccl"}
-
-
-class Bundled(Struct, frozen=True, kw_only=True):
-    """A CUDA installer and the driver whose packages it holds too ("" from 13.4 on)."""
-
-    version: str
-    file: str
-    driver: str = ""
 
 
 class Local(MethodPlanner):
@@ -38,7 +23,7 @@ class Local(MethodPlanner):
     def drafts(self, ctx: Context, pick: Pick) -> list[Draft]:
         part = component(pick.component)
         tool = manager(ctx.system.family)
-        rows = _cuda_installer(ctx, pick) if pick.component == "driver" else _files(ctx, pick)
+        rows = _files(ctx, pick)
         before = [*archive_tools(ctx), *part.before(ctx, pick)]
         before += enable(ctx, ["cuda"]) if pick.component == "cuda" else []
         whole = _is_repository(rows[0])
@@ -51,60 +36,12 @@ class Local(MethodPlanner):
         return [*before, *downloads, *steps, *part.after(ctx, pick, (f"install:{pick.component}",))]
 
 
-def _cuda_installer(ctx: Context, pick: Pick) -> tuple[Archive, ...]:
-    """The CUDA installer that holds this driver, that of the stack's own toolkit first."""
-    bundled = {row.file for row in ctx.matrix.rows(INSTALLERS, "archives", Bundled) if row.driver == pick.version}
-    local = [row for row in ctx.matrix.archives(INSTALLERS) if row.method == "local" and row.file in bundled]
-    rows = [row for row in local if row.distro == ctx.system.repo and row.platform in ctx.platforms]
-    cuda = ctx.version("cuda")
-    found = sorted(rows, key=lambda row: (row.version != cuda, row.file))
-    if not found:
-        msg = f"no CUDA installer for {ctx.system.name or ctx.system.repo} holds the packages of driver {pick.version}"
-        raise UnsupportedError(msg, hint="--method driver=network, or another version")
-    return (found[0],)
-
-
 def _files(ctx: Context, pick: Pick) -> tuple[Archive, ...]:
-    cuda = None if pick.component == "cuda" else ctx.version("cuda")
-    found = archives_for(
-        ctx.matrix.archives(_SUBJECTS.get(pick.component, "")),
-        version=pick.version,
-        method="local",
-        platforms=ctx.platforms,
-        cuda=cuda,
-    )
-    rows = tuple(row for row in found if row.distro in {ctx.system.repo, ""})
+    """The files of a pick: the package that brings a whole repository, else the single packages."""
+    rows = pick.offer.archives
     repositories = tuple(row for row in rows if _is_repository(row))
     samples = "samples" in component(pick.component).roles(ctx, pick)
-    rows = repositories[:1] or tuple(row for row in rows if samples or "samples" not in row.file)
-    if not rows or not all(row.url for row in rows):
-        where = f"{ctx.system.name or ctx.system.repo} on {ctx.arch}"
-        msg = f"the facts know no installer of {pick.component} {pick.version} for {where} that can be downloaded"
-        logins = [row.note for row in rows if row.note]
-        other = "another version, or another method, may have an offer"
-        raise UnsupportedError(msg, hint=logins[0] if logins else other)
-    return rows
-
-
-def _sets(ctx: Context, pick: Pick) -> tuple[PackageSet, ...]:
-    # The installer holds the packages of the network repository, so a driver's names are those from there.
-    method = "network" if pick.component == "driver" else "local"
-    roles = component(pick.component).roles(ctx, pick)
-    found: list[PackageSet] = []
-    for role in roles:
-        found += package_sets(
-            ctx.matrix.packages(pick.component),
-            component=pick.component,
-            version=pick.version,
-            method=method,
-            family=ctx.system.family,
-            repo=ctx.system.repo,
-            arch=ctx.arch_folders,
-            cuda=ctx.version("cuda"),
-            flavour=pick.flavour,
-            role=role,
-        )[:1]
-    return tuple(found)
+    return repositories[:1] or tuple(row for row in rows if samples or "samples" not in row.file)
 
 
 def _is_repository(row: Archive) -> bool:
@@ -112,13 +49,10 @@ def _is_repository(row: Archive) -> bool:
 
 
 def _by_repository(ctx: Context, tool: Manager, pick: Pick, row: Archive, *, after: tuple[str, ...]) -> list[Draft]:
-    sets = _sets(ctx, pick)
-    if not sets:
-        msg = f"the facts name no packages of {pick.component} {pick.version} in a local repository"
-        raise UnsupportedError(msg, hint=f"--method {pick.component}=network, or tar")
+    rows = sets(pick, component(pick.component).roles(ctx, pick))
     add = _add_repository(ctx, tool, pick, row)
     lock = lock_driver(ctx, pick, ()) if pick.component == "driver" else []
-    packages = packages_of(pick, sets)
+    packages = packages_of(pick, rows)
     install = draft(
         f"install:{pick.component}",
         after=(*after, add.key, *(one.key for one in lock)),
@@ -131,7 +65,7 @@ def _by_repository(ctx: Context, tool: Manager, pick: Pick, row: Archive, *, aft
         undo=(tool.remove([one.name for one in packages]),),
         done_when=done.packages(tool, packages),
         phase=component(pick.component).phase,
-        sources=ctx.addresses(*sets),
+        sources=ctx.addresses(*rows),
     )
     return [add, *lock, install]
 
@@ -176,7 +110,7 @@ def _by_packages(
     """Single packages, the library before its headers: each file is one command, in the order of their dependencies."""
     ordered = sorted(rows, key=lambda row: (_rank(row.file), row.file))
     names = [row.file.partition("_")[0] if tool.name == "apt" else _rpm_name(row.file) for row in ordered]
-    wanted = {name for row in _sets(ctx, pick) for name in row.packages}
+    wanted = {name for row in sets(pick, component(pick.component).roles(ctx, pick)) for name in row.packages}
     missing = sorted(wanted - set(names))
     if missing:
         ctx.warn(f"of {pick.component} {pick.version} these packages have no known file: {', '.join(missing)}")

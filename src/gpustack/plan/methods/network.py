@@ -4,89 +4,51 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gpustack.errors import UnsupportedError
-from gpustack.model.facts import MIRRORED, PackageSet
+from gpustack.model.facts import PackageSet
 from gpustack.model.resolution import Pick
 from gpustack.plan import done
 from gpustack.plan.components import component
 from gpustack.plan.context import Context
 from gpustack.plan.downloads import reason_of
 from gpustack.plan.draft import Draft, draft
-from gpustack.plan.lookup import package_sets
 from gpustack.plan.managers import manager
 from gpustack.plan.managers.base import Manager, Package
 from gpustack.plan.methods.base import MethodPlanner
 from gpustack.plan.methods.driver_lock import lock_driver, unlock_commands
 from gpustack.plan.methods.imex import imex, is_needed
 from gpustack.plan.preparation import enable
-from gpustack.plan.repositories import component_repository, repository_row
-from gpustack.versions import is_within
+from gpustack.plan.repositories import component_repository
 
 _REPLACING = {"apt": ("--autoremove", "--purge"), "dnf": ("--allowerasing",), "zypper": ("--force-resolution",)}
 """The switches with which a package manager takes away what the new driver cannot lie beside."""
-_FALLBACK = {"main": "newest"}
-"""The role that stands in where a folder has no packages of its own for a branch."""
 
 
 class Network(MethodPlanner):
     """Packages from NVIDIA's repository for the host's system."""
 
     def drafts(self, ctx: Context, pick: Pick) -> list[Draft]:
-        _demand_served(ctx, pick)
         part = component(pick.component)
-        rows = sets(ctx, pick, part.roles(ctx, pick), required=True)
-        repository = component_repository(ctx, pick)
+        rows = sets(pick, part.roles(ctx, pick))
+        origin = pick.offer.repository
+        repository = component_repository(ctx, pick, origin) if origin is not None else []
         before = part.before(ctx, pick) + (enable(ctx, ["cuda"]) if pick.component == "cuda" else [])
         lock: list[Draft] = []
         if pick.component == "driver":
-            lock = lock_driver(ctx, pick, sets(ctx, pick, ("pinning", "branch-lock", "module-stream")))
+            lock = lock_driver(ctx, pick, sets(pick, ("pinning", "branch-lock", "module-stream")))
         keys = [one.key for one in (*repository, *before, *lock)]
         install = install_step(ctx, pick, rows, phase=part.phase, after=keys)
         hold = hold_step(ctx, pick, rows)
         extra: list[Draft] = []
         if pick.component == "driver" and is_needed(ctx):
-            for row in sets(ctx, pick, ("imex",), of="fabric-manager"):
+            for row in sets(pick, ("imex",)):
                 extra += imex(ctx, pick, row, after=(install.key,))
         after = part.after(ctx, pick, (install.key, *(one.key for one in extra)))
         return [*repository, *before, *lock, install, *hold, *extra, *after]
 
 
-def _demand_served(ctx: Context, pick: Pick) -> None:
-    """Raise UnsupportedError when the facts say that the folder for this architecture has other versions only."""
-    row = repository_row(ctx, pick.component)
-    subject = MIRRORED.get(pick.component, pick.component)
-    rows = [
-        one
-        for one in ctx.matrix.availability(subject)
-        if (one.component, one.method, one.repo) == (subject, "network", row.repo)
-    ]
-    here = [one for one in rows if not one.arch or row.arch in one.arch or "any" in one.arch]
-    if rows and not any(is_within(pick.version, one.versions) for one in here):
-        offered = " or ".join(one.versions for one in here) or "none"
-        msg = f"NVIDIA's repository folder {row.repo}/{row.arch} does not have {pick.component} {pick.version}"
-        raise UnsupportedError(msg, hint=f"versions of {pick.component} there: {offered}")
-
-
-def sets(
-    ctx: Context, pick: Pick, roles: Iterable[str], *, required: bool = False, of: str = ""
-) -> tuple[PackageSet, ...]:
-    """The package sets of these roles, one each, the first role required where ``required``.
-
-    Raises UnsupportedError when the facts name no packages for the first role.
-    """
-    found: list[PackageSet] = []
-    for number, role in enumerate(roles):
-        row = _best(ctx, pick, role, of or pick.component)
-        if row is None and role in _FALLBACK:
-            row = _best(ctx, pick, _FALLBACK[role], of or pick.component)
-        if row is not None:
-            found.append(row)
-        elif required and number == 0:
-            where = ctx.system.repo or ctx.system.name
-            flavour = f" with {pick.flavour} kernel modules" if pick.flavour else ""
-            msg = f"the facts name no packages of {pick.component} {pick.version}{flavour} for {where} on {ctx.arch}"
-            raise UnsupportedError(msg, hint="another version, or another method (`--method`), may have an offer")
-    return tuple(found)
+def sets(pick: Pick, roles: Iterable[str]) -> tuple[PackageSet, ...]:
+    """The package sets of a pick for these roles, one each, where the facts have them."""
+    return tuple(row for role in roles if (row := pick.offer.package_set(role)) is not None)
 
 
 def install_step(ctx: Context, pick: Pick, rows: tuple[PackageSet, ...], *, phase: str, after: Iterable[str]) -> Draft:
@@ -178,22 +140,6 @@ def hold_step(ctx: Context, pick: Pick, rows: tuple[PackageSet, ...]) -> list[Dr
             sources=ctx.addresses(ctx.matrix.conflicts.get("held_packages")),
         )
     ]
-
-
-def _best(ctx: Context, pick: Pick, role: str, name: str) -> PackageSet | None:
-    found = package_sets(
-        ctx.matrix.packages(name),
-        component=name,
-        version=pick.version,
-        method="network",
-        family=ctx.system.family,
-        repo=repository_row(ctx, name).repo,
-        arch=ctx.arch_folders,
-        cuda=ctx.version("cuda"),
-        flavour=pick.flavour,
-        role=role,
-    )
-    return found[0] if found else None
 
 
 def _with_switches(ctx: Context, tool: Manager, pick: Pick, command: tuple[str, ...]) -> tuple[str, ...]:

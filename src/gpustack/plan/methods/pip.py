@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from gpustack.errors import UnsupportedError
+from gpustack.model.offer import Wheel
 from gpustack.model.resolution import Pick
 from gpustack.model.steps import FileWrite
 from gpustack.plan import done
@@ -17,8 +17,7 @@ from gpustack.plan.draft import Draft, draft
 from gpustack.plan.managers import NAMES, manager
 from gpustack.plan.methods.base import MethodPlanner
 from gpustack.plan.preparation import common_tools
-from gpustack.solve.wheels import SUBJECT, Wheel, wheels
-from gpustack.versions import is_within
+from gpustack.solve.wheels import SUBJECT
 
 HOME = "/opt/gpustack"
 _INSTALL = ("-m", "pip", "install", "--no-input", "--disable-pip-version-check", "--require-hashes")
@@ -66,37 +65,13 @@ class Pip(MethodPlanner):
     """The real wheels, each by version and sha256; never a project that only fetches others while it installs."""
 
     def drafts(self, ctx: Context, pick: Pick) -> list[Draft]:
-        rows = wheels_for(ctx, pick)
+        rows = pick.offer.wheels
         home = environment(ctx, pick, rows)
         part = component(pick.component)
         before = [*_tools(ctx), *_environment(ctx, home, rows), *part.before(ctx, pick)]
         _warn_of_pythons(ctx, pick, rows)
         install = _install(ctx, pick, rows, home, after=[one.key for one in before])
         return [*before, install, _links(home, pick, after=(install.key,), phase=part.phase)]
-
-
-def wheels_for(ctx: Context, pick: Pick) -> tuple[Wheel, ...]:
-    """The wheels of a pick for the host's platform and the stack's CUDA. Raises UnsupportedError when there is none."""
-    platform = ctx.platforms[0]
-    rows = [row for row in wheels(ctx.matrix, pick.component, platform) if row.version == pick.version]
-    cuda = ctx.version("cuda")
-    if pick.component != "cuda" and cuda is not None:
-        rows = [row for row in rows if not row.cuda or is_within(cuda, f"=={row.cuda}.*")]
-    glibc = ctx.host.glibc or ctx.base.glibc
-    fitting = [row for row in rows if row.loads_with(glibc)]
-    if not rows:
-        about = f" and CUDA {cuda}" if cuda and pick.component != "cuda" else ""
-        msg = f"the facts name no wheels of {pick.component} {pick.version} for {platform}{about}"
-        hint = "another version, or another method (`--method`), may have an offer"
-        if pick.component == "tensorrt":
-            msg = f"{msg}: its later projects hold stubs that fetch from a second index while they install"
-            hint = "--method tensorrt=network or tensorrt=tar brings the real files"
-        raise UnsupportedError(msg, hint=hint)
-    if not fitting or (pick.component == "cuda" and {row.part for row in rows} != {row.part for row in fitting}):
-        needed = next(row.needs_glibc for row in rows if row not in fitting)
-        msg = f"the wheels of {pick.component} {pick.version} need glibc {needed}; this system has {glibc}"
-        raise UnsupportedError(msg, hint=f"an earlier version, or another method (--method {pick.component}=...)")
-    return tuple(fitting)
 
 
 def environment(ctx: Context, pick: Pick, rows: tuple[Wheel, ...]) -> str:

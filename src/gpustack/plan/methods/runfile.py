@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from gpustack.errors import UnsupportedError
 from gpustack.model.facts import Archive
 from gpustack.model.resolution import Pick
 from gpustack.plan import done
@@ -13,15 +12,13 @@ from gpustack.plan.components.cuda import prefix_of
 from gpustack.plan.context import Context
 from gpustack.plan.downloads import archive_tools, fetch, path_of, reason_of
 from gpustack.plan.draft import Draft, draft
-from gpustack.plan.lookup import archives_for
 from gpustack.plan.managers import NAMES, manager
 from gpustack.plan.managers.base import CACHE, Package
 from gpustack.plan.methods.base import MethodPlanner
 from gpustack.plan.preparation import enable
 from gpustack.versions import is_within
 
-SUBJECTS = {"driver": "driver-installers", "cuda": "cuda-installers"}
-_INSTALLER = SUBJECTS["driver"]
+_INSTALLER = "driver-installers"
 _MODULE_THERE = 'command -v nvidia-uninstall && test "$(modinfo --field version nvidia)" = "$1"'
 _UNIT_ARCHIVE = "/usr/share/doc/NVIDIA_GLX-1.0/samples/nvidia-persistenced-init.tar.bz2"
 
@@ -48,7 +45,7 @@ class Runfile(MethodPlanner):
     """The toolkit, or the driver with its modules registered with dkms where the system has it."""
 
     def drafts(self, ctx: Context, pick: Pick) -> list[Draft]:
-        row = _file(ctx, pick)
+        row = pick.offer.archives[0]
         part = component(pick.component)
         before = [*archive_tools(ctx), *_needs(ctx, pick), *part.before(ctx, pick)]
         if pick.component == "driver":
@@ -60,23 +57,6 @@ class Runfile(MethodPlanner):
         if pick.component == "driver":
             installed.append(_persistence_unit(ctx, install.key))
         return [*before, download, *installed, *part.after(ctx, pick, tuple(one.key for one in installed))]
-
-
-def _file(ctx: Context, pick: Pick) -> Archive:
-    rows = archives_for(
-        ctx.matrix.archives(SUBJECTS.get(pick.component, "")),
-        version=pick.version,
-        method="runfile",
-        platforms=ctx.platforms[:1],
-        cuda=None,
-    )
-    found = next((row for row in rows if row.url and (row.sha256 or row.md5)), None)
-    if found is None:
-        msg = (
-            f"the facts know no .run file of {pick.component} {pick.version} for {ctx.platforms[0]} that can be checked"
-        )
-        raise UnsupportedError(msg, hint=f"another version, or --method {pick.component}=network, may have an offer")
-    return found
 
 
 def _driver(ctx: Context, pick: Pick, row: Archive, *, after: tuple[str, ...]) -> Draft:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from gpustack.errors import UnsupportedError
 from gpustack.model.facts import Archive
 from gpustack.model.resolution import Pick
 from gpustack.model.steps import FileWrite
@@ -12,32 +11,14 @@ from gpustack.plan.components.cuda import prefix_of
 from gpustack.plan.context import Context
 from gpustack.plan.downloads import archive_tools, fetch, path_of, reason_of, unpacked_path
 from gpustack.plan.draft import Draft, draft
-from gpustack.plan.lookup import archives_for
 from gpustack.plan.methods.base import MethodPlanner
-
-_SUBJECTS = {"cuda": "cuda-redist", "cudnn": "cudnn-archives", "tensorrt": "tensorrt-archives", "nccl": "nccl"}
-_PARTS = {"cudnn": "cudnn", "tensorrt": "tensorrt"}
-"""The part to take where an archive table holds others too."""
-
-_NOT_TOOLKIT = (
-    "nvidia_driver",
-    "fabricmanager",
-    "imex",
-    "nvidia_imex",
-    "libnvidia_nscq",
-    "libnvsdm",
-    "nvlsm",
-    "nvidia_fs",
-    "driver_assistant",
-)
-"""Parts of the vendor's CUDA manifests that belong to the driver."""
 
 
 class Tar(MethodPlanner):
     """One archive, or one a part; CUDA libraries join the toolkit's folder, TensorRT has its own."""
 
     def drafts(self, ctx: Context, pick: Pick) -> list[Draft]:
-        rows = _archives(ctx, pick)
+        rows = pick.offer.archives
         prefix = _prefix(ctx, pick)
         phase = component(pick.component).phase
         downloads = [fetch(ctx, pick, row, phase) for row in rows]
@@ -54,22 +35,6 @@ class Tar(MethodPlanner):
         drafts.append(_loader(ctx, pick, prefix, after=tuple(one.key for one in drafts), phase=phase))
         drafts += component(pick.component).after(ctx, pick, (drafts[-1].key,))
         return drafts
-
-
-def _archives(ctx: Context, pick: Pick) -> tuple[Archive, ...]:
-    subject = _SUBJECTS.get(pick.component, "")
-    cuda = None if pick.component == "cuda" else ctx.version("cuda")
-    rows = archives_for(
-        ctx.matrix.archives(subject), version=pick.version, method="tar", platforms=ctx.platforms, cuda=cuda
-    )
-    part = _PARTS.get(pick.component)
-    rows = tuple(row for row in rows if row.part not in _NOT_TOOLKIT and (part is None or row.part in {part, ""}))
-    if not rows or not all(row.url for row in rows):
-        msg = f"the facts name no archive of {pick.component} {pick.version} for {ctx.platforms[0]}" + (
-            f" and CUDA {cuda}" if cuda else ""
-        )
-        raise UnsupportedError(msg, hint="another version, or another method (`--method`), may have an offer")
-    return rows
 
 
 def _prefix(ctx: Context, pick: Pick) -> str:

@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-from gpustack.errors import UnsupportedError
 from gpustack.model.facts import Archive
 from gpustack.model.resolution import Pick
 from gpustack.plan.components import component
 from gpustack.plan.context import Context
 from gpustack.plan.downloads import reason_of
 from gpustack.plan.draft import Draft, draft
-from gpustack.plan.lookup import archives_for
 from gpustack.plan.managers import windows as win
 from gpustack.plan.methods import zip_cuda, zip_cudnn
 from gpustack.plan.methods.base import MethodPlanner
 from gpustack.plan.methods.zip_parts import fetch, marker_of, path_of, staging_of
-
-_SUBJECTS = {"cuda": "cuda-redist", "cudnn": "cudnn-archives", "tensorrt": "tensorrt-archives"}
 
 
 class Zip(MethodPlanner):
     """Archives of the vendor for Windows; the toolkit's older releases come as an installer program."""
 
     def drafts(self, ctx: Context, pick: Pick) -> list[Draft]:
-        if ctx.system.family != "windows":
-            msg = f"the archives of the method zip are for Windows, not for {ctx.system.name}"
-            raise UnsupportedError(msg, hint="--method tar takes the archives for Linux")
-        rows = _archives(ctx, pick)
+        rows = pick.offer.archives
         match pick.component:
             case "cuda":
                 return zip_cuda.drafts(ctx, pick, rows)
@@ -33,25 +26,6 @@ class Zip(MethodPlanner):
                 return zip_cudnn.drafts(ctx, pick, rows[0])
             case _:
                 return _own_folder(ctx, pick, rows[0])
-
-
-def _archives(ctx: Context, pick: Pick) -> tuple[Archive, ...]:
-    """The archives of a release, or the installer program where it has none. Raises UnsupportedError for neither."""
-    cuda = None if pick.component == "cuda" else ctx.version("cuda")
-    places = [(_SUBJECTS.get(pick.component, ""), "zip")]
-    if pick.component == "cuda":
-        places.append(("cuda-installers", "exe"))
-    for subject, method in places:
-        found = archives_for(
-            ctx.matrix.archives(subject), version=pick.version, method=method, platforms=ctx.platforms, cuda=cuda
-        )
-        rows = tuple(row for row in found if row.url)
-        if rows:
-            return tuple(sorted(rows, key=lambda row: (not row.sha256, not row.md5))) if method == "exe" else rows
-    msg = f"the facts name no archive of {pick.component} {pick.version} for {ctx.platforms[0]}" + (
-        f" and CUDA {cuda}" if cuda else ""
-    )
-    raise UnsupportedError(msg, hint="another version, or another method (`--method`), may have an offer")
 
 
 def _own_folder(ctx: Context, pick: Pick, row: Archive) -> list[Draft]:

@@ -17,7 +17,7 @@ from gpustack.plan.managers import manager
 from gpustack.plan.managers.base import CACHE, Package
 from gpustack.plan.methods.network import packages_of, warn_of_composed
 from gpustack.plan.repositories import component_repository
-from gpustack.solve.crossing import FOLDERS, cross_sets
+from gpustack.solve.crossing import FOLDERS
 
 COMPILER = "g++-aarch64-linux-gnu"
 SAMPLE = "conv_sample"
@@ -32,11 +32,6 @@ class Target(Protocol):
         ...
 
 
-def cuda_pick(ctx: Context) -> Pick:
-    """CUDA as the stack has it, or as it is on the host."""
-    return ctx.resolution.pick("cuda") or Pick(component="cuda", version=ctx.version("cuda") or "", method="network")
-
-
 def is_there(ctx: Context, packages: Iterable[Package]) -> bool:
     """Whether the host has all of these packages, in the versions that are pinned."""
     have = ctx.host.cross_packages or {}
@@ -48,10 +43,12 @@ def is_there(ctx: Context, packages: Iterable[Package]) -> bool:
 
 def cross_toolkit(ctx: Context) -> list[Draft]:
     """The steps that bring the target's part of the toolkit from its folder; none where the host has it."""
-    pick, target = cuda_pick(ctx), ctx.request.target
+    pick, target = ctx.resolution.pick("cuda"), ctx.request.target
+    if pick is None:
+        return []
     folder = FOLDERS[target]
     row = next((one for one in ctx.matrix.repositories if (one.repo, one.arch) == (ctx.system.repo, folder)), None)
-    rows = tuple(cross_sets(ctx.matrix, "cuda", pick.version, target=target, repo=ctx.system.repo))[:1]
+    rows = pick.offer.cross_packages[:1]
     if row is None or not rows:
         msg = f"the facts name no cross packages of CUDA {pick.version} for {target} in {ctx.system.repo}/{folder}"
         raise UnsupportedError(msg, hint="another release of CUDA or of Ubuntu may have them")

@@ -10,8 +10,6 @@ from gpustack.plan.draft import Draft, draft
 from gpustack.plan.managers import manager
 from gpustack.plan.methods.network import packages_of
 from gpustack.plan.targets.base import build_sample, compiler, cross_toolkit, install_cross, is_there
-from gpustack.solve.crossing import cross_sets
-from gpustack.versions import is_within
 
 _GUIDE = "cudnn/guide_896"
 
@@ -26,7 +24,7 @@ class Sbsa:
             return drafts
         drafts += _samples(ctx, pick)
         drafts += _cross_cudnn(ctx, pick, after=(*(one.key for one in drafts), "install:cudnn"))
-        if not drafts or not samples_packages(ctx, pick):
+        if not drafts or not samples_packages(pick):
             return drafts
         after = tuple(one.key for one in drafts)
         major = pick.version.partition(".")[0]
@@ -34,7 +32,7 @@ class Sbsa:
 
 
 def _samples(ctx: Context, pick: Pick) -> list[Draft]:
-    rows = samples_packages(ctx, pick)
+    rows = samples_packages(pick)
     packages = packages_of(pick, rows)
     if not rows or is_there(ctx, packages):
         return []
@@ -58,14 +56,9 @@ def _samples(ctx: Context, pick: Pick) -> list[Draft]:
 
 
 def _cross_cudnn(ctx: Context, pick: Pick, *, after: tuple[str, ...]) -> list[Draft]:
-    cuda = ctx.version("cuda") or ""
-    rows = [
-        row
-        for row in cross_sets(ctx.matrix, "cudnn", pick.version, target="sbsa", repo=ctx.system.repo)
-        if not row.with_cuda or is_within(cuda, row.with_cuda)
-    ]
+    rows = pick.offer.cross_packages
     served = next((row for row in rows if row.method == "network"), None)
-    packages = packages_of(pick, (served,) if served is not None else tuple(rows[:1]))
+    packages = packages_of(pick, (served,) if served is not None else rows[:1])
     if packages and is_there(ctx, packages):
         return []
     if served is not None:

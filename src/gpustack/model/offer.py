@@ -1,0 +1,81 @@
+"""How a version can be installed on a host: the rows of the facts that bring it."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from gpustack.model.facts import Archive, PackageSet
+from gpustack.model.places import Repository
+from gpustack.patterns import late
+from gpustack.versions import version
+
+_TAG = late(r"manylinux_(\d+)_(\d+)_")
+_OLD_TAGS = {"manylinux1_": "2.5", "manylinux2010_": "2.12", "manylinux2014_": "2.17"}
+
+
+class Wheel(Struct, frozen=True, kw_only=True):
+    """One wheel. ``part`` is its project, ``python`` the tag of its interpreters, ``glibc`` the oldest to load it."""
+
+    version: str
+    platform: str
+    file: str
+    wheel_version: str = ""
+    component: str = ""
+    method: str = ""
+    part: str = ""
+    cuda: str = ""
+    sha256: str = ""
+    size: int | None = None
+    python: str = ""
+    glibc: str = ""
+    requires: tuple[str, ...] = ()
+    src: tuple[str, ...] = ()
+
+    @property
+    def needs_glibc(self) -> str:
+        """The oldest C library that loads it, by the facts, else by the file's tags; "" where neither says."""
+        if self.glibc:
+            return self.glibc
+        found = [f"{major}.{minor}" for major, minor in _TAG.findall(self.file)]
+        found += [text for tag, text in _OLD_TAGS.items() if tag in self.file]
+        return min(found, key=lambda text: version(text).key, default="")
+
+    @property
+    def has_old_tag(self) -> bool:
+        """Whether a pip before 20.3, which knows none of the tags with a C library in them, takes it."""
+        return any(tag in self.file for tag in _OLD_TAGS)
+
+    def loads_with(self, glibc: str | None) -> bool:
+        """Whether a system with this C library loads it; yes where the system's is not known."""
+        return not glibc or not self.needs_glibc or version(self.needs_glibc) <= version(glibc)
+
+
+class ServerImage(Struct, frozen=True, kw_only=True):
+    """One container image of a Triton release, by its whole reference."""
+
+    release: str
+    variant: str
+    reference: str
+    src: tuple[str, ...] = ()
+
+
+class Offer(Struct, frozen=True, kw_only=True):
+    """That a method has a version on a host, and by which rows of the facts.
+
+    ``with_cuda`` are the CUDA versions that it is built for (() any), ``flavours`` the kernel module flavours that its
+    packages bring. The rows are those for the CUDA and the flavour of a finished stack, and empty before there is one:
+    ``packages`` of every role, the most exact row first.
+    """
+
+    with_cuda: tuple[str, ...] = ()
+    flavours: tuple[str, ...] = ()
+    repository: Repository | None = None
+    packages: tuple[PackageSet, ...] = ()
+    cross_packages: tuple[PackageSet, ...] = ()
+    archives: tuple[Archive, ...] = ()
+    wheels: tuple[Wheel, ...] = ()
+    images: tuple[ServerImage, ...] = ()
+
+    def package_set(self, role: str) -> PackageSet | None:
+        """The most exact package set of a role, None where the facts have none here."""
+        return next((row for row in self.packages if row.role == role), None)

@@ -1,0 +1,218 @@
+"""Which rows of the facts hold for a host: packages, repositories, archives and wheels, by component and method."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from gpustack.matrix.index import Matrix
+from gpustack.model.architectures import architecture
+from gpustack.model.facts import MIRRORED, Archive, PackageSet
+from gpustack.model.host import Host
+from gpustack.model.offer import Wheel
+from gpustack.model.places import Repository, System
+from gpustack.model.request import Method
+from gpustack.solve.wheels import wheels
+from gpustack.versions import is_within, version_key
+
+ARCHIVES = {"cuda": "cuda-redist", "cudnn": "cudnn-archives", "tensorrt": "tensorrt-archives", "nccl": "nccl"}
+"""The subject that holds the downloadable archives of a component."""
+
+INSTALLERS = {**ARCHIVES, "cuda": "cuda-installers", "driver": "driver-installers"}
+"""The subject that holds a component's local repository installers."""
+
+OWN_REPOSITORY = {"container-toolkit": "container-toolkit"}
+"""Components that the vendor serves from a repository of their own, the same for every system of a family."""
+
+JETSON = "linux-aarch64"
+"""The platform of archives for Jetsons up to Orin; later ones take those of servers."""
+
+_EVERYWHERE = "linux-all"
+"""The platform of archives that every Linux takes."""
+
+_PARTS = {"cudnn": ("cudnn", ""), "tensorrt": ("tensorrt", "")}
+"""The parts to take by tar where an archive table holds others too."""
+
+_NOT_TOOLKIT = frozenset(
+    {
+        "nvidia_driver",
+        "fabricmanager",
+        "imex",
+        "nvidia_imex",
+        "libnvidia_nscq",
+        "libnvsdm",
+        "nvlsm",
+        "nvidia_fs",
+        "driver_assistant",
+    }
+)
+"""Parts of the vendor's CUDA manifests that belong to the driver."""
+
+
+class HostRows:
+    """The rows for one host. What is found is kept, so that every question about the host shares it."""
+
+    def __init__(self, matrix: Matrix, host: Host) -> None:
+        self._matrix = matrix
+        self._host = host
+        self._ranges: dict[str, tuple[str, ...]] = {}
+        self._sets: dict[tuple[str, Method], tuple[PackageSet, ...]] = {}
+        self._archives: dict[tuple[str, Method], dict[str, list[Archive]]] = {}
+        self._wheels: dict[str, dict[str, list[Wheel]]] = {}
+
+    @cached_property
+    def system(self) -> System | None:
+        """The row of the host's system."""
+        return self._matrix.system_of(self._host)
+
+    @cached_property
+    def folders(self) -> tuple[str, ...]:
+        """The architecture folders of repositories that serve this host; a Jetson's depend on its release."""
+        if self._is_board:
+            return self.system.arch if self.system is not None else ()
+        found = architecture(self._host.arch)
+        return found.folders if found is not None else ()
+
+    @cached_property
+    def platform(self) -> str:
+        """The word that archives use for the host's platform."""
+        found = architecture(self._host.arch)
+        if self._host.os.family == "windows":
+            return f"windows-{found.windows if found is not None else self._host.arch}"
+        if self._is_board and "sbsa" not in self.folders:
+            return JETSON
+        return f"linux-{found.archives}" if found is not None else ""
+
+    @property
+    def _is_board(self) -> bool:
+        return self._host.environment == "jetson"
+
+    @cached_property
+    def glibc(self) -> str:
+        """The host's C library, that of its system where it is not known; "" where neither is."""
+        row = self.system
+        base = self._matrix.system(row.base) if row is not None else None
+        return self._host.glibc or (base or row).glibc if row is not None else self._host.glibc or ""
+
+    def served(self, component: str) -> tuple[str, ...]:
+        """The ranges of versions that this host's repository folders carry."""
+        if component not in self._ranges:
+            repo = OWN_REPOSITORY.get(component, self._host.os.repo)
+            self._ranges[component] = tuple(
+                row.versions
+                for row in self._matrix.availability(MIRRORED.get(component, component))
+                if row.method == "network" and row.repo == repo and _serves(row.arch, self.folders)
+            )
+        return self._ranges[component]
+
+    def repository(self, component: str) -> Repository | None:
+        """The repository that a component comes from: its own where the facts have one, else NVIDIA's folder."""
+        words = (*self.folders, self._host.arch or "", "any")
+        own = self._matrix.rows(component, "repositories", Repository)
+        found = next((row for row in own if row.family == self._host.os.family and row.arch in words), None)
+        if found is not None:
+            return found
+        rows = [row for row in self._matrix.repositories if row.repo == self._host.os.repo and row.arch in words]
+        return min(rows, key=lambda row: words.index(row.arch), default=None)
+
+    def packages(self, component: str, method: Method) -> tuple[PackageSet, ...]:
+        """The package sets of a component by a method, of every role and version."""
+        if (component, method) not in self._sets:
+            families = {self._host.os.family, "any"}
+            repo = OWN_REPOSITORY.get(component, self._host.os.repo)
+            words = (*self.folders, self._host.arch or "")
+            self._sets[component, method] = tuple(
+                row
+                for row in self._matrix.packages(component)
+                if row.method == method
+                and row.family in families
+                and (not row.repos or repo in row.repos)
+                and _serves(row.arch, words)
+            )
+        return self._sets[component, method]
+
+    def archives(self, component: str, method: Method) -> dict[str, list[Archive]]:
+        """The files of a component for the host's platform, by version; none where not all can be downloaded."""
+        if (component, method) not in self._archives:
+            subject = (INSTALLERS if method in {"local", "runfile"} else ARCHIVES).get(component, "")
+            found: dict[str, list[Archive]] = {}
+            for row in self._matrix.archives(subject):
+                if row.method == method and self._takes(component, row):
+                    found.setdefault(row.version, []).append(row)
+            if (component, method) == ("cuda", "zip"):
+                self._add_installer_programs(found)
+            self._archives[component, method] = found
+        return self._archives[component, method]
+
+    def _takes(self, component: str, row: Archive) -> bool:
+        """Whether a file is for this host, and of the component itself."""
+        if row.method == "tar":
+            parts = _PARTS.get(component)
+            is_part = row.part not in _NOT_TOOLKIT and (parts is None or row.part in parts)
+            return is_part and row.platform in {self.platform, _EVERYWHERE}
+        if row.method == "local":
+            return row.platform == self.platform and row.distro in {self._host.os.repo, ""}
+        return row.platform == self.platform and (row.method != "runfile" or bool(row.url and (row.sha256 or row.md5)))
+
+    def _add_installer_programs(self, found: dict[str, list[Archive]]) -> None:
+        """Releases of CUDA before the vendor's zips have its installer program only, best the one with a sum."""
+        programs = [
+            row
+            for row in self._matrix.archives(INSTALLERS["cuda"])
+            if row.platform == self.platform and row.method == "exe" and row.url and row.version not in found
+        ]
+        for row in sorted(programs, key=lambda row: (not row.sha256, not row.md5)):
+            found.setdefault(row.version, []).append(row)
+
+    def toolkits_with_driver(self, driver: str) -> tuple[Archive, ...]:
+        """The local repositories of CUDA for this host that hold a driver's packages too."""
+        return tuple(
+            row
+            for row in self._matrix.archives(INSTALLERS["cuda"])
+            if row.driver == driver
+            and row.method == "local"
+            and row.url
+            and row.distro == self._host.os.repo
+            and row.platform == self.platform
+        )
+
+    def wheels(self, component: str) -> dict[str, list[Wheel]]:
+        """The wheels of a component for the host's platform, by version; those for servers do not run on a Jetson."""
+        if component not in self._wheels:
+            found: dict[str, list[Wheel]] = {}
+            for row in wheels(self._matrix, component, "" if self._is_board else self.platform):
+                found.setdefault(row.version, []).append(row)
+            self._wheels[component] = found
+        return self._wheels[component]
+
+
+def for_stack(rows: tuple[PackageSet, ...], version: str, *, cuda: str | None, flavour: str) -> tuple[PackageSet, ...]:
+    """The package sets of a version for the CUDA and the flavour of a stack, the most exact first."""
+    found = [
+        row
+        for row in rows
+        if is_within(version, row.versions)
+        and (not row.flavour or not flavour or row.flavour == flavour)
+        and (not row.with_cuda or (cuda is not None and is_within(cuda, row.with_cuda)))
+    ]
+    return tuple(sorted(found, key=_exactness, reverse=True))
+
+
+def build_for(rows: list[Archive], cuda: str | None) -> tuple[Archive, ...]:
+    """The archives of the build that fits ``cuda`` best; all where builds are one."""
+    builds = {row.cuda for row in rows if row.cuda}
+    fitting = [build for build in builds if cuda is not None and is_within(cuda, f"=={build}.*")]
+    if not fitting and cuda is not None:
+        # Built with an earlier minor release of the same major: those run with this one too.
+        major = cuda.partition(".")[0]
+        fitting = [build for build in builds if build.partition(".")[0] == major and is_within(build, f"<={cuda}")]
+    best = max(fitting, key=version_key, default=None)
+    return tuple(row for row in rows if not row.cuda or row.cuda == best)
+
+
+def _exactness(row: PackageSet) -> tuple[bool, bool, bool, bool]:
+    return bool(row.repos), bool(row.with_cuda), bool(row.arch), bool(row.flavour)
+
+
+def _serves(arch: tuple[str, ...], words: tuple[str, ...]) -> bool:
+    """Whether a row for these architectures speaks of one of the words; no architecture, or "any", is all."""
+    return not arch or "any" in arch or any(word in arch for word in words)
