@@ -12,13 +12,14 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
+from tests.unit.plan.making import stack
 
 from gpustack.detect.api import detect
 from gpustack.detect.describe import describe
 from gpustack.matrix.index import load_matrix
 from gpustack.model.plan import Plan
 from gpustack.model.request import Request
-from gpustack.model.resolution import Pick, Resolution
+from gpustack.model.resolution import Pick
 from gpustack.plan.build import build
 
 SMALL = ("nvidia-cuda-nvrtc", "nvidia-cuda-runtime", "nvidia-nvjitlink", "nvidia-nvtx")
@@ -36,7 +37,7 @@ def made(*more: Pick) -> Plan:
     matrix = load_matrix()
     machine = replace(describe(matrix, os="debian12", arch="x86_64", gpus=("H100",)), environment="container")
     picks = (Pick(component="cuda", version=RELEASE, method="pip"), *more)
-    return build(machine, Request(requirements=()), Resolution(picks=picks), matrix)
+    return build(machine, Request(requirements=()), stack(matrix, machine, *picks), matrix)
 
 
 def run_plan(root: Path, plan: Plan, keep: Callable[[str], str]) -> subprocess.CompletedProcess[str]:

@@ -19,7 +19,7 @@ from gpustack.solve.reasons import reasons
 from gpustack.solve.rows import OWN_REPOSITORY
 from gpustack.solve.search import Chosen, Search
 from gpustack.solve.sentences import method_limit, rule_sentence
-from gpustack.solve.unknown import nearest_known
+from gpustack.solve.unknown import limit, nearest_known
 from gpustack.solve.words import in_words, title
 from gpustack.versions import version
 
@@ -112,10 +112,11 @@ def _no_repository(question: Question, component: str) -> UnsupportedError:
 def _no_offer(question: Question, component: str) -> UnsupportedError:
     host = question.host
     method = question.offers.method(component)
+    why = limit(question, component)
     msg = (
         f"no fact says that method {method} offers {title(component)}"
         f" for {host.os.name or host.os.spelled} on {host.arch or 'this architecture'}"
-        f"{method_limit(question, component, method)[0]}"
+        f"{method_limit(question, component, method)[0] or (f': {why}' if why else '')}"
     )
     return UnsupportedError(msg, hint=_other_methods(question, component))
 

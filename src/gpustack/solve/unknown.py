@@ -76,13 +76,14 @@ def unknown_pairs(question: Question, picks: Mapping[str, Candidate]) -> list[st
 
 def outside_of_the_facts(question: Question) -> list[str]:
     """What the facts do not speak of here: on a Jetson what is made for servers, on Windows what is made for Linux."""
+    return [f"{requirement}: {why}" for name, requirement in question.asked.items() if (why := limit(question, name))]
+
+
+def limit(question: Question, component: str) -> str:
+    """Why the facts about a component do not hold on this kind of host, "" where they do."""
     if question.host.environment == "jetson":
-        why = ON_JETSON
-    elif question.view.is_windows:
-        why = ON_WINDOWS
-    else:
-        return []
-    return [f"{requirement}: {why[name]}" for name, requirement in question.asked.items() if name in why]
+        return ON_JETSON.get(component, "")
+    return ON_WINDOWS.get(component, "") if question.view.is_windows else ""
 
 
 ON_JETSON = {

@@ -5,9 +5,11 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from gpustack.detect.describe import describe
+from gpustack.errors import GpustackError
 from gpustack.matrix.index import Matrix, load_matrix
 from gpustack.model.host import Host
 from gpustack.model.plan import Plan
@@ -15,6 +17,8 @@ from gpustack.model.request import Method, Request
 from gpustack.model.resolution import Pick, Reason, Resolution
 from gpustack.plan.build import build
 from gpustack.solve.offers import OfferBook
+from gpustack.solve.requirements import parse_requirement
+from gpustack.solve.resolve import resolve
 
 
 @cache
@@ -53,6 +57,14 @@ def stack(facts: Matrix, machine: Host, *picks: Pick) -> Resolution:
             for one in picks
         )
     )
+
+
+def refusal(machine: Host, *texts: str, method: Method) -> GpustackError:
+    """Why the solver has no stack of these requirements by a method."""
+    request = Request(requirements=tuple(parse_requirement(text) for text in texts), methods={"": method})
+    with pytest.raises(GpustackError) as caught:
+        resolve(matrix(), machine, request)
+    return caught.value
 
 
 def commands(made: Plan) -> list[tuple[str, ...]]:

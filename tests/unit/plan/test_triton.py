@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
-from tests.unit.plan.making import contents, host, pick, plan
+from tests.unit.plan.making import contents, host, pick, plan, refusal
 
-from gpustack.errors import UnsupportedError
 from gpustack.model.host import Installed
 from gpustack.model.plan import Plan
 
@@ -68,5 +67,4 @@ def test_a_host_without_a_gpu_serves_without_one() -> None:
 
 def test_jetson_never_gets_the_images_for_servers() -> None:
     board = host("l4t36", arch="aarch64", gpus=("Jetson AGX Orin",))
-    with pytest.raises(UnsupportedError, match="Jetson"):
-        plan(board, pick("triton", "25.09", "container"))
+    assert "Jetson has builds of its own" in refusal(board, "triton", method="container").message
