@@ -98,7 +98,7 @@ def test_a_cuda_installer_brings_its_driver_too() -> None:
     assert text.count("dpkg -i") == 1
     assert text.index("dpkg -i") < text.index("nvidia-open-560=560.35.03-*") < text.index("cuda-toolkit-12-6=12.6.2-1")
     assert "cuda-keyring" not in text
-    assert "method local offers driver" in refusal(host("ubuntu22.04"), "driver==580.95.05", method="local").message
+    assert "method local offers driver" in refusal(host("ubuntu22.04"), "driver==595.112.07", method="local").message
     rpm = words(plan(host("rhel9.4"), pick("cuda", "12.6.2", "local")))
     assert re.search(r"rpm --install \S+/cuda-repo-rhel9-12-6-local-12\.6\.2\S+\.rpm", rpm)
 
