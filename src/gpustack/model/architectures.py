@@ -9,9 +9,10 @@ class Architecture(Struct, frozen=True, kw_only=True):
     """One architecture. ``name`` is what ``uname -m`` prints.
 
     ``words`` are the names that package databases and kernels use as well, ``nicknames`` what people say. ``folders``
-    are those of NVIDIA's repositories for servers, ``boards`` those for Jetsons. ``archives`` is the word in the
-    platform of an archive for Linux ("linux-sbsa"), ``windows`` the one for Windows, ``deb`` Debian's name, and
-    ``image`` the platform of container images, "" where no image is rendered for it.
+    are those of NVIDIA's repositories for servers, ``boards`` those for Jetsons, ``retired`` those that only a
+    withdrawn key signs: a host may have one, no plan takes it. ``archives`` is the word in the platform of an archive
+    for Linux ("linux-sbsa"), ``windows`` the one for Windows, ``deb`` Debian's name, and ``image`` the platform of
+    container images, "" where no image is rendered for it.
     """
 
     name: str
@@ -22,6 +23,7 @@ class Architecture(Struct, frozen=True, kw_only=True):
     deb: str
     image: str = ""
     boards: tuple[str, ...] = ()
+    retired: tuple[str, ...] = ()
     nicknames: tuple[str, ...] = ()
 
 
@@ -50,7 +52,8 @@ ARCHITECTURES = (
     Architecture(
         name="ppc64le",
         words=("ppc64el",),
-        folders=("ppc64le", "ppc64el"),
+        folders=("ppc64le",),
+        retired=("ppc64el",),
         archives="ppc64le",
         windows="ppc64le",
         deb="ppc64el",

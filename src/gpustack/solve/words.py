@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpustack.model.facts import COMPONENTS, Rule
+from gpustack.model.facts import Rule
 from gpustack.versions import Clause, version_range
 
 TITLES = {
@@ -111,8 +111,3 @@ def rule_in_words(rule: Rule, subject: str) -> str:
     if rule.needs == "compute-capability":
         return f"{subject} {verb} a GPU of compute capability {ranges_in_words(rule.any)}"
     return f"{subject} {verb} {title(rule.needs)} {ranges_in_words(rule.any)}"
-
-
-def is_component(name: str) -> bool:
-    """Whether a rule's object is a component (else it is a property of the host)."""
-    return name in COMPONENTS

@@ -198,7 +198,7 @@ def wrong_arch(scene: Scene) -> Iterator[Finding]:
     jetson = scene.environment == "jetson"
     known = architecture(scene.arch)
     is_board = jetson and not (scene.system is not None and "sbsa" in scene.system.arch)
-    wanted = set((known.boards if is_board else known.folders) if known is not None else ())
+    wanted = set((known.boards if is_board else (*known.folders, *known.retired)) if known is not None else ())
     for source, folder, arch in _cuda_sources(scene):
         if wanted and arch not in wanted and arch != "cross-linux-sbsa":
             yield Finding(
