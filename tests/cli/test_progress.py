@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 
@@ -36,6 +37,7 @@ report.say("and on")
 print("look", flush=True)
 sys.stdin.readline()
 """
+PACE = re.compile(r", (\d+\.\d) MiB/s, ([\d:]+) left$")
 ENVIRONMENT = {"PATH": os.environ["PATH"], "PYTHONPATH": str(resources.folder("matrices").parent / "src")}
 
 
@@ -71,6 +73,13 @@ def screens() -> list[list[str]]:
 
 def test_a_terminal_has_a_line_for_each_file_and_one_for_all() -> None:
     begun, further, done = screens()
+    paces = [PACE.search(screen[-1]) for screen in (begun, further)]
+    begun[-1], further[-1] = (PACE.sub("", screen[-1]) for screen in (begun, further))
+    assert paces[0] is None, "what lay there already did not come at any rate"
+    assert paces[1] is not None
+    # 21 MiB came in what a second look takes at least; 48 MiB are left.
+    assert float(paces[1][1]) > 0
+    assert paces[1][2].count(":") in {1, 2}
     goes_on = [
         "    a.tar 40.0 MiB of 100.0 MiB: goes on from there",
         "    b.run 1.0 MiB of 10.0 MiB: goes on from there",

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from tests.downloads.conftest import Place
 
-from gpustack.system.http import TransferError
+from gpustack.system.asking import TransferError
 
 PASSWORD = "open-sesame"  # noqa: S105 (of no account)
 WANTED = "Basic " + base64.b64encode(f"somebody:{PASSWORD}".encode()).decode()

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from gpustack.cli import frame
 from gpustack.cli.declare import Argument, Option, command
-from gpustack.cli.options import MirrorOption
+from gpustack.cli.options import MinSpeedOption, MirrorOption
 from gpustack.cli.outputs import folder
 
 
@@ -19,6 +19,7 @@ def fetch(
         Option("--root", metavar="DIR", help="Choose packages for the system in this tree, not this machine."),
     ] = None,
     mirror: MirrorOption = None,
+    min_speed: MinSpeedOption = None,
 ) -> int:
     """Make a bundle: everything that a plan needs, for a machine that no network reaches.
 
@@ -27,7 +28,7 @@ def fetch(
     from gpustack.cli.progress import Progress
     from gpustack.errors import GpustackError
     from gpustack.install.bundle import Maker, brings_packages, demand_same_system
-    from gpustack.install.downloads import Fetcher, parse_mirrors
+    from gpustack.install.downloads import Fetcher, parse_mirrors, patience_of
     from gpustack.plan.document import load
 
     folder(to, "--to")
@@ -40,7 +41,7 @@ def fetch(
             msg = "packages are looked up in a tree of their own, which only root can make"
             raise GpustackError(msg, hint=f"sudo gpustack fetch {plan} --to {to}")
     report = Progress()
-    fetcher = Fetcher(mirrors=parse_mirrors(mirror or []), say=report.say)
+    fetcher = Fetcher(mirrors=parse_mirrors(mirror or []), patience=patience_of(min_speed), say=report.say)
     bundle = Maker(root or Path("/"), fetcher, report.transfer, report.say).make(made, to)
     for text in bundle.manifest.left:
         frame.warn(text)

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 from gpustack.cli import frame
 from gpustack.cli.asking import Asked, asked
 from gpustack.cli.declare import Argument, Option, command
-from gpustack.cli.options import CHOICE_OPTIONS, LockOption, MirrorOption
+from gpustack.cli.options import CHOICE_OPTIONS, LockOption, MinSpeedOption, MirrorOption
 
 if TYPE_CHECKING:
     from gpustack.cli.supply import Supply
+    from gpustack.install.journal import Origin
     from gpustack.install.options import Options, Setting
     from gpustack.model.plan import Plan
 
@@ -46,6 +47,7 @@ def install(
         Option("--bundle", metavar="DIR", help="Take plan and files from a bundle: no network is needed."),
     ] = None,
     mirror: MirrorOption = None,
+    min_speed: MinSpeedOption = None,
     lock: LockOption = None,
     wait: Annotated[
         float, Option("--wait", metavar="SECONDS", min=0, help="For locks that others hold (300).")
@@ -55,14 +57,15 @@ def install(
 
     With requirements it plans first, shows the plan, and asks.
     """
-    from gpustack.cli.supply import supply_of
+    from gpustack.cli.supply import origin_of, supply_of
     from gpustack.install.options import Options
 
     how = Options(root=root, assume_yes=yes, reboot=reboot.value, wait=wait)
     _demand_one_task(what, resume=resume, rollback=rollback, dry_run=dry_run)
     if resume:
-        return _resume(how, bundle=bundle, mirrors=mirror or [], lock=lock)
-    supply = supply_of(what or [], bundle=bundle, mirrors=mirror or [], lock=lock)
+        given = origin_of(bundle=bundle, mirrors=mirror or [], lock=lock, min_speed=min_speed)
+        return _resume(how, given)
+    supply = supply_of(what or [], bundle=bundle, mirrors=mirror or [], lock=lock, min_speed=min_speed)
     if rollback:
         return _rollback(how, supply)
     return _install(asked(what, options, root=root), how, supply, dry_run=dry_run)
@@ -95,18 +98,17 @@ def _install(question: Asked, options: "Options", supply: "Supply", *, dry_run: 
     return _locked(carry_out(plan, _setting(options, supply)), question, options, supply)
 
 
-def _resume(options: "Options", *, bundle: Path | None, mirrors: list[str], lock: Path | None) -> int:
+def _resume(options: "Options", given: "Origin") -> int:
     """Go on with what the run was begun with, but for the options that are given again."""
     from msgspec.structs import replace
 
-    from gpustack.cli.supply import origin_of, supply_again
+    from gpustack.cli.supply import supply_again
     from gpustack.install.api import begun, resume
 
     root, former = begun(options)
     if root != options.root:
         frame.say(f"going on in {frame.visible(str(root))}, where the last run was begun")
     options = replace(options, root=root)
-    given = origin_of(bundle=bundle, mirrors=mirrors, lock=lock)
     supply = supply_again(given.or_else(former), frame.warn)
     return _locked(resume(_setting(options, supply)), asked(None, {}, root=options.root), options, supply)
 

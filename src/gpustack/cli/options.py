@@ -74,6 +74,16 @@ MirrorOption = Annotated[
         help="Take files whose address begins with FROM from TO instead; repeatable.",
     ),
 ]
+MinSpeedOption = Annotated[
+    float | None,
+    Option(
+        "--min-speed",
+        metavar="KIB",
+        min=0,
+        envvar="GPUSTACK_MIN_SPEED",
+        help="Give a download up that brings fewer KiB a second for a minute (1); 0: never.",
+    ),
+]
 LockOption = Annotated[
     Path | None,
     Option("--lock", metavar="FILE", help="Write the lock: the stack with everything pinned; - is standard output."),

@@ -2,6 +2,7 @@
 
 import shutil
 import time
+from collections import deque
 from collections.abc import Callable
 from threading import Lock
 
@@ -9,6 +10,9 @@ from gpustack.cli import frame
 
 _EVERY = 0.2
 """Seconds between two looks of a counter on a terminal."""
+
+_OF_LATE = 10.0
+"""Seconds over which a rate is taken."""
 
 
 class _File:
@@ -27,6 +31,32 @@ class _File:
         return f"    {frame.visible(self.name)} {_mebibytes(self.there or 0)}{share}"
 
 
+class _Rate:
+    """How fast bytes have come of late, whatever files they are of."""
+
+    def __init__(self) -> None:
+        self._came = 0
+        self._looks: deque[tuple[float, int]] = deque()
+
+    def count(self, more: int) -> None:
+        """So many bytes came; none where a file began anew."""
+        if not self._looks:
+            self._looks.append((time.monotonic(), 0))
+        self._came += max(0, more)
+
+    def text(self, left: int | None) -> str:
+        """The rate and when the ``left`` bytes will be there (None: nobody knows), "" before much can be said."""
+        now = time.monotonic()
+        since, before = self._looks[0]
+        rate = (self._came - before) / max(now - since, 0.001)
+        self._looks.append((now, self._came))
+        while len(self._looks) > 2 and now - self._looks[1][0] >= _OF_LATE:
+            self._looks.popleft()
+        if now - since < _EVERY or not rate:
+            return ""
+        return f", {_mebibytes(rate)}/s" + (f", {_clock(left / rate)} left" if left is not None else "")
+
+
 class Progress:
     """The ``Reporter`` of the command line."""
 
@@ -37,6 +67,7 @@ class Progress:
         self._lock = Lock()
         self._lines: list[str] = []
         self._files: list[_File] = []
+        self._rate = _Rate()
         self._looked = 0.0
         self._began = 0.0
 
@@ -72,6 +103,8 @@ class Progress:
         def count(there: int, total: int | None) -> None:
             with self._lock:
                 is_first, was_whole = file.there is None, file.is_whole()
+                # What a former attempt left, or the cache had, did not come now.
+                self._rate.count(there - file.there if file.there is not None else 0)
                 file.there, file.size = there, total if total is not None else file.size
                 if self._is_quiet or was_whole:
                     return
@@ -91,11 +124,16 @@ class Progress:
             return
         self._looked = now
         lines = [one.text() for one in under_way]
-        if len(self._files) > 1 and under_way:
+        if under_way:
             there = sum(one.there or 0 for one in self._files)
             unknown = any(one.size is None for one in self._files)
-            total = "" if unknown else f" of {_mebibytes(sum(one.size or 0 for one in self._files))}"
-            lines.append(f"    all {len(self._files)} files: {_mebibytes(there)}{total}")
+            size = None if unknown else sum(one.size or 0 for one in self._files)
+            pace = self._rate.text(None if size is None else max(0, size - there))
+            if len(self._files) == 1:
+                lines = [f"{lines[0]}{pace}"]
+            else:
+                total = "" if size is None else f" of {_mebibytes(size)}"
+                lines.append(f"    all {len(self._files)} files: {_mebibytes(there)}{total}{pace}")
         self._show(lines)
 
     def ask(self, question: str) -> bool:
@@ -130,5 +168,12 @@ class Progress:
         self._lines = lines
 
 
-def _mebibytes(size: int) -> str:
+def _mebibytes(size: float) -> str:
     return f"{size / 2**20:.1f} MiB"
+
+
+def _clock(seconds: float) -> str:
+    """A time as hours, minutes and seconds, as far as it has them: 1:02:03, 2:03, 0:03."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -49,9 +49,9 @@ class Supply(Struct, frozen=True, kw_only=True):
         """Whoever brings files."""
         if self.bundle is not None:
             return self.bundle
-        from gpustack.install.downloads import Fetcher
+        from gpustack.install.downloads import Fetcher, patience_of
 
-        return Fetcher(mirrors=self.mirrors, say=say)
+        return Fetcher(mirrors=self.mirrors, patience=patience_of(self.origin.min_speed), say=say)
 
     def write_lock(self, root: Path | None, detect: Callable[[], Host]) -> None:
         """Write the lock of the last run: where ``status`` looks for it, and where the user wants it."""
@@ -70,7 +70,9 @@ class Supply(Struct, frozen=True, kw_only=True):
             save(locks.dump(made), self.target, "--lock")
 
 
-def supply_of(what: list[str], *, bundle: Path | None, mirrors: list[str], lock: Path | None) -> Supply:
+def supply_of(
+    what: list[str], *, bundle: Path | None, mirrors: list[str], lock: Path | None, min_speed: float | None = None
+) -> Supply:
     """What the options name. Raises UsageError, DocumentError, GpustackError."""
     from gpustack.install.lock import is_lock
 
@@ -78,10 +80,18 @@ def supply_of(what: list[str], *, bundle: Path | None, mirrors: list[str], lock:
         msg = "a bundle brings its own plan"
         raise UsageError(msg, where="--bundle", hint=f"gpustack install --bundle {bundle}")
     is_from_lock = bundle is None and len(what) == 1 and what[0].endswith(".json") and is_lock(Path(what[0]))
-    return _supply(origin_of(bundle=bundle, mirrors=mirrors, lock=lock, source=Path(what[0]) if is_from_lock else None))
+    source = Path(what[0]) if is_from_lock else None
+    return _supply(origin_of(bundle=bundle, mirrors=mirrors, lock=lock, source=source, min_speed=min_speed))
 
 
-def origin_of(*, bundle: Path | None, mirrors: list[str], lock: Path | None, source: Path | None = None) -> Origin:
+def origin_of(
+    *,
+    bundle: Path | None,
+    mirrors: list[str],
+    lock: Path | None,
+    source: Path | None = None,
+    min_speed: float | None = None,
+) -> Origin:
     """What the options name, as the journal keeps it. Raises UsageError."""
     from gpustack.install.journal import Origin
 
@@ -89,7 +99,7 @@ def origin_of(*, bundle: Path | None, mirrors: list[str], lock: Path | None, sou
     paths = {
         name: str(path if path == STANDARD else path.absolute()) for name, path in named.items() if path is not None
     }
-    return Origin(mirrors=_parsed(mirrors) if mirrors else {}, **paths)
+    return Origin(mirrors=_parsed(mirrors) if mirrors else {}, min_speed=min_speed, **paths)
 
 
 def _parsed(mirrors: list[str]) -> dict[str, str]:

@@ -9,14 +9,20 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
 
+from msgspec.structs import replace
+
 from gpustack.errors import GpustackError, UsageError
 from gpustack.install.cache import Cache, default_folder, key_of
 from gpustack.install.options import Counter, Downloader, Progress
 from gpustack.model.steps import Artifact
-from gpustack.system.http import Patience, Target, TransferError, download
+from gpustack.system.asking import TransferError
+from gpustack.system.http import Patience, Target, download
 
 PARALLEL = 4
 """Files that are fetched at a time: more wins nothing over one line, and each takes memory."""
+
+KEY_BYTES = 2**20
+"""More than any key has that a package repository is signed with."""
 
 Mirrors = dict[str, str]
 """What addresses begin with, and what they begin with instead."""
@@ -44,6 +50,11 @@ def mirrored(url: str, mirrors: Mirrors) -> str:
     """``url`` as the mirror with the longest fitting beginning has it."""
     source = max((one for one in mirrors if url.startswith(one)), key=len, default=None)
     return url if source is None else mirrors[source] + url[len(source) :]
+
+
+def patience_of(min_speed: float | None) -> Patience:
+    """The usual patience, with the least speed that the user names, in KiB a second (None: the usual one)."""
+    return Patience() if min_speed is None else Patience(speed=min_speed * 1024)
 
 
 class Fetcher:
@@ -89,6 +100,8 @@ class Fetcher:
                 return there
             url = mirrored(artifact.url, self.mirrors)
             target = Target(url=url, sha256=artifact.sha256, size=artifact.size)
+            if artifact.fingerprint:
+                target = replace(target, most=KEY_BYTES)
             part = self.cache.part(key)
             got = download(target, part, patience=self.patience, report=progress, stop=self.stop)
             return self.cache.publish(part, got.sha256)
@@ -104,8 +117,8 @@ def fetch_all(
 ) -> dict[Artifact, Path]:
     """Every artifact's verified file; ``transfer`` gives each its counter, ``check`` raises to stop.
 
-    Raises GpustackError, which tells of all that could not be had. What was fetched stays in the cache, so that the
-    next call goes on.
+    Raises GpustackError, which tells of all that could not be downloaded. What was fetched stays in the cache, so that
+    the next call goes on.
     """
     wanted = list(dict.fromkeys(artifacts))
     waiting: SimpleQueue[Artifact] = SimpleQueue()
@@ -153,7 +166,7 @@ def _together(faults: list[Exception]) -> Exception:
         return next((one for one in faults if one not in told), faults[0])
     lines = [f"{one.where}: {one.message}" if one.where else one.message for one in told]
     hints = dict.fromkeys(one.hint for one in told if one.hint)
-    return TransferError(f"{len(told)} files could not be had:\n" + "\n".join(lines), hint="\n".join(hints))
+    return TransferError(f"{len(told)} files could not be downloaded:\n" + "\n".join(lines), hint="\n".join(hints))
 
 
 def name_of(artifact: Artifact) -> str:

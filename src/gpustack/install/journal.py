@@ -64,13 +64,15 @@ class Origin(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Where a run has its files from and where its lock goes, as whoever began it said; a run goes on with the same.
 
     ``mirrors`` may hold passwords. ``bundle``, ``lock`` (the file to be written) and ``source`` (the lock that the plan
-    came from) are absolute paths, "" where there is none.
+    came from) are absolute paths, "" where there is none. ``min_speed`` is in KiB a second, None where
+    nobody named one.
     """
 
     mirrors: dict[str, str] = {}
     bundle: str = ""
     lock: str = ""
     source: str = ""
+    min_speed: float | None = None
 
     def or_else(self, former: Origin) -> Origin:
         """Itself, with what it does not name taken from ``former``."""
@@ -79,6 +81,7 @@ class Origin(Struct, frozen=True, kw_only=True, omit_defaults=True):
             bundle=self.bundle or former.bundle,
             lock=self.lock or former.lock,
             source=self.source or former.source,
+            min_speed=former.min_speed if self.min_speed is None else self.min_speed,
         )
 
 

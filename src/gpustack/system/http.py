@@ -1,68 +1,74 @@
-"""Downloads over https: resumed after any break, retried with patience, hashed while they stream.
-
-The only importer of requests. Proxies, certificates (``REQUESTS_CA_BUNDLE``) and passwords (``.netrc``) come from the
-environment, as requests has them.
-"""
+"""Downloads over https: resumed after any break, retried with patience that ends, hashed while they stream."""
 
 from __future__ import annotations
 
 import errno
 import json
-import re
 import shutil
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from gpustack.errors import GpustackError
+from gpustack.system.asking import (
+    Answer,
+    Asking,
+    BrokenError,
+    RangeError,
+    TransferError,
+    ask,
+    cause,
+    length_of,
+    session,
+    shown,
+    total_of,
+    validator_of,
+)
 from gpustack.system.files import write_atomically
 from gpustack.system.hashed import CHUNK, HashedFile
-
-if TYPE_CHECKING:
-    import requests
 
 Report = Callable[[int, int | None], None]
 """Told how many bytes are there, and how many there will be (None: not known yet)."""
 
-_REDIRECTS = 10
 _LONGEST_PAUSE = 30.0
-_AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
-"""Answers after which asking again makes sense."""
+_WHOLES = 3
+"""How often a file is fetched from its beginning because its sum was wrong after it came in pieces."""
 
-
-class TransferError(GpustackError):
-    """A file could not be had, or is not the one that was asked for. Nothing of it is left where it could be used."""
-
-    code = "download"
+_KEPT_FREE = 256 * 2**20
+"""Bytes of a file system that downloads leave free, or a twentieth of it where that is less."""
 
 
 class Patience(Struct, frozen=True, kw_only=True):
-    """How long to try: ``attempts`` in a row that bring no byte, the first ``pause`` between two (it doubles).
+    """How long to try: ``attempts`` in a row that bring less than ``gain`` new bytes, ``pause`` between (it doubles).
 
-    ``connect`` and ``silence`` are seconds until a connection stands and between two pieces of it.
+    ``connect`` and ``silence`` are seconds until a connection stands and between two pieces of it. ``speed`` bytes a
+    second have to come while it stands, on average over ``window`` seconds (0: however few).
     """
 
     attempts: int = 5
+    gain: int = 1024
     pause: float = 0.5
     connect: float = 15.0
     silence: float = 30.0
+    speed: float = 1024.0
+    window: float = 60.0
 
 
 class Target(Struct, frozen=True, kw_only=True):
     """One file of the net: ``sha256`` is empty and ``size`` None where nobody published them.
 
-    An address of plain http (a mirror of the user's own, a distribution's archive) is for files with a known sum only;
-    a redirect to one is never followed.
+    No more than ``most`` bytes are taken where the size is not known. An address of plain http (a mirror of the user's
+    own, a distribution's archive) is for files with a known sum only; a redirect to one is never followed.
     """
 
     url: str
     sha256: str = ""
     size: int | None = None
+    most: int = 8 * 2**30
 
 
 class Received(Struct, frozen=True, kw_only=True):
@@ -70,14 +76,6 @@ class Received(Struct, frozen=True, kw_only=True):
 
     sha256: str
     size: int
-
-
-class _BrokenError(Exception):
-    """The connection or the answer failed in a way that another attempt may mend."""
-
-    def __init__(self, message: str, pause: float = 0.0) -> None:
-        super().__init__(message)
-        self.pause = pause
 
 
 def download(
@@ -95,6 +93,34 @@ def download(
     return _Transfer(target, part, patience or Patience(), report or _unheard, stop or Event()).run()
 
 
+class _Pace:
+    """How fast bytes come, by the time in which a connection stands."""
+
+    def __init__(self, patience: Patience) -> None:
+        self._patience = patience
+        self._began = 0.0
+        self._spent = 0.0
+        self._came = 0
+
+    def begin(self) -> None:
+        """A connection stands."""
+        self._began = time.monotonic() - self._spent
+
+    def end(self) -> None:
+        """It does not any more."""
+        self._spent = time.monotonic() - self._began
+
+    def is_enough(self, count: int) -> bool:
+        """Whether it is, with ``count`` bytes more."""
+        self._came += count
+        now = time.monotonic()
+        if now - self._began < self._patience.window:
+            return True
+        is_enough = self._came >= self._patience.speed * (now - self._began)
+        self._began, self._came = now, 0
+        return is_enough
+
+
 class _Transfer:
     """One file on its way."""
 
@@ -108,8 +134,9 @@ class _Transfer:
         self.notes = part.with_name(f"{part.name}.json")
         self.total = target.size
         self.is_pieced = False
-        self.has_gained = False
+        self.reached = 0
         self.validator = ""
+        self.pace = _Pace(patience)
 
     def run(self) -> Received:
         _demand_safe(self.target)
@@ -127,13 +154,23 @@ class _Transfer:
             self.validator = self._recorded()
         else:
             self.file.restart()
+        try:
+            return self._receive_right()
+        except BaseException:
+            if not self.target.sha256:
+                self._drop()  # nothing could vouch for it later
+            raise
+
+    def _receive_right(self) -> Received:
+        wholes = 0
         while True:
             self._receive_all()
+            wholes += 1
             got = Received(sha256=self.file.sha256(), size=self.file.size)
             if self.target.sha256 in {"", got.sha256}:
                 self.notes.unlink(missing_ok=True)
                 return got
-            if not self.is_pieced:
+            if not self.is_pieced or wholes == _WHOLES:
                 self._drop()
                 msg = (
                     f"is not the file that was planned: its sha256 is {got.sha256}, and should be {self.target.sha256}"
@@ -148,22 +185,22 @@ class _Transfer:
             self._restart()
         if self.is_pieced and self.file.size == self.target.size:
             return None
-        failures = 0
-        with _session() as session:
+        failures, self.reached = 0, self.file.size
+        with session() as asking:
             while True:
-                self.has_gained = False
+                before = self.reached
                 try:
-                    return self._receive(session)
-                except _BrokenError as exc:
-                    failures = 1 if self.has_gained else failures + 1
+                    return self._receive(asking)
+                except BrokenError as exc:
+                    failures = failures + 1 if self.reached < before + self.patience.gain else 1
                     if failures >= self.patience.attempts:
                         raise self._gave_up(exc) from exc
                     pause = exc.pause or self.patience.pause * 2 ** (failures - 1)
                     if self.stop.wait(min(pause, _LONGEST_PAUSE)):
                         raise self._stopped() from exc
 
-    def _receive(self, session: requests.Session) -> None:
-        """One attempt. Raises _BrokenError where another may go on."""
+    def _receive(self, asking: Asking) -> None:
+        """One attempt. Raises BrokenError where another may go on."""
         if self.file.size and not (self.target.sha256 or self.validator):
             self._restart()
         headers = {"Accept-Encoding": "identity"}
@@ -171,114 +208,78 @@ class _Transfer:
             headers["Range"] = f"bytes={self.file.size}-"
             if self.validator:
                 headers["If-Range"] = self.validator
-        with closing(self._ask(session, headers)) as answer:
+        try:
+            answer = ask(asking, self.target.url, headers, (self.patience.connect, self.patience.silence))
+        except RangeError:
+            self._restart()
+            raise
+        with closing(answer):
             self._place(answer)
-            self._check_room()
+            self._demand_room((self.total or 0) - self.file.size)
             self.report(self.file.size, self.total)
             self._stream(answer)
         if self.total is not None and self.file.size < self.total:
             msg = f"the connection ended after {self.file.size:,} of {self.total:,} bytes"
-            raise _BrokenError(msg)
+            raise BrokenError(msg)
+        if not self.file.size and self.target.size is None:
+            # Also what a connection that broke before the end of the head looks like.
+            msg = "the server sent an empty file"
+            raise BrokenError(msg)
 
-    def _ask(self, session: requests.Session, headers: dict[str, str]) -> requests.Response:
-        """The answer, redirects followed, with a status that brings bytes."""
-        import requests  # noqa: PLC0415 (a third of a second that only downloads need)
-
-        url = self.target.url
-        for _ in range(_REDIRECTS):
-            try:
-                answer = session.get(
-                    url,
-                    headers=headers,
-                    stream=True,
-                    allow_redirects=False,
-                    timeout=(self.patience.connect, self.patience.silence),
-                )
-            except requests.exceptions.SSLError as exc:
-                msg = f"the server's certificate is not trusted: {_cause(exc)}"
-                raise TransferError(msg, where=shown(url), hint=_HINT_TLS) from exc
-            except requests.exceptions.ProxyError as exc:
-                if "407" not in str(exc):
-                    raise _BrokenError(_cause(exc)) from exc
-                msg = "the proxy wants a name and a password, or does not take those that it got"
-                raise TransferError(msg, where=shown(url), hint=_HINT_PROXY) from exc
-            except requests.exceptions.InvalidURL as exc:
-                msg = f"is no address: {exc}"
-                raise TransferError(msg, where=shown(url)) from exc
-            except requests.exceptions.RequestException as exc:
-                raise _BrokenError(_cause(exc)) from exc
-            if not answer.is_redirect:
-                return self._usable(answer)
-            answer.close()
-            url = urljoin(url, answer.headers["Location"])
-            if urlsplit(url).scheme != "https":
-                msg = f"the server redirects to {url}, which is not https"
-                raise TransferError(msg, where=self.address, hint=_HINT_MIRROR)
-        msg = f"the server redirects more than {_REDIRECTS} times"
-        raise TransferError(msg, where=self.address, hint=_HINT_MIRROR)
-
-    def _usable(self, answer: requests.Response) -> requests.Response:
-        code = answer.status_code
-        if code in {200, 206}:
-            return answer
-        answer.close()
-        said = f"the server answered {code} {answer.reason or ''}".rstrip()
-        if code == 416 and self.file.size:
-            self._restart()
-            raise _BrokenError(said)
-        if code in _AGAIN:
-            raise _BrokenError(said, pause=_seconds(answer.headers.get("Retry-After", "")))
-        hint = _HINT_GONE if code in {403, 404, 410} else _HINT_PROXY if code == 407 else _HINT_MIRROR
-        raise TransferError(said, where=self.address, hint=hint)
-
-    def _place(self, answer: requests.Response) -> None:
+    def _place(self, answer: Answer) -> None:
         """Go on, or begin anew, as the answer says; refuse what has another size than was planned."""
         if answer.status_code == 206:
-            found = re.fullmatch(r"bytes (\d+)-\d+/(\d+|\*)", answer.headers.get("Content-Range", ""))
-            if found is None or int(found[1]) != self.file.size:
+            try:
+                total = total_of(answer, self.file.size)
+            except BrokenError:
                 self._restart()
-                msg = "the server sent another part of the file than was asked for"
-                raise _BrokenError(msg)
-            total = None if found[2] == "*" else int(found[2])
+                raise
             self.is_pieced = True
         else:
             if self.file.size:
                 self._restart()
-            length = answer.headers.get("Content-Length", "")
-            total = int(length) if length.isdigit() else None
+            total = length_of(answer)
         if self.target.size is not None and total is not None and total != self.target.size:
             self._drop()
             msg = f"has {total:,} bytes on the server, and {self.target.size:,} in the plan"
             raise TransferError(msg, where=self.address, hint=_HINT_BYTES)
         self.total = self.target.size if total is None else total
+        self._demand_size(self.total or 0)
         self._record(answer)
 
-    def _stream(self, answer: requests.Response) -> None:
-        from urllib3.exceptions import HTTPError  # noqa: PLC0415 (comes with requests)
+    def _stream(self, answer: Answer) -> None:
+        self.pace.begin()
+        try:
+            for piece in _pieces(answer):
+                if self.stop.is_set():
+                    raise self._stopped()
+                self._demand_room(len(piece))
+                self.file.write(piece)
+                self.reached = max(self.reached, self.file.size)
+                self.report(self.file.size, self.total)
+                self._demand_size(self.file.size)
+                if not self.pace.is_enough(len(piece)):
+                    raise self._too_slow()
+        finally:
+            self.pace.end()
 
-        while True:
-            try:
-                chunk = answer.raw.read(CHUNK, decode_content=False)
-            except HTTPError as exc:
-                raise _BrokenError(_cause(exc)) from exc
-            if self.stop.is_set():
-                raise self._stopped()
-            if not chunk:
-                return
-            self.file.write(chunk)
-            self.has_gained = True
-            self.report(self.file.size, self.total)
-            if self.total is not None and self.file.size > self.total:
-                size = self.total
-                self._drop()
-                msg = f"is larger than the {size:,} bytes that were expected"
-                raise TransferError(msg, where=self.address, hint=_HINT_BYTES)
+    def _demand_size(self, size: int) -> None:
+        if self.total is not None and size > self.total:
+            self._drop()
+            msg = f"is larger than the {self.total:,} bytes that were expected"
+            raise TransferError(msg, where=self.address, hint=_HINT_BYTES)
+        if self.target.size is None and size > self.target.most:
+            self._drop()
+            msg = f"is larger than the {self.target.most:,} bytes that are taken where nobody published a size"
+            raise TransferError(msg, where=self.address, hint=_HINT_BYTES)
 
-    def _check_room(self) -> None:
-        missing = (self.total or 0) - self.file.size
-        free = shutil.disk_usage(self.part.parent).free
+    def _demand_room(self, missing: int) -> None:
+        disk = shutil.disk_usage(self.part.parent)
+        kept = min(_KEPT_FREE, disk.total // 20)
+        free = max(0, disk.free - kept)
         if missing > free:
-            msg = f"{missing / 2**20:,.0f} MiB are missing, and only {free / 2**20:,.0f} MiB are free"
+            needed, there, left = (f"{one / 2**20:,.1f} MiB" for one in (missing, free, kept))
+            msg = f"{needed} more are needed, and only {there} may be used: {left} of the file system are kept free"
             raise TransferError(msg, where=str(self.part.parent), hint=_HINT_ROOM)
 
     def _recorded(self) -> str:
@@ -289,10 +290,8 @@ class _Transfer:
                 return str(noted.get("validator", ""))
         return ""
 
-    def _record(self, answer: requests.Response) -> None:
-        tag = answer.headers.get("ETag", "")
-        # A weak tag promises no equal bytes, so it cannot vouch for a range.
-        validator = tag if tag and not tag.startswith("W/") else answer.headers.get("Last-Modified", "")
+    def _record(self, answer: Answer) -> None:
+        validator = validator_of(answer)
         if validator != self.validator or not self.notes.exists():
             self.validator = validator
             # Only its owner reads it: the address of a mirror may hold a password.
@@ -313,9 +312,14 @@ class _Transfer:
     def _stopped(self) -> TransferError:
         return TransferError("the download was stopped", where=self.address, hint=_HINT_GOES_ON)
 
-    def _gave_up(self, exc: _BrokenError) -> TransferError:
+    def _gave_up(self, exc: BrokenError) -> TransferError:
         msg = f"{exc} ({self.patience.attempts} attempts brought nothing more)"
         return TransferError(msg, where=self.address, hint=_HINT_GOES_ON)
+
+    def _too_slow(self) -> TransferError:
+        least = f"{self.patience.speed / 1024:,.3g} KiB a second"
+        msg = f"less than {least} came for {self.patience.window:g} seconds"
+        return TransferError(msg, where=self.address, hint=_HINT_SLOW)
 
     def _disk_error(self, exc: OSError) -> TransferError:
         msg = f"cannot be written: {exc.strerror or exc}"
@@ -323,61 +327,55 @@ class _Transfer:
         return TransferError(msg, where=str(self.part), hint=_HINT_ROOM if full else "another folder: GPUSTACK_CACHE")
 
 
+def _pieces(answer: Answer) -> Iterator[bytes]:
+    """The bytes of an answer in large pieces, in smaller ones each second where they come slowly.
+
+    Raises BrokenError where the connection breaks, after all that came before.
+    """
+    from urllib3.exceptions import HTTPError  # noqa: PLC0415 (comes with requests)
+
+    gathered = bytearray()
+    fault: Exception | None = None
+    since = time.monotonic()
+    is_over = False
+    while not is_over:
+        try:
+            piece = answer.raw.read1(CHUNK, decode_content=False)
+        except (HTTPError, ValueError) as exc:  # ValueError: a chunk without a length
+            piece, fault = b"", exc
+        gathered += piece
+        is_over = not piece
+        now = time.monotonic()
+        if gathered and (is_over or len(gathered) >= CHUNK or now - since >= _LATEST):
+            yield bytes(gathered)
+            gathered.clear()
+            since = now
+    if fault is not None:
+        raise BrokenError(cause(fault)) from fault
+
+
+_LATEST = 1.0
+"""Seconds after which what came is passed on, be it little."""
+
 _HINT_BYTES = (
     "nothing of it was kept; if a mirror or proxy is in between, its copy is bad; if the publisher replaced the file, "
     "plan again with newer facts"
 )
 _HINT_GOES_ON = "the same command goes on where this one stopped; behind a proxy, set https_proxy"
-_HINT_GONE = "the publisher or the mirror has it no more, or not for you; a mirror that has it: --mirror FROM=TO"
-_HINT_MIRROR = "try again later, or through a mirror: --mirror FROM=TO"
-_HINT_PROXY = "give the proxy's name and password: https_proxy=http://NAME:PASSWORD@HOST:PORT"
 _HINT_ROOM = "make room, or choose another folder with GPUSTACK_CACHE; the same command goes on where this one stopped"
-_HINT_TLS = "a company's own authority is named by REQUESTS_CA_BUNDLE; a wrong clock makes certificates invalid too"
-
-
-def _session() -> requests.Session:
-    import requests  # noqa: PLC0415 (a third of a second that only downloads need)
-
-    from gpustack import __version__  # noqa: PLC0415
-
-    session = requests.Session()
-    session.headers["User-Agent"] = f"gpustack/{__version__}"
-    return session
-
-
-def shown(url: str) -> str:
-    """An address as messages have it: without name and password."""
-    parts = urlsplit(url)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+_HINT_SLOW = "try again later, through a mirror: --mirror FROM=TO, or with more patience: --min-speed KIB"
 
 
 def _demand_safe(target: Target) -> None:
-    scheme = urlsplit(target.url).scheme
+    try:
+        scheme = urlsplit(target.url).scheme
+    except ValueError as exc:
+        msg = f"is no address: {exc}"
+        raise TransferError(msg, where=target.url, hint="name an https address") from exc
     if scheme == "https" or (scheme == "http" and target.sha256):
         return
     msg = "is not fetched: only https is, and http where the file's sum is known"
     raise TransferError(msg, where=shown(target.url), hint="name an https address")
-
-
-def _seconds(text: str) -> float:
-    """The pause that a server asks for; 0 where it names none, or a date."""
-    return float(text) if text.isdigit() else 0.0
-
-
-def _cause(exc: BaseException) -> str:
-    """The innermost reason of a chain of library errors, in one short line."""
-    inner: BaseException = exc
-    while True:
-        reason = getattr(inner, "reason", None)
-        nested = [reason, *inner.args, inner.__cause__, inner.__context__]
-        following = next((one for one in nested if isinstance(one, BaseException) and one is not inner), None)
-        if following is None:
-            break
-        inner = following
-    if isinstance(inner, TimeoutError):
-        return "no answer in time"
-    text = (inner.strerror if isinstance(inner, OSError) else None) or str(inner) or type(inner).__name__
-    return " ".join(re.sub(r"<[^>]*>:? ?", "", text).split())[:200]
 
 
 def _unheard(_done: int, _total: int | None) -> None:
