@@ -100,7 +100,7 @@ class Store:
                 self._copies += 1
             duplicate(Path(place), copy, most=_LARGE)
             return replace(entry, kept=copy.name)
-        content = content_of(place)
+        content = content_of(place, entry.size)
         begin = contents.append(content)
         return replace(entry, kept=f"{begin}+{len(content)}", sum=sum_of(content))
 

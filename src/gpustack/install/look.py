@@ -57,17 +57,20 @@ def with_sum(place: str, entry: Entry) -> Entry:
     """The entry with the checksum of its content, where that is small. Raises OSError."""
     if entry.kind != "file" or entry.size > SMALL or entry.sum:
         return entry
-    return replace(entry, sum=sum_of(content_of(place)))
+    return replace(entry, sum=sum_of(content_of(place, entry.size)))
 
 
-def content_of(place: str) -> bytes:
-    """What a file has in it; a link is not followed. Raises OSError."""
+def content_of(place: str, size: int) -> bytes:
+    """What a file has in it, which is of about this size; a link is not followed. Raises OSError."""
     handle = os.open(place, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
-        parts = [os.read(handle, SMALL + 1)]
+        content = os.read(handle, size + 1)
+        if len(content) == size:
+            return content
+        parts = [content]
         while parts[-1]:
             parts.append(os.read(handle, SMALL))
-        return parts[0] if len(parts) == 2 else b"".join(parts)
+        return b"".join(parts)
     finally:
         os.close(handle)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from msgspec import Struct
@@ -33,6 +34,17 @@ class Target(Struct, frozen=True):
             return Path(path)
         folder, _, name = os.path.normpath(path).rpartition("/")
         return self._resolved(folder) / name if name else self._resolved(folder)
+
+    def places(self, paths: Iterable[str]) -> dict[str, str]:
+        """Where many paths lie, as ``place`` says it: each folder is followed once."""
+        folders: dict[str, str] = {}
+        found = {}
+        for path in paths:
+            folder, _, name = path.rpartition("/")
+            if folder not in folders:
+                folders[folder] = str(self.followed(folder or "/"))
+            found[path] = f"{folders[folder]}/{native(name)}"
+        return found
 
     def followed(self, path: str) -> Path:
         """Where ``path`` of the tree leads on this machine, links followed inside the tree."""

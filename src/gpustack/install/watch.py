@@ -86,7 +86,8 @@ class Watch:
         found |= named
         fresh = {path: one for path, one in found.items() if path not in self.owner and not self._is_known(path, one)}
         counted = self._counted(fresh)
-        kept = self._store.keep({path: (str(self._target.place(path)), entry) for path, entry in counted.items()})
+        places = self._target.places(counted)
+        kept = self._store.keep({path: (places[path], entry) for path, entry in counted.items()})
         self._known.update(kept)
         return kept
 
@@ -181,7 +182,7 @@ class Watch:
         if noted is not None and noted[0] is entry:
             return noted[1]
         try:
-            text = safe(os.fsdecode(content_of(str(self._target.place(path)))))
+            text = safe(os.fsdecode(content_of(str(self._target.place(path)), entry.size)))
         except OSError:
             return frozenset()
         names = frozenset(name for name in NAMED_IN[root](text) if is_watched_alone(name))
