@@ -22,7 +22,7 @@ def at_record(moment: str, event: str, step: str) -> None:
     write = os.write
 
     def watched(handle: int, data: bytes) -> int:
-        if not bytes(data).startswith(b'{"event":'):
+        if not bytes(data).startswith(b'{"number":'):
             return write(handle, data)
         record = json.loads(data)
         if record["event"] != event or (step != "*" and not record.get("step", "").startswith(f"{step}-")):

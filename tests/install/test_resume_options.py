@@ -5,6 +5,7 @@ The state of the running system lies in a folder of the test: there it is noted 
 
 from __future__ import annotations
 
+import fcntl
 import json
 import stat
 import subprocess
@@ -99,6 +100,24 @@ def test_a_mirror_that_is_named_again_takes_the_place_of_the_first(
         again = machine.call("install", "--resume", "--yes", "--mirror", f"{VENDOR}={world.server}/", **more)
         assert again.returncode == 0, again.stderr
         assert_undisturbed(world, made)
+
+
+def test_wait_and_reboot_are_those_of_the_first_run(world: World, machine: Machine, tmp_path: Path) -> None:
+    with world.fresh(tmp_path / "layer") as made:
+        words = ("--root", str(made.root.path), "--wait", "0.3", "--reboot", "never")
+        killed = machine.call("install", world.save(tmp_path), "--yes", *words, DIE_AT="before start edit")
+        assert killed.returncode == KILLED
+        with made.root.inside("/var/lib/dpkg/lock-frontend").open("w") as lock:
+            fcntl.lockf(lock, fcntl.LOCK_EX)
+            again = machine.call("install", "--resume", "--yes")
+        assert again.returncode == 1, again.stderr
+        assert "the package database is locked by" in again.stderr
+        journal = runs(made.root.inside("/var/lib/gpustack"))[-1].history()
+        assert (journal.origin.wait, journal.origin.reboot) == (0.3, "never")
+        last = machine.call("install", "--resume", "--yes", "--wait", "200")
+        assert last.returncode == 0, last.stderr
+        journal = runs(made.root.inside("/var/lib/gpustack"))[-1].history()
+        assert (journal.origin.wait, journal.origin.reboot) == (200.0, "never")
 
 
 def files_only(world: World) -> Plan:

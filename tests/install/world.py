@@ -51,12 +51,16 @@ def script(name: str, *lines: str) -> str:
     return f"#!/bin/sh\nset -e\n{STALL.format(name)}{''.join(lines)}"
 
 
+ADD_USER = "id gp-tool >/dev/null 2>&1 || useradd --system --no-create-home gp-tool\n"
+"""As packages of services do: the databases of users belong to a step from then on."""
+
 PACKAGES = [
+    Package("gp-dep", "1.0", depends=(("gp-tool", "", ""),), files={"/usr/share/gp-dep/version": "1.0"}),
     Package("gp-lib", "1.0", files={"/usr/lib/gp/lib.so": "library"}),
     Package("gp-tool", "1.0", depends=(("gp-lib", "=", "1.0"),), files={
         "/etc/gp-tool.conf": "default = 1\n", "/usr/bin/gp-tool": "#!/bin/sh\n", "/DEBIAN/conffiles": "/etc/gp-tool.conf\n",
         "/DEBIAN/preinst": script("unpack"),
-        "/DEBIAN/postinst": script("configure", "update-alternatives --install /usr/bin/gp gp /usr/bin/gp-tool 90\n"),
+        "/DEBIAN/postinst": script("configure", ADD_USER, "update-alternatives --install /usr/bin/gp gp /usr/bin/gp-tool 90\n"),
         "/DEBIAN/prerm": script("unconfigure", "update-alternatives --remove gp /usr/bin/gp-tool\n"),
     }),
     Package("gp-old", "1.0", files={"/usr/share/gp-old/version": "1.0"}),

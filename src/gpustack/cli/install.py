@@ -1,4 +1,4 @@
-"""``gpustack install``: run a plan, go on with it, take it back."""
+"""``gpustack install``: run a plan, go on with it, roll it back."""
 
 from collections.abc import Mapping
 from enum import Enum
@@ -12,8 +12,8 @@ from gpustack.cli.options import CHOICE_OPTIONS, LockOption, MinSpeedOption, Mir
 
 if TYPE_CHECKING:
     from gpustack.cli.supply import Supply
-    from gpustack.install.journal import Origin
     from gpustack.install.options import Options, Setting
+    from gpustack.install.records import Origin
     from gpustack.model.plan import Plan
 
 
@@ -38,10 +38,14 @@ def install(
         Path | None, Option("--root", metavar="DIR", help="Install into another file system tree, by chroot.")
     ] = None,
     resume: Annotated[bool, Option("--resume", help="Go on with the run that was begun last.")] = False,
-    rollback: Annotated[bool, Option("--rollback", help="Take back the last run, the last step first.")] = False,
+    rollback: Annotated[bool, Option("--rollback", help="Undo the last run, the last step first.")] = False,
+    abandon: Annotated[
+        bool, Option("--abandon", help="Give the last run up: what it did stays, and other plans can be installed.")
+    ] = False,
     reboot: Annotated[
-        RebootPolicy, Option("--reboot", help="When a step needs it: reboot and go on, ask, or stop.")
-    ] = RebootPolicy.ASK,
+        RebootPolicy | None,
+        Option("--reboot", help="When a step needs it: reboot and go on, ask (the default), or stop."),
+    ] = None,
     bundle: Annotated[
         Path | None,
         Option("--bundle", metavar="DIR", help="Take plan and files from a bundle: no network is needed."),
@@ -50,39 +54,60 @@ def install(
     min_speed: MinSpeedOption = None,
     lock: LockOption = None,
     wait: Annotated[
-        float, Option("--wait", metavar="SECONDS", min=0, help="For locks that others hold (300).")
-    ] = 300.0,
+        float | None, Option("--wait", metavar="SECONDS", min=0, help="For locks that others hold (300).")
+    ] = None,
 ) -> int:
     """Carry out a plan on this machine or in a tree; every step is journaled and can be taken back.
 
     With requirements it plans first, shows the plan, and asks.
     """
     from gpustack.cli.supply import origin_of, supply_of
-    from gpustack.install.options import Options
+    from gpustack.install.records import Origin
 
-    how = Options(root=root, assume_yes=yes, reboot=reboot.value, wait=wait)
-    _demand_one_task(what, resume=resume, rollback=rollback, dry_run=dry_run)
+    matrices = frame.settings().matrices
+    named = Origin(
+        reboot=reboot.value if reboot else "", wait=wait, matrices=str(matrices.absolute()) if matrices else ""
+    )
+    how = _options(root, named, is_asked=not yes)
+    _demand_one_task(what, {"--resume": resume, "--rollback": rollback, "--abandon": abandon}, dry_run=dry_run)
     if resume:
         given = origin_of(bundle=bundle, mirrors=mirror or [], lock=lock, min_speed=min_speed)
-        return _resume(how, given)
+        return _resume(how, named.or_else(given))
     supply = supply_of(what or [], bundle=bundle, mirrors=mirror or [], lock=lock, min_speed=min_speed)
     if rollback:
         return _rollback(how, supply)
-    return _install(asked(what, options, root=root), how, supply, dry_run=dry_run)
+    if abandon:
+        return _abandon(how, supply)
+    return _install(asked(what, options, root=root), how, supply.named(named), dry_run=dry_run)
 
 
-def _demand_one_task(what: list[str] | None, *, resume: bool, rollback: bool, dry_run: bool) -> None:
+def _options(root: Path | None, named: "Origin", *, is_asked: bool) -> "Options":
+    from gpustack.install.options import Options
+
+    how = Options(root=root, assume_yes=not is_asked)
+    return Options(
+        root=root,
+        assume_yes=not is_asked,
+        reboot=named.reboot or how.reboot,
+        wait=how.wait if named.wait is None else named.wait,
+    )
+
+
+def _demand_one_task(what: list[str] | None, tasks: Mapping[str, bool], *, dry_run: bool) -> None:
     from gpustack.errors import UsageError
 
-    given = [name for name, value in (("--resume", resume), ("--rollback", rollback)) if value]
+    given = [name for name, value in tasks.items() if value]
     if len(given) > 1 or (given and (what or dry_run)):
         msg = f"{given[0]} takes the run from the journal, nothing else"
         raise UsageError(msg, hint=f"`gpustack install {given[0]}`")
 
 
 def _install(question: Asked, options: "Options", supply: "Supply", *, dry_run: bool) -> int:
+    from gpustack.install.records import Origin
     from gpustack.install.show import show
 
+    if question.matrices is not None:
+        supply = supply.named(Origin(matrices=str(question.matrices.absolute())))
     plan, is_saved = _plan(question, supply, options)
     if is_saved:
         _demand_fresh(plan, question, options)
@@ -100,17 +125,17 @@ def _install(question: Asked, options: "Options", supply: "Supply", *, dry_run: 
 
 def _resume(options: "Options", given: "Origin") -> int:
     """Go on with what the run was begun with, but for the options that are given again."""
-    from msgspec.structs import replace
-
     from gpustack.cli.supply import supply_again
     from gpustack.install.api import begun, resume
 
     root, former = begun(options)
     if root != options.root:
         frame.say(f"going on in {frame.visible(str(root))}, where the last run was begun")
-    options = replace(options, root=root)
-    supply = supply_again(given.or_else(former), frame.warn)
-    return _locked(resume(_setting(options, supply)), asked(None, {}, root=options.root), options, supply)
+    origin = given.or_else(former)
+    options = _options(root, origin, is_asked=not options.assume_yes)
+    supply = supply_again(origin, frame.warn)
+    question = asked(None, {}, root=root, matrices=Path(origin.matrices) if origin.matrices else None)
+    return _locked(resume(_setting(options, supply)), question, options, supply)
 
 
 def _locked(code: int, question: Asked, options: "Options", supply: "Supply") -> int:
@@ -126,8 +151,19 @@ def _rollback(options: "Options", supply: "Supply") -> int:
     from gpustack.install.api import rollback
     from gpustack.install.show import show_rollback
 
-    _confirm(show_rollback(options), options, "Take this run back?")
+    _confirm(show_rollback(options), options, "Roll this run back?")
     return rollback(_setting(options, supply))
+
+
+def _abandon(options: "Options", supply: "Supply") -> int:
+    from gpustack.install.api import abandon
+    from gpustack.install.show import show_abandon
+
+    text = show_abandon(options)
+    if options.assume_yes:
+        frame.say(text)
+    _confirm(text, options, "Give this run up?")
+    return abandon(_setting(options, supply))
 
 
 def _setting(options: "Options", supply: "Supply") -> "Setting":

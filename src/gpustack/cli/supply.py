@@ -14,8 +14,8 @@ from gpustack.errors import DocumentError, GpustackError, UsageError
 
 if TYPE_CHECKING:
     from gpustack.install.bundle import Bundle
-    from gpustack.install.journal import Origin
     from gpustack.install.options import Downloader
+    from gpustack.install.records import Origin
     from gpustack.model.host import Host
     from gpustack.model.lock import Lock
     from gpustack.model.plan import Plan
@@ -32,6 +32,10 @@ class Supply(Struct, frozen=True, kw_only=True):
     mirrors: dict[str, str] = {}
     target: Path | None = None
     origin: Origin
+
+    def named(self, options: Origin) -> Supply:
+        """The same, with more options for the journal, where it has none of them yet."""
+        return replace(self, origin=self.origin.or_else(options))
 
     def plan(self, root: Path | None) -> Plan | None:
         """The plan of the bundle or the lock; None where neither is given."""
@@ -93,13 +97,19 @@ def origin_of(
     min_speed: float | None = None,
 ) -> Origin:
     """What the options name, as the journal keeps it. Raises UsageError."""
-    from gpustack.install.journal import Origin
+    from gpustack.install.records import Origin
 
-    named = {"bundle": bundle, "lock": lock, "source": source}
-    paths = {
-        name: str(path if path == STANDARD else path.absolute()) for name, path in named.items() if path is not None
-    }
-    return Origin(mirrors=_parsed(mirrors) if mirrors else {}, min_speed=min_speed, **paths)
+    return Origin(
+        mirrors=_parsed(mirrors) if mirrors else {},
+        bundle=_absolute(bundle),
+        lock=_absolute(lock),
+        source=_absolute(source),
+        min_speed=min_speed,
+    )
+
+
+def _absolute(path: Path | None) -> str:
+    return "" if path is None else str(path if path == STANDARD else path.absolute())
 
 
 def _parsed(mirrors: list[str]) -> dict[str, str]:

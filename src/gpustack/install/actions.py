@@ -10,9 +10,9 @@ from pathlib import Path, PurePosixPath
 from gpustack.errors import GpustackError
 from gpustack.install.archives import archives_of, inspect
 from gpustack.install.executor import Action, PausedError, StepFailedError, Workplace
-from gpustack.install.journal import Outcome
 from gpustack.install.keep import duplicate, remove
 from gpustack.install.reboot import reboot_step
+from gpustack.install.records import Outcome
 from gpustack.install.targets import newcomer, places_of, program, words_of
 from gpustack.install.trust import demand_key, demand_safe_repository
 from gpustack.model.steps import Artifact, FileWrite, Kind, Step

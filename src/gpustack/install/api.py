@@ -18,26 +18,26 @@ from gpustack.install.executor import (
     carry_out,
     settle,
 )
-from gpustack.install.journal import Origin, Outcome, Record
 from gpustack.install.options import Options, Setting
 from gpustack.install.preflight import demand_ready
-from gpustack.install.rollback import begun_steps, is_interrupted, repair, step_back, take_back
+from gpustack.install.records import Origin, OriginNoted, Outcome, PolicySet, RunBegun, RunFinished
+from gpustack.install.rollback import roll_back
 from gpustack.install.state import (
     Lock,
     Run,
-    is_being_taken_back,
-    is_taken_back,
+    demand_no_rollback,
     last_tree,
     new_run,
     note_tree,
-    origin_of,
-    runs,
+    open_run,
     state_folder,
-    to_take_back,
+    to_abandon,
+    to_roll_back,
     unfinished,
 )
 from gpustack.install.target import Target
 from gpustack.install.targets import changes_packages
+from gpustack.install.undo import repair, undo
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Step
 from gpustack.system.run import LocalRunner
@@ -45,7 +45,7 @@ from gpustack.system.signals import Interrupts
 
 DONE = 0
 PAUSED = 5
-AFTERWARDS = "`gpustack install --resume` goes on from here, `gpustack install --rollback` takes back what was done"
+AFTERWARDS = "`gpustack install --resume` goes on from here, `gpustack install --rollback` undoes what was done"
 
 
 def install(plan: Plan, setting: Setting) -> int:
@@ -72,24 +72,29 @@ def resume(setting: Setting) -> int:
 
 
 def rollback(setting: Setting) -> int:
-    """Take the last run back that was not taken back yet. Raises GpustackError with all that could not be undone."""
+    """Undo the last run that was not undone yet. Raises GpustackError with all that could not be undone."""
     target = _target(setting.options)
     folder = state_folder(target)
     with _alone(folder, setting):
-        run = to_take_back(folder)
+        run = to_roll_back(folder)
         with _work(run, run.plan(), target, setting) as work:
             settle(work)
             reboot.take_away_from(target)
-            mounts.forbid_services(target)
-            troubles = take_back(work)
-            if not troubles:
-                work.journal.append(Record(event="rolled-back", plan=work.plan.digest))
-    if troubles:
-        texts = [f"{error.where}: {error.message}" if error.where else error.message for error in troubles]
-        hints = [error.hint for error in troubles if error.hint]
-        msg = "not everything could be taken back:\n" + "\n".join(texts)
-        raise GpustackError(msg, hint="\n".join([*hints, "`gpustack install --rollback` tries the rest again"]))
-    setting.report.say("taken back: the run left nothing behind")
+            _forbid_services(work)
+            roll_back(work)
+    return DONE
+
+
+def abandon(setting: Setting) -> int:
+    """Give up the last run that was not undone: nothing is changed, and nothing goes on with it or undoes it."""
+    target = _target(setting.options)
+    folder = state_folder(target)
+    with _alone(folder, setting):
+        run = to_abandon(folder)
+        run.abandon()
+        reboot.take_away_from(target)
+        mounts.allow_services(target)
+    setting.report.say(f"abandoned: the run {run.name}; its journal and what it kept stay in {run.folder}")
     return DONE
 
 
@@ -106,8 +111,8 @@ def begun(options: Options) -> tuple[Path | None, Origin]:
     tree = last_tree() if options.root is None else None
     if tree is not None:
         with suppress(UsageError):
-            return tree, origin_of(unfinished(state_folder(Target(tree))).records())
-    return options.root, origin_of(unfinished(state_folder(_target(options))).records())
+            return tree, unfinished(state_folder(Target(tree))).history().origin
+    return options.root, unfinished(state_folder(_target(options))).history().origin
 
 
 def _target(options: Options) -> Target:
@@ -121,14 +126,11 @@ def _target(options: Options) -> Target:
 
 
 def _same_plan(folder: Path, plan: Plan) -> Run | None:
-    for run in reversed(runs(folder)):
-        records = run.records()
-        if is_being_taken_back(records):
-            msg = f"the run {run.name} is being taken back, which was interrupted"
-            raise UsageError(msg, hint="`gpustack install --rollback` goes on with that")
-        if not is_taken_back(records):
-            return run if run.plan().digest == plan.digest else None
-    return None
+    run = open_run(folder)
+    if run is None:
+        return None
+    demand_no_rollback(run, run.history())
+    return run if run.plan().digest == plan.digest else None
 
 
 @contextmanager
@@ -167,10 +169,10 @@ def _go(run: Run, plan: Plan, target: Target, setting: Setting) -> int:
         if missing:
             demand_ready(work, missing)
             work.files.fetch(artifact for step in missing for artifact in step.artifacts)
-            if not any(record.event == "run" for record in work.journal.records):
-                work.journal.append(Record(event="run", plan=plan.digest, packages=work.first))
+            if work.history.first is None:
+                work.journal.append(RunBegun(packages=work.first))
         try:
-            mounts.forbid_services(target)
+            _forbid_services(work)
             _steps(work, done)
         except PausedError as pause:
             return _paused(work, pause)
@@ -183,24 +185,29 @@ def _go(run: Run, plan: Plan, target: Target, setting: Setting) -> int:
     return DONE
 
 
+def _forbid_services(work: Workplace) -> None:
+    if mounts.needs_policy(work.target):
+        work.journal.append(PolicySet())
+        mounts.forbid_services(work.target)
+
+
 def _note_origin(work: Workplace, given: Origin) -> None:
     """Before the first download: a run that is killed in it goes on from the same mirror."""
-    former = origin_of(work.journal.records)
-    origin = given.or_else(former)
-    if origin != former:
-        work.journal.append(Record(event="origin", plan=work.plan.digest, origin=origin))
+    origin = given.or_else(work.history.origin)
+    if origin != work.history.origin:
+        work.journal.append(OriginNoted(origin=origin))
 
 
 def _finish(work: Workplace, *, is_new: bool) -> None:
-    if is_new or not any(record.event == "finished" for record in work.journal.records):
-        work.journal.append(Record(event="finished", plan=work.plan.digest))
+    if is_new or not work.history.is_finished:
+        work.journal.append(RunFinished())
     reboot.take_away_from(work.target)
     work.report.say("done" if is_new else "nothing to do: every step is done, and the host agrees")
 
 
 def _steps(work: Workplace, done: set[str]) -> None:
     total = len(work.plan.steps)
-    begun = set(begun_steps(work))
+    begun = set(work.history.begun())
     for number, step in enumerate(work.plan.steps, 1):
         if step.id in done:
             continue
@@ -231,19 +238,14 @@ def _put_in_order(work: Workplace, step: Step) -> None:
     dpkg goes on with what was cut off. rpm does not: a package whose script was killed counts as installed, one that
     was being removed has no files any more; so what it did is taken back.
     """
+    former = work.history.steps[step.id]
     if changes_packages(step):
-        if work.tool == "rpm" and is_interrupted(work, step):
-            troubles = step_back(work, step)
-            if troubles:
-                raise troubles[0]
-        return
-    last = next((one for one in reversed(work.journal.records) if one.step == step.id and one.event == "end"), None)
-    if last is not None and last.outcome in {"failed", "interrupted"}:
-        troubles = work.watch.restore(step.id)
-        if troubles:
-            raise troubles[0]
-        work.watch.forget(step.id)
-        work.journal.append(Record(event="undone", plan=work.plan.digest, step=step.id))
+        is_broken = work.tool == "rpm" and former.was_cut
+    else:
+        is_broken = former.state in {"failed", "interrupted", "undoing", "undo-failed"}
+    troubles = undo(work, step) if is_broken else []
+    if troubles:
+        raise troubles[0]
 
 
 def _told(error: GpustackError, step: Step, number: int, total: int) -> GpustackError:

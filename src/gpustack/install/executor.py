@@ -12,10 +12,12 @@ from msgspec.structs import replace
 from gpustack.errors import GpustackError
 from gpustack.install import packages
 from gpustack.install.fetching import Files
-from gpustack.install.journal import Journal, Outcome, Record
+from gpustack.install.history import History
+from gpustack.install.journal import Journal
 from gpustack.install.keep import Store
 from gpustack.install.options import Setting
 from gpustack.install.packages import Snapshot
+from gpustack.install.records import CommandBegun, Outcome, StepBegun, StepEnded
 from gpustack.install.state import Run
 from gpustack.install.target import Target
 from gpustack.install.targets import changes_packages, places_of
@@ -23,7 +25,7 @@ from gpustack.install.watch import Watch
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Step
 from gpustack.render.commands import command_line
-from gpustack.system.jobs import Job, born, follow
+from gpustack.system.jobs import Job, born, follow, still_running
 from gpustack.system.run import Finished, LocalRunner
 from gpustack.system.signals import Interrupts
 
@@ -66,13 +68,15 @@ class Workplace:
         self.report = setting.report
         self.interrupts = interrupts
         self.files = Files(setting.download, setting.report, self.check_interrupts)
-        self.journal = Journal(run.journal)
-        self.watch = Watch(target, Store(run.kept), self.journal.records)
+        self.journal = Journal(run.journal, run.reserve)
+        self.watch = Watch(target, Store(run.kept), self.history)
         self.tool = packages.tool_of(plan.host.os.family)
         self._first: Snapshot | None = None
-        for record in self.journal.records:
-            if record.event == "run" and record.packages is not None:
-                self._first = record.packages
+
+    @property
+    def history(self) -> History:
+        """What happened in the run so far."""
+        return self.journal.history
 
     def query(self, argv: tuple[str, ...]) -> str:
         """What a command that only reads prints. Raises GpustackError where it fails."""
@@ -91,6 +95,8 @@ class Workplace:
     @property
     def first(self) -> Snapshot:
         """The packages that were there when the run began."""
+        if self.history.first is not None:
+            return self.history.first
         if self._first is None:
             self._first = self.snapshot() if any(changes_packages(step) for step in self.plan.steps) else {}
         return self._first
@@ -127,7 +133,7 @@ class _Following:
         self._argv = argv
 
     def started(self, pid: int) -> None:
-        self._work.journal.append(Record(event="command", step=self._step, argv=self._argv, pid=pid, born=born(pid)))
+        self._work.journal.append(CommandBegun(step=self._step, argv=self._argv, pid=pid, born=born(pid)))
 
     def line(self, text: str) -> None:
         self._work.report.line(text)
@@ -146,9 +152,10 @@ def carry_out(work: Workplace, step: Step, action: Action) -> None:
     """
     roots = places_of(step)
     touches = changes_packages(step)
+    work.journal.demand_room()
     before = work.watch.before(roots)
     there = packages.difference(work.first, work.snapshot()) if touches else None
-    work.journal.append(Record(event="start", plan=work.plan.digest, step=step.id, before=before, packages=there))
+    work.journal.append(StepBegun(step=step.id, before=before, packages=there))
     began = time.monotonic()
     outcome: Outcome = "failed"
     reason, tail = "", ""
@@ -165,9 +172,7 @@ def carry_out(work: Workplace, step: Step, action: Action) -> None:
     except OSError as exc:
         reason = f"{exc.strerror or exc}" + (f": {exc.filename}" if exc.filename else "")
         error = GpustackError(reason, where=step.title)
-    record = Record(
-        event="end",
-        plan=work.plan.digest,
+    record = StepEnded(
         step=step.id,
         outcome=outcome,
         reason=reason,
@@ -179,9 +184,9 @@ def carry_out(work: Workplace, step: Step, action: Action) -> None:
         raise error
 
 
-def _end(work: Workplace, step: Step, record: Record) -> None:
+def _end(work: Workplace, step: Step, record: StepEnded) -> None:
     """Record how a step ended, and what it changed."""
-    changed = work.watch.after(step.id, places_of(step))
+    changed = work.watch.after(places_of(step))
     there = None
     if changes_packages(step):
         # A database that a failed step left unreadable must not hide why the step failed.
@@ -190,39 +195,29 @@ def _end(work: Workplace, step: Step, record: Record) -> None:
     work.journal.append(replace(record, changed=changed, packages=there))
 
 
-def settle(work: Workplace) -> Step | None:
-    """End the step that a crash left without its last record; the step, None where there is none.
+def settle(work: Workplace) -> None:
+    """End the step that a crash left without its last record.
 
-    A command that outlived us is waited for: it is in the middle of what would be begun again.
+    A command that outlived us is waited for, whatever it belongs to: it is in the middle of what would be begun again.
     """
-    open_step = ""
-    command: Record | None = None
-    for record in work.journal.records:
-        if record.event == "start":
-            open_step, command = record.step, None
-        elif record.event == "command" and record.step == open_step:
-            command = record
-        elif record.event in {"end", "undone"} and record.step == open_step:
-            open_step = ""
-    if not open_step:
-        return None
-    if command is not None:
-        wait_for(work, command)
+    if work.history.command is not None:
+        wait_for(work, work.history.command)
+    open_step = work.history.open_step()
     step = next((one for one in work.plan.steps if one.id == open_step), None)
     if step is not None:
         reason = "gpustack ended before the step did"
-        _end(work, step, Record(event="end", plan=work.plan.digest, step=step.id, outcome="interrupted", reason=reason))
-    return step
+        _end(work, step, StepEnded(step=step.id, outcome="interrupted", reason=reason))
 
 
-def wait_for(work: Workplace, command: Record) -> None:
-    """Wait until the process of a recorded command is gone. Raises GpustackError when the patience is over."""
+def wait_for(work: Workplace, command: CommandBegun) -> None:
+    """Wait until nothing of a recorded command runs. Raises GpustackError when the patience is over."""
     end = time.monotonic() + work.options.wait
     is_told = False
-    while command.born and command.boot == work.journal.boot and born(command.pid) == command.born:
+    while command.boot == work.journal.boot and (left := still_running(command.pid, command.born)):
         work.check_interrupts()
         if time.monotonic() > end:
-            msg = f"`{command_line(command.argv)}` of the interrupted run still runs as process {command.pid}"
+            processes = ", ".join(map(str, left))
+            msg = f"`{command_line(command.argv)}` of the interrupted run still runs as process {processes}"
             raise GpustackError(msg, hint="let it end, or end it, then start again")
         if not is_told:
             work.report.say(f"waiting for `{command_line(command.argv)[:100]}` of the interrupted run")

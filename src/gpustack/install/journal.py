@@ -1,116 +1,46 @@
-"""The journal of a run: JSON lines that are only ever appended, each on the disk before the next thing happens."""
+"""The journal of a run: numbered lines with a checksum each, only ever appended, on the disk before the next change.
+
+A line is JSON: ``{"number":3,"sum":"9f3a1c2e","event":...}``. The sum is the CRC-32 of the number, a colon, and what
+the line would be without number and sum. A last line without its end is what a crash cut off, and is ignored; anything
+else that does not fit stops whoever reads it.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
 import errno
 import os
+import re
+import zlib
 from pathlib import Path
-from typing import Literal
 
 import msgspec
-from msgspec import Struct
 
 from gpustack.errors import GpustackError
+from gpustack.install.history import History
+from gpustack.install.records import Record
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
-Event = Literal[
-    "origin",
-    "run",
-    "start",
-    "kept",
-    "command",
-    "end",
-    "pause",
-    "finished",
-    "rollback",
-    "undone",
-    "rolled-back",
-]
-Outcome = Literal["", "done", "failed", "interrupted", "paused", "skipped"]
+RESERVE = 2**20
+"""Bytes kept on the disk of the state folder, given up when a record would not fit otherwise."""
+
+_HEAD = re.compile(rb'\{"number":(\d+),"sum":"([0-9a-f]{8})",')
+
+_FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
-class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One place in the file tree as it was: ``kind`` "" is absent; ``kept`` names the copy of its content.
+class DamagedJournalError(GpustackError):
+    """A record is damaged, missing or there twice: what was done is not known, so nothing goes on.
 
-    ``sum`` is the checksum of a small file's content, "" where it was not read; while its ``ctime`` (the last change of
-    any kind, in ns as ``mtime``) stays, so does the content. ``attributes`` are the extended attributes: ACLs, SELinux
-    label and capabilities among them. A file of several names has the number of its file system in ``disk``: names of
-    one ``disk`` and ``inode`` are one file; ``links`` is their number, of what was kept those that were kept. ``type``
-    (as in st_mode) and ``device`` are those of kind "other": pipe, socket, device. Names and links are as
-    ``names.safe`` writes them.
+    ``history`` is what the records before it tell.
     """
 
-    kind: Literal["", "file", "dir", "link", "other"] = ""
-    mode: int = 0
-    uid: int = 0
-    gid: int = 0
-    size: int = 0
-    mtime: int = 0
-    ctime: int = 0
-    inode: int = 0
-    link: str = ""
-    kept: str = ""
-    sum: str = ""
-    attributes: dict[str, bytes] = {}
-    links: int = 1
-    disk: int = 0
-    type: int = 0
-    device: int = 0
+    code = "journal-damaged"
 
-
-class Origin(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Where a run has its files from and where its lock goes, as whoever began it said; a run goes on with the same.
-
-    ``mirrors`` may hold passwords. ``bundle``, ``lock`` (the file to be written) and ``source`` (the lock that the plan
-    came from) are absolute paths, "" where there is none. ``min_speed`` is in KiB a second, None where
-    nobody named one.
-    """
-
-    mirrors: dict[str, str] = {}
-    bundle: str = ""
-    lock: str = ""
-    source: str = ""
-    min_speed: float | None = None
-
-    def or_else(self, former: Origin) -> Origin:
-        """Itself, with what it does not name taken from ``former``."""
-        return Origin(
-            mirrors=self.mirrors or former.mirrors,
-            bundle=self.bundle or former.bundle,
-            lock=self.lock or former.lock,
-            source=self.source or former.source,
-            min_speed=former.min_speed if self.min_speed is None else self.min_speed,
-        )
-
-
-class Record(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One line. ``packages`` maps a package to "VERSION STATE" as it differs from the run's first snapshot ("": gone).
-
-    ``origin`` is that of the run from here on. ``before`` are places as they were, ``changed`` places as the step left
-    them; ``pid`` and ``born`` (clock ticks after the boot) name the process of a command; ``boot`` is the kernel's id
-    of this boot.
-    """
-
-    event: Event
-    at: str = ""
-    boot: str = ""
-    plan: str = ""
-    step: str = ""
-    outcome: Outcome = ""
-    code: int | None = None
-    reason: str = ""
-    tail: str = ""
-    seconds: float = 0.0
-    argv: tuple[str, ...] = ()
-    pid: int = 0
-    born: int = 0
-    packages: dict[str, str] | None = None
-    before: dict[str, Entry] = {}
-    changed: dict[str, Entry] = {}
-    foreign: tuple[str, ...] = ()
-    origin: Origin | None = None
+    def __init__(self, message: str, history: History, *, where: str, hint: str) -> None:
+        super().__init__(message, where=where, hint=hint)
+        self.history = history
 
 
 def boot_id() -> str:
@@ -122,19 +52,26 @@ def boot_id() -> str:
 
 
 class Journal:
-    """Appends records to one file; every line is written whole and synced before ``append`` returns."""
+    """Appends records to one file, and keeps the history that they make.
 
-    def __init__(self, path: Path) -> None:
+    Raises DamagedJournalError where what is there cannot be trusted.
+    """
+
+    def __init__(self, path: Path, reserve: Path) -> None:
         self.path = path
-        self.records = list(read(path))
+        self.history, self._length = _read(path)
+        self._reserve = reserve
         self._handle: int | None = None
         self.boot = boot_id()
 
     def open(self) -> None:
-        """Begin to append."""
+        """Begin to append; what a crash cut off is removed."""
         is_new = not self.path.exists()
-        self._handle = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        self._end_torn_line()
+        try:
+            self._handle = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            os.ftruncate(self._handle, self._length)
+        except OSError as exc:
+            raise self._unwritable(exc) from exc
         if is_new:
             sync_folder(self.path.parent)
 
@@ -143,56 +80,129 @@ class Journal:
             os.close(self._handle)
             self._handle = None
 
-    def append(self, record: Record) -> Record:
+    def demand_room(self) -> None:
+        """Keep room for the records of what is about to begin. Raises GpustackError where there is none."""
+        try:
+            handle = os.open(self._reserve, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                # Blocks that are there already are not allocated again.
+                os.posix_fallocate(handle, 0, RESERVE)
+            finally:
+                os.close(handle)
+        except OSError as exc:
+            msg = f"what is done cannot be recorded: {exc.strerror or exc}"
+            hint = f"make room on the file system of {self._reserve.parent}, then start again"
+            raise GpustackError(msg, where=str(self.path), hint=hint) from exc
+
+    def append(self, record: Record) -> None:
         """Write one record. Raises GpustackError where the disk does not take it: nothing may happen unrecorded."""
         if self._handle is None:
             msg = "the journal is closed"
             raise ValueError(msg)
         now = dt.datetime.now(tz=dt.timezone.utc).isoformat(timespec="seconds")
         record = msgspec.structs.replace(record, at=now, boot=self.boot)
-        line = msgspec.json.encode(record) + b"\n"
+        line = _line(self.history.count + 1, record)
         try:
-            written = os.write(self._handle, line)
-            os.fsync(self._handle)
+            self._write(line)
         except OSError as exc:
-            raise self._unwritable(exc.strerror or str(exc)) from exc
-        if written != len(line):
-            raise self._unwritable(os.strerror(errno.ENOSPC))
-        self.records.append(record)
-        return record
+            if exc.errno not in _FULL or not self._reserve.exists():
+                raise self._unwritable(exc) from exc
+            self._reserve.unlink()
+            try:
+                self._write(line)
+            except OSError as again:
+                raise self._unwritable(again) from again
+        self._length += len(line)
+        self.history.fold(record)
 
-    def _unwritable(self, why: str) -> GpustackError:
+    def _write(self, line: bytes) -> None:
+        """The line, whole and synced, or none of it."""
+        handle = self._handle
+        if handle is None:
+            return
+        try:
+            left = line
+            while left:
+                left = left[os.write(handle, left) :]
+            os.fsync(handle)
+        except OSError:
+            os.ftruncate(handle, self._length)
+            raise
+
+    def _unwritable(self, exc: OSError) -> GpustackError:
         return GpustackError(
-            f"the journal cannot be written: {why}",
+            f"the journal cannot be written: {exc.strerror or exc}",
             where=str(self.path),
             hint="make room or mount it writable, then `gpustack install --resume`",
         )
 
-    def _end_torn_line(self) -> None:
-        """A line that a crash cut off stays as it is, and the next record begins on a line of its own."""
-        raw = self.path.read_bytes()
-        if raw and not raw.endswith(b"\n") and self._handle is not None:
-            os.write(self._handle, b"\n")
+
+def read(path: Path) -> History:
+    """What a journal tells; none there: nothing. Raises DamagedJournalError, and GpustackError."""
+    return _read(path)[0]
 
 
-def read(path: Path) -> list[Record]:
-    """The records of a journal; lines that were cut off by a crash are left out. None there: no records."""
+def _line(number: int, record: Record) -> bytes:
+    body = msgspec.json.encode(record)[1:]
+    return b'{"number":%d,"sum":"%s",%s\n' % (number, _sum(number, body), body)
+
+
+def _sum(number: int, body: bytes) -> bytes:
+    return b"%08x" % zlib.crc32(b"%d:{%s" % (number, body))
+
+
+def _read(path: Path) -> tuple[History, int]:
+    """The history, and how many bytes of the file make it."""
+    history = History()
     try:
-        lines = path.read_bytes().split(b"\n")
+        raw = path.read_bytes()
     except FileNotFoundError:
-        return []
+        return history, 0
     except OSError as exc:
         msg = f"the journal cannot be read: {exc.strerror or exc}"
         raise GpustackError(msg, where=str(path), hint="run it as the user who installed") from exc
-    decoder = msgspec.json.Decoder(Record)
-    records = []
-    for line in lines:
-        if line.strip():
-            try:
-                records.append(decoder.decode(line))
-            except (msgspec.DecodeError, UnicodeDecodeError):
-                continue
-    return records
+    length = raw.rfind(b"\n") + 1
+    for line in raw[:length].split(b"\n")[:-1]:
+        history.fold(_record(line, history, path))
+    # A crash cuts a line off and may leave zeros behind it; it does not put another byte in the place of its end.
+    if not raw.endswith(b"\0") and _is_whole(raw[length:-1], history.count + 1):
+        raise _damaged(history, path, "is damaged")
+    return history, length
+
+
+_DECODER: msgspec.json.Decoder[Record] = msgspec.json.Decoder(Record)
+
+
+def _record(line: bytes, history: History, path: Path) -> Record:
+    """The next record. Raises DamagedJournalError."""
+    head = _HEAD.match(line)
+    if head is None:
+        raise _damaged(history, path, "is damaged, or another version of gpustack wrote it")
+    number = int(head[1])
+    if _sum(number, line[head.end() :]) != head[2]:
+        raise _damaged(history, path, "is damaged")
+    if number != history.count + 1:
+        raise _damaged(history, path, "is missing" if number > history.count + 1 else f"is record {number} again")
+    try:
+        return _DECODER.decode(b"{" + line[head.end() :])
+    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+        raise _damaged(history, path, "is of a kind that this version of gpustack does not know") from exc
+
+
+def _is_whole(line: bytes, number: int) -> bool:
+    head = _HEAD.match(line)
+    return head is not None and int(head[1]) == number and _sum(number, line[head.end() :]) == head[2]
+
+
+def _damaged(history: History, path: Path, how: str) -> DamagedJournalError:
+    begun = history.begun()
+    done = f"{len(begun)} steps were begun by then" if begun else "no step was begun by then"
+    msg = f"record {history.count + 1} of the journal {how}: {history.count} records are sound, {done}"
+    hint = (
+        "bring the journal back from a copy, then start again; `gpustack install --abandon` gives the run up: "
+        "what it did stays on the system, and so does its folder"
+    )
+    return DamagedJournalError(msg, history, where=str(path), hint=hint)
 
 
 def sync_folder(folder: Path) -> None:

@@ -16,9 +16,10 @@ from msgspec.structs import replace
 
 from gpustack.errors import GpustackError
 from gpustack.install.attributes import called, set_attributes
-from gpustack.install.journal import Entry, sync_folder
+from gpustack.install.journal import sync_folder
 from gpustack.install.look import SMALL, content_of, differences, look, sum_of
 from gpustack.install.names import beside, native, safe
+from gpustack.install.records import Entry
 from gpustack.system.mounts import holds_mounts
 
 _LARGE = 16 * 1024 * 1024

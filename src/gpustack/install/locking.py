@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from gpustack.errors import GpustackError
 from gpustack.install import lock as locks
-from gpustack.install.journal import Record
 from gpustack.install.packages import Query, is_installed, snapshot, tool_of, version_in
 from gpustack.install.rpm_index import listed, plain
 from gpustack.install.state import SYSTEM, runs, state_folder, user_folder
@@ -40,7 +39,7 @@ def lock_of_last_run(root: Path | None, plan: Plan, host: Host, known: Lock | No
     """
     target = Target(root)
     done = runs(state_folder(target))
-    packages = _packages(plan, done[-1].records() if done else [], query_in(root), target)
+    packages = _packages(plan, done[-1].history().brought_by if done else {}, query_in(root), target)
     if known is not None:
         there: dict[_Which, LockedPackage] = {(one.kind, one.name, one.version): one for one in known.packages}
         _demand_same_bytes(packages, there)
@@ -88,11 +87,11 @@ def _demand_same_bytes(packages: Iterable[LockedPackage], known: Mapping[_Which,
         raise GpustackError(msg, hint="their repository replaced them; `gpustack install --rollback` takes them back")
 
 
-def _packages(plan: Plan, records: Iterable[Record], query: Query, target: Target) -> list[LockedPackage]:
+def _packages(plan: Plan, brought_by: Mapping[str, str], query: Query, target: Target) -> list[LockedPackage]:
     tool = tool_of(plan.host.os.family)
     if not tool:
         return []
-    steps = _steps(plan, records)
+    steps = _steps(plan, brought_by)
     found = []
     for key, state in snapshot(tool, query).items():
         name, _, arch = key.rpartition(":" if tool == "dpkg" else ".")
@@ -109,13 +108,9 @@ def _packages(plan: Plan, records: Iterable[Record], query: Query, target: Targe
     return _with_files(found, query) if tool == "dpkg" else _listed(found, target, plan.host.arch or "")
 
 
-def _steps(plan: Plan, records: Iterable[Record]) -> dict[str, str]:
+def _steps(plan: Plan, brought_by: Mapping[str, str]) -> dict[str, str]:
     """Which step brought which package; "" for those that the plan names and that were there already."""
-    found: dict[str, str] = {}
-    for record in records:
-        if record.event == "end" and record.packages:
-            for name in (name for name, state in record.packages.items() if state):
-                found.setdefault(name, record.step)
+    found = dict(brought_by)
     own = (step for step in plan.steps if step.kind == "install-packages" and step.component)
     for word in (word for step in own for word in step.packages):
         found.setdefault(word.partition("=")[0], "")

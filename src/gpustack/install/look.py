@@ -12,8 +12,8 @@ from typing import Literal
 from msgspec.structs import replace
 
 from gpustack.install.attributes import attributes_of, called
-from gpustack.install.journal import Entry
 from gpustack.install.names import safe
+from gpustack.install.records import Entry
 
 SMALL = 1024 * 1024
 """Contents up to so many bytes have a checksum; reading larger ones at every look would take too long."""

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from gpustack.install.keep import remove
 from gpustack.install.target import Target
+from gpustack.system.files import write_atomically
 from gpustack.system.mounts import (
     NO_DEVICES,
     NO_PROGRAMS,
@@ -21,6 +22,7 @@ from gpustack.system.mounts import (
 )
 
 POLICY = "/usr/sbin/policy-rc.d"
+_NEW_POLICY = "/usr/sbin/.policy-rc.d.gpustack-new"
 _POLICY_TEXT = (
     "#!/bin/sh\n# gpustack is installing into this tree: no service is started (101: forbidden by policy)\nexit 101\n"
 )
@@ -65,16 +67,23 @@ def name_servers(target: Target) -> None:
         place.write_bytes(own.read_bytes())
 
 
+def needs_policy(target: Target) -> bool:
+    """Whether packages of Debian's kind would start services in the tree; one's own policy stays."""
+    has_services = target.root is not None and target.place("/usr/sbin/invoke-rc.d").exists()
+    return has_services and not os.path.lexists(target.place(POLICY))
+
+
 def forbid_services(target: Target) -> None:
-    """Keep packages of Debian's kind from starting services in the tree; one's own policy stays."""
-    place = target.place(POLICY)
-    if target.root is not None and target.place("/usr/sbin/invoke-rc.d").exists() and not os.path.lexists(place):
-        place.write_text(_POLICY_TEXT, encoding="ascii")
-        place.chmod(0o755)
+    """Keep packages from starting services in the tree. To be journaled before."""
+    write_atomically(target.place(POLICY), _POLICY_TEXT, mode=0o755, new=target.place(_NEW_POLICY))
 
 
 def allow_services(target: Target) -> None:
-    """Take the policy away again, where it is ours."""
-    place = target.place(POLICY)
-    if target.root is not None and place.is_file() and place.read_text(errors="replace") == _POLICY_TEXT:
+    """Remove the policy again, where it is ours."""
+    place, new = target.place(POLICY), target.place(_NEW_POLICY)
+    if target.root is None:
+        return
+    if place.is_file() and place.read_text(errors="replace") == _POLICY_TEXT:
         remove(place)
+    if os.path.lexists(new):
+        remove(new)

@@ -20,7 +20,11 @@ Tool = Literal["dpkg", "rpm", ""]
 
 _DPKG = ("dpkg-query", "--show", "--showformat", "${Package}:${Architecture}\\t${Version} ${Status}\\n")
 _RPM = ("rpm", "--query", "--all", "--queryformat", "%{NAME}.%{ARCH}\\t%|EPOCH?{%{EPOCH}:}:{}|%{VERSION}-%{RELEASE}\\n")
-_APT = ("apt-get", "-y", "--allow-downgrades", "--allow-change-held-packages", "--no-install-recommends")
+_APT = (
+    *("apt-get", "-y", "--allow-downgrades", "--allow-change-held-packages", "--no-install-recommends"),
+    # Nothing that somebody else installed has to go.
+    *("--no-remove", "-o", "DPkg::Lock::Timeout=300"),
+)
 
 
 def tool_of(family: str | None) -> Tool:
@@ -58,6 +62,29 @@ def difference(old: Mapping[str, str], new: Mapping[str, str]) -> Snapshot:
 def applied(old: Mapping[str, str], changes: Mapping[str, str]) -> Snapshot:
     """``old`` with a difference laid over it."""
     return {name: state for name, state in {**old, **changes}.items() if state}
+
+
+def settled(there: Mapping[str, str]) -> Snapshot:
+    """The same, where a package whose triggers are still to run counts as installed: they run with the next change."""
+    return {name: state.replace("triggers-pending", "installed") for name, state in there.items()}
+
+
+def own(there: Mapping[str, str], seen: Mapping[str, set[str]], first: Mapping[str, str]) -> Snapshot:
+    """``there`` without what somebody else brought: versions that the run never saw (``seen``, and ``first``).
+
+    A package with nothing but such a version is left out; of several versions that stand side by side, the others stay.
+    """
+    found = {}
+    for name, state in there.items():
+        states = {first.get(name, ""), *seen.get(name, ())}
+        known = {version for one in states for version in version_in(one).split(",")}
+        versions = version_in(state).split(",")
+        ours = [version for version in versions if version in known]
+        if ours and len(versions) > 1:
+            found[name] = ",".join(ours)
+        elif ours or not state:
+            found[name] = state
+    return found
 
 
 def is_installed(tool: Tool, state: str) -> bool:
@@ -183,8 +210,10 @@ def again(family: str, torn: Iterable[RpmPackage]) -> Argv:
 
 def demand(tool: Tool, wanted: Mapping[str, str], there: Mapping[str, str]) -> None:
     """Raise GpustackError, and name them, where packages are not as they were."""
-    wrong = [name for name, state in wanted.items() if there.get(name, "") != state]
+    wrong = [name for name, state in wanted.items() if there.get(name, state) != state]
     if tool and wrong:
         shown = ", ".join(f"{name} ({version_in(wanted[name]) or 'absent'} before)" for name in sorted(wrong)[:12])
         msg = f"{len(wrong)} packages are not as they were: {shown}"
-        raise GpustackError(msg, hint="the repository that had them may not have that version any more")
+        gone = any(wanted[name] for name in wrong)
+        hint = "the repository that had them may not have that version any more" if gone else "others may need them"
+        raise GpustackError(msg, hint=hint)

@@ -100,7 +100,7 @@ def _package_database(work: Workplace, steps: list[Step]) -> Iterator[Obstacle]:
         return
     broken = packages.broken(work.tool, there)
     # What our own interrupted step left half-way is mended when that step begins again.
-    was_ours = any(record.event == "start" and record.packages is not None for record in work.journal.records)
+    was_ours = any(step.before is not None for step in work.history.steps.values())
     if broken and not was_ours:
         what = f"packages are installed half-way: {', '.join(sorted(broken)[:8])}"
         yield Obstacle(what=what, cure="`dpkg --configure -a` and `apt-get install --fix-broken` mend that")

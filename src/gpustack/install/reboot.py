@@ -8,8 +8,8 @@ from pathlib import Path
 
 from gpustack.errors import GpustackError
 from gpustack.install.executor import PausedError, Workplace
-from gpustack.install.journal import Outcome
 from gpustack.install.keep import remove
+from gpustack.install.records import Outcome
 from gpustack.install.target import Target
 from gpustack.install.units import quoted
 from gpustack.model.steps import Step
@@ -31,8 +31,8 @@ def reboot_step(work: Workplace, step: Step) -> Outcome:
     if not work.target.is_live:
         work.report.say("left out: nothing runs in this tree that could be rebooted")
         return "skipped"
-    asked = [one for one in work.journal.records if one.step == step.id and one.outcome == "paused"]
-    if asked and work.journal.boot and asked[0].boot != work.journal.boot:
+    former = work.history.steps.get(step.id)
+    if former is not None and former.asked_in and work.journal.boot and former.asked_in != work.journal.boot:
         return "done"
     policy = work.options.reboot
     if policy == "now" or (policy == "ask" and work.report.ask("Reboot now, and go on by itself after it?")):

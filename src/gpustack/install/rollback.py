@@ -1,18 +1,18 @@
-"""Takes a run back, the last step first, to what was there before it."""
+"""Rolls a run back, the last step first, to what was there before it; and looks whether that is what is there."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from msgspec import Struct
 
 from gpustack.errors import GpustackError
-from gpustack.install import packages
-from gpustack.install.actions import is_left_out
-from gpustack.install.done import changed_packages
-from gpustack.install.executor import StoppedError, Workplace
-from gpustack.install.journal import Record
+from gpustack.install import locks, packages
+from gpustack.install.executor import Workplace
+from gpustack.install.history import History
+from gpustack.install.records import RollbackBegun, RolledBack
 from gpustack.install.targets import PACKAGE_TOOLS, changes_packages, places_of, program
+from gpustack.install.undo import run_all, undo
+from gpustack.install.watch import SHARED
 from gpustack.model.steps import Step
-from gpustack.render.commands import command_line
 
 _BY_COPY = PACKAGE_TOOLS | {"rm", "rmdir", "mv", "cp", "ln", "make", "ldconfig", "python3"}
 """Programs of a plan's own undo whose work the kept copies and the package snapshots do better."""
@@ -20,202 +20,173 @@ _BY_COPY = PACKAGE_TOOLS | {"rm", "rmdir", "mv", "cp", "ln", "make", "ldconfig",
 _AT_THE_END = frozenset({"update-initramfs", "dracut"})
 """Programs that work on what all steps together have changed."""
 
+_SUPPLY = ("/etc/apt/", "/etc/dnf/", "/etc/pki/", "/etc/yum", "/etc/zypp/", "/usr/share/keyrings/")
+"""Where package managers have their repositories, keys and settings."""
 
-def take_back(work: Workplace) -> list[GpustackError]:
-    """Undo all steps that were begun; what could not be taken back."""
-    foreign = _foreign(work)
-    for path in foreign:
-        work.report.say(f"left as it is, because somebody changed it since: {path}")
-    steps = {step.id: step for step in work.plan.steps}
-    begun = begun_steps(work)
-    troubles: list[GpustackError] = []
-    later: list[tuple[str, ...]] = []
-    for number, step_id in enumerate(reversed(begun), 1):
-        step = steps.get(step_id)
-        if step is None:
-            continue
-        work.check_interrupts()
-        work.report.step(number, len(begun), f"take back: {step.title}")
-        troubles += _undo(work, step, foreign, later)
-    troubles += _commands(work, None, dict.fromkeys(later))
-    if any(step.commands for step in work.plan.steps):
-        _refresh_loader(work)
-    return troubles
+_MARKS = "/var/lib/apt/extended_states"
+"""Which packages nobody asked for: compared by the packages, as apt writes it anew whenever it does anything."""
 
 
-def begun_steps(work: Workplace) -> list[str]:
-    """The ids of the steps that were begun and not taken back, in the order of their first beginning."""
-    begun: dict[str, None] = {}
-    for record in work.journal.records:
-        if record.event == "start":
-            begun.setdefault(record.step)
-        elif record.event == "undone":
-            begun.pop(record.step, None)
-    return list(begun)
+class RollbackFailedError(GpustackError):
+    """Something of the run is left, or something of somebody else's is lost."""
+
+    code = "rollback-incomplete"
 
 
-def _foreign(work: Workplace) -> tuple[str, ...]:
-    """What somebody else changed since: looked at once, before the undoing itself changes anything."""
-    recorded: Record | None = None
-    for record in work.journal.records:
-        if record.event == "rollback":
-            recorded = record
-        elif record.event in {"start", "rolled-back"}:
-            recorded = None
-    if recorded is None:
-        recorded = work.journal.append(Record(event="rollback", plan=work.plan.digest, foreign=work.watch.foreign()))
-    return recorded.foreign
+class Left(Struct, frozen=True, kw_only=True):
+    """What differs from before the run: ``run`` is what it or its undoing changed, ``later`` what only others did."""
+
+    run: tuple[str, ...] = ()
+    later: tuple[str, ...] = ()
 
 
-def _undo(work: Workplace, step: Step, foreign: tuple[str, ...], later: list[tuple[str, ...]]) -> list[GpustackError]:
-    own = [argv for argv in step.undo if program(argv) not in _BY_COPY]
-    later += [argv for argv in own if program(argv) in _AT_THE_END]
-    troubles = _commands(work, step, [argv for argv in own if program(argv) not in _AT_THE_END])
-    return step_back(work, step, foreign, troubles)
+def roll_back(work: Workplace) -> None:
+    """Undo all steps that were begun, and say how it ended.
 
-
-def step_back(
-    work: Workplace, step: Step, foreign: tuple[str, ...] = (), troubles: Iterable[GpustackError] = ()
-) -> list[GpustackError]:
-    """Packages and places that a step changed, as they were before it; what could not be taken back, ``troubles`` too.
-
-    The step is recorded as undone where there is no trouble.
+    Raises RollbackFailedError with every step that could not be undone, and everything that differs from before.
     """
-    troubles = list(troubles)
-    if changes_packages(step):
-        _look(work, step)
-        try:
-            packages_back(work, step)
-        except StoppedError:
-            raise
-        except GpustackError as error:
-            troubles.append(error)
-        # Removing and installing changes settings too: a package comes back with its own defaults.
-        work.watch.after(step.id, places_of(step))
-    troubles += work.watch.restore(step.id, spared=foreign)
-    if not troubles:
-        work.watch.forget(step.id)
-        work.journal.append(Record(event="undone", plan=work.plan.digest, step=step.id))
-    return troubles
-
-
-def _look(work: Workplace, step: Step) -> None:
-    """Keep what is there before packages are taken back, once: what a killed attempt at it left is none of that."""
-    looked = False
-    for record in work.journal.records:
-        if record.step == step.id and record.event in {"start", "kept", "undone"}:
-            looked = record.event == "kept"
-    if not looked:
-        before = work.watch.before(places_of(step))
-        work.journal.append(Record(event="kept", plan=work.plan.digest, step=step.id, before=before))
-
-
-def _commands(work: Workplace, step: Step | None, commands: Iterable[tuple[str, ...]]) -> list[GpustackError]:
-    troubles = []
-    for argv in commands:
-        if is_left_out(work, argv):
-            continue
-        done = work.command(step, argv)
-        if done.code != 0:
-            text = f"`{command_line(argv)}`: {done.error or f'it ended with {done.code}'}"
-            troubles.append(GpustackError(text, where=step.title if step else "", hint=done.out.strip()[-300:]))
-    return troubles
-
-
-def packages_back(work: Workplace, step: Step) -> None:
-    """Bring the packages that a step changed back to how they were before it. Raises GpustackError where that fails."""
-    before = _before(work, step)
-    repair(work, step)
-    names = changed_packages(work, step.id)
-    there = work.snapshot()
-    wanted = {name: before.get(name, "") for name in sorted(names) if before.get(name, "") != there.get(name, "")}
-    if wanted:
-        _move(work, step, wanted, there)
-    if work.tool == "rpm" and is_interrupted(work, step):
-        _make_whole(
-            work, step, {name: before[name] for name in sorted({*names, *_named(step, before)} & before.keys())}
-        )
-
-
-def _move(work: Workplace, step: Step, wanted: packages.Snapshot, there: packages.Snapshot) -> None:
-    """From ``there`` to ``wanted``. Raises GpustackError where they are not there afterwards."""
+    _demand_free(work)
+    _look_around(work)
+    steps = {step.id: step for step in work.plan.steps}
+    begun = [steps[name] for name in work.history.begun() if name in steps]
+    failed: dict[str, Step] = {}
     said: list[str] = []
-    for ways in packages.commands_back(work.tool, work.plan.host.os.family or "", wanted, there):
-        for argv in ways:
-            done = work.command(step, argv)
-            if done.code == 0:
-                break
-            said.append(f"`{command_line(argv)[:200]}`: {done.error or done.out.strip()[-300:]}")
-    there = work.snapshot()
-    try:
-        packages.demand(work.tool, wanted, there)
-    except GpustackError as error:
-        raise GpustackError(error.message, where=step.title, hint="\n".join([*said, error.hint])) from error
+    hints: list[str] = []
+    for number, step in enumerate(reversed(begun), 1):
+        work.check_interrupts()
+        work.report.step(number, len(begun), f"roll back: {step.title}")
+        blocker = next((name for name in failed if _is_needed_by(work.history, steps[name], step, steps)), "")
+        if blocker:
+            failed[step.id] = failed[blocker]
+            said.append(f"{step.title}: kept, because `{failed[blocker].title}` could not be undone")
+            continue
+        troubles = undo(work, step, [argv for argv in _own_commands(step) if program(argv) not in _AT_THE_END])
+        said += [_sentence(error) for error in troubles]
+        hints += [error.hint for error in troubles if error.hint]
+        if troubles:
+            failed[step.id] = step
+    if not failed:
+        troubles = _at_the_end(work, [steps[name] for name in work.history.steps if name in steps])
+        said += [_sentence(error) for error in troubles]
+        hints += [error.hint for error in troubles if error.hint]
+    if said:
+        msg = "not everything could be undone:\n" + "\n".join(said)
+        ways = "`gpustack install --rollback` tries the rest again, `gpustack install --abandon` leaves it as it is"
+        raise RollbackFailedError(msg, hint="\n".join([*dict.fromkeys(hints), ways]))
+    _conclude(work, _differences(work, [steps[name] for name in work.history.steps if name in steps]))
 
 
-def is_interrupted(work: Workplace, step: Step) -> bool:
-    """Whether an attempt at the step was cut off since it was last taken back."""
-    found = False
-    for record in work.journal.records:
-        if record.step == step.id and record.event in {"end", "undone"}:
-            found = record.event == "end" and (found or record.outcome == "interrupted")
+def _sentence(error: GpustackError) -> str:
+    return f"{error.where}: {error.message}" if error.where else error.message
+
+
+def _demand_free(work: Workplace) -> None:
+    """Raise GpustackError where somebody else keeps the package database that a step to be undone needs."""
+    begun = set(work.history.begun())
+    if any(changes_packages(step) for step in work.plan.steps if step.id in begun):
+        kept = locks.wait_until_free(work)
+        if kept:
+            raise GpustackError(kept, hint="let it end, or wait longer with --wait SECONDS; nothing was undone")
+
+
+def _look_around(work: Workplace) -> None:
+    """Record what somebody else changed since the run, or since an attempt to roll it back came to an end.
+
+    Not where an attempt was cut off: what that left would be taken for somebody's wish.
+    """
+    work.journal.demand_room()
+    if work.history.is_being_undone():
+        if work.history.rollback == "none":
+            work.journal.append(RollbackBegun())
+        return
+    begun = set(work.history.steps)
+    found = work.watch.since(_roots([step for step in work.plan.steps if step.id in begun]))
+    work.journal.append(RollbackBegun(found=found))
+
+
+def _roots(steps: list[Step]) -> tuple[str, ...]:
+    """The places that any of the steps may change, none of them within another."""
+    found = sorted({path for step in steps for path in places_of(step)})
+    roots: list[str] = []
+    for path in found:
+        if not any(path.startswith(f"{root}/") for root in roots):
+            roots.append(path)
+    return tuple(roots)
+
+
+def _own_commands(step: Step) -> list[tuple[str, ...]]:
+    return [argv for argv in step.undo if program(argv) not in _BY_COPY]
+
+
+def _at_the_end(work: Workplace, steps: list[Step]) -> list[GpustackError]:
+    """What works on the whole: again wherever a rollback was begun anew, as nobody knows whether it came so far."""
+    later = dict.fromkeys(argv for step in steps for argv in _own_commands(step) if program(argv) in _AT_THE_END)
+    troubles = run_all(work, None, later)
+    if any(step.commands for step in steps) and work.target.place("/etc/ld.so.cache").exists():
+        work.command(None, ("ldconfig",))
+    return troubles
+
+
+def _is_needed_by(history: History, failed: Step, step: Step, steps: dict[str, Step]) -> bool:
+    """Whether what ``step`` brought has to stay while ``failed`` is not undone."""
+    if step.id in _dependencies(failed, steps):
+        return True
+    own, other = history.owned_by(step.id), history.owned_by(failed.id)
+    if changes_packages(failed):
+        if step.kind in {"add-repository", "refresh-index"} or any(path.startswith(_SUPPLY) for path in own):
+            return True
+        if any(artifact.fingerprint for artifact in step.artifacts):
+            return True
+    folders = tuple(f"{path}/" for path in own)
+    return any(path.startswith(folders) for path in other) or any(
+        path.startswith(tuple(f"{one}/" for one in other)) for path in own
+    )
+
+
+def _dependencies(step: Step, steps: dict[str, Step]) -> set[str]:
+    """The ids of the steps that it depends on, directly or not."""
+    found: set[str] = set()
+    todo = list(step.depends_on)
+    while todo:
+        name = todo.pop()
+        if name not in found and name in steps:
+            found.add(name)
+            todo += steps[name].depends_on
     return found
 
 
-def _named(step: Step, there: Iterable[str]) -> list[str]:
-    """The packages ("NAME.ARCH") that the step names, with or without a version."""
-    names = ((name, name.rpartition(".")[0]) for name in there)
-    return [name for name, bare in names if any(f"{word}-".startswith(f"{bare}-") for word in step.packages)]
+def _differences(work: Workplace, steps: list[Step]) -> Left:
+    """Everything that is not as it was before the run."""
+    history = work.history
+    run: list[str] = []
+    later: list[str] = []
+    for path, what in work.watch.differences(_roots(steps)).items():
+        is_known = path in history.found
+        if not is_known:
+            run.append(f"changed during the rollback, by a script of a package or by somebody: {path} ({what})")
+        elif path in history.touched and path != _MARKS:
+            shared = ", and what the run added to it may still be in it" if path.startswith(SHARED) else ""
+            run.append(f"changed by somebody since, and kept{shared}: {path} ({what})")
+        else:
+            later.append(f"changed by somebody since, and kept: {path} ({what})")
+    if history.first is not None:
+        ours = {name for step in history.steps.values() for name in step.changed}
+        there = work.snapshot()
+        for name, state in packages.difference(packages.settled(history.first), packages.settled(there)).items():
+            now, then = (packages.version_in(one) or "absent" for one in (state, history.first.get(name, "")))
+            text = f"changed by somebody since, and kept: package {name} ({now} now, {then} before)"
+            (run if name in ours else later).append(text)
+    return Left(run=tuple(run), later=tuple(later))
 
 
-def _make_whole(work: Workplace, step: Step, wanted: packages.Snapshot) -> None:
-    """Bring back the files of packages that a killed rpm was about to remove or replace: its database still has them.
-
-    Raises GpustackError where the repository does not have them any more.
-    """
-    torn = [one for one in packages.rpm_files(wanted) if not _is_whole(work, one)]
-    if not torn:
-        return
-    done = work.command(step, packages.again(work.plan.host.os.family or "", torn))
-    left = [one.spelled for one in torn if not _is_whole(work, one)]
-    if left:
-        msg = f"files of packages are gone or of another version: {', '.join(left)}"
-        raise GpustackError(msg, where=step.title, hint=done.error or done.out.strip()[-300:])
-
-
-def _is_whole(work: Workplace, one: packages.RpmPackage) -> bool:
-    try:
-        work.query(("rpm", "--verify", "--nodeps", "--noscripts", "--noconfig", "--nomtime", one.spelled))
-    except GpustackError:
-        return False
-    return True
-
-
-def _before(work: Workplace, step: Step) -> packages.Snapshot:
-    """The packages when the step was first begun, since it was last taken back."""
-    found: packages.Snapshot | None = None
-    for record in work.journal.records:
-        if record.step == step.id and record.event == "undone":
-            found = None
-        elif record.step == step.id and record.event == "start" and found is None:
-            found = packages.applied(work.first, record.packages or {})
-    return found or {}
-
-
-def repair(work: Workplace, step: Step) -> None:
-    """End what a killed package manager began, so that the database can be worked with."""
-    if not packages.broken(work.tool, work.snapshot()):
-        return
-    for argv in packages.repairs(work.tool):
-        work.command(step, argv)
-    # A package that is half unpacked is unpacked whole first: only then its files are known, and can be removed.
-    if packages.broken(work.tool, work.snapshot()):
-        for argv in step.commands:
-            if program(argv) in PACKAGE_TOOLS:
-                work.command(step, argv)
-
-
-def _refresh_loader(work: Workplace) -> None:
-    cache = work.target.place("/etc/ld.so.cache")
-    if cache.exists():
-        work.command(None, ("ldconfig",))
+def _conclude(work: Workplace, left: Left) -> None:
+    work.journal.append(RolledBack(left=left.run))
+    for text in left.later:
+        work.report.say(text)
+    if left.run:
+        msg = "every step was undone, but not everything is as it was before the run:\n" + "\n".join(left.run)
+        raise RollbackFailedError(msg, hint="nothing more can be undone: mend by hand what is not as it should be")
+    if left.later:
+        work.report.say("rolled back: what the run changed was undone, and what others changed since was kept")
+    else:
+        work.report.say("rolled back: all changes were undone")

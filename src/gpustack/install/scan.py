@@ -9,9 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gpustack.errors import GpustackError
-from gpustack.install.journal import Entry
 from gpustack.install.look import entry_of
 from gpustack.install.names import safe
+from gpustack.install.records import Entry
 
 IGNORED = frozenset({"/etc/ld.so.cache", "/etc/mtab", "/etc/resolv.conf", "/etc/.updated"})
 """Caches, and what the system writes by itself."""

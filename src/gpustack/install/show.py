@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from pathlib import Path
+
+from gpustack.errors import GpustackError
+from gpustack.install.journal import DamagedJournalError
 from gpustack.install.options import Options
-from gpustack.install.state import state_folder, to_take_back
+from gpustack.install.state import state_folder, to_abandon, to_roll_back
 from gpustack.install.target import Target
 from gpustack.install.targets import changes_packages, program
 from gpustack.model.plan import Plan
@@ -62,15 +67,34 @@ def _size(size: int) -> str:
 
 
 def show_rollback(options: Options) -> str:
-    """What ``--rollback`` would take back."""
-    folder = state_folder(Target(options.root.resolve()) if options.root else Target())
-    run = to_take_back(folder)
+    """What ``--rollback`` would undo."""
+    run = to_roll_back(_state_folder(options))
     plan = run.plan()
-    begun = {record.step for record in run.records() if record.event == "start"}
-    lines = [f"The run {run.name} did these steps, which are taken back, the last one first:"]
+    begun = set(run.history().begun())
+    lines = [f"The run {run.name} did these steps, which are undone, the last one first:"]
     lines += [f"  {_number(plan, step)} {one_line(step.title)}" for step in plan.steps if step.id in begun]
     lines += [f"  cannot be taken back: {text}" for text in _not_taken_back(plan)]
     return "\n".join(lines)
+
+
+def show_abandon(options: Options) -> str:
+    """What stays on the system after ``--abandon``, as far as the journal tells."""
+    run = to_abandon(_state_folder(options))
+    lines = [f"The run {run.name} can be neither resumed nor rolled back after this. What it did stays:"]
+    try:
+        history = run.history()
+    except DamagedJournalError as error:
+        lines += [f"  {error.message}", "  up to there it did:"]
+        history = error.history
+    titles: dict[str, str] = {}
+    with suppress(GpustackError):
+        titles = {step.id: one_line(step.title) for step in run.plan().steps}
+    lines += [f"  {titles.get(name, name)}: {history.steps[name].state}" for name in history.begun()] or ["  nothing"]
+    return "\n".join([*lines, f"Its folder is kept: {run.folder}"])
+
+
+def _state_folder(options: Options) -> Path:
+    return state_folder(Target(options.root.resolve()) if options.root else Target())
 
 
 def _not_taken_back(plan: Plan) -> list[str]:

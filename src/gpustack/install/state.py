@@ -10,7 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from gpustack.errors import DocumentError, GpustackError, UsageError
-from gpustack.install.journal import Origin, Record, read, sync_folder
+from gpustack.install.history import History
+from gpustack.install.journal import DamagedJournalError, read, sync_folder
 from gpustack.install.target import Target
 from gpustack.model.plan import Plan
 from gpustack.plan.document import dump, load
@@ -72,6 +73,8 @@ class Run:
         self.output = folder / "output.log"
         self.kept = folder / "kept"
         self.plan_file = folder / "plan.json"
+        self.reserve = folder.parent.parent / "reserve"
+        self._mark = folder / "abandoned"
 
     @property
     def name(self) -> str:
@@ -84,22 +87,43 @@ class Run:
             return load(self.plan_file)
         except DocumentError as error:
             msg = f"the plan of the run {self.name} {error.message}"
-            raise GpustackError(msg, where=error.where) from error
+            hint = "bring it back from a copy, or `gpustack install --abandon` gives the run up as it is"
+            raise GpustackError(msg, where=error.where, hint=hint) from error
 
-    def records(self) -> list[Record]:
-        """What its journal holds."""
+    def history(self) -> History:
+        """What its journal tells. Raises DamagedJournalError."""
         return read(self.journal)
+
+    @property
+    def is_abandoned(self) -> bool:
+        """Whether somebody gave the run up: nothing goes on with it, and nothing undoes it."""
+        return self._mark.exists()
+
+    def abandon(self) -> None:
+        """Give the run up; its folder stays as it is. Raises GpustackError where that cannot be noted."""
+        try:
+            write_atomically(self._mark, "by `gpustack install --abandon`\n", mode=0o600)
+            sync_folder(self.folder)
+        except OSError as exc:
+            msg = f"it cannot be noted that the run is abandoned: {exc.strerror or exc}"
+            raise GpustackError(msg, where=str(self._mark), hint="make room, or mount it writable") from exc
 
 
 def runs(folder: Path) -> list[Run]:
-    """All runs, the oldest first. A folder without a whole plan never began anything."""
-    found = (Run(path) for path in sorted((folder / "runs").iterdir()) if path.is_dir())
-    return [run for run in found if run.plan_file.exists()]
+    """All runs, the oldest first. A folder with neither plan nor journal never began anything."""
+    found = (Run(path) for path in sorted((folder / "runs").iterdir()) if _number(path))
+    return [run for run in found if run.plan_file.exists() or run.journal.exists()]
+
+
+def _number(path: Path) -> int:
+    """The number of the run that lies there, 0 for what is no run's: lost+found, notes, snapshots."""
+    number = path.name.partition("-")[0]
+    return int(number) if number.isascii() and number.isdigit() and path.is_dir() else 0
 
 
 def new_run(folder: Path, plan: Plan) -> Run:
     """A folder for a new run, the plan in it."""
-    number = max((int(path.name.partition("-")[0]) for path in (folder / "runs").iterdir()), default=0) + 1
+    number = max((_number(path) for path in (folder / "runs").iterdir()), default=0) + 1
     run = Run(folder / "runs" / f"{number:05}-{plan.digest[:12]}")
     try:
         run.folder.mkdir(mode=0o700)
@@ -114,57 +138,59 @@ def new_run(folder: Path, plan: Plan) -> Run:
     return run
 
 
-def last(records: list[Record], *events: str) -> Record | None:
-    """The last record of one of these events."""
-    return next((record for record in reversed(records) if record.event in events), None)
+def open_run(folder: Path) -> Run | None:
+    """The last run, unless nothing is left to do with it: it was rolled back or abandoned, or never begun.
+
+    Raises DamagedJournalError where its journal cannot be trusted.
+    """
+    for run in reversed(runs(folder)):
+        if not run.is_abandoned and not run.history().is_over:
+            return run
+    return None
 
 
-def is_finished(records: list[Record]) -> bool:
-    """Whether the run came to its end."""
-    record = last(records, "finished", "rollback", "rolled-back", "start")
-    return record is not None and record.event == "finished"
-
-
-def is_taken_back(records: list[Record]) -> bool:
-    """Whether the run was undone, all of it."""
-    record = last(records, "rolled-back", "start")
-    return record is not None and record.event == "rolled-back"
-
-
-def is_being_taken_back(records: list[Record]) -> bool:
-    """Whether an undoing was begun and has not ended."""
-    record = last(records, "rollback", "rolled-back", "start")
-    return record is not None and record.event == "rollback"
-
-
-def origin_of(records: list[Record]) -> Origin:
-    """Where the run has its files from, as it was said last."""
-    record = last(records, "origin")
-    return record.origin if record is not None and record.origin is not None else Origin()
+def demand_no_rollback(run: Run, history: History) -> None:
+    """Raise UsageError where the run is being rolled back: it cannot go on as if nothing were undone."""
+    if history.rollback == "begun":
+        msg = f"the rollback of the run {run.name} has not come to its end"
+        hint = "`gpustack install --rollback` goes on with it, `gpustack install --abandon` gives the run up as it is"
+        raise UsageError(msg, hint=hint)
 
 
 def unfinished(folder: Path) -> Run:
     """The run that ``--resume`` goes on with. Raises UsageError where there is none."""
-    for run in reversed(runs(folder)):
-        records = run.records()
-        if is_being_taken_back(records):
-            msg = f"the run {run.name} is being taken back, which was interrupted"
-            raise UsageError(msg, hint="`gpustack install --rollback` goes on with that")
-        if not is_finished(records) and not is_taken_back(records):
+    run = open_run(folder)
+    if run is not None:
+        history = run.history()
+        demand_no_rollback(run, history)
+        if not history.is_finished:
             return run
-        if is_finished(records):
-            break
-    msg = "there is no run to go on with"
+    msg = "there is no run to resume"
     raise UsageError(msg, where=str(folder), hint="`gpustack install PLAN.json` begins one")
 
 
-def to_take_back(folder: Path) -> Run:
+def to_roll_back(folder: Path) -> Run:
     """The run that ``--rollback`` undoes: the last one that is not undone. Raises UsageError where there is none."""
     for run in reversed(runs(folder)):
-        records = run.records()
-        if last(records, "start") is not None and not is_taken_back(records):
-            return run
-    msg = "there is no run to take back"
+        if not run.is_abandoned:
+            history = run.history()
+            if history.is_begun and not history.is_over:
+                return run
+    msg = "there is no run to roll back"
+    raise UsageError(msg, where=str(folder))
+
+
+def to_abandon(folder: Path) -> Run:
+    """The run that ``--abandon`` gives up: the last one that was not rolled back. Raises UsageError where none is."""
+    for run in reversed(runs(folder)):
+        if not run.is_abandoned:
+            try:
+                is_over = run.history().is_over
+            except DamagedJournalError:
+                is_over = False
+            if not is_over:
+                return run
+    msg = "there is no run to abandon"
     raise UsageError(msg, where=str(folder))
 
 

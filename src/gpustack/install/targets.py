@@ -12,7 +12,6 @@ from gpustack.model.steps import Step
 SETTINGS = (
     "/etc",
     "/usr/share/keyrings",
-    "/usr/sbin/policy-rc.d",
     "/var/lib/alternatives",
     "/var/lib/apt/extended_states",
     "/var/lib/dpkg/alternatives",

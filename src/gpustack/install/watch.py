@@ -1,4 +1,4 @@
-"""Which places of the tree a run changed, and what lay there before: a table in memory, rebuilt from the journal."""
+"""Which places of the tree a run changed, and what lay there before: what is known of them is in the history."""
 
 from __future__ import annotations
 
@@ -13,14 +13,23 @@ from msgspec.structs import replace
 
 from gpustack.errors import GpustackError
 from gpustack.install.attributes import LABEL, is_enforced
-from gpustack.install.journal import Entry, Record, sync_folder
+from gpustack.install.history import ABSENT, History
+from gpustack.install.journal import sync_folder
 from gpustack.install.keep import AttributesError, Store
-from gpustack.install.look import content_of, is_as, look, with_sum
+from gpustack.install.look import content_of, differences, is_as, look, with_sum
 from gpustack.install.names import safe
+from gpustack.install.records import Entry
 from gpustack.install.scan import Scan
 from gpustack.install.target import Target
 from gpustack.install.targets import NAMED_IN, is_watched_alone
 from gpustack.system.run import LocalRunner
+
+SHARED = (
+    *("/etc/passwd", "/etc/group", "/etc/shadow", "/etc/gshadow", "/etc/subuid", "/etc/subgid"),
+    *("/var/lib/apt/extended_states", "/var/lib/dpkg/alternatives/", "/var/lib/dpkg/diversions"),
+    *("/var/lib/dpkg/statoverride", "/var/lib/alternatives/"),
+)
+"""Lists that many programs keep, each its own lines; and their copies, whose names begin so."""
 
 _ALTERNATIVES = "/etc/alternatives/"
 
@@ -28,43 +37,20 @@ _ALTERNATIVES = "/etc/alternatives/"
 class Watch:
     """``before`` is asked ahead of a step, ``after`` behind it; ``restore`` puts back what a step changed.
 
-    A place belongs to the step that changed it first; what lay there before that step is what comes back.
+    A place belongs to the step that changed it first; what lay there before that step is what comes back. What is
+    known of places is the history's: nothing is learnt that is not in the journal.
     """
 
-    def __init__(self, target: Target, store: Store, records: Iterable[Record]) -> None:
+    def __init__(self, target: Target, store: Store, history: History) -> None:
         self._target = target
         self._store = store
-        self._known: dict[str, Entry] = {}
-        self.owner: dict[str, str] = {}
-        self._last: dict[str, Entry] = {}
+        self._history = history
+        self._brought: set[str] = set()
         self._seen: dict[str, dict[str, Entry]] = {}
         self._base: dict[str, Entry] | None = None
         self._look = Scan()
         self._named: set[str] | None = None
         self._read: dict[str, tuple[Entry, frozenset[str]]] = {}
-        for record in records:
-            self._learn(record)
-
-    def _learn(self, record: Record) -> None:
-        if record.event in {"start", "kept"}:
-            self._known.update(record.before)
-        elif record.event == "end":
-            self._own(record.step, record.changed)
-        elif record.event == "undone":
-            self._disown(record.step)
-
-    def _own(self, step: str, changed: dict[str, Entry]) -> None:
-        for path, entry in changed.items():
-            # What nobody had seen before was not there.
-            self._known.setdefault(path, Entry())
-            self.owner.setdefault(path, step)
-            self._last[path] = entry
-
-    def _disown(self, step: str) -> None:
-        for path in [path for path, owner in self.owner.items() if owner == step]:
-            del self.owner[path]
-            self._known.pop(path, None)
-            self._last.pop(path, None)
 
     def before(self, roots: tuple[str, ...]) -> dict[str, Entry]:
         """What lies at these places and is not known yet, its contents kept. To be journaled before any change."""
@@ -81,57 +67,107 @@ class Watch:
             if entry.kind:
                 found[folder] = entry
         # Of what was changed by others since we looked, the present state is the one to come back to.
-        below = (path for path in self._below(unseen) if path not in found and self._known[path].kind)
-        found.update((path, Entry()) for path in list(below))
+        found.update((path, Entry()) for path in self._gone(found, unseen))
         found |= named
-        fresh = {path: one for path, one in found.items() if path not in self.owner and not self._is_known(path, one)}
-        counted = self._counted(fresh)
-        places = self._target.places(counted)
-        kept = self._store.keep({path: (places[path], entry) for path, entry in counted.items()})
-        self._known.update(kept)
-        return kept
-
-    def _counted(self, fresh: dict[str, Entry]) -> dict[str, Entry]:
-        """The entries with as many links as their file has names among what is watched: names elsewhere may change."""
-        if not any(entry.disk for entry in fresh.values()):
-            return fresh
-        names = Counter((one.disk, one.inode) for one in {**self._known, **fresh}.values() if one.disk)
-        return {
-            path: replace(one, links=names[one.disk, one.inode]) if one.disk else one for path, one in fresh.items()
-        }
+        owner = self._history.owner
+        return self._keep(
+            {path: entry for path, entry in found.items() if path not in owner and not self._is_known(path, entry)}
+        )
 
     def _is_known(self, path: str, entry: Entry) -> bool:
-        known = self._known.get(path)
+        known = self._history.base.get(path)
         if known is None:
             return False
         if entry.ctime and known.ctime == entry.ctime and known.inode == entry.inode:
             return True
         return is_as(known, self._target.place(path), entry)
 
-    def after(self, step: str, roots: tuple[str, ...]) -> dict[str, Entry]:
+    def after(self, roots: tuple[str, ...]) -> dict[str, Entry]:
         """What differs now from what was known, as it is now. To be journaled behind the step."""
         changed: dict[str, Entry] = {}
         for folder in self._absent_above(roots):
             entry = look(self._target.place(folder))
             if entry.kind:
                 changed[folder] = entry
-        self._own(step, changed)
+        self._brought = set(changed)
         looks = {root: self._scan(root) for root in roots}
         names = self._names(looks) | (self._single(roots) if self._named is None else self._named)
         named = self._look_at(names)
         found = {path: entry for one in (*looks.values(), named) for path, entry in one.items()}
         for path in sorted(self._moved(found, roots)):
             entry = found.get(path, Entry())
-            reference = self._last.get(path) or self._known.get(path, Entry())
-            if path in names and path not in self._known and not entry.link.startswith(_ALTERNATIVES):
+            base = self._history.base.get(path)
+            if path in names and base is None and not entry.link.startswith(_ALTERNATIVES):
                 # Named since the step, of which nobody knows what lay there before it.
                 continue
             place = self._target.place(path)
-            if not is_as(reference, place, entry) and not self._is_born(path):
+            if not is_as(self._history.known(path), place, entry) and not self._is_born(path):
                 changed[path] = replace(with_sum(str(place), entry), links=1)
-                self._own(step, {path: changed[path]})
-        self._seen, self._base, self._named = looks, None, None
+                if base is None or not base.kind:
+                    self._brought.add(path)
+        self._seen, self._base, self._named, self._brought = looks, None, None, set()
         return changed
+
+    def since(self, roots: tuple[str, ...]) -> dict[str, Entry]:
+        """What somebody else changed since the run did its last change, its contents kept. To be journaled."""
+        found = self._all(roots)
+        self._seen, self._base, self._named = {}, None, None
+        history = self._history
+        return self._keep(
+            {
+                path: entry
+                for path, entry in found.items()
+                if not self._is(history.known(path), path, entry)
+                # What lies there as it did before the run needs no undoing.
+                and not self._is(history.wanted(path), path, entry)
+                and not self._is_born(path)
+            }
+        )
+
+    def differences(self, roots: tuple[str, ...]) -> dict[str, str]:
+        """The places that are not as they were before the run, each with what of it differs.
+
+        Of a folder that was not there, and of one that is gone, what is in it is left out.
+        """
+        found: dict[str, str] = {}
+        whole: set[str] = set()
+        for path, entry in sorted(self._all(roots).items()):
+            base = self._history.base.get(path, ABSENT)
+            if self._is(base, path, entry) or _is_noise(path):
+                continue
+            if not (base.kind and entry.kind):
+                whole.add(path)
+            if path.rpartition("/")[0] not in whole:
+                found[path] = ", ".join(differences(base, entry, is_moved=True)) or "content"
+        return found
+
+    def _all(self, roots: tuple[str, ...]) -> dict[str, Entry]:
+        """Everything that lies below the roots, or is named by what does, or did so."""
+        looks = {root: self._scan(root) for root in roots}
+        named = self._look_at(self._names(looks) | self._single(roots))
+        found = {path: entry for one in (*looks.values(), named) for path, entry in one.items()}
+        return found | dict.fromkeys(self._gone(found, roots), Entry())
+
+    def _is(self, was: Entry, path: str, now: Entry) -> bool:
+        return is_as(was, self._target.place(path), now, is_moved=True)
+
+    def _keep(self, places: dict[str, Entry]) -> dict[str, Entry]:
+        counted = self._counted(places)
+        at = self._target.places(counted)
+        return self._store.keep({path: (at[path], entry) for path, entry in counted.items()})
+
+    def _counted(self, fresh: dict[str, Entry]) -> dict[str, Entry]:
+        """The entries with as many links as their file has names among what is watched: names elsewhere may change."""
+        if not any(entry.disk for entry in fresh.values()):
+            return fresh
+        names = Counter((one.disk, one.inode) for one in {**self._history.base, **fresh}.values() if one.disk)
+        return {
+            path: replace(one, links=names[one.disk, one.inode]) if one.disk else one for path, one in fresh.items()
+        }
+
+    def _gone(self, found: dict[str, Entry], roots: tuple[str, ...]) -> list[str]:
+        """What is known to lie below the roots, and does not lie there any more."""
+        return [path for path in self._below(roots) if path not in found and self._history.known(path).kind]
 
     def _moved(self, found: dict[str, Entry], roots: tuple[str, ...]) -> set[str]:
         """The paths that may differ from what was known: those that are not the very entries of the look before."""
@@ -144,28 +180,32 @@ class Watch:
     def _absent_above(self, roots: tuple[str, ...]) -> list[str]:
         """The folders above the roots that were not there and that nothing has brought yet."""
         above = {one for root in roots for one in _parents(root)}
-        return sorted(
-            path for path in above if path not in self.owner and path in self._known and not self._known[path].kind
-        )
+        owner, base = self._history.owner, self._history.base
+        return sorted(path for path in above if path not in owner and path in base and not base[path].kind)
 
     def _below(self, roots: tuple[str, ...]) -> list[str]:
         heads = tuple(f"{root}/" for root in roots)
-        return [path for path in self._known if path in roots or path.startswith(heads)]
+        return [path for path in self._history.base if path in roots or path.startswith(heads)]
 
     def _single(self, roots: tuple[str, ...]) -> set[str]:
         """The known places that lie in no known folder: those that were named before a crash are among them."""
         heads = tuple(f"{root}/" for root in roots)
         return {
             path
-            for path in self._known
-            if path.rpartition("/")[0] not in self._known and path not in roots and not path.startswith(heads)
+            for path in self._history.base
+            if path.rpartition("/")[0] not in self._history.base and path not in roots and not path.startswith(heads)
         }
 
     def _scan(self, root: str) -> dict[str, Entry]:
         place = self._target.place(root)
         if not os.path.lexists(place):
             return {self._topmost_absent(root): Entry()}
-        return {} if self._is_born(root) else self._look.below(root, place, self._is_new)
+        if self._is_born(root):
+            return {}
+        # What a folder holds that the run brought goes with it.
+        return (
+            {root: self._look.alone(root, place)} if self._is_new(root) else self._look.below(root, place, self._is_new)
+        )
 
     def _names(self, looks: dict[str, dict[str, Entry]]) -> set[str]:
         """The places that the package manager's own files name, none of them within the roots of these looks."""
@@ -204,7 +244,7 @@ class Watch:
 
     def _is_born(self, path: str) -> bool:
         """Whether the path lies in a folder that this run brought: it goes with that folder."""
-        end = path.rfind("/") if self.owner else 0
+        end = path.rfind("/") if self._history.owner or self._brought else 0
         while end > 0:
             if self._is_new(path[:end]):
                 return True
@@ -212,74 +252,77 @@ class Watch:
         return False
 
     def _is_new(self, path: str) -> bool:
-        return path in self.owner and not self._known.get(path, Entry()).kind
-
-    def foreign(self) -> tuple[str, ...]:
-        """The places of this run that somebody else has changed since: they are left as they are."""
-        return tuple(
-            path
-            for path, last in self._last.items()
-            if path in self.owner
-            and not self._is_now(last, path, is_moved=True)
-            and not ((known := self._known.get(path)) and self._is_now(known, path, is_moved=True))
-        )
-
-    def _is_now(self, was: Entry, path: str, *, is_moved: bool = False) -> bool:
-        place = self._target.place(path)
-        return is_as(was, place, look(place), is_moved=is_moved)
+        history = self._history
+        return path in self._brought or (path in history.owner and not history.base.get(path, ABSENT).kind)
 
     def left_by(self, step: str) -> dict[str, Entry]:
         """The places that a step changed first, as the run left them."""
-        return {path: self._last[path] for path, owner in self.owner.items() if owner == step}
+        return {path: self._history.now[path] for path in self._history.owned_by(step)}
 
     def is_as_left(self, path: str) -> bool:
         """Whether a file that the run changed is as the run left it, by size, time and inode."""
-        last = self._last.get(path)
-        return last is not None and last.kind == "file" and self._is_now(last, path)
+        last = self._history.now.get(path) if path in self._history.owner else None
+        place = self._target.place(path)
+        return last is not None and last.kind == "file" and is_as(last, place, look(place))
 
-    def restore(self, step: str, *, spared: Iterable[str] = ()) -> list[GpustackError]:
-        """Put back all that the step changed first; what could not be put back."""
+    def restore(self, step: str, changed: Iterable[str] = ()) -> list[GpustackError]:
+        """Put back all that the step changed first, and what its undoing ``changed``; what could not be put back.
+
+        What somebody else changed since the run is left, or put back where the undoing changed it.
+        """
         self._seen, self._base = {}, None
-        left = set(spared)
-        paths = sorted(path for path, owner in self.owner.items() if owner == step and path not in left)
-        troubles = []
-        absent = [path for path in paths if not self._known[path].kind]
-        for path in [*reversed(absent), *(path for path in paths if self._known[path].kind)]:
-            if self._is_now(self._known[path], path, is_moved=True):
-                continue
-            try:
-                self._put_back(path)
-            except GpustackError as error:
-                troubles.append(error)
-            except OSError as exc:
-                troubles.append(GpustackError(f"cannot be removed: {exc.strerror or exc}", where=path))
+        history = self._history
+        own = {path for path in changed if history.owner.get(path, step) == step}
+        paths = sorted(own.union(history.owned_by(step)))
+        absent = [path for path in paths if not history.wanted(path).kind]
+        order = [*reversed(absent), *(path for path in paths if history.wanted(path).kind)]
+        troubles = [error for path in order if (error := self._put_back(path))]
         for folder in {self._target.place(path).parent for path in paths}:
             with suppress(FileNotFoundError, NotADirectoryError):
                 sync_folder(folder)
         return troubles
 
-    def _put_back(self, path: str) -> None:
-        entry, place = self._known[path], self._target.place(path)
-        names = [self._target.place(one) for one in self._names_of(entry) if one != path]
+    def restore_found(self, changed: Iterable[str]) -> None:
+        """Put back what somebody else changed since the run, and an undoing ``changed``; a later attempt reports it."""
+        for path in changed:
+            if path in self._history.found:
+                self._put_back(path)
+
+    def _put_back(self, path: str) -> GpustackError | None:
+        """Make a place what it was, or what somebody made it since; why it could not be, None where it is."""
+        wanted, place = self._history.wanted(path), self._target.place(path)
+        there = look(place)
+        # Scripts of packages change these line by line: what somebody else added since is still in them.
+        is_shared = path in self._history.found and path.startswith(SHARED) and there.kind == "file"
+        if is_shared or self._is(wanted, path, there):
+            return None
+        names = [self._target.place(one) for one in self._names_of(wanted) if one != path]
         try:
-            self._store.put_back(place, entry, names)
+            self._store.put_back(place, wanted, names)
         except AttributesError as error:
-            if LABEL not in error.names or not self._target.is_live or not is_enforced():
-                raise
-            # A file of settings with a wrong label may lock everybody out: better the policy's own than none.
-            done = LocalRunner().run(("restorecon", "-F", "--", str(place)), timeout=60.0)
-            error.hint = f"`restorecon -F {place}`: " + (done.error or done.err.strip() or f"it ended with {done.code}")
-            raise
+            if LABEL in error.names and self._target.is_live and is_enforced():
+                # A file of settings with a wrong label may lock everybody out: better the policy's own than none.
+                done = LocalRunner().run(("restorecon", "-F", "--", str(place)), timeout=60.0)
+                why = done.error or done.err.strip() or f"it ended with {done.code}"
+                error.hint = f"`restorecon -F {place}`: {why}"
+            return error
+        except GpustackError as error:
+            return error
+        except OSError as exc:
+            return GpustackError(f"cannot be removed: {exc.strerror or exc}", where=path)
+        return None
 
     def _names_of(self, entry: Entry) -> list[str]:
         """The known places that were names of the file of this entry."""
         if entry.links < 2:
             return []
-        return [one for one, other in self._known.items() if (other.disk, other.inode) == (entry.disk, entry.inode)]
+        known = self._history.base.items()
+        return [one for one, other in known if (other.disk, other.inode) == (entry.disk, entry.inode)]
 
-    def forget(self, step: str) -> None:
-        """The step has been taken back: its places belong to nobody again."""
-        self._disown(step)
+
+def _is_noise(path: str) -> bool:
+    """What systemd writes by itself while the machine runs."""
+    return path.startswith("/var/lib/systemd/") and not path.startswith("/var/lib/systemd/deb-")
 
 
 @cache
