@@ -44,7 +44,8 @@ class Origin(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The options that a run was begun with, as far as they were named; a run goes on with the same.
 
     ``mirrors`` may hold passwords. ``bundle``, ``lock`` (the file to be written), ``source`` (the lock that the plan
-    came from) and ``matrices`` are absolute paths, "" where there is none; ``wait`` is in seconds, ``min_speed`` in KiB a second.
+    came from) and ``matrices`` are absolute paths, "" where there is none; ``wait`` is in seconds, ``min_speed``
+    in KiB a second.
     """
 
     mirrors: dict[str, str] = {}
