@@ -13,7 +13,6 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import msgspec
-from gpustack.plan.lookup import repository_of, system_of
 from tests.integration import catalogue, debs, rpms
 from tests.integration.catalogue import Package
 from tests.integration.keys import Certificate, SigningKeys
@@ -24,6 +23,7 @@ from gpustack.matrix.index import Matrix, load_matrix
 from gpustack.model.places import Repository, System
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Step
+from gpustack.solve.rows import HostRows
 
 ARCHIVE = "archive.gpustack.test"
 """The host name of the distribution's own archive."""
@@ -87,7 +87,9 @@ class Scene:
 
     def __post_init__(self) -> None:
         first = make_plan(self.ask)
-        self.system = system_of(self.workshop.matrix, first.host)
+        system = self.workshop.matrix.system_of(first.host)
+        assert system is not None
+        self.system = system
         self.folders = {}
         for component, entry in first.stack.items():
             if entry.method == "network" and component in catalogue.COMPONENTS:
@@ -125,8 +127,8 @@ class Scene:
 
     def _repository(self, plan: Plan, component: str) -> tuple[Repository, Path]:
         matrix = self.workshop.matrix
-        own = [one for one in matrix.rows(component, "repositories", Repository) if one.family == self.system.family]
-        row = own[0] if own else repository_of(matrix, plan.host, self.system)
+        row = HostRows(matrix, plan.host).repository(component)
+        assert row is not None
         address = urlsplit(row.url.replace("$(ARCH)", "amd64").replace("$basearch", "x86_64"))
         return row, self.www / (address.hostname or "") / address.path.strip("/")
 

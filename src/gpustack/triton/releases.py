@@ -81,8 +81,3 @@ def needs_config(release: str) -> bool:
 def skips_zero_versions(release: str) -> bool:
     """Whether version folders that begin with 0 are passed over: so it is documented from 19.08 on."""
     return version(release) >= version("19.08")
-
-
-def polls(release: str) -> bool:
-    """Whether the server looks for new models by itself unless told otherwise: up to 20.03.1."""
-    return version(release) < version("20.06")

@@ -9,10 +9,11 @@ from tests.unit.plan.making import commands, contents, host, matrix, pick, plan,
 
 from gpustack.errors import GpustackError
 from gpustack.model.host import Host
+from gpustack.model.offer import Wheel
 from gpustack.model.plan import Plan
 from gpustack.model.request import Request, Requirement
 from gpustack.solve.resolve import resolve
-from gpustack.solve.wheels import SUBJECT, Wheel, wheels
+from gpustack.solve.wheels import SUBJECT, wheels
 
 CUDA = pick("cuda", "13.2.2", "pip")
 CUDNN = pick("cudnn", "9.28.0.42", "pip")
