@@ -1,24 +1,27 @@
-"""From a failed search to the smallest set of requirements and facts that cannot hold, in sentences.
+"""From a failed search to the smallest set of requirements and facts that cannot hold, and to what would.
 
-Requirements, properties of the host, offers and pairs of components are groups of constraints. Each group is left out
-in turn; one without which the search still fails has nothing to do with the failure. What remains is the cause:
-with any one of them gone there is a stack.
+Requirements, properties of the host, offers and pairs of components are constraints. Each is left out in turn; one
+without which the search still fails has nothing to do with the failure. What remains is the cause: with
+any one of them gone there is a stack.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
-from msgspec import Struct
 
 from gpustack.model.architectures import architecture
 from gpustack.model.facts import COMPONENTS, PROPERTIES
 from gpustack.model.host import Gpu
-from gpustack.model.resolution import Conflict
+from gpustack.model.request import Method
+from gpustack.solve.candidate import Candidate
+from gpustack.solve.causes import Asked, Constraint, Flavour, HostLimit, Offered, Pair
 from gpustack.solve.offers import POSSIBLE
-from gpustack.solve.question import Group, Question
+from gpustack.solve.question import Question
 from gpustack.solve.requirements import parse_requirement
 from gpustack.solve.search import Chosen, Search
-from gpustack.solve.sentences import Sentence, between, group_sentences
+from gpustack.solve.sentences import by_kind
 from gpustack.solve.words import title
 from gpustack.versions import is_within, version
 
@@ -26,51 +29,29 @@ MOST_RELAXATIONS = 3
 MOST_FOLDERS = 8
 
 
-class Explanation(Struct, frozen=True, kw_only=True):
-    """A conflict with its sentences in reading order, and the relaxations that were solved again and do work."""
-
-    groups: frozenset[Group]
-    conflict: Conflict
-    sentences: tuple[Sentence, ...]
-    hints: tuple[str, ...]
-
-
-def explain(question: Question) -> Explanation:
-    """Why the question has no answer. Only to be asked when the search failed."""
-    groups = smallest_cause(question)
-    sentences = [sentence for group in _in_reading_order(groups) for sentence in group_sentences(question, group)]
-    sources = tuple(dict.fromkeys(address for sentence in sentences for address in sentence.sources))
-    conflict = Conflict(
-        between=between(question, groups),
-        reason=". ".join(sentence.text for sentence in sentences) + ".",
-        sources=sources,
-    )
-    return Explanation(
-        groups=groups, conflict=conflict, sentences=tuple(sentences), hints=relaxations(question, groups)
-    )
-
-
-def smallest_cause(question: Question) -> frozenset[Group]:
-    """The groups of constraints that cannot hold together; without any one of them there is a stack."""
-    everything = _groups(question)
-    off: set[Group] = set()
-    for group in everything:
-        if Search(question, frozenset(off | {group})).run() is None:
-            off.add(group)
+def smallest_cause(search: Search) -> frozenset[Constraint]:
+    """The constraints of a failed search that cannot hold together; without any one of them there is a stack."""
+    everything = _constraints(search)
+    off: set[Constraint] = set()
+    for one in everything:
+        if search.leaving_out(frozenset(off | {one})).run() is None:
+            off.add(one)
     return frozenset(everything) - off
 
 
-def _groups(question: Question) -> list[Group]:
-    """Every group, those first that people would rather not have in the explanation."""
-    freed = frozenset(("asked", name) for name in COMPONENTS)
-    members = {**Search(question).members(), **Search(question, freed).members()}  # other versions may bring others in
-    asked: list[Group] = [("asked", name) for name in members if _is_bound(question, name)]
-    pairs: list[Group] = [("pair", a, b) for a in members for b in members if a != b]
-    pairs.sort(key=lambda pair: (pair[1] in question.asked) + (pair[2] in question.asked))
-    host: list[Group] = [("host", name, prop) for name in members for prop in PROPERTIES]
-    offers: list[Group] = [("offer", name) for name in members] if question.mode == "plan" else []
-    flavour: list[Group] = [("flavour", "driver")] if question.mode == "plan" and "driver" in members else []
-    return [*pairs, *offers, *flavour, *host, *asked]
+def _constraints(search: Search) -> list[Constraint]:
+    """Every constraint, those first that people would rather not have in the explanation."""
+    question = search.question
+    freed = frozenset[Constraint](Asked(name) for name in COMPONENTS)
+    members = {**search.members(), **search.leaving_out(freed).members()}  # other versions may bring others in
+    pairs = [Pair(a, b) for a in members for b in members if a != b]
+    pairs.sort(key=lambda pair: (pair.subject in question.asked) + (pair.other in question.asked))
+    found: list[Constraint] = [*pairs]
+    if question.mode == "plan":
+        found += [Offered(name) for name in members]
+        found += [Flavour()] if "driver" in members else []
+    found += [HostLimit(name, prop) for name in members for prop in PROPERTIES]
+    return [*found, *(Asked(name) for name in members if _is_bound(question, name))]
 
 
 def _is_bound(question: Question, component: str) -> bool:
@@ -79,36 +60,30 @@ def _is_bound(question: Question, component: str) -> bool:
     return bool(requirement.versions) if requirement else component in question.host.installed
 
 
-def _in_reading_order(groups: frozenset[Group]) -> list[Group]:
-    """What was asked, then the host's limits, then what follows from them."""
-    place = {"asked": 0, "host": 1, "flavour": 2, "offer": 3, "pair": 4}
-    return sorted(groups, key=lambda group: (place[group[0]], [_rank(name) for name in group[1:]]))
-
-
-def _rank(name: str) -> int:
-    return COMPONENTS.index(name) if name in COMPONENTS else len(COMPONENTS)
-
-
-def relaxations(question: Question, groups: frozenset[Group]) -> tuple[str, ...]:
+def relaxations(search: Search, constraints: frozenset[Constraint]) -> tuple[str, ...]:
     """Hints, each solved again and found to work: a requirement dropped, with the version that comes then."""
-    hints = []
-    for group in sorted(groups):
-        if group[0] == "asked":
-            solution = without(question, group[1])
-            if solution is not None:
-                hints.append(relaxed(question, group[1], solution))
-        elif group[0] == "flavour":
-            hints += _other_flavour(question)
-        elif group[0] == "offer":
-            hints += [*_other_methods(question, group[1]), *_other_systems(question, group[1])]
-    if any(group[0] in {"flavour", "host"} for group in groups):
+    question = search.question
+    hints: list[str] = []
+    for one in sorted(constraints, key=by_kind):
+        match one:
+            case Asked(component):
+                solution = without(search, component)
+                hints += [relaxed(question, component, solution)] if solution is not None else []
+            case Flavour():
+                hints += _other_flavour(question)
+            case Offered(component):
+                hints += [*_other_method(question, component), *_other_systems(question, component)]
+            case HostLimit() | Pair():
+                pass
+    if any(isinstance(one, (Flavour, HostLimit)) for one in constraints):
         hints = [*_apart(question), *hints]
     return tuple(hints[:MOST_RELAXATIONS])
 
 
-def without(question: Question, component: str) -> Chosen | None:
+def without(search: Search, component: str) -> Chosen | None:
     """A stack with another version of ``component`` than was asked for, of the same line where one fits."""
-    return _of_the_same_line(question, component) or Search(question, frozenset({("asked", component)})).run()
+    same_line = _of_the_same_line(search.question, component)
+    return same_line or search.leaving_out(frozenset({Asked(component)})).run()
 
 
 def _of_the_same_line(question: Question, component: str) -> Chosen | None:
@@ -150,17 +125,23 @@ def _other_flavour(question: Question) -> list[str]:
     return [f"leave --kernel-module out: driver {pick.version} can be had then"] if pick is not None else []
 
 
-def _other_methods(question: Question, component: str) -> list[str]:
+def _other_method(question: Question, component: str) -> list[str]:
     """Another method for a component with which the whole question has an answer."""
+    for method, pick in methods_that_work(question, component):
+        return [f"--method {component}={method} offers {title(component)} {pick.version} here"]
+    return []
+
+
+def methods_that_work(question: Question, component: str) -> Iterator[tuple[Method, Candidate]]:
+    """The other methods of a component with which the whole question has an answer, and what they bring."""
     for method in POSSIBLE[component]:
         if method == question.offers.method(component):
             continue
-        request = msgspec.structs.replace(question.request, methods={**question.request.methods, component: method})
-        solution = Search(question.varied(request)).run()
+        methods = {**question.request.methods, component: method}
+        solution = Search(question.varied(msgspec.structs.replace(question.request, methods=methods))).run()
         pick = solution.get(component) if solution else None
         if pick is not None:
-            return [f"--method {component}={method} offers {title(component)} {pick.version} here"]
-    return []
+            yield method, pick
 
 
 def _other_systems(question: Question, component: str) -> list[str]:

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
-
-from msgspec import Struct
+from typing import Literal
 
 from gpustack.matrix.index import Matrix
 from gpustack.model.facts import COMPONENTS, Release
 from gpustack.model.host import Host
 from gpustack.model.places import System
 from gpustack.model.request import Request, Requirement
+from gpustack.solve.candidate import Candidate
 from gpustack.solve.hostview import HostView
 from gpustack.solve.offers import OfferBook
 from gpustack.solve.rows import HostRows
 from gpustack.solve.rulebook import RuleBook, rule_book
 from gpustack.versions import is_within, version, version_range
-
-if TYPE_CHECKING:
-    from gpustack.solve.refusals import Refusals
 
 NEVER_INSTALLED = {"container", "wsl", "jetson", "chroot"}
 """Environments whose driver belongs to somebody else: the host, Windows, the board's own system."""
@@ -38,19 +34,6 @@ KERNEL_SIDE = ("driver", "fabric-manager")
 
 Mode = Literal["plan", "check"]
 """``plan`` demands that everything can be installed on the host; ``check`` does not."""
-
-Group = tuple[str, ...]
-"""A named group of constraints that can be switched off while looking for the cause of a conflict."""
-
-
-class Candidate(Struct, frozen=True, kw_only=True):
-    """One version that a component could have. ``is_known`` is False for a version that no fact covers."""
-
-    component: str
-    version: str
-    release: Release | None = None
-    is_installed: bool = False
-    is_known: bool = True
 
 
 class Question:
@@ -74,13 +57,6 @@ class Question:
     def _method(self, component: str) -> str:
         """The method by which a component is had; what is no component of a plan is taken as from the network."""
         return self.offers.method(component) if component in COMPONENTS else "network"
-
-    @cached_property
-    def refusals(self) -> Refusals:
-        """What refuses which version here; every search of this question shares it."""
-        from gpustack.solve.refusals import Refusals  # noqa: PLC0415 (refusals reads questions)
-
-        return Refusals(self)
 
     @cached_property
     def asked(self) -> dict[str, Requirement]:

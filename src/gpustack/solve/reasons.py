@@ -6,11 +6,11 @@ from itertools import takewhile
 
 from gpustack.model.facts import COMPONENTS, Release
 from gpustack.model.resolution import Reason
-from gpustack.solve.question import Candidate, Question
-from gpustack.solve.refusals import Refusal
+from gpustack.solve.candidate import Candidate
+from gpustack.solve.question import Question
 from gpustack.solve.search import Chosen, Search
-from gpustack.solve.sentences import rule_sentence
-from gpustack.solve.words import in_words, title
+from gpustack.solve.sentences import refusal_in_words, rule_sentence
+from gpustack.solve.words import in_words
 from gpustack.versions import version
 
 
@@ -84,7 +84,8 @@ def _refused_newer(
     others = {name: other for name, other in solution.items() if name != pick.component}
     refused = search.refusal(candidate, others)
     if refused is not None:
-        return _refusal_in_words(question, newer.version, refused)
+        sentence = refusal_in_words(question, refused)
+        return Reason(role="refused-newer", text=f"{newer.version} refused: {sentence.text}", sources=sentence.sources)
     bound = search.advice(candidate, others)
     if bound is not None:
         sentence = rule_sentence(question, bound)
@@ -99,22 +100,3 @@ def _refused_newer(
         kind = _kind_in_words(newer.kind) if newer.kind else "no stated support class"
         return Reason(role="refused-newer", text=f"{newer.version} not chosen: R{newer.branch} is a {kind} branch")
     return None
-
-
-def _refusal_in_words(question: Question, newer: str, refused: Refusal) -> Reason:
-    if refused.rule is not None:
-        sentence = rule_sentence(question, refused.rule)
-        text = f"{newer} refused: {sentence.text}; here it is {refused.value}"
-        return Reason(role="refused-newer", text=text, sources=sentence.sources)
-    component = refused.group[1]
-    if refused.group[0] == "offer":
-        method = question.offers.method(component)
-        place = question.host.os.name or question.host.os.spelled
-        about = f" for CUDA {refused.value}" if refused.value else ""
-        text = f"{newer} refused: no fact says that method {method} offers it{about} for {place}"
-        return Reason(role="refused-newer", text=text)
-    if refused.group[0] == "flavour":
-        return Reason(
-            role="refused-newer", text=f"{newer} refused: no kernel module flavour of it drives every GPU here"
-        )
-    return Reason(role="refused-newer", text=f"{newer} refused: it would bring in {title(refused.group[2])}")

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
-
 from gpustack.model.facts import PROPERTIES
+from gpustack.solve.candidate import Candidate
+from gpustack.solve.causes import Breach, HostLimit, NoFlavour, NoOffer, Pair, Refusal
 from gpustack.solve.flavour import flavours
-from gpustack.solve.question import Candidate, Group, Question
-from gpustack.solve.rulebook import BoundRule
+from gpustack.solve.question import Question
 from gpustack.versions import is_within
-
-
-class Refusal(Struct, frozen=True, kw_only=True):
-    """Why two versions, or a version and the host, do not go together: the group of constraints and the rule."""
-
-    group: Group
-    rule: BoundRule | None = None
-    value: str = ""
 
 
 class Refusals:
@@ -70,18 +61,18 @@ class Refusals:
         if candidate.is_installed or self._question.mode == "check":
             return []
         name = candidate.component
-        found = []
+        found: list[Refusal] = []
         if self._question.offers.offer(name, candidate.version) is None:
-            found.append(Refusal(group=("offer", name)))
+            found.append(NoOffer(name))
         if name == "driver" and not flavours(self._question, candidate.version):
-            found.append(Refusal(group=("flavour", name)))
+            found.append(NoFlavour())
         return found
 
     def _properties(self, candidate: Candidate) -> list[Refusal]:
         book, view, name = self._question.book, self._question.view, candidate.component
         rules = book.applying(name, candidate.version)
         return [
-            Refusal(group=("host", name, prop), rule=bound, value=value)
+            Breach(HostLimit(name, prop), bound, value)
             for prop in PROPERTIES
             if prop in rules
             for bound, value in [book.property_breach(name, candidate.version, prop, view)]
@@ -96,7 +87,7 @@ class Refusals:
         )
         if bound is None:
             return []
-        return [Refusal(group=("pair", subject.component, other.component), rule=bound, value=other.version)]
+        return [Breach(Pair(subject.component, other.component), bound, other.version)]
 
     def _builds(self, candidate: Candidate, cuda: Candidate) -> list[Refusal]:
         """That the packages or archives of a version include no build for the CUDA version.
@@ -108,4 +99,4 @@ class Refusals:
         offer = self._question.offers.offer(candidate.component, candidate.version)
         if offer is None or not offer.with_cuda or any(is_within(cuda.version, text) for text in offer.with_cuda):
             return []
-        return [Refusal(group=("offer", candidate.component), value=cuda.version)]
+        return [NoOffer(candidate.component, cuda.version)]

@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
-from msgspec.structs import replace
-
-from gpustack.errors import NoSolutionError, UnsupportedError
 from gpustack.matrix.index import Matrix
 from gpustack.model.facts import COMPONENTS
 from gpustack.model.host import Host
 from gpustack.model.request import METHODS, Method, Request
 from gpustack.model.resolution import Pick, Resolution, State
 from gpustack.solve.advice import advice
-from gpustack.solve.conflict import Explanation, explain
+from gpustack.solve.candidate import Candidate
+from gpustack.solve.causes import (
+    DriverOfAnother,
+    NoRepository,
+    NoStack,
+    NoSuchMethod,
+    NothingOffered,
+    SystemUnsupported,
+    UnknownVersion,
+)
+from gpustack.solve.conflict import smallest_cause
+from gpustack.solve.failures import DRIVER_OWNERS, error_of
 from gpustack.solve.flavour import flavours
 from gpustack.solve.offers import POSSIBLE
-from gpustack.solve.question import KERNEL_SIDE, Candidate, Question, driver_owner
+from gpustack.solve.question import KERNEL_SIDE, Question, driver_owner
 from gpustack.solve.reasons import reasons
 from gpustack.solve.rows import OWN_REPOSITORY
 from gpustack.solve.search import Chosen, Search
-from gpustack.solve.sentences import method_limit, rule_sentence
-from gpustack.solve.unknown import limit, nearest_known
-from gpustack.solve.words import in_words, title
+from gpustack.solve.sentences import rule_sentence
 from gpustack.versions import version
-
-DRIVER_OWNERS = {
-    "wsl": "In WSL the driver is that of Windows: install or update it on the Windows side",
-    "container": "In a container the driver is that of the host below: install it there",
-    "jetson": "On Jetson the driver is part of Jetson Linux (L4T): it comes with a JetPack release",
-    "chroot": "In a chroot the driver is that of the running system",
-    "windows": "On Windows the driver comes with NVIDIA's own installer or Windows Update",
-}
-"""Who owns the driver where gpustack never installs one."""
 
 
 def resolve(matrix: Matrix, host: Host, request: Request) -> Resolution:
@@ -40,12 +37,11 @@ def resolve(matrix: Matrix, host: Host, request: Request) -> Resolution:
     NoSolutionError (exit 3) with the smallest cause and working relaxations when nothing fits together.
     """
     question = Question(matrix, host, request, mode="plan")
-    _demand_installable(question)
-    _demand_known_versions(question)
+    _demand_possible(question)
     search = Search(question)
     solution = search.run()
     if solution is None:
-        raise _refusal(question, explain(question))
+        raise error_of(question, NoStack(smallest_cause(search)))
     picks = tuple(
         _pick(question, search, solution, candidate)
         for name in COMPONENTS
@@ -54,98 +50,25 @@ def resolve(matrix: Matrix, host: Host, request: Request) -> Resolution:
     return Resolution(picks=picks, warnings=tuple(_warnings(question, solution)))
 
 
-def _refusal(question: Question, explanation: Explanation) -> NoSolutionError | UnsupportedError:
-    """Exit 4 where something needed is not offered at all here, exit 3 where versions do not go together."""
-    missing = [
-        group[1] for group in explanation.groups if group[0] == "offer" and not question.offers.has_any(group[1])
-    ]
-    error = no_solution(explanation)
-    if not missing:
-        return error
-    return UnsupportedError(error.message, where=question.host.os.spelled, hint=error.hint)
-
-
-def no_solution(explanation: Explanation) -> NoSolutionError:
-    """The error that carries an explanation: sentences, sources, hints."""
-    lines = []
-    for sentence in explanation.sentences:
-        source = f"  [{sentence.sources[0]}]" if sentence.sources else ""
-        lines.append(f"  {sentence.text}.{source}")
-    hint = (
-        "\n".join(explanation.hints)
-        or "ask for less, or for other versions: `gpustack matrix list` shows what is known"
-    )
-    return NoSolutionError("no stack meets this\n" + "\n".join(lines), hint=hint)
-
-
-def _demand_installable(question: Question) -> None:
+def _demand_possible(question: Question) -> None:
     """Refuse what this host can never get by the method asked, and say which method or release would do."""
     host = question.host
     row = question.system_row
     if row is not None and row.binaries == "none":
-        msg = f"{row.name} is not supported by any method: {row.no_repo}"
-        raise UnsupportedError(
-            msg, where=host.os.spelled, hint="use a system that NVIDIA builds for, or a container of one"
-        )
+        raise error_of(question, SystemUnsupported())
     for component in question.asked:
         if component in KERNEL_SIDE and driver_owner(host):
-            msg = f"{title(component)} cannot be installed here. {DRIVER_OWNERS[driver_owner(host)]}"
-            raise UnsupportedError(msg, where=host.os.spelled, hint="leave it out of the requirements")
+            raise error_of(question, DriverOfAnother(component))
         method = question.offers.method(component)
         if method not in POSSIBLE[component]:
-            msg = f"there is no method {method} for {title(component)}"
-            raise UnsupportedError(msg, hint=f"methods for it: {', '.join(POSSIBLE[component])}")
+            raise error_of(question, NoSuchMethod(component))
         if method == "network" and component not in OWN_REPOSITORY and not host.os.repo:
-            raise _no_repository(question, component)
+            raise error_of(question, NoRepository(component))
         if not question.offers.has_any(component):
-            raise _no_offer(question, component)
-
-
-def _no_repository(question: Question, component: str) -> UnsupportedError:
-    host = question.host
-    row = question.system_row
-    why = row.no_repo if row and row.no_repo else "no NVIDIA repository is known for it"
-    msg = f"{host.os.name or host.os.spelled} is not supported by method network: {why}"
-    return UnsupportedError(msg, where=component, hint=_other_methods(question, component))
-
-
-def _no_offer(question: Question, component: str) -> UnsupportedError:
-    host = question.host
-    method = question.offers.method(component)
-    why = limit(question, component)
-    msg = (
-        f"no fact says that method {method} offers {title(component)}"
-        f" for {host.os.name or host.os.spelled} on {host.arch or 'this architecture'}"
-        f"{method_limit(question, component, method)[0] or (f': {why}' if why else '')}"
-    )
-    return UnsupportedError(msg, hint=_other_methods(question, component))
-
-
-def _other_methods(question: Question, component: str) -> str:
-    """The methods that do offer something of the component here."""
-    own = question.system_row
-    if own is not None and (own.is_read_only or (own.support == "own channel" and component in KERNEL_SIDE)):
-        return "take the image, or the channel, of its publisher: NVIDIA's installers have no place there"
-    found = []
-    for method in METHODS:
-        if method == question.offers.method(component) or method not in POSSIBLE[component]:
-            continue
-        methods = {**question.request.methods, component: method}
-        request = replace(question.request, methods=methods)
-        if method == "network" and not question.host.os.repo and component not in OWN_REPOSITORY:
-            continue
-        if question.varied(request).offers.has_any(component):
-            found.append(f"--method {component}={method}")
-    return f"what is known to work here: {', '.join(found)}" if found else "`gpustack matrix list` shows what is known"
-
-
-def _demand_known_versions(question: Question) -> None:
-    for component, requirement in question.asked.items():
+            raise error_of(question, NothingOffered(component))
+    for component in question.asked:
         if not question.candidates(component):
-            msg = f"no fact knows {title(component)} {in_words(requirement.versions)}"
-            raise NoSolutionError(
-                msg, where=str(requirement), hint=nearest_known(question, component, requirement.versions)
-            )
+            raise error_of(question, UnknownVersion(component))
 
 
 def _pick(question: Question, search: Search, solution: Chosen, candidate: Candidate) -> Pick:

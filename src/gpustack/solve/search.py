@@ -11,9 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpustack.model.facts import COMPONENTS
+from gpustack.solve.candidate import Candidate
+from gpustack.solve.causes import Asked, Constraint, Pair, Refusal, Unwanted
 from gpustack.solve.offers import POSSIBLE
-from gpustack.solve.question import KERNEL_SIDE, Candidate, Group, Question
-from gpustack.solve.refusals import Refusal
+from gpustack.solve.question import KERNEL_SIDE, Question
+from gpustack.solve.refusals import Refusals
 from gpustack.solve.rulebook import BoundRule
 
 Chosen = dict[str, Candidate | None]
@@ -24,12 +26,19 @@ _NOT_ADVICE_TO_CHOOSE_BY = frozenset({"gcc", "clang", "msvc"})
 
 
 class Search:
-    """One search. ``off`` names groups of constraints that are left out (to find the cause of a failure)."""
+    """One search. ``off`` are constraints that are left out (to find the cause of a failure)."""
 
-    def __init__(self, question: Question, off: frozenset[Group] = frozenset()) -> None:
+    def __init__(
+        self, question: Question, off: frozenset[Constraint] = frozenset(), refusals: Refusals | None = None
+    ) -> None:
         self.question = question
         self.off = off
-        self._refusals = question.refusals
+        self.refusals = refusals or Refusals(question)
+        self._freed = {one.component for one in off if isinstance(one, Asked)}
+
+    def leaving_out(self, off: frozenset[Constraint]) -> Search:
+        """A search of the same question with other constraints left out; what refuses which version is shared."""
+        return Search(self.question, off, self.refusals)
 
     def run(self) -> Chosen | None:
         """The stack, or None when there is none."""
@@ -63,7 +72,7 @@ class Search:
 
     def domain(self, component: str) -> tuple[Candidate, ...]:
         """The candidates of a component, with the user's requirement unless that is switched off."""
-        return self.question.candidates(component, is_free=("asked", component) in self.off)
+        return self.question.candidates(component, is_free=component in self._freed)
 
     def _needs(self, component: str) -> dict[str, bool]:
         """The components that some (False) or all (True) candidates of ``component`` bring with them."""
@@ -82,7 +91,7 @@ class Search:
             name
             for name, rules in question.book.applying(component, candidate.version).items()
             if name in POSSIBLE
-            and ("pair", component, name) not in self.off
+            and Pair(component, name) not in self.off
             and any(
                 bound.pulls
                 and not (bound.rule.equal and question.mode == "check" and name not in question.host.installed)
@@ -180,7 +189,7 @@ class Search:
         for name, other in chosen.items():
             if other is None:
                 if name in pulled:
-                    return Refusal(group=("pair", candidate.component, name))
+                    return Unwanted(Pair(candidate.component, name))
             elif (refused := self.pair_refusal(candidate, other)) is not None:
                 return refused
         return None
@@ -188,19 +197,19 @@ class Search:
     def host_refusal(self, candidate: Candidate) -> Refusal | None:
         """What of the host refuses this version: one of its properties, or that nothing offers the version here."""
         if not self.off:
-            return self._refusals.first_by_host(candidate)
-        return self._first(self._refusals.by_host(candidate))
+            return self.refusals.first_by_host(candidate)
+        return self._first(self.refusals.by_host(candidate))
 
     def pair_refusal(self, a: Candidate, b: Candidate) -> Refusal | None:
         """What refuses these two versions together."""
         if not self.off:
-            return self._refusals.first_by_pair(a, b)
-        return self._first(self._refusals.by_pair(a, b))
+            return self.refusals.first_by_pair(a, b)
+        return self._first(self.refusals.by_pair(a, b))
 
     def _first(self, refusals: tuple[Refusal, ...]) -> Refusal | None:
-        """The first refusal of a group that is not left out."""
+        """The first refusal by a constraint that is not left out."""
         for refusal in refusals:
-            if refusal.group not in self.off:
+            if refusal.constraint not in self.off:
                 return refusal
         return None
 

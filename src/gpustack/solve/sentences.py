@@ -1,11 +1,24 @@
-"""Groups of constraints in sentences, with the addresses of the facts behind them."""
+"""Constraints and refusals in sentences, with the addresses of the facts behind them."""
 
 from __future__ import annotations
 
 from msgspec import Struct
 
 from gpustack.model.facts import COMPONENTS
-from gpustack.solve.question import Group, Question
+from gpustack.solve.causes import (
+    Asked,
+    Breach,
+    Constraint,
+    Flavour,
+    HostLimit,
+    NoFlavour,
+    NoOffer,
+    Offered,
+    Pair,
+    Refusal,
+    Unwanted,
+)
+from gpustack.solve.question import Question
 from gpustack.solve.rulebook import BoundRule
 from gpustack.solve.words import capitalised, in_words, rule_in_words, title
 from gpustack.versions import version
@@ -21,21 +34,75 @@ class Sentence(Struct, frozen=True):
     sources: tuple[str, ...] = ()
 
 
-def group_sentences(question: Question, group: Group) -> list[Sentence]:
-    """The sentences that say what a group of constraints demands."""
-    match group:
-        case ("asked", component):
+def constraint_sentences(question: Question, constraint: Constraint) -> list[Sentence]:
+    """The sentences that say what a constraint demands."""
+    match constraint:
+        case Asked(component):
             return [asked_sentence(question, component)]
-        case ("host", component, name):
+        case HostLimit(component, name):
             return _host_sentences(question, component, name)
-        case ("offer", component):
+        case Offered(component):
             return [_offer_sentence(question, component)]
-        case ("flavour", _):
+        case Flavour():
             return _flavour_sentences(question)
-        case (_, subject, other):
+        case Pair(subject, other):
             return _rule_sentences(question, subject, other)
-        case _:
-            return []
+
+
+def sentences_of(question: Question, constraints: frozenset[Constraint]) -> list[Sentence]:
+    """What was asked, then the host's limits, then what follows from them."""
+    ordered = sorted(constraints, key=_reading_order)
+    return [sentence for one in ordered for sentence in constraint_sentences(question, one)]
+
+
+def _reading_order(constraint: Constraint) -> tuple[int, int, int]:
+    match constraint:
+        case Asked(component):
+            return 0, _rank(component), 0
+        case HostLimit(component, name):
+            return 1, _rank(component), _rank(name)
+        case Flavour():
+            return 2, 0, 0
+        case Offered(component):
+            return 3, _rank(component), 0
+        case Pair(subject, other):
+            return 4, _rank(subject), _rank(other)
+
+
+def _rank(name: str) -> int:
+    return COMPONENTS.index(name) if name in COMPONENTS else len(COMPONENTS)
+
+
+def by_kind(constraint: Constraint) -> tuple[int, str, str]:
+    """The order in which a conflict names its members and its hints: kind by kind, then by name."""
+    match constraint:
+        case Asked(component):
+            return 0, component, ""
+        case Flavour():
+            return 1, "", ""
+        case HostLimit(component, name):
+            return 2, component, name
+        case Offered(component):
+            return 3, component, ""
+        case Pair(subject, other):
+            return 4, subject, other
+
+
+def refusal_in_words(question: Question, refused: Refusal) -> Sentence:
+    """Why a version is refused, without its subject."""
+    match refused:
+        case Breach(_, bound, value):
+            sentence = rule_sentence(question, bound)
+            return Sentence(f"{sentence.text}; here it is {value}", sentence.sources)
+        case NoOffer(component, cuda):
+            method = question.offers.method(component)
+            place = question.host.os.name or question.host.os.spelled
+            about = f" for CUDA {cuda}" if cuda else ""
+            return Sentence(f"no fact says that method {method} offers it{about} for {place}")
+        case NoFlavour():
+            return Sentence("no kernel module flavour of it drives every GPU here")
+        case Unwanted(pair):
+            return Sentence(f"it would bring in {title(pair.other)}")
 
 
 def asked_sentence(question: Question, component: str) -> Sentence:
@@ -156,17 +223,22 @@ def _rule_sentences(question: Question, subject: str, other: str) -> list[Senten
     return [rule_sentence(question, rules[0]), older]
 
 
-def between(question: Question, groups: frozenset[Group]) -> tuple[str, ...]:
+def between(question: Question, constraints: frozenset[Constraint]) -> tuple[str, ...]:
     """The names of what cannot hold together: "cuda==13.0.2", "gpu: GeForce GTX 1050", "os: Ubuntu 24.04"."""
-    named = [spelled(question, group[1]) for group in sorted(groups) if group[0] == "asked"]
-    for group in sorted(groups):
-        if group[0] == "host":
-            named.append(host_name(question, group[2]))
-        elif group[0] == "offer":
-            named.append(f"os: {question.host.os.name or question.host.os.spelled}")
-        elif group[0] == "flavour":
-            named.append(host_name(question, "compute-capability"))
-    members = {name for group in groups if group[0] == "pair" for name in group[1:]}
+    named: list[str] = []
+    members: set[str] = set()
+    for one in sorted(constraints, key=by_kind):
+        match one:
+            case Asked(component):
+                named.append(spelled(question, component))
+            case HostLimit(_, name):
+                named.append(host_name(question, name))
+            case Offered():
+                named.append(f"os: {question.host.os.name or question.host.os.spelled}")
+            case Flavour():
+                named.append(host_name(question, "compute-capability"))
+            case Pair(subject, other):
+                members |= {subject, other}
     asked = [spelled(question, name) for name in question.asked if name in members]
     return tuple(dict.fromkeys([*named, *asked]))
 
