@@ -21,7 +21,8 @@ class CustomBuildHook(BuildHookInterface):  # type: ignore[misc]  # hatchling is
         sys.path.insert(0, str(root / "src"))
         try:
             from gpustack.matrix.compile import compile_folder
-            from gpustack.matrix.store import matrix_files, write_folder
+            from gpustack.matrix.layout import matrix_files
+            from gpustack.matrix.store import write_folder
         finally:
             sys.path.pop(0)
         matrices = root / "matrices"

@@ -104,3 +104,28 @@ def test_no_boolean_is_passed_by_place_and_no_import_is_relative() -> None:
     for path in MODULES:
         for node in ast.walk(parsed(path)):
             assert not (isinstance(node, ast.ImportFrom) and node.level), name_of(path)
+
+
+def test_no_modules_import_each_other_not_even_in_a_function() -> None:
+    imports = {module_of(path): imported(path) for path in MODULES}
+    while leaves := [name for name, others in imports.items() if not others & imports.keys()]:
+        for name in leaves:
+            del imports[name]
+    assert {name: sorted(others & imports.keys()) for name, others in imports.items()} == {}
+
+
+def module_of(path: Path) -> str:
+    return name_of(path).removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def imported(path: Path) -> set[str]:
+    """The modules of the program that a module imports, whenever it does; for a package its own module is meant."""
+    names = {module_of(one) for one in MODULES}
+    found: set[str] = set()
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            below = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= below & names or {node.module}
+    return found & names

@@ -10,8 +10,8 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpustack.cli.asking import Asked
 from gpustack.cli.requestfile import parse_toml, read_request_file
+from gpustack.cli.stack_options import StackOptions
 from gpustack.errors import DocumentError, UsageError
 from gpustack.model.facts import COMPONENTS
 from gpustack.model.request import METHODS
@@ -147,7 +147,7 @@ def reads_or_refuses(folder: Path, content: bytes) -> None:
     path = folder / "gpustack.toml"
     path.write_bytes(content)
     try:
-        asked = read_request_file(path, Asked())
+        asked = read_request_file(path, StackOptions())
     except DocumentError as error:
         assert error.where == str(path)
         assert error.hint

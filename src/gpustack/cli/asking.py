@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
-from msgspec import Struct
-
 from gpustack.cli.declare import Argument
 from gpustack.cli.options import KernelModule, Policy, host_of
+from gpustack.cli.stack_options import StackOptions
 from gpustack.errors import UsageError
 
 if TYPE_CHECKING:
@@ -29,37 +28,17 @@ Requirements = Annotated[
 ]
 
 
-class Asked(Struct, frozen=True, kw_only=True):
-    """The options that ask for a stack, from the command line and from gpustack.toml together."""
-
-    requirements: tuple[str, ...] = ()
-    methods: tuple[str, ...] = ()
-    policy: Policy | None = None
-    kernel_module: KernelModule | None = None
-    target: str | None = None
-    root: Path | None = None
-    host: Path | None = None
-    os: str | None = None
-    arch: str | None = None
-    gpus: tuple[str, ...] = ()
-    driver: str | None = None
-    matrices: Path | None = None
-    format: str | None = None
-    out: Path | None = None
-    is_exit_detailed: bool | None = None
-
-
-def asked(requirements: list[str] | None, options: Mapping[str, Any], **more: Any) -> Asked:
+def asked(requirements: list[str] | None, options: Mapping[str, Any], **more: Any) -> StackOptions:
     """What is given on the command line, a gpustack.toml filling what is not. Raises DocumentError.
 
-    ``options`` are those of the groups that the command takes (`gpustack.cli.options`), ``more`` fields of `Asked`.
+    ``options`` are those of the groups that the command takes, ``more`` fields of `StackOptions`.
     """
     fields: dict[str, Any] = {
         _FIELDS.get(key, key): tuple(value) if isinstance(value, list) else value
         for key, value in options.items()
         if key != "file" and value is not None
     }
-    given = Asked(requirements=tuple(requirements or ()), **fields, **more)
+    given = StackOptions(requirements=tuple(requirements or ()), **fields, **more)
     file: Path | None = options.get("file")
     if file is None:
         return given
@@ -69,10 +48,10 @@ def asked(requirements: list[str] | None, options: Mapping[str, Any], **more: An
 
 
 _FIELDS = {"method": "methods", "gpu": "gpus", "detailed_exitcode": "is_exit_detailed"}
-"""Fields of `Asked` that are not called as their option is."""
+"""Fields of `StackOptions` that are not called as their option is."""
 
 
-def host_and_request(matrix: Matrix, question: Asked) -> tuple[Host, Request]:
+def host_and_request(matrix: Matrix, question: StackOptions) -> tuple[Host, Request]:
     """The host and the request that the options describe. Raises UsageError, UnsupportedError, DocumentError."""
     from gpustack.model.request import Request
     from gpustack.plan.targets import demand_host

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from gpustack.cli import frame
-from gpustack.cli.asking import Asked, asked
+from gpustack.cli.asking import asked
 from gpustack.cli.declare import Argument, Option, command
 from gpustack.cli.options import CHOICE_OPTIONS, LockOption, MinSpeedOption, MirrorOption
+from gpustack.cli.stack_options import StackOptions
 
 if TYPE_CHECKING:
     from gpustack.cli.supply import Supply
@@ -102,7 +103,7 @@ def _demand_one_task(what: list[str] | None, tasks: Mapping[str, bool], *, dry_r
         raise UsageError(msg, hint=f"`gpustack install {given[0]}`")
 
 
-def _install(question: Asked, options: "Options", supply: "Supply", *, dry_run: bool) -> int:
+def _install(question: StackOptions, options: "Options", supply: "Supply", *, dry_run: bool) -> int:
     from gpustack.install.records import Origin
     from gpustack.install.show import show
 
@@ -138,7 +139,7 @@ def _resume(options: "Options", given: "Origin") -> int:
     return _locked(resume(_setting(options, supply)), question, options, supply)
 
 
-def _locked(code: int, question: Asked, options: "Options", supply: "Supply") -> int:
+def _locked(code: int, question: StackOptions, options: "Options", supply: "Supply") -> int:
     """Write the lock of what was installed, once all of it is."""
     from gpustack.detect.api import detect
 
@@ -175,7 +176,7 @@ def _setting(options: "Options", supply: "Supply") -> "Setting":
     return Setting(options=options, download=download, report=report, origin=supply.origin)
 
 
-def _plan(question: Asked, supply: "Supply", options: "Options") -> "tuple[Plan, bool]":
+def _plan(question: StackOptions, supply: "Supply", options: "Options") -> "tuple[Plan, bool]":
     """The plan, and whether it comes from a file."""
     from gpustack.cli.plan import make_plan
 
@@ -190,7 +191,7 @@ def _plan(question: Asked, supply: "Supply", options: "Options") -> "tuple[Plan,
     return make_plan(question), False
 
 
-def _demand_fresh(plan: "Plan", question: Asked, options: "Options") -> None:
+def _demand_fresh(plan: "Plan", question: StackOptions, options: "Options") -> None:
     """Raise GpustackError where a saved plan was made for another host, unless it is begun: then that has moved on."""
     from gpustack.detect.api import detect
     from gpustack.install.api import is_begun

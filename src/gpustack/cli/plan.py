@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from gpustack.cli import frame
-from gpustack.cli.asking import Asked, Requirements, asked, host_and_request
+from gpustack.cli.asking import Requirements, asked, host_and_request
 from gpustack.cli.declare import Option, command
 from gpustack.cli.options import HOST_OPTIONS, PLAN_OPTIONS, LockOption
 from gpustack.cli.outputs import demand_one, save
+from gpustack.cli.stack_options import StackOptions
 
 if TYPE_CHECKING:
     from gpustack.model.plan import Plan
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 CHANGES_PENDING = 6
 
 
-def make_plan(question: Asked) -> "Plan":
+def make_plan(question: StackOptions) -> "Plan":
     """The plan for what is asked. Raises NoSolutionError (3), UnsupportedError (4), UsageError (2)."""
     from gpustack.plan.build import build
     from gpustack.solve.resolve import resolve
@@ -64,7 +65,7 @@ def plan(
     return pending(made, question)
 
 
-def pending(plan: "Plan", question: Asked) -> int:
+def pending(plan: "Plan", question: StackOptions) -> int:
     """The exit code of a plan that could be made, as --detailed-exitcode wants it."""
     return CHANGES_PENDING if question.is_exit_detailed and plan.steps else 0
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from gpustack.cli.asking import Asked
 from gpustack.cli.options import KernelModule, Policy
+from gpustack.cli.stack_options import StackOptions
 from gpustack.errors import DocumentError, UsageError
 
 if sys.version_info >= (3, 11):
@@ -23,7 +23,7 @@ LONGEST_LINE = 2000
 """Characters of a line: a dotted key takes the parser the square of its length."""
 
 
-def read_request_file(path: Path, given: Asked) -> Asked:
+def read_request_file(path: Path, given: StackOptions) -> StackOptions:
     """``given`` with the file's requirements and options where the command line gave none.
 
     Raises DocumentError (exit 2) naming the key.
@@ -38,7 +38,7 @@ def read_request_file(path: Path, given: Asked) -> Asked:
         **options,
         **{key: value for key, value in msgspec.structs.asdict(given).items() if value not in (None, ())},
     }
-    return Asked(**{**merged, "requirements": given.requirements or requirements})
+    return StackOptions(**{**merged, "requirements": given.requirements or requirements})
 
 
 def read_toml(path: Path, form: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import msgspec
 
 from gpustack.errors import MatrixError
 from gpustack.matrix import load
-from gpustack.matrix.store import (
+from gpustack.matrix.layout import (
     BINDING,
     BOUNDS,
     FORMAT,

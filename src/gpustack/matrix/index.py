@@ -10,7 +10,8 @@ import msgspec
 
 from gpustack.digests import sha256_hex
 from gpustack.errors import MatrixError
-from gpustack.matrix.store import BINDING, Store, open_store
+from gpustack.matrix.layout import BINDING
+from gpustack.matrix.store import Store, open_store
 from gpustack.model.facts import MIRRORED, Archive, Availability, PackageSet, Release, Rule, Source, subject_of
 from gpustack.model.host import Host
 from gpustack.model.places import ConflictRow, GpuProduct, Repository, SigningKey, System, find_system

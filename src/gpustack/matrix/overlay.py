@@ -16,7 +16,8 @@ import msgspec
 from gpustack.errors import MatrixError
 from gpustack.matrix import load
 from gpustack.matrix.compile import bounds_of, compile_subject
-from gpustack.matrix.store import BOUNDS, Store, SubjectEntry
+from gpustack.matrix.layout import BOUNDS, SubjectEntry
+from gpustack.matrix.store import Store
 from gpustack.matrix.typed import row_faults
 
 

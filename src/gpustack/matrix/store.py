@@ -11,58 +11,10 @@ import os
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct, field
 
 from gpustack import resources
 from gpustack.errors import MatrixError
-
-FORMAT = 7
-"""Raised whenever the layout below or the conversion changes, so that old compiled files are not read."""
-
-
-class SubjectEntry(Struct, frozen=True, kw_only=True):
-    """What the index knows of one subject. ``stamp`` is (time of change in ns, size) of the YAML file."""
-
-    digest: str
-    stamp: tuple[int, int]
-    tables: dict[str, int]
-    about: str = ""
-
-
-class Index(Struct, frozen=True, kw_only=True):
-    """All subjects of a set of matrices."""
-
-    format: int
-    subjects: dict[str, SubjectEntry]
-
-
-class TableHead(Struct, frozen=True, kw_only=True):
-    """What is known of a table without its rows, which are kept in a file of their own."""
-
-    about: str
-    key: tuple[str, ...]
-    fields: dict[str, str]
-
-
-class SubjectHead(Struct, frozen=True, kw_only=True):
-    """What is known of a subject without the rows of its tables."""
-
-    name: str
-    sources: msgspec.Raw
-    tables: dict[str, TableHead] = field(default_factory=dict)
-
-
-PARTED = ("rules", "releases", "availability", "packages")
-"""Tables that are also kept apart by component, so that an answer reads only what it is about."""
-
-GENERATED = "generated"
-"""The folder below ``matrices`` with the files that a program writes, and nobody edits."""
-
-BOUNDS = "bounds"
-"""The subject, and its table, whose rows ``@NAME`` stands for in the ranges of all files."""
-
-BINDING = "binding"
-"""The part that tells which rules bind each release of a component."""
+from gpustack.matrix.layout import FORMAT, GENERATED, Index, SubjectEntry, SubjectHead, part_name
 
 
 class Store:
@@ -109,11 +61,6 @@ class Store:
         return Store(index, self._folder, {**self._memory, **memory}, has_parts=False)
 
 
-def part_name(table: str, component: str) -> str:
-    """The name under which the rows of a table about a component are kept."""
-    return f"@{table}-{component}"
-
-
 def open_store() -> Store:
     """The built-in matrices, compiled and fresh. Raises MatrixError (exit 2) where an installation lacks them."""
     folder = resources.compiled_folder()
@@ -137,12 +84,6 @@ def write_folder(folder: Path, index: Index, blobs: dict[str, bytes]) -> None:
     for name, blob in blobs.items():
         _replace(folder / f"{name}.msgpack", blob)
     _replace(folder / "index.msgpack", msgspec.msgpack.encode(index))
-
-
-def matrix_files(folder: Path) -> dict[str, Path]:
-    """The matrix files of ``folder`` by subject: those kept by hand, and those that are ``generated``."""
-    found = {path.stem: path for place in (folder / GENERATED, folder) for path in place.glob("*.yaml")}
-    return dict(sorted(found.items()))
 
 
 def _stamps(folder: Path) -> dict[str, tuple[int, int]]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gpustack.solve.candidate import Candidate
-from gpustack.solve.question import Question
+from gpustack.solve.question import Candidate, Question
 from gpustack.solve.sentences import host_has, rule_sentence
 
 

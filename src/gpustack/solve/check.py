@@ -9,7 +9,6 @@ from gpustack.model.host import Host
 from gpustack.model.request import Request
 from gpustack.model.resolution import Conflict, Verdict
 from gpustack.solve.advice import advice
-from gpustack.solve.candidate import Candidate
 from gpustack.solve.causes import (
     Asked,
     Constraint,
@@ -23,7 +22,7 @@ from gpustack.solve.causes import (
 )
 from gpustack.solve.flavour import flavours
 from gpustack.solve.offers import POSSIBLE
-from gpustack.solve.question import Question
+from gpustack.solve.question import Candidate, Question
 from gpustack.solve.requirements import parse_requirement
 from gpustack.solve.search import Chosen, Search
 from gpustack.solve.unknown import outside_of_the_facts, unknown_pairs, unknown_versions

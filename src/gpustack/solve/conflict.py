@@ -15,10 +15,9 @@ from gpustack.model.architectures import architecture
 from gpustack.model.facts import COMPONENTS, PROPERTIES
 from gpustack.model.host import Gpu
 from gpustack.model.request import Method
-from gpustack.solve.candidate import Candidate
 from gpustack.solve.causes import Asked, Constraint, Flavour, HostLimit, Offered, Pair
 from gpustack.solve.offers import POSSIBLE
-from gpustack.solve.question import Question
+from gpustack.solve.question import Candidate, Question
 from gpustack.solve.requirements import parse_requirement
 from gpustack.solve.search import Chosen, Search
 from gpustack.solve.sentences import by_kind

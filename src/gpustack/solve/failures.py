@@ -18,20 +18,11 @@ from gpustack.solve.causes import (
 )
 from gpustack.solve.conflict import methods_that_work, relaxations
 from gpustack.solve.offers import POSSIBLE
-from gpustack.solve.question import KERNEL_SIDE, Question, driver_owner
+from gpustack.solve.question import DRIVER_OWNERS, KERNEL_SIDE, Question, driver_owner
 from gpustack.solve.search import Search
 from gpustack.solve.sentences import method_limit, sentences_of
 from gpustack.solve.unknown import limit, nearest_known
 from gpustack.solve.words import in_words, title
-
-DRIVER_OWNERS = {
-    "wsl": "In WSL the driver is that of Windows: install or update it on the Windows side",
-    "container": "In a container the driver is that of the host below: install it there",
-    "jetson": "On Jetson the driver is part of Jetson Linux (L4T): it comes with a JetPack release",
-    "chroot": "In a chroot the driver is that of the running system",
-    "windows": "On Windows the driver comes with NVIDIA's own installer or Windows Update",
-}
-"""Who owns the driver where gpustack never installs one."""
 
 _LISTED = "`gpustack matrix list` shows what is known"
 

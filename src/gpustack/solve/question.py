@@ -6,12 +6,13 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Literal
 
+from msgspec import Struct
+
 from gpustack.matrix.index import Matrix
 from gpustack.model.facts import COMPONENTS, Release
 from gpustack.model.host import Host
 from gpustack.model.places import System
 from gpustack.model.request import Request, Requirement
-from gpustack.solve.candidate import Candidate
 from gpustack.solve.hostview import HostView
 from gpustack.solve.offers import OfferBook
 from gpustack.solve.rows import HostRows
@@ -29,11 +30,30 @@ def driver_owner(host: Host) -> str:
     return host.environment if host.environment in NEVER_INSTALLED else ""
 
 
+DRIVER_OWNERS = {
+    "wsl": "In WSL the driver is that of Windows: install or update it on the Windows side",
+    "container": "In a container the driver is that of the host below: install it there",
+    "jetson": "On Jetson the driver is part of Jetson Linux (L4T): it comes with a JetPack release",
+    "chroot": "In a chroot the driver is that of the running system",
+    "windows": "On Windows the driver comes with NVIDIA's own installer or Windows Update",
+}
+"""Who owns the driver where gpustack never installs one."""
+
 KERNEL_SIDE = ("driver", "fabric-manager")
 """Components that live with the kernel module."""
 
 Mode = Literal["plan", "check"]
 """``plan`` demands that everything can be installed on the host; ``check`` does not."""
+
+
+class Candidate(Struct, frozen=True, kw_only=True):
+    """One version that a component could have. ``is_known`` is False for a version that no fact covers."""
+
+    component: str
+    version: str
+    release: Release | None = None
+    is_installed: bool = False
+    is_known: bool = True
 
 
 class Question:

@@ -6,8 +6,7 @@ from itertools import takewhile
 
 from gpustack.model.facts import COMPONENTS, Release
 from gpustack.model.resolution import Reason
-from gpustack.solve.candidate import Candidate
-from gpustack.solve.question import Question
+from gpustack.solve.question import Candidate, Question
 from gpustack.solve.search import Chosen, Search
 from gpustack.solve.sentences import refusal_in_words, rule_sentence
 from gpustack.solve.words import in_words

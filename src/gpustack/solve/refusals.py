@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from gpustack.model.facts import PROPERTIES
-from gpustack.solve.candidate import Candidate
 from gpustack.solve.causes import Breach, HostLimit, NoFlavour, NoOffer, Pair, Refusal
 from gpustack.solve.flavour import flavours
-from gpustack.solve.question import Question
+from gpustack.solve.question import Candidate, Question
 from gpustack.versions import is_within
 
 

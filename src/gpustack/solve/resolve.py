@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from gpustack.errors import GpustackError
 from gpustack.matrix.index import Matrix
 from gpustack.model.facts import COMPONENTS
 from gpustack.model.host import Host
 from gpustack.model.request import METHODS, Method, Request
 from gpustack.model.resolution import Pick, Resolution, State
 from gpustack.solve.advice import advice
-from gpustack.solve.candidate import Candidate
 from gpustack.solve.causes import (
     DriverOfAnother,
+    Failure,
     NoRepository,
     NoStack,
     NoSuchMethod,
@@ -18,11 +19,9 @@ from gpustack.solve.causes import (
     SystemUnsupported,
     UnknownVersion,
 )
-from gpustack.solve.conflict import smallest_cause
-from gpustack.solve.failures import DRIVER_OWNERS, error_of
 from gpustack.solve.flavour import flavours
 from gpustack.solve.offers import POSSIBLE
-from gpustack.solve.question import KERNEL_SIDE, Question, driver_owner
+from gpustack.solve.question import DRIVER_OWNERS, KERNEL_SIDE, Candidate, Question, driver_owner
 from gpustack.solve.reasons import reasons
 from gpustack.solve.rows import OWN_REPOSITORY
 from gpustack.solve.search import Chosen, Search
@@ -41,7 +40,7 @@ def resolve(matrix: Matrix, host: Host, request: Request) -> Resolution:
     search = Search(question)
     solution = search.run()
     if solution is None:
-        raise error_of(question, NoStack(smallest_cause(search)))
+        raise _error(question, _no_stack(search))
     picks = tuple(
         _pick(question, search, solution, candidate)
         for name in COMPONENTS
@@ -50,25 +49,37 @@ def resolve(matrix: Matrix, host: Host, request: Request) -> Resolution:
     return Resolution(picks=picks, warnings=tuple(_warnings(question, solution)))
 
 
+def _error(question: Question, failure: Failure) -> GpustackError:
+    from gpustack.solve.failures import error_of  # noqa: PLC0415 (most questions have an answer)
+
+    return error_of(question, failure)
+
+
+def _no_stack(search: Search) -> NoStack:
+    from gpustack.solve.conflict import smallest_cause  # noqa: PLC0415 (most questions have an answer)
+
+    return NoStack(smallest_cause(search))
+
+
 def _demand_possible(question: Question) -> None:
     """Refuse what this host can never get by the method asked, and say which method or release would do."""
     host = question.host
     row = question.system_row
     if row is not None and row.binaries == "none":
-        raise error_of(question, SystemUnsupported())
+        raise _error(question, SystemUnsupported())
     for component in question.asked:
         if component in KERNEL_SIDE and driver_owner(host):
-            raise error_of(question, DriverOfAnother(component))
+            raise _error(question, DriverOfAnother(component))
         method = question.offers.method(component)
         if method not in POSSIBLE[component]:
-            raise error_of(question, NoSuchMethod(component))
+            raise _error(question, NoSuchMethod(component))
         if method == "network" and component not in OWN_REPOSITORY and not host.os.repo:
-            raise error_of(question, NoRepository(component))
+            raise _error(question, NoRepository(component))
         if not question.offers.has_any(component):
-            raise error_of(question, NothingOffered(component))
+            raise _error(question, NothingOffered(component))
     for component in question.asked:
         if not question.candidates(component):
-            raise error_of(question, UnknownVersion(component))
+            raise _error(question, UnknownVersion(component))
 
 
 def _pick(question: Question, search: Search, solution: Chosen, candidate: Candidate) -> Pick:

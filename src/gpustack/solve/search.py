@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpustack.model.facts import COMPONENTS
-from gpustack.solve.candidate import Candidate
 from gpustack.solve.causes import Asked, Constraint, Pair, Refusal, Unwanted
 from gpustack.solve.offers import POSSIBLE
-from gpustack.solve.question import KERNEL_SIDE, Question
+from gpustack.solve.question import KERNEL_SIDE, Candidate, Question
 from gpustack.solve.refusals import Refusals
 from gpustack.solve.rulebook import BoundRule
 

@@ -13,8 +13,9 @@ from gpustack import resources
 from gpustack.matrix.check import faults
 from gpustack.matrix.compile import compile_folder, read_bounds
 from gpustack.matrix.index import Matrix, load_matrix
+from gpustack.matrix.layout import matrix_files
 from gpustack.matrix.load import read_subject
-from gpustack.matrix.store import Store, matrix_files
+from gpustack.matrix.store import Store
 from gpustack.model.facts import COMPONENTS, Rule
 from gpustack.versions import is_within
 

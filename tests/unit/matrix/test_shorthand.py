@@ -12,9 +12,9 @@ from gpustack import resources
 from gpustack.errors import MatrixError
 from gpustack.matrix.compile import read_bounds
 from gpustack.matrix.index import load_matrix
+from gpustack.matrix.layout import BOUNDS, matrix_files
 from gpustack.matrix.load import read_subject
 from gpustack.matrix.shorthand import MOST
-from gpustack.matrix.store import BOUNDS, matrix_files
 from gpustack.model.facts import COMPONENTS
 
 FILE = """\

@@ -8,7 +8,8 @@ import pytest
 from tests.unit.plan.making import commands, contents, host, matrix, words
 from tests.unit.plan.test_build import demand_sound
 
-from gpustack.cli.asking import Asked, host_and_request
+from gpustack.cli.asking import host_and_request
+from gpustack.cli.stack_options import StackOptions
 from gpustack.detect.api import detect
 from gpustack.errors import GpustackError, UnsupportedError, UsageError
 from gpustack.model.host import Host
@@ -21,7 +22,7 @@ from gpustack.solve.resolve import resolve
 
 
 def made(*requirements: str, **options: str) -> Plan:
-    asked = Asked(requirements=requirements, arch=options.pop("arch", "x86_64"), **options)  # type: ignore[arg-type]
+    asked = StackOptions(requirements=requirements, arch=options.pop("arch", "x86_64"), **options)  # type: ignore[arg-type]
     machine, request = host_and_request(matrix(), asked)
     plan = build(machine, request, resolve(matrix(), machine, request), matrix())
     demand_sound(plan)

@@ -12,8 +12,9 @@ import pytest
 
 from gpustack import resources
 from gpustack.matrix.index import Matrix
+from gpustack.matrix.layout import FORMAT, Index
 from gpustack.matrix.overlay import lay_over
-from gpustack.matrix.store import FORMAT, Index, Store
+from gpustack.matrix.store import Store
 from gpustack.model.host import Copy, Gpu, Host, Installed, KernelModule, OperatingSystem
 from gpustack.model.results import CheckResult
 from gpustack.system.run import Finished

@@ -1,0 +1,27 @@
+"""The options that ask for a stack, as one value."""
+
+from pathlib import Path
+
+from msgspec import Struct
+
+from gpustack.cli.options import KernelModule, Policy
+
+
+class StackOptions(Struct, frozen=True, kw_only=True):
+    """The options that ask for a stack, from the command line and from gpustack.toml together."""
+
+    requirements: tuple[str, ...] = ()
+    methods: tuple[str, ...] = ()
+    policy: Policy | None = None
+    kernel_module: KernelModule | None = None
+    target: str | None = None
+    root: Path | None = None
+    host: Path | None = None
+    os: str | None = None
+    arch: str | None = None
+    gpus: tuple[str, ...] = ()
+    driver: str | None = None
+    matrices: Path | None = None
+    format: str | None = None
+    out: Path | None = None
+    is_exit_detailed: bool | None = None

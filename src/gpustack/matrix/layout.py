@@ -1,0 +1,67 @@
+"""How compiled matrices are laid out: the index, the head of each subject, and the names of their parts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct, field
+
+FORMAT = 7
+"""Raised whenever the layout below or the conversion changes, so that old compiled files are not read."""
+
+
+class SubjectEntry(Struct, frozen=True, kw_only=True):
+    """What the index knows of one subject. ``stamp`` is (time of change in ns, size) of the YAML file."""
+
+    digest: str
+    stamp: tuple[int, int]
+    tables: dict[str, int]
+    about: str = ""
+
+
+class Index(Struct, frozen=True, kw_only=True):
+    """All subjects of a set of matrices."""
+
+    format: int
+    subjects: dict[str, SubjectEntry]
+
+
+class TableHead(Struct, frozen=True, kw_only=True):
+    """What is known of a table without its rows, which are kept in a file of their own."""
+
+    about: str
+    key: tuple[str, ...]
+    fields: dict[str, str]
+
+
+class SubjectHead(Struct, frozen=True, kw_only=True):
+    """What is known of a subject without the rows of its tables."""
+
+    name: str
+    sources: msgspec.Raw
+    tables: dict[str, TableHead] = field(default_factory=dict)
+
+
+PARTED = ("rules", "releases", "availability", "packages")
+"""Tables that are also kept apart by component, so that an answer reads only what it is about."""
+
+GENERATED = "generated"
+"""The folder below ``matrices`` with the files that a program writes, and nobody edits."""
+
+BOUNDS = "bounds"
+"""The subject, and its table, whose rows ``@NAME`` stands for in the ranges of all files."""
+
+BINDING = "binding"
+"""The part that tells which rules bind each release of a component."""
+
+
+def part_name(table: str, component: str) -> str:
+    """The name under which the rows of a table about a component are kept."""
+    return f"@{table}-{component}"
+
+
+def matrix_files(folder: Path) -> dict[str, Path]:
+    """The matrix files of ``folder`` by subject: those kept by hand, and those that are ``generated``."""
+    found = {path.stem: path for place in (folder / GENERATED, folder) for path in place.glob("*.yaml")}
+    return dict(sorted(found.items()))
