@@ -31,6 +31,8 @@ def fetch(
     from gpustack.install.downloads import Fetcher, parse_mirrors, patience_of
     from gpustack.plan.document import load
 
+    # What root makes is written by nobody else, whatever the caller's umask is.
+    os.umask(0o022 | os.umask(0o022))
     folder(to, "--to")
     made = load(plan)
     if brings_packages(made):

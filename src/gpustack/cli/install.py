@@ -1,5 +1,6 @@
 """``gpustack install``: run a plan, go on with it, roll it back."""
 
+import os
 from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
@@ -65,6 +66,8 @@ def install(
     from gpustack.cli.supply import origin_of, supply_of
     from gpustack.install.records import Origin
 
+    # What is made has the modes that it has everywhere, whatever the caller's umask is, as in the rendered script.
+    os.umask(0o022)
     matrices = frame.settings().matrices
     named = Origin(
         reboot=reboot.value if reboot else "", wait=wait, matrices=str(matrices.absolute()) if matrices else ""

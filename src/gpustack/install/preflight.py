@@ -69,6 +69,8 @@ def _room(work: Workplace, steps: list[Step]) -> Iterator[Obstacle]:
         device = place.stat().st_dev
         shown, first, sum_ = systems.get(device, (path, place, 0))
         systems[device] = (shown, first, max(sum_, size) if size == _PACKAGE_FLOOR else sum_ + size)
+    state = work.run.folder
+    systems.setdefault(state.stat().st_dev, (str(state.parent.parent), state, 0))
     for shown, place, size in systems.values():
         yield from _of_system(shown, place, size + FLOOR)
 

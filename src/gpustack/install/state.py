@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import stat
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -22,14 +23,37 @@ SYSTEM = "/var/lib/gpustack"
 
 
 def state_folder(target: Target) -> Path:
-    """Where the runs of this tree and user are kept; made if it is missing. Raises GpustackError where it cannot be."""
+    """Where the runs of this tree and user are kept; made if it is missing.
+
+    Raises GpustackError where it cannot be made, and where others may have written in it.
+    """
     folder = user_folder() if target.is_live and os.geteuid() != 0 else target.followed(SYSTEM)
     try:
-        (folder / "runs").mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+        (folder / "runs").mkdir(mode=0o700, exist_ok=True)
+        for place in (folder, *(folder / name for name in _FILES)):
+            demand_own(place)
     except OSError as exc:
         msg = f"the state folder cannot be made: {exc.strerror or exc}"
         raise GpustackError(msg, where=str(folder), hint="mount it writable, or make room") from exc
     return folder
+
+
+def demand_own(place: Path) -> None:
+    """Raise GpustackError where somebody else than root and this user may have written; nothing there is no error.
+
+    What lies in the state folder says what is removed and what is put back as root.
+    """
+    try:
+        found = place.stat()
+    except FileNotFoundError:
+        return
+    if found.st_uid not in {0, os.geteuid()}:
+        msg = f"belongs to the user {found.st_uid}, who may have written in it"
+        raise GpustackError(msg, where=str(place), hint="remove it, or see to it that it is sound and `chown root` it")
+    if found.st_mode & stat.S_IWOTH:
+        msg = f"may be written by everybody (mode {stat.S_IMODE(found.st_mode):04o})"
+        raise GpustackError(msg, where=str(place), hint="see to it that it is sound, then `chmod o-w` it")
 
 
 def user_folder() -> Path:
@@ -62,6 +86,8 @@ def last_tree() -> Path | None:
 
 
 _LAST_TREE = "last-tree"
+_FILES = ("runs", "lock", "lock.json", "reserve", _LAST_TREE)
+"""What lies in the state folder."""
 
 
 class Run:
@@ -110,9 +136,16 @@ class Run:
 
 
 def runs(folder: Path) -> list[Run]:
-    """All runs, the oldest first. A folder with neither plan nor journal never began anything."""
-    found = (Run(path) for path in sorted((folder / "runs").iterdir()) if _number(path))
-    return [run for run in found if run.plan_file.exists() or run.journal.exists()]
+    """All runs, the oldest first. A folder with neither plan nor journal never began anything.
+
+    Raises GpustackError where somebody else may have written in one of them.
+    """
+    paths = (path for path in sorted((folder / "runs").iterdir()) if _number(path))
+    found = [run for run in map(Run, paths) if run.plan_file.exists() or run.journal.exists()]
+    for run in found:
+        for place in (run.folder, run.plan_file, run.journal, run.kept):
+            demand_own(place)
+    return found
 
 
 def _number(path: Path) -> int:
@@ -203,7 +236,11 @@ class Lock:
 
     def take(self, wait: float, say: Callable[[str], None]) -> None:
         """Take it, waiting up to ``wait`` seconds. Raises GpustackError where another one keeps it."""
-        self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as exc:
+            msg = f"the state folder cannot be written: {exc.strerror or exc}"
+            raise GpustackError(msg, where=str(self._path), hint="mount it writable, or make room") from exc
         end = time.monotonic() + wait
         is_told = False
         while not self._is_taken():
@@ -216,8 +253,10 @@ class Lock:
                 say(f"waiting for another gpustack (process {holder})")
                 is_told = True
             time.sleep(0.2)
-        os.ftruncate(self._handle, 0)
-        os.pwrite(self._handle, f"{os.getpid()}\n".encode(), 0)
+        # On a full disk nobody learns who has the lock; that what is done cannot be recorded is said by the journal.
+        with suppress(OSError):
+            os.ftruncate(self._handle, 0)
+            os.pwrite(self._handle, f"{os.getpid()}\n".encode(), 0)
 
     def _is_taken(self) -> bool:
         if self._handle is None:

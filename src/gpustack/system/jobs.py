@@ -69,7 +69,7 @@ def follow(job: Job, follower: Follower) -> Finished:
     """
     argv = ("chroot", str(job.root), *job.argv) if job.root else job.argv
     began = time.monotonic()
-    with job.log.open("ab", buffering=0) as output:
+    with open(job.log, "ab", buffering=0, opener=_private) as output:
         begin = output.tell()
         try:
             process = _started(argv, output)
@@ -90,6 +90,11 @@ def follow(job: Job, follower: Follower) -> Finished:
         seconds=time.monotonic() - began,
         error=error,
     )
+
+
+def _private(path: str, flags: int) -> int:
+    """Commands may print what nobody else is to read."""
+    return os.open(path, flags, 0o600)
 
 
 def _started(argv: tuple[str, ...], output: IO[bytes]) -> subprocess.Popen[bytes]:
