@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -72,14 +72,6 @@ def test_a_full_disk_under_the_document_is_told(environment: dict[str, str]) -> 
     assert done.returncode == 1
     assert done.stderr.decode().startswith("error: standard output cannot be written: No space left on device\nhint: ")
     assert done.stderr.decode().count("\n") == 2
-
-
-@pytest.fixture
-def heeded_interrupts() -> Iterator[None]:
-    """Programs started here heed an interrupt, even where the tests run behind a shell's ``&``, which has it ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.usefixtures("heeded_interrupts")

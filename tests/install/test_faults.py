@@ -255,6 +255,7 @@ def test_two_at_once(world: World, tmp_path: Path) -> None:
         assert_undisturbed(world, made)
 
 
+@pytest.mark.usefixtures("heeded_interrupts")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_ends_the_record_and_the_children(world: World, tmp_path: Path, number: int, code: int) -> None:
     plan = make_plan([step("long", kind="run", title="wait", commands=(("sleep", "1000"),))])
