@@ -267,7 +267,7 @@ def test_what_live_means_follows_the_release(matrix: Matrix) -> None:
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_server_of_ours_ends_however_we_end(tritonserver: Program, tmp_path: Path, how: signal.Signals) -> None:
     """Stopped by Ctrl-C, told to end, or killed: a server that was started here is not left behind."""
-    path = f"{tritonserver.path.parent}:{os.environ['PATH']}"
+    path = f"{elsewhere(tritonserver, tmp_path)}:{os.environ['PATH']}"
     ours = subprocess.Popen(
         [sys.executable, "-m", "gpustack", "verify", "triton", "--level", "smoke"],
         env={**os.environ, "PATH": path, "TMPDIR": str(tmp_path)},
@@ -282,6 +282,21 @@ def test_a_server_of_ours_ends_however_we_end(tritonserver: Program, tmp_path: P
     finally:
         ours.kill()
         ours.wait()
+
+
+def elsewhere(tritonserver: Program, folder: Path) -> Path:
+    """The server, answering on another port than it was asked for: who waits for it waits until the signal comes."""
+    programs = folder / "opt" / "bin"
+    programs.mkdir(parents=True)
+    (folder / "opt" / "backends").symlink_to(tritonserver.backends)
+    program = programs / "tritonserver"
+    program.write_text(
+        "#!/bin/sh\nfor word do\n    shift\n"
+        f'    case $word in --http-port=*) word=--http-port={free_ports()[0]} ;; esac\n    set -- "$@" "$word"\n'
+        f'done\nexec {tritonserver.path} "$@"\n'
+    )
+    program.chmod(0o755)
+    return programs
 
 
 def servers(folder: Path) -> list[str]:

@@ -125,8 +125,9 @@ def same(found: Any, harmless: Any, text: str) -> bool:
     """Whether ``found`` is ``harmless`` with ``text`` in the place of the mark: exactly, or as titles show it."""
     if isinstance(found, str) and isinstance(harmless, str):
         wanted = harmless.replace(MARK, text)
-        shown = harmless.replace(MARK, one_line(text))
-        return found == wanted or one_line(found) in {one_line(wanted), one_line(shown)}
+        shown = [one_line(wanted), one_line(harmless.replace(MARK, one_line(text)))]
+        # A guide begins its sentences with a capital letter, which the mark has already.
+        return found == wanted or one_line(found) in {*shown, *(line[:1].upper() + line[1:] for line in shown)}
     if isinstance(found, dict) and isinstance(harmless, dict):
         keys = {str(key).replace(MARK, text): inner for key, inner in harmless.items()}
         return found.keys() == keys.keys() and all(same(found[key], keys[key], text) for key in keys)
@@ -173,6 +174,8 @@ def test_a_string_in_any_field_arrives_as_itself(form: str, data: st.DataObject,
     plan = FORMS[form][0]()
     field = data.draw(st.sampled_from(sorted(sampled(form))))
     where = [data.draw(st.sampled_from(fields(FORMS[form][0])[field]))]
+    if field[-1] == "path":
+        text = text.replace("/", ":")  # what is before a slash is a folder, which forms name apart
     hostile = planted(plan, where, text)
     wanted = expected(form, where[0])
     if hostile is None or wanted is None:
