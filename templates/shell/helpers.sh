@@ -1,12 +1,12 @@
 say() { printf '%s\n' "$*" >&2; }
 
-# show WORD...: a command as it can be typed.
+# show WORD...: a command as it can be typed; a control character is shown as ^X, a byte beyond ASCII as M-X.
 show() {
     printf '+'
     for word in "$@"; do
         case "$word" in
             '' | *[!A-Za-z0-9_./:=@%,+-]*)
-                word=$(printf '%s.' "$word" | sed "s/'/'\\\\''/g")
+                word=$(printf '%s.' "$word" | sed "s/'/'\\\\''/g" | cat -vt)
                 printf " '%s'" "${word%.}"
                 ;;
             *) printf ' %s' "$word" ;;

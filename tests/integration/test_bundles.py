@@ -114,7 +114,6 @@ def test_a_bundle_brings_the_whole_stack_where_there_is_no_network(
     assert done.returncode == 0, done.stderr
     assert root.settings() == before
     bundle = Bundle(folder)
-    bundle.check()
     assert bundle.manifest.fingerprint in done.stdout
     assert all(package.sha256 and package.size for package in bundle.lock.packages)
     target = enter(host, "far-away")
@@ -151,13 +150,13 @@ def test_a_changed_bundle_is_refused(
     assert fetch(host, enter(host), folder).returncode == 0
     package = next((folder / "deb").glob("*.deb"))
     package.write_bytes(b"other")
-    with pytest.raises(GpustackError, match=f"(?s)1 files of the bundle are gone or damaged.*{package.name}"):
-        Bundle(folder).check()
+    with pytest.raises(GpustackError, match=f"(?s)files of the bundle are not those.*{package.name}"):
+        Bundle(folder)
     manifest = folder / "manifest.json"
     changed = msgspec.json.decode(manifest.read_bytes())
     changed["left"] = ["nothing"]
     manifest.write_bytes(msgspec.json.encode(changed))
-    with pytest.raises(GpustackError, match="the signature does not hold"):
+    with pytest.raises(GpustackError, match="the signature is not valid"):
         Bundle(folder)
 
 

@@ -24,7 +24,7 @@ from tests.unit.render.test_powershell import commands_of, faults
 from gpustack.errors import GpustackError
 from gpustack.model.plan import Plan
 from gpustack.render.api import render, render_short
-from gpustack.render.commands import one_line
+from gpustack.visible import is_visible, one_line
 
 MARK = "Qz, Qz"
 """Harmless, but no word that any form would write without quotes: both strings go the same ways."""
@@ -63,7 +63,7 @@ def user_data(text: str) -> Any:
     """Maps, lists and argument lists; the words of the scripts in it as a shell reads them."""
     document = yaml.safe_load(text)
     for file in document.get("write_files", ()):
-        if file["path"].endswith(".sh"):
+        if file["path"].startswith(("/var/lib/cloud/", "/var/lib/gpustack/")):  # the others are files of the plan
             checked = subprocess.run(["dash", "-n"], input=file["content"].encode(), capture_output=True, check=False)
             assert checked.returncode == 0, checked.stderr
             file["content"] = shlex.split(file["content"], comments=True)
@@ -92,6 +92,16 @@ def powershell(text: str) -> Any:
     return commands_of(text)
 
 
+PRINTED = re.compile(r"\"\$\((printf '[^']*')\)\"")
+"""A word that is spelled out, since not all of it can be seen."""
+
+
+def written(match: re.Match[str]) -> str:
+    """The word, as a real shell makes it."""
+    done = subprocess.run(["dash", "-c", match[1]], check=True, capture_output=True)
+    return shlex.quote(done.stdout.decode())
+
+
 def markdown(text: str) -> Any:
     """What stands in which element; code as its words where it is shell."""
     found = []
@@ -103,7 +113,7 @@ def markdown(text: str) -> Any:
         kinds = [kind for kind, *_ in inner if kind not in {"text", "softbreak", "text_special"}]
         content: Any = token.content if token.type != "inline" else [kinds, merged]
         if token.type == "fence" and token.info == "sh":
-            content = shlex.split(token.content)
+            content = shlex.split(PRINTED.sub(written, token.content))
         assert token.type != "html_block"
         assert "html_inline" not in kinds
         found.append([token.type, token.info, content])
@@ -176,6 +186,8 @@ def test_a_string_in_any_field_arrives_as_itself(form: str, data: st.DataObject,
     where = [data.draw(st.sampled_from(fields(FORMS[form][0])[field]))]
     if field[-1] == "path":
         text = text.replace("/", ":")  # what is before a slash is a folder, which forms name apart
+    # A file with what cannot be seen is a command there: test_hidden_characters runs it.
+    assume(form != "markdown" or field[-1] != "content" or is_visible(text.replace("\n", "")))
     hostile = planted(plan, where, text)
     wanted = expected(form, where[0])
     if hostile is None or wanted is None:

@@ -26,8 +26,9 @@ from gpustack.errors import UnsupportedError
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Artifact, FileWrite, Step
 from gpustack.render.ansible import render as ansible
-from gpustack.render.commands import changes, fetch, is_manual, one_line
+from gpustack.render.commands import changes, fetch, is_manual
 from gpustack.render.shell import render as shell
+from gpustack.visible import one_line
 
 DECIDING = {"family", "system", "environment", "done_when", "method", "methods", "id", "depends_on", "phase"}
 """Fields that choose what is written: another word there rightly makes another text."""

@@ -16,6 +16,7 @@ from tests.reports.catalogue import REPORTS
 from tests.reports.conftest import NODE
 
 from gpustack.verify import api
+from gpustack.visible import one_line
 
 Written = Callable[[str], dict[str, Path]]
 HERE = Path(__file__).parent
@@ -42,11 +43,6 @@ def test_junit_holds_to_the_schemas_of_jenkins(written: Written, junit_schemas: 
         assert faults == {name: [] for name in REPORTS}
 
 
-def _one_line(text: str) -> str:
-    """What a line of a report makes of a text: no control characters, single spaces."""
-    return " ".join("".join(char if char.isprintable() else " " for char in text).split())
-
-
 def test_tap_is_read_by_a_parser_of_version_14(written: Written, modules: Path) -> None:
     """Every point, skip and value arrives as it was meant, whatever the texts hold."""
     paths = written("tap")
@@ -67,9 +63,9 @@ def test_tap_is_read_by_a_parser_of_version_14(written: Written, modules: Path) 
             assert point["ok"] is (check.status in {"pass", "skip"})
             assert bool(point.get("skip")) is (check.status == "skip")
             assert not point.get("todo")
-            assert point["name"] == _one_line(f"{check.id} {check.title}")
-            if check.status == "skip" and _one_line(check.reason):
-                assert point["skip"] == _one_line(check.reason)
+            assert point["name"] == one_line(f"{check.id} {check.title}")
+            if check.status == "skip" and one_line(check.reason):
+                assert point["skip"] == one_line(check.reason)
             if check.status in {"fail", "error"}:
                 assert point["diag"]["message"] == check.reason.replace("\x7f", " ")
         assert read["end"]["fail"] == sum(one.status in {"fail", "error"} for one in checks)
@@ -113,5 +109,5 @@ def test_github_takes_each_annotation_as_one_command(name: str) -> None:
         match = ANNOTATION.fullmatch(line)
         assert match, line[:200]
         assert match[1] == ("notice" if check.status == "skip" else "error")
-        assert _unescaped(match[2]) == _one_line(f"{check.id} {check.title}")
+        assert _unescaped(match[2]) == one_line(f"{check.id} {check.title}")
         assert _unescaped(match[3]) == check.reason + (f"\nfix: {check.fix}" if check.fix else "")

@@ -74,7 +74,7 @@ def bench(
 
         found = gpu.bench(context)
     if is_shown:
-        frame.document(frame.to_json(found) if format is TextOrJson.JSON else as_text(found))
+        frame.page(frame.to_json(found) if format is TextOrJson.JSON else as_text(found))
     return 0
 
 

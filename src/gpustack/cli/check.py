@@ -32,7 +32,7 @@ def check(
     matrix = frame.matrix()
     request = Request(requirements=merge(tuple(parse_requirement(text) for text in combination)))
     verdict = judge(matrix, host_of(matrix, **options), request, with_hints=True)
-    frame.document(frame.to_json(verdict) if format is TextOrJson.JSON else _text(verdict))
+    frame.page(frame.to_json(verdict) if format is TextOrJson.JSON else _text(verdict))
     if verdict.conflicts:
         return INCOMPATIBLE
     return UNKNOWN if verdict.unknown else 0

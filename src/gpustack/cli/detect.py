@@ -30,5 +30,5 @@ def detect(
     else:
         from gpustack.detect.text import lines
 
-        frame.document("\n".join(lines(host)))
+        frame.page("\n".join(lines(host)))
     return 0

@@ -43,7 +43,7 @@ def explain(
         if question.out is not None:
             save_plan(made, question.out)
     if is_shown:
-        frame.document(frame.to_json(resolution) if format is TextOrJson.JSON else _text(resolution))
+        frame.page(frame.to_json(resolution) if format is TextOrJson.JSON else _text(resolution))
     return code
 
 

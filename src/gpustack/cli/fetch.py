@@ -27,7 +27,7 @@ def fetch(
     """
     from gpustack.cli.progress import Progress
     from gpustack.errors import GpustackError
-    from gpustack.install.bundle import Maker, brings_packages, demand_same_system
+    from gpustack.install.bundling import Maker, brings_packages, demand_same_system
     from gpustack.install.downloads import Fetcher, parse_mirrors, patience_of
     from gpustack.plan.document import load
 
@@ -48,10 +48,10 @@ def fetch(
     for text in bundle.manifest.left:
         frame.warn(text)
     size = sum(file.size for file in bundle.manifest.files.values())
-    frame.document(
+    frame.page(
         f"{to}: {len(bundle.manifest.files)} files, {size / 2**20:,.1f} MiB, {len(bundle.lock.packages)} packages\n"
         f"signed with the key {bundle.manifest.fingerprint}\n"
-        f"install it with: gpustack install --bundle {to}",
+        f"install it with: gpustack install --bundle {to} --fingerprint {bundle.manifest.fingerprint}",
         fault=GpustackError,
     )
     return 0

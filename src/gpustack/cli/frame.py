@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from gpustack.cli.declare import COMMON, Color, Command
 from gpustack.errors import GpustackError
+from gpustack.visible import visible, visible_json
 
 if TYPE_CHECKING:
     from gpustack.matrix.index import Matrix
@@ -68,7 +69,7 @@ def _guarded(function: Callable[..., int], arguments: dict[str, Any], fault_code
         return 2
     except Exception as error:  # noqa: BLE001 (a fault of ours is told like any other)
         _traceback()
-        say(shortened(f"error: internal fault: {type(error).__name__}: {visible(str(error))}"))
+        say(shortened(f"error: internal fault: {type(error).__name__}: {error}"))
         say("hint: the same with -v -v shows where; report it with what `gpustack detect --record DIR` saves")
         return fault_code
 
@@ -91,11 +92,6 @@ def shortened(line: str) -> str:
 _LONGEST_LINE = 1500
 
 
-def visible(text: str) -> str:
-    """``text`` with every character that a terminal would act on, line breaks aside, spelled out."""
-    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
-
-
 def _traceback() -> None:
     if settings().verbose >= 2:
         import traceback
@@ -103,22 +99,27 @@ def _traceback() -> None:
         traceback.print_exc()
 
 
-def say(text: str, end: str = "\n") -> None:
-    """A line to standard error, if there is one. Control characters are the caller's business: see `visible`.
+def say(text: str) -> None:
+    """A line to standard error, if there is one."""
+    draw(f"{visible(text)}\n")
+
+
+def draw(text: str) -> None:
+    """What moves the cursor of a terminal, to standard error as it is: data in it comes through `visible`.
 
     Where it cannot be written (a closed terminal, a reader who left, a full disk) it is lost: nothing that a command
     does for its user ends for that.
     """
     if sys.stderr is not None:
         with suppress(OSError, ValueError):  # ValueError: closed
-            sys.stderr.write(text + end)
+            sys.stderr.write(text)
             sys.stderr.flush()
 
 
 def confirm(question: str) -> bool:
     """Whether the person at the terminal says yes; no where the terminal is gone."""
     while True:
-        say(f"{question} [y/N]: ", end="")
+        draw(f"{visible(question)} [y/N]: ")
         try:
             line = sys.stdin.readline()
         except (OSError, ValueError):  # ValueError: letters of no alphabet
@@ -150,7 +151,12 @@ def _is_terminal(stream: TextIO | None) -> bool:
 def warn(text: str) -> None:
     """A warning to standard error, unless quiet."""
     if not settings().is_quiet:
-        say(f"warning: {visible(text)}")
+        say(f"warning: {text}")
+
+
+def page(text: str, *, fault: type[GpustackError] | None = None) -> None:
+    """A text for people to standard output: as `document`, but what cannot be seen in it is spelled out."""
+    document(visible(text), fault=fault)
 
 
 def document(text: str, *, fault: type[GpustackError] | None = None) -> None:
@@ -198,4 +204,4 @@ def to_json(value: object) -> str:
     """A document of ours as JSON, indented for people and diffs."""
     import msgspec
 
-    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    return visible_json(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())

@@ -52,6 +52,10 @@ def install(
         Path | None,
         Option("--bundle", metavar="DIR", help="Take plan and files from a bundle: no network is needed."),
     ] = None,
+    fingerprint: Annotated[
+        str | None,
+        Option("--fingerprint", metavar="FPR", help="The key that has to have signed the bundle; fetch prints it."),
+    ] = None,
     mirror: MirrorOption = None,
     min_speed: MinSpeedOption = None,
     lock: LockOption = None,
@@ -74,10 +78,10 @@ def install(
     )
     how = _options(root, named, is_asked=not yes)
     _demand_one_task(what, {"--resume": resume, "--rollback": rollback, "--abandon": abandon}, dry_run=dry_run)
+    given = origin_of(bundle=bundle, fingerprint=fingerprint, mirrors=mirror or [], lock=lock, min_speed=min_speed)
     if resume:
-        given = origin_of(bundle=bundle, mirrors=mirror or [], lock=lock, min_speed=min_speed)
         return _resume(how, named.or_else(given))
-    supply = supply_of(what or [], bundle=bundle, mirrors=mirror or [], lock=lock, min_speed=min_speed)
+    supply = supply_of(what or [], given)
     if rollback:
         return _rollback(how, supply)
     if abandon:
@@ -108,7 +112,6 @@ def _demand_one_task(what: list[str] | None, tasks: Mapping[str, bool], *, dry_r
 
 def _install(question: StackOptions, options: "Options", supply: "Supply", *, dry_run: bool) -> int:
     from gpustack.install.records import Origin
-    from gpustack.install.show import show
 
     if question.matrices is not None:
         supply = supply.named(Origin(matrices=str(question.matrices.absolute())))
@@ -116,15 +119,25 @@ def _install(question: StackOptions, options: "Options", supply: "Supply", *, dr
     if is_saved:
         _demand_fresh(plan, question, options)
     if dry_run:
-        frame.document(show(plan, options))
+        frame.page(_shown(plan, options, supply))
         return 0
     if not plan.steps:
         frame.say("nothing to do: the host has this stack already")
         return 0
-    _confirm(show(plan, options), options, "Carry this plan out?")
+    if options.assume_yes and supply.words():
+        frame.say(supply.words())
+    _confirm(_shown(plan, options, supply), options, "Carry this plan out?")
     from gpustack.install.api import install as carry_out
 
+    supply.lay(options.root)
     return _locked(carry_out(plan, _setting(options, supply)), question, options, supply)
+
+
+def _shown(plan: "Plan", options: "Options", supply: "Supply") -> str:
+    from gpustack.install.show import show
+
+    words = supply.words()
+    return f"{words}\n\n{show(plan, options)}" if words else show(plan, options)
 
 
 def _resume(options: "Options", given: "Origin") -> int:
@@ -134,10 +147,11 @@ def _resume(options: "Options", given: "Origin") -> int:
 
     root, former = begun(options)
     if root != options.root:
-        frame.say(f"going on in {frame.visible(str(root))}, where the last run was begun")
+        frame.say(f"going on in {root}, where the last run was begun")
     origin = given.or_else(former)
     options = _options(root, origin, is_asked=not options.assume_yes)
     supply = supply_again(origin, frame.warn)
+    supply.lay(root)
     question = asked(None, {}, root=root, matrices=Path(origin.matrices) if origin.matrices else None)
     return _locked(resume(_setting(options, supply)), question, options, supply)
 

@@ -34,11 +34,11 @@ def matrix(
         return _check(as_json=as_json)
     facts = frame.matrix()
     if action is Action.LIST:
-        frame.document(_list(facts, what, as_json=as_json))
+        frame.page(_list(facts, what, as_json=as_json))
     elif action is Action.SOURCES:
-        frame.document(_sources(facts, what, as_json=as_json))
+        frame.page(_sources(facts, what, as_json=as_json))
     else:
-        frame.document(_show(facts, what, as_json=as_json))
+        frame.page(_show(facts, what, as_json=as_json))
     return 0
 
 
@@ -144,6 +144,6 @@ def _check(*, as_json: bool) -> int:
         frame.document(frame.to_json({"faults": found}))
         return code if found else 0
     for fault in found:
-        frame.say(frame.visible(fault))
+        frame.say(fault)
     frame.document(f"{len(found)} fault{'s' if len(found) > 1 else ''}" if found else "every invariant holds")
     return 1 if found else 0

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from threading import Lock
 
 from gpustack.cli import frame
+from gpustack.visible import visible
 
 _EVERY = 0.2
 """Seconds between two looks of a counter on a terminal."""
@@ -28,7 +29,7 @@ class _File:
 
     def text(self) -> str:
         share = f" of {_mebibytes(self.size)}" if self.size is not None else ""
-        return f"    {frame.visible(self.name)} {_mebibytes(self.there or 0)}{share}"
+        return f"    {visible(self.name)} {_mebibytes(self.there or 0)}{share}"
 
 
 class _Rate:
@@ -75,7 +76,7 @@ class Progress:
         """A step begins."""
         self._began = time.monotonic()
         if not self._is_quiet:
-            self._print(f"[{number}/{total}] {frame.visible(title)}")
+            self._print(f"[{number}/{total}] {title}")
 
     def done(self) -> None:
         """It has ended well."""
@@ -86,14 +87,14 @@ class Progress:
     def line(self, text: str) -> None:
         """A line of a command's output: shown with -v, and as one passing line on a terminal."""
         if self._verbose:
-            self._print(f"    {frame.visible(text)}")
+            self._print(f"    {text}")
         elif self._is_terminal:
-            self._pass(f"    {frame.visible(text)}")
+            self._pass(f"    {visible(text)}")
 
     def say(self, text: str) -> None:
         """A sentence for the person."""
         for line in text.splitlines():
-            self._print(frame.visible(line))
+            self._print(line)
 
     def transfer(self, name: str, size: int | None) -> Callable[[int, int | None], None]:
         """A counter for one file: a passing line on a terminal; elsewhere only what it goes on with, and the end."""
@@ -164,7 +165,7 @@ class Progress:
         text = "\n".join(line[:width] for line in lines)
         back = f"\r\x1b[{len(self._lines) - 1}A" if len(self._lines) > 1 else "\r" if self._lines else ""
         if back or text:
-            frame.say(f"{back}\x1b[J{text}" if back else text, end="")
+            frame.draw(f"{back}\x1b[J{text}" if back else text)
         self._lines = lines
 
 

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from gpustack.cli import frame
+from gpustack.visible import visible
 
 if TYPE_CHECKING:
     from gpustack.verify.declare import Note
@@ -21,6 +22,6 @@ def note() -> "Note":
             running[identity] = None
         else:
             running.pop(identity, None)
-        frame.say(f"\r\x1b[K{', '.join(running)[:76]}", end="")
+        frame.draw(f"\r\x1b[K{visible(', '.join(running))[:76]}")
 
     return tell

@@ -41,7 +41,7 @@ def status(
     from gpustack.install.lock import load
 
     if timer:
-        frame.document(_units())
+        frame.page(_units())
         return 0
     path = lock or _last(root)
     locked = load(path)
@@ -56,7 +56,7 @@ def status(
     host, packages = detect_with_packages(root, frame.matrix(), (one.name for one in locked.packages))
     found = status_of(locked, host, packages, name=str(path))
     told = frame.to_json(found) if format is StatusFormat.JSON else _text(found)
-    frame.document(told, fault=GpustackError)
+    frame.page(told, fault=GpustackError)
     return DRIFT_FOUND if found.drift else 0
 
 
@@ -79,7 +79,7 @@ def _text(found: "Status") -> str:
         cure = one.cure if "reboot" in one.cure or not one.reboot else f"{one.cure}, then reboot"
         lines += [f"{one.kind}: {one.message}", f"    cure: {cure}"]
     kinds = "a reboot is needed" if found.reboot else "no reboot is needed"
-    return "\n".join([*map(frame.visible, lines), f"{len(found.drift)} differences; {kinds}"])
+    return "\n".join([*lines, f"{len(found.drift)} differences; {kinds}"])
 
 
 def _units() -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gpustack.cli import frame
 from gpustack.cli.outputs import STANDARD, save
 from gpustack.errors import DocumentError, GpustackError, UsageError
 
@@ -49,6 +50,24 @@ class Supply(Struct, frozen=True, kw_only=True):
             return locked_plan(self.source)
         return None
 
+    def words(self) -> str:
+        """What a person has to know of where this comes from before saying yes; "" where the plan says it all."""
+        if self.bundle is None:
+            return ""
+        manifest = self.bundle.manifest
+        return (
+            f"Bundle {self.bundle.folder}: {len(manifest.files)} files, each as it was signed\n"
+            f"  signed with the key {manifest.fingerprint}\n"
+            "  compare it with what `gpustack fetch` printed; --fingerprint accepts that key alone"
+        )
+
+    def lay(self, root: Path | None) -> None:
+        """Put packages where programs in ``root`` find them. Raises GpustackError."""
+        if self.bundle is not None:
+            from gpustack.install.offline import lay
+
+            lay(self.bundle, root)
+
     def downloader(self, say: Callable[[str], None]) -> Downloader:
         """Whoever brings files."""
         if self.bundle is not None:
@@ -74,26 +93,26 @@ class Supply(Struct, frozen=True, kw_only=True):
             save(locks.dump(made), self.target, "--lock")
 
 
-def supply_of(
-    what: list[str], *, bundle: Path | None, mirrors: list[str], lock: Path | None, min_speed: float | None = None
-) -> Supply:
+def supply_of(what: list[str], origin: Origin) -> Supply:
     """What the options name. Raises UsageError, DocumentError, GpustackError."""
     from gpustack.install.lock import is_lock
 
-    if bundle is not None and what:
+    if origin.bundle and what:
         msg = "a bundle brings its own plan"
-        raise UsageError(msg, where="--bundle", hint=f"gpustack install --bundle {bundle}")
-    is_from_lock = bundle is None and len(what) == 1 and what[0].endswith(".json") and is_lock(Path(what[0]))
-    source = Path(what[0]) if is_from_lock else None
-    return _supply(origin_of(bundle=bundle, mirrors=mirrors, lock=lock, source=source, min_speed=min_speed))
+        raise UsageError(msg, where="--bundle", hint=f"gpustack install --bundle {origin.bundle}")
+    if origin.fingerprint and not origin.bundle:
+        msg = "names the key of a bundle, and there is no bundle"
+        raise UsageError(msg, where="--fingerprint", hint="give --bundle DIR as well")
+    is_from_lock = not origin.bundle and len(what) == 1 and what[0].endswith(".json") and is_lock(Path(what[0]))
+    return _supply(replace(origin, source=_absolute(Path(what[0]) if is_from_lock else None)))
 
 
 def origin_of(
     *,
     bundle: Path | None,
+    fingerprint: str | None,
     mirrors: list[str],
     lock: Path | None,
-    source: Path | None = None,
     min_speed: float | None = None,
 ) -> Origin:
     """What the options name, as the journal keeps it. Raises UsageError."""
@@ -102,10 +121,16 @@ def origin_of(
     return Origin(
         mirrors=_parsed(mirrors) if mirrors else {},
         bundle=_absolute(bundle),
+        fingerprint="" if fingerprint is None else _parsed_fingerprint(fingerprint),
         lock=_absolute(lock),
-        source=_absolute(source),
         min_speed=min_speed,
     )
+
+
+def _parsed_fingerprint(text: str) -> str:
+    from gpustack.install.bundle import parse_fingerprint
+
+    return parse_fingerprint(text)
 
 
 def _absolute(path: Path | None) -> str:
@@ -140,6 +165,8 @@ def _supply(origin: Origin) -> Supply:
     if origin.bundle:
         from gpustack.install.bundle import Bundle
 
-        return Supply(bundle=Bundle(Path(origin.bundle)), target=target, origin=origin)
+        bundle = Bundle(Path(origin.bundle), fingerprint=origin.fingerprint, say=frame.say)
+        # Whoever goes on with the run takes no bundle of another key.
+        return Supply(bundle=bundle, target=target, origin=replace(origin, fingerprint=bundle.manifest.fingerprint))
     source = load(Path(origin.source)) if origin.source else None
     return Supply(source=source, mirrors=origin.mirrors, target=target, origin=origin)

@@ -60,7 +60,7 @@ def triton(
             directory.mkdir(parents=True, exist_ok=True)
             lay_out(directory, _model(platform, files, (version, keep, copies), on_cpu=on_cpu), month)
     found = judge(matrix, directory, month, tuple(compute or ()))
-    frame.document(frame.to_json(found) if format is TextOrJson.JSON else _as_text(found, month))
+    frame.page(frame.to_json(found) if format is TextOrJson.JSON else _as_text(found, month))
     return 0 if found.is_good else 1
 
 

@@ -9,18 +9,19 @@ from pathlib import Path, PurePosixPath
 
 from gpustack.errors import GpustackError
 from gpustack.install.archives import archives_of, inspect
+from gpustack.install.cache import has_sum, take
 from gpustack.install.executor import Action, PausedError, StepFailedError, Workplace
-from gpustack.install.keep import duplicate, remove
+from gpustack.install.keep import remove
 from gpustack.install.reboot import reboot_step
 from gpustack.install.records import Outcome
 from gpustack.install.targets import newcomer, places_of, program, words_of
 from gpustack.install.trust import demand_key, demand_safe_repository
 from gpustack.model.steps import Artifact, FileWrite, Kind, Step
-from gpustack.render.commands import command_line, one_line
+from gpustack.render.commands import command_line
 from gpustack.system.files import write_atomically
-from gpustack.system.hashed import sha256_of_file
 from gpustack.system.jobs import ENVIRONMENT
 from gpustack.system.run import Finished
+from gpustack.visible import one_line
 
 _WITHOUT_A_SYSTEM = {
     "systemctl": "no service manager is in this tree",
@@ -91,18 +92,12 @@ def bring(work: Workplace, artifact: Artifact) -> None:
         place.parent.mkdir(parents=True, exist_ok=True)
         new = work.target.place(newcomer(artifact.path))
         remove(new)
-        duplicate(source, new)
+        # A file without a published sum lies in the cache under the one that it was fetched with.
+        take(source, new, artifact.sha256 or source.name)
         new.chmod(0o644)
         new.replace(place)
     if artifact.fingerprint:
         demand_key(work, artifact)
-
-
-def has_sum(place: Path, sha256: str) -> bool:
-    """Whether a file is there and has this sum."""
-    if place.is_symlink() or not place.is_file():
-        return False
-    return sha256_of_file(place) == sha256
 
 
 def write(work: Workplace, file: FileWrite) -> None:

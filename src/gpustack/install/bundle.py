@@ -1,45 +1,45 @@
-"""Bundles: a folder with everything that a plan needs, for machines that no network reaches."""
+"""A bundle as it is opened: a folder that whoever carried it may have changed, checked whole before any use."""
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from collections.abc import Callable
-from contextlib import closing, suppress
-from dataclasses import dataclass
+import hashlib
+import os
+import re
+import stat
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from gpustack.errors import DocumentError, GpustackError, UsageError
 from gpustack.install import lock as locks
-from gpustack.install.closure import Closure, is_install, is_pip_install
-from gpustack.install.downloads import Fetcher, fetch_all
-from gpustack.install.options import Counter, Progress
-from gpustack.install.repository import DEB, RPM, WHEELS, take_debs, take_rpms, take_wheels
-from gpustack.install.signing import BundleKey, signer_of
-from gpustack.model.host import Host
-from gpustack.model.lock import LockedPackage
-from gpustack.model.plan import Plan
-from gpustack.model.steps import Artifact, Step
-from gpustack.system.files import write_atomically
-from gpustack.system.hashed import sha256_of_file
-from gpustack.system.mounts import overlaid, remove_tree
+from gpustack.install.options import Progress
+from gpustack.install.repository import DEB, RPM, WHEELS
+from gpustack.install.signing import CHANGED, dearmored, fingerprint_of, signer_of
+from gpustack.model.steps import Artifact
+from gpustack.system.hashed import open_regular, sha256_of_file
 
-MANIFEST, LOCK = "manifest.json", "lock.json"
-_PARTS = (DEB, RPM, WHEELS, "files", LOCK, "key.gpg", "key.asc", f"{MANIFEST}.asc", MANIFEST)
+MANIFEST, LOCK, KEY, ARMOURED = "manifest.json", "lock.json", "key.gpg", "key.asc"
+SIGNATURE = f"{MANIFEST}.asc"
+FILES = "files"
+PARTS = (DEB, RPM, WHEELS, FILES, LOCK, KEY, ARMOURED, SIGNATURE, MANIFEST)
 """What a bundle consists of; the manifest comes last, so that a folder without one is no bundle."""
 
+MOST_MANIFEST = 64 * 2**20
+"""Bytes; with a hundred a file, no manifest is larger."""
 
-_NEW = ".new-"
-"""What the folder's name begins with in which a bundle is made; what a killed run left is removed by the next."""
+_MOST_KEY = 64 * 2**10
+_MOST_FILES = 500_000
+_SHOWN = 20
+_UNSIGNED = frozenset({MANIFEST, SIGNATURE})
+_KEY_OF_INDEX = f"{RPM}/repodata/repomd.xml.key"
+"""The key as zypper looks for it."""
 
 
 class File(Struct, frozen=True, kw_only=True):
-    """One file of a bundle."""
+    """One file of a bundle; ``size`` in bytes."""
 
     sha256: str
     size: int
@@ -61,25 +61,30 @@ class Manifest(Struct, frozen=True, kw_only=True):
 
 
 class Bundle:
-    """An opened bundle: its signature holds, and its lock is the one that was signed."""
+    """An opened bundle: its one key signed the manifest, and the folder holds the files of the manifest, nothing else.
 
-    def __init__(self, folder: Path) -> None:
-        """Raises DocumentError where ``folder`` holds no bundle, GpustackError where it was changed."""
-        self.folder = folder.absolute()
-        path = self.folder / MANIFEST
-        if not path.is_file():
+    ``key`` is the armoured public key, ``digest`` the sha256 of the manifest.
+    """
+
+    def __init__(self, folder: Path, *, fingerprint: str = "", say: Callable[[str], None] = lambda _text: None) -> None:
+        """Hash every file; ``say`` hears that, since it takes a while.
+
+        Raises DocumentError where ``folder`` holds no bundle, GpustackError where it was changed or is signed by
+        another key than ``fingerprint``.
+        """
+        self.folder = Path(os.path.realpath(folder))
+        if not (self.folder / MANIFEST).is_file():
             msg = "holds no bundle"
             raise DocumentError(msg, where=str(folder), hint="`gpustack fetch PLAN.json --to DIR` makes one")
-        signer = signer_of(path, self.folder / f"{MANIFEST}.asc", self.folder / "key.gpg")
-        try:
-            self.manifest = msgspec.json.decode(path.read_bytes(), type=Manifest)
-        except msgspec.DecodeError as exc:
-            msg = f"is no manifest of a bundle: {exc}"
-            raise DocumentError(msg, where=str(path), hint="a newer gpustack may have made it") from exc
-        if signer != self.manifest.fingerprint:
-            msg = f"is signed by {signer}, and names {self.manifest.fingerprint}"
-            raise GpustackError(msg, where=str(path), hint="the bundle was changed: make it again")
-        self.lock = locks.load(self._checked(LOCK))
+        raw = self._read(MANIFEST, MOST_MANIFEST)
+        self.manifest = self._signed(raw, fingerprint)
+        self.digest = _sha256(raw)
+        self._demand_names()
+        size = sum(one.size for one in self.manifest.files.values())
+        say(f"checking the bundle: {len(self.manifest.files)} files, {size / 2**20:,.1f} MiB")
+        self._demand_whole()
+        self.key = self._armoured()
+        self.lock = locks.parse(self._known(LOCK), str(self.folder / LOCK))
 
     def __call__(self, artifact: Artifact, progress: Progress) -> Path:
         """The file of ``artifact``: a ``Downloader`` that needs no network. Raises GpustackError."""
@@ -88,156 +93,149 @@ class Bundle:
             msg = "is not in the bundle"
             hint = "the bundle was made for another plan: install the plan of the bundle itself"
             raise GpustackError(msg, where=artifact.url, hint=hint)
-        path = self._checked(name)
-        if artifact.sha256 not in {"", self.manifest.files[name].sha256}:
-            msg = f"has another sum in the bundle ({self.manifest.files[name].sha256}) than in the plan"
+        file = self.manifest.files[name]
+        if artifact.sha256 not in {"", file.sha256}:
+            msg = f"has the sha256 {file.sha256} in the bundle, and another in the plan"
             raise GpustackError(msg, where=artifact.url, hint="make the bundle again from this plan")
-        size = path.stat().st_size
-        progress(size, size)
-        return path
+        progress(file.size, file.size)
+        return self.folder / name
 
     def has(self, part: str) -> bool:
         """Whether there are packages of a kind (``DEB``, ``RPM``, ``WHEELS``)."""
         return any(name.startswith(f"{part}/") for name in self.manifest.files)
 
-    def check(self) -> None:
-        """Hash every file. Raises GpustackError with all that are gone or damaged."""
-        bad = [f"{name} {fault}" for name in self.manifest.files if (fault := self._fault(name))]
-        if bad:
-            msg = f"{len(bad)} files of the bundle are gone or damaged:\n" + "\n".join(bad)
-            raise GpustackError(msg, where=str(self.folder), hint="copy the bundle again")
+    def _signed(self, raw: bytes, pinned: str) -> Manifest:
+        """The manifest, once its signature is known to be that of the bundle's one key."""
+        where = str(self.folder / MANIFEST)
+        keyring = self._read(KEY, _MOST_KEY)
+        try:
+            key = fingerprint_of(keyring)
+        except ValueError as exc:
+            raise GpustackError(str(exc), where=str(self.folder / KEY), hint=CHANGED) from exc
+        signer = signer_of(raw, self._read(SIGNATURE, _MOST_KEY), keyring, where)
+        try:
+            manifest = msgspec.json.decode(raw, type=Manifest)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
+            msg = f"is no manifest of a bundle: {exc}"
+            raise DocumentError(msg, where=where, hint="a newer gpustack may have made it") from exc
+        if not signer == key == manifest.fingerprint:
+            msg = f"is signed by {signer}, the key is {key}, and the manifest names {manifest.fingerprint}"
+            raise GpustackError(msg, where=where, hint=CHANGED)
+        if pinned and pinned != signer:
+            msg = f"is signed by the key {signer}, and the key {pinned} is required"
+            hint = "compare with the fingerprint that `gpustack fetch` printed; do not install a bundle of another key"
+            raise GpustackError(msg, where=where, hint=hint)
+        return manifest
 
-    def _checked(self, name: str) -> Path:
-        fault = self._fault(name)
-        if fault:
-            raise GpustackError(fault, where=str(self.folder / name), hint="copy the bundle again")
-        return self.folder / name
+    def _demand_names(self) -> None:
+        """Raise GpustackError where the manifest names a file outside of the bundle's parts, or lacks one it needs."""
+        files = self.manifest.files
+        named = {*files, *self.manifest.artifacts.values()}
+        wrong = [repr(name) for name in named if not _is_inside(name)]
+        wrong += [f"{name} is missing" for name in (LOCK, KEY, ARMOURED) if name not in files]
+        wrong += [f"{name} is missing" for name in self.manifest.artifacts.values() if name not in files]
+        if len(files) > _MOST_FILES:
+            wrong.append(f"it has more than {_MOST_FILES:,} files")
+        self._refuse("the manifest names what no bundle holds", sorted(wrong))
+
+    def _demand_whole(self) -> None:
+        """Raise GpustackError with every file that is missing, changed, no plain file, or not in the manifest."""
+        files, there = self.manifest.files, set()
+        wrong = []
+        for name, entry in _walk(self.folder):
+            if not stat.S_ISREG(entry.st_mode):
+                wrong.append(f"{name!r} is a link, a device, a pipe or a socket")
+            elif name in files:
+                there.add(name)
+                if files[name].size != entry.st_size:
+                    wrong.append(f"{name} has {entry.st_size} bytes, and {files[name].size} were signed")
+            elif name not in _UNSIGNED:
+                wrong.append(f"{name!r} is not in the manifest")
+        wrong += [f"{name} is missing" for name in files.keys() - there]
+        # Nothing is hashed while anything else is wrong: that takes minutes, and a pipe has no end.
+        wrong = wrong or [fault for name in files if (fault := self._fault(name))]
+        self._refuse("files of the bundle are not those that were signed", sorted(wrong))
 
     def _fault(self, name: str) -> str:
-        """What is wrong with a file of the bundle, "" where nothing is."""
-        wanted = self.manifest.files.get(name)
+        """What is wrong with the content of a file, "" where nothing is."""
         try:
-            found = sha256_of_file(self.folder / name)
+            is_same = sha256_of_file(self.folder / name) == self.manifest.files[name].sha256
         except OSError as exc:
-            return f"cannot be read: {exc.strerror or exc}"
-        return "" if wanted is not None and found == wanted.sha256 else "is not the file that was signed"
+            return f"{name} cannot be read: {exc.strerror or exc}"
+        return "" if is_same else f"{name} has other content than was signed"
 
+    def _refuse(self, why: str, wrong: list[str]) -> None:
+        if wrong:
+            more = [f"and {len(wrong) - _SHOWN} more"] if len(wrong) > _SHOWN else []
+            msg = f"{why}:\n" + "\n".join([*wrong[:_SHOWN], *more])
+            raise GpustackError(msg, where=str(self.folder), hint=CHANGED)
 
-@dataclass(frozen=True)
-class Maker:
-    """Makes bundles; packages are chosen for the system at ``root``."""
-
-    root: Path
-    fetcher: Fetcher
-    transfer: Counter
-    say: Callable[[str], None]
-
-    def make(self, plan: Plan, folder: Path) -> Bundle:
-        """Make the bundle of ``plan`` in ``folder``. Raises GpustackError; then ``folder`` is as it was."""
-        _demand_own_folder(folder)
-        wanted = [one for step in plan.steps for one in (*step.artifacts, *_by_address(step))]
-        found = fetch_all(wanted, self.fetcher, self.transfer)
-        folder.mkdir(parents=True, exist_ok=True)
-        for left in folder.glob(f"{_NEW}*"):
-            remove_tree(left)
-        work = Path(tempfile.mkdtemp(prefix=_NEW, dir=folder))
-        work.chmod(0o755)
+    def _armoured(self) -> str:
+        """key.asc, once it is known to be the same key as key.gpg, and so is the copy that zypper looks for."""
+        text = self._known(ARMOURED).decode("utf-8", "replace")
         try:
-            new = work / "bundle"
-            new.mkdir()
-            with closing(BundleKey()) as key:
-                key.export(new)
-                self._fill(plan, new, key, found)
-            _put(new, folder)
-        finally:
-            remove_tree(work)
-            with suppress(OSError):
-                folder.rmdir()
-        return Bundle(folder)
+            is_same = dearmored(text) == self._known(KEY)
+        except ValueError:
+            is_same = False
+        files = self.manifest.files
+        if not is_same or files.get(_KEY_OF_INDEX, files[ARMOURED]).sha256 != files[ARMOURED].sha256:
+            msg = f"is not the key of {KEY}"
+            raise GpustackError(msg, where=str(self.folder / ARMOURED), hint=CHANGED)
+        return text
 
-    def _fill(self, plan: Plan, new: Path, key: BundleKey, found: dict[Artifact, Path]) -> None:
-        packages: list[LockedPackage] = []
-        left: list[str] = []
-        if brings_packages(plan):
-            with overlaid(self.root, new.parent) as tree:
-                closure = Closure(tree, found.__getitem__, self.say)
-                closure.run(plan)
-                packages += take_debs(closure, new / DEB, key)
-                packages += take_rpms(closure, new / RPM, key)
-                packages += take_wheels(closure, new / WHEELS)
-                left = closure.left
-        names, pinned = _copies(found, new / "files")
-        lock = locks.of_plan(plan, artifacts=pinned, packages=packages)
-        write_atomically(new / LOCK, locks.dump(lock))
-        files = {
-            str(path.relative_to(new)): File(sha256=sha256_of_file(path), size=path.stat().st_size)
-            for path in sorted(new.rglob("*"))
-            if path.is_file()
-        }
-        manifest = Manifest(
-            fingerprint=key.fingerprint, plan=plan.digest, artifacts=names, files=files, left=tuple(left)
-        )
-        document = msgspec.json.format(msgspec.json.encode(manifest), indent=2).decode() + "\n"
-        write_atomically(new / MANIFEST, document)
-        key.sign(new / MANIFEST, new / f"{MANIFEST}.asc")
+    def _known(self, name: str) -> bytes:
+        """The content of a file that the manifest names. Raises GpustackError where it is another one by now."""
+        content = self._read(name, MOST_MANIFEST)
+        if _sha256(content) != self.manifest.files[name].sha256:
+            msg = "has other content than was signed"
+            raise GpustackError(msg, where=str(self.folder / name), hint=CHANGED)
+        return content
+
+    def _read(self, name: str, most: int) -> bytes:
+        """The content of a plain file of at most so many bytes. Raises GpustackError."""
+        path = self.folder / name
+        try:
+            with open_regular(path) as file:
+                content = file.read(most + 1)
+        except OSError as exc:
+            msg = f"cannot be read: {exc.strerror or exc}"
+            raise GpustackError(msg, where=str(path), hint=CHANGED) from exc
+        if len(content) > most:
+            msg = f"is larger than {most / 2**20:g} MiB"
+            raise GpustackError(msg, where=str(path), hint=CHANGED)
+        return content
 
 
-def brings_packages(plan: Plan) -> bool:
-    """Whether a package manager has to be asked what a plan needs."""
-    commands = [argv for step in plan.steps for argv in step.commands]
-    return plan.host.os.family != "windows" and any(is_install(argv) or is_pip_install(argv) for argv in commands)
+def parse_fingerprint(text: str) -> str:
+    """A whole fingerprint, as gpg spells it with or without spaces. Raises UsageError."""
+    plain = re.sub(r"[\s:]", "", text).upper().removeprefix("0X")
+    if not re.fullmatch(r"[0-9A-F]{40}", plain):
+        msg = f"{text!r} is not a whole fingerprint of 40 hexadecimal digits"
+        raise UsageError(msg, where="--fingerprint", hint="`gpustack fetch` prints that of the bundle which it makes")
+    return plain
 
 
-def demand_same_system(plan: Plan, host: Host) -> None:
-    """Raise UsageError where packages would be chosen on ``host``, another system than the plan is for."""
-    wanted, found = plan.host, host
-    is_same_system = (wanted.os.id, wanted.os.version_id) == (found.os.id, found.os.version_id)
-    # A tree without a package says nothing of its architecture.
-    if not is_same_system or (found.arch and wanted.arch != found.arch):
-        msg = (
-            f"the plan is for {wanted.os.spelled} ({wanted.arch}), and packages would be chosen on "
-            f"{found.os.spelled} ({found.arch})"
-        )
-        raise UsageError(msg, hint="give a tree of the plan's system: --root DIR")
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
-def _by_address(step: Step) -> list[Artifact]:
-    """The packages that commands install by their address."""
-    words = [word for argv in step.commands if is_install(argv) for word in argv]
-    return [Artifact(url=word, path=f"/{word.rpartition('/')[2]}") for word in words if word.startswith("https://")]
+def _is_inside(name: str) -> bool:
+    """Whether a name is that of a file in one of the bundle's parts, and means the same to every program."""
+    parts = name.split("/")
+    is_plain = name.isprintable() and "\\" not in name and not {"", ".", ".."}.intersection(parts)
+    return is_plain and parts[0] in PARTS and name not in _UNSIGNED
 
 
-def _copies(found: dict[Artifact, Path], folder: Path) -> tuple[dict[str, str], list[Artifact]]:
-    """Copies of the files by the addresses that they came from, and the artifacts with their sums."""
-    names: dict[str, str] = {}
-    pinned = []
-    for artifact, path in found.items():
-        folder.mkdir(exist_ok=True)
-        sha256 = path.name
-        name = f"{sha256[:16]}-{artifact.path.rpartition('/')[2]}"
-        shutil.copyfile(path, folder / name)
-        names[artifact.url] = f"{folder.name}/{name}"
-        pinned.append(replace(artifact, sha256=sha256, size=path.stat().st_size))
-    return names, pinned
-
-
-def _demand_own_folder(folder: Path) -> None:
-    if not folder.exists():
-        return
-    others = folder.is_dir() and any(not path.name.startswith(_NEW) for path in folder.iterdir())
-    if not folder.is_dir() or (others and not (folder / MANIFEST).exists()):
-        msg = "is neither empty nor a bundle"
-        raise GpustackError(msg, where=str(folder), hint="name a new folder, or that of a bundle to be made anew")
-
-
-def _put(new: Path, folder: Path) -> None:
-    """Put the parts in place; while they change there is no manifest."""
-    for name in reversed(_PARTS):
-        old = folder / name
-        if old.is_dir():
-            shutil.rmtree(old)
-        else:
-            old.unlink(missing_ok=True)
-    for name in _PARTS:
-        if (new / name).exists():
-            (new / name).rename(folder / name)
+def _walk(folder: Path, front: str = "") -> Iterator[tuple[str, os.stat_result]]:
+    """Every entry below a folder but folders, by its name; links are not followed. Raises GpustackError."""
+    try:
+        with os.scandir(folder) as found:
+            entries = sorted(found, key=lambda one: one.name)
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                yield from _walk(Path(entry.path), f"{front}{entry.name}/")
+            else:
+                yield f"{front}{entry.name}", entry.stat(follow_symlinks=False)
+    except OSError as exc:
+        msg = f"cannot be read: {exc.strerror or exc}"
+        raise GpustackError(msg, where=str(folder), hint="the bundle has to be readable") from exc

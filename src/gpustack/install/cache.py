@@ -5,11 +5,13 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import stat
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from gpustack.system.hashed import sha256_of_file
+from gpustack.errors import GpustackError
+from gpustack.system.hashed import copy_hashed, sha256_of_file
 
 
 def default_folder() -> Path:
@@ -46,8 +48,15 @@ class Cache:
         return None
 
     def part(self, key: str) -> Path:
-        """Where a download is written while it is on its way."""
-        return self.folder / "partial" / key
+        """Where a download is written while it is on its way. What another user began there is removed.
+
+        Raises OSError.
+        """
+        path = self.folder / "partial" / key
+        with suppress(FileNotFoundError):
+            if path.lstat().st_uid != os.geteuid():
+                path.unlink()
+        return path
 
     def publish(self, part: Path, sha256: str) -> Path:
         """Give a whole file its name; ``sha256`` is what was computed over it."""
@@ -62,7 +71,7 @@ class Cache:
         """Hold the lock of one download; ``waiting`` is called once where another process has it. Raises OSError."""
         for name in ("locks", "partial", "sha256"):
             (self.folder / name).mkdir(mode=0o755, parents=True, exist_ok=True)
-        descriptor = os.open(self.folder / "locks" / key, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        descriptor = os.open(self.folder / "locks" / key, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
         try:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -80,3 +89,43 @@ class Cache:
 def key_of(url: str, sha256: str) -> str:
     """The name under which a download is locked and kept while it is on its way."""
     return sha256 or f"url-{hashlib.sha256(url.encode()).hexdigest()}"
+
+
+def has_sum(place: Path, sha256: str) -> bool:
+    """Whether a file is there and has this sum."""
+    if place.is_symlink() or not place.is_file():
+        return False
+    return sha256_of_file(place) == sha256
+
+
+def is_private(place: Path) -> bool:
+    """Whether nobody but root, and whoever runs this, can change a place or what is below it. Raises OSError.
+
+    In a folder like /tmp nobody replaces what another user owns.
+    """
+    own = {0, os.geteuid()}
+    for above in (place, *place.parents):
+        found = above.stat()
+        if found.st_uid not in own or (found.st_mode & 0o022 and not (above != place and found.st_mode & stat.S_ISVTX)):
+            return False
+    below = (Path(folder, name) for folder, *names in os.walk(place) for name in (*names[0], *names[1]))
+    return all(found.st_uid in own and not found.st_mode & 0o022 for found in map(Path.lstat, below))
+
+
+def take(source: Path, target: Path, sha256: str) -> None:
+    """Copy a file of a cache or a bundle to ``target``, which must not be there.
+
+    It is hashed while it is copied: whoever owns the file may have changed it since it was checked. Raises
+    GpustackError where it is not the file with the sum ``sha256``; then there is no ``target``.
+    """
+    try:
+        found = copy_hashed(source, target)
+    except OSError as exc:
+        target.unlink(missing_ok=True)
+        msg = f"cannot be copied to {target}: {exc.strerror or exc}"
+        raise GpustackError(msg, where=str(source), hint="make room there, or choose another cache") from exc
+    if found != sha256:
+        target.unlink()
+        msg = f"was changed after it was checked: its sha256 is {found}, and {sha256} is required"
+        hint = "somebody else can write there: choose a cache of your own with GPUSTACK_CACHE, or copy the bundle again"
+        raise GpustackError(msg, where=str(source), hint=hint)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 
-from gpustack.install.actions import content_of, has_sum
+from gpustack.install.actions import content_of
+from gpustack.install.cache import has_sum
 from gpustack.install.executor import Workplace
 from gpustack.install.packages import Snapshot
 from gpustack.install.targets import changes_packages

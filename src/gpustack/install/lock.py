@@ -18,6 +18,7 @@ from gpustack.model.steps import Artifact, Step
 from gpustack.plan.document import digest_of
 from gpustack.plan.draft import sha256_of
 from gpustack.system.files import write_atomically
+from gpustack.visible import visible_json
 
 SCHEMA = "gpustack/lock/v1"
 _HINT = "`gpustack install --lock FILE` and `gpustack fetch` write locks"
@@ -43,7 +44,8 @@ def of_plan(
 
 def dump(lock: Lock) -> str:
     """The document."""
-    return msgspec.json.format(msgspec.json.encode(lock, order="deterministic"), indent=2).decode() + "\n"
+    compact = msgspec.json.encode(lock, order="deterministic")
+    return visible_json(msgspec.json.format(compact, indent=2).decode()) + "\n"
 
 
 def save(lock: Lock, path: Path) -> None:
@@ -65,14 +67,19 @@ def load(path: Path) -> Lock:
     except OSError as exc:
         msg = f"cannot be read: {exc.strerror or exc}"
         raise DocumentError(msg, where=str(path), hint=_HINT) from exc
+    return parse(raw, str(path))
+
+
+def parse(raw: bytes, where: str) -> Lock:
+    """The lock in the bytes ``raw``; ``where`` names them in errors. Raises DocumentError as ``load`` does."""
     try:
         lock = msgspec.json.decode(raw, type=Lock)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         msg = f"is no lock: {exc}"
-        raise DocumentError(msg, where=str(path), hint=_HINT) from exc
+        raise DocumentError(msg, where=where, hint=_HINT) from exc
     if lock.digest != _digest_of(lock) or lock.plan.digest != digest_of(lock.plan):
         msg = "was changed after it was made: its digest does not fit its content"
-        raise DocumentError(msg, where=str(path), hint=_HINT)
+        raise DocumentError(msg, where=where, hint=_HINT)
     return lock
 
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from pathlib import Path
 
 from msgspec.structs import replace
 
+from gpustack.errors import GpustackError
 from gpustack.install.bundle import Bundle
+from gpustack.install.cache import has_sum, is_private, take
 from gpustack.install.closure import is_install, is_pip_install, program_at
 from gpustack.install.repository import DEB, RPM, WHEELS
+from gpustack.install.target import Target
 from gpustack.model.plan import Plan
 from gpustack.model.steps import FileWrite, Step
 from gpustack.plan.document import digest_of
@@ -20,32 +24,60 @@ STATE = "/var/lib/gpustack/bundle"
 
 _PLACE = "/var/cache/gpustack/bundle"
 _LIST, _INDEXES, _REPOSITORIES = f"{STATE}/apt.list", f"{STATE}/apt-indexes", f"{STATE}/repositories"
+_KEY = f"{STATE}/key.asc"
+"""The one key that package managers get: written from the plan, so nobody exchanges it after it was checked."""
+
 _NEEDS_AN_ACCOUNT = frozenset({"subscription-manager", "SUSEConnect"})
 _SETTINGS_ONLY = frozenset({"config-manager"})
 """What dnf does to its own settings, which no network is asked for."""
 
+_PLAIN = re.compile(r"[A-Za-z0-9._/+-]+")
+"""Paths that mean the same in the settings of every package manager."""
+
 
 def place_for(bundle: Bundle, root: Path | None) -> str:
-    """The path of the bundle for programs in ``root``; the packages are laid into another tree than this machine's.
+    """The path of the bundle's packages for programs in ``root``; `lay` puts them there.
 
-    Raises OSError.
+    It is the bundle itself only where nobody but root, or whoever runs this, can change it after it was checked.
     """
-    if root is None:
+    if root is None and _PLAIN.fullmatch(str(bundle.folder)) and is_private(bundle.folder):
         return str(bundle.folder)
-    inside = root / _PLACE.lstrip("/") / bundle.manifest.plan[:16]
+    return f"{_PLACE}/{bundle.digest[:16]}"
+
+
+def lay(bundle: Bundle, root: Path | None) -> None:
+    """Copy the packages to `place_for`, hashed on the way; what is there already and unchanged stays.
+
+    Raises GpustackError where a file is not the one that was signed, or where there is no room.
+    """
+    place = place_for(bundle, root)
+    if place == str(bundle.folder):
+        return
+    target = Target(root.resolve() if root is not None else None)
+    files = bundle.manifest.files
     own = {one.url for one in bundle.lock.artifacts}
     by_address = {name for url, name in bundle.manifest.artifacts.items() if url not in own}
-    for name in bundle.manifest.files:
-        target = inside / name
-        is_package = name.startswith((DEB, RPM, WHEELS, "key.")) or name in by_address
-        if not is_package or target.exists():
-            continue
-        target.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            os.link(bundle.folder / name, target)
-        except OSError:
-            shutil.copyfile(bundle.folder / name, target)
-    return "/" + str(inside.relative_to(root))
+    wanted = [name for name in files if name.partition("/")[0] in {DEB, RPM, WHEELS} or name in by_address]
+    places = {name: target.place(f"{place}/{name}") for name in wanted}
+    missing = [name for name in wanted if not has_sum(places[name], files[name].sha256)]
+    _demand_room(target, sum(files[name].size for name in missing))
+    for name in missing:
+        there = places[name]
+        there.parent.mkdir(parents=True, exist_ok=True)
+        new = there.parent / f".{there.name}.{os.getpid()}"
+        new.unlink(missing_ok=True)
+        take(bundle.folder / name, new, files[name].sha256)
+        new.chmod(0o644)
+        new.replace(there)
+
+
+def _demand_room(target: Target, size: int) -> None:
+    there = target.followed(_PLACE)
+    there = next(one for one in (there, *there.parents) if one.exists())
+    free = shutil.disk_usage(there).free
+    if size > free:
+        msg = f"the packages of the bundle need {size / 2**20:,.0f} MiB, and {free / 2**20:,.0f} MiB are free"
+        raise GpustackError(msg, where=_PLACE, hint="make room on that file system")
 
 
 def offline_plan(bundle: Bundle, place: str) -> Plan:
@@ -59,18 +91,19 @@ def offline_plan(bundle: Bundle, place: str) -> Plan:
 
 
 def _introduction(bundle: Bundle, place: str) -> list[Step]:
-    files = []
+    files = [FileWrite(path=_KEY, content=bundle.key)]
     commands: list[tuple[str, ...]] = [("install", "-d", "-m", "0755", "--", f"{_INDEXES}/partial", _REPOSITORIES)]
     if bundle.has(DEB):
-        entry = f"deb [signed-by={place}/key.gpg] file://{place}/{DEB} ./\n"
+        entry = f"deb [signed-by={_KEY}] file://{place}/{DEB} ./\n"
         files.append(FileWrite(path=_LIST, content=entry))
     if bundle.has(RPM):
+        # The packages keep their publishers' signatures; here the signed index vouches for each of them by its sha256.
         entry = (
             f"[gpustack-bundle]\nname=gpustack bundle\nbaseurl=file://{place}/{RPM}\nenabled=1\n"
-            f"gpgcheck=0\nrepo_gpgcheck=1\ngpgkey=file://{place}/key.asc\nmetadata_expire=1\n"
+            f"gpgcheck=0\nrepo_gpgcheck=1\ngpgkey=file://{_KEY}\nmetadata_expire=1\n"
         )
         files.append(FileWrite(path=f"{_REPOSITORIES}/gpustack-bundle.repo", content=entry))
-    if not files:
+    if len(files) == 1:
         return []
     step = Step(
         id=f"bundle-{bundle.manifest.plan[:12]}",

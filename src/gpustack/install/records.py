@@ -44,8 +44,8 @@ class Origin(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The options that a run was begun with, as far as they were named; a run goes on with the same.
 
     ``mirrors`` may hold passwords. ``bundle``, ``lock`` (the file to be written), ``source`` (the lock that the plan
-    came from) and ``matrices`` are absolute paths, "" where there is none; ``wait`` is in seconds, ``min_speed``
-    in KiB a second.
+    came from) and ``matrices`` are absolute paths, "" where there is none; ``fingerprint`` is that of the bundle's key,
+    ``wait`` is in seconds, ``min_speed`` in KiB a second.
     """
 
     mirrors: dict[str, str] = {}
@@ -53,6 +53,7 @@ class Origin(Struct, frozen=True, kw_only=True, omit_defaults=True):
     lock: str = ""
     source: str = ""
     matrices: str = ""
+    fingerprint: str = ""
     reboot: Literal["", "now", "ask", "never"] = ""
     wait: float | None = None
     min_speed: float | None = None
@@ -65,6 +66,7 @@ class Origin(Struct, frozen=True, kw_only=True, omit_defaults=True):
             lock=self.lock or former.lock,
             source=self.source or former.source,
             matrices=self.matrices or former.matrices,
+            fingerprint=self.fingerprint or former.fingerprint,
             reboot=self.reboot or former.reboot,
             wait=former.wait if self.wait is None else self.wait,
             min_speed=former.min_speed if self.min_speed is None else self.min_speed,

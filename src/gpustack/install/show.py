@@ -13,8 +13,9 @@ from gpustack.install.target import Target
 from gpustack.install.targets import changes_packages, program
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Step
-from gpustack.render.commands import command_line, one_line
+from gpustack.render.commands import command_line
 from gpustack.render.table import render
+from gpustack.visible import one_line
 
 
 def show(plan: Plan, options: Options) -> str:

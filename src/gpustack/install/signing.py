@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import os
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from gpustack.errors import GpustackError
@@ -55,14 +60,91 @@ class BundleKey:
         return done.out
 
 
-def signer_of(path: Path, signature: Path, keyring: Path) -> str:
-    """The whole fingerprint of the key in ``keyring`` that signed ``path``. Raises GpustackError where none did."""
-    argv = ("gpgv", "--status-fd", "1", "--keyring", str(keyring), str(signature), str(path))
-    done = LocalRunner().run(argv, timeout=60.0)
+def signer_of(document: bytes, signature: bytes, keyring: bytes, where: str) -> str:
+    """The whole fingerprint of the key in ``keyring`` that alone signed ``document``. Raises GpustackError.
+
+    gpgv reads from this process: a file could be another one by the time it is opened a second time.
+    """
+    with ExitStack() as stack:
+        names = [stack.enter_context(_in_memory(content)) for content in (keyring, signature, document)]
+        done = LocalRunner().run(("gpgv", "--status-fd", "1", "--keyring", *names), timeout=60.0)
     good = [line.split() for line in done.out.splitlines() if line.startswith("[GNUPG:] VALIDSIG ")]
-    if done.code != 0 or not good:
+    if done.code != 0 or len(good) != 1:
         why = done.error or (done.err.strip().splitlines() or ["no signature"])[-1]
-        msg = f"the signature does not hold: {why}"
-        hint = _NO_GPG if done.error else "the bundle was changed or damaged: copy it again, or make it again"
-        raise GpustackError(msg, where=str(path), hint=hint)
+        msg = f"the signature is not valid: {why}"
+        hint = _NO_GPG if done.error else CHANGED
+        raise GpustackError(msg, where=where, hint=hint)
     return good[0][-1]
+
+
+CHANGED = "the bundle was changed or damaged: copy it again, or make it again"
+
+
+@contextmanager
+def _in_memory(content: bytes) -> Iterator[str]:
+    """A name under which programs that this process runs can read ``content``."""
+    with os.fdopen(os.memfd_create("gpustack"), "wb") as file:
+        file.write(content)
+        file.flush()
+        yield f"/proc/{os.getpid()}/fd/{file.fileno()}"
+
+
+def fingerprint_of(keyring: bytes) -> str:
+    """The fingerprint of the one OpenPGP key (version 4, no subkeys) in ``keyring``.
+
+    Raises ValueError where anything else is in it: every key of a keyring is trusted by the package managers that get
+    it. The packets are those of RFC 4880, sections 4.2, 5.5.2 and 12.2.
+    """
+    keys = []
+    at = 0
+    while at < len(keyring):
+        tag, body, at = _packet(keyring, at)
+        if tag == _KEY and body[:1] == b"\x04":
+            whole = b"\x99" + len(body).to_bytes(2, "big") + body
+            keys.append(hashlib.sha1(whole, usedforsecurity=False).hexdigest().upper())
+        elif tag not in {_USER, _SIGNATURE}:
+            msg = f"holds more than a key of version 4: a packet of the kind {tag}"
+            raise ValueError(msg)
+    if len(keys) != 1:
+        msg = f"holds {len(keys)} keys: {', '.join(keys) or 'none'}"
+        raise ValueError(msg)
+    return keys[0]
+
+
+_SIGNATURE, _KEY, _USER = 2, 6, 13
+
+
+def _packet(raw: bytes, at: int) -> tuple[int, bytes, int]:
+    """The kind and the content of the packet at ``at``, and where the next one begins. Raises ValueError."""
+    head, rest = raw[at], raw[at + 1 : at + 6]
+    widths = {0: 1, 1: 2, 2: 4}
+    if head & 0xC0 == 0xC0 and rest:
+        tag = head & 0x3F
+        if rest[0] < 192:
+            width, length = 1, rest[0]
+        elif rest[0] < 224:
+            width, length = 2, ((rest[0] - 192) << 8) + int.from_bytes(rest[1:2], "big") + 192
+        else:
+            width, length = 5, int.from_bytes(rest[1:5], "big")
+    else:
+        tag, width = (head >> 2) & 0x0F, widths.get(head & 3, 0)
+        length = int.from_bytes(rest[:width], "big")
+    begin = at + 1 + width
+    # Bodies in parts, or as long as the file: no key is exported so.
+    if not head & 0x80 or not width or (head & 0x40 and rest[:1] and 224 <= rest[0] < 255) or begin + length > len(raw):
+        msg = "is no OpenPGP key"
+        raise ValueError(msg)
+    return tag, raw[begin : begin + length], begin + length
+
+
+def dearmored(text: str) -> bytes:
+    """The content of the one armoured key that ``text`` is. Raises ValueError."""
+    lines = text.strip().split("\n")
+    if (lines[0], lines[-1]) != (_BEGIN, _END) or text.count("-----BEGIN") != 1 or "" not in lines:
+        msg = "is not one armoured OpenPGP key"
+        raise ValueError(msg)
+    body = [line for line in lines[lines.index("") + 1 : -1] if not line.startswith("=")]
+    return base64.b64decode("".join(body), validate=True)
+
+
+_BEGIN, _END = (f"-----{word} PGP PUBLIC KEY BLOCK-----" for word in ("BEGIN", "END"))

@@ -23,20 +23,28 @@ SYSTEM = "/var/lib/gpustack"
 
 
 def state_folder(target: Target) -> Path:
-    """Where the runs of this tree and user are kept; made if it is missing.
+    """Where the runs of this tree and user are kept; who only looks makes nothing there.
 
-    Raises GpustackError where it cannot be made, and where others may have written in it.
+    Raises GpustackError where it cannot be read, and where others may have written in it.
     """
     folder = user_folder() if target.is_live and os.geteuid() != 0 else target.followed(SYSTEM)
     try:
-        folder.mkdir(mode=0o755, parents=True, exist_ok=True)
-        (folder / "runs").mkdir(mode=0o700, exist_ok=True)
         for place in (folder, *(folder / name for name in _FILES)):
             demand_own(place)
     except OSError as exc:
+        msg = f"the state folder cannot be read: {exc.strerror or exc}"
+        raise GpustackError(msg, where=str(folder), hint="it has to be a folder; move away what lies there") from exc
+    return folder
+
+
+def make_state_folder(folder: Path) -> None:
+    """Make the state folder where it is missing. Raises GpustackError where that fails."""
+    try:
+        folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+        (folder / "runs").mkdir(mode=0o700, exist_ok=True)
+    except OSError as exc:
         msg = f"the state folder cannot be made: {exc.strerror or exc}"
         raise GpustackError(msg, where=str(folder), hint="mount it writable, or make room") from exc
-    return folder
 
 
 def demand_own(place: Path) -> None:
@@ -70,6 +78,7 @@ def note_tree(target: Target) -> None:
     with suppress(GpustackError, OSError):
         note = state_folder(Target()) / _LAST_TREE
         if target.root is not None:
+            make_state_folder(note.parent)
             write_atomically(note, f"{target.root}\n", mode=0o600)
         else:
             note.unlink(missing_ok=True)
@@ -140,7 +149,8 @@ def runs(folder: Path) -> list[Run]:
 
     Raises GpustackError where somebody else may have written in one of them.
     """
-    paths = (path for path in sorted((folder / "runs").iterdir()) if _number(path))
+    place = folder / "runs"
+    paths = (path for path in sorted(place.iterdir() if place.is_dir() else ()) if _number(path))
     found = [run for run in map(Run, paths) if run.plan_file.exists() or run.journal.exists()]
     for run in found:
         for place in (run.folder, run.plan_file, run.journal, run.kept):
@@ -236,6 +246,7 @@ class Lock:
 
     def take(self, wait: float, say: Callable[[str], None]) -> None:
         """Take it, waiting up to ``wait`` seconds. Raises GpustackError where another one keeps it."""
+        make_state_folder(self._path.parent)
         try:
             self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as exc:

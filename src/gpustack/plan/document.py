@@ -10,6 +10,7 @@ import msgspec
 from gpustack.errors import DocumentError
 from gpustack.model.plan import PHASES, Plan
 from gpustack.plan.draft import sha256_of
+from gpustack.visible import visible_json
 
 SCHEMA = "gpustack/plan/v1"
 MAX_BYTES = 64 * 1024 * 1024
@@ -21,7 +22,7 @@ _HINT = "`gpustack plan --format json` makes a plan document"
 def dump(plan: Plan) -> str:
     """The document of a plan: indented JSON, keys in the order of the types, one line break at the end."""
     compact = msgspec.json.encode(plan, order="deterministic")
-    return msgspec.json.format(compact, indent=2).decode() + "\n"
+    return visible_json(msgspec.json.format(compact, indent=2).decode()) + "\n"
 
 
 def load(path: Path) -> Plan:

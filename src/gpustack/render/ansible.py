@@ -19,10 +19,10 @@ from gpustack.render.ansible_tasks import (
     mark_name,
     name_of,
 )
-from gpustack.render.commands import one_line
-from gpustack.render.comments import comment
+from gpustack.render.comments import comment, stack
 from gpustack.render.templating import fill
 from gpustack.render.yaml_text import Flow, Value, lines, quoted
+from gpustack.visible import one_line
 
 _STEP_ID = re.compile(r"(.+)-[0-9a-f]{12}(?:-[0-9]+)?")
 _SETTINGS: dict[str, tuple[bool | int | str, str, str]] = {
@@ -164,9 +164,7 @@ def _default(name: str) -> str:
 
 def _comments(plan: Plan) -> list[str]:
     found = [f"# Plan {one_line(plan.digest)}, written by gpustack.", "#"]
-    for name, entry in plan.stack.items():
-        flavour = f", {entry.flavour} kernel modules" if entry.flavour else ""
-        found.append(f"# {entry.state:<9} {one_line(name)} {one_line(entry.version)} ({entry.method}{flavour})")
+    found += stack(plan)
     for text in plan.warnings:
         found += comment(f"warning: {text}")
     return found

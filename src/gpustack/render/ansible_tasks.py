@@ -11,9 +11,10 @@ from gpustack.model.plan import Plan
 from gpustack.model.steps import Artifact, FileWrite, Step
 from gpustack.render.ansible_modules import Action, actions, command, demand_exact, needs_excuse
 from gpustack.render.ansible_sources import deb822
-from gpustack.render.commands import command_line, is_manual, one_line, serves_reboot
+from gpustack.render.commands import command_line, is_manual, serves_reboot
 from gpustack.render.comments import comment
 from gpustack.render.yaml_text import Flow, Unsafe, Value
+from gpustack.visible import one_line
 
 WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,60}")
 """What may stand in an expression as it is."""

@@ -9,10 +9,11 @@ from typing import NamedTuple
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Artifact, FileWrite, Step
 from gpustack.render.cloud_init_sources import Sources, sources_of
-from gpustack.render.commands import command_line, fetch, is_manual, one_line
-from gpustack.render.comments import comment
+from gpustack.render.commands import command_line, fetch, is_manual
+from gpustack.render.comments import comment, stack
 from gpustack.render.templating import fill
 from gpustack.render.yaml_text import Flow, Text, Value, lines
+from gpustack.visible import one_line
 
 LIMIT = 16 * 1024
 """What EC2 takes as user-data, in bytes; other clouds take more."""
@@ -128,9 +129,7 @@ def head(plan: Plan) -> list[str]:
     """What the plan is for, and its stack, as comments."""
     host = plan.host
     found = _comment(f"{host.os.name or host.os.spelled}, {host.arch or 'unknown architecture'}: plan {plan.digest}")
-    for name, entry in plan.stack.items():
-        flavour = f", {entry.flavour} kernel modules" if entry.flavour else ""
-        found.append(f"# {entry.state:<9} {one_line(name)} {one_line(entry.version)} ({entry.method}{flavour})")
+    found += stack(plan)
     for text in plan.warnings:
         found += _comment(f"warning: {text}")
     return found

@@ -2,15 +2,46 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Artifact, Step
+from gpustack.visible import is_visible
 
 
 def command_line(argv: tuple[str, ...]) -> str:
-    """One command, quoted for a POSIX shell."""
-    return shlex.join(argv)
+    """One command, quoted for a POSIX shell; a word with what cannot be seen is spelled out for printf."""
+    return " ".join(map(quoted, argv))
+
+
+def quoted(word: str) -> str:
+    """One word for a POSIX shell, exactly, in which everything can be seen; line breaks stay."""
+    if is_visible(word.replace("\n", "")):
+        return shlex.quote(word)
+    # A shell takes the line breaks at the end of what a command prints away.
+    body = word.rstrip("\n")
+    ends = word[len(body) :]
+    return f'"$({printed(body)})"{shlex.quote(ends) if ends else ""}'
+
+
+def printed(text: str) -> str:
+    """The printf command that writes ``text``, exactly."""
+    words = "".join(map(_for_printf, text))
+    # What begins with a minus sign, printf takes for an option.
+    return f"printf '{re.sub('^-', _MINUS, words)}'"
+
+
+def _for_printf(one: str) -> str:
+    if one in _MEANT:
+        return _MEANT[one]
+    return one if is_visible(one) else "".join(f"\\{byte:03o}" for byte in one.encode("utf-8", "surrogateescape"))
+
+
+_MEANT = {"\n": "\\n", "%": "%%", "\\": "\\\\", "'": "\\047"}
+"""What printf, or the quotes around its words, would take for something else."""
+
+_MINUS = r"\\055"
 
 
 def fetch(artifact: Artifact) -> tuple[tuple[str, ...], ...]:
@@ -46,8 +77,3 @@ def serves_reboot(plan: Plan) -> frozenset[str]:
         for name in found
         if by_id[name].phase == "driver" and by_id[name].kind != "enable-service" and changes(by_id[name])
     )
-
-
-def one_line(text: str) -> str:
-    """``text`` without line breaks and control characters, so that it can stand in a comment or a table."""
-    return " ".join("".join(char if char.isprintable() else " " for char in text).split())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from gpustack.render.commands import one_line
+from gpustack.model.plan import Plan
+from gpustack.visible import one_line
 
 
 def comment(text: str, *, width: int = 110, more: str = "# ") -> list[str]:
@@ -16,3 +17,12 @@ def comment(text: str, *, width: int = 110, more: str = "# ") -> list[str]:
         else:
             line += f" {word}"
     return [*found, line] if line != "# " else []
+
+
+def stack(plan: Plan) -> list[str]:
+    """The stack as comments, a component each."""
+    found = []
+    for name, entry in plan.stack.items():
+        flavour = f", {entry.flavour} kernel modules" if entry.flavour else ""
+        found.append(f"# {entry.state:<9} {one_line(f'{name} {entry.version} ({entry.method}{flavour})')}")
+    return found

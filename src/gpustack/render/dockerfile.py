@@ -9,11 +9,11 @@ from typing import NamedTuple
 from gpustack.errors import UnsupportedError
 from gpustack.model.architectures import architecture
 from gpustack.model.plan import Plan
-from gpustack.render.commands import one_line
 from gpustack.render.comments import comment
 from gpustack.render.image import base_image
 from gpustack.render.image_steps import Group, Lines, groups_of, shell_lines
 from gpustack.render.templating import fill
+from gpustack.visible import is_visible, one_line, visible_json
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./-]+")
 _PATH = re.compile(r"(?m)^\s*(?:\*\) )?PATH=(/[A-Za-z0-9_./-]+/bin):\$PATH")
@@ -130,10 +130,10 @@ def _run(plan: Plan, group: Group) -> str:
 
 def _shell(commands: list[Lines]) -> str:
     """One RUN for all commands. Whatever a Dockerfile's lines cannot carry goes through its JSON form."""
-    if all(line.isprintable() for lines in commands for line in lines):
+    if all(is_visible(line) for lines in commands for line in lines):
         return "RUN " + " \\\n && ".join(" \\\n      ".join(lines) for lines in commands)
     script = " && ".join(" ".join(lines) for lines in commands)
-    return "RUN " + json.dumps(["/bin/sh", "-c", script])
+    return "RUN " + visible_json(json.dumps(["/bin/sh", "-c", script]))
 
 
 def _environment(plan: Plan, groups: list[Group]) -> list[str]:

@@ -6,7 +6,8 @@ import re
 
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Artifact, FileWrite, Step
-from gpustack.render.commands import command_line, fetch, is_manual, one_line
+from gpustack.render.commands import command_line, fetch, is_manual, printed
+from gpustack.visible import is_visible, one_line, visible
 
 WIDTH = 80
 """Where prose is broken; commands, files and headings keep their length."""
@@ -38,7 +39,7 @@ def render(plan: Plan) -> str:
         lines.append("Nothing to do: the host has this stack already.")
     for number, step in enumerate(plan.steps, 1):
         lines += _step(plan, number, step)
-    return "\n".join(lines).rstrip("\n") + "\n"
+    return visible("\n".join(lines).rstrip("\n")) + "\n"
 
 
 def text(plain: str) -> str:
@@ -109,6 +110,13 @@ def _download(artifact: Artifact, *, windows: bool) -> list[str]:
 
 
 def _file(file: FileWrite) -> list[str]:
+    if not is_visible(file.content.replace("\n", "")):
+        lines = [
+            f"{printed(file.content)} > {command_line((file.path,))}",
+            command_line(("chmod", file.mode, "--", file.path)),
+        ]
+        head = _prose("This writes a file with characters that cannot be seen:")
+        return [*head, "", *_fenced("sh", "\n".join(lines)), ""]
     return [
         f"Write this, with the mode {_code(file.mode)}, to",
         f"{_code(file.path)}:",

@@ -14,8 +14,9 @@ from gpustack.model.conditions import conditions
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Artifact, Step
 from gpustack.plan.managers.windows import COMMANDS, STATE
-from gpustack.render.commands import changes, is_manual, one_line
+from gpustack.render.commands import changes, is_manual
 from gpustack.resources import folder
+from gpustack.visible import one_line
 
 _HELD_IN = 4
 """Columns that the body of a function is indented by."""

@@ -9,10 +9,11 @@ from functools import cache
 
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Artifact, FileWrite, Step
-from gpustack.render.commands import changes, command_line, fetch, is_manual, one_line, serves_reboot
-from gpustack.render.comments import comment
+from gpustack.render.commands import changes, command_line, fetch, is_manual, printed, serves_reboot
+from gpustack.render.comments import comment, stack
 from gpustack.render.signs import Question, Signs, only_serves, signs
 from gpustack.resources import folder
+from gpustack.visible import is_visible, one_line
 
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 _NAME = re.compile(r"[a-z_0-9]+")
@@ -214,9 +215,7 @@ def _title(plan: Plan) -> str:
     host = plan.host
     system = one_line(f"{host.os.name or host.os.spelled}, {host.arch or 'unknown architecture'}")
     lines = ["#!/bin/sh", f"# {system}: plan {one_line(plan.digest)}"]
-    for name, entry in plan.stack.items():
-        flavour = f", {entry.flavour} kernel modules" if entry.flavour else ""
-        lines.append(f"# {entry.state:<9} {one_line(name)} {one_line(entry.version)} ({entry.method}{flavour})")
+    lines += stack(plan)
     for text in plan.warnings:
         lines += comment(f"warning: {text}")
     return "\n".join([*lines, ""])
@@ -253,6 +252,8 @@ def _download(artifact: Artifact) -> list[str]:
 
 def _file(file: FileWrite) -> list[str]:
     put = command_line(("put", file.path, file.mode))
+    if not is_visible(file.content.replace("\n", "")):
+        return [f"{printed(file.content)} | {put}"]
     if not file.content.endswith("\n"):
         return [f"printf %s {shlex.quote(file.content)} | {put}"]
     end = "GPUSTACK_END"

@@ -6,7 +6,8 @@ import textwrap
 
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Step
-from gpustack.render.commands import command_line, is_manual, one_line
+from gpustack.render.commands import command_line, is_manual
+from gpustack.visible import one_line, visible
 
 WIDTH = 100
 _MARKS = {"install": "+", "upgrade": "~", "downgrade": "~", "keep": "."}
@@ -32,7 +33,7 @@ def render(plan: Plan) -> str:
         for text in plan.warnings:
             lines += _wrapped(one_line(text), first="  ! ", rest="    ")
     lines += ["", _summary(plan)]
-    return "\n".join(line.rstrip() for line in lines) + "\n"
+    return visible("\n".join(line.rstrip() for line in lines)) + "\n"
 
 
 def _head(plan: Plan) -> list[str]:
@@ -94,15 +95,15 @@ def _steps(plan: Plan) -> list[str]:
 
 
 def _step(number: int, step: Step) -> list[str]:
-    mark = _mark(step)
-    head = f"  {number:>3} {mark} "
+    head = f"  {number:>3} {_mark(step)} "
     by_hand = "  (by hand)" if is_manual(step) else ""
     lines = _wrapped(one_line(step.title) + by_hand, first=head, rest=" " * len(head))
     indent = " " * (len(head) + 2)
     lines += _wrapped(one_line(step.why), first=f"{indent}", rest=indent)
-    lines += [f"{indent}> {artifact.url}" for artifact in step.artifacts]
-    lines += [f"{indent}  sha256 {artifact.sha256}" for artifact in step.artifacts if artifact.sha256]
-    lines += [f"{indent}  fingerprint {artifact.fingerprint}" for artifact in step.artifacts if artifact.fingerprint]
+    said = [(">", artifact.url) for artifact in step.artifacts]
+    said += [("  sha256", artifact.sha256) for artifact in step.artifacts if artifact.sha256]
+    said += [("  fingerprint", artifact.fingerprint) for artifact in step.artifacts if artifact.fingerprint]
+    lines += [f"{indent}{mark} {one_line(text)}" for mark, text in said]
     lines += [f"{indent}writes {one_line(file.path)}" for file in step.files]
     for argv in step.commands:
         lines += _command(argv, indent)
@@ -140,7 +141,7 @@ def _summary(plan: Plan) -> str:
         parts.append(f"{reboots} reboot" + ("s" if reboots > 1 else ""))
     if manual:
         parts.append(f"{manual} by hand")
-    return f"{', '.join(parts)}; plan {plan.digest[:12]}, facts {plan.facts[:12]}"
+    return f"{', '.join(parts)}; plan {one_line(plan.digest[:12])}, facts {one_line(plan.facts[:12])}"
 
 
 def _wrapped(text: str, *, first: str, rest: str) -> list[str]:

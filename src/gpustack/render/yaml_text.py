@@ -7,6 +7,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
+from gpustack.visible import is_visible
+
 Value: TypeAlias = "str | bool | int | Sequence[Value] | Mapping[str, Value]"
 
 _PLAIN = re.compile(r"[A-Za-z_/][A-Za-z0-9_./+=@-]*(?: [A-Za-z0-9_./+=@(),;'%&!?*-][A-Za-z0-9_./+=@(),;'%&!?*-]*)*")
@@ -78,7 +80,7 @@ def quoted(text: str) -> str:
     """``text`` in double quotes, on one line, with every sign that YAML forbids or folds written as an escape."""
     if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
         return f'"{text}"'
-    return '"' + "".join(_MEANT.get(char) or (char if char.isprintable() else _escape(char)) for char in text) + '"'
+    return '"' + "".join(_MEANT.get(char) or (char if is_visible(char) else _escape(char)) for char in text) + '"'
 
 
 def _escape(char: str) -> str:
@@ -155,7 +157,7 @@ def _is_block(text: str) -> bool:
         return False
     body = text[:-1].split("\n")
     longest = sys.maxsize if isinstance(text, Text) else WIDTH
-    return all(line.isprintable() and not line.endswith(" ") and len(line) <= longest for line in body)
+    return all(is_visible(line) and not line.endswith(" ") and len(line) <= longest for line in body)
 
 
 def _folded(head: str, text: str, indent: int) -> list[str]:

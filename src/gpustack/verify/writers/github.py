@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from gpustack.model.results import CheckResult, Report
-from gpustack.verify.writers.text import plain, summary
+from gpustack.verify.writers.text import summary
+from gpustack.visible import one_line, visible
 
 _COMMANDS = {"fail": "error", "error": "error", "skip": "notice"}
 
@@ -16,11 +17,13 @@ def write(report: Report, *, colour: bool) -> str:  # noqa: ARG001 (every writer
 
 def _annotation(one: CheckResult) -> str:
     fix = f"\nfix: {one.fix}" if one.fix else ""
-    return f"::{_COMMANDS[one.status]} title={_property(plain(one.id + ' ' + one.title))}::{_message(one.reason + fix)}"
+    return (
+        f"::{_COMMANDS[one.status]} title={_property(one_line(one.id + ' ' + one.title))}::{_message(one.reason + fix)}"
+    )
 
 
 def _message(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return visible(text.replace("%", "%25").replace("\r", "%0D")).replace("\n", "%0A")
 
 
 def _property(text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from gpustack.model.results import CheckResult, Report
-from gpustack.verify.writers.text import plain
+from gpustack.visible import one_line
 
 
 def write(report: Report, *, colour: bool) -> str:  # noqa: ARG001 (every writer is called alike)
@@ -28,7 +28,7 @@ def _point(number: int, one: CheckResult) -> list[str]:
 
 
 def _escaped(text: str) -> str:
-    return plain(text).replace("\\", "\\\\").replace("#", "\\#")
+    return one_line(text).replace("\\", "\\\\").replace("#", "\\#")
 
 
 def _quoted(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpustack.model.results import CheckResult, Report, Status
 from gpustack.verify.frame.report import STATUSES
+from gpustack.visible import one_line
 
 _COLOURS: dict[Status, str] = {"pass": "32", "fail": "1;31", "skip": "33", "error": "1;35"}
 _INDENT = " " * 7
@@ -18,7 +19,7 @@ def write(report: Report, *, colour: bool) -> str:
         lines += _check(one, width, colour=colour)
         # Many skips share one cause, whose cure need not be read many times.
         if one.fix and (one.status in {"fail", "error"} or one.fix not in told):
-            lines.append(f"{_INDENT}fix: {plain(one.fix)}")
+            lines.append(f"{_INDENT}fix: {one_line(one.fix)}")
         told.add(one.fix)
     return "\n".join([*lines, *([""] if lines else []), summary(report), ""])
 
@@ -36,15 +37,10 @@ def _check(one: CheckResult, width: int, *, colour: bool) -> list[str]:
     if colour:
         mark = f"\x1b[{_COLOURS[one.status]}m{mark}\x1b[0m"
     said = one.detail if one.status == "pass" else one.reason
-    first = plain(said or one.title)
+    first = one_line(said or one.title)
     if one.status in {"pass", "skip"}:
         return [f"{mark}  {one.id:<{width}}  {first}"]
-    lines = [f"{mark}  {one.id:<{width}}  {plain(one.title)}", f"{_INDENT}{first}"]
+    lines = [f"{mark}  {one.id:<{width}}  {one_line(one.title)}", f"{_INDENT}{first}"]
     if one.detail:
-        lines.append(f"{_INDENT}{plain(one.detail)}")
+        lines.append(f"{_INDENT}{one_line(one.detail)}")
     return lines
-
-
-def plain(text: str) -> str:
-    """``text`` on one line and without control characters: what a host says must not steer a terminal."""
-    return " ".join("".join(char if char.isprintable() else " " for char in text).split())
