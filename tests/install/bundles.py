@@ -59,7 +59,7 @@ class Forge:
 
     def make(self) -> None:
         """A bundle as it should be."""
-        debs.build_repository(self.folder / "deb", PACKAGES[:2])
+        debs.build_repository(self.folder / "deb", [one for one in PACKAGES if one.name in {"gp-lib", "gp-tool"}])
         (self.folder / "files").mkdir()
         (self.folder / "files/gp.txt").write_bytes(CONTENT)
         pinned = msgspec.structs.replace(ARCHIVE, sha256=hashlib.sha256(CONTENT).hexdigest(), size=len(CONTENT))
