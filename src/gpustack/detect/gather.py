@@ -16,6 +16,7 @@ from gpustack.detect.packages_db import PackageReader, wanted_names
 from gpustack.detect.parse import toolkit
 from gpustack.detect.parse.libraries import loader_folders
 from gpustack.detect.parse.packages import all_packages
+from gpustack.detect.parse.release_files import PATTERNS as RELEASE_FILES
 from gpustack.detect.parse.repositories import fingerprints
 from gpustack.detect.tree import MissingFileError, Tree, UnusableFileError, printable
 from gpustack.errors import UsageError
@@ -101,6 +102,9 @@ class _Gatherer:
         for path in (path for pattern in probes.TEXT_GLOBS for path in self.tree.glob(pattern, limit=200)):
             name = path.rpartition("/")[2]
             if not name.endswith(".h") or not name.startswith("cudnn") or name.startswith(probes.CUDNN_HEADERS):
+                self.text(path)
+        if not {"/etc/os-release", "/usr/lib/os-release"} & (self.files.keys() | self.faults.keys()):
+            for path in (path for pattern in RELEASE_FILES for path in self.tree.glob(pattern, limit=50)):
                 self.text(path)
         for path in probes.LOGS:
             self.log(path)

@@ -11,6 +11,7 @@ from gpustack.detect.parse import driver, kernel, libraries, packages, pci, plat
 from gpustack.detect.parse.os_release import operating_system, parse_os_release
 from gpustack.detect.parse.packages import Package
 from gpustack.detect.parse.pci import PciFunction
+from gpustack.detect.parse.release_files import by_release_files
 from gpustack.detect.parse.repositories import SourceEntry
 from gpustack.detect.parse.toolkit import Toolkit
 from gpustack.detect.products import Products, device_digits, gpu_of, jetson_gpu
@@ -81,7 +82,8 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 def build_scene(evidence: Evidence, matrix: Matrix) -> Scene:
     """All parsers over one machine's evidence."""
     found = packages.all_packages(evidence)
-    told = parse_os_release(evidence.text("/etc/os-release", "/usr/lib/os-release") or "")
+    text = evidence.text("/etc/os-release", "/usr/lib/os-release")
+    told = parse_os_release(text) if text is not None else by_release_files(evidence)
     running = kernel.running_kernel(evidence)
     environment = platform.environment(evidence, running)
     products = Products(matrix)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 
+from gpustack.detect.gather import gather
 from gpustack.detect.parse.os_release import operating_system, parse_os_release
+from gpustack.detect.scene import build_scene
 from gpustack.matrix.index import Matrix, load_matrix
 
 
@@ -72,3 +77,41 @@ def test_desktop_kylin_with_dpkg_has_no_folder(matrix: Matrix) -> None:
 def test_nothing_is_made_up_from_nothing(matrix: Matrix) -> None:
     found = operating_system({}, matrix.systems)
     assert (found.id, found.version_id, found.repo, found.family) == (None, None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("files", "told", "system"),
+    [
+        (
+            {"centos-release": "CentOS release 6.10 (Final)\n", "redhat-release": "CentOS release 6.10 (Final)\n"},
+            {"ID": "centos", "VERSION_ID": "6.10"},
+            "centos6",
+        ),
+        (
+            {"oracle-release": "Oracle Linux Server release 7.9\n"},
+            {"ID": "ol", "VERSION_ID": "7.9"},
+            "ol7",
+        ),
+        ({"slackware-version": "Slackware 14.2\n"}, {"ID": "slackware", "VERSION_ID": "14.2"}, "slackware"),
+        ({"motd": "Welcome\n"}, {}, None),
+    ],
+    ids=["centos6", "oracle", "slackware", "nothing"],
+)
+def test_a_system_without_os_release_is_known_by_its_release_files(
+    files: dict[str, str], told: dict[str, str], system: str | None, matrix: Matrix, tmp_path: Path
+) -> None:
+    (tmp_path / "etc").mkdir()
+    for name, text in files.items():
+        (tmp_path / "etc" / name).write_text(text)
+    scene = build_scene(gather(tmp_path), matrix)
+    assert {key: value for key, value in scene.told.items() if key in {"ID", "VERSION_ID"}} == told
+    assert (scene.system.key if scene.system else None) == system
+
+
+def test_a_release_file_that_is_a_pipe_or_leads_outside_is_not_read(matrix: Matrix, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.write_text("CentOS release 6.10 (Final)\n")
+    (tmp_path / "root" / "etc").mkdir(parents=True)
+    (tmp_path / "root" / "etc" / "centos-release").symlink_to(outside)
+    os.mkfifo(tmp_path / "root" / "etc" / "redhat-release")
+    assert build_scene(gather(tmp_path / "root"), matrix).told == {}

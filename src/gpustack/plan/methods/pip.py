@@ -190,11 +190,10 @@ def _environment(ctx: Context, home: str, rows: tuple[Wheel, ...]) -> list[Draft
 
 def _marker(pythons: str) -> str:
     """A range such as ">=3.6,<3.8" as an environment marker."""
-    clauses = []
-    for clause in pythons.split(","):
-        number = clause.lstrip("<>=!")
-        clauses.append(f'python_version {clause.removesuffix(number)} "{number}"')
-    return " and ".join(clauses)
+    from packaging.specifiers import SpecifierSet  # noqa: PLC0415 (for plans with wheels only)
+
+    clauses = sorted(SpecifierSet(pythons), key=str, reverse=True)
+    return " and ".join(f'python_version {clause.operator} "{clause.version}"' for clause in clauses)
 
 
 def _links(home: str, pick: Pick, *, after: tuple[str, ...], phase: str) -> Draft:

@@ -1,0 +1,42 @@
+"""Systems from before os-release: what their release files (/etc/redhat-release and the like) say."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from gpustack.detect.evidence import Evidence
+
+PATTERNS = ("/etc/*-release", "/etc/*_version", "/etc/*-version", "/etc/*_release")
+"""Where release files lie; the names before the ending differ by distribution."""
+
+_OS_RELEASE_ID = {"oracle": "ol", "suse": "sles"}
+"""IDs in os-release of distributions that `distro` names by their release file."""
+
+
+def by_release_files(evidence: Evidence) -> dict[str, str]:
+    """ID, VERSION_ID and NAME as os-release would have them; empty where no release file says what it is.
+
+    `distro` reads a folder: it gets one with nothing but these files, so that no link or pipe of a tree is followed.
+    """
+    import distro  # noqa: PLC0415 (every system of the last ten years has os-release)
+
+    files = {path: text for path, text in evidence.files.items() if path.startswith("/etc/") and path.count("/") == 2}
+    names = [path for path in files if Path(path).name.endswith(("release", "version"))]
+    if not names:
+        return {}
+    with tempfile.TemporaryDirectory(prefix="gpustack-") as folder:
+        (Path(folder) / "etc").mkdir()
+        for path in names:
+            (Path(folder) / "etc" / Path(path).name).write_text(files[path], encoding="utf-8")
+        release = distro.LinuxDistribution(
+            root_dir=folder, include_lsb=False, include_uname=False, include_oslevel=False
+        )
+        identity = release.id()
+        found = {
+            "ID": _OS_RELEASE_ID.get(identity, identity),
+            "VERSION_ID": release.version(),
+            "NAME": release.name(),
+            "PRETTY_NAME": release.name(pretty=True),
+        }
+    return {key: value for key, value in found.items() if value and value.isprintable()}
