@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from gpustack.detect.gpu_names import resolve_gpu
 from gpustack.detect.products import Products
 from gpustack.errors import UnsupportedError, UsageError
@@ -9,12 +11,11 @@ from gpustack.matrix.index import Matrix
 from gpustack.model.architectures import architecture
 from gpustack.model.host import Environment, Host, Installed, OperatingSystem
 from gpustack.model.places import System, find_system
-from gpustack.patterns import late
 
 MAX_GPUS = 64
-_SAFE = late(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
-_RELEASE = late(r"[vV]?\d[\w.]*")
-_DRIVER = late(r"\d{3}(?:\.\d{1,3}){0,2}")
+_SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
+_RELEASE = re.compile(r"[vV]?\d[\w.]*")
+_DRIVER = re.compile(r"\d{3}(?:\.\d{1,3}){0,2}")
 
 
 def describe(

@@ -9,7 +9,6 @@ from functools import cached_property
 
 from gpustack.detect import probes
 from gpustack.detect.tree import MissingFileError, Tree, UnusableFileError
-from gpustack.patterns import late
 
 STATUS_LIMIT = 96 << 20
 """How much of dpkg's status file is read, in bytes."""
@@ -22,9 +21,9 @@ RPM_LIMIT = 20_000
 """How many packages of an rpm database are looked at."""
 
 RPM_FOLDERS = ("/var/lib/rpm", "/usr/lib/sysimage/rpm", "/usr/share/rpm")
-_FIELDS = late(rb"^(?:Package|Status|Version|Architecture|Maintainer|Source): [^\n]{0,400}", re.MULTILINE)
+_FIELDS = re.compile(rb"^(?:Package|Status|Version|Architecture|Maintainer|Source): [^\n]{0,400}", re.MULTILINE)
 _FIRST = b"Package: "
-_NAME = late(rb"^Package: ([^\s]{1,200})", re.MULTILINE)
+_NAME = re.compile(rb"^Package: ([^\s]{1,200})", re.MULTILINE)
 
 
 def wanted_names(names: Iterable[str] = ()) -> re.Pattern[str]:

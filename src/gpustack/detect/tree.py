@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 from collections import deque
 from itertools import islice
 
-from gpustack.patterns import late
 from gpustack.system.paths import among, has_wildcard
 
 MAX_HOPS = 40
@@ -16,7 +16,7 @@ MAX_ENTRIES = 20_000
 MAX_FLAT_LINK = 256
 """Longest text file that may stand for a link, in bytes."""
 
-_LINK_TEXT = late(r"[\w.+:@/~-]+")
+_LINK_TEXT = re.compile(r"[\w.+:@/~-]+")
 
 
 class MissingFileError(Exception):

@@ -7,11 +7,10 @@ import re
 from gpustack.detect.evidence import Evidence
 from gpustack.detect.parse.packages import Package
 from gpustack.model.architectures import architecture as architecture_of
-from gpustack.patterns import late
 
-_RELEASE = late(r"\d+\.\d+[\w.+~-]{0,100}")
-_IMAGE = late(r"(?:vmlinu[xz]|Image)-(\d.*)")
-_DEB_IMAGE = late(r"linux-image-(?:unsigned-)?(\d.*)")
+_RELEASE = re.compile(r"\d+\.\d+[\w.+~-]{0,100}")
+_IMAGE = re.compile(r"(?:vmlinu[xz]|Image)-(\d.*)")
+_DEB_IMAGE = re.compile(r"linux-image-(?:unsigned-)?(\d.*)")
 _RPM_KERNELS = {"kernel", "kernel-core", "kernel-default", "kernel-uek-core", "kernel-uek"}
 
 

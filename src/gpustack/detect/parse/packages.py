@@ -9,12 +9,11 @@ from typing import Literal
 from msgspec import Struct
 
 from gpustack.detect.evidence import Evidence
-from gpustack.patterns import late
 
-_NAME = late(r"[A-Za-z0-9][\w.+-]{0,150}")
-_SIMPLE = late(r"[\w-]+(?:\.\*)?")
+_NAME = re.compile(r"[A-Za-z0-9][\w.+-]{0,150}")
+_SIMPLE = re.compile(r"[\w-]+(?:\.\*)?")
 """A name, or the beginning of names."""
-_HEAD = late(r"(?:[\w-](?![?*{]))*")
+_HEAD = re.compile(r"(?:[\w-](?![?*{]))*")
 
 
 class Package(Struct, frozen=True, kw_only=True):

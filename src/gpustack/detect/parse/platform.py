@@ -7,7 +7,6 @@ import re
 
 from gpustack.detect.evidence import Evidence
 from gpustack.model.host import Environment
-from gpustack.patterns import late
 
 _VM_WORDS = (
     "qemu", "kvm", "vmware", "virtualbox", "innotek", "xen", "bochs", "amazon ec2", "google compute engine",
@@ -16,9 +15,9 @@ _VM_WORDS = (
     "standard pc",
     "cloud hypervisor",
 )  # fmt: skip
-_SECURE_BOOT = late(r".*/efivars/SecureBoot-")
-_TEGRA = late(r"nvidia,(tegra\d+)")
-_L4T = late(r"#\s*R(\d+)\s*\(release\),\s*REVISION:\s*([\d.]+)")
+_SECURE_BOOT = re.compile(r".*/efivars/SecureBoot-")
+_TEGRA = re.compile(r"nvidia,(tegra\d+)")
+_L4T = re.compile(r"#\s*R(\d+)\s*\(release\),\s*REVISION:\s*([\d.]+)")
 
 
 def environment(evidence: Evidence, kernel: str | None) -> Environment | None:

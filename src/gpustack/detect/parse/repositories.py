@@ -11,15 +11,14 @@ from gpustack.detect.evidence import Evidence
 from gpustack.detect.parse.packages import Package
 from gpustack.digests import sha1_hex
 from gpustack.model.host import RepositoryEntry
-from gpustack.patterns import late
 
 MAX_ENTRIES = 500
 MAX_LINES = 500
 """How many lines of one entry are looked at."""
 
-_OURS = late(r"nvidia", re.IGNORECASE)
-_ONE_LINE = late(r"deb(?:-src)?\s+(?:\[([^\]]*)\]\s*)?(\S+)\s*(.*)")
-_CREDENTIALS = late(r"(?<=://)[^/@\s]+@")
+_OURS = re.compile(r"nvidia", re.IGNORECASE)
+_ONE_LINE = re.compile(r"deb(?:-src)?\s+(?:\[([^\]]*)\]\s*)?(\S+)\s*(.*)")
+_CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
 
 
 class SourceEntry(Struct, frozen=True, kw_only=True):
@@ -148,7 +147,7 @@ def normal_url(url: str) -> str:
     return re.sub(r"^\w+://", "", url.lower()).rstrip("/")
 
 
-_KEY_NAME = late(r"nvidia|cuda|7fa2af80|3bf863cc", re.IGNORECASE)
+_KEY_NAME = re.compile(r"nvidia|cuda|7fa2af80|3bf863cc", re.IGNORECASE)
 _KEY_FOLDERS = ("/usr/share/keyrings", "/etc/apt/keyrings", "/etc/apt/trusted.gpg.d")
 
 

@@ -9,11 +9,10 @@ import msgspec
 
 from gpustack.detect.evidence import Evidence
 from gpustack.detect.parse.packages import Package, matching
-from gpustack.patterns import late
 from gpustack.versions import version_key
 
-_VERSION = late(r"\d{1,3}(?:\.\d{1,4}){1,3}")
-_FOLDER = late(r"/usr/local/cuda-(\d+\.\d+)")
+_VERSION = re.compile(r"\d{1,3}(?:\.\d{1,4}){1,3}")
+_FOLDER = re.compile(r"/usr/local/cuda-(\d+\.\d+)")
 
 
 class Toolkit(msgspec.Struct, frozen=True, kw_only=True):

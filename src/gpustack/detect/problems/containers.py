@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from gpustack.detect.parse.driver import DRIVER_VERSION
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.scene import Scene
-from gpustack.patterns import late
 
-_CDI_LIBRARY = late(rf"lib(?:cuda|nvidia-ml)\.so\.({DRIVER_VERSION})(?!\d)")
+_CDI_LIBRARY = re.compile(rf"lib(?:cuda|nvidia-ml)\.so\.({DRIVER_VERSION})(?!\d)")
 
 
 @detects("detect-container-libraries")

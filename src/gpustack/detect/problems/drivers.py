@@ -12,12 +12,11 @@ from gpustack.detect.problems import cures
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.scene import Scene
 from gpustack.model.host import Gpu
-from gpustack.patterns import late
 from gpustack.versions import version_key
 
 NVIDIA_HOST = "developer.download.nvidia.com"
 _NO_LINUX_DRIVER = {"wsl", "jetson"}
-_UPGRADE_LINE = late(r"(?:Packages that will be upgraded|Upgrade:|upgrade |install )[^\n]*nvidia", re.IGNORECASE)
+_UPGRADE_LINE = re.compile(r"(?:Packages that will be upgraded|Upgrade:|upgrade |install )[^\n]*nvidia", re.IGNORECASE)
 
 
 def nvidia_source_active(scene: Scene) -> bool:
