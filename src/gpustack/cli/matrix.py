@@ -26,10 +26,16 @@ def matrix(
     what: Annotated[
         str | None, Argument(metavar="[WHAT]", help="A subject, subject.table, component==version or source.")
     ] = None,
+    complete: Annotated[
+        str | None,
+        Option("--complete", metavar="RELEASE", help="With check: what RELEASE lacks that the one before it had."),
+    ] = None,
     format: Annotated[str, Option("--format", metavar="FORMAT", help="text or json.")] = "text",
 ) -> int:
     """The facts, each with its source, its date and how it is known."""
     as_json = _is_json(format)
+    if complete is not None:
+        return _complete(action, complete, as_json=as_json)
     if action is Action.CHECK:
         return _check(as_json=as_json)
     facts = frame.matrix()
@@ -146,4 +152,25 @@ def _check(*, as_json: bool) -> int:
     for fault in found:
         frame.say(fault)
     frame.document(f"{len(found)} fault{'s' if len(found) > 1 else ''}" if found else "every invariant holds")
+    return 1 if found else 0
+
+
+def _complete(action: Action, release: str, *, as_json: bool) -> int:
+    from gpustack.errors import UsageError
+    from gpustack.matrix.complete import lacking
+    from gpustack.solve.requirements import parse_requirement
+
+    wanted = parse_requirement(release)
+    if action is not Action.CHECK or not wanted.versions.startswith("=="):
+        msg = f"--complete {release}: one release is needed, and the action check"
+        raise UsageError(msg, hint="for example: gpustack matrix check --complete cuda==13.4.2")
+    text = wanted.versions[2:]
+    before, found = lacking(frame.matrix(), wanted.component, text)
+    if as_json:
+        frame.document(frame.to_json({"release": text, "before": before.version, "lacks": found}))
+        return 1 if found else 0
+    for line in found:
+        frame.say(frame.visible(line))
+    count = f"lacks {len(found)} of what" if found else "has everything that"
+    frame.document(f"{wanted.component} {text} {count} {before.version} has")
     return 1 if found else 0
