@@ -32,7 +32,8 @@ def canonical(text: str) -> str:
     lines.append("tables:")
     for name, table in document["tables"].items():
         lines += [f"  {name}:", f"    about: {scalar(table['about'])}", f"    key: {flow(table['key'])}"]
-        lines += [f"    fields: {flow(table['fields'])}", "    rows:"]
+        lines += [f"    {name}: {flow(table[name])}" for name in ("fields", "readers") if name in table]
+        lines.append("    rows:")
         lines += [f"      - {flow(row)}" for row in in_order(table["rows"], table["key"])]
     return head + "\n".join(lines) + "\n"
 

@@ -258,7 +258,7 @@ def _sources(raw: dict[str, Any], where: str) -> dict[str, dict[str, str]]:
 def _table(raw: object, where: str, sources: dict[str, dict[str, str]], base: Table | None, short: Shorthand) -> Table:
     if not isinstance(raw, dict):
         raise _fault(where, "is not a mapping with about, key, fields and rows")
-    unknown = set(raw) - {"about", "key", "fields", "rows"}
+    unknown = set(raw) - {"about", "key", "fields", "readers", "rows"}
     if unknown:
         raise _fault(where, f"unknown key {min(unknown)!r}")
     columns = raw.get("fields") or (base.fields if base else None)
@@ -274,6 +274,7 @@ def _table(raw: object, where: str, sources: dict[str, dict[str, str]], base: Ta
     for name in key:
         if not isinstance(name, str) or name not in columns:
             raise _fault(where, f"key column {name!r} is not among the fields")
+    _demand_readers(raw.get("readers", []), columns, where)
     kinds = {**columns, **COMMON}
     converted = every(
         functools.partial(_rows, row, f"{where}: row {number}", kinds, key, sources, short)
@@ -281,6 +282,17 @@ def _table(raw: object, where: str, sources: dict[str, dict[str, str]], base: Ta
     )
     rows = [row for found in converted for row in found]
     return Table(about=_about(raw, where), key=tuple(key), fields=dict(columns), rows=rows)
+
+
+def _demand_readers(named: object, columns: Mapping[str, str], where: str) -> None:
+    """Refuse a head whose ``readers``, the columns that are for people and that no code reads, are no columns."""
+    if named == "all":
+        return
+    if not isinstance(named, list):
+        raise _fault(where, "readers has to be a list of columns, or all")
+    for name in named:
+        if name not in columns:
+            raise _fault(where, f"column {name!r} of readers is not among the fields")
 
 
 def _rows(  # noqa: PLR0913, PLR0917 (what a row is read with)
