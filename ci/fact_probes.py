@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from gpustack.detect.describe import describe
 from gpustack.matrix.index import Matrix
 from gpustack.model.facts import COMPONENTS, MIRRORED, subject_of
-from gpustack.model.host import Gpu, Host, Installed
+from gpustack.model.host import Host, Installed
 from gpustack.model.places import System
 from gpustack.model.request import Request
 from gpustack.plan.build import build
@@ -267,10 +267,8 @@ def _on_availability(facts: Matrix, row: dict[str, Any]) -> Iterator[Question]:
         for word in row["arch"]:
             arch, target = ARCHES.get(word, "x86_64"), TARGETS.get(word, "")
             for version in _within(facts, MIRRORED.get(component, component), row["versions"]):
-                yield Question(
-                    "plan", f"{system.id}{system.version}", arch, _gpus(component, version), (f"{component}=={version}",),
-                    (row["method"],), target,
-                )  # fmt: skip
+                asked, name = (f"{component}=={version}",), f"{system.id}{system.version}"
+                yield Question("plan", name, arch, _gpus(component, version), asked, (row["method"],), target)
             yield Question(
                 "plan", f"{system.id}{system.version}", arch, ("L4",), (component,), (row["method"],), target
             )

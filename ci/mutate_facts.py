@@ -16,10 +16,10 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
-import fact_probes as probes
 import msgspec
-from fact_columns import Columns
 
+import fact_probes as probes
+from fact_columns import Columns
 from gpustack.errors import GpustackError
 from gpustack.matrix.index import Matrix
 from gpustack.matrix.store import open_store
@@ -75,11 +75,11 @@ def changed(value: object, kind: str, chance: random.Random) -> object:
     if isinstance(value, int | float):
         return value + 1
     if isinstance(value, list):
-        if len(value) > 1 and chance.random() < 0.5:  # noqa: PLR2004
+        if len(value) > 1 and chance.random() < 0.5:
             return value[1:]
         return [changed(value[0], kind, chance), *value[1:]] if value else ["other"]
     if isinstance(value, dict):
-        name = sorted(value)[0]
+        name = min(value)
         return {**value, name: changed(value[name], "", chance)}
     text = str(value)
     if "range" in kind or text[:1] in "<>=!":
