@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from gpustack.matrix.layout import matrix_files
 from gpustack.matrix.load import parse_yaml
-from gpustack.matrix.store import matrix_files
 
 ROOT = Path(__file__).resolve().parents[1]
 

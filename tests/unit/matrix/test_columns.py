@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from gpustack import resources
+from gpustack.matrix.layout import BOUNDS, matrix_files
 from gpustack.matrix.load import parse_yaml
-from gpustack.matrix.store import BOUNDS, matrix_files
 
 FOLDER = resources.folder("matrices")
 sys.path.insert(0, str(FOLDER.parent / "ci"))

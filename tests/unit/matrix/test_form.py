@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from gpustack import resources
+from gpustack.matrix.layout import matrix_files
 from gpustack.matrix.load import parse_yaml
-from gpustack.matrix.store import matrix_files
 
 FOLDER = resources.folder("matrices")
 sys.path.insert(0, str(FOLDER.parent / "ci"))
