@@ -32,21 +32,6 @@ _EVERYWHERE = "linux-all"
 _PARTS = {"cudnn": ("cudnn", ""), "tensorrt": ("tensorrt", "")}
 """The parts to take by tar where an archive table holds others too."""
 
-_NOT_TOOLKIT = frozenset(
-    {
-        "nvidia_driver",
-        "fabricmanager",
-        "imex",
-        "nvidia_imex",
-        "libnvidia_nscq",
-        "libnvsdm",
-        "nvlsm",
-        "nvidia_fs",
-        "driver_assistant",
-    }
-)
-"""Parts of the vendor's CUDA manifests that belong to the driver."""
-
 
 class HostRows:
     """The rows for one host. What is found is kept, so that every question about the host shares it."""
@@ -147,7 +132,7 @@ class HostRows:
         """Whether a file is for this host, and of the component itself."""
         if row.method == "tar":
             parts = _PARTS.get(component)
-            is_part = row.part not in _NOT_TOOLKIT and (parts is None or row.part in parts)
+            is_part = parts is None or row.part in parts
             return is_part and row.platform in {self.platform, _EVERYWHERE}
         if row.method == "local":
             return row.platform == self.platform and row.distro in {self._host.os.repo, ""}
