@@ -170,7 +170,7 @@ def _complete(action: Action, release: str, *, as_json: bool) -> int:
         frame.document(frame.to_json({"release": text, "before": before.version, "lacks": found}))
         return 1 if found else 0
     for line in found:
-        frame.say(frame.visible(line))
+        frame.say(line)
     count = f"lacks {len(found)} of what" if found else "has everything that"
     frame.document(f"{wanted.component} {text} {count} {before.version} has")
     return 1 if found else 0
