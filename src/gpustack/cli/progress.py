@@ -7,6 +7,7 @@ from collections.abc import Callable
 from threading import Lock
 
 from gpustack.cli import frame
+from gpustack.system.signals import answer
 from gpustack.visible import visible
 
 _EVERY = 0.2
@@ -138,8 +139,8 @@ class Progress:
         self._show(lines)
 
     def ask(self, question: str) -> bool:
-        """Yes or no; no where nobody can be asked."""
-        return frame.can_ask() and frame.confirm(question)
+        """Yes or no; no where nobody can be asked, or a signal comes instead of an answer."""
+        return frame.can_ask() and answer(lambda: frame.confirm(question))
 
     def _print(self, text: str) -> None:
         with self._lock:

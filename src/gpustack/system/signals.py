@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+from collections.abc import Callable
 from types import FrameType
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
@@ -30,6 +32,26 @@ def _heeded() -> list[signal.Signals]:
 
 def _raise(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 (the signature of handlers)
     raise Ended(number)
+
+
+def answer(ask: Callable[[], bool]) -> bool:
+    """What ``ask`` has for an answer; no where such a signal comes instead, which then does what it did before.
+
+    Where signals are noted only, Python goes on waiting for the person.
+    """
+    former = {number: signal.signal(number, _raise) for number in _heeded()}
+    came = 0
+    is_yes = False
+    try:
+        is_yes = ask()
+    except Ended as stop:
+        came = stop.number
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)
+    if came:
+        os.kill(os.getpid(), came)
+    return is_yes
 
 
 class Interrupts:
