@@ -90,7 +90,7 @@ class Supply(Struct, frozen=True, kw_only=True):
         made = lock_of_last_run(root, known.plan if known is not None else done[-1].plan(), detect(), known)
         save_last(root, made)
         if self.target is not None:
-            save(locks.dump(made), self.target, "--lock")
+            save(locks.dump(made), self.target, "--lock", fault=GpustackError)
 
 
 def supply_of(what: list[str], origin: Origin) -> Supply:
