@@ -30,13 +30,8 @@ def program() -> NoReturn:
     except KeyboardInterrupt as stop:
         code = 128 + getattr(stop, "number", 2)
         _say(str(stop) or "interrupted")
-    except OSError as exc:
-        code = _unwritten(exc)
-    try:
-        if sys.stdout is not None:
-            sys.stdout.flush()
-    except (OSError, ValueError) as exc:  # ValueError: closed
-        code = code or _unwritten(exc)
+    flushed = _flushed()
+    code = code or flushed
     commands = sys.modules.get("gpustack.system.run")
     if commands is not None:
         commands.stop_for_good()
@@ -54,12 +49,19 @@ def _keep_streams() -> None:
     os.close(free)
 
 
-def _unwritten(exc: OSError | ValueError) -> int:
-    """The exit code where the words of --help or --version could not be written."""
-    if isinstance(exc, BrokenPipeError):
-        return 0  # whoever read them has seen enough
-    _say(f"error: standard output cannot be written: {getattr(exc, 'strerror', None) or exc}")
-    return 1
+def _flushed(text: str = "") -> int:
+    """Write what standard output has not taken yet, and ``text``; the exit code where that is all there is to do."""
+    if sys.stdout is None:
+        return 0
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return 0  # whoever read it has seen enough
+    except (OSError, ValueError) as exc:  # ValueError: closed
+        _say(f"error: standard output cannot be written: {getattr(exc, 'strerror', None) or exc}")
+        return 1
+    return 0
 
 
 def _say(text: str) -> None:
@@ -73,8 +75,7 @@ def run() -> None:
     if sys.argv[1:] == ["--version"]:
         from gpustack import __version__  # noqa: PLC0415 (nothing else is worth importing for this)
 
-        sys.stdout.write(f"gpustack {__version__}\n")
-        return
+        sys.exit(_flushed(f"gpustack {__version__}\n"))
     # A command lives for milliseconds and drops nothing worth collecting; the collector costs a tenth of its time.
     gc.disable()
     _import_msgspec()

@@ -95,6 +95,10 @@ def test_a_version_that_cannot_be_written(environment: dict[str, str], unbuffere
     assert done.stderr == b"error: standard output cannot be written: No space left on device\n"
 
 
+def test_a_traceback_that_nobody_reads_is_no_success(environment: dict[str, str]) -> None:
+    assert left(environment, "plan", "qda", *HOST, "-v", "-v", streams="out err")[0] == 2
+
+
 CLOSED = {"input": "<&-", "output": ">&-", "error": "2>&-", "all": "<&- >&- 2>&-"}
 
 

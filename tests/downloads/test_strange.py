@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +22,7 @@ QUICK = Patience(attempts=3, pause=0.001, connect=5, silence=0.3)
 SUM = hashlib.sha256(CONTENT).hexdigest()
 SIZE = len(CONTENT)
 MANY = b"9" * 5000
+PACKED = gzip.compress(CONTENT)
 
 
 def plain(*lines: bytes, status: bytes = b"200 OK", body: bytes = b"") -> Callable[[Wire], None]:
@@ -177,6 +179,7 @@ FINAL = {
     "to itself": (to(b"/file.tar"), "redirects more than 10 times"),
     "with a password": (to(b"http://somebody:secret@localhost/"), r"redirects to http://localhost/, which"),
     "wrong bytes": (plain(b"Content-Length: %d" % SIZE, body=CONTENT[::-1]), "is not the file that was planned"),
+    "packed": (plain(b"Content-Encoding: gzip", b"Content-Length: %d" % len(PACKED), body=PACKED), "bytes on the server"),
     "too large": (plain(b"Content-Length: %d" % (SIZE + 1), body=CONTENT + b"x"), "bytes on the server"),
     "too large, unsaid": (plain(b"Connection: close", body=CONTENT + b"x" * 99999), "is larger than the"),
     "10**17 bytes": (plain(b"Content-Length: 1" + b"0" * 17), "bytes on the server"),
@@ -227,6 +230,7 @@ def test_once_it_is_over_the_download_goes_on(name: str, known: bool, certificat
 GOOD = {
     "the same length twice": plain(b"Content-Length: %d" % SIZE, b"Content-Length: %d" % SIZE, body=CONTENT),
     "a tag that is no text": plain(b'ETag: "\xff\x01"', b"Content-Length: %d" % SIZE, body=CONTENT),
+    "said to be packed": plain(b"Content-Encoding: gzip", b"Content-Length: %d" % SIZE, body=CONTENT),
     "no length": plain(b"Connection: close", body=CONTENT),
     "in chunks": plain(
         b"Transfer-Encoding: chunked", body=b"%x\r\n%b\r\n%x\r\n%b\r\n0\r\n\r\n" % (9, CONTENT[:9], SIZE - 9, CONTENT[9:])

@@ -96,7 +96,7 @@ def _traceback() -> None:
     if settings().verbose >= 2:
         import traceback
 
-        traceback.print_exc()
+        draw(traceback.format_exc())
 
 
 def say(text: str) -> None:
