@@ -95,6 +95,42 @@ def test_what_leaves_the_folder_or_brings_rights_is_refused(name: str, tmp_path:
     assert "nothing was unpacked" in caught.value.hint
 
 
+STRIPPED = {
+    "link up": ([entry("gp/b/l", L, linkname="../../bin")], "a link that leads out"),
+    "link to the top": ([entry("gp/l", L, linkname="../gp")], "a link that leads out"),
+    "file through a link of another top": (
+        [entry("one/l", L, linkname="b"), entry("two/l/evil", size=1)],
+        "through a link",
+    ),
+    "link over a file of another top": ([entry("one/x", size=1), entry("two/x", L, linkname="y")], "replaces a file"),
+    "hard link to what is left out": ([entry("a", size=1), entry("gp/b", H, linkname="a")], "not in the archive"),
+}
+
+
+@pytest.mark.parametrize("name", STRIPPED)
+def test_names_are_judged_as_they_are_unpacked(name: str, tmp_path: Path) -> None:
+    """Each of these stays inside as long as the first part of the name is there."""
+    entries, why = STRIPPED[name]
+    path = tar(tmp_path / "a.tar", *entries)
+    with pytest.raises(ArchiveError, match=why):
+        inspect(path, 1)
+
+
+def test_what_publishers_pack_lies_where_it_was_judged_to_lie(tmp_path: Path) -> None:
+    """By the real tar: the same names, links and hard links without their first part."""
+    path = tar(tmp_path / "a.tar", *ORDINARY, entry("./cudnn-archive/dot", size=1))
+    assert inspect(path, 1).members == 9
+    folder = tmp_path / "out"
+    folder.mkdir()
+    subprocess.run(["tar", "-x", f"--file={path}", f"--directory={folder}", "--strip-components=1"], check=True)
+    assert {str(one.relative_to(folder)) for one in folder.rglob("*")} >= {
+        "lib/libcudnn.so",
+        "include/b.h",
+        "cudnn-archive/dot",
+    }
+    assert all(one.resolve().is_relative_to(folder) for one in folder.rglob("*"))
+
+
 def test_sizes_beyond_measure_are_refused_by_the_header_alone(tmp_path: Path) -> None:
     header = tarfile.TarInfo("zeros")
     header.size = archives.MOST_BYTES + 1

@@ -16,7 +16,7 @@ from tests.reports.catalogue import REPORTS
 from tests.reports.conftest import NODE
 
 from gpustack.verify import api
-from gpustack.visible import one_line
+from gpustack.visible import one_line, visible
 
 Written = Callable[[str], dict[str, Path]]
 HERE = Path(__file__).parent
@@ -110,4 +110,5 @@ def test_github_takes_each_annotation_as_one_command(name: str) -> None:
         assert match, line[:200]
         assert match[1] == ("notice" if check.status == "skip" else "error")
         assert _unescaped(match[2]) == one_line(f"{check.id} {check.title}")
-        assert _unescaped(match[3]) == check.reason + (f"\nfix: {check.fix}" if check.fix else "")
+        said = check.reason + (f"\nfix: {check.fix}" if check.fix else "")
+        assert _unescaped(match[3]) == "\r".join(visible(part) for part in said.split("\r"))

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path, PurePosixPath
 
 from gpustack.errors import GpustackError
-from gpustack.install.archives import archives_of, inspect
+from gpustack.install.archives import demand_room, inspect, unpackings_of
 from gpustack.install.cache import has_sum, take
 from gpustack.install.executor import Action, PausedError, StepFailedError, Workplace
 from gpustack.install.keep import remove
@@ -69,8 +69,9 @@ def _repository(work: Workplace, step: Step) -> Outcome:
 
 
 def _extract(work: Workplace, step: Step) -> Outcome:
-    for archive in archives_of(step):
-        inspect(work.target.followed(archive))
+    for one in unpackings_of(step):
+        archive = work.target.followed(one.archive)
+        demand_room(archive, inspect(archive, one.strip), work.target.followed(one.folder))
     return _plain(work, step)
 
 

@@ -24,6 +24,9 @@ MOST_BYTES = 64 * 2**30
 
 MOST_MEMBERS = 500_000
 _LONGEST_LINK = 4096
+_BLOCK = 4096
+"""Bytes that a member takes besides its content, at most, on usual file systems."""
+
 _ZSTD = b"\x28\xb5\x2f\xfd"
 
 Kind = Literal["file", "folder", "link", "hard link", "special"]
@@ -52,24 +55,33 @@ class Contents(Struct, frozen=True, kw_only=True):
     size: int
 
 
-def archives_of(step: Step) -> tuple[str, ...]:
-    """The archives that the commands of a step unpack."""
+class Unpacking(Struct, frozen=True):
+    """An archive that goes into ``folder``, without the first ``strip`` parts of each name."""
+
+    archive: str
+    folder: str
+    strip: int = 0
+
+
+def unpackings_of(step: Step) -> tuple[Unpacking, ...]:
+    """What the commands of a step unpack."""
     found = []
     for argv in step.commands:
         if "tar" in argv[:1] and "--extract" in argv:
-            found += [word.partition("=")[2] for word in argv if word.startswith("--file=")]
-        elif "unzip" in argv[:1]:
-            found += [word for word in argv[1:] if word.endswith(".zip")][:1]
+            words = dict(word.split("=", 1) for word in argv if word.startswith("--") and "=" in word)
+            strip = int(words.get("--strip-components", "0"))
+            found.append(Unpacking(words["--file"], words["--directory"], strip))
     return tuple(found)
 
 
-def inspect(path: Path) -> Contents:
+def inspect(path: Path, strip: int = 0) -> Contents:
     """Look through a tar (gz, bz2, xz, zst or plain) or zip archive; what it unpacks to.
 
-    Raises ArchiveError where a member would leave the folder, is a device, brings a set-uid bit, hides behind a link,
-    or where all of it is beyond measure; and where it is no archive or is damaged.
+    What counts is where members lie when the first ``strip`` parts of their names are gone. Raises ArchiveError
+    where a member would leave the folder, is a device, brings a set-uid bit, hides behind a link, or where all of it is
+    beyond measure; and where it is no archive or is damaged.
     """
-    watch = _Watch(path)
+    watch = _Watch(path, strip)
     try:
         for member in _members(path):
             watch.look(member)
@@ -85,16 +97,18 @@ def demand_room(path: Path, contents: Contents, folder: Path) -> None:
     """Raise ArchiveError where ``contents`` do not fit beside ``folder``, which need not exist yet."""
     there = next(one for one in (folder, *folder.parents) if one.exists())
     free = shutil.disk_usage(there).free
-    if contents.size > free:
-        msg = f"unpacks to {contents.size / 2**20:,.0f} MiB, and only {free / 2**20:,.0f} MiB are free in {there}"
+    size = contents.size + contents.members * _BLOCK
+    if size > free:
+        msg = f"unpacks to {size / 2**20:,.0f} MiB, and only {free / 2**20:,.0f} MiB are free in {there}"
         raise ArchiveError(msg, where=str(path), hint="make room, then go on")
 
 
 class _Watch:
     """Judges one member after another; what came before decides what a later name means."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, strip: int) -> None:
         self.path = path
+        self.strip = strip
         self.count = 0
         self.size = 0
         self.links: set[str] = set()
@@ -103,7 +117,12 @@ class _Watch:
     def look(self, member: Member) -> None:
         self.count += 1
         self.size += member.size
+        if self.size > MOST_BYTES or self.count > MOST_MEMBERS:
+            msg = f"unpacks to more than {MOST_BYTES // 2**30} GiB or {MOST_MEMBERS:,} files"
+            raise ArchiveError(msg, where=str(self.path), hint=_HINT)
         name = self._inside(member, member.name)
+        if not name:
+            return  # the folder itself, or what tar leaves out with the first parts of the name
         if member.kind == "special":
             self._refuse(member, "is a device, a pipe or a socket")
         if member.mode & (stat.S_ISUID | stat.S_ISGID) and member.kind != "folder":
@@ -117,15 +136,14 @@ class _Watch:
                 self._refuse(member, "is a hard link to a file that is not in the archive")
         elif member.kind == "file":
             self.files.add(name)
-        if self.size > MOST_BYTES or self.count > MOST_MEMBERS:
-            msg = f"unpacks to more than {MOST_BYTES // 2**30} GiB or {MOST_MEMBERS:,} files"
-            raise ArchiveError(msg, where=str(self.path), hint=_HINT)
 
     def _inside(self, member: Member, name: str) -> str:
-        """The name, which neither leads out of the folder nor through a link."""
-        parts = [part for part in name.split("/") if part not in {"", "."}]
-        if name.startswith("/") or ".." in parts or "\0" in name:
+        """The name as it is unpacked, which neither leads out of the folder nor through a link; "" for none."""
+        if name.startswith("/") or ".." in name.split("/") or "\0" in name:
             self._refuse(member, f"leads out of the folder ({name!r})" if name != member.name else "leads out of it")
+        # tar counts "." as a part of the name.
+        parts = [part for part in name.split("/") if part][self.strip :]
+        parts = [part for part in parts if part != "."]
         if any("/".join(parts[:length]) in self.links for length in range(1, len(parts))):
             self._refuse(member, "would be written through a link of the same archive")
         return "/".join(parts)

@@ -121,7 +121,8 @@ def take(source: Path, target: Path, sha256: str) -> None:
     try:
         found = copy_hashed(source, target)
     except OSError as exc:
-        target.unlink(missing_ok=True)
+        if not isinstance(exc, FileExistsError):
+            target.unlink(missing_ok=True)
         msg = f"cannot be copied to {target}: {exc.strerror or exc}"
         raise GpustackError(msg, where=str(source), hint="make room there, or choose another cache") from exc
     if found != sha256:

@@ -109,7 +109,7 @@ def _introduction(bundle: Bundle, place: str) -> list[Step]:
         id=f"bundle-{bundle.manifest.plan[:12]}",
         component="",
         kind="add-repository",
-        title="tell the package manager of the bundle",
+        title="add the bundle as a package source",
         why=f"packages come from {place}, whose index is signed with the key {bundle.manifest.fingerprint}",
         commands=tuple(commands),
         files=tuple(files),
