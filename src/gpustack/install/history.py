@@ -156,6 +156,7 @@ class History:
                 self._undo(step)
             case RolledBack():
                 self.rollback = "done"
+                self.is_finished = False
 
     def _step(self, name: str) -> StepHistory:
         return self.steps.setdefault(name, StepHistory())
