@@ -204,3 +204,17 @@ def test_a_run_is_abandoned(world: World, tmp_path: Path) -> None:
         rollback_of_other = roll_back(world, made)
         assert rollback_of_other.code == 0, rollback_of_other.err
         assert made.changes() == before
+
+
+def test_what_somebody_put_into_a_folder_of_the_run_is_kept(world: World, tmp_path: Path) -> None:
+    with installed(world, tmp_path) as made:
+        made.root.write("/usr/local/gp-1.0/lib/mine.so", "mine\n")
+        made.root.write("/usr/local/gp-1.0/share/two", "mine as well\n")
+        made.root.write("/usr/local/gp-1.0/bin/__pycache__/gp.pyc", "compiled\n")
+        for code in (1, 2):
+            done = roll_back(world, made)
+            assert done.code == code, done.err
+        left = {path for path in made.changes() if made.root.inside(path).is_file()}
+        assert left == {"/usr/local/gp-1.0/lib/mine.so", "/usr/local/gp-1.0/share/two"}
+        assert made.root.inside("/usr/local/gp-1.0/share/two").read_text() == "mine as well\n"
+        assert packages(made.root) == world.before

@@ -49,7 +49,7 @@ RECORDS: st.SearchStrategy[Record] = st.one_of(
     st.builds(RollbackBegun, found=PLACES),
     st.builds(UndoBegun, step=NAMES, found=PLACES),
     st.builds(UndoFailed, step=NAMES, changed=PLACES),
-    st.builds(Undone, step=NAMES),
+    st.builds(Undone, step=NAMES, changed=PLACES),
     st.just(RolledBack()),
 )  # fmt: skip
 
@@ -60,6 +60,7 @@ def holds(history: History) -> None:
     assert history.owner.keys() <= history.now.keys()
     assert history.owner.keys() <= history.touched
     assert history.found.keys() <= history.now.keys()
+    assert history.base.keys() <= history.now.keys()
     assert set(history.owner.values()) <= set(history.begun())
     assert set(history.begun()) == {name for name, step in history.steps.items() if step.state != "undone"}
 
@@ -161,7 +162,8 @@ class Tree:
                 self.journal.append(UndoFailed(step=name, changed=self.watch.after(self.ROOTS)))
                 continue
             assert not self.watch.restore(name, changed)
-            self.journal.append(Undone(step=name))
+            others = {path: one for path, one in changed.items() if self.history.owner.get(path, name) != name}
+            self.journal.append(Undone(step=name, changed=others))
         return not self.history.begun()
 
 

@@ -167,6 +167,7 @@ def _go(run: Run, plan: Plan, target: Target, setting: Setting) -> int:
         done = done_steps(work)
         missing = [step for step in plan.steps if step.id not in done]
         if missing:
+            work.journal.demand_room()
             demand_ready(work, missing)
             work.files.fetch(artifact for step in missing for artifact in step.artifacts)
             if work.history.first is None:

@@ -117,10 +117,12 @@ class Workplace:
         """Raise StoppedError where a signal came."""
         if self.interrupts.number:
             name = signal.Signals(self.interrupts.number).name
+            back = "`gpustack install --rollback` goes on"
+            ways = "`gpustack install --resume` goes on, `gpustack install --rollback` undoes what was done"
             raise StoppedError(
                 self.interrupts.number,
                 f"interrupted by {name}",
-                hint="`gpustack install --resume` goes on, `gpustack install --rollback` takes back what was done",
+                hint=back if self.history.rollback == "begun" else ways,
             )
 
 
@@ -187,12 +189,13 @@ def carry_out(work: Workplace, step: Step, action: Action) -> None:
 def _end(work: Workplace, step: Step, record: StepEnded) -> None:
     """Record how a step ended, and what it changed."""
     changed = work.watch.after(places_of(step))
+    brought = work.watch.brought(places_of(step), changed)
     there = None
     if changes_packages(step):
         # A database that a failed step left unreadable must not hide why the step failed.
         with suppress(GpustackError):
             there = work.changes_since_first()
-    work.journal.append(replace(record, changed=changed, packages=there))
+    work.journal.append(replace(record, changed=changed, brought=brought, packages=there))
 
 
 def settle(work: Workplace) -> None:

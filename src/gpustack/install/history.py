@@ -67,7 +67,7 @@ class History:
     ``steps`` are in the order in which they were begun. ``base`` holds every place that was ever seen as the run is
     to leave it when it is rolled back, ``now`` as it is known to be at this record, ``owner`` the step that changed
     it first and is not undone; ``found`` are the places that somebody else changed before the rollback. ``touched``
-    are all places that any step ever changed. ``command`` may still run.
+    are all places that any step ever changed; ``brought`` names the listings of folders. ``command`` may still run.
     """
 
     def __init__(self) -> None:
@@ -83,6 +83,7 @@ class History:
         self.owner: dict[str, str] = {}
         self.touched: set[str] = set()
         self.found: dict[str, Entry] = {}
+        self.brought: dict[str, str] = {}
         self.command: CommandBegun | None = None
         self.rollback: Rollback = "none"
         self.is_finished = False
@@ -152,8 +153,8 @@ class History:
             case UndoFailed(step=step, changed=changed):
                 self._step(step).state = "undo-failed"
                 self._change(step, changed)
-            case Undone(step=step):
-                self._undo(step)
+            case Undone(step=step, changed=changed):
+                self._undo(step, changed)
             case RolledBack():
                 self.rollback = "done"
                 self.is_finished = False
@@ -177,6 +178,7 @@ class History:
     def _end(self, record: StepEnded) -> None:
         self._step(record.step).end(record)
         self._change(record.step, record.changed)
+        self.brought.update(record.brought)
         if record.packages is not None:
             self.packages = packages.applied(self.first or {}, record.packages)
             self._see(record.packages)
@@ -199,8 +201,9 @@ class History:
             self.now[path] = entry
         self.touched.update(changed)
 
-    def _undo(self, step: str) -> None:
+    def _undo(self, step: str, changed: dict[str, Entry]) -> None:
         self._step(step).state = "undone"
         for path in self.owned_by(step):
             del self.owner[path]
             self.now[path] = self.wanted(path)
+        self.now.update((path, entry) for path, entry in changed.items() if path in self.owner)

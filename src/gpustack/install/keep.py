@@ -49,7 +49,7 @@ class Store:
     """The folder of a run in which contents are kept."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self.folder = folder
         self._small = folder / "contents"
         self._copies = 0
 
@@ -62,9 +62,9 @@ class Store:
         kept = {name: entry for name, (_, entry) in places.items() if entry.kind != "file"}
         if not files:
             return kept
-        place = str(self._folder)
+        place = str(self.folder)
         try:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._demand_room([entry for _, entry in files.values()])
             contents = _Contents(self._small)
             try:
@@ -75,29 +75,29 @@ class Store:
                 contents.sync()
             finally:
                 contents.close()
-            sync_folder(self._folder)
+            sync_folder(self.folder)
         except OSError as exc:
             msg = f"cannot be kept before it is changed: {exc.strerror or exc}"
-            hint = _HINT.format(self._folder) if exc.errno in {errno.ENOSPC, errno.EDQUOT} else ""
+            hint = _HINT.format(self.folder) if exc.errno in {errno.ENOSPC, errno.EDQUOT} else ""
             raise GpustackError(msg, where=safe(place), hint=hint) from exc
         return kept
 
     def _demand_room(self, files: list[Entry]) -> None:
         """Raise GpustackError where there is no room for the contents of these files and for their record."""
         needed = _RESERVE + sum(_OF_RECORD + (one.size if one.size <= _LARGE else 0) for one in files)
-        there = os.statvfs(self._folder)
+        there = os.statvfs(self.folder)
         free = there.f_bavail * there.f_frsize
         if free < needed:
             msg = (
                 f"{-(-needed // 2**20)} MiB have to be free to keep what the step may change, "
                 f"and {free // 2**20} MiB are free"
             )
-            raise GpustackError(msg, where=str(self._folder), hint=_HINT.format(self._folder))
+            raise GpustackError(msg, where=str(self.folder), hint=_HINT.format(self.folder))
 
     def _keep(self, place: str, entry: Entry, contents: _Contents) -> Entry:
         if entry.size > SMALL:
-            self._copies = self._copies or sum(1 for _ in self._folder.iterdir())
-            while (copy := self._folder / f"file{self._copies}").exists():
+            self._copies = self._copies or sum(1 for _ in self.folder.iterdir())
+            while (copy := self.folder / f"file{self._copies}").exists():
                 self._copies += 1
             duplicate(Path(place), copy, most=_LARGE)
             return replace(entry, kept=copy.name)
@@ -180,7 +180,7 @@ class Store:
                 msg = "its kept content is not whole"
                 raise GpustackError(msg, where=str(place))
             return io.BytesIO(content)
-        copy = self._folder / entry.kept
+        copy = self.folder / entry.kept
         found = copy.lstat() if entry.kept and copy.exists() else None
         # A copy that is a link to the old file changes with it.
         is_link = found is not None and found.st_ino == entry.inode and found.st_mtime_ns != entry.mtime

@@ -118,7 +118,10 @@ class CommandBegun(_Stamped, frozen=True, tag="command"):
 
 
 class StepEnded(_Stamped, frozen=True, tag="end"):
-    """``changed`` are places as the step left them, ``packages`` as in `StepBegun`."""
+    """``changed`` are places as the step left them, ``packages`` as in `StepBegun`.
+
+    ``brought`` names the listings of the folders that the run made, as far as the step may have filled them.
+    """
 
     step: str
     outcome: Outcome
@@ -126,6 +129,7 @@ class StepEnded(_Stamped, frozen=True, tag="end"):
     tail: str = ""
     seconds: float = 0.0
     changed: dict[str, Entry] = {}
+    brought: dict[str, str] = {}
     packages: Snapshot | None = None
 
 
@@ -155,9 +159,13 @@ class UndoFailed(_Stamped, frozen=True, tag="undo-failed"):
 
 
 class Undone(_Stamped, frozen=True, tag="undone"):
-    """Nothing is left of the step: as if it had never been begun."""
+    """Nothing is left of the step: as if it had never been begun.
+
+    ``changed`` are places of other steps as its undoing left them.
+    """
 
     step: str
+    changed: dict[str, Entry] = {}
 
 
 class RolledBack(_Stamped, frozen=True, tag="rolled-back"):

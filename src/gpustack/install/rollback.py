@@ -164,6 +164,8 @@ def _differences(work: Workplace, steps: list[Step]) -> Left:
         is_known = path in history.found
         if not is_known:
             run.append(f"changed during the rollback, by a script of a package or by somebody: {path} ({what})")
+        elif path in history.brought:
+            run.append(f"a folder of the run into which somebody put files since; they are kept: {path}")
         elif path in history.touched and path != _MARKS:
             shared = ", and what the run added to it may still be in it" if path.startswith(SHARED) else ""
             run.append(f"changed by somebody since, and kept{shared}: {path} ({what})")

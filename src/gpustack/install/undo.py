@@ -31,29 +31,29 @@ def undo(work: Workplace, step: Step, commands: Iterable[tuple[str, ...]] = ()) 
         found = work.watch.since(places_of(step)) if is_known else {}
         work.journal.append(UndoBegun(step=step.id, found=found))
     troubles = run_all(work, step, commands)
+    is_back = True
     if changes_packages(step):
-        troubles += _packages_and_places(work, step)
+        try:
+            packages_back(work, step)
+        except StoppedError:
+            raise
+        except GpustackError as error:
+            troubles.append(error)
+            is_back = False
+    # Removing and installing changes settings too: a package comes back with its own defaults.
+    changed = work.watch.after(places_of(step)) if changes_packages(step) else {}
+    if is_back:
+        troubles += work.watch.restore(step.id, changed)
     else:
-        troubles += work.watch.restore(step.id)
+        # A package that stays needs its settings, links and users; only what is somebody else's comes back now.
+        work.watch.restore_found(changed)
     if troubles:
         changed = work.watch.after(places_of(step))
         work.journal.append(UndoFailed(step=step.id, reason=troubles[0].message, changed=changed))
     else:
-        work.journal.append(Undone(step=step.id))
+        others = {path: one for path, one in changed.items() if work.history.owner.get(path, step.id) != step.id}
+        work.journal.append(Undone(step=step.id, changed=others))
     return troubles
-
-
-def _packages_and_places(work: Workplace, step: Step) -> list[GpustackError]:
-    try:
-        packages_back(work, step)
-    except StoppedError:
-        raise
-    except GpustackError as error:
-        # A package that stays needs its settings, links and users; only what is somebody else's comes back now.
-        work.watch.restore_found(work.watch.after(places_of(step)))
-        return [error]
-    # Removing and installing changes settings too: a package comes back with its own defaults.
-    return work.watch.restore(step.id, work.watch.after(places_of(step)))
 
 
 def run_all(work: Workplace, step: Step | None, commands: Iterable[tuple[str, ...]]) -> list[GpustackError]:

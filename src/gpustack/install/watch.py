@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from gpustack.errors import GpustackError
 from gpustack.install.attributes import LABEL, is_enforced
+from gpustack.install.brought import listing, prune, strangers, write
 from gpustack.install.history import ABSENT, History
 from gpustack.install.journal import sync_folder
 from gpustack.install.keep import AttributesError, Store
@@ -108,6 +109,27 @@ class Watch:
         self._seen, self._base, self._named, self._brought = looks, None, None, set()
         return changed
 
+    def brought(self, roots: tuple[str, ...], changed: dict[str, Entry]) -> dict[str, str]:
+        """List what is in the folders that the run made and a step may have filled: the names of the listings."""
+        base, now = self._history.base, {**self._history.now, **changed}
+        made = {*changed, *(path for path in self._history.owner if _overlaps(path, roots))}
+        folders = sorted(path for path in made if now[path].kind == "dir" and not base.get(path, ABSENT).kind)
+        names = {path: f"brought{self._history.count}-{number}" for number, path in enumerate(folders)}
+        for path, name in names.items():
+            write(self._store.folder / name, listing(self._target.place(path)))
+        return names
+
+    def _strangers(self) -> dict[str, Entry]:
+        """What somebody else put into folders of the run, and these folders, which stay for its sake."""
+        found: dict[str, Entry] = {}
+        for folder, name in self._history.brought.items():
+            place = self._target.place(folder)
+            if folder in self._history.owner and look(place).kind == "dir":
+                theirs = strangers(place, self._store.folder / name)
+                paths = [folder, *(f"{folder}/{one}" for one in theirs)] if theirs else []
+                found |= {path: look(self._target.place(path)) for path in paths}
+        return found
+
     def since(self, roots: tuple[str, ...]) -> dict[str, Entry]:
         """What somebody else changed since the run did its last change, its contents kept. To be journaled."""
         found = self._all(roots)
@@ -122,6 +144,7 @@ class Watch:
                 and not self._is(history.wanted(path), path, entry)
                 and not self._is_born(path)
             }
+            | self._strangers()
         )
 
     def differences(self, roots: tuple[str, ...]) -> dict[str, str]:
@@ -185,15 +208,15 @@ class Watch:
 
     def _below(self, roots: tuple[str, ...]) -> list[str]:
         heads = tuple(f"{root}/" for root in roots)
-        return [path for path in self._history.base if path in roots or path.startswith(heads)]
+        return [path for path in self._history.now if path in roots or path.startswith(heads)]
 
     def _single(self, roots: tuple[str, ...]) -> set[str]:
         """The known places that lie in no known folder: those that were named before a crash are among them."""
         heads = tuple(f"{root}/" for root in roots)
         return {
             path
-            for path in self._history.base
-            if path.rpartition("/")[0] not in self._history.base and path not in roots and not path.startswith(heads)
+            for path in self._history.now
+            if path.rpartition("/")[0] not in self._history.now and path not in roots and not path.startswith(heads)
         }
 
     def _scan(self, root: str) -> dict[str, Entry]:
@@ -292,6 +315,9 @@ class Watch:
         """Make a place what it was, or what somebody made it since; why it could not be, None where it is."""
         wanted, place = self._history.wanted(path), self._target.place(path)
         there = look(place)
+        if wanted.kind == there.kind == "dir" and path in self._history.brought:
+            head = f"{path}/"
+            prune(place, {one.removeprefix(head) for one in self._history.found if one.startswith(head)})
         # Scripts of packages change these line by line: what somebody else added since is still in them.
         is_shared = path in self._history.found and path.startswith(SHARED) and there.kind == "file"
         if is_shared or self._is(wanted, path, there):
@@ -318,6 +344,11 @@ class Watch:
             return []
         known = self._history.base.items()
         return [one for one, other in known if (other.disk, other.inode) == (entry.disk, entry.inode)]
+
+
+def _overlaps(path: str, roots: tuple[str, ...]) -> bool:
+    """Whether a path lies in one of the roots, or one of them in it."""
+    return any(path == root or path.startswith(f"{root}/") or root.startswith(f"{path}/") for root in roots)
 
 
 def _is_noise(path: str) -> bool:
