@@ -353,7 +353,7 @@ def findings(
             CONFIG + "version_policy { specific { versions: [ 3 ] } }\n",
             "25.03",
             ("1",),
-            "names version 3, which is not there",
+            "names version 3, which does not exist",
         ),
         (CONFIG + 'default_model_filename: "x.plan"\n', "25.03", ("1",), "net/1/x.plan: is missing"),
         (CONFIG.replace("tensorrt_plan", "caffe2_netdef"), "25.03", ("1",), "caffe2_netdef is served up to 20.10"),

@@ -27,7 +27,7 @@ def describe(
     """
     system, version = parse_system(os, matrix)
     if len(gpus) > MAX_GPUS:
-        msg = f"{len(gpus)} GPUs are more than a host has"
+        msg = f"{len(gpus)} GPUs: no host has so many"
         raise UsageError(msg, where="--gpu", hint=f"name at most {MAX_GPUS}")
     products = Products(matrix) if gpus else None
     environment = _environment(system)
@@ -66,7 +66,7 @@ def _name(system: System, version: str) -> str:
 def parse_system(text: str, matrix: Matrix) -> tuple[System, str]:
     """The matrix row and the version that ``--os`` names ("ubuntu24.04", "wsl-ubuntu24.04", "windows-server2022")."""
     if not _SAFE.fullmatch(text):
-        msg = f"{text[:60]!r} is not the name of an operating system"
+        msg = f"{text[:60]!r} is not an operating system name"
         raise UsageError(
             msg, where="--os", hint="give ID + VERSION_ID of os-release, for example ubuntu24.04 or rhel9.4"
         )
@@ -81,10 +81,10 @@ def parse_system(text: str, matrix: Matrix) -> tuple[System, str]:
             return row, text[len(identity) :]
         known = [row.version for row in matrix.systems if row.id == identity and row.version]
         said = f"{identity} {version}" if version else f"{identity} without a release"
-        msg = f"the facts know no {said}"
+        msg = f"unknown release: {said}"
         raise UnsupportedError(msg, where="--os", hint=f"known releases of {identity}: {_nearest(version, known)}")
     near = _nearest(lowered, sorted({row.key for row in matrix.systems}))
-    msg = f"the facts know no operating system {text!r}"
+    msg = f"unknown operating system {text!r}"
     raise UnsupportedError(msg, where="--os", hint=f"nearest: {near}" if near else "`gpustack matrix show systems`")
 
 

@@ -25,7 +25,7 @@ def load(path: Path) -> Host:
     """The host in the file ``path``. Raises DocumentError that names what is wrong and where."""
     try:
         if not path.is_file():
-            msg = "is a folder, not a host document" if path.is_dir() else "there is no such file"
+            msg = "is a folder, not a host document" if path.is_dir() else "no such file"
             raise DocumentError(msg, where=str(path), hint=_HINT)
         with path.open("rb") as stream:
             data = stream.read(MAX_BYTES + 1)
@@ -33,7 +33,7 @@ def load(path: Path) -> Host:
         msg = f"cannot be read: {getattr(exc, 'strerror', None) or exc}"
         raise DocumentError(msg, where=str(path), hint=_HINT) from exc
     if len(data) > MAX_BYTES:
-        msg = f"is longer than {MAX_BYTES} bytes, so it is no host document"
+        msg = f"is longer than {MAX_BYTES} bytes: not a host document"
         raise DocumentError(msg, where=str(path), hint=_HINT)
     return parse(data, where=str(path))
 
@@ -46,7 +46,7 @@ def parse(data: bytes, *, where: str = "") -> Host:
         msg = f"is not a JSON object: {exc}"
         raise DocumentError(msg, where=where, hint=_HINT) from exc
     if head.get("schema") != SCHEMA:
-        msg = f"schema is {str(head.get('schema'))[:60]!r}, has to be {SCHEMA!r}"
+        msg = f"schema is {str(head.get('schema'))[:60]!r}, expected {SCHEMA!r}"
         raise DocumentError(msg, where=where, hint=_HINT)
     try:
         return msgspec.json.decode(data, type=Host)

@@ -119,7 +119,7 @@ def record(evidence: Evidence, folder: Path) -> None:
         (folder / FILE).write_bytes(text + b"\n")
     except OSError as exc:
         msg = f"cannot be written: {exc.strerror or exc}"
-        raise GpustackError(msg, where=str(folder), hint="give a folder that can be made") from exc
+        raise GpustackError(msg, where=str(folder), hint="give a folder that can be created") from exc
 
 
 def _write_root(evidence: Evidence, root: Path) -> None:
@@ -165,7 +165,7 @@ def read_record(folder: Path) -> Evidence | None:
     try:
         found = msgspec.json.decode(path.read_bytes(), type=Sidecar)
     except (OSError, msgspec.DecodeError, UnicodeError) as exc:
-        msg = f"is no recorded evidence: {exc}"
+        msg = f"is not recorded evidence: {exc}"
         raise GpustackError(msg, where=str(path), hint="`gpustack detect --record DIR` writes it") from exc
     if found.schema != SCHEMA:
         return None

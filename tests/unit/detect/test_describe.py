@@ -50,7 +50,7 @@ def test_capability_keeps_the_driver_window_that_all_its_gpus_share(matrix: Matr
 
 @pytest.mark.parametrize("name", ["RTX 6000", "TITAN X", "GT 730"])
 def test_ambiguous_names_are_refused_with_the_candidates(name: str, matrix: Matrix) -> None:
-    with pytest.raises(UsageError, match=r"names several GPUs: .*compute capability") as caught:
+    with pytest.raises(UsageError, match=r"is ambiguous: .*compute capability") as caught:
         gpu(name, matrix)
     assert caught.value.exit_code == 2
 

@@ -246,7 +246,7 @@ CASES: dict[str, tuple[dict[str, str], dict[str, Any], str]] = {
             "links": {"/usr/lib/x86_64-linux-gnu/libcuda.so.1": "libcuda.so.535.1.2"},
             "marks": {"/usr/lib/x86_64-linux-gnu/libcuda.so.1": "dangling"},
         },
-        "not there",
+        "does not exist",
     ),
     "detect-tensorrt-copies": (
         {"/etc/os-release": UBUNTU},

@@ -82,7 +82,7 @@ def test_a_root_has_to_be_a_folder(tmp_path: Path) -> None:
 def test_broken_record_is_refused(tmp_path: Path) -> None:
     (tmp_path / "root").mkdir()
     (tmp_path / "evidence.json").write_text("{", encoding="utf-8")
-    with pytest.raises(GpustackError, match="no recorded evidence"):
+    with pytest.raises(GpustackError, match="not recorded evidence"):
         read_record(tmp_path)
     (tmp_path / "evidence.json").write_text('{"schema": "x"}', encoding="utf-8")
     assert read_record(tmp_path) is None

@@ -54,7 +54,7 @@ def library_mismatch(scene: Scene) -> Iterator[Finding]:
     yield Finding(
         message=f"driver/library version mismatch: the loaded kernel module is {loaded}, {where} is {found} ({order}): "
         f"new programs fail until they agree.{cause}",
-        fix="start the container again, so that the host's libraries are put in"
+        fix="start the container again, so that it gets the host's current libraries"
         if inside
         else f"reboot, so that the kernel loads module {found}; without a reboot: stop all GPU programs and reload "
         "nvidia_uvm, nvidia_drm, nvidia_modeset and nvidia",
@@ -171,7 +171,7 @@ def suse_mix(scene: Scene) -> Iterator[Finding]:
         first, second = (driver.driver_version(p) or p.upstream.partition("_")[0] for p in (kmp[0], user[0]))
         if first.partition("_")[0] != second:
             yield Finding(
-                message=f"{kmp[0].name} is {first} but {user[0].name} is {second}: module and library must be equal",
+                message=f"{kmp[0].name} is {first} but {user[0].name} is {second}: their versions must be equal",
                 fix=f"{cures.remove(scene, (*kmp, *user))}, then {cures.plan('driver')}",
             )
 
@@ -212,8 +212,8 @@ def half_installed(scene: Scene) -> Iterator[Finding]:
     if broken:
         names = ", ".join(f"{package.name} {package.version}" for package in broken[:4])
         yield Finding(
-            message=f"{names}: not fully installed (unpacked or half-configured), often because a module build failed",
-            fix="`sudo dpkg --configure -a`; look at /var/lib/dkms/nvidia/*/build/make.log first",
+            message=f"{names}: not fully installed (unpacked or half-configured), often after a failed module build",
+            fix="check /var/lib/dkms/nvidia/*/build/make.log, then `sudo dpkg --configure -a`",
         )
 
 
@@ -226,7 +226,7 @@ def flavour(scene: Scene) -> Iterator[Finding]:
     for gpu in scene.gpus:
         if module.flavour == "proprietary" and gpu.open_module == "required":
             yield Finding(
-                message=f"{gpu_name(gpu)} is driven only by the open kernel modules, the installed module is "
+                message=f"{gpu_name(gpu)} requires the open kernel modules, but the installed module is "
                 f"proprietary: "
                 "no device will be found",
                 fix=f"{cures.plan('driver', '--kernel-module', 'open')}, and reboot",
@@ -234,7 +234,7 @@ def flavour(scene: Scene) -> Iterator[Finding]:
             )
         if module.flavour == "open" and gpu.open_module == "impossible":
             yield Finding(
-                message=f"{gpu_name(gpu)} ({gpu.architecture}) cannot be driven by the open kernel modules, which "
+                message=f"{gpu_name(gpu)} ({gpu.architecture}) is not supported by the open kernel modules, which "
                 f"are installed: "
                 "it needs the proprietary module",
                 fix=cures.plan(f"driver=={_branch(gpu.driver_last)}.*", "--kernel-module", "proprietary")
@@ -315,7 +315,7 @@ def branch_end(scene: Scene) -> Iterator[Finding]:
         if str(row.get("branch")) == branch and end and scene.evidence.date and end < scene.evidence.date:
             yield Finding(
                 message=f"driver branch {branch} (installed: {version}) is past its end of life, {end}",
-                fix="plan a branch that still gets fixes: `gpustack plan driver`",
+                fix="plan a supported branch: `gpustack plan driver`",
                 severity="info",
             )
 
@@ -357,7 +357,7 @@ def fabric_manager_absent(scene: Scene) -> Iterator[Finding]:
     yield Finding(
         message=f"this machine has {seen} but no Fabric Manager: CUDA fails with error 802 (system not yet "
         f"initialized)",
-        fix=f"{cures.plan(f'driver=={scene.driver_version}', 'fabric-manager')} installs the fabric manager of "
+        fix=f"{cures.plan(f'driver=={scene.driver_version}', 'fabric-manager')} installs Fabric Manager in "
         "exactly that version and enables its service",
         reboot=False,
     )
@@ -370,8 +370,8 @@ def mig(scene: Scene) -> Iterator[Finding]:
     split = [gpu for gpu in gpus if isinstance(gpu, dict) and gpu.get("mig") == 1] if isinstance(gpus, list) else []
     if split:
         yield Finding(
-            message=f"MIG is enabled on {len(split)} GPU(s): programs see instances, and small ones have no encoder",
-            fix="nothing has to be changed for a driver; name an instance to verify it: CUDA_VISIBLE_DEVICES=MIG-... "
+            message=f"MIG is enabled on {len(split)} GPU(s): programs see instances; small ones have no encoder",
+            fix="no change is needed; to verify an instance, select it: CUDA_VISIBLE_DEVICES=MIG-... "
             "(`nvidia-smi -L` lists them)",
             severity="info",
         )

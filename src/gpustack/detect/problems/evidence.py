@@ -22,7 +22,7 @@ def unreadable(scene: Scene) -> Iterator[Finding]:
             message=f"{fault.path} could not be read: it {fault.reason}"
             if fault.reason.startswith(("is ", "holds "))
             else f"{fault.path} could not be read: {fault.reason}",
-            fix=f"look at {fault.path}; what it would have told is taken as unknown",
+            fix=f"check {fault.path}; everything that depends on it is treated as unknown",
             severity="warn",
         )
 
@@ -37,8 +37,8 @@ def os_unknown(scene: Scene) -> Iterator[Finding]:
         )
     elif scene.system is None and scene.os.repo is None:
         yield Finding(
-            message=f"the facts know no release {scene.os.spelled!r} of an operating system",
-            fix="`gpustack matrix show systems` lists the known ones; name the one it derives from with --os",
+            message=f"unknown operating system release {scene.os.spelled!r}",
+            fix="`gpustack matrix show systems` lists known systems; if it is derived from one, name that with --os",
             severity="info",
         )
 
@@ -49,12 +49,12 @@ def pci_nonsense(scene: Scene) -> Iterator[Finding]:
     for function in scene.functions:
         if function.device is None:
             yield Finding(
-                message=f"the PCI device id of {function.bus_id} (vendor 10de) cannot be read or is no number",
+                message=f"the PCI device id of {function.bus_id} (vendor 10de) is unreadable or not a number",
                 fix=f"compare with `lspci -nn -s {function.bus_id}`",
             )
         elif function.kind is None:
             yield Finding(
-                message=f"the PCI class of {function.bus_id} (10de:{function.device}) cannot be read or is no number",
+                message=f"the PCI class of {function.bus_id} (10de:{function.device}) is unreadable or not a number",
                 fix=f"compare with `lspci -nn -s {function.bus_id}`",
             )
 
@@ -86,13 +86,13 @@ def module_versions(scene: Scene) -> Iterator[Finding]:
     if proc and sys and proc != sys:
         yield Finding(
             message=f"/proc/driver/nvidia/version says {proc} but /sys/module/nvidia/version says {sys}",
-            fix="reboot, so that one module is loaded",
+            fix="reboot, so that only one module is loaded",
             reboot=True,
         )
     for path in ("/proc/driver/nvidia/version", "/sys/module/nvidia/version"):
         text = scene.evidence.text(path)
         if text is not None and (proc if "proc" in path else sys) is None:
-            yield Finding(message=f"{path} names no driver version that makes sense", fix=f"look at {path}")
+            yield Finding(message=f"{path} contains no valid driver version", fix=f"check {path}")
 
 
 @detects("detect-nvml")
@@ -102,7 +102,7 @@ def nvml_error(scene: Scene) -> Iterator[Finding]:
     if isinstance(error, str):
         yield Finding(
             message=f"the driver does not answer through NVML: {error}",
-            fix="look at `dmesg | grep NVRM`; a reboot cures a library that differs from the loaded module",
+            fix="check `dmesg | grep NVRM`; if the library differs from the loaded module, reboot",
         )
 
 
@@ -112,7 +112,7 @@ def version_file(scene: Scene) -> Iterator[Finding]:
     for kit in scene.toolkits:
         if kit.broken:
             yield Finding(
-                message=f"{kit.broken} does not hold the toolkit's version; the folder's name says {kit.folder}",
+                message=f"{kit.broken} does not contain the toolkit version; the folder name says {kit.folder}",
                 fix=f"reinstall the toolkit of {kit.path}, or repair {kit.broken}",
                 severity="warn",
             )
@@ -122,4 +122,4 @@ def version_file(scene: Scene) -> Iterator[Finding]:
             and path not in scene.evidence.listings
             and scene.environment not in {"container", "wsl"}
         ):
-            yield Finding(message=f"{path} is not there, so GPUs cannot be seen without a driver", severity="info")
+            yield Finding(message=f"{path} does not exist: without a driver, GPUs cannot be detected", severity="info")

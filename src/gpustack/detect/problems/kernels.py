@@ -71,7 +71,7 @@ def vfio(scene: Scene) -> Iterator[Finding]:
     for gpu in scene.gpus:
         if gpu.bound in {"vfio-pci", "pci-stub", "xen-pciback"}:
             yield Finding(
-                message=f"{gpu.name or gpu.pci_id} at {gpu.bus_id} is bound to {gpu.bound}: it is handed to "
+                message=f"{gpu.name or gpu.pci_id} at {gpu.bus_id} is bound to {gpu.bound}: it is reserved for "
                 f"virtual machines",
                 severity="info",
             )
@@ -143,7 +143,7 @@ def headers(scene: Scene) -> Iterator[Finding]:
         yield Finding(
             message=f"kernel {kernel} {role} and its headers are not installed, so the driver's module cannot be "
             f"built for it",
-            fix=f"{_headers(scene, kernel)}; where the archive has dropped them, upgrade the kernel and reboot first",
+            fix=f"{_headers(scene, kernel)}; if they are no longer in the archive, upgrade the kernel and reboot first",
         )
 
 
@@ -167,7 +167,7 @@ def running_old(scene: Scene) -> Iterator[Finding]:
         return
     yield Finding(
         message=f"kernel {scene.kernel} is running but {scene.next_kernel} boots next",
-        fix="reboot before a driver is installed, so that its module is built for the kernel that stays",
+        fix="reboot before a driver is installed, so that the module is built for the right kernel",
         reboot=True,
         severity="info",
     )
@@ -198,8 +198,8 @@ def kernel_too_new(scene: Scene) -> Iterator[Finding]:
         if match and scene.next_kernel and "build" in names and scene.next_kernel not in names:
             yield Finding(
                 message=f"dkms has not finished nvidia {match[1]} for kernel {scene.next_kernel}; its build "
-                f"folder is left over",
-                fix=f"look at {folder}/build/make.log; take a newer point release of the branch, or an older kernel",
+                f"folder still exists",
+                fix=f"check {folder}/build/make.log; use a newer point release of the branch, or an older kernel",
             )
 
 

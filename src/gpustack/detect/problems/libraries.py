@@ -103,7 +103,7 @@ def _header_finding(scene: Scene, component: str, headers: dict[str, str]) -> It
                 message=f"{title}'s header {path} is {version} but its library {winner.path} is {winner.version}: "
                 f"programs built here load another "
                 f"version than they were compiled with",
-                fix=f"install the library and development packages of {title} in one version",
+                fix=f"install the library and development packages of {title} in the same version",
                 reboot=False,
             )
             return
@@ -130,7 +130,7 @@ def dangling(scene: Scene) -> Iterator[Finding]:
             ("libcuda.so", "libcudnn", "libnvinfer", "libnvidia-ml.so", "libnccl")
         ):
             yield Finding(
-                message=f"{path} is a link to {scene.evidence.links.get(path)}, which is not there",
+                message=f"{path} is a link to {scene.evidence.links.get(path)}, which does not exist",
                 fix="reinstall the package of that library, then run `sudo ldconfig`",
                 reboot=False,
             )

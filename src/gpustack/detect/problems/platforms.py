@@ -23,8 +23,7 @@ def end_of_life(scene: Scene) -> Iterator[Finding]:
         yield Finding(
             message=f"{scene.os.name or scene.os.spelled} reached its end of life on {scene.os.eol}{kept}",
             severity="info" if kept else "warn",
-            fix="NVIDIA's newest releases may not be offered for it; a newer release of the system or a container "
-            "would have them",
+            fix="NVIDIA's newest releases may not be available for it; use a newer system release or a container",
         )
 
 
@@ -62,7 +61,7 @@ def wsl_driver(scene: Scene) -> Iterator[Finding]:
             f"maps in; the driver "
             "belongs on Windows only",
             fix=f"{cures.remove(scene, mine) if mine else '`sudo nvidia-uninstall --silent`'}, then `wsl --shutdown` "
-            f"on Windows, and take the toolkit only: {cures.plan('cuda')}",
+            f"on Windows, and install only the toolkit: {cures.plan('cuda')}",
             reboot=False,
         )
 
@@ -79,7 +78,7 @@ def container_driver(scene: Scene) -> Iterator[Finding]:
         yield Finding(
             message=f"{mine[0].name} {mine[0].version} is installed inside a container: the driver's libraries "
             f"come from the host",
-            fix=f"{cures.remove(scene, mine)}; the host lends its driver through nvidia-container-toolkit, with video "
+            fix=f"{cures.remove(scene, mine)}; nvidia-container-toolkit provides the host's driver, with video "
             "in NVIDIA_DRIVER_CAPABILITIES for NVENC",
             reboot=False,
         )
@@ -112,7 +111,7 @@ def jetson(scene: Scene) -> Iterator[Finding]:
     if scene.environment == "jetson" and mine:
         yield Finding(
             message=f"{mine[0].name} is a server driver package on a Jetson, whose driver comes with L4T (JetPack)",
-            fix=f"{cures.remove(scene, mine)}; another driver comes with another JetPack",
+            fix=f"{cures.remove(scene, mine)}; to change the driver, change the JetPack release",
         )
 
 
@@ -131,7 +130,7 @@ def gds_flavour(scene: Scene) -> Iterator[Finding]:
     flavour = scene.module.flavour if scene.module is not None else None
     if flavour == "proprietary" and scene.installed(r"nvidia-gds.*|nvidia-fs.*"):
         yield Finding(
-            message="GPUDirect Storage (nvidia-gds) needs the open kernel modules, the proprietary ones are installed"
+            message="GPUDirect Storage (nvidia-gds) needs the open kernel modules; the proprietary ones are installed"
         )
 
 
@@ -150,7 +149,7 @@ def own_channel(scene: Scene) -> Iterator[Finding]:
     """DGX OS, whose own repository owns the driver."""
     if scene.os.system == "dgx-os":
         yield Finding(
-            message="this is DGX OS: its own repository owns the driver",
-            fix="leave the driver alone and add toolkits only",
+            message="this is DGX OS: the driver comes from its own repository",
+            fix="keep the driver and add only toolkits",
             severity="info",
         )

@@ -73,13 +73,13 @@ def old_key(scene: Scene) -> Iterator[Finding]:
             message=f"the retired NVIDIA repository key 7fa2af80 is still in use: {places[0]}; since 2022-04-27 "
             f"the repositories are "
             "signed by other keys (apt says NO_PUBKEY A4B469963BF863CC)",
-            fix=f"{_forget_old_key(scene, places[0])}, then {cures.plan('cuda')}, which brings the key of today",
+            fix=f"{_forget_old_key(scene, places[0])}, then {cures.plan('cuda')}, which installs the current key",
             reboot=False,
         )
     elif logs:
         yield Finding(
             message=f"{logs[0]} holds NO_PUBKEY A4B469963BF863CC: the repository's new key is missing, only the "
-            f"retired 7fa2af80 was there",
+            f"retired key 7fa2af80 was found",
             reboot=False,
         )
 
@@ -131,7 +131,7 @@ def sha1_key(scene: Scene) -> Iterator[Finding]:
                 "from 2026-02-01 (SHA1 is not considered secure)",
                 fix=_set_up(scene, source)
                 if scene.os.repo != folder
-                else "no repository for this system has another key; a policy of sqv's own would have to allow it",
+                else "no repository for this system has another key; an sqv policy would have to allow it",
                 reboot=False,
             )
 
@@ -169,7 +169,7 @@ def upgraded(scene: Scene) -> Iterator[Finding]:
         yield Finding(
             message=f"a release upgrade left /etc/apt/sources.list.d/{left[0]} behind: NVIDIA's source was "
             f"switched off then",
-            fix="set up the repository of this release, then delete the left-over file",
+            fix="set up the repository of this release, then delete the leftover file",
             reboot=False,
             severity="info",
         )
@@ -230,7 +230,7 @@ def held(scene: Scene) -> Iterator[Finding]:
         lift = cures.unlock(scene, names) or "take their names out of the files"
         yield Finding(
             message=f"held or locked packages will not be changed: {', '.join(names[:6])}{more}",
-            fix=f"a plan lifts those in its way and sets them anew; by hand: {lift}",
+            fix=f"a plan releases the holds it has to and sets them again; by hand: {lift}",
             severity="info",
         )
 
@@ -246,7 +246,7 @@ def module_stream(scene: Scene) -> Iterator[Finding]:
                 message=f"the module stream {stream} is enabled but driver {version} is installed: dnf hides "
                 f"other versions",
                 fix=f"{cures.command('dnf', 'module', 'reset', 'nvidia-driver')}, and "
-                f"{cures.plan(f'driver=={version}')} enables the stream of the installed one",
+                f"{cures.plan(f'driver=={version}')} enables the stream of the installed version",
                 reboot=False,
             )
 

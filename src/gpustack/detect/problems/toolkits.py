@@ -36,7 +36,7 @@ def stale_link(scene: Scene) -> Iterator[Finding]:
         )
         newest = scene.toolkits[-1].path if scene.toolkits else None
         yield Finding(
-            message=f"/usr/local/cuda points at {final}, which is not there (a stale link)",
+            message=f"/usr/local/cuda points at {final}, which does not exist (a stale link)",
             fix=f"{cures.command('ln', '-sfn', newest, '/usr/local/cuda')}, or `sudo update-alternatives --config cuda`"
             if newest
             else f"{cures.command('rm', '/usr/local/cuda')}, or install a toolkit",
@@ -72,7 +72,7 @@ def canonical_cuda(scene: Scene) -> Iterator[Finding]:
         yield Finding(
             message=f"{mine[0].name} {mine[0].version} is Canonical's build of a package that NVIDIA's repository "
             f"has under the same name",
-            fix=f"{cures.remove(scene, mine)}, then {cures.plan('cuda')}, which keeps NVIDIA's preferred",
+            fix=f"{cures.remove(scene, mine)}, then {cures.plan('cuda')}, which gives NVIDIA's packages priority",
         )
 
 
