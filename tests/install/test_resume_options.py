@@ -102,9 +102,9 @@ def test_a_mirror_that_is_named_again_takes_the_place_of_the_first(
         assert_undisturbed(world, made)
 
 
-def test_wait_and_reboot_are_those_of_the_first_run(world: World, machine: Machine, tmp_path: Path) -> None:
+def test_wait_reboot_and_least_speed_are_those_of_the_first_run(world: World, machine: Machine, tmp_path: Path) -> None:
     with world.fresh(tmp_path / "layer") as made:
-        words = ("--root", str(made.root.path), "--wait", "0.3", "--reboot", "never")
+        words = ("--root", str(made.root.path), "--wait", "0.3", "--reboot", "never", "--min-speed", "5")
         killed = machine.call("install", world.save(tmp_path), "--yes", *words, DIE_AT="before start edit")
         assert killed.returncode == KILLED
         with made.root.inside("/var/lib/dpkg/lock-frontend").open("w") as lock:
@@ -113,11 +113,11 @@ def test_wait_and_reboot_are_those_of_the_first_run(world: World, machine: Machi
         assert again.returncode == 1, again.stderr
         assert "the package database is locked by" in again.stderr
         journal = runs(made.root.inside("/var/lib/gpustack"))[-1].history()
-        assert (journal.origin.wait, journal.origin.reboot) == (0.3, "never")
-        last = machine.call("install", "--resume", "--yes", "--wait", "200")
+        assert (journal.origin.wait, journal.origin.reboot, journal.origin.min_speed) == (0.3, "never", 5.0)
+        last = machine.call("install", "--resume", "--yes", "--wait", "200", GPUSTACK_MIN_SPEED="0")
         assert last.returncode == 0, last.stderr
         journal = runs(made.root.inside("/var/lib/gpustack"))[-1].history()
-        assert (journal.origin.wait, journal.origin.reboot) == (200.0, "never")
+        assert (journal.origin.wait, journal.origin.reboot, journal.origin.min_speed) == (200.0, "never", 0.0)
 
 
 def files_only(world: World) -> Plan:

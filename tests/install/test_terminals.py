@@ -89,6 +89,29 @@ def test_a_terminal_of_ours_that_is_closed_in_a_step(
         ending(world, made)
 
 
+@pytest.mark.parametrize("front", [("setsid", "--ctty"), ("setsid",)], ids=["of ours", "of another"])
+def test_a_build_never_goes_on_by_itself(world: World, tmp_path: Path, front: tuple[str, ...]) -> None:
+    """It is ended with its compilers, or gpustack stays with it to its end."""
+    one = "while [ ! -e /srv/go ]; do touch /srv/built; sleep 0.02; done"
+    plan = make_plan([step("build", kind="run", title="build", commands=(("sh", "-c", f"({one}) & ({one}) & wait"),))])
+    with world.fresh(tmp_path / "layer") as made:
+        outer, inner = os.openpty()
+        stdin = inner if "--ctty" in front else subprocess.DEVNULL
+        process = start(
+            world, made, world.save(tmp_path, plan), "-v", err=inner, front=front, stdin=stdin, TERM="xterm"
+        )
+        os.close(inner)
+        wait_for(made.root.inside("/srv/built").exists)
+        assert len([one for one, _ in running() if session_of(one) in sessions(made)]) >= 3
+        os.close(outer)
+        if "--ctty" in front:
+            assert process.wait(timeout=60) == 128 + signal.SIGHUP
+        else:
+            made.root.write("/srv/go", "")
+            assert process.wait(timeout=60) == 0
+        assert_none_runs(made)
+
+
 @pytest.mark.parametrize("how", ["pty", "pipe"])
 def test_one_that_only_shows_what_happens_ends_nothing(world: World, tmp_path: Path, how: str) -> None:
     with world.fresh(tmp_path / "layer") as made:
