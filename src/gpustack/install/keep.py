@@ -20,6 +20,7 @@ from gpustack.install.journal import sync_folder
 from gpustack.install.look import SMALL, content_of, differences, look, sum_of
 from gpustack.install.names import beside, native, safe
 from gpustack.install.records import Entry
+from gpustack.system.hashed import FICLONE
 from gpustack.system.mounts import holds_mounts
 
 _LARGE = 16 * 1024 * 1024
@@ -32,8 +33,6 @@ _RESERVE = 2 * 1024 * 1024
 _OF_RECORD = 512
 """Bytes that the journal takes for a place, with its name."""
 _HINT = "make room on the file system of {}"
-_FICLONE = 0x40049409
-"""The ioctl by which a copy shares its blocks with the original, where the file system can (linux/fs.h)."""
 
 
 class AttributesError(GpustackError):
@@ -287,7 +286,7 @@ def duplicate(source: Path, target: Path, *, most: int = SMALL) -> None:
     """
     with source.open("rb") as content, _made(target) as new:
         try:
-            fcntl.ioctl(new, _FICLONE, content.fileno())
+            fcntl.ioctl(new, FICLONE, content.fileno())
         except OSError:
             is_small = source.stat().st_size <= most
         else:

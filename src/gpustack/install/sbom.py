@@ -11,6 +11,7 @@ from urllib.parse import quote
 from gpustack import __version__
 from gpustack.model.lock import Lock, LockedPackage
 from gpustack.model.steps import Artifact
+from gpustack.visible import visible_json
 
 _TYPES = {"ffmpeg": "application", "triton": "application", "driver": "device-driver"}
 """What a component of the stack is, where it is no library."""
@@ -45,7 +46,7 @@ def cyclonedx(lock: Lock) -> str:
         "components": [*stack, *parts],
         "dependencies": _dependencies(lock),
     }
-    return json.dumps(document, indent=2) + "\n"
+    return visible_json(json.dumps(document, indent=2)) + "\n"
 
 
 def _component(lock: Lock, name: str) -> dict[str, Any]:
