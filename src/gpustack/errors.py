@@ -5,18 +5,26 @@ Only ``cli.main`` prints these and turns ``exit_code`` into the process's own (C
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gpustack.error_ids import ErrorId
+
 
 class GpustackError(Exception):
     """Base of all explained failures.
 
-    ``code`` is the stable kebab-case name; ``hint`` is the next thing to try; ``where`` names the file, row or option.
+    ``code`` is the id that is printed and that `docs/errors.md` explains: of the class, or of the one failure.
+    ``hint`` is the next thing to try; ``where`` names the file, row or option.
     """
 
-    code = "failure"
+    code: ErrorId = "internal-fault"
     exit_code = 1
 
-    def __init__(self, message: str, *, where: str = "", hint: str = "") -> None:
+    def __init__(self, message: str, *, code: ErrorId | None = None, where: str = "", hint: str = "") -> None:
         super().__init__(message)
+        if code is not None:
+            self.code = code
         self.message = message
         self.where = where
         self.hint = hint
@@ -25,32 +33,28 @@ class GpustackError(Exception):
 class UsageError(GpustackError):
     """The command line asks for something that has no meaning: unknown component, malformed specifier."""
 
-    code = "usage"
     exit_code = 2
 
 
 class DocumentError(GpustackError):
     """A document of gpustack's own (plan, host, lock, toml, overlay) cannot be read or has another schema."""
 
-    code = "unreadable-document"
     exit_code = 2
 
 
 class MatrixError(DocumentError):
     """A matrix file is malformed; ``where`` names file, table, row and field."""
 
-    code = "broken-matrix"
+    code: ErrorId = "broken-matrix"
 
 
 class NoSolutionError(GpustackError):
     """No stack meets the requirements on this host."""
 
-    code = "no-solution"
     exit_code = 3
 
 
 class UnsupportedError(GpustackError):
     """A host, or a method on it, is not supported; the hint names what would do."""
 
-    code = "unsupported"
     exit_code = 4

@@ -40,7 +40,7 @@ def _tell(error: Any, where: str) -> int:
         frame.say(context.get_help())
     else:
         message = " ".join(error.format_message().split()).removesuffix(".")
-        frame.say(frame.shortened(f"error: {message[:1].lower() + message[1:]}"))
+        frame.say(frame.shortened(f"error[usage]: {message[:1].lower() + message[1:]}"))
         frame.say(f"hint: `{where} --help` tells what it takes")
     return int(error.exit_code)
 

@@ -80,7 +80,7 @@ def _target(name: str | None) -> Target:
         return ""
     if name not in _TARGET_REQUIREMENTS:
         msg = f"--target {name!r} is not known"
-        raise UsageError(msg, hint=f"targets: {', '.join(_TARGET_REQUIREMENTS)}")
+        raise UsageError(msg, code="unknown-target", hint=f"targets: {', '.join(_TARGET_REQUIREMENTS)}")
     return cast("Target", name)
 
 

@@ -83,7 +83,7 @@ def _known(subject: str) -> None:
 
     if subject not in _SUBJECTS:
         message = f"nothing called {subject!r} is measured"
-        raise UsageError(message, where="bench", hint=f"known: {', '.join(_SUBJECTS)}")
+        raise UsageError(message, code="unknown-benchmark", where="bench", hint=f"known: {', '.join(_SUBJECTS)}")
 
 
 def _numbers(option: str, text: str) -> tuple[int, ...]:
@@ -92,7 +92,7 @@ def _numbers(option: str, text: str) -> tuple[int, ...]:
     parts = [one.strip() for one in text.split(",")]
     if not all(one.isdigit() and 0 < int(one) <= 1024 for one in parts):
         message = f"{text!r} is no list of numbers from 1 to 1024"
-        raise UsageError(message, where=option, hint="for example 1,4,8")
+        raise UsageError(message, code="invalid-value", where=option, hint="for example 1,4,8")
     return tuple(dict.fromkeys(int(one) for one in parts))
 
 
@@ -102,7 +102,7 @@ def _size(text: str) -> tuple[int, int]:
     width, _, height = text.partition("x")
     if not (width.isdigit() and height.isdigit() and all(64 <= int(one) <= 8192 for one in (width, height))):
         message = f"{text!r} is no size from 64x64 to 8192x8192"
-        raise UsageError(message, where="--size", hint="for example 1920x1080")
+        raise UsageError(message, code="invalid-value", where="--size", hint="for example 1920x1080")
     return int(width), int(height)
 
 

@@ -41,7 +41,7 @@ def fetch(
         demand_same_system(made, detect(root, frame.matrix()))
         if os.geteuid() != 0:
             msg = "packages are looked up in a tree of their own, which only root can make"
-            raise GpustackError(msg, hint=f"sudo gpustack fetch {plan} --to {to}")
+            raise GpustackError(msg, code="root-required", hint=f"sudo gpustack fetch {plan} --to {to}")
     report = Progress()
     fetcher = Fetcher(mirrors=parse_mirrors(mirror or []), patience=patience_of(min_speed), say=report.say)
     bundle = Maker(root or Path("/"), fetcher, report.transfer, report.say).make(made, to)

@@ -65,11 +65,11 @@ def _guarded(function: Callable[..., int], arguments: dict[str, Any], fault_code
         return 128 + getattr(stop, "number", 2)  # 2: SIGINT, which Python itself tells of
     except RecursionError:
         _traceback()
-        say("error: the input is nested too deeply")
+        say("error[nested-too-deeply]: the input is nested too deeply")
         return 2
     except Exception as error:  # noqa: BLE001 (a fault of ours is told like any other)
         _traceback()
-        say(shortened(f"error: internal fault: {type(error).__name__}: {error}"))
+        say(shortened(f"error[internal-fault]: {type(error).__name__}: {error}"))
         say("hint: the same with -v -v shows where; report it with what `gpustack detect --record DIR` saves")
         return fault_code
 
@@ -78,7 +78,7 @@ def _tell(error: GpustackError) -> None:
     """What is wrong, where, why, and the next thing to try."""
     _traceback()
     where = f"{visible(error.where)}: ".replace("\n", "\\n") if error.where else ""
-    for line in f"error: {where}{visible(error.message)}".splitlines():
+    for line in f"error[{error.code}]: {where}{visible(error.message)}".splitlines():
         say(shortened(line))
     for line in visible(error.hint).splitlines():
         say(shortened(f"hint: {line}"))
@@ -168,7 +168,7 @@ def document(text: str, *, fault: type[GpustackError] | None = None) -> None:
     kind = fault or GpustackError
     if sys.stdout is None:
         msg = "standard output is closed"
-        raise kind(msg, hint="the document goes there: redirect it to a file")
+        raise kind(msg, code="not-writable", hint="the document goes there: redirect it to a file")
     try:
         sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
         sys.stdout.flush()
@@ -177,7 +177,7 @@ def document(text: str, *, fault: type[GpustackError] | None = None) -> None:
         if isinstance(exc, BrokenPipeError) and fault is None:
             return
         msg = f"standard output cannot be written: {exc.strerror or exc}"
-        raise kind(msg, hint="redirect it to a file, in a place with room") from exc
+        raise kind(msg, code="not-writable", hint="redirect it to a file, in a place with room") from exc
 
 
 def _abandon_stdout() -> None:

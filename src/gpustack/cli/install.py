@@ -107,7 +107,7 @@ def _demand_one_task(what: list[str] | None, tasks: Mapping[str, bool], *, dry_r
     given = [name for name, value in tasks.items() if value]
     if len(given) > 1 or (given and (what or dry_run)):
         msg = f"{given[0]} takes the run from the journal, nothing else"
-        raise UsageError(msg, hint=f"`gpustack install {given[0]}`")
+        raise UsageError(msg, code="conflicting-options", hint=f"`gpustack install {given[0]}`")
 
 
 def _install(question: StackOptions, options: "Options", supply: "Supply", *, dry_run: bool) -> int:
@@ -227,7 +227,9 @@ def _confirm(text: str, options: "Options", question: str) -> None:
     frame.say(text)
     if not frame.can_ask():
         msg = "nobody can be asked here: standard input is no terminal"
-        raise UsageError(msg, hint="--yes carries it out unasked, --dry-run shows what that would be")
+        raise UsageError(
+            msg, code="no-terminal", hint="--yes carries it out unasked, --dry-run shows what that would be"
+        )
     if not frame.confirm(question):
         msg = "not carried out: nothing was changed"
-        raise GpustackError(msg)
+        raise GpustackError(msg, code="declined")

@@ -53,7 +53,7 @@ def _is_json(name: str) -> bool:
 
     if name not in {"text", "json"}:
         msg = f"{name!r} is not a format of this command"
-        raise UsageError(msg, hint="text or json")
+        raise UsageError(msg, code="unknown-format", hint="text or json")
     return name == "json"
 
 
@@ -90,7 +90,11 @@ def _show(facts: "Matrix", what: str | None, *, as_json: bool) -> str:
 
     if what is None:
         msg = "nothing to show is named"
-        raise UsageError(msg, hint="for example: gpustack matrix show cuda==13.0.2, cuda.releases or cuda/guide_13_4")
+        raise UsageError(
+            msg,
+            code="missing-argument",
+            hint="for example: gpustack matrix show cuda==13.0.2, cuda.releases or cuda/guide_13_4",
+        )
     found: list[dict[str, Any]]
     if "/" in what:
         found = [source_named(facts, what)]
@@ -132,7 +136,7 @@ def _subject(facts: "Matrix", name: str) -> str:
     if name in facts.subjects:
         return name
     msg = f"{name!r} is not a subject of the matrices"
-    raise UsageError(msg, hint=nearest(name, facts.subjects))
+    raise UsageError(msg, code="unknown-subject", hint=nearest(name, facts.subjects))
 
 
 def _check(*, as_json: bool) -> int:

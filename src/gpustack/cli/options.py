@@ -120,11 +120,11 @@ def host_of(  # one argument for each option that can name a host
     given = [name for name, value in (("--root", root), ("--host", host), ("--os", os)) if value is not None]
     if len(given) > 1:
         msg = f"{' and '.join(given)} name two different hosts"
-        raise UsageError(msg, hint="give one of --root, --host and --os")
+        raise UsageError(msg, code="conflicting-options", hint="give one of --root, --host and --os")
     described = [n for n, v in (("--arch", arch), ("--gpu", gpu or None), ("--driver", driver)) if v is not None]
     if described and os is None:
         msg = f"{described[0]} describes a host, so it needs --os"
-        raise UsageError(msg, hint=f"for example --os ubuntu24.04 {described[0]} ...")
+        raise UsageError(msg, code="missing-argument", hint=f"for example --os ubuntu24.04 {described[0]} ...")
     if os is not None:
         from gpustack.detect.describe import describe
 
@@ -135,7 +135,7 @@ def host_of(  # one argument for each option that can name a host
         return load(host)
     if root is not None and not _is_folder(root):
         msg = f"{root} is not a folder"
-        raise UsageError(msg, hint="--root takes the root folder of a file system tree")
+        raise UsageError(msg, code="not-a-folder", hint="--root takes the root folder of a file system tree")
     from gpustack.detect.api import detect
 
     return detect(root, matrix)

@@ -23,7 +23,7 @@ def demand_one(given: Mapping[str, Path | None], shown: str | None) -> bool:
         there.append(f"--format {shown}")
     if len(there) > 1:
         message = f"{' and '.join(there)} would both write to standard output, which takes one document"
-        raise UsageError(message, hint=f"give {there[0]} a file")
+        raise UsageError(message, code="conflicting-options", hint=f"give {there[0]} a file")
     return not there
 
 
@@ -41,12 +41,14 @@ def save(text: str, path: Path, option: str, *, fault: type[GpustackError] | Non
         write_out(path, text)
     except (OSError, ValueError) as exc:  # ValueError: a NUL in the name
         message = f"cannot be written: {getattr(exc, 'strerror', None) or exc}"
-        raise (fault or GpustackError)(message, where=str(path), hint=f"choose another {option}") from exc
+        raise (fault or GpustackError)(
+            message, code="not-writable", where=str(path), hint=f"choose another {option}"
+        ) from exc
 
 
 def folder(path: Path, option: str) -> Path:
     """A folder to write into, as the option names it. Raises UsageError where that is ``-``, which is no folder."""
     if path == STANDARD:
         message = "- stands for standard output, and this takes a folder"
-        raise UsageError(message, where=option, hint=f"a folder of that name is {option} ./-")
+        raise UsageError(message, code="invalid-value", where=option, hint=f"a folder of that name is {option} ./-")
     return path

@@ -42,7 +42,7 @@ def render(
         from gpustack.errors import UsageError
 
         msg = f"{len(plans)} plans are given, and this writes one document"
-        raise UsageError(msg, hint="several go into a folder: --format ansible --out DIR")
+        raise UsageError(msg, code="conflicting-options", hint="several go into a folder: --format ansible --out DIR")
     loaded = load(plans[0])
     if short:
         frame.document(render_short(loaded, format))
@@ -63,7 +63,9 @@ def _write_tree(paths: list[Path], format: str, into: Path) -> None:
     for path in paths:
         if path.stem in plans:
             msg = f"two plans are called {path.stem!r}"
-            raise UsageError(msg, where=str(path), hint="name each plan's file after its host: web1.json")
+            raise UsageError(
+                msg, code="conflicting-names", where=str(path), hint="name each plan's file after its host: web1.json"
+            )
         plans[path.stem] = load(path)
     files = render_tree(plans, format)
     _demand_ours(into, list(files))
@@ -83,10 +85,12 @@ def _demand_ours(into: Path, names: list[str]) -> None:
             continue
         except OSError as exc:
             msg = f"cannot be read: {exc.strerror or exc}"
-            raise UsageError(msg, where=str(path), hint="choose another --out") from exc
+            raise UsageError(msg, code="unreadable-folder", where=str(path), hint="choose another --out") from exc
         if not is_ours(start):
             msg = "is there already, and gpustack has not written it"
-            raise UsageError(msg, where=str(path), hint="choose another --out, or move the file away")
+            raise UsageError(
+                msg, code="unreadable-folder", where=str(path), hint="choose another --out, or move the file away"
+            )
 
 
 def _write(into: Path, files: dict[str, str]) -> None:
@@ -100,4 +104,4 @@ def _write(into: Path, files: dict[str, str]) -> None:
             write_atomically(path, text)
         except OSError as exc:
             msg = f"cannot be written: {exc.strerror or exc}"
-            raise GpustackError(msg, where=str(path), hint="choose another --out") from exc
+            raise GpustackError(msg, code="not-writable", where=str(path), hint="choose another --out") from exc

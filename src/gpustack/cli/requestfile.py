@@ -132,4 +132,4 @@ def _options(path: Path, options: object) -> dict[str, Any]:
 
 
 def _fault(path: Path, message: str, hint: str) -> DocumentError:
-    return DocumentError(message, where=str(path), hint=hint)
+    return DocumentError(message, code="bad-request-file", where=str(path), hint=hint)

@@ -67,7 +67,7 @@ def _last(root: Path | None) -> Path:
     path = last_lock(root)
     if not path.is_file():
         msg = "no installation has left a lock here"
-        raise UsageError(msg, where=str(path), hint="name one: gpustack status --lock FILE")
+        raise UsageError(msg, code="no-lock", where=str(path), hint="name one: gpustack status --lock FILE")
     return path
 
 

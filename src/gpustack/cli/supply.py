@@ -99,10 +99,12 @@ def supply_of(what: list[str], origin: Origin) -> Supply:
 
     if origin.bundle and what:
         msg = "a bundle brings its own plan"
-        raise UsageError(msg, where="--bundle", hint=f"gpustack install --bundle {origin.bundle}")
+        raise UsageError(
+            msg, code="conflicting-options", where="--bundle", hint=f"gpustack install --bundle {origin.bundle}"
+        )
     if origin.fingerprint and not origin.bundle:
         msg = "names the key of a bundle, and there is no bundle"
-        raise UsageError(msg, where="--fingerprint", hint="give --bundle DIR as well")
+        raise UsageError(msg, code="conflicting-options", where="--fingerprint", hint="give --bundle DIR as well")
     is_from_lock = not origin.bundle and len(what) == 1 and what[0].endswith(".json") and is_lock(Path(what[0]))
     return _supply(replace(origin, source=_absolute(Path(what[0]) if is_from_lock else None)))
 
@@ -153,7 +155,7 @@ def supply_again(origin: Origin, say: Callable[[str], None]) -> Supply:
     except DocumentError as error:
         if origin.bundle:
             hint = "the run was begun from this bundle: bring it back to that place, or `gpustack install --rollback`"
-            raise GpustackError(error.message, where=error.where, hint=hint) from error
+            raise GpustackError(error.message, code=error.code, where=error.where, hint=hint) from error
         say(f"goes on without the lock that the plan came from: {error.where}: {error.message}")
         return _supply(replace(origin, source=""))
 

@@ -52,7 +52,7 @@ def triton(
 
     if action != "model-store":
         message = f"triton does nothing called {action!r}"
-        raise UsageError(message, where="triton", hint="known: model-store")
+        raise UsageError(message, code="unknown-action", where="triton", hint="known: model-store")
     matrix = frame.matrix()
     month = release_row(matrix, release).version if release else newest(matrix).version
     if digits or engine or built:
@@ -78,7 +78,7 @@ def _files(
 
     if engines and built:
         message = "--engine names files, and --from a folder of them"
-        raise UsageError(message, where="--from", hint="give one of the two")
+        raise UsageError(message, code="conflicting-options", where="--from", hint="give one of the two")
     if built:
         chosen = choose(built, month, release_row(matrix, month).tensorrt)
         for line in chosen.left_out:

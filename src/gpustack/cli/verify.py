@@ -127,10 +127,12 @@ def _folder_for(given: Path | None) -> dict[str, str]:
         given.mkdir(parents=True, exist_ok=True)
     except OSError as exc:
         msg = f"cannot be made: {exc.strerror or exc}"
-        raise UsageError(msg, where=str(given), hint="name another folder for --artifacts") from exc
+        raise UsageError(
+            msg, code="not-writable", where=str(given), hint="name another folder for --artifacts"
+        ) from exc
     if not os.access(given, os.W_OK):
         msg = "cannot be written"
-        raise UsageError(msg, where=str(given), hint="name another folder for --artifacts")
+        raise UsageError(msg, code="not-writable", where=str(given), hint="name another folder for --artifacts")
     return {"artifacts": str(given.resolve())}
 
 
@@ -167,7 +169,9 @@ def _with_lock(
 
     if host is not None:
         msg = "a saved host does not tell its packages"
-        raise UsageError(msg, where="--lock", hint="verify the machine itself, or a tree: --root DIR")
+        raise UsageError(
+            msg, code="conflicting-options", where="--lock", hint="verify the machine itself, or a tree: --root DIR"
+        )
     from gpustack.detect.api import detect_with_packages
     from gpustack.install.drift import status_of
     from gpustack.install.lock import load
@@ -193,23 +197,32 @@ def paired(formats: tuple[str, ...], outputs: tuple[Path, ...]) -> tuple[tuple[s
     for name in formats:
         if name not in MODULES:
             message = f"no report format is called {name!r}"
-            raise UsageError(message, where="--format", hint=f"known: {', '.join(MODULES)}")
+            raise UsageError(message, code="unknown-format", where="--format", hint=f"known: {', '.join(MODULES)}")
     if len(formats) > len(outputs) + 1:
         message = f"{len(formats)} formats and {len(outputs)} files: standard output takes one report"
-        raise UsageError(message, where="--format", hint="give an --output for every --format but the last")
+        raise UsageError(
+            message, code="unknown-format", where="--format", hint="give an --output for every --format but the last"
+        )
     pairs: list[tuple[str, Path]] = list(zip(formats, outputs, strict=False))
     for path in outputs[len(formats) :]:
         ending = "text" if path == STANDARD else _ENDINGS.get(path.suffix.lower())
         if ending is None and len(outputs) > 1:
             message = "its name does not tell the format, and no --format is left for it"
-            raise UsageError(message, where=str(path), hint=f"give it a --format, or end it in {', '.join(_ENDINGS)}")
+            raise UsageError(
+                message,
+                code="unknown-format",
+                where=str(path),
+                hint=f"give it a --format, or end it in {', '.join(_ENDINGS)}",
+            )
         pairs.append((ending or "text", path))
     pairs += [(name, STANDARD) for name in formats[len(outputs) :]]
     for name, path in pairs:
         if [other for _, other in pairs].count(path) > 1:
             where = "standard output" if path == STANDARD else str(path)
             message = f"{where} takes one report, and more would be written there"
-            raise UsageError(message, where=f"--format {name}", hint="give each report a file of its own")
+            raise UsageError(
+                message, code="conflicting-options", where=f"--format {name}", hint="give each report a file of its own"
+            )
     return tuple(pairs) or (("text", STANDARD),)
 
 

@@ -38,7 +38,12 @@ def gather(root: Path | None = None, *, runner: Runner | None = None, packages: 
     """
     if root is not None and not root.is_dir():
         msg = f"{str(root)!r} is not a folder"
-        raise UsageError(msg, where="--root", hint="give the root of a file system tree: a mounted image, a chroot")
+        raise UsageError(
+            msg,
+            code="not-a-folder",
+            where="--root",
+            hint="give the root of a file system tree: a mounted image, a chroot",
+        )
     work = _Gatherer(Tree(str(root) if root is not None else "/"))
     work.static()
     work.pci()

@@ -48,7 +48,7 @@ def _by_hand(work: Workplace, step: Step) -> Outcome:
     if work.report.ask("Is it done?"):
         return "done"
     msg = f"a step has to be done by hand: {step.title}"
-    raise PausedError(msg, hint="do it, then `gpustack install --resume`")
+    raise PausedError(msg, code="by-hand", hint="do it, then `gpustack install --resume`")
 
 
 def _plain(work: Workplace, step: Step) -> Outcome:

@@ -121,7 +121,9 @@ def _target(options: Options) -> Target:
     root = options.root.resolve()
     if not root.is_dir():
         msg = f"{options.root} is not a folder"
-        raise UsageError(msg, where="--root", hint="--root takes the root folder of a file system tree")
+        raise UsageError(
+            msg, code="not-a-folder", where="--root", hint="--root takes the root folder of a file system tree"
+        )
     return Target() if str(root) == "/" else Target(root)
 
 
@@ -255,7 +257,7 @@ def _told(error: GpustackError, step: Step, number: int, total: int) -> Gpustack
     text = f"step {number} of {total} failed: {step.title}\n{where}{error.message}"
     if tail:
         text += "\n" + "\n".join(f"    {line}" for line in tail.splitlines()[-12:])
-    return StepFailedError(text, hint=f"{error.hint}\n{AFTERWARDS}" if error.hint else AFTERWARDS)
+    return StepFailedError(text, code=error.code, hint=f"{error.hint}\n{AFTERWARDS}" if error.hint else AFTERWARDS)
 
 
 def _paused(work: Workplace, pause: PausedError) -> int:
@@ -267,7 +269,7 @@ def _paused(work: Workplace, pause: PausedError) -> int:
         if done.code != 0:
             reboot.take_away()
             msg = f"the reboot was refused: {done.error or done.err.strip()}"
-            raise GpustackError(msg, hint="reboot by hand, then `gpustack install --resume`")
+            raise GpustackError(msg, code="reboot-refused", hint="reboot by hand, then `gpustack install --resume`")
     else:
         reboot.take_away_from(work.target)
         work.report.say(pause.hint)

@@ -75,7 +75,9 @@ class Bundle:
         self.folder = Path(os.path.realpath(folder))
         if not (self.folder / MANIFEST).is_file():
             msg = "holds no bundle"
-            raise DocumentError(msg, where=str(folder), hint="`gpustack fetch PLAN.json --to DIR` makes one")
+            raise DocumentError(
+                msg, code="unreadable-bundle", where=str(folder), hint="`gpustack fetch PLAN.json --to DIR` makes one"
+            )
         raw = self._read(MANIFEST, MOST_MANIFEST)
         self.manifest = self._signed(raw, fingerprint)
         self.digest = _sha256(raw)
@@ -92,11 +94,13 @@ class Bundle:
         if name is None:
             msg = "is not in the bundle"
             hint = "the bundle was made for another plan: install the plan of the bundle itself"
-            raise GpustackError(msg, where=artifact.url, hint=hint)
+            raise GpustackError(msg, code="not-in-bundle", where=artifact.url, hint=hint)
         file = self.manifest.files[name]
         if artifact.sha256 not in {"", file.sha256}:
             msg = f"has the sha256 {file.sha256} in the bundle, and another in the plan"
-            raise GpustackError(msg, where=artifact.url, hint="make the bundle again from this plan")
+            raise GpustackError(
+                msg, code="checksum-mismatch", where=artifact.url, hint="make the bundle again from this plan"
+            )
         progress(file.size, file.size)
         return self.folder / name
 
@@ -111,20 +115,22 @@ class Bundle:
         try:
             key = fingerprint_of(keyring)
         except ValueError as exc:
-            raise GpustackError(str(exc), where=str(self.folder / KEY), hint=CHANGED) from exc
+            raise GpustackError(str(exc), code="key-refused", where=str(self.folder / KEY), hint=CHANGED) from exc
         signer = signer_of(raw, self._read(SIGNATURE, _MOST_KEY), keyring, where)
         try:
             manifest = msgspec.json.decode(raw, type=Manifest)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
             msg = f"is no manifest of a bundle: {exc}"
-            raise DocumentError(msg, where=where, hint="a newer gpustack may have made it") from exc
+            raise DocumentError(
+                msg, code="unreadable-bundle", where=where, hint="a newer gpustack may have made it"
+            ) from exc
         if not signer == key == manifest.fingerprint:
             msg = f"is signed by {signer}, the key is {key}, and the manifest names {manifest.fingerprint}"
-            raise GpustackError(msg, where=where, hint=CHANGED)
+            raise GpustackError(msg, code="unreadable-bundle", where=where, hint=CHANGED)
         if pinned and pinned != signer:
             msg = f"is signed by the key {signer}, and the key {pinned} is required"
             hint = "compare with the fingerprint that `gpustack fetch` printed; do not install a bundle of another key"
-            raise GpustackError(msg, where=where, hint=hint)
+            raise GpustackError(msg, code="unreadable-bundle", where=where, hint=hint)
         return manifest
 
     def _demand_names(self) -> None:
@@ -168,7 +174,7 @@ class Bundle:
         if wrong:
             more = [f"and {len(wrong) - _SHOWN} more"] if len(wrong) > _SHOWN else []
             msg = f"{why}:\n" + "\n".join([*wrong[:_SHOWN], *more])
-            raise GpustackError(msg, where=str(self.folder), hint=CHANGED)
+            raise GpustackError(msg, code="bundle-damaged", where=str(self.folder), hint=CHANGED)
 
     def _armoured(self) -> str:
         """key.asc, once it is known to be the same key as key.gpg, and so is the copy that zypper looks for."""
@@ -180,7 +186,7 @@ class Bundle:
         files = self.manifest.files
         if not is_same or files.get(_KEY_OF_INDEX, files[ARMOURED]).sha256 != files[ARMOURED].sha256:
             msg = f"is not the key of {KEY}"
-            raise GpustackError(msg, where=str(self.folder / ARMOURED), hint=CHANGED)
+            raise GpustackError(msg, code="key-refused", where=str(self.folder / ARMOURED), hint=CHANGED)
         return text
 
     def _known(self, name: str) -> bytes:
@@ -188,7 +194,7 @@ class Bundle:
         content = self._read(name, MOST_MANIFEST)
         if _sha256(content) != self.manifest.files[name].sha256:
             msg = "has other content than was signed"
-            raise GpustackError(msg, where=str(self.folder / name), hint=CHANGED)
+            raise GpustackError(msg, code="bundle-damaged", where=str(self.folder / name), hint=CHANGED)
         return content
 
     def _read(self, name: str, most: int) -> bytes:
@@ -199,10 +205,10 @@ class Bundle:
                 content = file.read(most + 1)
         except OSError as exc:
             msg = f"cannot be read: {exc.strerror or exc}"
-            raise GpustackError(msg, where=str(path), hint=CHANGED) from exc
+            raise GpustackError(msg, code="bundle-damaged", where=str(path), hint=CHANGED) from exc
         if len(content) > most:
             msg = f"is larger than {most / 2**20:g} MiB"
-            raise GpustackError(msg, where=str(path), hint=CHANGED)
+            raise GpustackError(msg, code="bundle-damaged", where=str(path), hint=CHANGED)
         return content
 
 
@@ -211,7 +217,12 @@ def parse_fingerprint(text: str) -> str:
     plain = re.sub(r"[\s:]", "", text).upper().removeprefix("0X")
     if not re.fullmatch(r"[0-9A-F]{40}", plain):
         msg = f"{text!r} is not a whole fingerprint of 40 hexadecimal digits"
-        raise UsageError(msg, where="--fingerprint", hint="`gpustack fetch` prints that of the bundle which it makes")
+        raise UsageError(
+            msg,
+            code="invalid-value",
+            where="--fingerprint",
+            hint="`gpustack fetch` prints that of the bundle which it makes",
+        )
     return plain
 
 
@@ -238,4 +249,6 @@ def _walk(folder: Path, front: str = "") -> Iterator[tuple[str, os.stat_result]]
                 yield f"{front}{entry.name}", entry.stat(follow_symlinks=False)
     except OSError as exc:
         msg = f"cannot be read: {exc.strerror or exc}"
-        raise GpustackError(msg, where=str(folder), hint="the bundle has to be readable") from exc
+        raise GpustackError(
+            msg, code="unreadable-bundle", where=str(folder), hint="the bundle has to be readable"
+        ) from exc

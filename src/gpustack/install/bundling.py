@@ -108,7 +108,7 @@ def demand_same_system(plan: Plan, host: Host) -> None:
             f"the plan is for {wanted.os.spelled} ({wanted.arch}), and packages would be chosen on "
             f"{found.os.spelled} ({found.arch})"
         )
-        raise UsageError(msg, hint="give a tree of the plan's system: --root DIR")
+        raise UsageError(msg, code="other-system", hint="give a tree of the plan's system: --root DIR")
 
 
 def _by_address(step: Step) -> list[Artifact]:
@@ -137,7 +137,12 @@ def _demand_own_folder(folder: Path) -> None:
     others = folder.is_dir() and any(not path.name.startswith(_NEW) for path in folder.iterdir())
     if not folder.is_dir() or (others and not (folder / MANIFEST).exists()):
         msg = "is neither empty nor a bundle"
-        raise GpustackError(msg, where=str(folder), hint="name a new folder, or that of a bundle to be made anew")
+        raise GpustackError(
+            msg,
+            code="folder-not-empty",
+            where=str(folder),
+            hint="name a new folder, or that of a bundle to be made anew",
+        )
 
 
 def _put(new: Path, folder: Path) -> None:

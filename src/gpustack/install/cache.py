@@ -124,9 +124,11 @@ def take(source: Path, target: Path, sha256: str) -> None:
         if not isinstance(exc, FileExistsError):
             target.unlink(missing_ok=True)
         msg = f"cannot be copied to {target}: {exc.strerror or exc}"
-        raise GpustackError(msg, where=str(source), hint="make room there, or choose another cache") from exc
+        raise GpustackError(
+            msg, code="not-writable", where=str(source), hint="make room there, or choose another cache"
+        ) from exc
     if found != sha256:
         target.unlink()
         msg = f"was changed after it was checked: its sha256 is {found}, and {sha256} is required"
         hint = "somebody else can write there: choose a cache of your own with GPUSTACK_CACHE, or copy the bundle again"
-        raise GpustackError(msg, where=str(source), hint=hint)
+        raise GpustackError(msg, code="not-writable", where=str(source), hint=hint)

@@ -112,7 +112,7 @@ class Closure:
             told = done.error or "\n".join((done.out + done.err).strip().splitlines()[-8:])
             msg = f"`{command_line(argv)[:300]}` failed:\n{told}"
             hint = "a package that is gone, a repository that does not answer, or one whose signature is bad"
-            raise GpustackError(msg, where="bundle", hint=hint)
+            raise GpustackError(msg, code="command-failed", where="bundle", hint=hint)
         return done.out
 
     def _download(self, argv: tuple[str, ...]) -> None:
@@ -171,7 +171,7 @@ class Closure:
         parent = place.parent.resolve()
         if not parent.is_relative_to(self.tree.resolve()):
             msg = "leads out of the tree through a link"
-            raise GpustackError(msg, where=path, hint="give the root of a whole system: --root DIR")
+            raise GpustackError(msg, code="unsafe-path", where=path, hint="give the root of a whole system: --root DIR")
         return place
 
 

@@ -36,7 +36,7 @@ def parse_mirrors(words: Iterable[str]) -> Mirrors:
         if not source.startswith("https://") or not target.startswith(("https://", "http://")):
             msg = f"{word!r} is not FROM=TO with two beginnings of addresses"
             hint = "for example --mirror https://developer.download.nvidia.com/=https://mirror.example/nvidia/"
-            raise UsageError(msg, where="--mirror", hint=hint)
+            raise UsageError(msg, code="invalid-value", where="--mirror", hint=hint)
         found[source] = target
     return found
 
@@ -88,7 +88,7 @@ class Fetcher:
         except OSError as exc:
             msg = f"the cache cannot be used: {exc.strerror or exc}"
             hint = "choose another folder with GPUSTACK_CACHE"
-            raise GpustackError(msg, where=str(self.cache.folder), hint=hint) from exc
+            raise GpustackError(msg, code="cache-unusable", where=str(self.cache.folder), hint=hint) from exc
 
     def _bring(self, artifact: Artifact, progress: Progress) -> Path:
         key = key_of(artifact.url, artifact.sha256)
@@ -166,7 +166,8 @@ def _together(faults: list[Exception]) -> Exception:
         return next((one for one in faults if one not in told), faults[0])
     lines = [f"{one.where}: {one.message}" if one.where else one.message for one in told]
     hints = dict.fromkeys(one.hint for one in told if one.hint)
-    return TransferError(f"{len(told)} files could not be downloaded:\n" + "\n".join(lines), hint="\n".join(hints))
+    msg = f"{len(told)} files could not be downloaded:\n" + "\n".join(lines)
+    return TransferError(msg, code="download-failed", hint="\n".join(hints))
 
 
 def name_of(artifact: Artifact) -> str:

@@ -9,6 +9,7 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
+from gpustack.error_ids import ErrorId
 from gpustack.errors import GpustackError
 from gpustack.install import packages
 from gpustack.install.fetching import Files
@@ -52,8 +53,10 @@ class StepFailedError(GpustackError):
 
     code = "step-failed"
 
-    def __init__(self, message: str, *, where: str = "", hint: str = "", tail: str = "") -> None:
-        super().__init__(message, where=where, hint=hint)
+    def __init__(
+        self, message: str, *, code: ErrorId = "step-failed", where: str = "", hint: str = "", tail: str = ""
+    ) -> None:
+        super().__init__(message, code=code, where=where, hint=hint)
         self.tail = tail
 
 
@@ -85,7 +88,9 @@ class Workplace:
         if done.code != 0:
             why = done.error or (done.err or done.out).strip()[-500:]
             msg = f"`{command_line(argv)}` failed: {why}"
-            raise GpustackError(msg, hint="the package database has to answer before anything is changed")
+            raise GpustackError(
+                msg, code="command-failed", hint="the package database has to answer before anything is changed"
+            )
         return done.out
 
     def snapshot(self) -> Snapshot:
@@ -173,7 +178,7 @@ def carry_out(work: Workplace, step: Step, action: Action) -> None:
         tail = getattr(exc, "tail", "")
     except OSError as exc:
         reason = f"{exc.strerror or exc}" + (f": {exc.filename}" if exc.filename else "")
-        error = GpustackError(reason, where=step.title)
+        error = GpustackError(reason, code="step-failed", where=step.title)
     record = StepEnded(
         step=step.id,
         outcome=outcome,
@@ -221,7 +226,7 @@ def wait_for(work: Workplace, command: CommandBegun) -> None:
         if time.monotonic() > end:
             processes = ", ".join(map(str, left))
             msg = f"`{command_line(command.argv)}` of the interrupted run still runs as process {processes}"
-            raise GpustackError(msg, hint="let it end, or end it, then start again")
+            raise GpustackError(msg, code="command-running", hint="let it end, or end it, then start again")
         if not is_told:
             work.report.say(f"waiting for `{command_line(command.argv)[:100]}` of the interrupted run")
             is_told = True

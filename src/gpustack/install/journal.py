@@ -92,7 +92,7 @@ class Journal:
         except OSError as exc:
             msg = f"what is done cannot be recorded: {exc.strerror or exc}"
             hint = f"make room on the file system of {self._reserve.parent}, then start again"
-            raise GpustackError(msg, where=str(self.path), hint=hint) from exc
+            raise GpustackError(msg, code="state-not-writable", where=str(self.path), hint=hint) from exc
 
     def append(self, record: Record) -> None:
         """Write one record. Raises GpustackError where the disk does not take it: nothing may happen unrecorded."""
@@ -132,6 +132,7 @@ class Journal:
     def _unwritable(self, exc: OSError) -> GpustackError:
         return GpustackError(
             f"the journal cannot be written: {exc.strerror or exc}",
+            code="state-not-writable",
             where=str(self.path),
             hint="make room or mount it writable, then `gpustack install --resume`",
         )
@@ -160,7 +161,9 @@ def _read(path: Path) -> tuple[History, int]:
         return history, 0
     except OSError as exc:
         msg = f"the journal cannot be read: {exc.strerror or exc}"
-        raise GpustackError(msg, where=str(path), hint="run it as the user who installed") from exc
+        raise GpustackError(
+            msg, code="state-unreadable", where=str(path), hint="run it as the user who installed"
+        ) from exc
     length = raw.rfind(b"\n") + 1
     for line in raw[:length].split(b"\n")[:-1]:
         history.fold(_record(line, history, path))

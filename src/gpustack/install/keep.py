@@ -40,7 +40,7 @@ class AttributesError(GpustackError):
 
     def __init__(self, place: Path, failed: dict[str, str]) -> None:
         texts = ", ".join(f"{called(name)}: {why}" for name, why in sorted(failed.items()))
-        super().__init__(f"its attributes cannot be restored ({texts})", where=str(place))
+        super().__init__(f"its attributes cannot be restored ({texts})", code="backup-failed", where=str(place))
         self.names = frozenset(failed)
 
 
@@ -78,7 +78,7 @@ class Store:
         except OSError as exc:
             msg = f"cannot be kept before it is changed: {exc.strerror or exc}"
             hint = _HINT.format(self.folder) if exc.errno in {errno.ENOSPC, errno.EDQUOT} else ""
-            raise GpustackError(msg, where=safe(place), hint=hint) from exc
+            raise GpustackError(msg, code="backup-failed", where=safe(place), hint=hint) from exc
         return kept
 
     def _demand_room(self, files: list[Entry]) -> None:
@@ -91,7 +91,7 @@ class Store:
                 f"{-(-needed // 2**20)} MiB have to be free to keep what the step may change, "
                 f"and {free // 2**20} MiB are free"
             )
-            raise GpustackError(msg, where=str(self.folder), hint=_HINT.format(self.folder))
+            raise GpustackError(msg, code="disk-full", where=str(self.folder), hint=_HINT.format(self.folder))
 
     def _keep(self, place: str, entry: Entry, contents: _Contents) -> Entry:
         if entry.size > SMALL:
@@ -113,7 +113,7 @@ class Store:
             self._put_back(place, entry, names)
         except OSError as exc:
             msg = f"cannot be put back: {exc.strerror or exc}"
-            raise GpustackError(msg, where=str(place)) from exc
+            raise GpustackError(msg, code="backup-failed", where=str(place)) from exc
 
     def _put_back(self, place: Path, entry: Entry, names: Iterable[Path]) -> None:
         if entry.kind == "":
@@ -177,7 +177,7 @@ class Store:
                 content = contents.read(int(length))
             if len(content) != int(length) or (entry.sum and sum_of(content) != entry.sum):
                 msg = "its kept content is not whole"
-                raise GpustackError(msg, where=str(place))
+                raise GpustackError(msg, code="backup-damaged", where=str(place))
             return io.BytesIO(content)
         copy = self.folder / entry.kept
         found = copy.lstat() if entry.kept and copy.exists() else None
@@ -185,7 +185,7 @@ class Store:
         is_link = found is not None and found.st_ino == entry.inode and found.st_mtime_ns != entry.mtime
         if found is None or found.st_size != entry.size or is_link:
             msg = "was changed in its place, and its old content was not kept"
-            raise GpustackError(msg, where=str(place))
+            raise GpustackError(msg, code="backup-damaged", where=str(place))
         return copy.open("rb")
 
 
@@ -310,7 +310,7 @@ def remove(place: Path) -> None:
     if place.is_dir() and not place.is_symlink():
         if place == Path("/") or holds_mounts(place):
             msg = "is a mount, or has one in it, and is not removed"
-            raise GpustackError(msg, where=str(place))
+            raise GpustackError(msg, code="mounted", where=str(place))
         shutil.rmtree(place)
         return
     with suppress(FileNotFoundError, NotADirectoryError):

@@ -54,19 +54,19 @@ def save(lock: Lock, path: Path) -> None:
         write_atomically(path, dump(lock))
     except OSError as exc:
         msg = f"cannot be written: {exc.strerror or exc}"
-        raise GpustackError(msg, where=str(path), hint="choose another --lock") from exc
+        raise GpustackError(msg, code="not-writable", where=str(path), hint="choose another --lock") from exc
 
 
 def load(path: Path) -> Lock:
     """The lock in a file. Raises DocumentError (exit 2) where it cannot be read, is none, or was changed by hand."""
     if path.exists() and not path.is_file():
         msg = "is not a file"
-        raise DocumentError(msg, where=str(path), hint=_HINT)
+        raise DocumentError(msg, code="unreadable-lock", where=str(path), hint=_HINT)
     try:
         raw = path.read_bytes()
     except OSError as exc:
         msg = f"cannot be read: {exc.strerror or exc}"
-        raise DocumentError(msg, where=str(path), hint=_HINT) from exc
+        raise DocumentError(msg, code="unreadable-lock", where=str(path), hint=_HINT) from exc
     return parse(raw, str(path))
 
 
@@ -76,10 +76,10 @@ def parse(raw: bytes, where: str) -> Lock:
         lock = msgspec.json.decode(raw, type=Lock)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         msg = f"is no lock: {exc}"
-        raise DocumentError(msg, where=where, hint=_HINT) from exc
+        raise DocumentError(msg, code="unreadable-lock", where=where, hint=_HINT) from exc
     if lock.digest != _digest_of(lock) or lock.plan.digest != digest_of(lock.plan):
         msg = "was changed after it was made: its digest does not fit its content"
-        raise DocumentError(msg, where=where, hint=_HINT)
+        raise DocumentError(msg, code="unreadable-lock", where=where, hint=_HINT)
     return lock
 
 

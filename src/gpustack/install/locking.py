@@ -69,7 +69,9 @@ def query_in(root: Path | None) -> Query:
         done = LocalRunner().run(("chroot", str(root), *argv) if root else argv, timeout=120.0)
         if done.code != 0:
             msg = f"`{argv[0]}` failed: {done.error or done.err.strip()[-500:]}"
-            raise GpustackError(msg, hint="the package database has to answer for the lock to be written")
+            raise GpustackError(
+                msg, code="command-failed", hint="the package database has to answer for the lock to be written"
+            )
         return done.out
 
     return query
@@ -84,7 +86,11 @@ def _demand_same_bytes(packages: Iterable[LockedPackage], known: Mapping[_Which,
             wrong.append(f"{one.name} {one.version}: sha256 {one.sha256}, in the lock {former.sha256}")
     if wrong:
         msg = "packages came in other bytes than the lock has:\n" + "\n".join(wrong)
-        raise GpustackError(msg, hint="their repository replaced them; `gpustack install --rollback` takes them back")
+        raise GpustackError(
+            msg,
+            code="lock-mismatch",
+            hint="their repository replaced them; `gpustack install --rollback` takes them back",
+        )
 
 
 def _packages(plan: Plan, brought_by: Mapping[str, str], query: Query, target: Target) -> list[LockedPackage]:

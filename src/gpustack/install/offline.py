@@ -77,7 +77,7 @@ def _demand_room(target: Target, size: int) -> None:
     free = shutil.disk_usage(there).free
     if size > free:
         msg = f"the packages of the bundle need {size / 2**20:,.0f} MiB, and {free / 2**20:,.0f} MiB are free"
-        raise GpustackError(msg, where=_PLACE, hint="make room on that file system")
+        raise GpustackError(msg, code="disk-full", where=_PLACE, hint="make room on that file system")
 
 
 def offline_plan(bundle: Bundle, place: str) -> Plan:

@@ -216,4 +216,4 @@ def demand(tool: Tool, wanted: Mapping[str, str], there: Mapping[str, str]) -> N
         msg = f"{len(wrong)} packages are not as they were: {shown}"
         gone = any(wanted[name] for name in wrong)
         hint = "the repository that had them may not have that version any more" if gone else "others may need them"
-        raise GpustackError(msg, hint=hint)
+        raise GpustackError(msg, code="packages-changed", hint=hint)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from gpustack.error_ids import ErrorId
 from gpustack.errors import GpustackError
 from gpustack.install import locks, packages
 from gpustack.install.executor import Workplace
@@ -30,6 +31,7 @@ class Obstacle(Struct, frozen=True, kw_only=True):
 
     what: str
     cure: str
+    code: ErrorId
 
 
 Check = Callable[[Workplace, list[Step]], Iterator[Obstacle]]
@@ -40,16 +42,21 @@ def demand_ready(work: Workplace, steps: list[Step]) -> None:
     found = [obstacle for check in CHECKS for obstacle in check(work, steps)]
     if not found:
         return
+    codes = {one.code for one in found}
     texts = [one.what for one in found]
     lines = "\n".join(f"  {text}" for text in texts)
     msg = texts[0] if len(texts) == 1 else f"{len(texts)} things stand in the way:\n{lines}"
-    raise GpustackError(msg, hint="\n".join([*dict.fromkeys(one.cure for one in found), "nothing was changed"]))
+    raise GpustackError(
+        msg,
+        code=codes.pop() if len(codes) == 1 else "not-ready",
+        hint="\n".join([*dict.fromkeys(one.cure for one in found), "nothing was changed"]),
+    )
 
 
 def _rights(work: Workplace, steps: list[Step]) -> Iterator[Obstacle]:
     needs_root = not work.target.is_live or any(step.needs_root for step in steps)
     if needs_root and os.geteuid() != 0:
-        yield Obstacle(what="this needs the rights of root", cure="run it with sudo")
+        yield Obstacle(what="this needs the rights of root", cure="run it with sudo", code="root-required")
 
 
 def _room(work: Workplace, steps: list[Step]) -> Iterator[Obstacle]:
@@ -78,18 +85,24 @@ def _room(work: Workplace, steps: list[Step]) -> Iterator[Obstacle]:
 def _of_system(shown: str, place: Path, size: int) -> Iterator[Obstacle]:
     found = os.statvfs(place)
     if found.f_flag & os.ST_RDONLY:
-        yield Obstacle(what=f"the file system of {shown} is mounted read-only", cure="mount it writable")
+        yield Obstacle(
+            what=f"the file system of {shown} is mounted read-only",
+            cure="mount it writable",
+            code="read-only-file-system",
+        )
     elif found.f_bavail * found.f_frsize < size:
         free = found.f_bavail * found.f_frsize // 2**20
         what = f"{shown} has {free} MiB free, and {size // 2**20} MiB are needed"
-        yield Obstacle(what=what, cure=f"make room on the file system of {shown}")
+        yield Obstacle(what=what, cure=f"make room on the file system of {shown}", code="disk-full")
 
 
 def _package_locks(work: Workplace, steps: list[Step]) -> Iterator[Obstacle]:
     if any(changes_packages(step) for step in steps):
         kept = locks.wait_until_free(work)
         if kept:
-            yield Obstacle(what=kept, cure="let it end, or wait longer with --wait SECONDS")
+            yield Obstacle(
+                what=kept, cure="let it end, or wait longer with --wait SECONDS", code="package-database-locked"
+            )
 
 
 def _package_database(work: Workplace, steps: list[Step]) -> Iterator[Obstacle]:
@@ -98,19 +111,27 @@ def _package_database(work: Workplace, steps: list[Step]) -> Iterator[Obstacle]:
     try:
         there = work.snapshot()
     except GpustackError as error:
-        yield Obstacle(what=error.message, cure="mend the package database first")
+        yield Obstacle(what=error.message, cure="mend the package database first", code="package-database-broken")
         return
     broken = packages.broken(work.tool, there)
     # What our own interrupted step left half-way is mended when that step begins again.
     was_ours = any(step.before is not None for step in work.history.steps.values())
     if broken and not was_ours:
         what = f"packages are installed half-way: {', '.join(sorted(broken)[:8])}"
-        yield Obstacle(what=what, cure="`dpkg --configure -a` and `apt-get install --fix-broken` mend that")
+        yield Obstacle(
+            what=what,
+            cure="`dpkg --configure -a` and `apt-get install --fix-broken` mend that",
+            code="package-database-broken",
+        )
     wanted = _wanted(steps)
     held = sorted(name for name, state in there.items() if " hold " in state and name.partition(":")[0] in wanted)
     if held and not was_ours:
         names = " ".join(held)
-        yield Obstacle(what=f"packages that the plan changes are held: {names}", cure=f"`apt-mark unhold {names}`")
+        yield Obstacle(
+            what=f"packages that the plan changes are held: {names}",
+            cure=f"`apt-mark unhold {names}`",
+            code="packages-held",
+        )
 
 
 def _wanted(steps: list[Step]) -> set[str]:
@@ -127,9 +148,15 @@ def _wanted(steps: list[Step]) -> set[str]:
 def _repositories(work: Workplace, steps: list[Step]) -> Iterator[Obstacle]:
     if work.tool and any(changes_packages(step) for step in steps):
         for path, why in unsafe_entries(work.target):
-            yield Obstacle(what=f"{path}: {why}", cure="switch that entry off, or give it a key")
+            yield Obstacle(
+                what=f"{path}: {why}", cure="switch that entry off, or give it a key", code="unsigned-repository"
+            )
     for command, where in _unreachable(work, steps):
-        yield Obstacle(what=f"a repository cannot be reached: {where}", cure=f"`{command}` says more")
+        yield Obstacle(
+            what=f"a repository cannot be reached: {where}",
+            cure=f"`{command}` says more",
+            code="repository-unreachable",
+        )
 
 
 _RELEASE = re.compile(r"^'(\S+)' \S*InRelease", re.MULTILINE)
@@ -186,7 +213,11 @@ def _gpu_processes(work: Workplace, steps: list[Step]) -> Iterator[Obstacle]:
     others = {process: name for process, name in users.items() if name != "nvidia-persiste"}
     if others:
         shown = ", ".join(f"{name} ({process})" for process, name in sorted(others.items())[:8])
-        yield Obstacle(what=f"programs use the GPU: {shown}", cure="end them first: the driver is exchanged under them")
+        yield Obstacle(
+            what=f"programs use the GPU: {shown}",
+            cure="end them first: the driver is exchanged under them",
+            code="gpu-in-use",
+        )
 
 
 def _reboot_pending(work: Workplace, steps: list[Step]) -> Iterator[Obstacle]:
@@ -196,7 +227,7 @@ def _reboot_pending(work: Workplace, steps: list[Step]) -> Iterator[Obstacle]:
     release = os.uname().release
     if Path("/lib/modules").is_dir() and not Path(f"/lib/modules/{release}").is_dir() and _has_own_kernel():
         what = f"the running kernel {release} is not on the disk any more: a reboot is pending"
-        yield Obstacle(what=what, cure="reboot first")
+        yield Obstacle(what=what, cure="reboot first", code="reboot-required")
 
 
 def _has_own_kernel() -> bool:

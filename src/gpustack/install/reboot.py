@@ -74,7 +74,7 @@ def arrange(state: Path) -> None:
     """Write the unit and have the next boot start it. Raises GpustackError where there is no systemd."""
     if not Path("/run/systemd/system").is_dir():
         msg = "this machine was not booted by systemd, so nothing goes on by itself after a reboot"
-        raise GpustackError(msg, hint="reboot, then `gpustack install --resume`")
+        raise GpustackError(msg, code="no-systemd", hint="reboot, then `gpustack install --resume`")
     # Only root reads it: the address of a proxy may hold a password.
     write_atomically(UNIT, unit(state), mode=0o600)
     WANTED.parent.mkdir(parents=True, exist_ok=True)

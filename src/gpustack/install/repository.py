@@ -63,7 +63,9 @@ def take_rpms(closure: Closure, folder: Path, key: BundleKey) -> list[LockedPack
     maker = shutil.which("createrepo_c")
     if maker is None:
         msg = "createrepo_c is not installed, and it makes the index of .rpm packages"
-        raise GpustackError(msg, where="bundle", hint="install the package createrepo_c (Debian: createrepo-c)")
+        raise GpustackError(
+            msg, code="tool-missing", where="bundle", hint="install the package createrepo_c (Debian: createrepo-c)"
+        )
     folder.mkdir(parents=True)
     locked = []
     for file in files:
@@ -136,4 +138,6 @@ def _must(argv: tuple[str, ...]) -> None:
     done = LocalRunner().run(argv, timeout=600.0)
     if done.code != 0:
         msg = f"`{argv[0]}` failed: {done.error or done.err.strip()}"
-        raise GpustackError(msg, where="bundle", hint="createrepo_c and modifyrepo_c come in one package")
+        raise GpustackError(
+            msg, code="command-failed", where="bundle", hint="createrepo_c and modifyrepo_c come in one package"
+        )

@@ -86,7 +86,11 @@ def _demand_free(work: Workplace) -> None:
     if any(changes_packages(step) for step in work.plan.steps if step.id in begun):
         kept = locks.wait_until_free(work)
         if kept:
-            raise GpustackError(kept, hint="let it end, or wait longer with --wait SECONDS; nothing was undone")
+            raise GpustackError(
+                kept,
+                code="package-database-locked",
+                hint="let it end, or wait longer with --wait SECONDS; nothing was undone",
+            )
 
 
 def _look_around(work: Workplace) -> None:

@@ -53,7 +53,7 @@ class Scan:
             except OSError as exc:
                 hint = "move it to a shorter path" if exc.errno == errno.ENAMETOOLONG else ""
                 msg = f"cannot be kept before it is changed: {exc.strerror or exc}"
-                raise GpustackError(msg, where=safe(at)[-200:], hint=hint) from exc
+                raise GpustackError(msg, code="backup-failed", where=safe(at)[-200:], hint=hint) from exc
         return found
 
     def alone(self, path: str, place: Path) -> Entry:

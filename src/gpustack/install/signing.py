@@ -56,7 +56,7 @@ class BundleKey:
         done = LocalRunner().run(argv, timeout=120.0)
         if done.code != 0:
             msg = f"gpg failed: {done.error or done.err.strip()}"
-            raise GpustackError(msg, where="bundle", hint=_NO_GPG)
+            raise GpustackError(msg, code="command-failed", where="bundle", hint=_NO_GPG)
         return done.out
 
 
@@ -73,7 +73,7 @@ def signer_of(document: bytes, signature: bytes, keyring: bytes, where: str) -> 
         why = done.error or (done.err.strip().splitlines() or ["no signature"])[-1]
         msg = f"the signature is not valid: {why}"
         hint = _NO_GPG if done.error else CHANGED
-        raise GpustackError(msg, where=where, hint=hint)
+        raise GpustackError(msg, code="signature-refused", where=where, hint=hint)
     return good[0][-1]
 
 

@@ -42,7 +42,12 @@ def demand_same_host(plan: Plan, host: Host) -> None:
     if changed:
         path, old, new = changed
         msg = f"the plan is stale: {path} of the host was {_shown(old)} and is now {_shown(new)}"
-        raise UsageError(msg, where=f"plan {plan.digest[:12]}", hint="make it again: `gpustack plan ... --out FILE`")
+        raise UsageError(
+            msg,
+            code="plan-stale",
+            where=f"plan {plan.digest[:12]}",
+            hint="make it again: `gpustack plan ... --out FILE`",
+        )
 
 
 def _of_description(old: Host, new: Host) -> tuple[str, object, object] | None:

@@ -33,7 +33,9 @@ def state_folder(target: Target) -> Path:
             demand_own(place)
     except OSError as exc:
         msg = f"the state folder cannot be read: {exc.strerror or exc}"
-        raise GpustackError(msg, where=str(folder), hint="it has to be a folder; move away what lies there") from exc
+        raise GpustackError(
+            msg, code="state-not-writable", where=str(folder), hint="it has to be a folder; move away what lies there"
+        ) from exc
     return folder
 
 
@@ -44,7 +46,9 @@ def make_state_folder(folder: Path) -> None:
         (folder / "runs").mkdir(mode=0o700, exist_ok=True)
     except OSError as exc:
         msg = f"the state folder cannot be made: {exc.strerror or exc}"
-        raise GpustackError(msg, where=str(folder), hint="mount it writable, or make room") from exc
+        raise GpustackError(
+            msg, code="state-not-writable", where=str(folder), hint="mount it writable, or make room"
+        ) from exc
 
 
 def demand_own(place: Path) -> None:
@@ -58,10 +62,17 @@ def demand_own(place: Path) -> None:
         return
     if found.st_uid not in {0, os.geteuid()}:
         msg = f"belongs to the user {found.st_uid}, who may have written in it"
-        raise GpustackError(msg, where=str(place), hint="remove it, or see to it that it is sound and `chown root` it")
+        raise GpustackError(
+            msg,
+            code="state-unsafe",
+            where=str(place),
+            hint="remove it, or see to it that it is sound and `chown root` it",
+        )
     if found.st_mode & stat.S_IWOTH:
         msg = f"may be written by everybody (mode {stat.S_IMODE(found.st_mode):04o})"
-        raise GpustackError(msg, where=str(place), hint="see to it that it is sound, then `chmod o-w` it")
+        raise GpustackError(
+            msg, code="state-unsafe", where=str(place), hint="see to it that it is sound, then `chmod o-w` it"
+        )
 
 
 def user_folder() -> Path:
@@ -123,7 +134,7 @@ class Run:
         except DocumentError as error:
             msg = f"the plan of the run {self.name} {error.message}"
             hint = "bring it back from a copy, or `gpustack install --abandon` gives the run up as it is"
-            raise GpustackError(msg, where=error.where, hint=hint) from error
+            raise GpustackError(msg, code="state-unreadable", where=error.where, hint=hint) from error
 
     def history(self) -> History:
         """What its journal tells. Raises DamagedJournalError."""
@@ -141,7 +152,9 @@ class Run:
             sync_folder(self.folder)
         except OSError as exc:
             msg = f"it cannot be noted that the run is abandoned: {exc.strerror or exc}"
-            raise GpustackError(msg, where=str(self._mark), hint="make room, or mount it writable") from exc
+            raise GpustackError(
+                msg, code="state-not-writable", where=str(self._mark), hint="make room, or mount it writable"
+            ) from exc
 
 
 def runs(folder: Path) -> list[Run]:
@@ -176,7 +189,10 @@ def new_run(folder: Path, plan: Plan) -> Run:
     except OSError as exc:
         msg = f"the run cannot be recorded: {exc.strerror or exc}"
         raise GpustackError(
-            msg, where=str(run.folder), hint="make room, then start again; nothing was changed"
+            msg,
+            code="state-not-writable",
+            where=str(run.folder),
+            hint="make room, then start again; nothing was changed",
         ) from exc
     return run
 
@@ -197,7 +213,7 @@ def demand_no_rollback(run: Run, history: History) -> None:
     if history.rollback == "begun":
         msg = f"the rollback of the run {run.name} has not come to its end"
         hint = "`gpustack install --rollback` goes on with it, `gpustack install --abandon` gives the run up as it is"
-        raise UsageError(msg, hint=hint)
+        raise UsageError(msg, code="rollback-unfinished", hint=hint)
 
 
 def unfinished(folder: Path) -> Run:
@@ -209,7 +225,7 @@ def unfinished(folder: Path) -> Run:
         if not history.is_finished:
             return run
     msg = "there is no run to resume"
-    raise UsageError(msg, where=str(folder), hint="`gpustack install PLAN.json` begins one")
+    raise UsageError(msg, code="no-run", where=str(folder), hint="`gpustack install PLAN.json` begins one")
 
 
 def to_roll_back(folder: Path) -> Run:
@@ -220,7 +236,7 @@ def to_roll_back(folder: Path) -> Run:
             if history.is_begun and not history.is_over:
                 return run
     msg = "there is no run to roll back"
-    raise UsageError(msg, where=str(folder))
+    raise UsageError(msg, code="no-run", where=str(folder))
 
 
 def to_abandon(folder: Path) -> Run:
@@ -234,7 +250,7 @@ def to_abandon(folder: Path) -> Run:
             if not is_over:
                 return run
     msg = "there is no run to abandon"
-    raise UsageError(msg, where=str(folder))
+    raise UsageError(msg, code="no-run", where=str(folder))
 
 
 class Lock:
@@ -251,7 +267,9 @@ class Lock:
             self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as exc:
             msg = f"the state folder cannot be written: {exc.strerror or exc}"
-            raise GpustackError(msg, where=str(self._path), hint="mount it writable, or make room") from exc
+            raise GpustackError(
+                msg, code="already-running", where=str(self._path), hint="mount it writable, or make room"
+            ) from exc
         end = time.monotonic() + wait
         is_told = False
         while not self._is_taken():
@@ -259,7 +277,9 @@ class Lock:
             if time.monotonic() >= end:
                 self.give()
                 msg = f"another gpustack (process {holder}) is installing into this tree"
-                raise GpustackError(msg, where=str(self._path), hint="wait for its end, then start again")
+                raise GpustackError(
+                    msg, code="already-running", where=str(self._path), hint="wait for its end, then start again"
+                )
             if not is_told:
                 say(f"waiting for another gpustack (process {holder})")
                 is_told = True

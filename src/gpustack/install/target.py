@@ -69,7 +69,7 @@ class Target(Struct, frozen=True):
             links += 1
             if links > _MOST_LINKS:
                 msg = "too many links lead to one another"
-                raise GpustackError(msg, where=path)
+                raise GpustackError(msg, code="unsafe-path", where=path)
             done = [] if link.startswith("/") else done
             todo += [part for part in reversed(link.split("/")) if part not in {"", "."}]
         return Path("/".join((root, *done)))

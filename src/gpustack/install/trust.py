@@ -27,13 +27,17 @@ def demand_safe_repository(file: FileWrite) -> None:
     off = _OFF.search(file.content)
     if off:
         msg = f"the repository switches its checks off ({off.group(0)!r})"
-        raise GpustackError(msg, where=file.path, hint="make the plan again: no plan of ours does that")
+        raise GpustackError(
+            msg, code="unsigned-repository", where=file.path, hint="make the plan again: no plan of ours does that"
+        )
     is_signed = bool(_SIGNED.search(file.content))
     for address in _ADDRESSES.findall(file.content):
         is_local = bool(_LOCAL.match(address))
         if not is_signed and (is_local or not address.startswith("https://")):
             msg = f"the repository {address} is neither signed nor reached over https"
-            raise GpustackError(msg, where=file.path, hint="use its https address, or name its key")
+            raise GpustackError(
+                msg, code="unsigned-repository", where=file.path, hint="use its https address, or name its key"
+            )
 
 
 def fingerprints(listing: str) -> list[str]:
@@ -78,7 +82,10 @@ def demand_key(work: Workplace, artifact: Artifact) -> None:
         found = ", ".join(fingerprints(listing)) or "none"
         msg = f"the key file holds another key: expected {wanted}, found {found}"
         raise GpustackError(
-            msg, where=artifact.url, hint="the key was changed or the file damaged: nothing was trusted"
+            msg,
+            code="key-refused",
+            where=artifact.url,
+            hint="the key was changed or the file damaged: nothing was trusted",
         )
 
 

@@ -65,7 +65,11 @@ def run_all(work: Workplace, step: Step | None, commands: Iterable[tuple[str, ..
         done = work.command(step, argv)
         if done.code != 0:
             text = f"`{command_line(argv)}`: {done.error or f'it ended with {done.code}'}"
-            troubles.append(GpustackError(text, where=step.title if step else "", hint=done.out.strip()[-_TOLD:]))
+            troubles.append(
+                GpustackError(
+                    text, code="command-failed", where=step.title if step else "", hint=done.out.strip()[-_TOLD:]
+                )
+            )
     return troubles
 
 
@@ -105,6 +109,7 @@ def _move(work: Workplace, step: Step, wanted: packages.Snapshot) -> None:
     except GpustackError as error:
         raise GpustackError(
             error.message,
+            code="backup-failed",
             where=step.title,
             hint="\n".join([*(f"{argv}: {text}" for argv, text in said.items()), error.hint]),
         ) from error
@@ -143,7 +148,9 @@ def _make_whole(work: Workplace, step: Step, wanted: packages.Snapshot) -> None:
     left = [one.spelled for one in torn if not _is_whole(work, one)]
     if left:
         msg = f"files of packages are gone or of another version: {', '.join(left)}"
-        raise GpustackError(msg, where=step.title, hint=done.error or done.out.strip()[-_TOLD:])
+        raise GpustackError(
+            msg, code="packages-changed", where=step.title, hint=done.error or done.out.strip()[-_TOLD:]
+        )
 
 
 def _is_whole(work: Workplace, one: packages.RpmPackage) -> bool:

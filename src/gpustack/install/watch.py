@@ -335,7 +335,7 @@ class Watch:
         except GpustackError as error:
             return error
         except OSError as exc:
-            return GpustackError(f"cannot be removed: {exc.strerror or exc}", where=path)
+            return GpustackError(f"cannot be removed: {exc.strerror or exc}", code="backup-failed", where=path)
         return None
 
     def _names_of(self, entry: Entry) -> list[str]:

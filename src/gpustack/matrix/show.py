@@ -25,7 +25,7 @@ def everything_about(facts: Matrix, component: str, range_text: str) -> list[dic
                     found.append({"in": f"{subject}.{table}", **row})  # noqa: PERF401 (three loops in one are no plainer)
     if not found:
         msg = f"no fact speaks of {component}{range_text}"
-        raise UsageError(msg, hint=f"`gpustack matrix show {component}` shows what is known")
+        raise UsageError(msg, code="unknown-version", hint=f"`gpustack matrix show {component}` shows what is known")
     return found
 
 
@@ -62,7 +62,7 @@ def rows_of(facts: Matrix, subject: str, table: str) -> list[dict[str, Any]]:
     tables = facts.tables(subject)
     if table and table not in tables:
         msg = f"{subject} has no table {table!r}"
-        raise UsageError(msg, hint=f"its tables: {', '.join(tables)}")
+        raise UsageError(msg, code="unknown-table", hint=f"its tables: {', '.join(tables)}")
     names = [table] if table else list(tables)
     return [{"in": f"{subject}.{name}", **row} for name in names for row in facts.rows(subject, name, dict)]
 
@@ -73,5 +73,5 @@ def source_named(facts: Matrix, key: str) -> dict[str, Any]:
     source = facts.sources(subject).get(short)
     if source is None:
         msg = f"there is no source {key!r}"
-        raise UsageError(msg, hint=f"`gpustack matrix sources {subject}` lists them")
+        raise UsageError(msg, code="unknown-source", hint=f"`gpustack matrix sources {subject}` lists them")
     return {"in": key, **msgspec.to_builtins(source)}

@@ -68,7 +68,7 @@ def open_store() -> Store:
         own = _read_index(folder)
         if own is None:
             msg = "the facts of this installation are missing, or are of another version of gpustack"
-            raise MatrixError(msg, where=str(folder), hint="install gpustack anew")
+            raise MatrixError(msg, code="facts-missing", where=str(folder), hint="install gpustack anew")
         return Store(own, folder, {})
     stamps = _stamps(resources.folder("matrices"))
     for place in (folder, resources.cache_folder() / "matrices"):

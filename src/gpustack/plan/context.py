@@ -37,7 +37,7 @@ class Context(Struct, frozen=True, kw_only=True, dict=True):
         known = sorted({row.version for row in self.matrix.systems if row.id == name})
         msg = f"the facts know no system {self.host.os.spelled!r}"
         hint = f"known releases of {name}: {', '.join(known)}" if known else "`gpustack matrix list systems` shows all"
-        raise UnsupportedError(msg, hint=hint)
+        raise UnsupportedError(msg, code="unknown-system", hint=hint)
 
     @cached_property
     def base(self) -> System:
@@ -49,7 +49,7 @@ class Context(Struct, frozen=True, kw_only=True, dict=True):
         """The architecture as ``uname -m`` says it. Raises UnsupportedError when it is not known."""
         if not self.host.arch:
             msg = "the architecture of the host is not known"
-            raise UnsupportedError(msg, hint="say `--arch x86_64` or `--arch aarch64`")
+            raise UnsupportedError(msg, code="unknown-architecture", hint="say `--arch x86_64` or `--arch aarch64`")
         return self.host.arch
 
     @property

@@ -46,7 +46,9 @@ def parse(raw: bytes, *, where: str) -> Plan:
         raise unreadable(where, f"is not a plan: {exc}") from exc
     if plan.digest != digest_of(plan):
         msg = "was changed after it was made: its digest does not fit its content"
-        raise DocumentError(msg, where=where, hint="make the plan again with `gpustack plan --out FILE`")
+        raise DocumentError(
+            msg, code="plan-altered", where=where, hint="make the plan again with `gpustack plan --out FILE`"
+        )
     _check_steps(plan, where)
     return plan
 
@@ -92,4 +94,4 @@ def _check_steps(plan: Plan, where: str) -> None:
 
 
 def unreadable(where: str, message: str) -> DocumentError:
-    return DocumentError(message, where=where, hint=_HINT)
+    return DocumentError(message, code="unreadable-plan", where=where, hint=_HINT)

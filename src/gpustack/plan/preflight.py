@@ -19,19 +19,29 @@ def check(ctx: Context, picks: list[Pick]) -> None:
     environment = ctx.host.environment
     if environment == "wsl" and names & {"driver", "fabric-manager"}:
         msg = "under WSL the driver is that of Windows: a Linux driver would overwrite the libraries that Windows lends"
-        raise UnsupportedError(msg, hint="install or update the driver in Windows; plan cuda and the libraries here")
+        raise UnsupportedError(
+            msg,
+            code="driver-of-another",
+            hint="install or update the driver in Windows; plan cuda and the libraries here",
+        )
     if environment == "container" and names & {"driver", "fabric-manager"}:
         msg = "in a container the driver is the one of the host: nothing here may install another"
-        raise UnsupportedError(msg, hint="plan the driver on the host, and container-toolkit to lend it to containers")
+        raise UnsupportedError(
+            msg,
+            code="driver-of-another",
+            hint="plan the driver on the host, and container-toolkit to lend it to containers",
+        )
     if environment == "jetson" and names & {"driver", "fabric-manager"}:
         msg = "on Jetson the driver comes with Jetson Linux (JetPack): server driver packages do not run there"
-        raise UnsupportedError(msg, hint="update JetPack for another driver")
+        raise UnsupportedError(msg, code="driver-of-another", hint="update JetPack for another driver")
     if ctx.system.is_read_only and any(pick.method != "container" for pick in picks):
         msg = f"{ctx.system.name} keeps its system read-only: nothing can be installed into it from here"
-        raise UnsupportedError(msg, hint=ctx.system.no_repo or "an image with the driver built in, or a container")
+        raise UnsupportedError(
+            msg, code="read-only-system", hint=ctx.system.no_repo or "an image with the driver built in, or a container"
+        )
     if ctx.system.support == "own channel" and names & {"driver", "fabric-manager"}:
         msg = f"on {ctx.system.name} the driver belongs to its publisher's own channel: no other may be put beside it"
-        raise UnsupportedError(msg, hint=ctx.system.no_repo)
+        raise UnsupportedError(msg, code="driver-of-another", hint=ctx.system.no_repo)
     refuse(ctx, picks)
 
 
@@ -77,7 +87,9 @@ def _replace_driver(ctx: Context) -> Draft:
         return _remove_runfile_driver(ctx)
     if not there.packages:
         msg = f"a driver is installed by the method {there.method}, and its packages are not known"
-        raise UnsupportedError(msg, hint=f"remove it first, or keep it: --method driver={there.method}")
+        raise UnsupportedError(
+            msg, code="unknown-driver-packages", hint=f"remove it first, or keep it: --method driver={there.method}"
+        )
     return draft(
         "remove:driver",
         component="driver",

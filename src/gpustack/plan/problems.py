@@ -78,11 +78,15 @@ def refuse(ctx: Context, picks: list[Pick]) -> None:
         if problem.severity != "block" or ruled_out is None or (ruled_out and names.isdisjoint(ruled_out)):
             continue
         if not _is_removed(ctx, problem):
-            raise UnsupportedError(problem.message, where=f"problem {problem.id}", hint=problem.fix)
+            raise UnsupportedError(
+                problem.message, code="blocking-problem", where=f"problem {problem.id}", hint=problem.fix
+            )
     driver = next((pick for pick in picks if pick.component == "driver"), None)
     for problem in ctx.host.problems:
         if problem.id == "old_distro_driver_new_gpu" and driver is not None and driver.method == "distro":
-            raise UnsupportedError(problem.message, where=f"problem {problem.id}", hint=problem.fix)
+            raise UnsupportedError(
+                problem.message, code="blocking-problem", where=f"problem {problem.id}", hint=problem.fix
+            )
 
 
 def problem_steps(ctx: Context, picks: list[Pick]) -> list[Draft]:

@@ -91,10 +91,16 @@ def _add(ctx: Context, tool: Manager, place: Place) -> list[Draft]:
         return _keyring_package(ctx, tool, place)
     if key is None:
         msg = f"the facts know no signing key for NVIDIA's repository {row.repo}: its packages cannot be checked"
-        raise UnsupportedError(msg, hint="other methods are tar, runfile, pip and container (`--method`)")
+        raise UnsupportedError(
+            msg, code="no-signing-key", hint="other methods are tar, runfile, pip and container (`--method`)"
+        )
     if key.status == "retired":
         msg = f"NVIDIA's repository folder {row.repo} is signed only by the key {key.id}, which was withdrawn"
-        raise UnsupportedError(msg, hint="a newer release of the system, or --method tar, runfile or container")
+        raise UnsupportedError(
+            msg,
+            code="signing-key-withdrawn",
+            hint="a newer release of the system, or --method tar, runfile or container",
+        )
     drafts = [*_tools(ctx, tool), download_key(ctx, place), check_key(ctx, tool, place)]
     if tool.name == "apt" and place.id == "cuda":
         drafts.append(apt_pin(ctx))

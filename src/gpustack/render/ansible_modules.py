@@ -57,7 +57,7 @@ def demand_exact(arguments: Mapping[str, Value]) -> None:
         value = arguments[name]
         if isinstance(value, str) and _EXPANDED.search(value):
             msg = f"Ansible would expand variables in the path {value!r}"
-            raise UnsupportedError(msg, hint="--format shell takes any path as it is")
+            raise UnsupportedError(msg, code="not-renderable", hint="--format shell takes any path as it is")
 
 
 def needs_excuse(action: Action) -> bool:

@@ -45,7 +45,9 @@ def _groups(plans: Mapping[str, Plan]) -> list[_Group]:
     for host, plan in sorted(plans.items()):
         if not _HOST.fullmatch(host):
             msg = f"{host!r} cannot be the name of a host in an inventory"
-            raise UsageError(msg, where=host, hint="name each plan's file after its host: web1.json")
+            raise UsageError(
+                msg, code="invalid-value", where=host, hint="name each plan's file after its host: web1.json"
+            )
         # What the steps are is in their ids; two hosts with the same ones share a role, whatever else differs.
         same = sha256_of([[step.id for step in plan.steps], guards_of(plan)]) if plan.steps else ""
         if same not in found:

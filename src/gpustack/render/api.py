@@ -28,7 +28,7 @@ def demand_format(name: str) -> None:
     near = get_close_matches(name, FORMATS, n=1)
     guess = f"did you mean {near[0]!r}? " if near else ""
     msg = f"there is no format {name!r} of a plan"
-    raise UsageError(msg, where="--format", hint=f"{guess}formats: {', '.join(FORMATS)}")
+    raise UsageError(msg, code="unknown-format", where="--format", hint=f"{guess}formats: {', '.join(FORMATS)}")
 
 
 def render(plan: Plan, format: str) -> str:  # noqa: A002 (the option's own name)
@@ -46,7 +46,12 @@ def render_tree(plans: Mapping[str, Plan], format: str) -> dict[str, str]:  # no
     """
     if format != "ansible":
         msg = f"a plan in the format {format!r} is one document"
-        raise UsageError(msg, where="--out", hint="--out DIR goes with --format ansible; a document goes to stdout")
+        raise UsageError(
+            msg,
+            code="format-unsupported",
+            where="--out",
+            hint="--out DIR goes with --format ansible; a document goes to stdout",
+        )
     for plan in plans.values():
         _demand_runnable(plan, format)
     return dict(import_module("gpustack.render.ansible_roles").tree(plans))
@@ -63,7 +68,7 @@ def _demand_runnable(plan: Plan, format: str) -> None:  # noqa: A002 (the option
         system = plan.host.os.name or plan.host.os.spelled
         msg = f"{system} does not run the format {format!r}"
         right = next(name for name, windows in _SCRIPTS.items() if windows == is_windows)
-        raise UsageError(msg, where="--format", hint=f"for this plan: --format {right}")
+        raise UsageError(msg, code="format-unsupported", where="--format", hint=f"for this plan: --format {right}")
 
 
 def render_short(plan: Plan, format: str) -> str:  # noqa: A002 (the option's own name)
@@ -71,7 +76,12 @@ def render_short(plan: Plan, format: str) -> str:  # noqa: A002 (the option's ow
     demand_format(format)
     if format != "cloud-init":
         msg = f"the format {format!r} has no short form"
-        raise UsageError(msg, where="--short", hint="--format cloud-init --short: user-data that calls gpustack")
+        raise UsageError(
+            msg,
+            code="format-unsupported",
+            where="--short",
+            hint="--format cloud-init --short: user-data that calls gpustack",
+        )
     return str(import_module("gpustack.render.cloud_init_short").render(plan))
 
 

@@ -20,7 +20,7 @@ def render(plan: Plan) -> str:
     """User-data with a script that installs the plan's stack. Raises UsageError for hosts without cloud-init."""
     if plan.host.os.family == "windows":
         msg = f"{plan.host.os.name or plan.host.os.spelled} does not run the format 'cloud-init'"
-        raise UsageError(msg, where="--format", hint="for this plan: --format powershell")
+        raise UsageError(msg, code="format-unsupported", where="--format", hint="for this plan: --format powershell")
     resume = shlex.join(("gpustack", "install", "--resume", "--yes", "--reboot", "never"))
     script = fill(
         "cloud-init/hook.sh.j2",

@@ -40,7 +40,9 @@ def render(plan: Plan) -> str:
     kept, left_out = groups_of(plan)
     if not kept:
         msg = "nothing of this plan belongs into an image: a container has the driver and the engine of its host"
-        raise UnsupportedError(msg, hint="plan cuda, cudnn, tensorrt or ffmpeg with --format dockerfile")
+        raise UnsupportedError(
+            msg, code="not-renderable", hint="plan cuda, cudnn, tensorrt or ffmpeg with --format dockerfile"
+        )
     image = base_image(plan)
     parts = _parts(kept)
     final = [*_environment(plan, kept), _labels(plan)]

@@ -36,25 +36,31 @@ def error_of(question: Question, failure: Failure) -> GpustackError:
             name, why = (row.name, row.no_repo) if row is not None else (host.os.spelled, "")
             msg = f"{name} is not supported by any method: {why}"
             hint = "use a system that NVIDIA builds for, or a container of one"
-            return UnsupportedError(msg, where=host.os.spelled, hint=hint)
+            return UnsupportedError(msg, code="system-unsupported", where=host.os.spelled, hint=hint)
         case DriverOfAnother(component):
             msg = f"{title(component)} cannot be installed here. {DRIVER_OWNERS[driver_owner(host)]}"
-            return UnsupportedError(msg, where=host.os.spelled, hint="leave it out of the requirements")
+            return UnsupportedError(
+                msg, code="driver-of-another", where=host.os.spelled, hint="leave it out of the requirements"
+            )
         case NoSuchMethod(component):
             msg = f"there is no method {question.offers.method(component)} for {title(component)}"
-            return UnsupportedError(msg, hint=f"methods for it: {', '.join(POSSIBLE[component])}")
+            return UnsupportedError(
+                msg, code="method-unsupported", hint=f"methods for it: {', '.join(POSSIBLE[component])}"
+            )
         case NoRepository(component):
             row = question.system_row
             why = row.no_repo if row and row.no_repo else "no NVIDIA repository is known for it"
             msg = f"{host.os.name or host.os.spelled} is not supported by method network: {why}"
-            return UnsupportedError(msg, where=component, hint=_other_methods(question, component))
+            return UnsupportedError(
+                msg, code="no-repository", where=component, hint=_other_methods(question, component)
+            )
         case NothingOffered(component):
             return _nothing_offered(question, component)
         case UnknownVersion(component):
             requirement = question.asked[component]
             msg = f"no fact knows {title(component)} {in_words(requirement.versions)}"
             near = nearest_known(question, component, requirement.versions)
-            return NoSolutionError(msg, where=str(requirement), hint=near)
+            return NoSolutionError(msg, code="unknown-version", where=str(requirement), hint=near)
         case NoStack():
             return _no_stack(question, failure)
 
@@ -68,7 +74,7 @@ def _nothing_offered(question: Question, component: str) -> GpustackError:
         f" for {host.os.name or host.os.spelled} on {host.arch or 'this architecture'}"
         f"{method_limit(question, component, method)[0] or (f': {why}' if why else '')}"
     )
-    return UnsupportedError(msg, hint=_other_methods(question, component))
+    return UnsupportedError(msg, code="not-offered", hint=_other_methods(question, component))
 
 
 def _no_stack(question: Question, failure: NoStack) -> GpustackError:
@@ -81,8 +87,8 @@ def _no_stack(question: Question, failure: NoStack) -> GpustackError:
     hint = "\n".join(relaxations(Search(question), failure.constraints))
     hint = hint or f"ask for less, or for other versions: {_LISTED}"
     if any(isinstance(one, Offered) and not question.offers.has_any(one.component) for one in failure.constraints):
-        return UnsupportedError(msg, where=question.host.os.spelled, hint=hint)
-    return NoSolutionError(msg, hint=hint)
+        return UnsupportedError(msg, code="no-compatible-stack", where=question.host.os.spelled, hint=hint)
+    return NoSolutionError(msg, code="no-compatible-stack", hint=hint)
 
 
 def _other_methods(question: Question, component: str) -> str:

@@ -20,7 +20,11 @@ def parse_requirement(text: str) -> Requirement:
     match = _REQUIREMENT.fullmatch(text.strip())
     if match is None:
         msg = f"{text!r} is not a requirement"
-        raise UsageError(msg, hint="write a component and versions of it: cuda>=12.4,<13 or cudnn==9.* or ffmpeg")
+        raise UsageError(
+            msg,
+            code="malformed-requirement",
+            hint="write a component and versions of it: cuda>=12.4,<13 or cudnn==9.* or ffmpeg",
+        )
     return Requirement(component=component_named(match[1]), versions=specifier(match[2], of=match[1]))
 
 
@@ -30,7 +34,7 @@ def component_named(name: str) -> str:
     if lowered in COMPONENTS:
         return lowered
     msg = f"{name!r} is not a component"
-    raise UsageError(msg, hint=_not_a_component(lowered))
+    raise UsageError(msg, code="unknown-component", hint=_not_a_component(lowered))
 
 
 def specifier(text: str, *, of: str) -> str:
@@ -47,7 +51,7 @@ def specifier(text: str, *, of: str) -> str:
         except ValueError:
             pass  # the sentence below says it better
     msg = f"{text.strip()!r} is not a version specifier for {of}"
-    raise UsageError(msg, hint=_advice(cleaned, of))
+    raise UsageError(msg, code="malformed-requirement", hint=_advice(cleaned, of))
 
 
 def _advice(text: str, of: str) -> str:
@@ -93,10 +97,12 @@ def parse_methods(texts: tuple[str, ...]) -> dict[str, Method]:
         found = next((method for method in METHODS if method == name), None)
         if found is None:
             msg = f"{name!r} is not a method"
-            raise UsageError(msg, hint=nearest(name, METHODS))
+            raise UsageError(msg, code="unknown-method", hint=nearest(name, METHODS))
         if methods.get(where, found) != found:
             msg = f"two methods are asked for {where or 'all components'}: {methods[where]} and {found}"
-            raise UsageError(msg, hint="give one, or name the component: --method cudnn=tar")
+            raise UsageError(
+                msg, code="conflicting-options", hint="give one, or name the component: --method cudnn=tar"
+            )
         methods[where] = found
     return methods
 

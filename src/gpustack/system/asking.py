@@ -31,7 +31,7 @@ _MOST_DIGITS = 18
 class TransferError(GpustackError):
     """A file cannot be downloaded, or is not the one that was asked for: nothing of it is left that could be used."""
 
-    code = "download"
+    code = "download-failed"
 
 
 class BrokenError(Exception):
@@ -77,9 +77,9 @@ def ask(asking: Asking, address: str, headers: dict[str, str], timeout: tuple[fl
             raise BrokenError(_unusable(answer.headers["Location"])) from exc
         if scheme != "https":
             msg = f"the server redirects to {shown(url)}, which is not https"
-            raise TransferError(msg, where=shown(address), hint=_HINT_MIRROR)
+            raise TransferError(msg, code="insecure-address", where=shown(address), hint=_HINT_MIRROR)
     msg = f"the server redirects more than {REDIRECTS} times"
-    raise TransferError(msg, where=shown(address), hint=_HINT_MIRROR)
+    raise TransferError(msg, code="insecure-address", where=shown(address), hint=_HINT_MIRROR)
 
 
 def _one(asking: Asking, url: str, headers: dict[str, str], timeout: tuple[float, float], *, is_first: bool) -> Answer:
@@ -91,12 +91,12 @@ def _one(asking: Asking, url: str, headers: dict[str, str], timeout: tuple[float
         return asking.get(url, headers=headers, stream=True, allow_redirects=False, timeout=timeout)
     except requests.exceptions.SSLError as exc:
         msg = f"the server's certificate is not trusted: {cause(exc)}"
-        raise TransferError(msg, where=shown(url), hint=_HINT_TLS) from exc
+        raise TransferError(msg, code="certificate-refused", where=shown(url), hint=_HINT_TLS) from exc
     except requests.exceptions.ProxyError as exc:
         if "407" not in str(exc):
             raise BrokenError(cause(exc)) from exc
         msg = "the proxy wants a name and a password, or does not take those that it got"
-        raise TransferError(msg, where=shown(url), hint=_HINT_PROXY) from exc
+        raise TransferError(msg, code="proxy-refused", where=shown(url), hint=_HINT_PROXY) from exc
     except (ValueError, HTTPError, requests.exceptions.RequestException) as exc:
         # ValueError: requests lets through what libraries say of hosts, ports and headers that cannot be.
         if not isinstance(exc, invalid):
@@ -105,7 +105,7 @@ def _one(asking: Asking, url: str, headers: dict[str, str], timeout: tuple[float
             raise BrokenError(_unusable(url)) from exc
         msg = f"is no address: {cause(exc)}"
         hint = "correct the address, or name a mirror: --mirror FROM=TO"
-        raise TransferError(msg, where=shown(url), hint=hint) from exc
+        raise TransferError(msg, code="invalid-address", where=shown(url), hint=hint) from exc
 
 
 def _unusable(url: str) -> str:
@@ -124,7 +124,7 @@ def _usable(answer: Answer, address: str) -> Answer:
         pause = _number(answer.headers.get("Retry-After", ""))
         raise BrokenError(said, pause=float(pause or 0))
     hint = _HINT_GONE if code in {403, 404, 410} else _HINT_PROXY if code == 407 else _HINT_MIRROR
-    raise TransferError(said, where=shown(address), hint=hint)
+    raise TransferError(said, code="download-failed", where=shown(address), hint=hint)
 
 
 def length_of(answer: Answer) -> int | None:

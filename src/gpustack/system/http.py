@@ -175,7 +175,7 @@ class _Transfer:
                 msg = (
                     f"is not the file that was planned: its sha256 is {got.sha256}, and should be {self.target.sha256}"
                 )
-                raise TransferError(msg, where=self.address, hint=_HINT_BYTES)
+                raise TransferError(msg, code="checksum-mismatch", where=self.address, hint=_HINT_BYTES)
             # Some piece of it was bad, and which one nobody knows: once more, in one piece.
             self._restart()
 
@@ -242,7 +242,7 @@ class _Transfer:
         if self.target.size is not None and total is not None and total != self.target.size:
             self._drop()
             msg = f"has {total:,} bytes on the server, and {self.target.size:,} in the plan"
-            raise TransferError(msg, where=self.address, hint=_HINT_BYTES)
+            raise TransferError(msg, code="size-mismatch", where=self.address, hint=_HINT_BYTES)
         self.total = self.target.size if total is None else total
         self._demand_size(self.total or 0)
         self._record(answer)
@@ -267,11 +267,11 @@ class _Transfer:
         if self.total is not None and size > self.total:
             self._drop()
             msg = f"is larger than the {self.total:,} bytes that were expected"
-            raise TransferError(msg, where=self.address, hint=_HINT_BYTES)
+            raise TransferError(msg, code="size-mismatch", where=self.address, hint=_HINT_BYTES)
         if self.target.size is None and size > self.target.most:
             self._drop()
             msg = f"is larger than the {self.target.most:,} bytes that are taken where nobody published a size"
-            raise TransferError(msg, where=self.address, hint=_HINT_BYTES)
+            raise TransferError(msg, code="size-mismatch", where=self.address, hint=_HINT_BYTES)
 
     def _demand_room(self, missing: int) -> None:
         disk = shutil.disk_usage(self.part.parent)
@@ -280,7 +280,7 @@ class _Transfer:
         if missing > free:
             needed, there, left = (f"{one / 2**20:,.1f} MiB" for one in (missing, free, kept))
             msg = f"{needed} more are needed, and only {there} may be used: {left} of the file system are kept free"
-            raise TransferError(msg, where=str(self.part.parent), hint=_HINT_ROOM)
+            raise TransferError(msg, code="disk-full", where=str(self.part.parent), hint=_HINT_ROOM)
 
     def _recorded(self) -> str:
         """The validator under which the first part of the file came from this very address."""
@@ -310,21 +310,28 @@ class _Transfer:
         self.notes.unlink(missing_ok=True)
 
     def _stopped(self) -> TransferError:
-        return TransferError("the download was stopped", where=self.address, hint=_HINT_GOES_ON)
+        return TransferError(
+            "the download was stopped", code="download-stopped", where=self.address, hint=_HINT_GOES_ON
+        )
 
     def _gave_up(self, exc: BrokenError) -> TransferError:
         msg = f"{exc} ({self.patience.attempts} attempts brought nothing more)"
-        return TransferError(msg, where=self.address, hint=_HINT_GOES_ON)
+        return TransferError(msg, code="download-failed", where=self.address, hint=_HINT_GOES_ON)
 
     def _too_slow(self) -> TransferError:
         least = f"{self.patience.speed / 1024:,.3g} KiB a second"
         msg = f"less than {least} came for {self.patience.window:g} seconds"
-        return TransferError(msg, where=self.address, hint=_HINT_SLOW)
+        return TransferError(msg, code="download-failed", where=self.address, hint=_HINT_SLOW)
 
     def _disk_error(self, exc: OSError) -> TransferError:
         msg = f"cannot be written: {exc.strerror or exc}"
         full = exc.errno in {errno.ENOSPC, errno.EDQUOT}
-        return TransferError(msg, where=str(self.part), hint=_HINT_ROOM if full else "another folder: GPUSTACK_CACHE")
+        return TransferError(
+            msg,
+            code="disk-full" if full else "not-writable",
+            where=str(self.part),
+            hint=_HINT_ROOM if full else "another folder: GPUSTACK_CACHE",
+        )
 
 
 def _pieces(answer: Answer) -> Iterator[bytes]:
@@ -371,11 +378,11 @@ def _demand_safe(target: Target) -> None:
         scheme = urlsplit(target.url).scheme
     except ValueError as exc:
         msg = f"is no address: {exc}"
-        raise TransferError(msg, where=target.url, hint="name an https address") from exc
+        raise TransferError(msg, code="invalid-address", where=target.url, hint="name an https address") from exc
     if scheme == "https" or (scheme == "http" and target.sha256):
         return
     msg = "is not fetched: only https is, and http where the file's sum is known"
-    raise TransferError(msg, where=shown(target.url), hint="name an https address")
+    raise TransferError(msg, code="invalid-address", where=shown(target.url), hint="name an https address")
 
 
 def _unheard(_done: int, _total: int | None) -> None:

@@ -91,7 +91,7 @@ def own_mounts() -> None:
     libc = _libc()
     if libc.unshare(_NEW_MOUNTS) or libc.mount(b"none", b"/", None, ctypes.c_ulong(_RECURSIVE | _PRIVATE), None):
         msg = f"this process may not have mounts of its own: {os.strerror(ctypes.get_errno())}"
-        raise GpustackError(msg, hint=_HINT)
+        raise GpustackError(msg, code="mounts-refused", hint=_HINT)
 
 
 def mount(kind: str, place: Path, *, flags: int = 0, options: str = "") -> None:
@@ -99,7 +99,7 @@ def mount(kind: str, place: Path, *, flags: int = 0, options: str = "") -> None:
     data = os.fsencode(options) or None
     if _libc().mount(kind.encode(), os.fsencode(place), kind.encode(), ctypes.c_ulong(flags), data):
         msg = f"{kind} cannot be mounted: {os.strerror(ctypes.get_errno())}"
-        raise GpustackError(msg, where=str(place), hint=_HINT)
+        raise GpustackError(msg, code="mounts-refused", where=str(place), hint=_HINT)
 
 
 def _libc() -> ctypes.CDLL:

@@ -69,15 +69,15 @@ def kept_in(folder: Path) -> tuple[Artifact, ...]:
             one = msgspec.json.decode(place.read_bytes(), type=Artifact)
         except (msgspec.DecodeError, OSError) as exc:
             msg = f"the note cannot be read: {exc}"
-            raise DocumentError(msg, where=str(place), hint=_VERIFY) from exc
+            raise DocumentError(msg, code="unreadable-note", where=str(place), hint=_VERIFY) from exc
         path = folder / one.file
         if Path(one.file).name != one.file or not path.is_file() or sha256_of_file(path) != one.sha256:
             msg = f"{one.file} is not there, or not the file that was kept (sha256 {one.sha256})"
-            raise DocumentError(msg, where=str(folder), hint=_VERIFY)
+            raise DocumentError(msg, code="unreadable-note", where=str(folder), hint=_VERIFY)
         found.append(one)
     if not found:
         msg = "nothing that verify kept is here"
-        raise DocumentError(msg, where=str(folder), hint=_VERIFY)
+        raise DocumentError(msg, code="unreadable-note", where=str(folder), hint=_VERIFY)
     return tuple(found)
 
 
@@ -111,5 +111,10 @@ def choose(folder: Path, release: str, tensorrt: str) -> Chosen:
     onnx = next((folder / one.file for one in kept if one.kind == "onnx"), None)
     if onnx is None:
         msg = f"nothing here is for Triton {release}: {'; '.join(left_out)}"
-        raise UsageError(msg, where=str(folder), hint="build with the TensorRT of that release, or keep the ONNX file")
+        raise UsageError(
+            msg,
+            code="nothing-for-release",
+            where=str(folder),
+            hint="build with the TensorRT of that release, or keep the ONNX file",
+        )
     return Chosen(platform="onnxruntime_onnx", files={"": onnx}, left_out=tuple(left_out))

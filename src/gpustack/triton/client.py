@@ -180,7 +180,7 @@ def server_at(url: str) -> Server:
         parts, port = urlsplit(""), None
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         msg = f"{url!r} is no address of a server"
-        raise UsageError(msg, where="--url", hint="for example http://localhost:8000")
+        raise UsageError(msg, code="invalid-value", where="--url", hint="for example http://localhost:8000")
     is_secure = parts.scheme == "https"
     named = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
     basic = f"Basic {base64.b64encode(named.encode()).decode()}" if parts.username else ""

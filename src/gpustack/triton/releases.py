@@ -46,7 +46,7 @@ def release_row(matrix: Matrix, release: str) -> ReleaseRow:
         known = [row.version for row in rows]
         near = [one for one in known if one.partition(".")[0] == release.partition(".")[0]] or known[-6:]
         msg = f"no release of Triton is called {release!r}"
-        raise UsageError(msg, where="--release", hint=f"known: {', '.join(near)}")
+        raise UsageError(msg, code="unknown-version", where="--release", hint=f"known: {', '.join(near)}")
     return found
 
 

@@ -65,7 +65,9 @@ def judge(matrix: Matrix, repository: Path, release: str, capabilities: tuple[st
         folders = sorted(path for path in repository.iterdir() if path.is_dir() and not path.name.startswith("."))
     except OSError as exc:
         msg = f"the model repository cannot be read: {exc.strerror or exc}"
-        raise DocumentError(msg, where=str(repository), hint=f"name an existing folder; {_OURS}") from exc
+        raise DocumentError(
+            msg, code="unreadable-folder", where=str(repository), hint=f"name an existing folder; {_OURS}"
+        ) from exc
     if not folders:
         fix = f"a model is a folder with config.pbtxt and 1/; {_OURS}"
         findings.append(_error(str(repository), "holds no model", fix))

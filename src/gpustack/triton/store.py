@@ -52,7 +52,9 @@ def lay_out(repository: Path, model: NewModel, release: str) -> Path:
     versioned = folder / str(model.number)
     if versioned.exists():
         msg = f"version {model.number} of {model.name} is there already"
-        raise UsageError(msg, where=str(versioned), hint="give the next number: a version is never written over")
+        raise UsageError(
+            msg, code="model-exists", where=str(versioned), hint="give the next number: a version is never written over"
+        )
     folder.mkdir(parents=True, exist_ok=True)
     # The version appears whole: a polling server never sees half of it.
     staged = folder / f".{model.number}.partial"
@@ -80,23 +82,25 @@ def file_name(platform: str, capability: str) -> str:
 def _refuse(model: NewModel) -> None:
     if not _NAME.match(model.name):
         msg = f"{model.name!r} is no name of a model"
-        raise UsageError(msg, hint="letters, digits, '.', '_' and '-', beginning with a letter or digit")
+        raise UsageError(
+            msg, code="invalid-model", hint="letters, digits, '.', '_' and '-', beginning with a letter or digit"
+        )
     if model.platform not in _FILE:
         msg = f"models of {model.platform} are not laid out"
-        raise UsageError(msg, hint=f"known: {', '.join(_FILE)}")
+        raise UsageError(msg, code="invalid-model", hint=f"known: {', '.join(_FILE)}")
     if model.number < 1:
         msg = f"version {model.number}: versions are counted from 1"
-        raise UsageError(msg, hint="servers from 19.08 on pass over folders that begin with 0")
+        raise UsageError(msg, code="invalid-model", hint="servers from 19.08 on pass over folders that begin with 0")
     if not model.files:
         msg = "a model needs a file"
-        raise UsageError(msg, hint="name an engine or an ONNX file")
+        raise UsageError(msg, code="invalid-model", hint="name an engine or an ONNX file")
     for capability, source in model.files.items():
         if capability and not _CAPABILITY.match(capability):
             msg = f"{capability!r} is no compute capability"
-            raise UsageError(msg, hint="for example 8.9=model.plan")
+            raise UsageError(msg, code="invalid-model", hint="for example 8.9=model.plan")
         if not os.access(source, os.R_OK):
             msg = "there is no such file, or it cannot be read"
-            raise UsageError(msg, where=str(source), hint="build the engine first")
+            raise UsageError(msg, code="invalid-model", where=str(source), hint="build the engine first")
 
 
 def configuration(model: NewModel, release: str) -> Message:

@@ -47,14 +47,16 @@ class Source(MethodPlanner):
         if pick.component == "ffmpeg":
             return [*tools, *sources, *_build_ffmpeg(ctx, pick, folder, after)]
         msg = f"{pick.component} is not built from source"
-        raise UnsupportedError(msg, hint=f"--method {pick.component}=network, or another")
+        raise UnsupportedError(msg, code="method-unsupported", hint=f"--method {pick.component}=network, or another")
 
 
 def _build_tools(ctx: Context, pick: Pick) -> list[Draft]:
     row = family_packages(ctx, "build_tools", pick.component)
     if row is None:
         msg = f"the facts do not say what building {pick.component} needs on {ctx.system.name or ctx.host.os.spelled}"
-        raise UnsupportedError(msg, hint="systems with apt, dnf, yum, tdnf or zypper can build it")
+        raise UnsupportedError(
+            msg, code="build-unsupported", hint="systems with apt, dnf, yum, tdnf or zypper can build it"
+        )
     tool = manager(ctx.system.family)
     key = f"build-tools:{pick.component}"
     return [
@@ -88,7 +90,11 @@ def _sources(ctx: Context, pick: Pick, folder: str) -> list[Draft]:
     if found and signer is not None:
         return _signed(ctx, pick, found[0], signer, folder)
     msg = f"the facts know neither sum, nor commit, nor signature of the sources of {pick.component} {pick.version}"
-    raise UnsupportedError(msg, hint="another version may be pinned; sources that cannot be checked are not built")
+    raise UnsupportedError(
+        msg,
+        code="unverifiable-source",
+        hint="another version may be pinned; sources that cannot be checked are not built",
+    )
 
 
 def _unpack(ctx: Context, pick: Pick, row: Archive, folder: str, after: tuple[str, ...]) -> Draft:

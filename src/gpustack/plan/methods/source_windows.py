@@ -57,7 +57,7 @@ def drafts(ctx: Context, pick: Pick) -> list[Draft]:
     """The steps that build a component. Raises UnsupportedError for sources that could not be checked."""
     if pick.component not in {"nv-codec-headers", "ffmpeg"}:
         msg = f"{pick.component} is not built from source"
-        raise UnsupportedError(msg, hint=f"--method {pick.component}=zip, or another")
+        raise UnsupportedError(msg, code="method-unsupported", hint=f"--method {pick.component}=zip, or another")
     ctx.warn(
         "the recipe for building on Windows was put together from documentation and has not been run on Windows by "
         "gpustack's own tests: look at what each step prints"
@@ -159,7 +159,9 @@ def _packages(ctx: Context, pick: Pick) -> list[Draft]:
     row = family_packages(ctx, "build_tools", pick.component)
     if row is None:
         msg = f"the facts do not say what building {pick.component} needs on {ctx.system.name}"
-        raise UnsupportedError(msg, hint="systems with apt, dnf, yum, tdnf or zypper can build it")
+        raise UnsupportedError(
+            msg, code="build-unsupported", hint="systems with apt, dnf, yum, tdnf or zypper can build it"
+        )
     name = f"packages-{pick.component}"
     marker = _marker(f"{name}-{sha256_of(row.packages)[:12]}")
     return [
@@ -216,7 +218,9 @@ def _sources(ctx: Context, pick: Pick, folder: str) -> list[Draft]:
     if row is None:
         msg = f"the facts know neither sum nor commit of the sources of {pick.component} {pick.version}"
         known = [one.version for one in ctx.matrix.archives(pick.component) if one.sha256 and one.url]
-        raise UnsupportedError(msg, hint=f"on Windows {pick.component} can be built in {', '.join(known)}")
+        raise UnsupportedError(
+            msg, code="unverifiable-source", hint=f"on Windows {pick.component} can be built in {', '.join(known)}"
+        )
     remote = remote_of(ctx, pick)
     marker = _marker(f"clone-{pick.component}-{pick.version}")
     script = f"clone-{pick.component}.sh"

@@ -51,7 +51,7 @@ def cross_toolkit(ctx: Context) -> list[Draft]:
     rows = pick.offer.cross_packages[:1]
     if row is None or not rows:
         msg = f"the facts name no cross packages of CUDA {pick.version} for {target} in {ctx.system.repo}/{folder}"
-        raise UnsupportedError(msg, hint="another release of CUDA or of Ubuntu may have them")
+        raise UnsupportedError(msg, code="no-cross-packages", hint="another release of CUDA or of Ubuntu may have them")
     if is_there(ctx, packages_of(pick, rows)):
         return []
     repository = component_repository(ctx, pick, row)

@@ -72,7 +72,7 @@ def bench(
     program, gpu, found = tested(context), main_gpu(context.host), chip(context)
     if gpu is None or program is None or context.runner is None:
         msg = "there is no GPU here" if gpu is None else "there is no FFmpeg here"
-        raise UnsupportedError(msg, hint="`gpustack verify ffmpeg` tells what is here")
+        raise UnsupportedError(msg, code="benchmark-unavailable", hint="`gpustack verify ffmpeg` tells what is here")
     codecs = tuple(
         one
         for one in CODECS
@@ -151,7 +151,9 @@ def _generated(folder: Path, size: tuple[int, int], program: Program, runner: Ru
         msg = f"{program.path} makes no clip of {size[0]}x{size[1]}: " + (
             last_error(end.err) if end else "it has no software encoder for H.264"
         )
-        raise UnsupportedError(msg, hint="leave --size out, or name another FFmpeg with --ffmpeg")
+        raise UnsupportedError(
+            msg, code="benchmark-unavailable", hint="leave --size out, or name another FFmpeg with --ffmpeg"
+        )
     return path
 
 

@@ -95,7 +95,9 @@ def _chosen(asked: tuple[str, ...], level: Level, require: tuple[str, ...]) -> t
     try:
         ordered = _in_order([one for name in known_components() if name in chosen for one in checks_of(name, level)])
     except ValueError as exc:
-        raise UsageError(str(exc), where="verify", hint="mend the `needs` of the checks that you added") from exc
+        raise UsageError(
+            str(exc), code="invalid-checks", where="verify", hint="mend the `needs` of the checks that you added"
+        ) from exc
     return ordered, required
 
 
@@ -265,7 +267,7 @@ def level_named(name: str) -> Level:
     found = next((level for level in LEVELS if level == name), None)
     if found is None:
         message = f"no level is called {name!r}"
-        raise UsageError(message, where="--level", hint=f"known: {', '.join(LEVELS)}")
+        raise UsageError(message, code="unknown-level", where="--level", hint=f"known: {', '.join(LEVELS)}")
     return found
 
 
@@ -277,7 +279,9 @@ def _known_component(name: str) -> None:
         message = f"{name} has no checks of its own"
         other = CHECKED_WITH.get(name)
         also = f"`gpustack verify {other}` looks at it; " if other else ""
-        raise UnsupportedError(message, hint=f"{also}components with checks: {', '.join(known)}")
+        raise UnsupportedError(
+            message, code="unknown-component", hint=f"{also}components with checks: {', '.join(known)}"
+        )
     raise _unknown_name(name, (*known, *COMPONENTS))
 
 
@@ -294,7 +298,7 @@ def _required(names: tuple[str, ...], level: Level) -> _Required:
         if name not in {one.id for one in checks_of(component, level)}:
             own = next(one.level for one in checks_of(component) if one.id == name)
             message = f"{name} is a check of level {own}, which level {level} does not run"
-            raise UsageError(message, where="--require", hint=f"--level {own}")
+            raise UsageError(message, code="check-not-run", where="--require", hint=f"--level {own}")
     return _Required(frozenset(n for n in names if "." not in n), frozenset(n for n in names if "." in n))
 
 
@@ -305,4 +309,4 @@ def _unknown_name(name: str, candidates: Iterable[str]) -> UsageError:
     names = tuple(dict.fromkeys(candidates))
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(names)}"
-    return UsageError(f"no {kind} is called {name!r}", where="verify", hint=hint)
+    return UsageError(f"no {kind} is called {name!r}", code="unknown-check", where="verify", hint=hint)

@@ -73,7 +73,7 @@ def load_entry_points() -> None:
             point.load()
         except Exception as exc:  # noqa: PERF203 (each names its package)
             msg = f"the checks of {point.name} ({point.value}) cannot be loaded: {type(exc).__name__}: {exc}"
-            raise UsageError(msg, hint="mend or uninstall the package that brings them") from exc
+            raise UsageError(msg, code="bad-checks", hint="mend or uninstall the package that brings them") from exc
 
 
 def _names_group(folder: Path) -> bool:
@@ -204,4 +204,4 @@ _SEARCH_S = 10.0
 
 def _fault(path: Path, message: str) -> DocumentError:
     hint = 'a check is [[check]] with id = "site.name", command = ["program", "word"], hint = "what mends it"'
-    return DocumentError(message, where=str(path), hint=hint)
+    return DocumentError(message, code="bad-checks", where=str(path), hint=hint)

@@ -73,7 +73,7 @@ def precisions_named(text: str) -> tuple[str, ...]:
     unknown = [one for one in named if one not in {"fp32", "fp16", "bf16"}]
     if unknown:
         msg = f"{unknown[0]!r} is no precision that is measured"
-        raise UsageError(msg, where="--precision", hint="known: fp32, fp16, bf16")
+        raise UsageError(msg, code="invalid-value", where="--precision", hint="known: fp32, fp16, bf16")
     return named
 
 
@@ -85,7 +85,7 @@ def bench(context: Context, asked: Asked) -> Bench:
     program = find_trtexec(context)
     if gpu is None or (module is None and program is None):
         msg = "there is no GPU here" if gpu is None else "there is no TensorRT here that builds engines"
-        raise UnsupportedError(msg, hint="`gpustack verify tensorrt` tells what is here")
+        raise UnsupportedError(msg, code="benchmark-unavailable", hint="`gpustack verify tensorrt` tells what is here")
     with tempfile.TemporaryDirectory(prefix="gpustack-bench-") as name:
         inside = msgspec.structs.replace(context, work=Path(name))
         release = _release(inside, program) if program is not None else module.version if module else ""
@@ -176,7 +176,9 @@ def _release(context: Context, program: Path) -> str:
     told = release_of(context, program)
     if not told:
         msg = f"{program} does not tell its version, and no package does"
-        raise UnsupportedError(msg, hint="install the trtexec of the TensorRT that is to be measured")
+        raise UnsupportedError(
+            msg, code="benchmark-unavailable", hint="install the trtexec of the TensorRT that is to be measured"
+        )
     return told
 
 

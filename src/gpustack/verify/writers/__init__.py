@@ -32,5 +32,5 @@ def writer(name: str) -> Writer:
     """The writer of a format. Raises UsageError for a name that is none."""
     if name not in MODULES:
         message = f"no report format is called {name!r}"
-        raise UsageError(message, where="--format", hint=f"known: {', '.join(MODULES)}")
+        raise UsageError(message, code="unknown-format", where="--format", hint=f"known: {', '.join(MODULES)}")
     return cast("Writer", importlib.import_module(f"gpustack.verify.writers.{MODULES[name]}").write)
