@@ -117,6 +117,7 @@ ErrorId = Literal[
     "unreadable-note",
     "unreadable-plan",
     "unreadable-record",
+    "unreadable-toml",
     "unsafe-archive",
     "unsafe-path",
     "unsigned-repository",

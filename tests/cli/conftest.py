@@ -30,10 +30,10 @@ class Ended(NamedTuple):
         return (
             self.code == code
             and not self.out
-            and first.startswith("error: ")
-            and "internal fault" not in first
+            and first.startswith("error[")
+            and not first.startswith("error[internal-fault]")
             and any(line.startswith("hint: ") for line in rest)
-            and not any(line.startswith(("error: ", "Traceback")) for line in rest)
+            and not any(line.startswith(("error[", "Traceback")) for line in rest)
         )
 
 

@@ -105,12 +105,12 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Callable) -> Ite
 def test_it_ends_with(call: Callable, code: int, why: str, arguments: tuple[str, ...]) -> None:
     ended = call(*arguments)
     assert ended.code == code, (why, ended)
-    errors = [line for line in ended.err.splitlines() if line.startswith("error: ")]
+    errors = [line for line in ended.err.splitlines() if line.startswith("error[")]
     if code == 2:
         # Wrong usage tells one error and what to do; a report that could be written is.
         assert len(errors) == 1, ended.err
         assert any(line.startswith("hint: ") for line in ended.err.splitlines())
-        assert "internal fault" not in ended.err
+        assert "internal-fault" not in ended.err
     elif arguments[0] == "verify":
         # What a verification finds is a document, and no error.
         assert bool(errors) is (code == 4)
@@ -126,4 +126,7 @@ def test_a_report_that_reaches_nobody_is_no_success(program: Callable) -> None:
     """/dev/full takes no byte: neither 0, which would say that all is well, nor 1, which would say that a check failed."""
     done = program("verify", "cuda", "--output", "/dev/full")
     assert done.code == 2
-    assert done.err == "error: /dev/full: cannot be written: No space left on device\nhint: choose another --output\n"
+    assert (
+        done.err
+        == "error[not-writable]: /dev/full: cannot be written: No space left on device\nhint: choose another --output\n"
+    )

@@ -87,7 +87,7 @@ def test_a_folder_is_never_called_minus(call: Callable, here: Path, arguments: t
     ended = call(*arguments)
     assert ended.is_told(2), ended
     assert ended.err == (
-        f"error: {option}: - stands for standard output, and this takes a folder\n"
+        f"error[invalid-value]: {option}: - stands for standard output, and this takes a folder\n"
         f"hint: a folder of that name is {option} ./-\n"
     )
     assert [path.name for path in here.iterdir()] == ["plan.json"]
@@ -153,7 +153,7 @@ def test_a_report_that_cannot_be_written_does_not_keep_back_the_others(
     ended = call("verify", "cuda", "--output", "a.json", "--output", place, "--format", "json", "--format", "json",
                  "--format", "text")  # fmt: skip
     assert ended.code == 2
-    assert ended.err == f"error: {place}: cannot be written: {why}\nhint: choose another --output\n"
+    assert ended.err == f"error[not-writable]: {place}: cannot be written: {why}\nhint: choose another --output\n"
     assert ended.out.startswith("skip   cuda.toolkit") or "cuda.toolkit" in ended.out
     assert json.loads((here / "a.json").read_text())["schema"] == "gpustack/report/v1"
     assert sorted(path.name for path in here.iterdir()) == ["a.json", "file", "folder"]
@@ -171,7 +171,7 @@ def test_a_full_disk_leaves_the_report_that_was_there(here: Path, environment: d
     done = subprocess.run(command, env=environment, cwd=here, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr.splitlines() == [
-        "error: full/report.json: cannot be written: No space left on device",
+        "error[not-writable]: full/report.json: cannot be written: No space left on device",
         "hint: choose another --output",
         "old",
         "ballast",

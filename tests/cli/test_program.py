@@ -70,7 +70,9 @@ def test_a_full_disk_under_the_document_is_told(environment: dict[str, str]) -> 
             check=False,
         )
     assert done.returncode == 1
-    assert done.stderr.decode().startswith("error: standard output cannot be written: No space left on device\nhint: ")
+    assert done.stderr.decode().startswith(
+        "error[not-writable]: standard output cannot be written: No space left on device\nhint: "
+    )
     assert done.stderr.decode().count("\n") == 2
 
 

@@ -64,7 +64,7 @@ def test_a_report_that_nobody_got_is_no_pass(
 ) -> None:
     code, err = left(environment, "verify", "cuda", *form, **unbuffered)
     assert code == 2
-    assert err.startswith("error: standard output cannot be written: Broken pipe\nhint: ")
+    assert err.startswith("error[not-writable]: standard output cannot be written: Broken pipe\nhint: ")
     assert left(environment, "verify", "cuda", *form, streams="out err", **unbuffered)[0] == 2
 
 
@@ -92,7 +92,7 @@ def test_a_version_that_cannot_be_written(environment: dict[str, str], unbuffere
             command, stdout=full, stderr=subprocess.PIPE, env={**environment, **unbuffered}, check=False
         )
     assert done.returncode == 1
-    assert done.stderr == b"error: standard output cannot be written: No space left on device\n"
+    assert done.stderr == b"error[not-writable]: standard output cannot be written: No space left on device\n"
 
 
 def test_a_traceback_that_nobody_reads_is_no_success(environment: dict[str, str]) -> None:

@@ -163,7 +163,8 @@ def test_a_file_of_checks_that_is_wrong(tmp_path: Path, text: str, message: str)
     path.write_text(text)
     done = gpustack("--checks", str(path))
     assert done.returncode == 2
-    assert done.stderr.startswith(f"error: {path}: ")
+    code = "unreadable-toml" if message == "is not TOML" else "bad-checks"
+    assert done.stderr.startswith(f"error[{code}]: {path}: ")
     assert message in done.stderr
     assert "hint: " in done.stderr
 
@@ -194,7 +195,7 @@ def test_a_package_whose_checks_cannot_be_loaded_is_no_failed_check(tmp_path: Pa
     done = gpustack("cuda", PYTHONPATH=path)
     assert done.returncode == 2
     assert done.stderr == (
-        "error: the checks of own (own_checks) cannot be loaded: ModuleNotFoundError: No module named 'no_such_module'\n"
+        "error[bad-checks]: the checks of own (own_checks) cannot be loaded: ModuleNotFoundError: No module named 'no_such_module'\n"
         "hint: mend or uninstall the package that brings them\n"
     )
 
@@ -208,7 +209,7 @@ def test_checks_that_need_each_other_are_no_failed_check(tmp_path: Path) -> None
     done = gpustack("site", "--level", "smoke", "--checks", str(path))
     assert (done.returncode, done.stderr) == (
         2,
-        "error: verify: checks need each other in a circle: site.a -> site.b -> site.a\n"
+        "error[invalid-checks]: verify: checks need each other in a circle: site.a -> site.b -> site.a\n"
         "hint: mend the `needs` of the checks that you added\n",
     )
 
@@ -218,7 +219,7 @@ def test_a_fault_of_gpustack_is_no_failed_check(tmp_path: Path) -> None:
     code = "from gpustack.verify import declare\ndeclare._CHECKS['site.odd'] = None\n"
     done = gpustack("cuda", PYTHONPATH=f"{installed(tmp_path, code)}:{':'.join(sys.path)}")
     assert done.returncode == 2
-    assert done.stderr.startswith("error: internal fault: AttributeError")
+    assert done.stderr.startswith("error[internal-fault]: AttributeError")
 
 
 def given(status: str) -> Report:
@@ -293,7 +294,7 @@ def test_a_required_check_of_a_higher_level_is_wrong_usage() -> None:
     done = gpustack("cuda", "--require", "cuda.compile")
     assert done.returncode == 2
     assert done.stderr == (
-        "error: --require: cuda.compile is a check of level smoke, which level quick does not run\n"
+        "error[check-not-run]: --require: cuda.compile is a check of level smoke, which level quick does not run\n"
         "hint: --level smoke\n"
     )
 

@@ -47,14 +47,14 @@ def read_toml(path: Path, form: str) -> dict[str, Any]:
         # A named pipe or a device would be read for ever.
         if not path.is_file():
             fault = "is not a file" if path.exists() else "does not exist"
-            raise _fault(path, fault, "give the path of a TOML file")
+            raise _unreadable(path, fault, "give the path of a TOML file")
         if path.stat().st_size > LARGEST:
-            raise _fault(path, f"is larger than {LARGEST >> 10} KiB", "nobody writes that much by hand")
+            raise _unreadable(path, f"is larger than {LARGEST >> 10} KiB", "nobody writes that much by hand")
         return parse_toml(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as exc:
-        raise _fault(path, f"cannot be read: {exc}", "give the path of a TOML file") from exc
+        raise _unreadable(path, f"cannot be read: {exc}", "give the path of a TOML file") from exc
     except (ValueError, RecursionError) as exc:
-        raise _fault(path, f"is not TOML: {exc}", form) from exc
+        raise _unreadable(path, f"is not TOML: {exc}", form) from exc
 
 
 def parse_toml(text: str) -> dict[str, Any]:
@@ -133,3 +133,7 @@ def _options(path: Path, options: object) -> dict[str, Any]:
 
 def _fault(path: Path, message: str, hint: str) -> DocumentError:
     return DocumentError(message, code="bad-request-file", where=str(path), hint=hint)
+
+
+def _unreadable(path: Path, message: str, hint: str) -> DocumentError:
+    return DocumentError(message, code="unreadable-toml", where=str(path), hint=hint)
