@@ -167,7 +167,9 @@ def _complete(action: Action, release: str, *, as_json: bool) -> int:
     wanted = parse_requirement(release)
     if action is not Action.CHECK or not wanted.versions.startswith("=="):
         msg = f"--complete {release}: one release is needed, and the action check"
-        raise UsageError(msg, hint="for example: gpustack matrix check --complete cuda==13.4.2")
+        raise UsageError(
+            msg, code="missing-argument", hint="for example: gpustack matrix check --complete cuda==13.4.2"
+        )
     text = wanted.versions[2:]
     before, found = lacking(frame.matrix(), wanted.component, text)
     if as_json:

@@ -52,7 +52,9 @@ def write(file: Path, listed: dict[str, str]) -> None:
         sync_folder(file.parent)
     except OSError as exc:
         msg = f"cannot be written: {exc.strerror or exc}"
-        raise GpustackError(msg, where=str(file), hint=f"make room on the file system of {file.parent}") from exc
+        raise GpustackError(
+            msg, code="state-not-writable", where=str(file), hint=f"make room on the file system of {file.parent}"
+        ) from exc
 
 
 def strangers(folder: Path, file: Path) -> list[str]:

@@ -32,7 +32,7 @@ def lacking(facts: Matrix, component: str, text: str) -> tuple[Release, list[str
     if place is None or place + 1 == len(releases):
         known = ", ".join(row.version for row in releases[:5])
         msg = f"the facts know no release {component} {text}" if place is None else f"nothing comes before {text}"
-        raise UsageError(msg, hint=f"the newest releases of {component}: {known}")
+        raise UsageError(msg, code="unknown-version", hint=f"the newest releases of {component}: {known}")
     before = releases[place + 1]
     found = [*_columns(facts, component, before.version, text)]
     for subject in facts.subjects:
