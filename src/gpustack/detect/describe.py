@@ -28,7 +28,7 @@ def describe(
     system, version = parse_system(os, matrix)
     if len(gpus) > MAX_GPUS:
         msg = f"{len(gpus)} GPUs: no host has so many"
-        raise UsageError(msg, where="--gpu", hint=f"name at most {MAX_GPUS}")
+        raise UsageError(msg, code="invalid-value", where="--gpu", hint=f"name at most {MAX_GPUS}")
     products = Products(matrix) if gpus else None
     environment = _environment(system)
     return Host(
@@ -68,7 +68,10 @@ def parse_system(text: str, matrix: Matrix) -> tuple[System, str]:
     if not _SAFE.fullmatch(text):
         msg = f"{text[:60]!r} is not an operating system name"
         raise UsageError(
-            msg, where="--os", hint="give ID + VERSION_ID of os-release, for example ubuntu24.04 or rhel9.4"
+            msg,
+            code="unknown-system",
+            where="--os",
+            hint="give ID + VERSION_ID of os-release, for example ubuntu24.04 or rhel9.4",
         )
     lowered = text.lower()
     ids = sorted({row.id for row in matrix.systems}, key=len, reverse=True)
@@ -82,10 +85,14 @@ def parse_system(text: str, matrix: Matrix) -> tuple[System, str]:
         known = [row.version for row in matrix.systems if row.id == identity and row.version]
         said = f"{identity} {version}" if version else f"{identity} without a release"
         msg = f"unknown release: {said}"
-        raise UnsupportedError(msg, where="--os", hint=f"known releases of {identity}: {_nearest(version, known)}")
+        raise UnsupportedError(
+            msg, code="unknown-system", where="--os", hint=f"known releases of {identity}: {_nearest(version, known)}"
+        )
     near = _nearest(lowered, sorted({row.key for row in matrix.systems}))
     msg = f"unknown operating system {text!r}"
-    raise UnsupportedError(msg, where="--os", hint=f"nearest: {near}" if near else "`gpustack matrix show systems`")
+    raise UnsupportedError(
+        msg, code="unknown-system", where="--os", hint=f"nearest: {near}" if near else "`gpustack matrix show systems`"
+    )
 
 
 def _nearest(text: str, known: list[str]) -> str:
@@ -100,7 +107,9 @@ def _architecture(text: str | None, environment: Environment) -> str:
     found = architecture(text.strip().lower())
     if found is None:
         msg = f"{text[:40]!r} is not an architecture that NVIDIA's software exists for"
-        raise UsageError(msg, where="--arch", hint="x86_64 (amd64), aarch64 (arm64, sbsa) or ppc64le")
+        raise UsageError(
+            msg, code="unknown-architecture", where="--arch", hint="x86_64 (amd64), aarch64 (arm64, sbsa) or ppc64le"
+        )
     return found.name
 
 
@@ -113,5 +122,5 @@ def _environment(system: System) -> Environment:
 def _driver(text: str) -> str:
     if not _DRIVER.fullmatch(text):
         msg = f"{text[:40]!r} is not a driver version"
-        raise UsageError(msg, where="--driver", hint="for example 580.95.05")
+        raise UsageError(msg, code="invalid-value", where="--driver", hint="for example 580.95.05")
     return text

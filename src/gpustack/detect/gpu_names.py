@@ -50,7 +50,9 @@ def resolve_gpu(text: str, products: Products) -> Gpu:
     name = text.strip()
     if not _SAFE.fullmatch(name):
         msg = f"{text[:60]!r} is not a GPU name"
-        raise UsageError(msg, where="--gpu", hint="for example H200, 'RTX 4090', 10de:2335 or cc:9.0")
+        raise UsageError(
+            msg, code="unknown-gpu", where="--gpu", hint="for example H200, 'RTX 4090', 10de:2335 or cc:9.0"
+        )
     if name.lower().startswith("cc:"):
         return _by_capability(name[3:].strip(), products)
     if re.fullmatch(r"(?i)10de:.*", name):
@@ -65,7 +67,7 @@ def _by_capability(text: str, products: Products) -> Gpu:
     if not found:
         known = sorted({gpu.compute_capability for gpu in everything if gpu.compute_capability}, key=version_key)
         msg = f"no known GPU has compute capability {text!r}"
-        raise UsageError(msg, where="--gpu", hint=f"known: {', '.join(known)}")
+        raise UsageError(msg, code="unknown-gpu", where="--gpu", hint=f"known: {', '.join(known)}")
     merged = _merged(found, None)
     firsts = [gpu.driver_first for gpu in found if gpu.driver_first]
     first = min(firsts, key=version_key, default=None)
@@ -90,7 +92,9 @@ def _by_id(text: str, products: Products) -> Gpu:
         near = get_close_matches(device, list(products.by_device), n=4, cutoff=0.5)
         shown = ", ".join(f"10de:{one} ({products.by_device[one][0].name})" for one in near)
         msg = f"unknown GPU PCI id {text!r}"
-        raise UsageError(msg, where="--gpu", hint=f"similar: {shown}" if shown else "give its name or cc:X.Y")
+        raise UsageError(
+            msg, code="unknown-gpu", where="--gpu", hint=f"similar: {shown}" if shown else "give its name or cc:X.Y"
+        )
     return gpu_of(product)
 
 
@@ -117,9 +121,19 @@ def _by_name(name: str, products: Products) -> Gpu:
     near = get_close_matches(" ".join(plain), list(spellings), n=MAX_CANDIDATES, cutoff=0.5)
     msg = f"unknown GPU name {name!r}"
     if capability := re.fullmatch(r"(?:sm|compute|cc)[ _-]?(\d+?)\.?(\d)a?", name.strip().lower()):
-        raise UsageError(msg, where="--gpu", hint=f"write a compute capability as cc:{capability[1]}.{capability[2]}")
+        raise UsageError(
+            msg,
+            code="unknown-gpu",
+            where="--gpu",
+            hint=f"write a compute capability as cc:{capability[1]}.{capability[2]}",
+        )
     shown = ", ".join(dict.fromkeys(spellings[one] for one in near))
-    raise UsageError(msg, where="--gpu", hint=f"nearest: {shown}" if shown else "give a PCI id (10de:2335) or cc:9.0")
+    raise UsageError(
+        msg,
+        code="unknown-gpu",
+        where="--gpu",
+        hint=f"nearest: {shown}" if shown else "give a PCI id (10de:2335) or cc:9.0",
+    )
 
 
 def _names_with(parts: tuple[str, ...], products: Products) -> list[_Named]:
@@ -160,7 +174,7 @@ def _one_of(name: str, found: list[_Named]) -> Gpu:
             for one in list(gpus.values())[:MAX_CANDIDATES]
         ]
         msg = f"{name!r} is ambiguous: {', '.join(shown)}"
-        raise UsageError(msg, where="--gpu", hint="give the full name or the PCI id")
+        raise UsageError(msg, code="ambiguous-gpu", where="--gpu", hint="give the full name or the PCI id")
     measured = [one.gpu for one in gpus.values() if one.gpu.memory_mib] or [one.gpu for one in gpus.values()]
     return _merged(measured, min((one.spelling for one in found), key=lambda spelling: (len(spelling), spelling)))
 

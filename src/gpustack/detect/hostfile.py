@@ -26,15 +26,15 @@ def load(path: Path) -> Host:
     try:
         if not path.is_file():
             msg = "is a folder, not a host document" if path.is_dir() else "no such file"
-            raise DocumentError(msg, where=str(path), hint=_HINT)
+            raise DocumentError(msg, code="unreadable-host", where=str(path), hint=_HINT)
         with path.open("rb") as stream:
             data = stream.read(MAX_BYTES + 1)
     except (OSError, ValueError) as exc:
         msg = f"cannot be read: {getattr(exc, 'strerror', None) or exc}"
-        raise DocumentError(msg, where=str(path), hint=_HINT) from exc
+        raise DocumentError(msg, code="unreadable-host", where=str(path), hint=_HINT) from exc
     if len(data) > MAX_BYTES:
         msg = f"is longer than {MAX_BYTES} bytes: not a host document"
-        raise DocumentError(msg, where=str(path), hint=_HINT)
+        raise DocumentError(msg, code="unreadable-host", where=str(path), hint=_HINT)
     return parse(data, where=str(path))
 
 
@@ -44,12 +44,12 @@ def parse(data: bytes, *, where: str = "") -> Host:
         head = msgspec.json.decode(data, type=dict[str, object])
     except (msgspec.DecodeError, UnicodeError, RecursionError) as exc:
         msg = f"is not a JSON object: {exc}"
-        raise DocumentError(msg, where=where, hint=_HINT) from exc
+        raise DocumentError(msg, code="unreadable-host", where=where, hint=_HINT) from exc
     if head.get("schema") != SCHEMA:
         msg = f"schema is {str(head.get('schema'))[:60]!r}, expected {SCHEMA!r}"
-        raise DocumentError(msg, where=where, hint=_HINT)
+        raise DocumentError(msg, code="unreadable-host", where=where, hint=_HINT)
     try:
         return msgspec.json.decode(data, type=Host)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as exc:
         msg = f"is not a host document: {exc}"
-        raise DocumentError(msg, where=where, hint=_HINT) from exc
+        raise DocumentError(msg, code="unreadable-host", where=where, hint=_HINT) from exc

@@ -112,14 +112,16 @@ def record(evidence: Evidence, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
             msg = f"{str(folder)!r} is not empty"
-            raise GpustackError(msg, where="--record", hint="give a new folder")
+            raise GpustackError(msg, code="folder-not-empty", where="--record", hint="give a new folder")
         _write_root(clean, folder / "root")
         sidecar = {name: getattr(clean, name) for name in Sidecar.__struct_fields__ if name != "schema"}
         text = msgspec.json.format(msgspec.json.encode(Sidecar(**sidecar)), indent=1)
         (folder / FILE).write_bytes(text + b"\n")
     except OSError as exc:
         msg = f"cannot be written: {exc.strerror or exc}"
-        raise GpustackError(msg, where=str(folder), hint="give a folder that can be created") from exc
+        raise GpustackError(
+            msg, code="not-writable", where=str(folder), hint="give a folder that can be created"
+        ) from exc
 
 
 def _write_root(evidence: Evidence, root: Path) -> None:
@@ -166,7 +168,9 @@ def read_record(folder: Path) -> Evidence | None:
         found = msgspec.json.decode(path.read_bytes(), type=Sidecar)
     except (OSError, msgspec.DecodeError, UnicodeError) as exc:
         msg = f"is not recorded evidence: {exc}"
-        raise GpustackError(msg, where=str(path), hint="`gpustack detect --record DIR` writes it") from exc
+        raise GpustackError(
+            msg, code="unreadable-record", where=str(path), hint="`gpustack detect --record DIR` writes it"
+        ) from exc
     if found.schema != SCHEMA:
         return None
     rest = {name: getattr(found, name) for name in Sidecar.__struct_fields__ if name != "schema"}
