@@ -59,6 +59,7 @@ def _flushed(text: str = "") -> int:
     except BrokenPipeError:
         return 0  # whoever read it has seen enough
     except (OSError, ValueError) as exc:  # ValueError: closed
+        sys.stdout = None  # what it still holds goes nowhere
         _say(f"error[not-writable]: standard output cannot be written: {getattr(exc, 'strerror', None) or exc}")
         return 1
     return 0
