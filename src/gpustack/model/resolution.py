@@ -46,9 +46,16 @@ class Resolution(Struct, frozen=True, kw_only=True):
         return next((pick for pick in self.picks if pick.component == component), None)
 
 
-class Conflict(Struct, frozen=True, kw_only=True):
-    """Things that cannot hold together. ``between`` names them ("cuda==13.0.2", "gpu: ...", "os: ...")."""
+ConflictKind = Literal["foreign-system", "refused-by-host", "no-common-flavour", "refused-pair", "no-combination"]
 
+
+class Conflict(Struct, frozen=True, kw_only=True):
+    """Things that cannot hold together. ``between`` names them ("cuda==13.0.2", "gpu: ...", "os: ...").
+
+    ``kind`` is the stable id of what is wrong, for scripts.
+    """
+
+    kind: ConflictKind
     between: tuple[str, ...]
     reason: str
     sources: tuple[str, ...] = ()

@@ -49,6 +49,7 @@ def conflict_of(question: Question, found: Finding) -> Conflict:
         case NoCombination(constraints):
             sentences = sentences_of(question, constraints)
             return Conflict(
+                kind="no-combination",
                 between=between(question, constraints),
                 reason=". ".join(sentence.text for sentence in sentences) + ".",
                 sources=tuple(dict.fromkeys(address for sentence in sentences for address in sentence.sources)),
@@ -59,6 +60,7 @@ def _foreign_system(question: Question, component: str) -> Conflict:
     row = question.system_row
     name, why = (row.name, row.no_repo) if row is not None else (question.host.os.spelled, "")
     return Conflict(
+        kind="foreign-system",
         between=(spelled(question, component), f"os: {name}"),
         reason=f"NVIDIA's programs do not run on {name}: {why}.",
         sources=question.matrix.addresses(row.src if row is not None else ()),
@@ -71,18 +73,24 @@ def _refused_by_host(question: Question, component: str, refused: Refusal) -> Co
             sentence = rule_sentence(question, bound)
             last = last_branch(question, component, name)
             return Conflict(
+                kind="refused-by-host",
                 between=(spelled(question, component), host_name(question, name)),
                 reason=f"{sentence.text}. {host_has(question, name)}.{f' {last}.' if last else ''}",
                 sources=sentence.sources,
             )
         case Breach() | NoOffer() | NoFlavour() | Unwanted():
-            return Conflict(between=(spelled(question, component),), reason=f"{title(component)} cannot be had here")
+            return Conflict(
+                kind="refused-by-host",
+                between=(spelled(question, component),),
+                reason=f"{title(component)} cannot be had here",
+            )
 
 
 def _no_common_flavour(question: Question, driver: str) -> Conflict:
     rules = flavour_rules(question, driver)
     sentences = [sentence.text for sentence in constraint_sentences(question, Flavour())]
     return Conflict(
+        kind="no-common-flavour",
         between=(spelled(question, "driver"), host_name(question, "compute-capability")),
         reason=f"{'. '.join([*sentences, *(rule.text.rstrip('.') for rule in rules)])}.",
         sources=question.matrix.addresses(tuple(key for rule in rules for key in rule.src)),
@@ -99,6 +107,7 @@ def _refused_pair(question: Question, one: str, other: str, refused: Refusal) ->
         case Breach() | NoOffer() | NoFlavour() | Unwanted():
             pass
     return Conflict(
+        kind="refused-pair",
         between=(spelled(question, one), spelled(question, other)),
         reason=f"{text}.{_forward_compatibility(question, one, other)}",
         sources=sources,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.small_matrix import HOPPER, PASCAL, host, small_matrix
+from tests.small_matrix import BLACKWELL, HOPPER, PASCAL, host, small_matrix
 
 from gpustack.detect.describe import describe
 from gpustack.matrix.index import load_matrix
@@ -70,6 +70,26 @@ def test_a_conflict_names_both_sides_and_says_why(
 def test_a_conflict_over_a_third_component_blames_what_was_given() -> None:
     verdict = ask(host(HOPPER), "cudnn==9.1.0", "driver==450.1")
     assert [conflict.between for conflict in verdict.conflicts] == [("cudnn==9.1.0", "driver==450.1")]
+
+
+@pytest.mark.parametrize(
+    ("on", "texts", "kinds"),
+    [
+        (host(HOPPER), ("cuda==13.0.0", "driver==535.1"), ["refused-pair"]),
+        (host(PASCAL), ("driver==595.1",), ["refused-by-host"]),
+        (host(PASCAL, BLACKWELL), ("driver",), ["no-common-flavour"]),
+        (host(HOPPER), ("cudnn==9.1.0", "driver==450.1"), ["no-combination"]),
+    ],
+)
+def test_a_conflict_has_the_id_of_its_kind(on: Host, texts: tuple[str, ...], kinds: list[str]) -> None:
+    assert [conflict.kind for conflict in ask(on, *texts).conflicts] == kinds
+
+
+def test_a_system_that_runs_nothing_of_nvidias_is_a_kind_of_its_own() -> None:
+    facts = load_matrix(None)
+    on = describe(facts, os="alpine3.20", arch="x86_64", gpus=("T4",), driver=None)
+    verdict = check(facts, on, Request(requirements=(parse_requirement("cuda==12.4.1"),)))
+    assert [conflict.kind for conflict in verdict.conflicts] == ["foreign-system"]
 
 
 def test_a_version_that_no_fact_knows_is_unknown_and_the_nearest_are_named() -> None:
