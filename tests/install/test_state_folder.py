@@ -90,6 +90,38 @@ def test_a_full_state_folder_is_said_before_a_step_begins(world: World, tmp_path
             assert made.root.inside("/etc/gp-0").exists()
 
 
+def test_a_lock_that_cannot_be_written_is_said_before_the_first_change(world: World, tmp_path: Path) -> None:
+    plan = world.save(tmp_path, small_plan())
+    with world.fresh(tmp_path / "layer") as made:
+        folder = made.root.inside(f"{STATE}/lock.json")
+        folder.mkdir(parents=True)
+        assert "lock.json: cannot be written: Is a directory" in told(world.call(made.root.path, plan, "--yes"))
+        folder.rmdir()
+        for place, why in ((tmp_path / "missing" / "a.json", "No such file"), (tmp_path, "Is a directory")):
+            said = told(world.call(made.root.path, plan, "--yes", "--lock", str(place)))
+            assert f"{place}: cannot be written: {why}" in said
+        assert not made.root.inside("/etc/gp").exists()
+        done = world.call(made.root.path, plan, "--yes", "--lock", str(tmp_path / "a.json"))
+        assert done.code == 0, done.err
+        assert (tmp_path / "a.json").is_file()
+
+
+def test_a_lock_that_could_not_be_written_is_written_by_resume(world: World, tmp_path: Path) -> None:
+    with world.fresh(tmp_path / "layer") as made:
+        plan = small_plan(0, ("mkdir", f"{STATE}/lock.json"))
+        failed = told(world.call(made.root.path, world.save(tmp_path, plan), "--yes"))
+        assert "everything is installed, but the lock of it is not written" in failed
+        assert "`gpustack install --resume` writes the lock" in failed
+        lock = made.root.inside(f"{STATE}/lock.json")
+        lock.rmdir()
+        done = world.call(made.root.path, "--resume", "--yes")
+        assert done.code == 0, done.err
+        assert lock.is_file()
+        again = world.call(made.root.path, "--resume", "--yes")
+        assert again.code == 2
+        assert "there is no run to resume" in again.err
+
+
 def harm(place: Path, what: str) -> str:
     """Make a place of the state folder one that others may have written in; what is said of it."""
     if what == "owner":

@@ -124,6 +124,7 @@ def _install(question: StackOptions, options: "Options", supply: "Supply", *, dr
     if not plan.steps:
         frame.say("nothing to do: the host has this stack already")
         return 0
+    supply.demand_lock_places(options.root)
     if options.assume_yes and supply.words():
         frame.say(supply.words())
     _confirm(_shown(plan, options, supply), options, "Carry this plan out?")
@@ -151,6 +152,7 @@ def _resume(options: "Options", given: "Origin") -> int:
     origin = given.or_else(former)
     options = _options(root, origin, is_asked=not options.assume_yes)
     supply = supply_again(origin, frame.warn)
+    supply.demand_lock_places(root)
     supply.lay(root)
     question = asked(None, {}, root=root, matrices=Path(origin.matrices) if origin.matrices else None)
     return _locked(resume(_setting(options, supply)), question, options, supply)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -44,6 +46,24 @@ def save(text: str, path: Path, option: str, *, fault: type[GpustackError] | Non
         raise (fault or GpustackError)(
             message, code="not-writable", where=str(path), hint=f"choose another {option}"
         ) from exc
+
+
+def demand_place(path: Path, option: str) -> None:
+    """Raise GpustackError where it is known already that ``save`` will not be able to write there."""
+    place = path.resolve()
+    is_file = path != STANDARD and (place.is_file() or not place.exists())
+    if path == STANDARD or (not is_file and not place.is_dir() and os.access(place, os.W_OK)):
+        return
+    if place.is_dir():
+        why = os.strerror(errno.EISDIR)
+    elif not place.parent.is_dir():
+        why = f"{place.parent} is not a folder" if place.parent.exists() else os.strerror(errno.ENOENT)
+    elif not os.access(place.parent if is_file else place, os.W_OK):
+        why = "its folder cannot be written: read-only, or of somebody else" if is_file else os.strerror(errno.EACCES)
+    else:
+        return
+    message = f"cannot be written: {why}"
+    raise GpustackError(message, where=str(path), hint=f"choose another {option}; nothing was changed")
 
 
 def folder(path: Path, option: str) -> Path:

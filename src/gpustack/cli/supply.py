@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gpustack.cli import frame
-from gpustack.cli.outputs import STANDARD, save
+from gpustack.cli.outputs import STANDARD, demand_place, save
 from gpustack.errors import DocumentError, GpustackError, UsageError
 
 if TYPE_CHECKING:
@@ -76,8 +76,21 @@ class Supply(Struct, frozen=True, kw_only=True):
 
         return Fetcher(mirrors=self.mirrors, patience=patience_of(self.origin.min_speed), say=say)
 
+    def demand_lock_places(self, root: Path | None) -> None:
+        """Raise GpustackError where it is known before an installation that its lock cannot be written."""
+        from gpustack.install.locking import FILE
+        from gpustack.install.state import state_folder
+        from gpustack.install.target import Target
+
+        demand_place(state_folder(Target(root)) / FILE, "--root")
+        if self.target is not None:
+            demand_place(self.target, "--lock")
+
     def write_lock(self, root: Path | None, detect: Callable[[], Host]) -> None:
-        """Write the lock of the last run: where ``status`` looks for it, and where the user wants it."""
+        """Write the lock of the last run: where ``status`` looks for it, and where the user wants it.
+
+        Raises GpustackError where it cannot be written: all is installed then, and the next ``--resume`` writes it.
+        """
         from gpustack.install import lock as locks
         from gpustack.install.locking import lock_of_last_run, save_last
         from gpustack.install.state import runs, state_folder
@@ -87,10 +100,17 @@ class Supply(Struct, frozen=True, kw_only=True):
         done = runs(state_folder(Target(root)))
         if not done:
             return
-        made = lock_of_last_run(root, known.plan if known is not None else done[-1].plan(), detect(), known)
-        save_last(root, made)
-        if self.target is not None:
-            save(locks.dump(made), self.target, "--lock", fault=GpustackError)
+        try:
+            made = lock_of_last_run(root, known.plan if known is not None else done[-1].plan(), detect(), known)
+            save_last(root, made)
+            if self.target is not None:
+                save(locks.dump(made), self.target, "--lock", fault=GpustackError)
+            done[-1].note_lock()
+        except GpustackError as error:
+            where = f"{error.where}: " if error.where else ""
+            msg = f"everything is installed, but the lock of it is not written: {where}{error.message}"
+            hint = "\n".join(filter(None, (error.hint, "then `gpustack install --resume` writes the lock")))
+            raise GpustackError(msg, hint=hint) from error
 
 
 def supply_of(what: list[str], origin: Origin) -> Supply:

@@ -16,6 +16,7 @@ from gpustack.install.fetching import Files
 from gpustack.install.history import History
 from gpustack.install.journal import Journal
 from gpustack.install.keep import Store
+from gpustack.install.names import safe
 from gpustack.install.options import Setting
 from gpustack.install.packages import Snapshot
 from gpustack.install.records import CommandBegun, Outcome, StepBegun, StepEnded
@@ -177,7 +178,7 @@ def carry_out(work: Workplace, step: Step, action: Action) -> None:
         reason, error = exc.message, exc
         tail = getattr(exc, "tail", "")
     except OSError as exc:
-        reason = f"{exc.strerror or exc}" + (f": {exc.filename}" if exc.filename else "")
+        reason = safe(f"{exc.strerror or exc}" + (f": {exc.filename}" if exc.filename else ""))
         error = GpustackError(reason, code="step-failed", where=step.title)
     record = StepEnded(
         step=step.id,

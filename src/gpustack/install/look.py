@@ -42,7 +42,7 @@ def entry_of(place: str, found: os.stat_result) -> Entry:
         gid=found.st_gid,
         size=found.st_size if is_file else 0,
         mtime=found.st_mtime_ns if is_file else 0,
-        ctime=found.st_ctime_ns if is_file else 0,
+        ctime=found.st_ctime_ns,
         inode=found.st_ino if is_file else 0,
         link=safe(os.readlink(place)) if kind == "link" else "",  # noqa: PTH115 (plain text: this is what a look costs)
         attributes=attributes_of(place),

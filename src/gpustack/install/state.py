@@ -121,6 +121,7 @@ class Run:
         self.plan_file = folder / "plan.json"
         self.reserve = folder.parent.parent / "reserve"
         self._mark = folder / "abandoned"
+        self._lock_mark = folder / "locked"
 
     @property
     def name(self) -> str:
@@ -139,6 +140,19 @@ class Run:
     def history(self) -> History:
         """What its journal tells. Raises DamagedJournalError."""
         return read(self.journal)
+
+    @property
+    def has_lock(self) -> bool:
+        """Whether the lock of what it installed is written, with which a finished run is over."""
+        return self._lock_mark.exists()
+
+    def note_lock(self) -> None:
+        """Its lock is written. Raises GpustackError where that cannot be noted."""
+        try:
+            self._lock_mark.touch(mode=0o600)
+        except OSError as exc:
+            msg = f"it cannot be noted that the lock is written: {exc.strerror or exc}"
+            raise GpustackError(msg, where=str(self._lock_mark), hint="make room, or mount it writable") from exc
 
     @property
     def is_abandoned(self) -> bool:
@@ -222,7 +236,7 @@ def unfinished(folder: Path) -> Run:
     if run is not None:
         history = run.history()
         demand_no_rollback(run, history)
-        if not history.is_finished:
+        if not history.is_finished or not run.has_lock:
             return run
     msg = "there is no run to resume"
     raise UsageError(msg, code="no-run", where=str(folder), hint="`gpustack install PLAN.json` begins one")

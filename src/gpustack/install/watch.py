@@ -79,9 +79,7 @@ class Watch:
         known = self._history.base.get(path)
         if known is None:
             return False
-        if entry.ctime and known.ctime == entry.ctime and known.inode == entry.inode:
-            return True
-        return is_as(known, self._target.place(path), entry)
+        return _is_untouched(known, entry) or is_as(known, self._target.place(path), entry)
 
     def after(self, roots: tuple[str, ...]) -> dict[str, Entry]:
         """What differs now from what was known, as it is now. To be journaled behind the step."""
@@ -97,12 +95,14 @@ class Watch:
         found = {path: entry for one in (*looks.values(), named) for path, entry in one.items()}
         for path in sorted(self._moved(found, roots)):
             entry = found.get(path, Entry())
-            base = self._history.base.get(path)
+            known, base = self._history.known(path), self._history.base.get(path)
+            if _is_untouched(known, entry):
+                continue
             if path in names and base is None and not entry.link.startswith(_ALTERNATIVES):
                 # Named since the step, of which nobody knows what lay there before it.
                 continue
             place = self._target.place(path)
-            if not is_as(self._history.known(path), place, entry) and not self._is_born(path):
+            if not is_as(known, place, entry) and not self._is_born(path):
                 changed[path] = replace(with_sum(str(place), entry), links=1)
                 if base is None or not base.kind:
                     self._brought.add(path)
@@ -172,7 +172,7 @@ class Watch:
         return found | dict.fromkeys(self._gone(found, roots), Entry())
 
     def _is(self, was: Entry, path: str, now: Entry) -> bool:
-        return is_as(was, self._target.place(path), now, is_moved=True)
+        return _is_untouched(was, now) or is_as(was, self._target.place(path), now, is_moved=True)
 
     def _keep(self, places: dict[str, Entry]) -> dict[str, Entry]:
         counted = self._counted(places)
@@ -349,6 +349,11 @@ class Watch:
 def _overlaps(path: str, roots: tuple[str, ...]) -> bool:
     """Whether a path lies in one of the roots, or one of them in it."""
     return any(path == root or path.startswith(f"{root}/") or root.startswith(f"{path}/") for root in roots)
+
+
+def _is_untouched(was: Entry, now: Entry) -> bool:
+    """Whether it is the same file and nothing of it was changed since: where that is so its place need not be found."""
+    return bool(was.ctime) and was.ctime == now.ctime and was.inode == now.inode
 
 
 def _is_noise(path: str) -> bool:
