@@ -48,22 +48,24 @@ def save(text: str, path: Path, option: str, *, fault: type[GpustackError] | Non
         ) from exc
 
 
-def demand_place(path: Path, option: str) -> None:
-    """Raise GpustackError where it is known already that ``save`` will not be able to write there."""
-    place = path.resolve()
-    is_file = path != STANDARD and (place.is_file() or not place.exists())
-    if path == STANDARD or (not is_file and not place.is_dir() and os.access(place, os.W_OK)):
-        return
+def demand_place(path: Path, cure: str) -> None:
+    """Raise GpustackError, with ``cure``, where it is known already that ``save`` will not be able to write there."""
+    why = "" if path == STANDARD else _obstacle(path.resolve())
+    if why:
+        message = f"cannot be written: {why}"
+        raise GpustackError(message, where=str(path), hint=f"{cure}; nothing was changed")
+
+
+def _obstacle(place: Path) -> str:
     if place.is_dir():
-        why = os.strerror(errno.EISDIR)
-    elif not place.parent.is_dir():
-        why = f"{place.parent} is not a folder" if place.parent.exists() else os.strerror(errno.ENOENT)
-    elif not os.access(place.parent if is_file else place, os.W_OK):
-        why = "its folder cannot be written: read-only, or of somebody else" if is_file else os.strerror(errno.EACCES)
-    else:
-        return
-    message = f"cannot be written: {why}"
-    raise GpustackError(message, where=str(path), hint=f"choose another {option}; nothing was changed")
+        return os.strerror(errno.EISDIR)
+    # A file is replaced by a new one; a device or a pipe is written to.
+    written = place.parent if place.is_file() or not place.exists() else place
+    if not written.exists():
+        return os.strerror(errno.ENOENT)
+    if os.access(written, os.W_OK):
+        return "" if written == place or written.is_dir() else os.strerror(errno.ENOTDIR)
+    return os.strerror(errno.EROFS if os.statvfs(written).f_flag & os.ST_RDONLY else errno.EACCES)
 
 
 def folder(path: Path, option: str) -> Path:

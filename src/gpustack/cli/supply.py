@@ -82,9 +82,11 @@ class Supply(Struct, frozen=True, kw_only=True):
         from gpustack.install.state import state_folder
         from gpustack.install.target import Target
 
-        demand_place(state_folder(Target(root)) / FILE, "--root")
+        own = state_folder(Target(root)) / FILE
+        if own.exists():
+            demand_place(own, "move away what lies there, or mount it writable")
         if self.target is not None:
-            demand_place(self.target, "--lock")
+            demand_place(self.target, "choose another --lock")
 
     def write_lock(self, root: Path | None, detect: Callable[[], Host]) -> None:
         """Write the lock of the last run: where ``status`` looks for it, and where the user wants it.
