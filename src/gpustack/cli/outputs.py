@@ -53,7 +53,7 @@ def demand_place(path: Path, cure: str) -> None:
     why = "" if path == STANDARD else _obstacle(path.resolve())
     if why:
         message = f"cannot be written: {why}"
-        raise GpustackError(message, where=str(path), hint=f"{cure}; nothing was changed")
+        raise GpustackError(message, code="not-writable", where=str(path), hint=f"{cure}; nothing was changed")
 
 
 def _obstacle(place: Path) -> str:

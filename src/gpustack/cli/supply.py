@@ -112,7 +112,7 @@ class Supply(Struct, frozen=True, kw_only=True):
             where = f"{error.where}: " if error.where else ""
             msg = f"everything is installed, but the lock of it is not written: {where}{error.message}"
             hint = "\n".join(filter(None, (error.hint, "then `gpustack install --resume` writes the lock")))
-            raise GpustackError(msg, hint=hint) from error
+            raise GpustackError(msg, code="not-writable", hint=hint) from error
 
 
 def supply_of(what: list[str], origin: Origin) -> Supply:

@@ -54,7 +54,9 @@ def save(lock: Lock, path: Path) -> None:
         write_atomically(path, dump(lock))
     except OSError as exc:
         msg = f"cannot be written: {exc.strerror or exc}"
-        raise GpustackError(msg, code="not-writable", where=str(path), hint="make room, or move away what lies there") from exc
+        raise GpustackError(
+            msg, code="not-writable", where=str(path), hint="make room, or move away what lies there"
+        ) from exc
 
 
 def load(path: Path) -> Lock:

@@ -152,7 +152,9 @@ class Run:
             self._lock_mark.touch(mode=0o600)
         except OSError as exc:
             msg = f"it cannot be noted that the lock is written: {exc.strerror or exc}"
-            raise GpustackError(msg, where=str(self._lock_mark), hint="make room, or mount it writable") from exc
+            raise GpustackError(
+                msg, code="state-not-writable", where=str(self._lock_mark), hint="make room, or mount it writable"
+            ) from exc
 
     @property
     def is_abandoned(self) -> bool:
