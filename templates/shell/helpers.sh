@@ -134,15 +134,6 @@ deb() {
 # has_deb NAME
 has_deb() { deb "$1" >/dev/null; }
 
-# has_deb_exact NAME VERSION
-has_deb_exact() { found=$(deb "$1") && [ "$found" = "$2" ]; }
-
-# has_deb_prefix NAME START: whether it is installed in a version that begins with START.
-has_deb_prefix() {
-    found=$(deb "$1") || return 1
-    case "$found" in "$2"*) return 0 ;; *) return 1 ;; esac
-}
-
 # is_held NAME: whether upgrades leave a Debian package alone.
 is_held() { [ "$(dpkg-query --show --showformat '${db:Status-Want}' "$1" 2>/dev/null)" = hold ]; }
 
@@ -174,14 +165,5 @@ has_upstream_rpm() {
 # is_path PATH
 is_path() { [ -e "$1" ] || [ -L "$1" ]; }
 
-# no_path PATH
-no_path() { [ ! -e "$1" ] && [ ! -L "$1" ]; }
-
 # is_link PATH TARGET
 is_link() { [ -L "$1" ] && [ "$(readlink -- "$1")" = "$2" ]; }
-
-# is_enabled UNIT
-is_enabled() { systemctl is-enabled --quiet "$1" 2>/dev/null; }
-
-# is_active UNIT
-is_active() { systemctl is-active --quiet "$1" 2>/dev/null; }

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from tests.by_hand import draft
 from tests.install.world import GET, PACKAGES, make_plan
 from tests.integration import debs
 from tests.integration.keys import SigningKeys
@@ -16,7 +17,6 @@ from tests.integration.keys import SigningKeys
 from gpustack.install import lock as locks
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Artifact, FileWrite
-from gpustack.plan.draft import draft
 
 SERVER = "https://vendor.gpustack.test/"
 ARCHIVE = Artifact(url=f"{SERVER}gp.txt", path="/var/cache/gpustack/gp/gp.txt")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from msgspec.structs import replace
+from tests.by_hand import draft
 from tests.downloads.server import Files
 from tests.install.layers import layer
 from tests.install.test_faults import redigested
@@ -19,7 +20,7 @@ from tests.integration.keys import SigningKeys
 from tests.integration.roots import Root
 
 from gpustack.model.steps import FileWrite
-from gpustack.plan.draft import Draft, draft
+from gpustack.plan.draft import Draft
 
 Family = Literal["dnf", "zypper"]
 FRONT = {"dnf": ("dnf", "-y"), "zypper": ("zypper", "--non-interactive")}

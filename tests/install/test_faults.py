@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
+from tests.by_hand import draft
 from tests.install.layers import Layer, packages
 from tests.install.test_kills import assert_undisturbed, running, wait_for
 from tests.install.world import World, make_plan
@@ -24,7 +25,6 @@ from tests.integration.keys import SigningKeys
 from gpustack.model.plan import Plan
 from gpustack.model.steps import FileWrite
 from gpustack.plan.document import digest_of
-from gpustack.plan.draft import draft
 
 step = partial(draft, component="", why="the test asks for it", phase="driver")
 

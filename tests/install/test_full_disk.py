@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from tests.by_hand import draft
 from tests.downloads.server import Files, serving
 from tests.install.test_faults import remount
 from tests.install.world import VENDOR, World, make_plan
@@ -20,7 +21,6 @@ from tests.integration import runfiles
 
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Artifact
-from gpustack.plan.draft import draft
 
 step = partial(draft, component="", why="the test asks for it", phase="driver")
 LARGE = 160 * 2**20

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from tests.by_hand import draft
 from tests.install.layers import Layer
 from tests.install.test_faults import records
 from tests.install.test_terminals import gone
@@ -20,7 +21,6 @@ from tests.install.world import VENDOR, World, make_plan, sha256
 
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Artifact, FileWrite
-from gpustack.plan.draft import draft
 
 step = partial(draft, component="", why="the test asks for it", phase="driver")
 pytestmark = pytest.mark.usefixtures("heeded_interrupts")

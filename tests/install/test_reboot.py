@@ -11,13 +11,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.by_hand import draft
 from tests.install.world import make_plan
 from tests.integration.roots import Root, base_tree, copy_tree, own_release
 
 from gpustack import resources
 from gpustack.install.reboot import NAME, UNIT, WANTED
 from gpustack.plan.document import dump
-from gpustack.plan.draft import Draft, draft
+from gpustack.plan.draft import Draft
 
 CHECKOUT = resources.folder("matrices").parent
 PROGRAMS = {"qemu-system-x86_64": "qemu-system-x86", "mke2fs": "e2fsprogs", "debugfs": "e2fsprogs"}

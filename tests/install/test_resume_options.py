@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from tests.by_hand import draft
 from tests.install.layers import Layer
 from tests.install.test_kills import KILLED, assert_undisturbed, rollback
 from tests.install.world import VENDOR, World, ended, make_plan
@@ -22,7 +23,6 @@ from gpustack.install import lock as locks
 from gpustack.install.state import runs
 from gpustack.model.plan import Plan
 from gpustack.model.steps import FileWrite
-from gpustack.plan.draft import draft
 
 PASSWORD = "open-sesame"  # noqa: S105 (of no account)
 step = partial(draft, component="", why="the test asks for it", phase="driver")

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
+from tests.by_hand import draft
 from tests.install.test_faults import redigested
 from tests.install.world import World, ended, make_plan
 
 from gpustack.install.reboot import NAME, unit
 from gpustack.model.steps import FileWrite
-from gpustack.plan.draft import draft
 
 Call = Callable[..., subprocess.CompletedProcess[str]]
 MOUNTS = (

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
+from tests.by_hand import draft
 from tests.install.layers import Layer, packages
 from tests.install.test_faults import redigested
 from tests.install.test_kills import KILLED, assert_nothing_left, kill, rollback, wait_for
@@ -17,7 +18,6 @@ from tests.install.world import Done, World, make_plan
 
 from gpustack.model.plan import Plan
 from gpustack.model.steps import FileWrite
-from gpustack.plan.draft import draft
 
 UNDONE = "rolled back: all changes were undone"
 

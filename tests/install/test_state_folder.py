@@ -9,13 +9,13 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from tests.by_hand import draft
 from tests.install.layers import Layer, mounted
 from tests.install.test_faults import remount
 from tests.install.world import Done, World, make_plan
 
 from gpustack.model.plan import Plan
 from gpustack.model.steps import FileWrite
-from gpustack.plan.draft import draft
 
 STATE = "/var/lib/gpustack"
 RUNS = f"{STATE}/runs"

@@ -12,12 +12,11 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from tests.by_hand import draft
 from tests.install.layers import Layer
 from tests.install.test_faults import records
 from tests.install.test_kills import assert_nothing_left, assert_undisturbed, resume, rollback, running, wait_for
 from tests.install.world import World, make_plan
-
-from gpustack.plan.draft import draft
 
 step = partial(draft, component="", why="the test asks for it", phase="driver")
 BUFFERS = [{}, {"PYTHONUNBUFFERED": "1"}]

@@ -14,6 +14,7 @@ from functools import cached_property, partial
 from pathlib import Path
 
 from msgspec.structs import replace
+from tests.by_hand import draft
 from tests.downloads.server import Files, serving
 from tests.install.layers import Layer, layer, packages
 from tests.integration import debs
@@ -22,13 +23,13 @@ from tests.integration.keys import SigningKeys
 from tests.integration.roots import Root
 
 from gpustack import resources
+from gpustack.model import actions as do
 from gpustack.model.host import Host, OperatingSystem
 from gpustack.model.plan import Plan
 from gpustack.model.request import Request
 from gpustack.model.steps import Artifact, FileWrite
 from gpustack.plan.document import digest_of, dump
-from gpustack.plan.draft import Draft, assemble, draft, sha256_of
-from gpustack.plan.keys import take_key
+from gpustack.plan.draft import Draft, assemble, sha256_of
 
 VENDOR = "https://vendor.gpustack.test/"
 GET = ("env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-o", "DPkg::Lock::Timeout=300")
@@ -168,7 +169,7 @@ def sha256(path: Path) -> str:
 
 
 def every_kind(www: Path, keys: SigningKeys) -> list[Draft]:
-    """A step of every kind that a tree without a system, GPU and compiler can carry out."""
+    """A step of every kind that a tree without a system, GPU and compiler can carry out; some say no more than words."""
     archive, key = f"{CACHE}/gp/gp.tar.gz", f"{CACHE}/keys/gp.pub"
     step = partial(draft, component="", why="the test asks for it")
     return [
@@ -176,18 +177,18 @@ def every_kind(www: Path, keys: SigningKeys) -> list[Draft]:
         step("note", kind="note", title="a remark", phase="preflight", needs_root=False),
         step("archive", kind="download", title="download gp", phase="repositories", artifacts=(Artifact(url=f"{VENDOR}gp.tar.gz", path=archive, sha256=sha256(www / "gp.tar.gz"), size=(www / "gp.tar.gz").stat().st_size),), done_when=f"file {archive} {sha256(www / 'gp.tar.gz')}"),
         step("key-file", kind="download", title="download the key", phase="repositories", artifacts=(Artifact(url=f"{VENDOR}gp.pub", path=key, sha256=sha256(www / "gp.pub"), fingerprint=keys.current),)),
-        step("key", after=["key-file"], kind="run", title="check the key", phase="repositories", commands=take_key(key, keys.current, KEYRING, home=f"{CACHE}/keys/gp-gnupg", armoured=False)),
+        step("key", after=["key-file"], kind="run", title="check the key", phase="repositories", actions=(do.TakeKey(source=key, wanted=keys.current, target=KEYRING, home=f"{CACHE}/keys/gp-gnupg"),)),
         step("repository", after=["key"], kind="add-repository", title="add the repository", phase="repositories", files=(FileWrite(path=REPOSITORY, content=f"Types: deb\nURIs: file:/srv/repository\nSuites: ./\nSigned-By: {KEYRING}\n"),)),
         step("index", after=["repository"], kind="refresh-index", title="read the index", phase="repositories", commands=((*GET, "update"),)),
         step("remove", kind="remove-packages", title="remove gp-gone", phase="driver", commands=((*GET, "purge", "-y", "gp-gone"),), packages=("gp-gone",)),
-        step("install", kind="install-packages", title="install gp-tool and gp-old", phase="driver", commands=((*GET, "install", "-y", "gp-tool=1.0", "gp-old=2.0"),), packages=("gp-tool", "gp-old"), done_when="package gp-tool 1.0"),
-        step("hold", after=["install"], kind="hold-packages", title="hold gp-old", phase="driver", commands=(("apt-mark", "hold", "gp-old"),)),
+        step("install", kind="install-packages", title="install gp-tool and gp-old", phase="driver", actions=(do.InstallPackages(manager="apt", packages=(do.Package(name="gp-tool", pin="1.0"), do.Package(name="gp-old", pin="2.0"))),), done_when="package gp-tool 1.0"),
+        step("hold", after=["install"], kind="hold-packages", title="hold gp-old", phase="driver", actions=(do.HoldPackages(manager="apt", names=("gp-old",)),)),
         step("settings", kind="write-file", title="write settings", phase="driver", files=(FileWrite(path="/etc/gp.conf", content="new = 1\n", mode="0600"), FileWrite(path="/etc/gp.d/more.conf", content="more = 1\n"))),
         step("initramfs", kind="rebuild-initramfs", title="rebuild the boot image", phase="driver", commands=(("update-initramfs", "-u", "-k", "all"),)),
-        step("service", kind="enable-service", title="enable the service", phase="driver", commands=(("systemctl", "enable", "gp.service"),)),
+        step("service", kind="enable-service", title="enable the service", phase="driver", actions=(do.EnableService(unit="gp.service"),)),
         step("reboot", kind="reboot", title="reboot", phase="reboot", commands=(("systemctl", "reboot"),), reboot_after=True),
-        step("unpack", after=["archive"], kind="extract", title="unpack gp", phase="toolkit", commands=(("install", "-d", "-m", "0755", "--", "/usr/local/gp-1.0"), ("tar", "--extract", f"--file={archive}", "--directory=/usr/local/gp-1.0", "--strip-components=1", "--no-same-owner"))),
-        step("link", after=["unpack"], kind="make-link", title="link gp", phase="toolkit", commands=(("ln", "-sfn", "/usr/local/gp-1.0", "/usr/local/gp"),)),
+        step("unpack", after=["archive"], kind="extract", title="unpack gp", phase="toolkit", actions=(do.MakeFolders(paths=("/usr/local/gp-1.0",)), do.Unpack(archive=archive, folder="/usr/local/gp-1.0"))),
+        step("link", after=["unpack"], kind="make-link", title="link gp", phase="toolkit", actions=(do.Link(path="/usr/local/gp", target="/usr/local/gp-1.0"),)),
         step("build", after=["unpack"], kind="build", title="build gp", phase="libraries", commands=(("cp", "-R", "-P", "--", "/usr/local/gp-1.0/share/.", "/opt/gp"),)),
         step("environment", kind="set-environment", title="set the environment", phase="libraries", files=(FileWrite(path="/etc/profile.d/gp.sh", content="PATH=/usr/local/gp/bin:$PATH"),)),
         step("verify", kind="run", title="verify", phase="verification", commands=(("gpustack", "verify"),), needs_root=False),

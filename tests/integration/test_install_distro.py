@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from tests.by_hand import draft
 from tests.install.world import GET, make_plan
 from tests.integration.field import Ask
 from tests.integration.field import make_plan as make_distro_plan
@@ -19,7 +20,6 @@ from tests.integration.test_debian_archive import debian
 from gpustack import resources
 from gpustack.model.plan import Plan
 from gpustack.plan.document import dump
-from gpustack.plan.draft import draft
 
 __all__ = ["debian"]
 

@@ -6,6 +6,7 @@ import errno
 import os
 import sys
 from pathlib import Path, PurePosixPath
+from typing import Literal
 
 from gpustack.errors import GpustackError
 from gpustack.install.archives import demand_room, inspect, unpackings_of
@@ -14,9 +15,22 @@ from gpustack.install.executor import Action, PausedError, StepFailedError, Work
 from gpustack.install.keep import remove
 from gpustack.install.reboot import reboot_step
 from gpustack.install.records import Outcome
-from gpustack.install.targets import newcomer, places_of, program, words_of
+from gpustack.install.targets import newcomer, places_of
 from gpustack.install.trust import demand_key, demand_safe_repository
+from gpustack.model.actions import (
+    AnyAction,
+    Argv,
+    DisableService,
+    EnableService,
+    InstallFile,
+    RebuildInitramfs,
+    RestartService,
+    Verify,
+    Words,
+)
 from gpustack.model.steps import Artifact, FileWrite, Kind, Step
+from gpustack.plan.commands import spelled
+from gpustack.plan.former import actions_of, missing_system, rpm_file_in, words_of
 from gpustack.render.commands import command_line
 from gpustack.system.files import write_atomically
 from gpustack.system.jobs import ENVIRONMENT
@@ -24,11 +38,10 @@ from gpustack.system.run import Finished
 from gpustack.visible import one_line
 
 _WITHOUT_A_SYSTEM = {
-    "systemctl": "no service manager is in this tree",
-    "update-initramfs": "no boot image is made in this tree",
-    "dracut": "no boot image is made in this tree",
+    "services": "no service manager is in this tree",
+    "boot": "no boot image is made in this tree",
 }
-"""Programs that a tree may lack which nothing boots yet, and why that is no failure."""
+"""What a tree may lack which nothing boots yet, and why that is no failure."""
 
 
 def act(work: Workplace, step: Step) -> Outcome:
@@ -57,8 +70,8 @@ def _plain(work: Workplace, step: Step) -> Outcome:
         bring(work, artifact)
     for file in step.files:
         write(work, file)
-    for argv in step.commands:
-        command(work, step, argv)
+    for action in actions_of(step):
+        _take(work, step, action)
     return "done"
 
 
@@ -118,17 +131,24 @@ def content_of(file: FileWrite) -> str:
     return file.content if file.content.endswith("\n") else f"{file.content}\n"
 
 
-def command(work: Workplace, step: Step, argv: tuple[str, ...]) -> None:
-    """Run one command of the plan. Raises StepFailedError with the end of its output."""
-    name = program(argv)
-    if name == "gpustack":
+def _take(work: Workplace, step: Step, action: AnyAction) -> None:
+    """Take one action of the plan. Raises StepFailedError with the end of its output."""
+    commands = spelled(action)
+    if isinstance(action, Verify):
         if not work.target.is_live:
-            work.report.say(f"left out: nothing runs in this tree that `{command_line(argv)}` could look at")
+            words = " ".join(map(command_line, commands))
+            work.report.say(f"left out: nothing runs in this tree that `{words}` could look at")
             return
         home = Path(__file__).parents[2]
-        argv = ("env", f"PYTHONPATH={home}", sys.executable, "-m", "gpustack", *argv[1:])
-    elif is_left_out(work, argv) or is_installed_file(work, argv):
+        itself = ("env", f"PYTHONPATH={home}", sys.executable, "-m", "gpustack")
+        commands = tuple((*itself, *argv[1:]) for argv in commands)
+    elif is_left_out(work, action) or _is_installed_file(work, action):
         return
+    for argv in commands:
+        _run(work, step, argv)
+
+
+def _run(work: Workplace, step: Step, argv: Argv) -> None:
     done = work.command(step, argv)
     if done.code != 0:
         msg = f"`{one_line(command_line(argv))[:300]}`: {_how(done)}"
@@ -162,13 +182,25 @@ def _how(done: Finished) -> str:
     return f"it ended with {done.code}" if done.code > 0 else f"it was killed by signal {-done.code}"
 
 
-def is_left_out(work: Workplace, argv: tuple[str, ...]) -> bool:
-    """Whether a command needs a program that this tree lacks because nothing boots it yet; then it is said."""
-    reason = "" if work.target.is_live else _WITHOUT_A_SYSTEM.get(program(argv), "")
-    if not reason or is_there(work, words_of(argv)[0]):
+def is_left_out(work: Workplace, action: AnyAction) -> bool:
+    """Whether an action needs a program that this tree lacks because nothing boots it yet; then it is said."""
+    needs = "" if work.target.is_live else _needs(action)
+    if not needs or all(is_there(work, words_of(argv)[0]) for argv in spelled(action)):
         return False
-    work.report.say(f"left out: {reason}")
+    work.report.say(f"left out: {_WITHOUT_A_SYSTEM[needs]}")
     return True
+
+
+def _needs(action: AnyAction) -> Literal["", "services", "boot"]:
+    match action:
+        case EnableService() | DisableService() | RestartService():
+            return "services"
+        case RebuildInitramfs():
+            return "boot"
+        case Words(argv=argv):
+            return missing_system(argv)
+        case _:
+            return ""
 
 
 def is_there(work: Workplace, name: str) -> bool:
@@ -178,13 +210,20 @@ def is_there(work: Workplace, name: str) -> bool:
     return any(work.target.followed(f"{folder}/{name}").exists() for folder in ENVIRONMENT["PATH"].split(":"))
 
 
-def is_installed_file(work: Workplace, argv: tuple[str, ...]) -> bool:
-    """Whether a command would only install a package file that is installed: rpm takes that for an error."""
-    if argv[:2] != ("rpm", "--install") or len(argv) != 3:
+def _is_installed_file(work: Workplace, action: AnyAction) -> bool:
+    """Whether an action would only install a package file that is installed: rpm takes that for an error."""
+    match action:
+        case InstallFile(path=path) if work.tool == "rpm":
+            pass
+        case Words(argv=argv):
+            path = rpm_file_in(argv)
+        case _:
+            return False
+    if not path:
         return False
     form = ("--queryformat", "%{NAME}-%{VERSION}-%{RELEASE}.%{ARCH}")
     try:
-        name = work.query(("rpm", "--query", "--package", *form, argv[2]))
+        name = work.query(("rpm", "--query", "--package", *form, path))
         work.query(("rpm", "--query", name))
     except GpustackError:
         return False

@@ -11,12 +11,14 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Literal, cast
+from typing import IO, Literal, NamedTuple, cast
 
 from msgspec import Struct
 
 from gpustack.errors import GpustackError
+from gpustack.model.actions import Unpack, Words
 from gpustack.model.steps import Step
+from gpustack.plan.former import actions_of, unpackings_in
 from gpustack.system.run import reading
 
 MOST_BYTES = 64 * 2**30
@@ -55,7 +57,7 @@ class Contents(Struct, frozen=True, kw_only=True):
     size: int
 
 
-class Unpacking(Struct, frozen=True):
+class Unpacking(NamedTuple):
     """An archive that goes into ``folder``, without the first ``strip`` parts of each name."""
 
     archive: str
@@ -64,13 +66,16 @@ class Unpacking(Struct, frozen=True):
 
 
 def unpackings_of(step: Step) -> tuple[Unpacking, ...]:
-    """What the commands of a step unpack."""
-    found = []
-    for argv in step.commands:
-        if "tar" in argv[:1] and "--extract" in argv:
-            words = dict(word.split("=", 1) for word in argv if word.startswith("--") and "=" in word)
-            strip = int(words.get("--strip-components", "0"))
-            found.append(Unpacking(words["--file"], words["--directory"], strip))
+    """What a step unpacks."""
+    found: list[Unpacking] = []
+    for action in actions_of(step):
+        match action:
+            case Unpack(archive=archive, folder=folder):
+                found.append(Unpacking(archive, folder, strip=1))
+            case Words(argv=argv):
+                found += [Unpacking(*one) for one in unpackings_in(argv)]
+            case _:
+                pass
     return tuple(found)
 
 

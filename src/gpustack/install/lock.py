@@ -7,6 +7,7 @@ from collections.abc import Container, Iterable
 from pathlib import Path
 
 import msgspec
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from gpustack.errors import DocumentError, GpustackError
@@ -115,7 +116,8 @@ def _pinned(step: Step, sums: dict[str, Artifact], packages: dict[str, LockedPac
         artifacts += files.values()
         commands[number] = _exact(commands[number], packages, brought if is_last else [], files)
     done_when = _all_there(step.done_when, brought)
-    return replace(step, artifacts=tuple(artifacts), commands=tuple(commands), done_when=done_when)
+    changed = {"actions": UNSET, "undo_actions": UNSET} if tuple(commands) != step.commands else {}
+    return replace(step, artifacts=tuple(artifacts), commands=tuple(commands), done_when=done_when, **changed)
 
 
 def _all_there(done_when: str, brought: list[LockedPackage]) -> str:

@@ -7,6 +7,7 @@ import re
 import shutil
 from pathlib import Path
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from gpustack.errors import GpustackError
@@ -125,7 +126,8 @@ def _step(step: Step, bundle: Bundle, place: str) -> Step:
         words = _offline(argv, bundle, place)
         if words:
             commands.append(words)
-    return replace(step, commands=tuple(commands))
+    changed = {"actions": UNSET, "undo_actions": UNSET} if tuple(commands) != step.commands else {}
+    return replace(step, commands=tuple(commands), **changed)
 
 
 def _offline(argv: tuple[str, ...], bundle: Bundle, place: str) -> tuple[str, ...]:

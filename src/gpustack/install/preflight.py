@@ -15,9 +15,11 @@ from gpustack.errors import GpustackError
 from gpustack.install import locks, packages
 from gpustack.install.executor import Workplace
 from gpustack.install.keep import remove
-from gpustack.install.targets import PACKAGE_TOOLS, changes_packages, places_of, program, words_of
+from gpustack.install.targets import changes_packages, places_of
 from gpustack.install.trust import unsafe_entries
+from gpustack.model.actions import InstallPackages, RefreshIndex, RemovePackages, Words
 from gpustack.model.steps import Step
+from gpustack.plan.former import actions_of, asks_repositories, packages_in
 
 FLOOR = 32 * 2**20
 """Bytes that have to be free on every file system that is written: journal, settings, package database."""
@@ -135,13 +137,16 @@ def _package_database(work: Workplace, steps: list[Step]) -> Iterator[Obstacle]:
 
 
 def _wanted(steps: list[Step]) -> set[str]:
-    """The packages that commands of the steps install or change, holding them aside."""
-    names = set()
-    for step in steps:
-        for argv in step.commands:
-            words = words_of(argv)
-            if program(argv) in PACKAGE_TOOLS - {"apt-mark"} and "install" in words:
-                names |= {word.partition("=")[0] for word in words[words.index("install") + 1 :]}
+    """The packages that the steps install or change, holding them aside."""
+    names: set[str] = set()
+    for action in (action for step in steps for action in actions_of(step)):
+        match action:
+            case InstallPackages(packages=wanted):
+                names |= {one.name for one in wanted}
+            case Words(argv=argv):
+                names |= packages_in(argv)
+            case _:
+                pass
     return names
 
 
@@ -193,8 +198,15 @@ def _answers(work: Workplace, address: str) -> bool:
 
 def _refreshes(step: Step) -> bool:
     """Whether the step asks the repositories of the system; those of a bundle leave them out."""
-    asking = [argv for argv in step.commands if program(argv) in {"apt-get", "apt"}]
-    return any("Dir::Etc::sourceparts=-" not in argv for argv in asking)
+    for action in actions_of(step):
+        match action:
+            case InstallPackages() | RemovePackages() | RefreshIndex() if not action.bundle:
+                return True
+            case Words(argv=argv) if asks_repositories(argv):
+                return True
+            case _:
+                pass
+    return False
 
 
 def _gpu_processes(work: Workplace, steps: list[Step]) -> Iterator[Obstacle]:

@@ -9,16 +9,13 @@ from gpustack.install import locks, packages
 from gpustack.install.executor import Workplace
 from gpustack.install.history import History
 from gpustack.install.records import RollbackBegun, RolledBack
-from gpustack.install.targets import PACKAGE_TOOLS, changes_packages, places_of, program
+from gpustack.install.targets import changes_packages, places_of
 from gpustack.install.undo import run_all, undo
 from gpustack.install.watch import SHARED
+from gpustack.model.actions import AnyAction
 from gpustack.model.steps import Step
-
-_BY_COPY = PACKAGE_TOOLS | {"rm", "rmdir", "mv", "cp", "ln", "make", "ldconfig", "python3"}
-"""Programs of a plan's own undo whose work the kept copies and the package snapshots do better."""
-
-_AT_THE_END = frozenset({"update-initramfs", "dracut"})
-"""Programs that work on what all steps together have changed."""
+from gpustack.plan.former import undo_actions_of
+from gpustack.plan.undoing import WayBack, way_back
 
 _SUPPLY = ("/etc/apt/", "/etc/dnf/", "/etc/pki/", "/etc/yum", "/etc/zypp/", "/usr/share/keyrings/")
 """Where package managers have their repositories, keys and settings."""
@@ -60,7 +57,7 @@ def roll_back(work: Workplace) -> None:
             failed[step.id] = failed[blocker]
             said.append(f"{step.title}: kept, because `{failed[blocker].title}` could not be undone")
             continue
-        troubles = undo(work, step, [argv for argv in _own_commands(step) if program(argv) not in _AT_THE_END])
+        troubles = undo(work, step, _own(step, "command"))
         said += [_sentence(error) for error in troubles]
         hints += [error.hint for error in troubles if error.hint]
         if troubles:
@@ -118,13 +115,14 @@ def _roots(steps: list[Step]) -> tuple[str, ...]:
     return tuple(roots)
 
 
-def _own_commands(step: Step) -> list[tuple[str, ...]]:
-    return [argv for argv in step.undo if program(argv) not in _BY_COPY]
+def _own(step: Step, way: WayBack) -> list[AnyAction]:
+    """The actions of a step's undo that are taken in this way."""
+    return [action for action in undo_actions_of(step) if way_back(action) == way]
 
 
 def _at_the_end(work: Workplace, steps: list[Step]) -> list[GpustackError]:
     """What works on the whole: again wherever a rollback was begun anew, as nobody knows whether it came so far."""
-    later = dict.fromkeys(argv for step in steps for argv in _own_commands(step) if program(argv) in _AT_THE_END)
+    later = dict.fromkeys(action for step in steps for action in _own(step, "at the end"))
     troubles = run_all(work, None, later)
     if any(step.commands for step in steps) and work.target.place("/etc/ld.so.cache").exists():
         work.command(None, ("ldconfig",))

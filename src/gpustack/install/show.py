@@ -10,9 +10,13 @@ from gpustack.install.journal import DamagedJournalError
 from gpustack.install.options import Options
 from gpustack.install.state import state_folder, to_abandon, to_roll_back
 from gpustack.install.target import Target
-from gpustack.install.targets import changes_packages, program
+from gpustack.install.targets import changes_packages
+from gpustack.model.actions import RunInstaller
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Step
+from gpustack.plan.commands import spelled
+from gpustack.plan.former import actions_of, undo_actions_of
+from gpustack.plan.undoing import way_back
 from gpustack.render.commands import command_line
 from gpustack.render.table import render
 from gpustack.visible import one_line
@@ -54,7 +58,12 @@ def _undo(plan: Plan) -> list[str]:
         "  files: what was there is kept and put back; packages: the set and versions from before come back",
     ]
     for step in plan.steps:
-        lines += [f"  {_number(plan, step)} $ {one_line(command_line(argv))}" for argv in step.undo]
+        lines += [
+            f"  {_number(plan, step)} $ {one_line(command_line(argv))}"
+            for action in undo_actions_of(step)
+            if way_back(action) in {"command", "at the end"}
+            for argv in spelled(action)
+        ]
     lines += [f"  cannot be taken back: {text}" for text in _not_taken_back(plan)]
     return lines
 
@@ -102,12 +111,12 @@ def _not_taken_back(plan: Plan) -> list[str]:
     """What no rollback brings back, a sentence each."""
     texts = []
     for step in plan.steps:
-        if step.kind == "manual" or any(program(argv) == "mokutil" for argv in step.commands):
+        if step.kind == "manual":
             texts.append(f"{step.title}: what a person does by hand, or enrols in the firmware, is theirs to undo")
         elif step.kind == "remove-packages" and not changes_packages(step):
             texts.append(f"{step.title}: {step.undo_note}")
         elif step.kind == "remove-packages":
             texts.append(f"{step.title}: comes back only where a repository still has these versions")
-        elif step.kind == "run" and step.commands and step.commands[0][0] == "sh" and not step.undo:
+        elif any(isinstance(action, RunInstaller) for action in actions_of(step)) and not step.undo:
             texts.append(f"{step.title}: {step.undo_note}")
     return texts

@@ -9,8 +9,11 @@ from gpustack.install import locks, packages
 from gpustack.install.actions import is_left_out
 from gpustack.install.executor import StoppedError, Workplace
 from gpustack.install.records import UndoBegun, UndoFailed, Undone
-from gpustack.install.targets import PACKAGE_TOOLS, changes_packages, places_of, program
+from gpustack.install.targets import changes_packages, places_of
+from gpustack.model.actions import AnyAction, PackageAction, Words
 from gpustack.model.steps import Step
+from gpustack.plan.commands import commands_of
+from gpustack.plan.former import actions_of, is_of_packages
 from gpustack.render.commands import command_line
 from gpustack.system.run import Finished
 
@@ -18,8 +21,8 @@ _TOLD = 1000
 """How many characters of the end of a failed command's output are shown."""
 
 
-def undo(work: Workplace, step: Step, commands: Iterable[tuple[str, ...]] = ()) -> list[GpustackError]:
-    """Run ``commands``, then bring back packages and places that the step changed; what could not be undone.
+def undo(work: Workplace, step: Step, actions: Iterable[AnyAction] = ()) -> list[GpustackError]:
+    """Take ``actions``, then bring back packages and places that the step changed; what could not be undone.
 
     Begun, undone and failed are recorded. An attempt that was cut off is gone on with: what it left is its own.
     """
@@ -30,7 +33,7 @@ def undo(work: Workplace, step: Step, commands: Iterable[tuple[str, ...]] = ()) 
         is_known = work.history.rollback == "none" and state in {"failed", "undo-failed"}
         found = work.watch.since(places_of(step)) if is_known else {}
         work.journal.append(UndoBegun(step=step.id, found=found))
-    troubles = run_all(work, step, commands)
+    troubles = run_all(work, step, actions)
     is_back = True
     if changes_packages(step):
         try:
@@ -56,12 +59,10 @@ def undo(work: Workplace, step: Step, commands: Iterable[tuple[str, ...]] = ()) 
     return troubles
 
 
-def run_all(work: Workplace, step: Step | None, commands: Iterable[tuple[str, ...]]) -> list[GpustackError]:
-    """Run all commands; those that failed."""
+def run_all(work: Workplace, step: Step | None, actions: Iterable[AnyAction]) -> list[GpustackError]:
+    """Take all actions; what failed of them."""
     troubles = []
-    for argv in commands:
-        if is_left_out(work, argv):
-            continue
+    for argv in commands_of(action for action in actions if not is_left_out(work, action)):
         done = work.command(step, argv)
         if done.code != 0:
             text = f"`{command_line(argv)}`: {done.error or f'it ended with {done.code}'}"
@@ -169,6 +170,9 @@ def repair(work: Workplace, step: Step) -> None:
         _when_free(work, step, argv)
     # A package that is half unpacked is unpacked whole first: only then its files are known, and can be removed.
     if packages.broken(work.tool, work.snapshot()):
-        for argv in step.commands:
-            if program(argv) in PACKAGE_TOOLS:
-                _when_free(work, step, argv)
+        for argv in commands_of(action for action in actions_of(step) if _is_of_packages(action)):
+            _when_free(work, step, argv)
+
+
+def _is_of_packages(action: AnyAction) -> bool:
+    return is_of_packages(action.argv) if isinstance(action, Words) else isinstance(action, PackageAction)

@@ -1,10 +1,12 @@
-"""The steps of a plan: data. Commands are argument lists, files are records, nothing is a shell line."""
+"""The steps of a plan: data. A step brings files, writes files, then takes actions; nothing is a shell line."""
 
 from __future__ import annotations
 
 from typing import Literal
 
 from msgspec import UNSET, Struct, UnsetType
+
+from gpustack.model.actions import AnyAction
 
 Kind = Literal[
     "note",
@@ -66,11 +68,16 @@ class PackageSource(Struct, frozen=True, kw_only=True):
 
 
 class Step(Struct, frozen=True, kw_only=True):
-    """One action. ``id`` is derived from the content, so a changed version is another step.
+    """One step. ``id`` is derived from the content, so a changed version is another step.
+
+    ``artifacts`` are brought first, then ``files`` are written, then ``actions`` are taken, each in its order;
+    ``undo_actions`` take the step back, empty with ``undo_note`` where nothing can. ``commands``, ``undo`` and
+    ``packages`` are what these come to, for people and for other programs: `gpustack.plan.commands` derives them, and
+    a plan in which they differ from what is derived is refused. A step of the first edition, or written by hand, has
+    commands and no actions: `gpustack.plan.former` reads both. ``kind`` names the step for people and for filters.
 
     ``done_when`` tells how an installer sees that nothing is left to do: "never", or conditions that have to hold
     all, one a line, in the words of ``gpustack.model.conditions`` ("package NAME VERSION", "path PATH", ...).
-    ``undo`` holds the commands that take the step back, empty with ``undo_note`` where none can.
 
     On Windows a command is a PowerShell command: its name, then parameters, each its name ("-LiteralPath") and,
     unless it is a switch, its value. ``gpustack.plan.managers.windows.COMMANDS`` lists them; other words are
@@ -95,3 +102,5 @@ class Step(Struct, frozen=True, kw_only=True):
     phase: str = ""
     sources: tuple[str, ...] = ()
     repository: PackageSource | UnsetType = UNSET
+    actions: tuple[AnyAction, ...] | UnsetType = UNSET
+    undo_actions: tuple[AnyAction, ...] | UnsetType = UNSET

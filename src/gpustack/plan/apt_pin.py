@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from gpustack.model import actions as do
 from gpustack.model.steps import FileWrite
 from gpustack.plan.context import Context
 from gpustack.plan.draft import Draft, draft
@@ -31,7 +32,7 @@ def apt_pin(ctx: Context) -> Draft:
         title="prefer NVIDIA's packages over those of the archive with the same name",
         why="the archive carries packages of the same names in other versions; mixed sets do not work",
         files=(_file_of(rules),),
-        undo=(("rm", "-f", "--", _PATH),),
+        undo=(do.Remove(paths=(_PATH,)),),
         phase="repositories",
         sources=ctx.addresses(*rules),
     )

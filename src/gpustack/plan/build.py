@@ -6,6 +6,7 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from gpustack.matrix.index import Matrix
+from gpustack.model.actions import Verify
 from gpustack.model.facts import CHECKED_WITH, COMPONENTS
 from gpustack.model.host import Host
 from gpustack.model.places import ImageRow, covers
@@ -100,7 +101,7 @@ def _verification(picks: list[Pick], drafts: list[Draft]) -> list[Draft]:
         kind="run",
         title="verify the stack",
         why="an installation that ended well is no proof that a GPU computes",
-        commands=(("gpustack", "verify", *names),),
+        actions=(Verify(components=tuple(names)),),
         needs_root=False,
         undo_note="it reads only",
         phase="verification",

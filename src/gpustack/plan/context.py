@@ -68,12 +68,11 @@ class Context(Struct, frozen=True, kw_only=True, dict=True):
         """Whether a program of this plan can use a GPU once the plan is carried out."""
         return bool(self.host.gpus) and not self.is_image and not self.request.target
 
-    def inside(self, folder: str) -> tuple[str, ...]:
-        """The words that run what follows in ``folder``; ``env --chdir`` came with coreutils 8.28."""
+    @property
+    def has_old_env(self) -> bool:
+        """Whether ``env`` may lack ``--chdir``, which came with coreutils 8.28."""
         glibc = self.host.glibc or self.system.glibc
-        if glibc and is_within(glibc, ">=2.27"):
-            return ("env", f"--chdir={folder}")
-        return ("sh", "-c", 'cd "$1" && shift && exec "$@"', "sh", folder)
+        return not (glibc and is_within(glibc, ">=2.27"))
 
     @property
     def driver_changes(self) -> bool:

@@ -6,10 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from gpustack.errors import DocumentError
 from gpustack.model.plan import PHASES, Plan
+from gpustack.model.steps import Step
+from gpustack.plan.commands import commands_of, packages_of
 from gpustack.plan.draft import sha256_of
+from gpustack.plan.former import actions_of, undo_actions_of
 from gpustack.visible import visible_json
 
 SCHEMA = "gpustack/plan/v1"
@@ -90,7 +94,24 @@ def _check_steps(plan: Plan, where: str) -> None:
             raise unreadable(where, f"step {step.id!r} comes before one that it needs")
         if any(not argv for argv in (*step.commands, *step.undo)):
             raise unreadable(where, f"step {step.id!r} has an empty command")
+        _check_actions(step, where)
         earlier.add(step.id)
+
+
+def _check_actions(step: Step, where: str) -> None:
+    """What was reviewed is what runs: commands, undo and packages are those of the actions."""
+    if step.actions is UNSET and step.undo_actions is UNSET:
+        return
+    actions, back = actions_of(step), undo_actions_of(step)
+    try:
+        derived = commands_of(actions), commands_of(back), packages_of(actions)
+    except ValueError as exc:
+        raise unreadable(where, f"step {step.id!r} has an action that its package manager does not have") from exc
+    if derived != (step.commands, step.undo, step.packages):
+        msg = f"the commands of step {step.id!r} are not those of its actions"
+        raise DocumentError(
+            msg, code="plan-altered", where=where, hint="make the plan again with `gpustack plan --out FILE`"
+        )
 
 
 def unreadable(where: str, message: str) -> DocumentError:

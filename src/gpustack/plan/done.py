@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gpustack.digests import sha256_hex
+from gpustack.model.actions import Package
 from gpustack.model.conditions import NEVER, Condition, spelled
-from gpustack.model.steps import FileWrite, Step
+from gpustack.model.steps import FileWrite
 from gpustack.patterns import late
-from gpustack.plan.managers.base import Argv, Manager, Package
+from gpustack.plan.managers.base import Manager
 
-_CAPABILITY = late(r".*[(/].*")
 _EPOCH = late(r"\d+:")
 
 
@@ -25,8 +25,9 @@ def names(tool: Manager, wanted: Iterable[str]) -> str:
 
 
 def _package(tool: Manager, one: Package) -> Condition:
-    if tool.name != "apt" and _CAPABILITY.fullmatch(one.name):
-        return succeeds_one("rpm", "--query", "--whatprovides", one.name)
+    provided = tool.provides(one.name)
+    if provided is not None:
+        return provided
     pin = _EPOCH.sub("", one.pin.removesuffix("-*").removesuffix("*"), count=1)
     return Condition("package", (one.name, pin) if pin else (one.name,))
 
@@ -77,23 +78,9 @@ def every(*texts: str) -> str:
     return NEVER if NEVER in texts else "\n".join(text for text in texts if text)
 
 
-def of_files(step: Step) -> Step:
-    """The step; one that only writes files is done when they are there as they should be."""
-    if step.done_when != NEVER or not step.files or step.commands or step.artifacts:
-        return step
-    from msgspec.structs import replace  # noqa: PLC0415
-
-    return replace(step, done_when=files(step.files))
-
-
 def marker(prefix: str, name: str) -> str:
     """The file in a folder that says that a step has filled it: it goes away with the folder."""
     return f"{prefix}/.gpustack/{name}"
-
-
-def mark(path: str) -> tuple[Argv, ...]:
-    """The commands that leave a marker; a step ends with them."""
-    return (("install", "-d", "-m", "0755", "--", path.rpartition("/")[0]), ("touch", "--", path))
 
 
 def _sum(content: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from gpustack.model import actions as do
 from gpustack.model.facts import Archive
 from gpustack.model.resolution import Pick
 from gpustack.model.steps import Artifact, FileWrite
@@ -24,7 +25,7 @@ def fetch(ctx: Context, pick: Pick, row: Archive, phase: str) -> Draft:
     """The step that downloads and checks one file. Its key is ``archive:FILE``."""
     path = path_of(pick, row)
     files: tuple[FileWrite, ...] = ()
-    commands: tuple[tuple[str, ...], ...] = ()
+    actions: tuple[do.Look, ...] = ()
     there = "never"
     if row.sha256:
         why = "pinned by its sha256"
@@ -32,8 +33,9 @@ def fetch(ctx: Context, pick: Pick, row: Archive, phase: str) -> Draft:
     elif row.md5:
         why = "only its md5 is published: that tells a damaged file, and https where it comes from"
         files = (FileWrite(path=f"{path}.md5", content=f"{row.md5}  {path}\n"),)
-        commands = (("md5sum", "--check", "--strict", "--", f"{path}.md5"),)
-        there = done.every(done.files(files), done.succeeds(*commands[0]))
+        look = do.Look(argv=("md5sum", "--check", "--strict", "--", f"{path}.md5"))
+        actions = (look,)
+        there = done.every(done.files(files), done.succeeds(*look.argv))
     else:
         why = "nobody published its sum: it is trusted because it comes over https"
     if not row.sha256:
@@ -45,10 +47,10 @@ def fetch(ctx: Context, pick: Pick, row: Archive, phase: str) -> Draft:
         kind="download",
         title=f"download {row.file}",
         why=why,
-        commands=commands,
+        actions=actions,
         files=files,
         artifacts=(Artifact(url=row.url, path=path, sha256=row.sha256, size=row.size),),
-        undo=(("rm", "-f", "--", path, *(file.path for file in files)),),
+        undo=(do.Remove(paths=(path, *(file.path for file in files))),),
         done_when=there,
         phase=phase,
         sources=ctx.addresses(row),

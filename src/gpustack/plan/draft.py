@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from gpustack.digests import sha256_hex
+from gpustack.model.actions import AnyAction, Reboot
+from gpustack.model.conditions import NEVER
 from gpustack.model.plan import PHASES
-from gpustack.model.steps import Step
+from gpustack.model.steps import Artifact, FileWrite, Kind, PackageSource, Step
 from gpustack.plan import done
+from gpustack.plan.commands import commands_of, packages_of
 
-_NOT_IN_ID = frozenset({"id", "depends_on"})
+_NOT_IN_ID = frozenset({"id", "depends_on", "actions", "undo_actions"})
+"""What an id does not depend on: actions are in it as the commands that they come to."""
 
 
 class Draft(Struct, frozen=True, kw_only=True):
@@ -29,9 +32,51 @@ class Draft(Struct, frozen=True, kw_only=True):
     after: tuple[str, ...] = ()
 
 
-def draft(key: str, *, after: Iterable[str] = (), **fields: Any) -> Draft:  # noqa: ANN401
-    """A draft of the step with these fields (all of ``Step`` but ``id`` and ``depends_on``)."""
-    return Draft(key=key, after=tuple(after), step=done.of_files(Step(id="", **fields)))
+def draft(  # noqa: PLR0913 (the fields of a step; all are keywords)
+    key: str,
+    *,
+    component: str,
+    kind: Kind,
+    title: str,
+    why: str,
+    phase: str,
+    after: Iterable[str] = (),
+    artifacts: tuple[Artifact, ...] = (),
+    files: tuple[FileWrite, ...] = (),
+    actions: tuple[AnyAction, ...] = (),
+    undo: tuple[AnyAction, ...] = (),
+    undo_note: str = "",
+    done_when: str = NEVER,
+    needs_root: bool = True,
+    sources: tuple[str, ...] = (),
+    repository: PackageSource | UnsetType = UNSET,
+) -> Draft:
+    """A draft of the step that says this. One that only writes files is done when they are there as they should be."""
+    commands = commands_of(actions)
+    if done_when == NEVER and files and not (commands or artifacts):
+        done_when = done.files(files)
+    step = Step(
+        id="",
+        component=component,
+        kind=kind,
+        title=title,
+        why=why,
+        commands=commands,
+        files=files,
+        artifacts=artifacts,
+        packages=packages_of(actions),
+        needs_root=needs_root,
+        reboot_after=any(isinstance(action, Reboot) for action in actions),
+        undo=commands_of(undo),
+        undo_note=undo_note,
+        done_when=done_when,
+        phase=phase,
+        sources=sources,
+        repository=repository,
+        actions=actions or UNSET,
+        undo_actions=undo or UNSET,
+    )
+    return Draft(key=key, after=tuple(after), step=step)
 
 
 def assemble(drafts: Iterable[Draft]) -> tuple[Step, ...]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from gpustack.errors import UnsupportedError
+from gpustack.model import actions as do
+from gpustack.model.actions import AnyAction
 from gpustack.model.host import Installed
 from gpustack.model.resolution import Pick
 from gpustack.plan import done
@@ -11,6 +13,9 @@ from gpustack.plan.draft import Draft, draft
 from gpustack.plan.managers import manager
 from gpustack.plan.problems import problem_steps, refuse
 from gpustack.versions import version
+
+UNINSTALL_DRIVER = ("nvidia-uninstall", "--silent")
+"""What a driver that came by a .run file brings to take itself away."""
 
 
 def check(ctx: Context, picks: list[Pick]) -> None:
@@ -96,8 +101,7 @@ def _replace_driver(ctx: Context) -> Draft:
         kind="remove-packages",
         title=f"remove the driver packages of {there.origin or there.method}",
         why="driver packages of two origins share names and files: one set has to go first",
-        commands=(manager(ctx.system.family).remove(there.packages),),
-        packages=there.packages,
+        actions=(do.RemovePackages(manager=manager(ctx.system.family).name, names=there.packages),),
         done_when=done.absent(there.packages),
         undo_note=f"driver {there.version or ''} has to be installed again the way it came ({there.method})",
         phase="prerequisites",
@@ -112,7 +116,7 @@ def _remove_runfile_driver(ctx: Context) -> Draft:
         kind="remove-packages",
         title="remove the driver that came by runfile",
         why="its files would overwrite those of the packages, and theirs its",
-        commands=(("nvidia-uninstall", "--silent"),),
+        actions=(do.Run(argv=UNINSTALL_DRIVER, settings=True),),
         undo_note="it has to be installed again by its runfile",
         done_when=done.succeeds("test", "!", "-e", "/usr/bin/nvidia-uninstall"),
         phase="prerequisites",
@@ -131,7 +135,7 @@ def _replace_toolkit(ctx: Context, pick: Pick) -> Draft:
         kind="manual" if runfile or not there.packages else "remove-packages",
         title=f"remove the toolkit {there.version} that came by {there.method}",
         why="two methods cannot own the same release folder; other releases may stay",
-        commands=_toolkit_removal(ctx, tool, there),
+        actions=_toolkit_removal(ctx, tool, there),
         undo_note=f"it has to be installed again the way it came ({there.method})",
         done_when=done.succeeds("test", "!", "-e", tool) if runfile else done.absent(there.packages),
         phase="prerequisites",
@@ -139,10 +143,12 @@ def _replace_toolkit(ctx: Context, pick: Pick) -> Draft:
     )
 
 
-def _toolkit_removal(ctx: Context, uninstaller: str, there: Installed) -> tuple[tuple[str, ...], ...]:
+def _toolkit_removal(ctx: Context, uninstaller: str, there: Installed) -> tuple[AnyAction, ...]:
     if there.method == "runfile":
-        return ((uninstaller,),)
-    return (manager(ctx.system.family).remove(there.packages),) if there.packages else ()
+        return (do.ByHand(commands=((uninstaller,),)),)
+    if not there.packages:
+        return ()
+    return (do.RemovePackages(manager=manager(ctx.system.family).name, names=there.packages),)
 
 
 def _same_release(one: str, other: str) -> bool:

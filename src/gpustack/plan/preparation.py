@@ -8,15 +8,19 @@ from typing import Protocol, TypeVar
 
 from msgspec import Struct
 
+from gpustack.model import actions as do
+from gpustack.model.actions import AnyAction, Package
 from gpustack.model.architectures import debian_name
 from gpustack.patterns import late
 from gpustack.plan import done
 from gpustack.plan.context import Context
 from gpustack.plan.draft import Draft, draft
 from gpustack.plan.managers import manager
-from gpustack.plan.managers.base import Package
 
 SUBJECT = "preparation"
+_WITH_ACCOUNT = frozenset({"subscription-manager", "SUSEConnect"})
+"""Programs that ask the system's publisher, by the account that the machine is registered with."""
+
 _RPM_ADDRESS = late(r"https://.*/([a-z-]+)-(\d[^-/]*)-[^-/]+\.rpm")
 _SUSE_KERNEL = late(r"(.+)-([a-z0-9_]+)")
 
@@ -163,6 +167,7 @@ def kernel_headers(ctx: Context) -> Draft | None:
     tool = manager(ctx.system.family)
     shown = " and ".join(ctx.kernels) or "the kernel, whose release is not known here"
     follow = next((row.why for row in used if row.why), "")
+    packages = tuple(_package(name) for name in names)
     return draft(
         "headers",
         after=["index:system", "tools"],
@@ -170,10 +175,9 @@ def kernel_headers(ctx: Context) -> Draft | None:
         kind="install-packages",
         title="install the kernel headers",
         why=f"the module is built for {shown}" + (f"; {follow}" if follow else ""),
-        commands=(tool.install([_package(name) for name in names]),),
-        packages=tuple(names),
+        actions=(do.InstallPackages(manager=tool.name, packages=packages),),
         undo_note="headers do no harm and stay",
-        done_when=done.packages(tool, [_package(name) for name in names]),
+        done_when=done.packages(tool, packages),
         phase="prerequisites",
         sources=ctx.addresses(*used),
     )
@@ -204,34 +208,37 @@ def _enable_step(ctx: Context, row: Enable, after: tuple[str, ...]) -> Draft:
     values = {"rpm_arch": ctx.arch, "version": ctx.host.os.version_id or ctx.system.version}
     tool = manager(ctx.system.family)
     named = _RPM_ADDRESS.fullmatch(row.packages[0]) if len(row.packages) == 1 else None
+    undo: tuple[do.EnableSource, ...] = ()
     if row.packages:
-        packages = tuple(_fill(name, values) for name in row.packages)
-        commands = (tool.install([Package(name=name) for name in packages]),)
-        undo: tuple[tuple[str, ...], ...] = ()
+        packages = tuple(Package(name=_fill(name, values)) for name in row.packages)
+        action: AnyAction = do.InstallPackages(manager=tool.name, packages=packages)
         note = "a repository package does no harm and stays"
         # yum fails where the package at an address is there already.
-        there = f"package {named[1]} {named[2]}" if named else done.names(tool, packages)
+        there = f"package {named[1]} {named[2]}" if named else done.packages(tool, packages)
     else:
-        packages = ()
-        commands = (tuple(_fill(word, values) for word in row.command),)
-        undo = (tuple(_fill(word, values) for word in row.undo),) if row.undo else ()
+        action = _source(row.command, values)
+        undo = (_source(row.undo, values),) if row.undo else ()
         note = "" if undo else "the component stays enabled: other packages may need it by then"
         there = "never"
     return draft(
         f"enable:{row.title}",
         after=after,
         component="",
-        kind="install-packages" if packages else "run",
+        kind="install-packages" if row.packages else "run",
         title=row.title,
         why=row.why,
-        commands=commands,
-        packages=packages,
+        actions=(action,),
         undo=undo,
         undo_note=note,
         done_when=there,
         phase="prerequisites",
         sources=ctx.addresses(row),
     )
+
+
+def _source(command: tuple[str, ...], values: dict[str, str]) -> do.EnableSource:
+    argv = tuple(_fill(word, values) for word in command)
+    return do.EnableSource(argv=argv, needs_account=argv[0] in _WITH_ACCOUNT)
 
 
 def refresh_system(ctx: Context, after: tuple[str, ...] = ()) -> Draft:
@@ -243,7 +250,7 @@ def refresh_system(ctx: Context, after: tuple[str, ...] = ()) -> Draft:
         kind="refresh-index",
         title="read the package indexes of the system",
         why="the packages below are looked up in them",
-        commands=manager(ctx.system.family).refresh(),
+        actions=(do.RefreshIndex(manager=manager(ctx.system.family).name),),
         undo_note="an index takes nothing back",
         phase="prerequisites",
     )
@@ -253,20 +260,37 @@ def common_tools(ctx: Context, key: str, names: Sequence[str], *, why: str) -> l
     """The steps that install tools of the system that later steps call; apt knows no package without an index."""
     tool = manager(ctx.system.family)
     index = [refresh_system(ctx)] if tool.name == "apt" else []
-    install = draft(
+    note = "common tools stay" if len(names) > 1 else "a common tool stays"
+    return [*index, install_tools(ctx, key, names, why=why, after=[one.key for one in index], undo_note=note)]
+
+
+def install_tools(  # noqa: PLR0913 (what differs between such steps; most are keywords)
+    ctx: Context,
+    key: str,
+    names: Sequence[str],
+    *,
+    why: str,
+    after: Iterable[str],
+    component: str = "",
+    title: str = "",
+    undo_note: str = "these common tools stay",
+    sources: tuple[str, ...] = (),
+) -> Draft:
+    """The step that installs packages of the system itself, which other programs may come to use and which stay."""
+    tool = manager(ctx.system.family)
+    return draft(
         key,
-        after=[one.key for one in index],
-        component="",
+        after=after,
+        component=component,
         kind="install-packages",
-        title=f"install {', '.join(names)}",
+        title=title or f"install {', '.join(names)}",
         why=why,
-        commands=(tool.install([Package(name=name) for name in names]),),
-        packages=tuple(names),
-        undo_note="common tools stay" if len(names) > 1 else "a common tool stays",
+        actions=(do.InstallPackages(manager=tool.name, packages=tuple(Package(name=name) for name in names)),),
+        undo_note=undo_note,
         done_when=done.names(tool, names),
         phase="prerequisites",
+        sources=sources,
     )
-    return [*index, install]
 
 
 def _fill(template: str, values: dict[str, str]) -> str:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import re
 
 from gpustack.errors import UnsupportedError
+from gpustack.model import actions as do
 from gpustack.model.host import Problem
 from gpustack.model.resolution import Pick
 from gpustack.plan import done
 from gpustack.plan.components.driver import enrol_key
 from gpustack.plan.context import Context
 from gpustack.plan.draft import Draft, draft
+from gpustack.plan.managers import manager
+from gpustack.plan.managers.rpm import exclusion
 from gpustack.plan.preparation import Mend, kernel_headers, mends, refresh_system
 
 REPO_FILE = re.compile(r"/etc/(?:yum\.repos|zypp/repos)\.d/[\w.@+-]+\.repo")
-_EXCLUDE = "excludepkgs=mft* kernel-mft*"
+_CLASHING = ("mft*", "kernel-mft*")
 ANY = "any"
 REPOSITORY = "repository"
 
@@ -139,7 +142,7 @@ def _headers(ctx: Context) -> list[Draft]:
         kind="run",
         title="build the driver's modules for the kernels that have none",
         why="dkms builds them when the driver or a kernel is installed, and could not without headers",
-        commands=tuple(("dkms", "autoinstall", "-k", kernel) for kernel in ctx.kernels),
+        actions=(do.BuildModules(kernels=ctx.kernels),),
         undo_note="modules that nobody loads do no harm",
         phase="prerequisites",
         sources=headers.step.sources,
@@ -149,13 +152,16 @@ def _headers(ctx: Context) -> list[Draft]:
 
 def _exclude_mft(ctx: Context, problem: Problem) -> list[Draft]:
     """Keep packages that DOCA brings out of NVIDIA's CUDA repository, in the files that name it."""
-    paths = sorted(
-        entry.path
-        for entry in ctx.host.repositories
-        if entry.enabled and "/compute/cuda/repos/" in entry.url and REPO_FILE.fullmatch(entry.path)
+    paths = tuple(
+        sorted(
+            entry.path
+            for entry in ctx.host.repositories
+            if entry.enabled and "/compute/cuda/repos/" in entry.url and REPO_FILE.fullmatch(entry.path)
+        )
     )
     if not paths:
         return []
+    tool, line = manager(ctx.system.family), exclusion(_CLASHING)
     return [
         draft(
             f"mend:{problem.id}",
@@ -163,9 +169,9 @@ def _exclude_mft(ctx: Context, problem: Problem) -> list[Draft]:
             kind="run",
             title="keep mft packages of the CUDA repository from replacing those of DOCA",
             why=problem.message,
-            commands=(("sed", "-i", "-e", f"/^enabled=/a {_EXCLUDE}", "--", *paths),),
-            undo=(("sed", "-i", "-e", f"/^{_EXCLUDE.replace('*', '[*]')}$/d", "--", *paths),),
-            done_when=done.succeeds("grep", "--quiet", "--line-regexp", "--fixed-strings", _EXCLUDE, "--", *paths),
+            actions=(do.ExcludePackages(manager=tool.name, paths=paths, patterns=_CLASHING),),
+            undo=(do.IncludePackages(manager=tool.name, paths=paths, patterns=_CLASHING),),
+            done_when=done.succeeds("grep", "--quiet", "--line-regexp", "--fixed-strings", line, "--", *paths),
             phase="preflight",
             sources=problem.sources or ctx.addresses(ctx.matrix.conflicts.get(problem.id)),
         )
@@ -179,7 +185,7 @@ def _mend(ctx: Context, problem: Problem, row: Mend) -> Draft:
         kind="run",
         title=row.title,
         why=problem.message,
-        commands=(row.command,),
+        actions=(do.Run(argv=row.command, settings=True, packages=True),),
         undo_note="what was wrong is not brought back",
         phase="preflight",
         sources=problem.sources or ctx.addresses(row),

@@ -6,6 +6,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gpustack.errors import UnsupportedError
+from gpustack.model import actions as do
+from gpustack.model.actions import Package
 from gpustack.model.architectures import debian_name
 from gpustack.model.host import RepositoryEntry
 from gpustack.model.places import Repository
@@ -17,7 +19,7 @@ from gpustack.plan.apt_pin import apt_pin, preferences
 from gpustack.plan.context import Context
 from gpustack.plan.draft import Draft, draft
 from gpustack.plan.managers import manager
-from gpustack.plan.managers.base import CACHE, Manager, Package, Place
+from gpustack.plan.managers.base import CACHE, Manager, Place
 from gpustack.plan.preparation import common_tools
 from gpustack.plan.signing import KeyExtra, check_key, download_key, key_of
 
@@ -114,7 +116,7 @@ def _add(ctx: Context, tool: Manager, place: Place) -> list[Draft]:
             title=f"add the {place.title}",
             why=_why_checked(place),
             files=(file,),
-            undo=(("rm", "-f", "--", file.path),),
+            undo=(do.Remove(paths=(file.path,)),),
             phase="repositories",
             sources=ctx.addresses(row),
             repository=_as_data(ctx, place),
@@ -155,7 +157,7 @@ def _keyring_package(ctx: Context, tool: Manager, place: Place) -> list[Draft]:
         title=f"download {path.rpartition('/')[2]}",
         why=f"the package with the repository's {shown if not key or key.status == 'current' else 'key'}; {trust}",
         artifacts=(Artifact(url=row.keyring, path=path, sha256=row.keyring_sha256),),
-        undo=(("rm", "-f", "--", path),),
+        undo=(do.Remove(paths=(path,)),),
         done_when=f"file {path} {row.keyring_sha256}" if row.keyring_sha256 else f"path {path}",
         phase="repositories",
         sources=ctx.addresses(row, key),
@@ -167,9 +169,8 @@ def _keyring_package(ctx: Context, tool: Manager, place: Place) -> list[Draft]:
         kind="add-repository",
         title=f"add the {place.title}",
         why="cuda-keyring brings the source list, the key that it is signed by, and the preference for these packages",
-        commands=(tool.install_file(path),),
-        packages=("cuda-keyring",),
-        undo=(tool.remove(["cuda-keyring"]),),
+        actions=(do.InstallFile(manager=tool.name, path=path, name="cuda-keyring"),),
+        undo=(do.RemovePackages(manager=tool.name, names=("cuda-keyring",)),),
         # Each folder has a package of that name and version: the address in the source list tells them apart.
         done_when=done.every(
             done.packages(tool, [Package(name="cuda-keyring", pin=path.rpartition("/")[2].split("_")[1])]),
@@ -205,7 +206,7 @@ def _refresh(ctx: Context, tool: Manager, place: Place, *, after: tuple[str, ...
         kind="refresh-index",
         title=f"read the package index of the {place.title}",
         why="the packages below are looked up in it",
-        commands=tool.refresh(place),
+        actions=(do.RefreshIndex(manager=tool.name, section=place.section),),
         undo_note="an index takes nothing back",
         phase="repositories",
         sources=ctx.addresses(place.repository),
@@ -226,7 +227,6 @@ def _reuse(ctx: Context, place: Place, entry: RepositoryEntry) -> Draft:
 
 
 def _disable(ctx: Context, tool: Manager, entry: RepositoryEntry, place: Place) -> Draft:
-    commands, undo = tool.disable(entry)
     same = _bare(entry.url) == _bare(place.url)
     why = (
         "a second entry for one address with another key setting stops the package manager"
@@ -239,8 +239,8 @@ def _disable(ctx: Context, tool: Manager, entry: RepositoryEntry, place: Place) 
         kind="run",
         title=f"switch off the entry for {_bare(entry.url)} in {entry.path}",
         why=why,
-        commands=commands,
-        undo=undo,
+        actions=(do.DisableRepository(manager=tool.name, path=entry.path, url=entry.url),),
+        undo=(do.EnableRepository(manager=tool.name, path=entry.path, url=entry.url),),
         done_when=tool.is_disabled(entry),
         # Before all else: with two such entries, or one without a key, the package manager does nothing at all.
         phase="preflight",

@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 from gpustack.model.plan import Plan
-from gpustack.render.ansible_modules import ZYPPER
+from gpustack.render.ansible_packages import ZYPPER
 from gpustack.render.ansible_tasks import (
     WORD,
     Expression,

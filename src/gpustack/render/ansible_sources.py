@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from gpustack.model.steps import FileWrite
-from gpustack.render.ansible_modules import Action
+from gpustack.render.ansible_use import Use
 from gpustack.render.yaml_text import Value
 
 _PATH = re.compile(r"/etc/apt/sources\.list\.d/([a-z0-9-]+)\.sources")
@@ -21,7 +21,7 @@ _ORDER = ("Architectures", "Components", "X-Repolib-Name", "Signed-By", "Suites"
 """The order in which the module writes what it is told: that of its arguments."""
 
 
-def deb822(file: FileWrite) -> list[Action]:
+def deb822(file: FileWrite) -> list[Use]:
     """The tasks that write this file byte for byte with deb822_repository; [] where the module cannot do that."""
     named = _PATH.fullmatch(file.path)
     if named is None or not file.content.endswith("\n"):
@@ -38,6 +38,6 @@ def deb822(file: FileWrite) -> list[Action]:
     arguments["mode"] = file.mode
     needs: dict[str, Value] = {"name": "python3-debian", "state": "present", "lock_timeout": 300}
     return [
-        Action("what the next task needs", "ansible.builtin.apt", needs, "early"),
-        Action(f"repository {named[1]}", "ansible.builtin.deb822_repository", arguments, "early"),
+        Use("what the next task needs", "ansible.builtin.apt", needs, "early"),
+        Use(f"repository {named[1]}", "ansible.builtin.deb822_repository", arguments, "early"),
     ]

@@ -6,11 +6,14 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from gpustack.model.actions import RebuildInitramfs, RefreshLoader, RestartService, Verify
 from gpustack.model.conditions import conditions
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Artifact, FileWrite, Step
-from gpustack.render.ansible_modules import Action, actions, command, demand_exact, needs_excuse
+from gpustack.plan.former import actions_of
+from gpustack.render.ansible_modules import uses
 from gpustack.render.ansible_sources import deb822
+from gpustack.render.ansible_use import Use, command, demand_exact, needs_excuse
 from gpustack.render.commands import command_line, is_manual, serves_reboot
 from gpustack.render.comments import comment
 from gpustack.render.yaml_text import Flow, Unsafe, Value
@@ -91,22 +94,22 @@ def _is_plain(step: Step) -> bool:
 
 def _only_verifies(step: Step) -> bool:
     """Whether the step is our own verification, for which the program has to be on the host."""
-    return step.phase == "verification" and all(argv[:1] == ("gpustack",) for argv in step.commands)
+    return step.phase == "verification" and all(isinstance(action, Verify) for action in actions_of(step))
 
 
 def is_marked(step: Step) -> bool:
     """Whether a mark tells that the step is done: one of its commands has no module, and leaves no path to look at."""
     if not _is_plain(step) or _done_path(step) or _handled(step):
         return False
-    return any(one.sign == "mark" for one in actions(step.commands))
+    return any(one.sign == "mark" for one in uses(actions_of(step)))
 
 
 def _handled(step: Step) -> bool:
     """Whether the step's commands only tell something to look again: a handler's business."""
-    return bool(step.commands) and (
+    actions = actions_of(step)
+    return bool(actions) and (
         step.kind == "rebuild-initramfs"
-        or step.commands == (("ldconfig",),)
-        or all(argv[:2] == ("systemctl", "restart") for argv in step.commands)
+        or all(isinstance(action, RebuildInitramfs | RefreshLoader | RestartService) for action in actions)
     )
 
 
@@ -121,7 +124,7 @@ def handlers_of(plan: Plan) -> list[Handler]:
         while names.setdefault(name, step.commands) != step.commands:
             name += " again"
         listens = frozenset({step.id, *step.depends_on})
-        for number, one in enumerate(actions(step.commands), 1):
+        for number, one in enumerate(uses(actions_of(step)), 1):
             demand_exact(one.arguments)
             arguments = dict(one.arguments)
             if one.module == "ansible.builtin.command":
@@ -188,18 +191,18 @@ def _verify(found: str, step: Step) -> list[Task]:
 
 def _work(writer: Writer, number: int, step: Step) -> list[Task]:
     """The tasks of an ordinary step, and what tells its handlers and a later reboot that it changed something."""
-    done: list[Action] = []
+    done: list[Use] = []
     for artifact in step.artifacts:
         done += _download(artifact)
     for file in step.files:
         done += _file(file)
     flush = _handled(step) and _is_plain(step)
     if not flush:
-        done += actions(step.commands)
+        done += uses(actions_of(step))
     marked = is_marked(step)
     if marked:
         copy: dict[str, Value] = {"dest": _mark(step, writer.prefix), "content": f"{step.id}\n", "mode": "0644"}
-        done.append(Action("remember that it is done", "ansible.builtin.copy", copy))
+        done.append(Use("remember that it is done", "ansible.builtin.copy", copy))
     tasks: list[Task] = []
     for position, action in enumerate(done, 1):
         register = f"{writer.prefix}step_{number}_{position}"
@@ -211,7 +214,7 @@ def _work(writer: Writer, number: int, step: Step) -> list[Task]:
     return tasks
 
 
-def _tasks(writer: Writer, step: Step, action: Action, register: str, *, alone: bool) -> list[Task]:
+def _tasks(writer: Writer, step: Step, action: Use, register: str, *, alone: bool) -> list[Task]:
     notify = list(dict.fromkeys(one.name for one in writer.handlers if step.id in one.listens))
     arguments: dict[str, Value] = dict(action.arguments)
     keys: dict[str, Value] = {action.module: arguments}
@@ -246,7 +249,7 @@ def _tasks(writer: Writer, step: Step, action: Action, register: str, *, alone: 
     return [*before, Task(name, keys, excuse=is_command and needs_excuse(action))]
 
 
-def _query(action: Action, register: str) -> Task:
+def _query(action: Use, register: str) -> Task:
     keys: dict[str, Value] = {
         "ansible.builtin.command": command(("rpm", "--query", *action.query)).arguments,
         "register": f"{register}_there",
@@ -257,28 +260,28 @@ def _query(action: Action, register: str) -> Task:
     return Task(f"Ask for {action.about}", keys, excuse=True)
 
 
-def _download(artifact: Artifact) -> list[Action]:
+def _download(artifact: Artifact) -> list[Use]:
     arguments: dict[str, Value] = {"url": artifact.url, "dest": artifact.path, "mode": "0644"}
     if artifact.sha256:
         arguments["checksum"] = f"sha256:{artifact.sha256}"
     name = artifact.path.rpartition("/")[2]
-    return [*_parent(artifact.path), Action(f"download {name}", "ansible.builtin.get_url", arguments, "early")]
+    return [*_parent(artifact.path), Use(f"download {name}", "ansible.builtin.get_url", arguments, "early")]
 
 
-def _file(file: FileWrite) -> list[Action]:
+def _file(file: FileWrite) -> list[Use]:
     entry = deb822(file)
     if entry:
         return entry
     arguments: dict[str, Value] = {"dest": file.path, "content": file.content, "mode": file.mode}
-    return [*_parent(file.path), Action(f"file {file.path}", "ansible.builtin.copy", arguments)]
+    return [*_parent(file.path), Use(f"file {file.path}", "ansible.builtin.copy", arguments)]
 
 
-def _parent(path: str) -> list[Action]:
+def _parent(path: str) -> list[Use]:
     folder = path.rpartition("/")[0]
     if not folder or folder in _USUAL_FOLDERS:
         return []
     arguments: dict[str, Value] = {"path": folder, "state": "directory", "mode": "0755"}
-    return [Action(f"folder {folder}", "ansible.builtin.file", arguments)]
+    return [Use(f"folder {folder}", "ansible.builtin.file", arguments)]
 
 
 def _reboot(writer: Writer, step: Step) -> list[Task]:
@@ -314,5 +317,5 @@ def _reboot(writer: Writer, step: Step) -> list[Task]:
 def _changers(step: Step) -> range:
     """The positions of the registered results of a step."""
     size = sum(len(_download(one)) for one in step.artifacts) + sum(len(_file(one)) for one in step.files)
-    size += 0 if _handled(step) else len(actions(step.commands))
+    size += 0 if _handled(step) else len(uses(actions_of(step)))
     return range(1, size + 1)

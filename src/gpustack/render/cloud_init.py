@@ -6,8 +6,11 @@ import re
 import shlex
 from typing import NamedTuple
 
+from gpustack.model.actions import Argv, Verify
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Artifact, FileWrite, Step
+from gpustack.plan.commands import spelled
+from gpustack.plan.former import actions_of
 from gpustack.render.cloud_init_sources import Sources, sources_of
 from gpustack.render.commands import command_line, fetch, is_manual
 from gpustack.render.comments import comment, stack
@@ -31,8 +34,6 @@ _EARLY = re.compile(
 )
 _CHECK = '[ "$(sha256sum <"$1")" = "$2  -" ]'
 _IF_THERE = '! command -v "$1" >/dev/null || exec "$@"'
-
-Argv = tuple[str, ...]
 
 
 class _Part(NamedTuple):
@@ -197,7 +198,9 @@ def _commands(step: Step, files: _Files, sources: Sources) -> list[Argv]:
         found += _download(artifact)
     for file in step.files:
         found += files.place(file)
-    return [*found, *(_verified(argv) if argv[:1] == ("gpustack",) else argv for argv in step.commands)]
+    for action in actions_of(step):
+        found += map(_verified, spelled(action)) if isinstance(action, Verify) else spelled(action)
+    return found
 
 
 def _verified(argv: Argv) -> Argv:

@@ -6,8 +6,11 @@ import base64
 import re
 from typing import NamedTuple
 
+from gpustack.model.actions import Argv, ImportKey
 from gpustack.model.plan import Plan
 from gpustack.model.steps import FileWrite, PackageSource, Step
+from gpustack.plan.commands import commands_of
+from gpustack.plan.former import actions_of
 from gpustack.render.yaml_text import Text, Value
 
 _URL = re.compile(r"https://[A-Za-z0-9._~:/+-]+")
@@ -18,8 +21,6 @@ _ARCH = re.compile(r"[a-z0-9]*")
 _SECTION = re.compile(r"\[([A-Za-z0-9][A-Za-z0-9._+-]*)\]")
 _OPTION = re.compile(r"([a-z_]+)=(.*)")
 _DECIMAL = re.compile(r"[0-9]{1,9}")
-
-Argv = tuple[str, ...]
 
 
 class Sources(NamedTuple):
@@ -96,7 +97,7 @@ def _yum(plan: Plan, step: Step, repository: PackageSource, found: Sources) -> S
         found.files.append({"path": repository.keyring, "permissions": "0644", "content": Text(key)})
         for name in _key_steps(plan, step):
             checked = next(one for one in plan.steps if one.id == name)
-            found.left[name] = tuple(argv for argv in checked.commands if argv[0] == "rpm")
+            found.left[name] = commands_of(one for one in actions_of(checked) if isinstance(one, ImportKey))
         found.left.update(dict.fromkeys(_index_steps(plan, step), ()))
     return found
 

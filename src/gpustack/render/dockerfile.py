@@ -7,8 +7,10 @@ import re
 from typing import NamedTuple
 
 from gpustack.errors import UnsupportedError
+from gpustack.model.actions import Link, Make
 from gpustack.model.architectures import architecture
 from gpustack.model.plan import Plan
+from gpustack.plan.commands import spelled
 from gpustack.render.comments import comment
 from gpustack.render.image import base_image
 from gpustack.render.image_steps import Group, Lines, groups_of, shell_lines
@@ -18,8 +20,6 @@ from gpustack.visible import is_visible, one_line, visible_json
 _PLAIN = re.compile(r"[A-Za-z0-9_./-]+")
 _PATH = re.compile(r"(?m)^\s*(?:\*\) )?PATH=(/[A-Za-z0-9_./-]+/bin):\$PATH")
 _LOADER = re.compile(r"LD_LIBRARY_PATH=(/[A-Za-z0-9_./-]+)\$\{LD_LIBRARY_PATH:\+")
-_PREFIX = re.compile(r"--prefix=(/.+)", re.DOTALL)
-_HEADERS = ("/usr/local/include/ffnvcodec", "/usr/local/lib/pkgconfig/ffnvcodec.pc")
 _KEY = re.compile(r"[a-z0-9]+(?:[.-][a-z0-9]+)*")
 _UNPINNED = {"apt": "DL3008", "yum": "DL3033", "zypper": "DL3037", "dnf": "DL3041"}
 """hadolint's rules for packages without a version: common tools of the distribution have none in a plan."""
@@ -46,7 +46,7 @@ def render(plan: Plan) -> str:
     image = base_image(plan)
     parts = _parts(kept)
     final = [*_environment(plan, kept), _labels(plan)]
-    runtime = [_run(plan, group) for group in parts.runtime]
+    runtime = [_run(plan, group) for group in parts.runtime if group.commands()]
     if parts.build:
         stages = [
             [f"FROM {image} AS runtime", *runtime],
@@ -101,14 +101,9 @@ def _parts(groups: list[Group]) -> _Parts:
 
 def _copies(group: Group) -> list[str]:
     """The instructions that take what a group has built; none where it is not known what that is."""
-    commands = [argv for step in group.steps for argv in step.commands]
-    links = [shell_lines(argv) for argv in commands if argv[:2] == ("ln", "-sfn")]
-    if group.name == "nv-codec-headers":
-        return [_copy(path) for path in _HEADERS]
-    prefixes = [match[1] for argv in commands for word in argv if (match := _PREFIX.fullmatch(word))]
-    if not prefixes:
-        return []
-    return [_copy(prefixes[0]), *([_shell(links)] if links else [])]
+    built = [path for action in group.actions if isinstance(action, Make) for path in action.touches]
+    links = [shell_lines(argv) for action in group.actions if isinstance(action, Link) for argv in spelled(action)]
+    return [*map(_copy, built), *([_shell(links)] if links else [])] if built else []
 
 
 def _copy(path: str) -> str:
@@ -121,7 +116,7 @@ def _run(plan: Plan, group: Group) -> str:
     texts = [f"{step.title}: {step.why}" if step.why else step.title for step in group.steps]
     comments = [line for text in texts for line in _comment(text)]
     family = plan.host.os.family or ""
-    commands = group.commands(family)
+    commands = group.commands()
     excuses = {_UNPINNED[family]: _WHY_UNPINNED} if group.unpinned and family in _UNPINNED else {}
     if any(line.endswith("\\'") for lines in commands for line in lines):
         excuses["SC1003"] = "a line of a file ends in a backslash; it is no quote gone wrong"

@@ -5,12 +5,18 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gpustack.model import actions as do
+from gpustack.model.actions import Argv
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Artifact, FileWrite, Step
+from gpustack.plan.commands import spelled
+from gpustack.plan.former import actions_of
+from gpustack.plan.managers import manager
 from gpustack.plan.managers.base import CACHE
 from gpustack.render.commands import fetch, is_manual
 
@@ -19,21 +25,18 @@ OF_THE_HOST = frozenset({"driver", "fabric-manager", "container-toolkit", "trito
 
 _RUNNING = frozenset({"note", "reboot", "load-module", "rebuild-initramfs", "enable-service"})
 _SHARED = frozenset({"download", "add-repository", "refresh-index"})
-_SUBSCRIPTION = frozenset({"subscription-manager", "SUSEConnect"})
-_MANAGERS = {
-    "apt-get": ("", "/var/lib/apt/lists/*"),
-    "dnf": ("dnf clean all", "/var/cache/dnf"),
-    "yum": ("yum clean all", "/var/cache/yum"),
-    "tdnf": ("tdnf clean all", "/var/cache/tdnf"),
-    "zypper": ("zypper clean --all", ""),
-}
-"""What leaves nothing of an index or of packages in the layer: a command, a folder to remove."""
+_SYSTEM = (
+    *(do.EnableService, do.DisableService, do.RestartService),
+    *(do.PullImage, do.RemoveImage, do.StartContainer, do.RemoveContainer),
+)
+"""Actions on what runs, and nothing runs in an image."""
 
-_PINNED = re.compile(r"=|-\d+[.:]")
+_SOURCES = (do.InstallFile, do.EnableSource, do.DisableRepository, do.TrustLocalKeys)
+"""Actions after which an index has to be read anew, besides files that are written."""
+
+_UPDATE = do.RefreshIndex(manager="apt")
+_VERSIONED = re.compile(r"-\d+[.:]")
 _WIDTH = 110
-
-_APT = ("env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-o", "DPkg::Lock::Timeout=300")
-_UPDATE = ("apt-get update",)
 
 Lines = tuple[str, ...]
 """One command of a shell, as the lines on which a Dockerfile shows it."""
@@ -47,36 +50,40 @@ class Group(Struct, frozen=True, kw_only=True):
     environment: tuple[Step, ...] = ()
 
     @property
+    def actions(self) -> list[do.AnyAction]:
+        """All actions of the layer."""
+        return [action for step in self.steps for action in actions_of(step)]
+
+    @property
     def unpinned(self) -> bool:
         """Whether packages of the distribution are installed, which have no version in a plan."""
-        return any(_is_unpinned(argv) for step in self.steps for argv in step.commands)
+        for action in self.actions:
+            match action:
+                case do.InstallPackages(packages=packages):
+                    if any(not (one.pin or _VERSIONED.search(one.name)) for one in packages):
+                        return True
+                case do.HoldPackages(tools=tools) if tools:
+                    return True
+                case _:
+                    pass
+        return False
 
-    def commands(self, family: str) -> list[Lines]:
+    def commands(self) -> list[Lines]:
         """The commands of the layer for a POSIX shell; the index and every download is gone after them."""
-        found: list[Lines] = []
-        for step in self.steps:
-            found += _step_commands(step)
-        if family == "apt" and any(lines[0].startswith("DEBIAN_FRONTEND=") for lines in found):
-            found = _with_one_update(found)
-        return [*found, *self._clean(found)]
+        found = _with_one_update([one for step in self.steps for one in _step_commands(step)])
+        return [*found, *self._clean(found)] if found else []
 
     def _clean(self, commands: list[Lines]) -> list[Lines]:
-        words = [lines[0].split(" ") for lines in commands]
-        used = {found[1] if found[0].startswith("DEBIAN_FRONTEND=") else found[0] for found in words}
-        cleaned = [clean for program, clean in _MANAGERS.items() if program in used]
-        folders = [folder for _, folder in cleaned if folder]
+        names = {
+            action.manager: None
+            for action in self.actions
+            if isinstance(action, do.InstallPackages | do.RemovePackages | do.RefreshIndex | do.HoldPackages)
+        }
+        tools = [manager(name) for name in names]
+        gone = [tool.left for tool in tools if tool.left]
         if any(CACHE in text for lines in commands for text in lines):
-            folders.append(CACHE)
-        gone = [(f"rm -rf {' '.join(folders)}",)] if folders else []
-        return [*((command,) for command, _ in cleaned if command), *gone]
-
-
-def _is_unpinned(argv: tuple[str, ...]) -> bool:
-    """Whether a command installs a package without a version."""
-    if "install" not in argv or not set(argv) & _MANAGERS.keys():
-        return False
-    words = [word for word in argv[argv.index("install") + 1 :] if not word.startswith("-")]
-    return any(not _PINNED.search(word) for word in words)
+            gone.append(CACHE)
+        return [*((tool.clean,) for tool in tools if tool.clean), *([(f"rm -rf {' '.join(gone)}",)] if gone else [])]
 
 
 def groups_of(plan: Plan) -> tuple[list[Group], list[str]]:
@@ -93,7 +100,7 @@ def groups_of(plan: Plan) -> tuple[list[Group], list[str]]:
     gone = [name for name in plan.stack if name in OF_THE_HOST and plan.stack[name].state != "keep"]
     if gone:
         left_out.insert(0, f"{', '.join(gone)}: left out, as a container gets them from its host")
-    return _grouped(kept), left_out
+    return [group for group in _grouped(kept) if group.environment or group.commands()], left_out
 
 
 def _of_the_image(step: Step, serves: set[str]) -> Step:
@@ -105,19 +112,18 @@ def _of_the_image(step: Step, serves: set[str]) -> Step:
 
 def _why_not(step: Step, serves: set[str]) -> str | None:
     """Why a step does not belong into an image; "" where nobody asks, None where it does."""
-    if step.kind == "refresh-index" and all(argv[0] in {"dnf", "yum", "tdnf"} for argv in step.commands):
-        # The next installation reads it by itself, and a layer keeps none.
-        return ""
     if (serves or {step.component}) <= OF_THE_HOST:
         return ""
     if step.reboot_after or step.kind in _RUNNING or step.phase == "verification":
         return ""
     if is_manual(step):
         return "it has to be done by hand"
-    programs = {argv[0] for argv in step.commands if argv}
-    if programs & _SUBSCRIPTION:
+    actions = actions_of(step)
+    if step.kind == "refresh-index" and not any(_words(action) for action in actions):
+        return ""
+    if any(isinstance(action, do.EnableSource) and action.needs_account for action in actions):
         return "as containers use the subscription of the machine that builds them"
-    if programs & {"systemctl", "modprobe", "docker", "podman"}:
+    if any(isinstance(action, _SYSTEM) for action in actions):
         return "as nothing runs in an image"
     return None
 
@@ -172,31 +178,39 @@ def _is_ordered(steps: list[Step]) -> bool:
     return True
 
 
-def _step_commands(step: Step) -> list[Lines]:
-    """The commands of one step: what it downloads, what it writes, what it runs."""
-    found: list[Lines] = []
-    for artifact in step.artifacts:
-        found += _download(artifact)
-    for file in step.files:
-        found += _file(file)
-    return [*found, *(shell_lines(argv) for argv in step.commands if not _only_reads(argv))]
+class _Command(NamedTuple):
+    lines: Lines
+    is_update: bool = False
+    brings_source: bool = False
+    needs_index: bool = False
 
 
-def _only_reads(argv: tuple[str, ...]) -> bool:
-    """Whether a command only reads an index that the next installation reads by itself."""
-    return argv[0] in {"dnf", "yum", "tdnf"} and bool({"makecache", "expire-cache"} & set(argv))
+def _step_commands(step: Step) -> list[_Command]:
+    """The commands of one step: what it downloads, what it writes, what it does."""
+    found = [_Command(lines) for artifact in step.artifacts for lines in _download(artifact)]
+    found += [_Command(lines, brings_source=True) for file in step.files for lines in _file(file)]
+    for action in actions_of(step):
+        is_apt = isinstance(action, do.PackageAction) and action.manager == "apt"
+        found += [
+            _Command(
+                shell_lines(argv),
+                is_update=is_apt and isinstance(action, do.RefreshIndex),
+                brings_source=isinstance(action, _SOURCES),
+                needs_index=is_apt and isinstance(action, do.InstallPackages | do.RemovePackages),
+            )
+            for argv in _words(action)
+        ]
+    return found
 
 
-def shell_lines(argv: tuple[str, ...]) -> Lines:
-    """One command for a shell, with apt's switches for images."""
-    if argv[: len(_APT)] != _APT:
-        return _folded(map(shlex.quote, argv))
-    words = list(argv[len(_APT) :])
-    if words == ["update"]:
-        return _UPDATE
-    if words[:1] == ["install"]:
-        words.insert(1, "--no-install-recommends")
-    return _folded(["DEBIAN_FRONTEND=noninteractive", "apt-get", *map(shlex.quote, words)])
+def _words(action: do.AnyAction) -> tuple[Argv, ...]:
+    """The commands of an action while an image is made."""
+    return manager(action.manager).in_image(action) if isinstance(action, do.PackageAction) else spelled(action)
+
+
+def shell_lines(argv: Argv) -> Lines:
+    """One command for a shell."""
+    return _folded(map(shlex.quote, argv))
 
 
 def _folded(words: Iterable[str]) -> Lines:
@@ -210,16 +224,17 @@ def _folded(words: Iterable[str]) -> Lines:
     return tuple(lines)
 
 
-def _with_one_update(commands: list[Lines]) -> list[Lines]:
-    """Read the index before the first package and after each new source, and never twice with nothing between."""
-    found: list[Lines] = [_UPDATE]
-    for lines in commands:
-        changed = any(one[0].startswith(("dpkg", "env", "printf", "cp", "find")) for one in found)
-        if lines != _UPDATE or changed:
-            found.append(lines)
-    while found[-1] == _UPDATE:
+def _with_one_update(commands: list[_Command]) -> list[Lines]:
+    """Read apt's index before the first package and after each new source, and never twice with nothing between."""
+    found: list[_Command] = []
+    if any(one.needs_index for one in commands):
+        found = [_Command((" ".join(argv),), is_update=True) for argv in manager("apt").in_image(_UPDATE)]
+    for one in commands:
+        if not one.is_update or not any(other.is_update for other in found) or any(o.brings_source for o in found):
+            found.append(one)
+    while found and found[-1].is_update:
         found.pop()
-    return found
+    return [one.lines for one in found]
 
 
 def _download(artifact: Artifact) -> list[Lines]:

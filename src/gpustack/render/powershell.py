@@ -10,9 +10,12 @@ import textwrap
 from functools import cache
 
 from gpustack.errors import UsageError
+from gpustack.model.actions import AnyAction, Verify
 from gpustack.model.conditions import conditions
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Artifact, Step
+from gpustack.plan.commands import spelled
+from gpustack.plan.former import actions_of, undo_actions_of
 from gpustack.plan.managers.windows import COMMANDS, STATE
 from gpustack.render.commands import changes, is_manual
 from gpustack.resources import folder
@@ -125,7 +128,7 @@ def _function(number: str, step: Step, *, stops: bool) -> str:
             _action(f"Write-StackFile -LiteralPath {literal(file.path)} -Content {literal(file.content)}")
             for file in step.files
         ]
-        body += [line for argv in step.commands for line in _run(argv)]
+        body += [line for action in actions_of(step) for line in _run(action)]
     return _block(f"Invoke-Step{number}", body)
 
 
@@ -136,7 +139,7 @@ def _undo(number: str, step: Step) -> str:
         nothing = literal(f"--- nothing to take back: {title}")
         body += [f"if (-not ({_guard(step)})) {{", f"    Write-Host {nothing}", "    return", "}"]
     body.append(f"Write-Host {literal('--- take back: ' + title)}")
-    body += [line for argv in step.undo for line in _run(argv)]
+    body += [line for action in undo_actions_of(step) for line in _run(action)]
     return _block(f"Undo-Step{number}", body)
 
 
@@ -161,12 +164,13 @@ def _download(artifact: Artifact) -> str:
     return text + (f" -Size {artifact.size}" if artifact.size else "")
 
 
-def _run(argv: tuple[str, ...]) -> list[str]:
-    if argv[0] != "gpustack":
-        return [_action(command(argv))]
+def _run(action: AnyAction) -> list[str]:
+    lines = [_action(command(argv)) for argv in spelled(action)]
+    if not isinstance(action, Verify):
+        return lines
     return [
         "if (Get-Command -Name 'gpustack' -CommandType Application -ErrorAction SilentlyContinue) {",
-        f"    {_action(command(argv))}",
+        *(f"    {line}" for line in lines),
         "} else {",
         "    Write-Host 'gpustack is not on this machine: this step is left out'",
         "}",

@@ -7,11 +7,15 @@ import shlex
 from collections.abc import Iterable
 from functools import cache
 
+from gpustack.model.actions import AnyAction, Verify
+from gpustack.model.conditions import Condition
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Artifact, FileWrite, Step
+from gpustack.plan.commands import spelled
+from gpustack.plan.former import actions_of
 from gpustack.render.commands import changes, command_line, fetch, is_manual, printed, serves_reboot
 from gpustack.render.comments import comment, stack
-from gpustack.render.signs import Question, Signs, only_serves, signs
+from gpustack.render.signs import Signs, only_serves, signs
 from gpustack.resources import folder
 from gpustack.visible import is_visible, one_line
 
@@ -63,25 +67,19 @@ else
     say "done: $changed of {count} steps changed something"
 fi
 """
-_BY_FAMILY = {"absent": ("no_deb", "no_rpm"), "held": ("is_held", "is_locked")}
-"""The functions that answer for Debian's package manager, and for rpm's."""
 
-_ASKED = {
-    "deb": "has_deb",
-    "deb-exact": "has_deb_exact",
-    "deb-prefix": "has_deb_prefix",
-    "deb-gone": "no_deb",
-    "deb-held": "is_held",
-    "rpm": "has_rpm",
-    "rpm-gone": "no_rpm",
-    "zypper-locked": "is_locked",
-    "file": "has_sum",
-    "path": "is_path",
-    "no-path": "no_path",
-    "link": "is_link",
-    "enabled": "is_enabled",
-    "active": "is_active",
+
+_PROGRAMS = {
+    "package": ("has_deb", "has_rpm"),
+    "absent": ("no_deb", "no_rpm"),
+    "held": ("is_held", "is_locked"),
+    "file": ("has_sum", "has_sum"),
+    "path": ("is_path", "is_path"),
+    "link": ("is_link", "is_link"),
 }
+"""The functions that answer, where packages are Debian's and where they are rpm's."""
+
+_EXACT = ("has_upstream_deb", "has_upstream_rpm")
 
 
 class _Script:
@@ -115,7 +113,7 @@ class _Script:
     def question(self, step: Step) -> list[str]:
         """The lines of the function that tells whether a step has nothing left to do; none where nothing can."""
         found = self.signs[step.id]
-        tests = [self.test(one) for one in found.questions]
+        tests = [self.test(one) for one in found.conditions]
         if found.marked:
             tests.insert(0, f"is_marked {self.names[step.id]}")
         after = [f"done_{self.names[one.id]}" for one in self.served[step.id] if self.signs[one.id].any]
@@ -125,18 +123,13 @@ class _Script:
             return [f"    if {_inline(tests)}; then return 0; fi", *lines] if tests else lines
         return _joined(tests)
 
-    def test(self, question: Question) -> str:
-        """A question as a command."""
-        if question.asked == "succeeds":
-            return f"{command_line(question.words)} >/dev/null 2>&1"
-        if question.asked == "package":
-            kind = "deb" if self.plan.host.os.family == "apt" else "rpm"
-            program = f"has_upstream_{kind}" if len(question.words) > 1 else f"has_{kind}"
-        elif question.asked in _BY_FAMILY:
-            program = _BY_FAMILY[question.asked][self.plan.host.os.family != "apt"]
-        else:
-            program = _ASKED[question.asked]
-        return command_line((program, *question.words))
+    def test(self, one: Condition) -> str:
+        """A condition as a command."""
+        if one.kind == "succeeds":
+            return f"{command_line(one.words)} >/dev/null 2>&1"
+        is_exact = one.kind == "package" and len(one.words) > 1
+        programs = _EXACT if is_exact else _PROGRAMS[one.kind]
+        return command_line((programs[self.plan.host.os.family != "apt"], *one.words))
 
     def body(self, step: Step) -> list[str]:
         """The lines that do the step."""
@@ -158,8 +151,8 @@ class _Script:
             lines += _download(artifact)
         for file in step.files:
             lines += _file(file)
-        for argv in step.commands:
-            lines += _command(argv)
+        for action in actions_of(step):
+            lines += _action(action)
         if self.signs[step.id].marked:
             lines.append(f"mark {self.names[step.id]}")
         return lines
@@ -230,15 +223,16 @@ def _inline(tests: list[str]) -> str:
     return " && ".join(tests)
 
 
-def _command(argv: tuple[str, ...]) -> list[str]:
-    if argv[0] != "gpustack":
-        return [f"run {command_line(argv)}"]
+def _action(action: AnyAction) -> list[str]:
+    lines = [command_line(argv) for argv in spelled(action)]
+    if not isinstance(action, Verify):
+        return [f"run {line}" for line in lines]
     # The script has to end well on a host that has it, but not gpustack itself.
     return [
         "if command -v gpustack >/dev/null 2>&1; then",
-        f"    run {command_line(argv)}",
+        *(f"    run {line}" for line in lines),
         "else",
-        f"    say {_spoken('gpustack is not installed here; to check the result: ' + command_line(argv))}",
+        *(f"    say {_spoken(f'gpustack is not installed here; to check the result: {line}')}" for line in lines),
         "fi",
     ]
 

@@ -1,4 +1,4 @@
-# Red Hat Enterprise Linux 9, x86_64: plan 4282b8667ed8304f3b6e9c62b8cd5c36b27e220620bc15476a2ef210be1f0f22
+# Red Hat Enterprise Linux 9, x86_64: plan 2f00ed00b6f7972724010abce9af414282bc7104b4b5290cdcbfc75aa5aa40e1
 # docker build --platform linux/amd64 --tag NAME - <THIS-FILE; run with --gpus all
 # warning: driver: left out, as a container gets them from its host
 # warning: enable CodeReady Builder: left out, as containers use the subscription of the machine that builds
@@ -64,6 +64,6 @@ RUN dnf -y install zlib \
 ENV NVIDIA_VISIBLE_DEVICES=all
 ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility
 ENV PATH=/usr/local/cuda-13.2/bin:${PATH}
-LABEL gpustack.plan="4282b8667ed8304f3b6e9c62b8cd5c36b27e220620bc15476a2ef210be1f0f22" \
+LABEL gpustack.plan="2f00ed00b6f7972724010abce9af414282bc7104b4b5290cdcbfc75aa5aa40e1" \
       gpustack.cuda="13.2.2" \
       gpustack.cudnn="9.14.0.64"

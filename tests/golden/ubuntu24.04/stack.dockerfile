@@ -1,4 +1,4 @@
-# Ubuntu 24.04 LTS, x86_64: plan 8726b46f905085973518dcc73a2ef5fefeccf3a6d107b1949c4ebdf888b18716
+# Ubuntu 24.04 LTS, x86_64: plan 5db3b4a090867a0f043f9e09706f9776e9673417f939b79549e45d6c1386e146
 # docker build --platform linux/amd64 --tag NAME - <THIS-FILE; run with --gpus all
 # warning: driver: left out, as a container gets them from its host
 
@@ -44,6 +44,6 @@ RUN apt-get update \
 ENV NVIDIA_VISIBLE_DEVICES=all
 ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility
 ENV PATH=/usr/local/cuda-13.2/bin:${PATH}
-LABEL gpustack.plan="8726b46f905085973518dcc73a2ef5fefeccf3a6d107b1949c4ebdf888b18716" \
+LABEL gpustack.plan="5db3b4a090867a0f043f9e09706f9776e9673417f939b79549e45d6c1386e146" \
       gpustack.cuda="13.2.2" \
       gpustack.cudnn="9.23.2.1"

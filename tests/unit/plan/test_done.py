@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.golden_plans import cases, outcome
 
+from gpustack.model.actions import DisableRepository
 from gpustack.model.conditions import Condition, conditions, spelled
 from gpustack.model.host import RepositoryEntry
 from gpustack.model.steps import Step
@@ -106,6 +107,6 @@ def test_conditions_hold_in_a_shell_as_they_are_meant(tmp_path: Path) -> None:
     entry = RepositoryEntry(path=str(listed), url=f"{named}/")
     [look] = conditions(MANAGER.is_disabled(entry))
     assert subprocess.run(look.words, check=False).returncode == 1
-    for argv in MANAGER.disable(entry)[0]:
+    for argv in MANAGER.commands(DisableRepository(manager="apt", path=entry.path, url=entry.url)):
         subprocess.run(argv, check=True)
     assert subprocess.run(look.words, check=False).returncode == 0

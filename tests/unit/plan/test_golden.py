@@ -204,7 +204,7 @@ TOOLS = [manager(family) for family in NAMES]
 def other_words() -> frozenset[str]:
     """Every text of the tables of what a system needs first, and the packages of the managers' own plugins."""
     tables = strings([yaml.safe_load(path.read_text(encoding="utf-8"))["tables"] for path in TABLES])
-    return frozenset(tables | {word for tool in TOOLS for word in (*tool.tools, *tool.hold_tools())})
+    return frozenset(tables | {word for tool in TOOLS for word in (*tool.signature_tools, *tool.hold_tools())})
 
 
 def strings(value: object) -> set[str]:

@@ -18,11 +18,13 @@ from tests.unit.render.cases import GOLDEN, HOSTILE, PLANS, compare, plan_for, p
 from tests.unit.render.galaxy import ansible
 
 from gpustack.errors import UnsupportedError, UsageError
+from gpustack.model import actions as do
 from gpustack.model.host import Host
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Artifact, FileWrite, Step
+from gpustack.plan.commands import commands_of
 from gpustack.render.ansible import parts_of, render
-from gpustack.render.ansible_modules import actions
+from gpustack.render.ansible_modules import uses
 from gpustack.render.api import render_tree
 
 
@@ -49,9 +51,10 @@ def of_module(play: dict[str, Any], module: str) -> list[dict[str, Any]]:
     return [task[f"ansible.builtin.{module}"] for task in play["tasks"] if f"ansible.builtin.{module}" in task]
 
 
-def step(identity: str = "one-000000000001", **fields: Any) -> Step:
+def step(identity: str = "one-000000000001", *, actions: tuple[do.AnyAction, ...] = (), **fields: Any) -> Step:
     filled = {"component": "cuda", "kind": "run", "title": "do it", "why": "", "phase": "toolkit", **fields}
-    return Step(id=identity, **filled)
+    said: dict[str, Any] = {"actions": actions, "commands": commands_of(actions)} if actions else {}
+    return Step(id=identity, **said, **filled)
 
 
 @pytest.mark.parametrize("os", PLANS)
@@ -170,13 +173,10 @@ def hostile_plan(text: str) -> Plan:
         step(
             "install-000000000003",
             kind="install-packages",
-            commands=(
-                (
-                    *("env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-o", "DPkg::Lock::Timeout=300"),
-                    *("install", "-y", text),
-                ),
-                ("apt-mark", "hold", text),
-                ("env", f"A={text}", f"--chdir=/{text}", "make", text),
+            actions=(
+                do.InstallPackages(manager="apt", packages=(do.Package(name=text),)),
+                do.HoldPackages(manager="apt", names=(text,)),
+                do.Run(argv=("make", text), environment=(f"A={text}",), folder=f"/{text}"),
             ),
         ),
         step("by-hand-000000000004", kind="manual", title=text, why=text, commands=(("prog", text),)),
@@ -249,30 +249,63 @@ def test_modules_are_native_where_there_is_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("argv", "module", "arguments"),
+    ("action", "module", "arguments"),
     [
         (
-            ("sed", "-i", "-e", "/^Version/d", "--", "/k"),
+            do.CheckKeyFile(source="/k", sums="/s", target="/t"),
             "lineinfile",
             {"path": "/k", "regexp": "^Version", "state": "absent"},
         ),
         (
-            ("sed", "-i", "-e", "\\#^deb.*a\\.b/c#s#^#\\# off by gpustack: #", "--", "/l"),
-            "replace",
-            {"path": "/l", "regexp": "^(deb.*a\\.b/c.*)$", "replace": "# off by gpustack: \\1"},
+            do.DisableRepository(manager="apt", path="/l.list", url="https://a.b/c"),
+            "copy",
+            {
+                "src": "/l.list",
+                "dest": "/l.list.saved-by-gpustack",
+                "remote_src": True,
+                "mode": "preserve",
+                "force": False,
+            },
         ),
-        (("sed", "-i", "-e", "s/a/b/", "--", "/k"), "command", {"argv": ["sed", "-i", "-e", "s/a/b/", "--", "/k"]}),
-        (("rm", "-f", "--", "/a"), "command", {"argv": ["rm", "-rf", "--", "/a"]}),
-        (("systemctl", "enable", "--now", "u"), "systemd_service", {"name": "u", "enabled": True, "state": "started"}),
-        (("dnf", "-y", "downgrade", "a-1"), "dnf", {"name": ["a-1"], "state": "present", "allow_downgrade": True}),
-        (("dnf", "-y", "install", "--setopt=x", "a"), "command", {"argv": ["dnf", "-y", "install", "--setopt=x", "a"]}),
-        (("mv", "--", "/a", "/b"), "command", {"argv": ["mv", "--", "/a", "/b"], "removes": "/a"}),
+        (
+            do.Words(argv=("sed", "-i", "-e", "s/a/b/", "--", "/k")),
+            "command",
+            {"argv": ["sed", "-i", "-e", "s/a/b/", "--", "/k"]},
+        ),
+        (do.Words(argv=("apt-get", "install", "a")), "command", {"argv": ["apt-get", "install", "a"]}),
+        (do.Remove(paths=("/a",)), "command", {"argv": ["rm", "-rf", "--", "/a"]}),
+        (do.EnableService(unit="u", now=True), "systemd_service", {"name": "u", "enabled": True, "state": "started"}),
+        (
+            do.InstallPackages(manager="dnf", packages=(do.Package(name="a", pin="1"),), replaces=True),
+            "dnf",
+            {"name": ["a-1"], "state": "present", "allowerasing": True},
+        ),
+        (
+            do.InstallPackages(manager="yum", packages=(do.Package(name="a", pin="1"),), downgrade=True),
+            "command",
+            {"argv": ["yum", "-y", "downgrade", "a-1"]},
+        ),
+        (
+            do.InstallPackages(manager="dnf", packages=(do.Package(name="--setopt=x"),)),
+            "command",
+            {"argv": ["dnf", "-y", "install", "--setopt=x"]},
+        ),
+        (
+            do.DisableRepository(manager="dnf", path="/a", url=""),
+            "command",
+            {"argv": ["mv", "--", "/a", "/a.disabled-by-gpustack"], "removes": "/a"},
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_a_command_becomes_the_module_that_does_the_same(argv: tuple[str, ...], module: str, arguments: object) -> None:
-    first, *_ = actions((argv, ("prog",)))
+def test_an_action_becomes_the_module_that_does_the_same(action: do.AnyAction, module: str, arguments: object) -> None:
+    first, *_ = uses((action, do.Words(argv=("prog",))))
     assert (first.module, first.arguments) == (f"ansible.builtin.{module}", arguments)
+
+
+def test_lines_of_a_source_list_are_commented_out_as_sed_would() -> None:
+    [_, edit] = uses((do.DisableRepository(manager="apt", path="/l.list", url="https://a.b/c"),))
+    assert edit.arguments == {"path": "/l.list", "regexp": "^(deb.*a\\.b/c.*)$", "replace": "# off by gpustack: \\1"}
 
 
 @pytest.mark.gate
@@ -314,12 +347,11 @@ def real_plan(folder: Path) -> Plan:
     with tarfile.open(archive, "w:gz") as tar:
         tar.add(folder / "inner", "top/inner")
     digest = hashlib.sha256(archive.read_bytes()).hexdigest()
-    unpack = ("tar", "--extract", f"--file={root}/a.tar.gz", f"--directory={root}/unpacked", "--strip-components=1")
     every = ("sh", "-c", f'printf "%s\\0" "$@" >{root}/arguments', "sh", *HOSTILE)
     handled = ("sh", "-c", f"echo once >>{root}/handled")
     plan = plan_of(
         step("file-000000000001", files=(FileWrite(path=f"{root}/hostile", content="".join(HOSTILE)),)),
-        step("link-000000000002", kind="make-link", commands=(("ln", "-sfn", "hostile", f"{root}/link"),)),
+        step("link-000000000002", kind="make-link", actions=(do.Link(path=f"{root}/link", target="hostile"),)),
         step(
             "fetch-000000000003",
             kind="download",
@@ -328,14 +360,20 @@ def real_plan(folder: Path) -> Plan:
         step(
             "unpack-000000000004",
             kind="extract",
-            commands=(("install", "-d", "-m", "0755", "--", f"{root}/unpacked"), (*unpack, "--no-same-owner")),
+            actions=(
+                do.MakeFolders(paths=(f"{root}/unpacked",)),
+                do.Unpack(archive=f"{root}/a.tar.gz", folder=f"{root}/unpacked"),
+            ),
         ),
         step("words-000000000005", commands=(every,)),
         step(
             "copy-000000000009",
-            commands=(("rm", "-rf", "--", f"{root}/copy"), ("cp", f"{root}/hostile", f"{root}/copy")),
+            actions=(
+                do.Remove(paths=(f"{root}/copy",), whole=True),
+                do.CopyTree(source=f"{root}/hostile", target=f"{root}/copy"),
+            ),
         ),
         step("image-000000000006", kind="rebuild-initramfs", commands=(handled,), depends_on=("file-000000000001",)),
-        step("look-000000000007", kind="run", commands=(("gpustack", "verify"),), phase="verification"),
+        step("look-000000000007", kind="run", actions=(do.Verify(components=()),), phase="verification"),
     )
     return replace(plan, host=Host())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpustack.model import actions as do
 from gpustack.model.resolution import Pick
 from gpustack.plan import done
 from gpustack.plan.components.base import Component
@@ -36,7 +37,7 @@ def _docker(ctx: Context, installed: tuple[str, ...]) -> list[Draft]:
         kind="run",
         title="make Docker know the NVIDIA runtime",
         why="it writes the runtime into /etc/docker/daemon.json and leaves the rest of that file alone",
-        commands=(("nvidia-ctk", "runtime", "configure", "--runtime=docker"),),
+        actions=(do.Run(argv=("nvidia-ctk", "runtime", "configure", "--runtime=docker"), settings=True),),
         undo_note="take the entry 'nvidia' out of 'runtimes' in /etc/docker/daemon.json",
         done_when=done.succeeds("grep", "--quiet", "nvidia-container-runtime", "/etc/docker/daemon.json"),
         phase="applications",
@@ -49,7 +50,7 @@ def _docker(ctx: Context, installed: tuple[str, ...]) -> list[Draft]:
         kind="run",
         title="restart Docker",
         why="it reads its configuration when it starts; containers without live restore stop with it",
-        commands=(("systemctl", "restart", "docker"),),
+        actions=(do.RestartService(unit="docker"),),
         undo_note="a restart takes nothing back",
         phase="applications",
         sources=ctx.matrix.addresses(("container-toolkit/guide",)),
@@ -81,8 +82,8 @@ def _podman(ctx: Context, installed: tuple[str, ...]) -> Draft:
         kind="run",
         title="write the CDI specification for Podman",
         why="Podman finds GPUs by it; toolkits before 1.18 do not write it by themselves",
-        commands=(("nvidia-ctk", "cdi", "generate", f"--output={CDI_FILE}"),),
-        undo=(("rm", "-f", "--", CDI_FILE),),
+        actions=(do.Run(argv=("nvidia-ctk", "cdi", "generate", f"--output={CDI_FILE}"), settings=True),),
+        undo=(do.Remove(paths=(CDI_FILE,)),),
         done_when=f"path {CDI_FILE}",
         phase="applications",
         sources=ctx.matrix.addresses(("container-toolkit/guide",)),

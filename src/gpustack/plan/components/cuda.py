@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from gpustack.model import actions as do
+from gpustack.model.actions import AnyAction
 from gpustack.model.resolution import Pick
 from gpustack.model.steps import FileWrite
 from gpustack.plan import done
@@ -54,7 +56,7 @@ class Cuda(Component):
                 why="nvcc is not on the path otherwise"
                 + ("; a runfile does not tell the loader of its libraries" if loader else ""),
                 files=(FileWrite(path=PROFILE, content="\n".join(lines) + "\n"),),
-                undo=(("rm", "-f", "--", PROFILE),),
+                undo=(do.Remove(paths=(PROFILE,)),),
                 phase="toolkit",
             ),
         ]
@@ -67,7 +69,10 @@ def _link(ctx: Context, pick: Pick, prefix: str, installed: tuple[str, ...]) -> 
     if not stale and not bare:
         return []
     by_packages = pick.method in {"network", "local"}
-    command = ("update-alternatives", "--set", "cuda", prefix) if by_packages else ("ln", "-sfn", prefix, LINK)
+    point: AnyAction = do.Link(path=LINK, target=prefix)
+    back: AnyAction = do.Remove(paths=(LINK,))
+    if by_packages:
+        point, back = do.ChooseAlternative(group="cuda", choice=prefix), do.ChooseAlternative(group="cuda")
     return [
         draft(
             "link:cuda",
@@ -76,8 +81,8 @@ def _link(ctx: Context, pick: Pick, prefix: str, installed: tuple[str, ...]) -> 
             kind="make-link",
             title=f"point {LINK} at {prefix}",
             why=f"{LINK} points at a folder that is gone" if stale else f"programs look for CUDA in {LINK}",
-            commands=(command,),
-            undo=(("update-alternatives", "--auto", "cuda"),) if by_packages else (("rm", "-f", "--", LINK),),
+            actions=(point,),
+            undo=(back,),
             done_when=done.link("/etc/alternatives/cuda" if by_packages else LINK, prefix),
             phase="toolkit",
             sources=ctx.addresses(ctx.matrix.conflicts.get("stale_cuda_symlink")),

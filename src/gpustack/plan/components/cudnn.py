@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from gpustack.model import actions as do
+from gpustack.model.actions import AnyAction
 from gpustack.model.resolution import Pick
 from gpustack.plan import done
 from gpustack.plan.components.base import Component
 from gpustack.plan.components.mnist import mnist
 from gpustack.plan.context import Context
 from gpustack.plan.draft import Draft, draft
-from gpustack.plan.managers import NAMES, manager
-from gpustack.plan.managers.base import Argv, Package
-from gpustack.plan.preparation import SUBJECT, FamilyPackages, family_packages
+from gpustack.plan.managers import NAMES
+from gpustack.plan.preparation import SUBJECT, FamilyPackages, family_packages, install_tools
 from gpustack.versions import is_within
 
 _NEEDS_ZLIB = ">=8.3"
@@ -52,20 +53,14 @@ class Cudnn(Component):
 
 
 def _zlib(ctx: Context, row: FamilyPackages) -> Draft:
-    tool = manager(ctx.system.family)
-    install = tool.install([Package(name=name) for name in row.packages])
-    return draft(
+    return install_tools(
+        ctx,
         "zlib",
+        row.packages,
         after=["index:system", "tools", "archive-tools"],
         component="cudnn",
-        kind="install-packages",
-        title=f"install {', '.join(row.packages)}",
         why="cuDNN loads libz.so.1 from version 8.3 on, and its packages do not all say so",
-        commands=(install,),
-        packages=row.packages,
         undo_note="other programs use it too: it stays",
-        done_when=done.names(tool, row.packages),
-        phase="prerequisites",
         sources=ctx.addresses(row),
     )
 
@@ -85,13 +80,13 @@ def _choose(ctx: Context, pick: Pick, installed: tuple[str, ...]) -> list[Draft]
         return [_side_by_side(ctx, installed, stays, new)]
     triplet = _TRIPLETS.get(ctx.arch)
     known = bool(row.choice) and triplet is not None
-    command: Argv
+    action: AnyAction
     choice = row.choice.replace("{triplet}", triplet or "")
     if known:
-        command = ("update-alternatives", "--set", row.group, choice)
+        action = do.ChooseAlternative(group=row.group, choice=choice)
         why = f"{stays}; what is built from now on finds {new}. update-alternatives --config {row.group} switches back"
     else:
-        command = ("update-alternatives", "--config", row.group)
+        action = do.ByHand(commands=(("update-alternatives", "--config", row.group),))
         why = f"{stays}; choose version {new} for programs that are built from now on"
     return [
         draft(
@@ -101,8 +96,8 @@ def _choose(ctx: Context, pick: Pick, installed: tuple[str, ...]) -> list[Draft]
             kind="make-link" if known else "manual",
             title=f"choose the cuDNN that programs are built with, in the alternatives of {row.group}",
             why=why,
-            commands=(command,),
-            undo=(("update-alternatives", "--auto", row.group),),
+            actions=(action,),
+            undo=(do.ChooseAlternative(group=row.group),),
             done_when=done.link(f"/etc/alternatives/{row.group}", choice) if known else "never",
             phase="libraries",
             sources=ctx.addresses(row),

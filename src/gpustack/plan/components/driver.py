@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+from gpustack.model import actions as do
 from gpustack.model.resolution import Pick
 from gpustack.model.steps import FileWrite
 from gpustack.plan import done
 from gpustack.plan.components.base import Component
 from gpustack.plan.context import Context
 from gpustack.plan.draft import Draft, draft
-from gpustack.plan.managers import manager
-from gpustack.plan.managers.base import Package
 from gpustack.plan.preparation import (
     SUBJECT,
     ConflictModule,
     Initramfs,
     SecureBoot,
     enable,
+    install_tools,
     kernel_headers,
     rows_for,
 )
 
 BLACKLIST = "/etc/modprobe.d/gpustack-blacklist.conf"
+PERSISTENCE = "nvidia-persistenced.service"
 
 
 class Driver(Component):
@@ -68,7 +69,7 @@ def _conflicting_modules(ctx: Context, pick: Pick) -> list[Draft]:
         title="keep nouveau and nova away from the GPUs",
         why=reason,
         files=(FileWrite(path=BLACKLIST, content="# Written by gpustack\n" + "\n".join(lines) + "\n"),),
-        undo=(("rm", "-f", "--", BLACKLIST),),
+        undo=(do.Remove(paths=(BLACKLIST,)),),
         phase="driver",
         sources=ctx.addresses(*rows),
     )
@@ -84,8 +85,8 @@ def _conflicting_modules(ctx: Context, pick: Pick) -> list[Draft]:
         kind="rebuild-initramfs",
         title="rebuild the initramfs",
         why="without it the other module is loaded from the old initramfs at the next boot",
-        commands=(tool.command,),
-        undo=(tool.command,),
+        actions=(do.RebuildInitramfs(argv=tool.command),),
+        undo=(do.RebuildInitramfs(argv=tool.command),),
         phase="driver",
         sources=ctx.addresses(tool),
     )
@@ -102,9 +103,9 @@ def _persistence(ctx: Context, installed: tuple[str, ...]) -> Draft:
         title="enable the persistence daemon",
         why="without it a GPU loses its state, and takes seconds to start, when no program uses it; it starts at boot"
         + (", and not now: there is no GPU in an image" if image else ""),
-        commands=(("systemctl", "enable", "nvidia-persistenced.service"),),
-        undo=(("systemctl", "disable", "nvidia-persistenced.service"),),
-        done_when=done.unit("nvidia-persistenced.service"),
+        actions=(do.EnableService(unit=PERSISTENCE),),
+        undo=(do.DisableService(unit=PERSISTENCE),),
+        done_when=done.unit(PERSISTENCE),
         phase="driver",
         sources=ctx.addresses(ctx.matrix.conflicts.get("persistenced_in_image_build")),
     )
@@ -121,18 +122,14 @@ def enrol_key(ctx: Context, installed: tuple[str, ...]) -> list[Draft]:
         advice = row.action if row and row.action else "sign the modules with a key that the firmware knows"
         ctx.warn(f"Secure Boot is on, and no key that the firmware knows signs the modules of this plan: {advice}")
         return []
-    tools = draft(
+    tools = install_tools(
+        ctx,
         "secure-boot-tools",
+        row.tools,
         after=["index:system", "tools", "archive-tools"],
         component="driver",
-        kind="install-packages",
-        title=f"install {', '.join(row.tools)}",
         why="it enrols the key that signs the driver's modules",
-        commands=(manager(ctx.system.family).install([Package(name=name) for name in row.tools]),),
-        packages=row.tools,
         undo_note="this common tool stays",
-        done_when=done.names(manager(ctx.system.family), row.tools),
-        phase="prerequisites",
         sources=ctx.addresses(row),
     )
     enrol = draft(
@@ -144,8 +141,8 @@ def enrol_key(ctx: Context, installed: tuple[str, ...]) -> list[Draft]:
         why=f"Secure Boot is on: the kernel refuses modules built here until the firmware knows {row.key}. The command "
         "asks for a password; the next boot stops at a blue screen, where 'Enroll MOK' and that password have to be "
         "given on the console",
-        commands=(("mokutil", "--import", row.key),),
-        undo=(("mokutil", "--delete", row.key),),
+        actions=(do.ByHand(commands=(("mokutil", "--import", row.key),)),),
+        undo=(do.ByHand(commands=(("mokutil", "--delete", row.key),)),),
         # It answers in words: its exit status says the opposite of what one would think.
         done_when=done.succeeds("sh", "-c", 'mokutil --test-key "$1" | grep -q "is already enrolled"', "sh", row.key),
         phase="driver",
@@ -185,8 +182,7 @@ def _reboot(ctx: Context, pick: Pick, after: tuple[str, ...]) -> Draft:
         kind="reboot",
         title="reboot",
         why=why,
-        commands=(("systemctl", "reboot"),),
-        reboot_after=True,
+        actions=(do.Reboot(),),
         undo_note="a reboot takes nothing back",
         phase="reboot",
         sources=ctx.addresses(ctx.matrix.conflicts.get("driver_library_mismatch")),

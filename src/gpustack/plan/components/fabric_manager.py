@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpustack.model import actions as do
 from gpustack.model.resolution import Pick
 from gpustack.model.steps import FileWrite
 from gpustack.plan import done
@@ -28,7 +29,7 @@ class FabricManager(Component):
         drafts = []
         if _has_nvlink5(ctx):
             drafts.append(_umad(ctx, installed))
-        now = [] if ctx.driver_changes or ctx.is_image else ["--now"]
+        now = not (ctx.driver_changes or ctx.is_image)
         drafts.append(
             draft(
                 "fabric-service",
@@ -38,9 +39,9 @@ class FabricManager(Component):
                 title="enable the Fabric Manager",
                 why="CUDA answers with error 802 on these GPUs until it runs"
                 + ("" if now else "; it starts at the next boot, with the new driver"),
-                commands=(("systemctl", "enable", *now, UNIT),),
-                undo=(("systemctl", "disable", *now, UNIT),),
-                done_when=done.unit(UNIT, running=bool(now)),
+                actions=(do.EnableService(unit=UNIT, now=now),),
+                undo=(do.DisableService(unit=UNIT, now=now),),
+                done_when=done.unit(UNIT, running=now),
                 phase="driver",
                 sources=ctx.addresses(ctx.matrix.conflicts.get("fabric_manager_missing")),
             )
@@ -57,7 +58,7 @@ def _umad(ctx: Context, installed: tuple[str, ...]) -> Draft:
         title="load ib_umad at boot",
         why="the subnet manager of NVLink 5 switches talks through it",
         files=(FileWrite(path=UMAD, content="# Written by gpustack\nib_umad\n"),),
-        undo=(("rm", "-f", "--", UMAD),),
+        undo=(do.Remove(paths=(UMAD,)),),
         phase="driver",
         sources=ctx.addresses(ctx.matrix.conflicts.get("fabric_manager_missing")),
     )

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from gpustack.model import actions as do
 from gpustack.model.resolution import Pick
-from gpustack.plan import done
 from gpustack.plan.components.cuda import prefix_of
 from gpustack.plan.components.samples import Sample, sample_of, samples_packages
 from gpustack.plan.context import Context
 from gpustack.plan.draft import Draft, draft
-from gpustack.plan.managers import manager
-from gpustack.plan.managers.base import CACHE, Argv, Package
-from gpustack.plan.preparation import SUBJECT
+from gpustack.plan.managers.base import CACHE
+from gpustack.plan.preparation import SUBJECT, install_tools
 
 
 class SampleNeeds(Struct, frozen=True, kw_only=True):
@@ -49,19 +48,13 @@ def mnist(ctx: Context, pick: Pick, installed: tuple[str, ...]) -> list[Draft]:
         return []
     if not needs.installed:
         return [_by_hand(ctx, sample, needs, installed)]
-    tool = manager(ctx.system.family)
-    tools = draft(
+    tools = install_tools(
+        ctx,
         "samples-tools",
+        needs.packages,
         after=["index:system", "tools", "archive-tools"],
         component="cudnn",
-        kind="install-packages",
-        title=f"install {', '.join(needs.packages)}",
         why="the sample that proves cuDNN reads its pictures through FreeImage",
-        commands=(tool.install([Package(name=name) for name in needs.packages]),),
-        packages=needs.packages,
-        undo_note="these common tools stay",
-        done_when=done.names(tool, needs.packages),
-        phase="prerequisites",
         sources=ctx.addresses(needs),
     )
     return [tools, _run(ctx, pick, sample, cuda, (*installed, tools.key))]
@@ -82,7 +75,7 @@ def _run(ctx: Context, pick: Pick, sample: Sample, cuda: str, after: tuple[str, 
     folder = f"{CACHE}/cudnn-{pick.version}/{parent.rpartition('/')[2]}"
     copy = f"{folder}/{name}"
     prefix = prefix_of(cuda)
-    make: Argv = ("env", f"PATH={prefix}/bin:/usr/sbin:/usr/bin:/sbin:/bin", "make", "-C", copy)
+    path = f"{prefix}/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     return draft(
         "mnistCUDNN",
         after=after,
@@ -90,15 +83,15 @@ def _run(ctx: Context, pick: Pick, sample: Sample, cuda: str, after: tuple[str, 
         kind="run",
         title=f"build and run {name}",
         why="it says 'Test passed!' when cuDNN, toolkit and driver work together; /usr/src stays as it is",
-        commands=(
-            ("install", "-d", "-m", "0755", "--", folder.rpartition("/")[0]),
-            ("rm", "-rf", "--", folder),
-            ("cp", "-R", "-P", "--", parent, folder),
-            (*make, "clean"),
-            (*make, f"CUDA_PATH={prefix}"),
-            (*ctx.inside(copy), f"./{name}"),
+        actions=(
+            do.MakeFolders(paths=(folder.rpartition("/")[0],)),
+            do.Remove(paths=(folder,), whole=True),
+            do.CopyTree(source=parent, target=folder),
+            do.Make(folder=copy, words=("clean",), path=path),
+            do.Make(folder=copy, words=(f"CUDA_PATH={prefix}",), path=path),
+            do.Run(argv=(f"./{name}",), folder=copy, old_env=ctx.has_old_env),
         ),
-        undo=(("rm", "-rf", "--", folder),),
+        undo=(do.Remove(paths=(folder,), whole=True),),
         phase="verification",
         sources=ctx.addresses(sample),
     )

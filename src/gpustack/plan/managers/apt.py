@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gpustack.model import actions as do
+from gpustack.model.actions import Argv, ManagerName, Package
 from gpustack.model.architectures import debian_name
 from gpustack.model.conditions import Condition, spelled
 from gpustack.model.host import RepositoryEntry
 from gpustack.model.steps import FileWrite
-from gpustack.plan.managers.base import Argv, Package, Place
+from gpustack.plan.managers.base import Place
 
 _ENV = ("env", "DEBIAN_FRONTEND=noninteractive")
 _GET = (*_ENV, "apt-get", "-o", "DPkg::Lock::Timeout=300")
@@ -17,14 +19,59 @@ _GET = (*_ENV, "apt-get", "-o", "DPkg::Lock::Timeout=300")
 class Apt:
     """apt-get, dpkg and apt-mark. Repository entries are deb822 or one line, as the file's name says."""
 
-    name = "apt"
+    name: ManagerName = "apt"
     tools = ("ca-certificates", "curl", "gnupg")
+    signature_tools = (*tools, "gpgv")
+    clean = ""
+    left = "/var/lib/apt/lists/*"
+
+    def commands(self, action: do.AnyPackageAction) -> tuple[Argv, ...]:
+        match action:
+            case do.InstallPackages(packages=packages):
+                # A new driver takes away the packages of the branch or flavour that it cannot lie beside.
+                extra = ("--autoremove", "--purge") if action.replaces else ()
+                down = ("--allow-downgrades",) if action.downgrade else ()
+                return ((*_GET, "install", *extra, "-y", *down, *map(self.word, packages)),)
+            case do.InstallFile(path=path):
+                return ((*_ENV, "dpkg", "-i", path),)
+            case do.RemovePackages(names=names):
+                return ((*_GET, "purge", "-y", *(("--autoremove",) if action.with_parts else ()), *names),)
+            case do.HoldPackages(names=names):
+                return (("apt-mark", "hold", *names),)
+            case do.UnholdPackages(names=names):
+                return (("apt-mark", "unhold", *names),)
+            case do.RefreshIndex():
+                return ((*_GET, "update"),)
+            case do.DisableRepository() | do.EnableRepository():
+                return _switched(action)
+            case do.TrustLocalKeys(folder=folder):
+                # The package holds its own key; apt believes it once it lies among the keyrings.
+                into = ("cp", "--", "{}", "/usr/share/keyrings/", ";")
+                return (("find", folder, "-name", "*-keyring.gpg", "-exec", *into),)
+            case _:
+                msg = f"apt has nothing like {type(action).__name__}"
+                raise ValueError(msg)
+
+    def in_image(self, action: do.AnyPackageAction) -> tuple[Argv, ...]:
+        words = self.commands(action)
+        match action:
+            case do.RefreshIndex():
+                return (("apt-get", "update"),)
+            case do.InstallPackages():
+                few = ("install", "--no-install-recommends")
+                return tuple((_ENV[1], "apt-get", *few, *argv[len(_GET) + 1 :]) for argv in words)
+            case do.RemovePackages():
+                return tuple((_ENV[1], "apt-get", *argv[len(_GET) :]) for argv in words)
+            case _:
+                return words
 
     def key_path(self, place: Place) -> str:
         return f"/usr/share/keyrings/{place.id}-archive-keyring.gpg"
 
-    def key_commands(self, place: Place) -> tuple[Argv, ...]:  # noqa: ARG002 (Signed-By names the file; that is enough)
-        return ()
+    def knows_key(self, keyring: str, key: str, home: str) -> tuple[Condition, ...]:
+        gpg = ("gpg", "--homedir", home, "--batch", "--no-default-keyring", "--keyring", keyring, "--list-keys", key)
+        # Asked for its path first: gpg would make an empty keyring where there is none.
+        return Condition("path", (keyring,)), Condition("succeeds", gpg)
 
     def repository_file(self, place: Place) -> FileWrite:
         arch = debian_name(place.repository.arch)
@@ -39,45 +86,17 @@ class Apt:
         ]
         return FileWrite(path=f"/etc/apt/sources.list.d/{place.file}.sources", content="\n".join(fields) + "\n")
 
-    def disable(self, entry: RepositoryEntry) -> tuple[tuple[Argv, ...], tuple[Argv, ...]]:
-        if not entry.path.endswith(".list"):
-            moved = f"{entry.path}.disabled-by-gpustack"
-            return (("mv", "--", entry.path, moved),), (("mv", "--", moved, entry.path),)
-        # Only the lines with this address: the file may hold other archives too.
-        expression = f"\\#{_line_of(entry)}#s#^#\\# off by gpustack: #"
-        saved = f"{entry.path}.saved-by-gpustack"
-        return (
-            (("cp", "--preserve", "--", entry.path, saved), ("sed", "-i", "-e", expression, "--", entry.path)),
-            (("mv", "--", saved, entry.path),),
-        )
-
     def is_disabled(self, entry: RepositoryEntry) -> str:
         if not entry.path.endswith(".list"):
             return spelled(Condition("succeeds", ("test", "!", "-e", entry.path)))
-        names_it = ("grep", "--quiet", "--regexp", _line_of(entry).replace("\\#", "#"), "--", entry.path)
+        names_it = ("grep", "--quiet", "--regexp", line_of(entry.url).replace("\\#", "#"), "--", entry.path)
         return spelled(Condition("succeeds", ("sh", "-c", '! "$@"', "sh", *names_it)))
-
-    def refresh(self, place: Place | None = None) -> tuple[Argv, ...]:  # noqa: ARG002 (apt has one index for all)
-        return ((*_GET, "update"),)
-
-    def install(self, packages: Sequence[Package], *, downgrade: bool = False) -> Argv:
-        extra = ["--allow-downgrades"] if downgrade else []
-        return (*_GET, "install", "-y", *extra, *map(self.word, packages))
 
     def word(self, package: Package) -> str:
         return f"{package.name}={package.pin}" if package.pin else package.name
 
-    def install_file(self, path: str) -> Argv:
-        return (*_ENV, "dpkg", "-i", path)
-
-    def remove(self, names: Sequence[str], *, with_parts: bool = False) -> Argv:
-        return (*_GET, "purge", "-y", *(("--autoremove",) if with_parts else ()), *names)
-
-    def hold(self, names: Sequence[str]) -> tuple[Argv, ...]:
-        return (("apt-mark", "hold", *names),)
-
-    def unhold(self, names: Sequence[str]) -> tuple[Argv, ...]:
-        return (("apt-mark", "unhold", *names),)
+    def provides(self, name: str) -> Condition | None:  # noqa: ARG002 (dpkg knows packages only)
+        return None
 
     def hold_file(self, component: str, names: Sequence[str]) -> FileWrite | None:  # noqa: ARG002 (a command does it)
         return None
@@ -86,9 +105,24 @@ class Apt:
         return ()
 
 
-def _line_of(entry: RepositoryEntry) -> str:
-    """The lines of a source list that name an entry's address, as sed's expression between two #."""
-    address = entry.url.partition("://")[2].rstrip("/")
+def _switched(action: do.DisableRepository | do.EnableRepository) -> tuple[Argv, ...]:
+    path = action.path
+    is_list = path.endswith(".list")
+    aside = f"{path}.saved-by-gpustack" if is_list else f"{path}.disabled-by-gpustack"
+    match action:
+        case do.EnableRepository():
+            return (("mv", "--", aside, path),)
+        case do.DisableRepository() if is_list:
+            # Only the lines with this address: the file may hold other archives too.
+            expression = f"\\#{line_of(action.url)}#s#^#\\# off by gpustack: #"
+            return ("cp", "--preserve", "--", path, aside), ("sed", "-i", "-e", expression, "--", path)
+        case do.DisableRepository():
+            return (("mv", "--", path, aside),)
+
+
+def line_of(url: str) -> str:
+    """The lines of a source list that name an address, as sed's expression between two #."""
+    address = url.partition("://")[2].rstrip("/")
     return "^deb.*" + "".join(f"\\{char}" if char in "\\.*[]^$#&" else char for char in address)
 
 

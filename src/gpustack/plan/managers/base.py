@@ -7,20 +7,15 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
+from gpustack.model import actions as do
+from gpustack.model.actions import Argv, ManagerName, Package
+from gpustack.model.conditions import Condition
 from gpustack.model.host import RepositoryEntry
 from gpustack.model.places import Repository, SigningKey
 from gpustack.model.steps import FileWrite
 
-Argv = tuple[str, ...]
 CACHE = "/var/cache/gpustack"
 """Where a plan's downloads lie."""
-
-
-class Package(Struct, frozen=True, kw_only=True):
-    """One package by name; ``pin`` is its exact version for the manager, "" where the name or a lock fixes it."""
-
-    name: str
-    pin: str = ""
 
 
 class Place(Struct, frozen=True, kw_only=True):
@@ -45,64 +40,57 @@ class Place(Struct, frozen=True, kw_only=True):
 
 
 class Manager(Protocol):
-    """The verbs of a package manager."""
+    """The words of a package manager."""
 
-    name: str
+    name: ManagerName
     tools: tuple[str, ...]
     """What fetching and checking a key needs."""
+
+    signature_tools: tuple[str, ...]
+    """What checking a signed file needs."""
+
+    def commands(self, action: do.AnyPackageAction) -> tuple[Argv, ...]:
+        """The commands of an action, asking nothing; () where a file does it."""
+        ...
+
+    def in_image(self, action: do.AnyPackageAction) -> tuple[Argv, ...]:
+        """The commands of an action while an image is made; () for what the next installation does by itself."""
+        ...
+
+    clean: str
+    """The command that leaves no index and no package in an image, "" where there is none."""
+
+    left: str
+    """What else to remove for that, as a pattern of a shell; "" for nothing."""
 
     def key_path(self, place: Place) -> str:
         """Where the checked key of a repository is kept."""
         ...
 
-    def key_commands(self, place: Place) -> tuple[Argv, ...]:
-        """What makes the manager know the key once it lies at ``place.keyring``; () where the file is enough."""
+    def knows_key(self, keyring: str, key: str, home: str) -> tuple[Condition, ...]:
+        """The conditions that a key (fingerprint or id) at ``keyring`` is known; ``home`` is a folder of gpg's own."""
         ...
 
     def repository_file(self, place: Place) -> FileWrite:
         """The file that names the repository, its key, and nothing that weakens the check of signatures."""
         ...
 
-    def disable(self, entry: RepositoryEntry) -> tuple[tuple[Argv, ...], tuple[Argv, ...]]:
-        """The commands that switch an entry of the host off, and those that take this back."""
-        ...
-
     def is_disabled(self, entry: RepositoryEntry) -> str:
-        """The condition that ``disable`` has been carried out."""
-        ...
-
-    def refresh(self, place: Place | None = None) -> tuple[Argv, ...]:
-        """Read the indexes anew."""
-        ...
-
-    def install(self, packages: Sequence[Package], *, downgrade: bool = False) -> Argv:
-        """Install exactly these, asking nothing."""
+        """The condition that ``DisableRepository`` has been carried out."""
         ...
 
     def word(self, package: Package) -> str:
         """The package and its pin as one word of the command line."""
         ...
 
-    def install_file(self, path: str) -> Argv:
-        """Install a package file that lies on the host."""
-        ...
-
-    def remove(self, names: Sequence[str], *, with_parts: bool = False) -> Argv:
-        """Remove packages by name, asking nothing; ``with_parts``: and what came along that nothing else needs."""
-        ...
-
-    def hold(self, names: Sequence[str]) -> tuple[Argv, ...]:
-        """Keep packages at their version; () where that is done with a file."""
+    def provides(self, name: str) -> Condition | None:
+        """The condition for what is no package's name (a file, a capability); None where it is one."""
         ...
 
     def hold_file(self, component: str, names: Sequence[str]) -> FileWrite | None:
         """The file that keeps packages at their version, None where a command does it."""
         ...
 
-    def unhold(self, names: Sequence[str]) -> tuple[Argv, ...]:
-        """Take ``hold`` back."""
-        ...
-
     def hold_tools(self) -> tuple[str, ...]:
-        """Packages that ``hold`` needs."""
+        """Packages that holding needs."""
         ...

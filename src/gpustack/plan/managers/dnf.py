@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from gpustack.plan.managers.base import Argv, Package
+from gpustack.model import actions as do
+from gpustack.model.actions import Argv
 from gpustack.plan.managers.rpm import RpmManager
 
 
@@ -13,9 +12,14 @@ class Dnf(RpmManager):
 
     name = "dnf"
 
-    def install(self, packages: Sequence[Package], *, downgrade: bool = False) -> Argv:  # noqa: ARG002
+    def install(self, action: do.InstallPackages) -> Argv:
         # dnf's install goes to the version that it is told, up or down; its downgrade refuses packages not yet there.
-        return super().install(packages)
+        extra = ("--allowerasing",) if action.replaces else ()
+        return ("dnf", "-y", "install", *extra, *map(self.word, action.packages))
+
+    def remove(self, action: do.RemovePackages) -> Argv:
+        # It takes what nobody else needs along by itself.
+        return ("dnf", "-y", "remove", *action.names)
 
     def hold_tools(self) -> tuple[str, ...]:
         # The versionlock plugin of dnf 4; dnf 5 has the command built in and provides this capability itself.

@@ -4,26 +4,79 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gpustack.model import actions as do
+from gpustack.model.actions import Argv, ManagerName, Package
 from gpustack.model.conditions import Condition, spelled
 from gpustack.model.host import RepositoryEntry
 from gpustack.model.steps import FileWrite
-from gpustack.plan.managers.base import Argv, Package, Place
+from gpustack.patterns import late
+from gpustack.plan.managers.base import Place
 
 KEY_FOLDER = "/etc/pki/rpm-gpg"
+_CAPABILITY = late(r".*[(/].*")
 
 
 class RpmManager:
     """The common part; ``folder`` is where .repo files lie."""
 
-    name = ""
+    name: ManagerName
     folder = "/etc/yum.repos.d"
     tools: tuple[str, ...] = ("gnupg2",)
+
+    @property
+    def signature_tools(self) -> tuple[str, ...]:
+        return self.tools
+
+    def commands(self, action: do.AnyPackageAction) -> tuple[Argv, ...]:  # noqa: C901, PLR0911, PLR0912 (one for each action)
+        match action:
+            case do.InstallPackages():
+                return (self.install(action),)
+            case do.InstallFile(path=path):
+                return (("rpm", "--install", path),)
+            case do.RemovePackages():
+                return (self.remove(action),)
+            case do.HoldPackages(names=names, tools=tools):
+                needs = do.InstallPackages(manager=self.name, packages=tuple(Package(name=name) for name in tools))
+                return (*((self.install(needs),) if tools else ()), *self.hold(names))
+            case do.UnholdPackages(names=names):
+                return self.unhold(names)
+            case do.RefreshIndex(section=section):
+                return self.refresh(section)
+            case do.EnableStream() | do.ResetStream():
+                return _stream(self.name, action)
+            case do.DisableRepository(path=path):
+                return (("mv", "--", path, f"{path}.disabled-by-gpustack"),)
+            case do.EnableRepository(path=path):
+                return (("mv", "--", f"{path}.disabled-by-gpustack", path),)
+            case do.ExcludePackages(paths=paths, patterns=patterns):
+                return (("sed", "-i", "-e", f"/^enabled=/a {exclusion(patterns)}", "--", *paths),)
+            case do.IncludePackages(paths=paths, patterns=patterns):
+                return (("sed", "-i", "-e", f"/^{exclusion(patterns).replace('*', '[*]')}$/d", "--", *paths),)
+            case do.ImportKey(path=path):
+                return (("rpm", "--import", path),)
+            case do.ForgetKey(key=key):
+                return (("rpm", "--erase", "--allmatches", _key_name(key)),)
+            case do.TrustLocalKeys():
+                msg = f"{self.name} takes keys into its own database"
+                raise ValueError(msg)
+
+    def in_image(self, action: do.AnyPackageAction) -> tuple[Argv, ...]:
+        # The next installation reads the index by itself, and a layer keeps none.
+        return () if isinstance(action, do.RefreshIndex) else self.commands(action)
+
+    @property
+    def clean(self) -> str:
+        return f"{self.name} clean all"
+
+    @property
+    def left(self) -> str:
+        return f"/var/cache/{self.name}"
 
     def key_path(self, place: Place) -> str:
         return f"{KEY_FOLDER}/RPM-GPG-KEY-NVIDIA-{place.key.id if place.key else place.id}"
 
-    def key_commands(self, place: Place) -> tuple[Argv, ...]:
-        return (("rpm", "--import", place.keyring),)
+    def knows_key(self, keyring: str, key: str, home: str) -> tuple[Condition, ...]:  # noqa: ARG002 (rpm needs none)
+        return Condition("path", (keyring,)), Condition("succeeds", ("rpm", "--query", _key_name(key)))
 
     def repository_file(self, place: Place) -> FileWrite:
         lines = [
@@ -48,31 +101,26 @@ class RpmManager:
     def extra_lines(self, place: Place) -> list[str]:  # noqa: ARG002 (for those that need one)
         return []
 
-    def disable(self, entry: RepositoryEntry) -> tuple[tuple[Argv, ...], tuple[Argv, ...]]:
-        moved = f"{entry.path}.disabled-by-gpustack"
-        return (("mv", "--", entry.path, moved),), (("mv", "--", moved, entry.path),)
-
     def is_disabled(self, entry: RepositoryEntry) -> str:
         return spelled(Condition("succeeds", ("test", "!", "-e", entry.path)))
 
-    def refresh(self, place: Place | None = None) -> tuple[Argv, ...]:  # noqa: ARG002 (all indexes at once)
-        return ((self.name, "clean", "expire-cache"), (self.name, "-y", "makecache"))
+    def refresh(self, section: str) -> tuple[Argv, ...]:  # noqa: ARG002 (all indexes at once)
+        return (self.name, "clean", "expire-cache"), (self.name, "-y", "makecache")
 
-    def install(self, packages: Sequence[Package], *, downgrade: bool = False) -> Argv:
-        return (self.name, "-y", "downgrade" if downgrade else "install", *map(self.word, packages))
+    def install(self, action: do.InstallPackages) -> Argv:
+        verb = "downgrade" if action.downgrade else "install"
+        return (self.name, "-y", verb, *map(self.word, action.packages))
 
     def word(self, package: Package) -> str:
-        """The package as the manager's command line takes it."""
         pin = package.pin.removesuffix("-*")
         return f"{package.name}-{pin}" if pin else package.name
 
-    def install_file(self, path: str) -> Argv:
-        return ("rpm", "--install", path)
+    def provides(self, name: str) -> Condition | None:
+        capability = _CAPABILITY.fullmatch(name)
+        return Condition("succeeds", ("rpm", "--query", "--whatprovides", name)) if capability else None
 
-    def remove(self, names: Sequence[str], *, with_parts: bool = False) -> Argv:
-        # dnf takes what nobody else needs along by itself; yum and tdnf have a command of its own for that.
-        alone = self.name == "dnf" or not with_parts
-        return (self.name, "-y", "remove" if alone else "autoremove", *names)
+    def remove(self, action: do.RemovePackages) -> Argv:
+        return (self.name, "-y", "autoremove" if action.with_parts else "remove", *action.names)
 
     def hold(self, names: Sequence[str]) -> tuple[Argv, ...]:
         return ((self.name, "-y", "versionlock", "add", *names),)
@@ -85,3 +133,25 @@ class RpmManager:
 
     def hold_tools(self) -> tuple[str, ...]:
         return ()
+
+
+def exclusion(patterns: Sequence[str]) -> str:
+    """The line of a .repo file that keeps packages of these patterns out."""
+    return f"excludepkgs={' '.join(patterns)}"
+
+
+def _stream(name: str, action: do.EnableStream | do.ResetStream) -> tuple[Argv, ...]:
+    words = (name, "-y", "module")
+    match action:
+        case do.ResetStream():
+            return ((*words, "reset", action.name),)
+        case do.EnableStream(instead="switch"):
+            return ((*words, "switch-to", action.stream, "--allowerasing"),)
+        case do.EnableStream():
+            reset = ((*words, "reset", action.stream.partition(":")[0]),) if action.instead else ()
+            return (*reset, (*words, "enable", action.stream))
+
+
+def _key_name(key: str) -> str:
+    """What rpm calls an imported key: by the end of its fingerprint or id."""
+    return f"gpg-pubkey-{key[-8:].lower()}"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gpustack.model.actions import Argv
 from gpustack.model.steps import FileWrite
-from gpustack.plan.managers.base import Argv, Place
 from gpustack.plan.managers.rpm import RpmManager
 
 LOCKS = "/etc/tdnf/locks.d"
@@ -17,8 +17,8 @@ class Tdnf(RpmManager):
 
     name = "tdnf"
 
-    def refresh(self, place: Place | None = None) -> tuple[Argv, ...]:  # noqa: ARG002 (all indexes at once)
-        return (("tdnf", "clean", "all"), ("tdnf", "-y", "makecache"))
+    def refresh(self, section: str) -> tuple[Argv, ...]:  # noqa: ARG002 (all indexes at once)
+        return ("tdnf", "clean", "all"), ("tdnf", "-y", "makecache")
 
     def hold(self, names: Sequence[str]) -> tuple[Argv, ...]:  # noqa: ARG002 (a file does it)
         return ()

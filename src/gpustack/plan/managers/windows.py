@@ -6,9 +6,8 @@ A command is its name, then parameters, each a name of ``COMMANDS`` and, where i
 
 from __future__ import annotations
 
+from gpustack.model.actions import Cmdlet
 from gpustack.patterns import late
-
-Argv = tuple[str, ...]
 
 ROOT = r"C:\Program Files\gpustack"
 r"""Where a plan's own files lie: not in ProgramData, where every user may plant a file before we read it."""
@@ -45,66 +44,66 @@ def safe_name(text: str) -> str:
     return _UNSAFE.sub("_", text).lstrip(".") or "file"
 
 
-def make_folder(path: str) -> Argv:
+def make_folder(path: str) -> Cmdlet:
     """Make a folder and those above it; one that is there already is left as it is."""
-    return ("New-Item", "-ItemType", "Directory", "-Path", path, "-Force")
+    return Cmdlet(argv=("New-Item", "-ItemType", "Directory", "-Path", path, "-Force"))
 
 
-def mark(path: str) -> Argv:
+def mark(path: str) -> Cmdlet:
     """Leave an empty file as the sign that a step is done; the folder has to be there."""
-    return ("New-Item", "-ItemType", "File", "-Path", path, "-Force")
+    return Cmdlet(argv=("New-Item", "-ItemType", "File", "-Path", path, "-Force"))
 
 
-def unpack(archive: str, folder: str) -> Argv:
+def unpack(archive: str, folder: str) -> Cmdlet:
     """Unpack a zip archive into a folder."""
-    return ("Expand-Archive", "-LiteralPath", archive, "-DestinationPath", folder, "-Force")
+    return Cmdlet(argv=("Expand-Archive", "-LiteralPath", archive, "-DestinationPath", folder, "-Force"))
 
 
-def assert_hash(path: str, algorithm: str, digest: str) -> Argv:
+def assert_hash(path: str, algorithm: str, digest: str) -> Cmdlet:
     """Stop, and delete the file, when its sum is another one."""
-    return ("Assert-StackHash", "-LiteralPath", path, "-Algorithm", algorithm, "-Hash", digest)
+    return Cmdlet(argv=("Assert-StackHash", "-LiteralPath", path, "-Algorithm", algorithm, "-Hash", digest))
 
 
-def copy(pattern: str, folder: str) -> Argv:
+def copy(pattern: str, folder: str) -> Cmdlet:
     """Copy what matches into a folder, over older files; an error when nothing matches."""
-    return ("Copy-StackItem", "-Path", pattern, "-Destination", folder)
+    return Cmdlet(argv=("Copy-StackItem", "-Path", pattern, "-Destination", folder))
 
 
-def move(pattern: str, folder: str) -> Argv:
+def move(pattern: str, folder: str) -> Cmdlet:
     """Move what matches into a folder; what that has already stays as it is. Nothing that matches is fine."""
-    return ("Move-StackItem", "-Path", pattern, "-Destination", folder)
+    return Cmdlet(argv=("Move-StackItem", "-Path", pattern, "-Destination", folder))
 
 
-def rename_folder(path: str, new: str) -> Argv:
+def rename_folder(path: str, new: str) -> Cmdlet:
     """Give a folder another name where it is there; an error when both are."""
-    return ("Rename-StackFolder", "-LiteralPath", path, "-Destination", new)
+    return Cmdlet(argv=("Rename-StackFolder", "-LiteralPath", path, "-Destination", new))
 
 
-def remove(pattern: str) -> Argv:
+def remove(pattern: str) -> Cmdlet:
     """Delete what matches, folders with their content; nothing that matches is fine."""
-    return ("Remove-StackItem", "-Path", pattern)
+    return Cmdlet(argv=("Remove-StackItem", "-Path", pattern))
 
 
-def set_variable(name: str, value: str) -> Argv:
+def set_variable(name: str, value: str) -> Cmdlet:
     """Set an environment variable of the machine; its value before the first change is kept."""
-    return ("Set-StackVariable", "-Name", name, "-Value", value, "-Scope", SCOPE)
+    return Cmdlet(argv=("Set-StackVariable", "-Name", name, "-Value", value, "-Scope", SCOPE))
 
 
-def restore_variable(name: str) -> Argv:
+def restore_variable(name: str) -> Cmdlet:
     """Give an environment variable its kept value back, or delete it where it had none."""
-    return ("Restore-StackVariable", "-Name", name, "-Scope", SCOPE)
+    return Cmdlet(argv=("Restore-StackVariable", "-Name", name, "-Scope", SCOPE))
 
 
-def add_path(folder: str, *, if_present: bool = False) -> Argv:
+def add_path(folder: str, *, if_present: bool = False) -> Cmdlet:
     """Put a folder in front of the machine's PATH, once; with ``if_present`` only a folder that exists."""
-    return ("Add-StackPath", "-Entry", folder, "-Scope", SCOPE, *(("-IfPresent",) if if_present else ()))
+    return Cmdlet(argv=("Add-StackPath", "-Entry", folder, "-Scope", SCOPE, *(("-IfPresent",) if if_present else ())))
 
 
-def remove_path(folder: str) -> Argv:
+def remove_path(folder: str) -> Cmdlet:
     """Take a folder off the machine's PATH, whoever put it there."""
-    return ("Remove-StackPath", "-Entry", folder, "-Scope", SCOPE)
+    return Cmdlet(argv=("Remove-StackPath", "-Entry", folder, "-Scope", SCOPE))
 
 
-def undo_path(folder: str) -> Argv:
+def undo_path(folder: str) -> Cmdlet:
     """Take a folder off the machine's PATH where ``add_path`` put it there."""
-    return ("Undo-StackPath", "-Entry", folder, "-Scope", SCOPE)
+    return Cmdlet(argv=("Undo-StackPath", "-Entry", folder, "-Scope", SCOPE))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from gpustack.plan.managers.base import Argv, Place
 from gpustack.plan.managers.rpm import RpmManager
 
 
@@ -10,9 +9,6 @@ class Yum(RpmManager):
     """yum 3."""
 
     name = "yum"
-
-    def refresh(self, place: Place | None = None) -> tuple[Argv, ...]:  # noqa: ARG002 (all indexes at once)
-        return (("yum", "clean", "expire-cache"), ("yum", "-y", "makecache"))
 
     def hold_tools(self) -> tuple[str, ...]:
         return ("yum-plugin-versionlock",)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpustack.model import actions as do
 from gpustack.model.offer import ServerImage
 from gpustack.model.resolution import Pick
 from gpustack.model.steps import FileWrite
@@ -69,8 +70,8 @@ class Container(MethodPlanner):
             kind="download",
             title=f"pull {image.reference}",
             why=reason_of(pick),
-            commands=((engine, "pull", image.reference),),
-            undo=((engine, "image", "rm", image.reference),),
+            actions=(do.PullImage(engine=engine, reference=image.reference),),
+            undo=(do.RemoveImage(engine=engine, reference=image.reference),),
             done_when=done.succeeds(engine, "image", "inspect", image.reference),
             phase="applications",
             sources=ctx.addresses(image),
@@ -98,9 +99,9 @@ def _store(ctx: Context, pick: Pick) -> Draft:
         kind="run",
         title=f"make the model repository {STORE}",
         why=why,
-        commands=(("install", "-d", "-m", "0755", "--", STORE, f"{model}/1"),),
+        actions=(do.MakeFolders(paths=(STORE, f"{model}/1")),),
         files=files,
-        undo=(("rm", "-rf", "--", model),),
+        undo=(do.Remove(paths=(model,), whole=True),),
         done_when=f"path {STORE}",
         phase="applications",
         sources=ctx.matrix.addresses(("triton-server/srv", "triton-server/common")),
@@ -110,7 +111,6 @@ def _store(ctx: Context, pick: Pick) -> Draft:
 def _ready(ctx: Context, pick: Pick) -> Draft:
     """The server loads its models after the container has started: ask until it is ready."""
     path = "v2/health/ready" if is_within(pick.version, ">=20.06") else "api/health/ready"
-    ask = ("curl", "--fail", "--silent", "--show-error", "--retry", "30", "--retry-delay", "4", "--retry-connrefused")
     return draft(
         "triton-ready",
         after=["install:triton"],
@@ -118,7 +118,7 @@ def _ready(ctx: Context, pick: Pick) -> Draft:
         kind="run",
         title="wait until Triton has loaded its models",
         why="a container that runs is no proof that the server answers",
-        commands=((*ask, f"http://localhost:{_PORTS[0]}/{path}"),),
+        actions=(do.AwaitServer(url=f"http://localhost:{_PORTS[0]}/{path}"),),
         needs_root=False,
         undo_note="it reads only",
         phase="verification",
@@ -130,11 +130,14 @@ def _run(ctx: Context, pick: Pick, engine: str, image: ServerImage) -> Draft:
     whole = ("--device=nvidia.com/gpu=all", "--security-opt=label=disable") if engine == "podman" else ("--gpus=all",)
     gpus: tuple[str, ...] = whole if ctx.host.gpus else ()
     ports = tuple(f"--publish={port}:{port}" for port in _PORTS)
-    server = _server(pick.version)
-    command = (
-        *(engine, "run", "--detach", f"--name={NAME}", "--restart=unless-stopped", *gpus, *_LIMITS, *ports),
-        *(f"--volume={STORE}:/models:ro", image.reference, *server),
+    start = do.StartContainer(
+        engine=engine,
+        name=NAME,
+        reference=image.reference,
+        options=(*gpus, *_LIMITS, *ports, f"--volume={STORE}:/models:ro"),
+        server=_server(pick.version),
     )
+    remove = do.RemoveContainer(engine=engine, name=NAME)
     return draft(
         "install:triton",
         after=["model-store", "image"],
@@ -143,8 +146,8 @@ def _run(ctx: Context, pick: Pick, engine: str, image: ServerImage) -> Draft:
         title=f"start Triton {pick.version}",
         why="ports: 8000 HTTP, 8001 gRPC, 8002 metrics; the larger shared memory is for backends in Python, the limits "
         "for pinned memory; the models are mounted read-only",
-        commands=(*(((engine, "rm", "--force", NAME),) if pick.state in {"upgrade", "downgrade"} else ()), command),
-        undo=((engine, "rm", "--force", NAME),),
+        actions=(remove, start) if pick.state in {"upgrade", "downgrade"} else (start,),
+        undo=(remove,),
         done_when=done.succeeds("sh", "-c", _RUNS, "sh", engine, NAME, f"true {image.reference}"),
         phase="applications",
         sources=ctx.addresses(image),

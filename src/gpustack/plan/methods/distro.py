@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpustack.model import actions as do
 from gpustack.model.resolution import Pick
 from gpustack.plan import done
 from gpustack.plan.components import component
@@ -38,9 +39,13 @@ class Distro(MethodPlanner):
             kind="install-packages",
             title=f"install {pick.component} {pick.version} of {ctx.system.name}",
             why=f"{reason_of(pick)}; its archive has this version and brings its updates",
-            commands=(tool.install([one for one in packages if not one.pin] + [one for one in packages if one.pin]),),
-            packages=tuple(one.name for one in packages),
-            undo=(tool.remove([one.name for one in packages], with_parts=True),),
+            actions=(
+                do.InstallPackages(
+                    manager=tool.name,
+                    packages=tuple(sorted(packages, key=lambda one: bool(one.pin))),
+                ),
+            ),
+            undo=(do.RemovePackages(manager=tool.name, names=tuple(one.name for one in packages), with_parts=True),),
             done_when=done.packages(tool, packages),
             phase=part.phase,
             sources=ctx.addresses(*rows),

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Literal
 
+from gpustack.model import actions as do
+from gpustack.model.actions import AnyAction, Package
 from gpustack.model.facts import PackageSet
 from gpustack.model.resolution import Pick
 from gpustack.model.steps import FileWrite
@@ -13,7 +16,7 @@ from gpustack.plan import done
 from gpustack.plan.context import Context
 from gpustack.plan.draft import Draft, draft
 from gpustack.plan.managers import manager
-from gpustack.plan.managers.base import Argv, Manager, Package
+from gpustack.plan.managers.base import Manager
 
 _PATTERN = late(r"[A-Za-z0-9*._:+~][A-Za-z0-9*._:+~-]*")
 PREFERENCES = "/etc/apt/preferences.d/gpustack-nvidia-driver"
@@ -34,8 +37,8 @@ def lock_driver(ctx: Context, pick: Pick, rows: tuple[PackageSet, ...]) -> list[
     return []
 
 
-def unlock_commands(ctx: Context, tool: Manager, component: str, names: Iterable[str]) -> tuple[Argv, ...]:
-    """The commands that lift holds of the host on exactly these packages of a component, and on those it has now."""
+def unlock(ctx: Context, tool: Manager, component: str, names: Iterable[str]) -> tuple[AnyAction, ...]:
+    """The actions that lift holds of the host on exactly these packages of a component, and on those it has now."""
     if component == "driver" and tool.name == "dnf":
         # Its locks were lifted before the module stream was chosen.
         return ()
@@ -44,9 +47,9 @@ def unlock_commands(ctx: Context, tool: Manager, component: str, names: Iterable
     wanted = dict.fromkeys((*names, *(name for name in (there.packages if there else ()) if name in known)))
     file = tool.hold_file(component, tuple(wanted))
     if file is not None:
-        return (("rm", "-f", "--", file.path),) if there else ()
-    held = [name for name in wanted if any(_holds(text, name) for text in ctx.host.holds)]
-    return tool.unhold(held) if held else ()
+        return (do.Remove(paths=(file.path,)),) if there else ()
+    held = tuple(name for name in wanted if any(_holds(text, name) for text in ctx.host.holds))
+    return (do.UnholdPackages(manager=tool.name, names=held),) if held else ()
 
 
 def _holds(text: str, name: str) -> bool:
@@ -65,9 +68,8 @@ def _apt(ctx: Context, tool: Manager, pick: Pick, row: PackageSet | None) -> lis
                 kind="hold-packages",
                 title=f"pin the driver branch with {', '.join(row.packages)}",
                 why="the driver's packages follow the newest branch of the repository otherwise",
-                commands=(tool.install([Package(name=name) for name in row.packages]),),
-                packages=row.packages,
-                undo=(tool.remove(row.packages),),
+                actions=(do.InstallPackages(manager=tool.name, packages=tuple(Package(name=n) for n in row.packages)),),
+                undo=(do.RemovePackages(manager=tool.name, names=row.packages),),
                 done_when=done.names(tool, row.packages),
                 phase="driver",
                 sources=ctx.addresses(row),
@@ -86,7 +88,7 @@ def _apt(ctx: Context, tool: Manager, pick: Pick, row: PackageSet | None) -> lis
             why="the meta packages ask for 'this version or newer' of their parts, and unattended upgrades replace "
             "libraries under a running module",
             files=(FileWrite(path=PREFERENCES, content=text), _unattended_file()),
-            undo=(("rm", "-f", "--", PREFERENCES, UNATTENDED),),
+            undo=(do.Remove(paths=(PREFERENCES, UNATTENDED)),),
             phase="driver",
             sources=ctx.addresses(ctx.matrix.conflicts.get("ubuntu_archive_vs_nvidia_repo")),
         )
@@ -106,7 +108,7 @@ def unattended(ctx: Context, tool: Manager) -> list[Draft]:
             title="keep unattended upgrades off the driver",
             why="they replace libraries under a running module; apt upgrades it where a person asks, with a reboot",
             files=(_unattended_file(),),
-            undo=(("rm", "-f", "--", UNATTENDED),),
+            undo=(do.Remove(paths=(UNATTENDED,)),),
             phase="driver",
             sources=ctx.addresses(ctx.matrix.conflicts.get("driver_library_mismatch")),
         )
@@ -125,15 +127,14 @@ def _dnf(ctx: Context, tool: Manager, pick: Pick, rows: dict[str, PackageSet]) -
     if stream is not None:
         drafts.append(_stream(ctx, tool, pick, stream))
     # A lock of an earlier version would hide this one, and stop a change of the stream.
-    stale = [text for text in ctx.host.holds if _is_stale(text, pick)]
+    stale = tuple(text for text in ctx.host.holds if _is_stale(text, pick))
     if stale:
         drafts.insert(0, _unlock(ctx, tool, stale))
     lock = rows.get("branch-lock")
     if lock is not None:
         branch = pick.version.partition(".")[0]
-        patterns = [name.replace(f"*{branch}*", f"*{pick.version}*") for name in lock.packages]
+        patterns = tuple(name.replace(f"*{branch}*", f"*{pick.version}*") for name in lock.packages)
         needs = () if ctx.system.manager == "dnf5" else tool.hold_tools()
-        install = (tool.install([Package(name=name) for name in needs]),) if needs else ()
         drafts.append(
             draft(
                 "driver-lock",
@@ -142,9 +143,8 @@ def _dnf(ctx: Context, tool: Manager, pick: Pick, rows: dict[str, PackageSet]) -
                 kind="hold-packages",
                 title=f"lock every driver package to {pick.version}",
                 why="an ordinary upgrade would move the driver to another version or branch",
-                commands=(*install, *tool.hold(patterns)),
-                packages=tuple(patterns),
-                undo=tool.unhold(patterns),
+                actions=(do.HoldPackages(manager=tool.name, names=patterns, tools=needs),),
+                undo=(do.UnholdPackages(manager=tool.name, names=patterns),),
                 phase="driver",
                 sources=ctx.addresses(lock),
             )
@@ -157,7 +157,7 @@ def _is_stale(text: str, pick: Pick) -> bool:
     return "nvidia" in text and pick.version not in text and _PATTERN.fullmatch(text) is not None
 
 
-def _unlock(ctx: Context, tool: Manager, stale: list[str]) -> Draft:
+def _unlock(ctx: Context, tool: Manager, stale: tuple[str, ...]) -> Draft:
     return draft(
         "driver-unlock",
         after=["index:cuda"],
@@ -165,8 +165,8 @@ def _unlock(ctx: Context, tool: Manager, stale: list[str]) -> Draft:
         kind="hold-packages",
         title="lift the locks on the driver that is here",
         why="they hide every other version from the package manager",
-        commands=tool.unhold(stale),
-        undo=tool.hold(stale),
+        actions=(do.UnholdPackages(manager=tool.name, names=stale),),
+        undo=(do.HoldPackages(manager=tool.name, names=stale),),
         phase="driver",
         sources=ctx.addresses(ctx.matrix.conflicts.get("held_packages")),
     )
@@ -176,13 +176,9 @@ def _stream(ctx: Context, tool: Manager, pick: Pick, row: PackageSet) -> Draft:
     stream = row.packages[0]
     name = stream.partition(":")[0]
     others = [text for text in ctx.host.streams if text.startswith(f"{name}:") and text != stream]
-    enable = (tool.name, "-y", "module", "enable", stream)
-    if others and "driver" in ctx.host.installed:
-        commands: tuple[Argv, ...] = ((tool.name, "-y", "module", "switch-to", stream, "--allowerasing"),)
-    elif others:
-        commands = ((tool.name, "-y", "module", "reset", name), enable)
-    else:
-        commands = (enable,)
+    instead: Literal["", "reset", "switch"] = ""
+    if others:
+        instead = "switch" if "driver" in ctx.host.installed else "reset"
     why = f"it holds the branch, and the {pick.flavour or 'chosen'} kernel modules, of {pick.version}"
     if others:
         why += f"; {others[0]} is enabled now and hides every other version"
@@ -193,9 +189,8 @@ def _stream(ctx: Context, tool: Manager, pick: Pick, row: PackageSet) -> Draft:
         kind="hold-packages",
         title=f"enable the module stream {stream}",
         why=why,
-        commands=commands,
-        packages=(stream,),
-        undo=((tool.name, "-y", "module", "reset", name),),
+        actions=(do.EnableStream(manager=tool.name, stream=stream, instead=instead),),
+        undo=(do.ResetStream(manager=tool.name, name=name),),
         done_when=done.every(
             *(
                 done.succeeds("grep", "--quiet", "--line-regexp", "--fixed-strings", text, f"{_STREAMS}/{name}.module")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from gpustack.model import actions as do
+from gpustack.model.actions import Package
 from gpustack.model.facts import PackageSet
 from gpustack.model.resolution import Pick
 from gpustack.model.steps import FileWrite
@@ -11,9 +13,9 @@ from gpustack.plan import done
 from gpustack.plan.context import Context
 from gpustack.plan.draft import Draft, draft
 from gpustack.plan.managers import manager
-from gpustack.plan.managers.base import Package
 
 OPTIONS = "/etc/modprobe.d/gpustack-imex.conf"
+UNIT = "nvidia-imex.service"
 RACK = "nvl"
 """The word by which the facts mark the superchips of NVLink racks."""
 
@@ -26,7 +28,8 @@ def is_needed(ctx: Context) -> bool:
 def imex(ctx: Context, pick: Pick, row: PackageSet, after: Iterable[str]) -> list[Draft]:
     """The steps that add IMEX to the driver ``pick``."""
     tool = manager(ctx.system.family)
-    packages = [Package(name=name, pin=row.pin.replace("{version}", pick.version)) for name in row.packages]
+    pin = row.pin.replace("{version}", pick.version)
+    packages = tuple(Package(name=name, pin=pin) for name in row.packages)
     install = draft(
         "install:imex",
         after=after,
@@ -34,9 +37,8 @@ def imex(ctx: Context, pick: Pick, row: PackageSet, after: Iterable[str]) -> lis
         kind="install-packages",
         title=f"install IMEX {pick.version}",
         why="these GPUs share memory across the machines of their rack through it; its version is the driver's",
-        commands=(tool.install(packages),),
-        packages=tuple(tool.word(one) for one in packages),
-        undo=(tool.remove(row.packages),),
+        actions=(do.InstallPackages(manager=tool.name, packages=packages),),
+        undo=(do.RemovePackages(manager=tool.name, names=row.packages),),
         done_when=done.packages(tool, packages),
         phase="driver",
         sources=ctx.addresses(row),
@@ -48,7 +50,7 @@ def imex(ctx: Context, pick: Pick, row: PackageSet, after: Iterable[str]) -> lis
         title="make the first IMEX channel at boot",
         why="programs open it; which machines form a domain stands in /etc/nvidia-imex/nodes_config.cfg, by hand",
         files=(FileWrite(path=OPTIONS, content="# Written by gpustack\noptions nvidia NVreg_CreateImexChannel0=1\n"),),
-        undo=(("rm", "-f", "--", OPTIONS),),
+        undo=(do.Remove(paths=(OPTIONS,)),),
         phase="driver",
         sources=ctx.addresses(row),
     )
@@ -59,9 +61,9 @@ def imex(ctx: Context, pick: Pick, row: PackageSet, after: Iterable[str]) -> lis
         kind="enable-service",
         title="enable IMEX",
         why="it starts at the next boot, with the new driver",
-        commands=(("systemctl", "enable", "nvidia-imex.service"),),
-        undo=(("systemctl", "disable", "nvidia-imex.service"),),
-        done_when=done.unit("nvidia-imex.service"),
+        actions=(do.EnableService(unit=UNIT),),
+        undo=(do.DisableService(unit=UNIT),),
+        done_when=done.unit(UNIT),
         phase="driver",
         sources=ctx.addresses(row),
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from gpustack.model import actions as do
+from gpustack.model.actions import Package
 from gpustack.model.facts import Archive
 from gpustack.model.resolution import Pick
 from gpustack.plan import done
@@ -10,7 +12,7 @@ from gpustack.plan.context import Context
 from gpustack.plan.downloads import archive_tools, fetch, path_of, reason_of
 from gpustack.plan.draft import Draft, draft
 from gpustack.plan.managers import manager
-from gpustack.plan.managers.base import Manager, Package
+from gpustack.plan.managers.base import Manager
 from gpustack.plan.methods.base import MethodPlanner
 from gpustack.plan.methods.driver_lock import lock_driver
 from gpustack.plan.methods.network import packages_of, sets
@@ -60,9 +62,8 @@ def _by_repository(ctx: Context, tool: Manager, pick: Pick, row: Archive, *, aft
         kind="install-packages",
         title=f"install {pick.component} {pick.version}",
         why=reason_of(pick),
-        commands=(tool.install(packages, downgrade=pick.state == "downgrade"),),
-        packages=tuple(tool.word(one) for one in packages),
-        undo=(tool.remove([one.name for one in packages]),),
+        actions=(do.InstallPackages(manager=tool.name, packages=tuple(packages), downgrade=pick.state == "downgrade"),),
+        undo=(do.RemovePackages(manager=tool.name, names=tuple(one.name for one in packages)),),
         done_when=done.packages(tool, packages),
         phase=component(pick.component).phase,
         sources=ctx.addresses(*rows),
@@ -73,11 +74,6 @@ def _by_repository(ctx: Context, tool: Manager, pick: Pick, row: Archive, *, aft
 def _add_repository(ctx: Context, tool: Manager, pick: Pick, row: Archive) -> Draft:
     name = row.file.partition("_")[0] if tool.name == "apt" else _rpm_name(row.file)
     folder = f"/var/{name}"
-    commands = [tool.install_file(path_of(pick, row))]
-    if tool.name == "apt":
-        # The package holds its own key; apt believes it once it lies among the keyrings.
-        keyring = ("find", folder, "-name", "*-keyring.gpg", "-exec", "cp", "--", "{}", "/usr/share/keyrings/", ";")
-        commands.append(keyring)
     return draft(
         f"repository:{row.file}",
         after=["archive-tools", f"archive:{row.file}"],
@@ -85,9 +81,12 @@ def _add_repository(ctx: Context, tool: Manager, pick: Pick, row: Archive) -> Dr
         kind="add-repository",
         title=f"add the repository in {row.file}",
         why=f"it brings the packages into {folder}: nothing more is fetched for them",
-        commands=(*commands, *tool.refresh()),
-        packages=(name,),
-        undo=(tool.remove([name]),),
+        actions=(
+            do.InstallFile(manager=tool.name, path=path_of(pick, row), name=name),
+            *((do.TrustLocalKeys(manager=tool.name, folder=folder),) if tool.name == "apt" else ()),
+            do.RefreshIndex(manager=tool.name),
+        ),
+        undo=(do.RemovePackages(manager=tool.name, names=(name,)),),
         done_when=done.names(tool, (name,)),
         phase="repositories",
         sources=ctx.addresses(row),
@@ -109,7 +108,7 @@ def _by_packages(
 ) -> Draft:
     """Single packages, the library before its headers: each file is one command, in the order of their dependencies."""
     ordered = sorted(rows, key=lambda row: (_rank(row.file), row.file))
-    names = [row.file.partition("_")[0] if tool.name == "apt" else _rpm_name(row.file) for row in ordered]
+    names = tuple(row.file.partition("_")[0] if tool.name == "apt" else _rpm_name(row.file) for row in ordered)
     wanted = {name for row in sets(pick, component(pick.component).roles(ctx, pick)) for name in row.packages}
     missing = sorted(wanted - set(names))
     if missing:
@@ -121,9 +120,11 @@ def _by_packages(
         kind="install-packages",
         title=f"install {pick.component} {pick.version} from the downloaded packages",
         why=reason_of(pick),
-        commands=tuple(tool.install_file(path_of(pick, row)) for row in ordered),
-        packages=tuple(names),
-        undo=(tool.remove(names),),
+        actions=tuple(
+            do.InstallFile(manager=tool.name, path=path_of(pick, row), name=name)
+            for row, name in zip(ordered, names, strict=True)
+        ),
+        undo=(do.RemovePackages(manager=tool.name, names=names),),
         done_when=done.packages(tool, [Package(name=name, pin=pick.version) for name in names]),
         phase=component(pick.component).phase,
         sources=ctx.addresses(*rows),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from gpustack.model import actions as do
+from gpustack.model.actions import Package
 from gpustack.model.facts import PackageSet
 from gpustack.model.resolution import Pick
 from gpustack.plan import done
@@ -12,15 +14,11 @@ from gpustack.plan.context import Context
 from gpustack.plan.downloads import reason_of
 from gpustack.plan.draft import Draft, draft
 from gpustack.plan.managers import manager
-from gpustack.plan.managers.base import Manager, Package
 from gpustack.plan.methods.base import MethodPlanner
-from gpustack.plan.methods.driver_lock import lock_driver, unlock_commands
+from gpustack.plan.methods.driver_lock import lock_driver, unlock
 from gpustack.plan.methods.imex import imex, is_needed
 from gpustack.plan.preparation import enable
 from gpustack.plan.repositories import component_repository
-
-_REPLACING = {"apt": ("--autoremove", "--purge"), "dnf": ("--allowerasing",), "zypper": ("--force-resolution",)}
-"""The switches with which a package manager takes away what the new driver cannot lie beside."""
 
 
 class Network(MethodPlanner):
@@ -57,7 +55,6 @@ def install_step(ctx: Context, pick: Pick, rows: tuple[PackageSet, ...], *, phas
     warn_of_composed(ctx, rows)
     packages = packages_of(pick, rows)
     there = ctx.host.installed.get(pick.component)
-    command = _with_switches(ctx, tool, pick, tool.install(packages, downgrade=pick.state == "downgrade"))
     words = {"install": "install", "upgrade": "upgrade to", "downgrade": "go back to"}
     pins = sorted({one.pin for one in packages if one.pin})
     loose = [one.name for one in packages if not one.pin]
@@ -75,7 +72,15 @@ def install_step(ctx: Context, pick: Pick, rows: tuple[PackageSet, ...], *, phas
     replaces = there is not None and there.version and not (beside and pick.component == "cudnn")
     # Driver and toolkit are packages that only name others.
     is_meta = pick.component in {"driver", "cuda"}
-    undo = () if replaces else (tool.remove([one.name for one in packages], with_parts=is_meta),)
+    names = tuple(one.name for one in packages)
+    undo = () if replaces else (do.RemovePackages(manager=tool.name, names=names, with_parts=is_meta),)
+    install = do.InstallPackages(
+        manager=tool.name,
+        packages=tuple(packages),
+        downgrade=pick.state == "downgrade",
+        # A driver takes the packages of the old branch or flavour away in the same run.
+        replaces=pick.component == "driver" and "driver" in ctx.host.installed,
+    )
     return draft(
         f"install:{pick.component}",
         after=after,
@@ -83,8 +88,7 @@ def install_step(ctx: Context, pick: Pick, rows: tuple[PackageSet, ...], *, phas
         kind="install-packages",
         title=f"{words.get(pick.state, 'install')} {pick.component} {pick.version}",
         why=why,
-        commands=(*unlock_commands(ctx, tool, pick.component, [one.name for one in packages]), command),
-        packages=tuple(tool.word(one) for one in packages),
+        actions=(*unlock(ctx, tool, pick.component, names), install),
         undo=undo,
         undo_note="" if undo else f"version {there.version if there else ''} was there before; plan for it to go back",
         done_when=done.packages(tool, packages),
@@ -117,11 +121,10 @@ def warn_of_composed(ctx: Context, rows: Iterable[PackageSet]) -> None:
 def hold_step(ctx: Context, pick: Pick, rows: tuple[PackageSet, ...]) -> list[Draft]:
     """The step that keeps packages at their version, where no lock before the installation does so."""
     tool = manager(ctx.system.family)
-    names = list(dict.fromkeys(name for row in rows for name in row.packages))
+    names = tuple(dict.fromkeys(name for row in rows for name in row.packages))
     locked = ("driver", "fabric-manager") if tool.name in {"apt", "dnf"} else ()
     if pick.component in {"cuda", "container-toolkit", *locked} or not names:
         return []
-    needs = tool.hold_tools()
     file = tool.hold_file(pick.component, names)
     return [
         draft(
@@ -131,24 +134,14 @@ def hold_step(ctx: Context, pick: Pick, rows: tuple[PackageSet, ...]) -> list[Dr
             kind="hold-packages",
             title=f"hold {pick.component} at {pick.version}",
             why="an ordinary upgrade would take the newest build, which another CUDA or driver may not fit",
-            commands=(*((tool.install([Package(name=name) for name in needs]),) if needs else ()), *tool.hold(names)),
+            actions=(do.HoldPackages(manager=tool.name, names=names, tools=tool.hold_tools()),),
             files=(file,) if file else (),
-            packages=tuple(names),
-            undo=(("rm", "-f", "--", file.path),) if file else tool.unhold(names),
+            undo=(do.Remove(paths=(file.path,)) if file else do.UnholdPackages(manager=tool.name, names=names),),
             done_when=done.held(names) if tool.name in {"apt", "zypper"} else "never",
             phase=component(pick.component).phase,
             sources=ctx.addresses(ctx.matrix.conflicts.get("held_packages")),
         )
     ]
-
-
-def _with_switches(ctx: Context, tool: Manager, pick: Pick, command: tuple[str, ...]) -> tuple[str, ...]:
-    """A driver that replaces another one takes the packages of the old branch or flavour away in the same run."""
-    if pick.component != "driver" or "driver" not in ctx.host.installed:
-        return command
-    extra = _REPLACING.get(tool.name, ())
-    verb = command.index("install") if "install" in command else len(command) - 1
-    return (*command[: verb + 1], *extra, *command[verb + 1 :])
 
 
 PLANNER = Network()

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from gpustack.model import actions as do
 from gpustack.model.offer import Wheel
 from gpustack.model.resolution import Pick
 from gpustack.model.steps import FileWrite
@@ -20,7 +21,6 @@ from gpustack.plan.preparation import common_tools
 from gpustack.solve.wheels import SUBJECT
 
 HOME = "/opt/gpustack"
-_INSTALL = ("-m", "pip", "install", "--no-input", "--disable-pip-version-check", "--require-hashes")
 _LINKS = '''"""Written by gpustack: a folder with the libraries of this environment under the names of linkers."""
 import pathlib
 import sys
@@ -108,10 +108,9 @@ def _install(ctx: Context, pick: Pick, rows: tuple[Wheel, ...], home: str, *, af
         title=f"install the wheels of {pick.component} {pick.version} into {home}",
         why=f"{reason_of(pick)}; each file by its sha256, wheels only, as a source distribution runs code of its own "
         f"while it installs{_elsewhere(ctx, pick, rows)}",
-        commands=((python, *_INSTALL, "--only-binary=:all:", "--no-deps", "-r", path),),
+        actions=(do.InstallWheels(home=home, requirements=path, projects=words),),
         files=(FileWrite(path=path, content=requirements(rows)),),
-        packages=words,
-        undo=((python, "-m", "pip", "uninstall", "--yes", *names), ("rm", "-f", "--", path)),
+        undo=(do.RemoveWheels(home=home, names=names), do.Remove(paths=(path,))),
         done_when=done.succeeds(python, "-c", _INSTALLED, *words),
         phase=component(pick.component).phase,
         sources=ctx.addresses(*rows),
@@ -162,8 +161,8 @@ def _environment(ctx: Context, home: str, rows: tuple[Wheel, ...]) -> list[Draft
         kind="run",
         title=f"make the virtual environment {home}",
         why="the system's Python belongs to its package manager, which marks it as externally managed (PEP 668)",
-        commands=(("python3", "-m", "venv", home),),
-        undo=(("rm", "-rf", "--", home),),
+        actions=(do.MakeVenv(folder=home),),
+        undo=(do.Remove(paths=(home,), whole=True),),
         done_when=f"path {home}/bin/pip",
         phase="prerequisites",
     )
@@ -179,9 +178,9 @@ def _environment(ctx: Context, home: str, rows: tuple[Wheel, ...]) -> list[Draft
         kind="pip-install",
         title="bring a pip that reads the tags of these wheels, where Python's own is older",
         why="pip before 20.3, which older systems put there, finds none of them; on others nothing is done",
-        commands=((f"{home}/bin/python3", *_INSTALL, "--only-binary=:all:", "--no-deps", "-r", path),),
+        actions=(do.InstallWheels(home=home, requirements=path),),
         files=(FileWrite(path=path, content="\n".join(["# Written by gpustack", *lines]) + "\n"),),
-        undo=(("rm", "-f", "--", path),),
+        undo=(do.Remove(paths=(path,)),),
         phase="prerequisites",
         sources=ctx.addresses(*installers),
     )
@@ -207,9 +206,9 @@ def _links(home: str, pick: Pick, *, after: tuple[str, ...], phase: str) -> Draf
         why="wheels hold libcudnn.so.9 and no libcudnn.so, under a path with Python's version in it. Programs are "
         f"built with -I{home}/nvidia/<part>/include -L{home}/link -Wl,-rpath,{home}/link; the loader of the system is "
         "left alone",
-        commands=((f"{home}/bin/python3", path),),
+        actions=(do.Run(argv=(f"{home}/bin/python3", path), touches=(f"{home}/link", f"{home}/nvidia")),),
         files=(FileWrite(path=path, content=_LINKS),),
-        undo=(("rm", "-rf", "--", f"{home}/link", f"{home}/nvidia", path),),
+        undo=(do.Remove(paths=(f"{home}/link", f"{home}/nvidia", path), whole=True),),
         phase=phase,
     )
 

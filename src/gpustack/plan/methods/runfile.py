@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from gpustack.model import actions as do
 from gpustack.model.facts import Archive
 from gpustack.model.resolution import Pick
 from gpustack.plan import done
 from gpustack.plan.components import component
-from gpustack.plan.components.cuda import prefix_of
+from gpustack.plan.components.cuda import LINK, prefix_of
 from gpustack.plan.context import Context
 from gpustack.plan.downloads import archive_tools, fetch, path_of, reason_of
 from gpustack.plan.draft import Draft, draft
 from gpustack.plan.managers import NAMES, manager
-from gpustack.plan.managers.base import CACHE, Package
+from gpustack.plan.managers.base import CACHE
 from gpustack.plan.methods.base import MethodPlanner
-from gpustack.plan.preparation import enable
+from gpustack.plan.preflight import UNINSTALL_DRIVER
+from gpustack.plan.preparation import enable, install_tools
 from gpustack.versions import is_within
 
 _INSTALLER = "driver-installers"
@@ -66,6 +68,7 @@ def _driver(ctx: Context, pick: Pick, row: Archive, *, after: tuple[str, ...]) -
         why.append("--dkms builds the modules again for later kernels")
     else:
         why.append("without dkms it has to be run again after each kernel update")
+    words = ("--dkms",) if dkms else ()
     return draft(
         "install:driver",
         after=after,
@@ -73,8 +76,8 @@ def _driver(ctx: Context, pick: Pick, row: Archive, *, after: tuple[str, ...]) -
         kind="run",
         title=f"run {row.file}",
         why="; ".join(why),
-        commands=(("sh", path_of(pick, row), "--silent", *(("--dkms",) if dkms else ()), *_flavour(ctx, pick)),),
-        undo=(("nvidia-uninstall", "--silent"),),
+        actions=(do.RunInstaller(path=path_of(pick, row), arguments=("--silent", *words, *_flavour(ctx, pick))),),
+        undo=(do.Run(argv=UNINSTALL_DRIVER, settings=True),),
         done_when=done.succeeds("sh", "-c", _MODULE_THERE, "sh", pick.version),
         phase=component("driver").phase,
         sources=ctx.addresses(row),
@@ -92,7 +95,11 @@ def _toolkit(ctx: Context, pick: Pick, row: Archive, *, after: tuple[str, ...]) 
         title=f"run {row.file}",
         why=f"{reason_of(pick)}; --silent accepts the licence, --toolkit leaves the driver in the file alone. Its log "
         "is /var/log/cuda-installer.log",
-        commands=(("sh", path_of(pick, row), "--silent", "--toolkit"), *done.mark(marker)),
+        actions=(
+            # It turns /usr/local/cuda too.
+            do.RunInstaller(path=path_of(pick, row), arguments=("--silent", "--toolkit"), touches=(prefix, LINK)),
+            do.Mark(path=marker),
+        ),
         undo_note=f"{prefix}/bin/cuda-uninstaller removes it, and asks what",
         done_when=done.paths(f"{prefix}/bin/nvcc", marker),
         phase=component(pick.component).phase,
@@ -131,21 +138,15 @@ def _needs(ctx: Context, pick: Pick) -> list[Draft]:
         return []
     tool = manager(ctx.system.family)
     first = enable(ctx, ["driver"]) if row.dkms and tool.name == "dnf" else []
-    install = tool.install([Package(name=name) for name in row.packages])
-    build = draft(
+    build = install_tools(
+        ctx,
         f"runfile-tools:{pick.component}",
+        row.packages,
         after=["archive-tools", *(one.key for one in first)],
         component=pick.component,
-        kind="install-packages",
-        title=f"install {', '.join(row.packages)}",
         why="the installer compiles the kernel modules"
         if pick.component == "driver"
         else "the installer looks for the compiler that nvcc calls, and stops where there is none",
-        commands=(install,),
-        packages=row.packages,
-        undo_note="these common tools stay",
-        done_when=done.names(tool, row.packages),
-        phase="prerequisites",
         sources=ctx.addresses(row),
     )
     return [*first, build]
@@ -167,8 +168,7 @@ def _quiet_gpu(ctx: Context) -> list[Draft]:
                 kind="reboot",
                 title=f"reboot, so that {' and '.join(held)} lets go of the GPU",
                 why="the installer stops where another module holds it",
-                commands=(("systemctl", "reboot"),),
-                reboot_after=True,
+                actions=(do.Reboot(),),
                 undo_note="a reboot takes nothing back",
                 phase="driver",
                 sources=ctx.addresses(ctx.matrix.conflicts.get("nouveau_loaded")),
@@ -209,12 +209,12 @@ def _persistence_unit(ctx: Context, after: str) -> Draft:
         kind="run",
         title="install the unit of the persistence daemon",
         why="the .run file brings the daemon, and its unit only as a sample",
-        commands=(
-            ("install", "-d", "-m", "0755", "--", folder),
-            ("tar", "--extract", f"--file={_UNIT_ARCHIVE}", f"--directory={folder}", "--strip-components=1"),
-            ("sh", f"{folder}/install.sh"),
+        actions=(
+            do.MakeFolders(paths=(folder,)),
+            do.Unpack(archive=_UNIT_ARCHIVE, folder=folder, own=False),
+            do.RunInstaller(path=f"{folder}/install.sh", touches=(folder,)),
         ),
-        undo=(("sh", f"{folder}/install.sh", "-r"),),
+        undo=(do.RunInstaller(path=f"{folder}/install.sh", arguments=("-r",)),),
         done_when=done.succeeds("systemctl", "cat", "nvidia-persistenced.service"),
         phase="driver",
         sources=ctx.matrix.addresses((f"{_INSTALLER}/gcp",)),

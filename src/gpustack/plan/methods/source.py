@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 from gpustack.errors import UnsupportedError
+from gpustack.model import actions as do
+from gpustack.model.actions import AnyAction
 from gpustack.model.facts import Archive
 from gpustack.model.resolution import Pick
 from gpustack.model.steps import Artifact
 from gpustack.plan import done
+from gpustack.plan.commands import commands_of
 from gpustack.plan.components.cuda import prefix_of
 from gpustack.plan.context import Context
 from gpustack.plan.downloads import archive_tools, fetch, path_of, reason_of
 from gpustack.plan.draft import Draft, draft, sha256_of
-from gpustack.plan.keys import take_key
 from gpustack.plan.managers import manager
-from gpustack.plan.managers.base import CACHE, Argv, Package
+from gpustack.plan.managers.base import CACHE
 from gpustack.plan.methods.base import MethodPlanner
 from gpustack.plan.methods.ffmpeg_flags import configure_words
-from gpustack.plan.methods.source_rows import TAR_SWITCHES, Signer, Tagged, archives, remote_of, tag_of
-from gpustack.plan.preparation import enable, family_packages
+from gpustack.plan.methods.source_rows import Signer, Tagged, archives, remote_of, tag_of
+from gpustack.plan.preparation import enable, family_packages, install_tools
 from gpustack.versions import is_within
 
 SOURCES = "/usr/local/src"
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-_CONFIGURE = (
-    'export PATH="$1" PKG_CONFIG_PATH=/usr/local/lib/pkgconfig && cd "$2" && shift 2 && '
-    'if command -v ccache >/dev/null; then set -- "$@" "--cc=ccache gcc"; fi && ./configure "$@"'
-)
-_MAKE = 'export PATH="$1" && exec make -C "$2" --jobs="$(nproc)"'
 _PACKAGES = "PKG_CONFIG_PATH=/usr/local/lib/pkgconfig"
+HEADERS = ("/usr/local/include/ffnvcodec", "/usr/local/lib/pkgconfig/ffnvcodec.pc")
+"""What the headers install below /usr/local."""
 
 
 class Source(MethodPlanner):
@@ -57,25 +56,16 @@ def _build_tools(ctx: Context, pick: Pick) -> list[Draft]:
         raise UnsupportedError(
             msg, code="build-unsupported", hint="systems with apt, dnf, yum, tdnf or zypper can build it"
         )
-    tool = manager(ctx.system.family)
-    key = f"build-tools:{pick.component}"
-    return [
-        *archive_tools(ctx),
-        draft(
-            key,
-            after=["archive-tools", "index:system"],
-            component=pick.component,
-            kind="install-packages",
-            title=f"install {', '.join(row.packages)}",
-            why=f"building {pick.component} needs them",
-            commands=(tool.install([Package(name=name) for name in row.packages]),),
-            packages=row.packages,
-            undo_note="these common tools stay",
-            done_when=done.names(tool, row.packages),
-            phase="prerequisites",
-            sources=ctx.addresses(row),
-        ),
-    ]
+    tools = install_tools(
+        ctx,
+        f"build-tools:{pick.component}",
+        row.packages,
+        after=["archive-tools", "index:system"],
+        component=pick.component,
+        why=f"building {pick.component} needs them",
+        sources=ctx.addresses(row),
+    )
+    return [*archive_tools(ctx), tools]
 
 
 def _sources(ctx: Context, pick: Pick, folder: str) -> list[Draft]:
@@ -106,12 +96,12 @@ def _unpack(ctx: Context, pick: Pick, row: Archive, folder: str, after: tuple[st
         kind="extract",
         title=f"unpack {row.file} into {folder}",
         why="it is built there",
-        commands=(
-            ("install", "-d", "-m", "0755", "--", folder),
-            ("tar", "--extract", f"--file={path_of(pick, row)}", f"--directory={folder}", *TAR_SWITCHES),
-            *done.mark(marker),
+        actions=(
+            do.MakeFolders(paths=(folder,)),
+            do.Unpack(archive=path_of(pick, row), folder=folder),
+            do.Mark(path=marker),
         ),
-        undo=(("rm", "-rf", "--", folder),),
+        undo=(do.Remove(paths=(folder,), whole=True),),
         done_when=done.paths(marker),
         phase="applications",
         sources=ctx.addresses(row),
@@ -127,12 +117,8 @@ def _clone(ctx: Context, pick: Pick, row: Tagged, folder: str) -> Draft:
         kind="download",
         title=f"clone {pick.component} at the tag {row.tag}",
         why=f"the check-out fails unless the tag stands for the commit {row.commit}",
-        commands=(
-            ("rm", "-rf", "--", folder),
-            ("git", "clone", "--quiet", "--depth", "1", "--branch", row.tag, "--", remote.url, folder),
-            ("git", "-C", folder, "checkout", "--quiet", "--detach", row.commit),
-        ),
-        undo=(("rm", "-rf", "--", folder),),
+        actions=(do.Clone(url=remote.url, tag=row.tag, commit=row.commit, folder=folder),),
+        undo=(do.Remove(paths=(folder,), whole=True),),
         done_when=done.succeeds("git", "-C", folder, "diff", "--quiet", row.commit, "--"),
         phase="applications",
         sources=ctx.addresses(row, remote),
@@ -143,7 +129,7 @@ def _signed(ctx: Context, pick: Pick, row: Archive, signer: Signer, folder: str)
     """An archive whose sum nobody published, but whose signature the project did."""
     path = path_of(pick, row)
     key, ring = f"{CACHE}/keys/{pick.component}.asc", f"{CACHE}/keys/{pick.component}.gpg"
-    tool = manager(ctx.system.family)
+    signed = do.Look(argv=("gpgv", "--keyring", ring, f"{path}.asc", path))
     download = draft(
         f"archive:{row.file}",
         after=["archive-tools", "tools"],
@@ -156,28 +142,24 @@ def _signed(ctx: Context, pick: Pick, row: Archive, signer: Signer, folder: str)
             Artifact(url=f"{row.url}.asc", path=f"{path}.asc"),
             Artifact(url=signer.url, path=key, fingerprint=signer.fingerprint),
         ),
-        commands=(
-            *take_key(key, signer.fingerprint, ring, home=f"{CACHE}/keys/{pick.component}-gnupg", armoured=False),
-            ("gpgv", "--keyring", ring, f"{path}.asc", path),
+        actions=(
+            do.TakeKey(source=key, wanted=signer.fingerprint, target=ring, home=f"{CACHE}/keys/{pick.component}-gnupg"),
+            signed,
         ),
-        undo=(("rm", "-f", "--", path, f"{path}.asc"),),
-        done_when=done.succeeds("gpgv", "--keyring", ring, f"{path}.asc", path),
+        undo=(do.Remove(paths=(path, f"{path}.asc")),),
+        done_when=done.succeeds(*signed.argv),
         phase="applications",
         sources=ctx.addresses(row, signer),
     )
-    need = tool.install([Package(name=name) for name in (*tool.tools, *(("gpgv",) if tool.name == "apt" else ()))])
-    tools = draft(
+    tool = manager(ctx.system.family)
+    tools = install_tools(
+        ctx,
         f"signature-tools:{pick.component}",
+        tool.signature_tools,
         after=["archive-tools"],
         component=pick.component,
-        kind="install-packages",
         title="install GnuPG",
         why="it checks the signature of the sources",
-        commands=(need,),
-        packages=tool.tools,
-        undo_note="these common tools stay",
-        done_when=done.names(tool, tool.tools),
-        phase="prerequisites",
     )
     return [tools, download, _unpack(ctx, pick, row, folder, (tools.key,))]
 
@@ -190,8 +172,8 @@ def _install_headers(ctx: Context, pick: Pick, folder: str, after: tuple[str, ..
         kind="build",
         title=f"install nv-codec-headers {pick.version} below /usr/local",
         why=reason_of(pick),
-        commands=(("make", "-C", folder, "install", "PREFIX=/usr/local"),),
-        undo=(("make", "-C", folder, "uninstall", "PREFIX=/usr/local"),),
+        actions=(do.Make(folder=folder, words=("install", "PREFIX=/usr/local"), touches=HEADERS),),
+        undo=(do.Make(folder=folder, words=("uninstall", "PREFIX=/usr/local"), touches=HEADERS),),
         done_when=done.succeeds("env", _PACKAGES, "pkg-config", f"--exact-version={pick.version}", "ffnvcodec"),
         phase="applications",
         sources=ctx.matrix.addresses(("nv-codec-headers/nvh",)),
@@ -202,23 +184,24 @@ def _build_ffmpeg(ctx: Context, pick: Pick, folder: str, after: tuple[str, ...])
     prefix = f"/usr/local/ffmpeg-{pick.version}"
     cuda = ctx.version("cuda")
     path = f"{prefix_of(cuda)}/bin:{_PATH}" if cuda else _PATH
-    environment = ("env", f"PATH={path}", _PACKAGES)
+    environment = (f"PATH={path}", _PACKAGES)
     found = (
         (f"--extra-cflags=-I{prefix_of(cuda)}/include", f"--extra-ldflags=-L{prefix_of(cuda)}/lib64") if cuda else ()
     )
     words, reasons = configure_words(ctx, pick, found)
-    commands: list[Argv] = []
+    actions: list[AnyAction] = []
     headers = ctx.version("nv-codec-headers")
     if headers and not is_within(pick.version, "<4.0"):
-        commands.append((*environment, "pkg-config", "--print-errors", f"--exact-version={headers}", "ffnvcodec"))
-    commands += [
-        ("sh", "-c", _CONFIGURE, "sh", path, folder, f"--prefix={prefix}", *words),
-        ("sh", "-c", _MAKE, "sh", path, folder),
+        exact = ("pkg-config", "--print-errors", f"--exact-version={headers}", "ffnvcodec")
+        actions.append(do.Look(argv=exact, environment=environment))
+    actions += [
+        do.Configure(folder=folder, prefix=prefix, path=path, arguments=words),
+        do.Make(folder=folder, path=path, parallel=True),
     ]
     # Another configuration of the same release is built anew.
-    name = f"ffmpeg-{sha256_of(commands)[:12]}"
+    name = f"ffmpeg-{sha256_of(commands_of(actions))[:12]}"
     built, there = done.marker(folder, name), done.marker(prefix, name)
-    commands += done.mark(built)
+    actions.append(do.Mark(path=built))
     build = draft(
         "build:ffmpeg",
         after=(*after, "install:nv-codec-headers", "install:cuda"),
@@ -226,13 +209,14 @@ def _build_ffmpeg(ctx: Context, pick: Pick, folder: str, after: tuple[str, ...])
         kind="build",
         title=f"configure and build FFmpeg {pick.version}",
         why="; ".join((reason_of(pick), *reasons, "all processors build, through ccache where it is installed")),
-        commands=tuple(commands),
-        undo=(("rm", "-f", "--", built), ("make", "-C", folder, "distclean")),
+        actions=tuple(actions),
+        undo=(do.Remove(paths=(built,)), do.Make(folder=folder, words=("distclean",))),
         done_when=done.paths(built),
         phase="applications",
         sources=ctx.matrix.addresses(("ffmpeg/fftags", "ffmpeg/conf")),
     )
-    links = [("ln", "-sfn", f"{prefix}/bin/{name}", f"/usr/local/bin/{name}") for name in ("ffmpeg", "ffprobe")]
+    names = ("ffmpeg", "ffprobe")
+    links = [do.Link(path=f"/usr/local/bin/{name}", target=f"{prefix}/bin/{name}") for name in names]
     install = draft(
         "install:ffmpeg",
         after=["build:ffmpeg"],
@@ -240,9 +224,12 @@ def _build_ffmpeg(ctx: Context, pick: Pick, folder: str, after: tuple[str, ...])
         kind="run",
         title=f"install FFmpeg below {prefix} and link it into /usr/local/bin",
         why="its own folder keeps it apart from the distribution's FFmpeg, and makes it easy to take away",
-        commands=(("make", "-C", folder, "install"), *links, *done.mark(there)),
-        undo=(("rm", "-f", "--", "/usr/local/bin/ffmpeg", "/usr/local/bin/ffprobe"), ("rm", "-rf", "--", prefix)),
-        done_when=done.every(*(done.link(path, target) for _, _, target, path in links), done.paths(there)),
+        actions=(do.Make(folder=folder, words=("install",), touches=(prefix,)), *links, do.Mark(path=there)),
+        undo=(
+            do.Remove(paths=tuple(link.path for link in links)),
+            do.Remove(paths=(prefix,), whole=True),
+        ),
+        done_when=done.every(*(done.link(one.path, one.target) for one in links), done.paths(there)),
         phase="applications",
     )
     return [build, install]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from gpustack.errors import UnsupportedError
+from gpustack.model.actions import Cmdlet, RunMsys
 from gpustack.model.facts import Archive
 from gpustack.model.resolution import Pick
 from gpustack.model.steps import Artifact, FileWrite
@@ -70,8 +71,8 @@ def drafts(ctx: Context, pick: Pick) -> list[Draft]:
     return [_studio(ctx), *tools, *sources, *_ffmpeg(ctx, pick, folder, sources[-1].key)]
 
 
-def _run(name: str) -> win.Argv:
-    return (_BASH, "--login", scripts.mixed(rf"{_SCRIPTS}\{name}"))
+def _run(name: str, packages: tuple[str, ...] = ()) -> RunMsys:
+    return RunMsys(bash=_BASH, script=scripts.mixed(rf"{_SCRIPTS}\{name}"), packages=packages)
 
 
 def _file(name: str, content: str) -> FileWrite:
@@ -90,17 +91,14 @@ def _work_folder() -> Draft:
         title=f"make {WORK}, which only administrators may write",
         why="FFmpeg's makefiles and MSYS2 take no blanks in a path, so Program Files will not do; below C:\\ every "
         "user may make folders, so one that is there already is set aside and the rights are narrowed",
-        commands=(
+        actions=(
             win.rename_folder(WORK, f"{WORK}.before"),
             win.make_folder(WORK),
-            (
-                "icacls.exe",
-                WORK,
-                "/inheritance:r",
-                "/grant:r",
-                f"{_ADMINISTRATORS}:(OI)(CI)F",
-                f"{_SYSTEM}:(OI)(CI)F",
-                f"{_USERS}:(OI)(CI)RX",
+            Cmdlet(
+                argv=(
+                    *("icacls.exe", WORK, "/inheritance:r", "/grant:r"),
+                    *(f"{_ADMINISTRATORS}:(OI)(CI)F", f"{_SYSTEM}:(OI)(CI)F", f"{_USERS}:(OI)(CI)RX"),
+                )
             ),
             win.remove(rf"{WORK}\*"),
             win.make_folder(rf"{WORK}\.gpustack"),
@@ -142,9 +140,9 @@ def _msys(ctx: Context) -> list[Draft]:
         why="the guide starts mingw64.exe by hand; this is the same 64-bit MSYS2 (the older Msys has no mingw64), "
         r"beside any C:\msys64 that is there, and pacman checks the signature of every package",
         files=(_file("update.cmd", scripts.UPDATE), _file("studio.cmd", scripts.STUDIO)),
-        commands=(
-            (path, "-y", f"-o{WORK}"),
-            ("cmd.exe", "/d", "/c", rf"{_SCRIPTS}\update.cmd"),
+        actions=(
+            Cmdlet(argv=(path, "-y", f"-o{WORK}")),
+            Cmdlet(argv=("cmd.exe", "/d", "/c", rf"{_SCRIPTS}\update.cmd")),
             win.mark(marker),
         ),
         undo_note=f"it goes with {WORK}",
@@ -174,8 +172,7 @@ def _packages(ctx: Context, pick: Pick) -> list[Draft]:
             why=f"building {pick.component} needs them"
             + ("; yasm, which the guide names, is not taken by FFmpeg 8.0 and newer" if "nasm" in row.packages else ""),
             files=(_file(f"{name}.sh", scripts.packages(row.packages)),),
-            commands=(_run(f"{name}.sh"), win.mark(marker)),
-            packages=row.packages,
+            actions=(_run(f"{name}.sh", row.packages), win.mark(marker)),
             undo_note=f"they go with {WORK}",
             done_when=f"path {marker}",
             phase="prerequisites",
@@ -233,7 +230,7 @@ def _sources(ctx: Context, pick: Pick, folder: str) -> list[Draft]:
             title=f"clone {pick.component} at the tag {row.tag}",
             why=f"the check-out fails unless the tag stands for {row.commit}; the guide clones the newest state",
             files=(_file(script, scripts.clone(remote.url, row.tag, row.commit, folder)),),
-            commands=(_run(script), win.mark(marker)),
+            actions=(_run(script), win.mark(marker)),
             undo=(win.remove(folder), win.remove(marker)),
             done_when=f"path {marker}",
             phase="applications",
@@ -253,7 +250,7 @@ def _unpack(ctx: Context, pick: Pick, row: Archive, folder: str) -> Draft:
         title=f"unpack {row.file} into {folder}",
         why="a release that is pinned: the guide clones the newest state, which may not build",
         files=(_file(script, scripts.unpack(path_of(pick, row), folder)),),
-        commands=(_run(script), win.mark(marker)),
+        actions=(_run(script), win.mark(marker)),
         undo=(win.remove(folder), win.remove(marker)),
         done_when=f"path {marker}",
         phase="applications",
@@ -276,7 +273,7 @@ def _headers(ctx: Context, pick: Pick, folder: str, after: str) -> Draft:
         title=f"install nv-codec-headers {pick.version} below {prefix}",
         why=reason_of(pick),
         files=(_file("headers.sh", scripts.headers(folder, prefix, pick.version)),),
-        commands=(_run("headers.sh"), win.mark(marker)),
+        actions=(_run("headers.sh"), win.mark(marker)),
         undo=(win.remove(prefix), win.remove(marker)),
         done_when=f"path {marker}",
         phase="applications",
@@ -313,8 +310,10 @@ def _ffmpeg(ctx: Context, pick: Pick, folder: str, after: str) -> list[Draft]:
         title=f"configure and build FFmpeg {pick.version} with Visual C++",
         why="; ".join((reason_of(pick), *reasons, "all processors build")),
         files=(_file("build-ffmpeg.sh", script),),
-        commands=(
-            ("cmd.exe", "/d", "/c", rf"{_SCRIPTS}\studio.cmd", scripts.mixed(rf"{_SCRIPTS}\build-ffmpeg.sh")),
+        actions=(
+            Cmdlet(
+                argv=("cmd.exe", "/d", "/c", rf"{_SCRIPTS}\studio.cmd", scripts.mixed(rf"{_SCRIPTS}\build-ffmpeg.sh"))
+            ),
             win.mark(marker),
         ),
         undo=(win.remove(stage), win.remove(marker)),
@@ -335,7 +334,7 @@ def _toolkit_files(cuda: str, sdk: str) -> Draft:
         kind="run",
         title=f"copy the headers and libraries of CUDA {cuda} to {sdk}",
         why="the guide's folder nv_sdk: libnpp is linked, and configure takes no path with blanks",
-        commands=(
+        actions=(
             win.remove(sdk),
             win.copy(rf"{prefix}\include\*", rf"{sdk}\include"),
             win.copy(rf"{prefix}\lib\x64\*", rf"{sdk}\lib"),
@@ -358,7 +357,7 @@ def _install(pick: Pick, stage: str, prefix: str, built: str) -> Draft:
         why="a folder of its own is easy to take away; the programs are linked statically by Visual C++ and need no "
         r"DLL of MSYS2, so nothing is copied beside them (the guide copies all of C:\msys64\mingw64\bin where "
         "libbz2-1.dll is missing)",
-        commands=(
+        actions=(
             win.remove(prefix),
             win.copy(rf"{stage}\*", prefix),
             win.make_folder(rf"{prefix}\.gpustack"),

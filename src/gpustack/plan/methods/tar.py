@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from gpustack.model import actions as do
+from gpustack.model.actions import AnyAction
 from gpustack.model.facts import Archive
 from gpustack.model.resolution import Pick
 from gpustack.model.steps import FileWrite
@@ -54,22 +56,24 @@ def _unpack(  # noqa: PLR0913 (each is a fact of the step; most are keywords)
     target = unpacked_path(archive) if join else prefix
     marker = done.marker(prefix, row.file)
     undo, note = _taken_back(ctx, pick, target, prefix, join=join)
-    commands = [
-        ("install", "-d", "-m", "0755", "--", target),
-        ("tar", "--extract", f"--file={archive}", f"--directory={target}", "--strip-components=1", "--no-same-owner"),
-        ("chmod", "-R", "a+rX", "--", target),
+    actions: list[AnyAction] = [
+        do.MakeFolders(paths=(target,)),
+        do.Unpack(archive=archive, folder=target),
+        do.Readable(folder=target),
     ]
     if join:
         library = "lib64" if row.top_dir == "cuda" else "lib"
-        commands += [
-            ("install", "-d", "-m", "0755", "--", f"{prefix}/include", f"{prefix}/lib64"),
-            # -P keeps the links between library names: without it one library becomes three whole copies. A library
-            # that programs have open is replaced, not written into.
-            ("cp", "-R", "-P", "--remove-destination", "--", f"{target}/include/.", f"{prefix}/include/"),
-            ("cp", "-R", "-P", "--remove-destination", "--", f"{target}/{library}/.", f"{prefix}/lib64/"),
+        actions += [
+            do.MakeFolders(paths=(f"{prefix}/include", f"{prefix}/lib64")),
+            do.CopyTree(source=f"{target}/include", target=f"{prefix}/include", into=True),
+            do.CopyTree(source=f"{target}/{library}", target=f"{prefix}/lib64", into=True),
         ]
-        undo = (_out(f"{target}/{library}", f"{prefix}/lib64"), _out(f"{target}/include", f"{prefix}/include"), *undo)
-    commands += done.mark(marker)
+        undo = (
+            do.TakeOut(source=f"{target}/{library}", target=f"{prefix}/lib64"),
+            do.TakeOut(source=f"{target}/include", target=f"{prefix}/include"),
+            *undo,
+        )
+    actions.append(do.Mark(path=marker))
     return draft(
         f"unpack:{row.file}",
         after=after,
@@ -77,8 +81,8 @@ def _unpack(  # noqa: PLR0913 (each is a fact of the step; most are keywords)
         kind="extract",
         title=f"unpack {row.file} into {prefix}",
         why=reason_of(pick) + ("; links stay links" if join else ""),
-        commands=tuple(commands),
-        undo=(("rm", "-f", "--", marker), *undo) if undo else (),
+        actions=tuple(actions),
+        undo=(do.Remove(paths=(marker,)), *undo) if undo else (),
         undo_note=note,
         done_when=done.paths(marker),
         phase=phase,
@@ -86,23 +90,16 @@ def _unpack(  # noqa: PLR0913 (each is a fact of the step; most are keywords)
     )
 
 
-def _taken_back(
-    ctx: Context, pick: Pick, target: str, prefix: str, *, join: bool
-) -> tuple[tuple[tuple[str, ...], ...], str]:
-    """The last commands that take an archive back, and what they leave."""
+def _taken_back(ctx: Context, pick: Pick, target: str, prefix: str, *, join: bool) -> tuple[tuple[AnyAction, ...], str]:
+    """The last actions that take an archive back, and what they leave."""
     there = ctx.host.installed.get(pick.component)
     note = f"files of {pick.component} {there.version} that it replaced do not come back" if there else ""
     if join:
-        return (("rm", "-rf", "--", target),), note
+        return (do.Remove(paths=(target,), whole=True),), note
     if pick.component != "cuda" or there is None:
         # The archives of a toolkit share its folder, which was not there before the first of them.
-        return (("rm", "-rf", "--", prefix),), ""
+        return (do.Remove(paths=(prefix,), whole=True),), ""
     return (), f"its files stay in {prefix}, which may hold those of an earlier toolkit"
-
-
-def _out(source: str, target: str) -> tuple[str, ...]:
-    """The command that takes what was copied from ``source`` out of ``target`` again."""
-    return ("sh", "-c", 'cd "$1" && find . ! -type d -print0 | (cd "$2" && xargs -0 rm -f --)', "sh", source, target)
 
 
 def _lib64(prefix: str, after: tuple[str, ...]) -> Draft:
@@ -113,8 +110,8 @@ def _lib64(prefix: str, after: tuple[str, ...]) -> Draft:
         kind="make-link",
         title=f"link {prefix}/lib64 to lib",
         why="the archives say lib where every build system looks for lib64",
-        commands=(("ln", "-sfn", "lib", f"{prefix}/lib64"),),
-        undo=(("rm", "-f", "--", f"{prefix}/lib64"),),
+        actions=(do.Link(path=f"{prefix}/lib64", target="lib"),),
+        undo=(do.Remove(paths=(f"{prefix}/lib64",)),),
         done_when=done.link(f"{prefix}/lib64", "lib"),
         phase="toolkit",
     )
@@ -133,9 +130,9 @@ def _loader(ctx: Context, pick: Pick, prefix: str, *, after: tuple[str, ...], ph
         kind="run",
         title="make the loader look again" if known else f"make the loader know {folder}",
         why="it finds libraries by its cache",
-        commands=(("ldconfig",),),
+        actions=(do.RefreshLoader(),),
         files=() if known else (FileWrite(path=path, content=f"# Written by gpustack\n{folder}\n"),),
-        undo=() if known else (("rm", "-f", "--", path), ("ldconfig",)),
+        undo=() if known else (do.Remove(paths=(path,)), do.RefreshLoader()),
         undo_note="a cache takes nothing back" if known else "",
         phase=phase,
     )

@@ -44,7 +44,7 @@ def _own_folder(ctx: Context, pick: Pick, row: Archive) -> list[Draft]:
         kind="extract",
         title=f"unpack {row.file} into {prefix}",
         why=f"{reason_of(pick)}; a folder for each version leaves older ones as they are",
-        commands=(
+        actions=(
             win.remove(staging),
             win.unpack(path, staging),
             win.copy(rf"{staging}\*\*", prefix),
@@ -64,7 +64,7 @@ def _own_folder(ctx: Context, pick: Pick, row: Archive) -> list[Draft]:
         kind="set-environment",
         title=f"put the libraries of {name} {pick.version} on the machine's PATH",
         why="Windows looks for DLLs along the PATH; releases keep them in lib or in bin, so both count where they are",
-        commands=tuple(win.add_path(folder, if_present=True) for folder in folders),
+        actions=tuple(win.add_path(folder, if_present=True) for folder in folders),
         undo=tuple(win.undo_path(folder) for folder in folders),
         phase=phase,
         sources=ctx.addresses(row),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpustack.model.actions import ByHand, Cmdlet
 from gpustack.model.facts import Archive
 from gpustack.model.resolution import Pick
 from gpustack.plan.context import Context
@@ -43,7 +44,7 @@ def drafts(ctx: Context, pick: Pick, rows: tuple[Archive, ...]) -> list[Draft]:
     return [*found, _studio(ctx, prefix, studio)] if studio else found
 
 
-def environment_commands(cuda: str) -> tuple[win.Argv, ...]:
+def environment_commands(cuda: str) -> tuple[Cmdlet, ...]:
     """The commands that make builds and programs find a toolkit."""
     prefix = prefix_of(cuda)
     major, minor = release_of(cuda)
@@ -56,7 +57,7 @@ def environment_commands(cuda: str) -> tuple[win.Argv, ...]:
     )
 
 
-def environment_undo(cuda: str) -> tuple[win.Argv, ...]:
+def environment_undo(cuda: str) -> tuple[Cmdlet, ...]:
     """The commands that take ``environment_commands`` back."""
     prefix = prefix_of(cuda)
     major, minor = release_of(cuda)
@@ -79,7 +80,7 @@ def _folder(pick: Pick, prefix: str) -> Draft:
         title=f"make {prefix}, an older toolkit there set aside",
         why="files of two releases in one folder make builds fail in odd ways; the older one is kept as "
         f"{aside} for a rollback",
-        commands=(
+        actions=(
             win.rename_folder(prefix, aside),
             win.make_folder(rf"{prefix}\.gpustack"),
             win.mark(marker),
@@ -99,7 +100,7 @@ def _unpack(ctx: Context, pick: Pick, row: Archive, prefix: str, *, after: tuple
         kind="extract",
         title=f"unpack {row.file} into {prefix}",
         why=f"{reason_of(pick)}; the archive's own top folder is left out",
-        commands=(
+        actions=(
             win.remove(staging),
             win.unpack(path_of(pick, row), staging),
             win.copy(rf"{staging}\*\*", prefix),
@@ -123,7 +124,7 @@ def _environment(pick: Pick, prefix: str, after: tuple[str, ...]) -> Draft:
         title=f"set CUDA_PATH, CUDA_PATH_V{major}_{minor} and PATH of the machine to {prefix}",
         why="builds look for the toolkit by CUDA_PATH, Windows for its DLLs by PATH (those of CUDA 13 in bin\\x64); "
         "programs see the change when they start anew",
-        commands=environment_commands(pick.version),
+        actions=environment_commands(pick.version),
         undo=environment_undo(pick.version),
         phase="toolkit",
     )
@@ -156,7 +157,7 @@ def _by_installer(ctx: Context, pick: Pick, row: Archive) -> list[Draft]:
         title=f"run {row.file}, as Custom, without its display driver where yours is newer",
         why=f"the vendor has no zip archives of CUDA {pick.version}; run silently its installer also replaces the "
         f"display driver, so a person chooses; it makes {prefix} and sets CUDA_PATH and PATH",
-        commands=((path_of(pick, row),),),
+        actions=(ByHand(commands=((path_of(pick, row),),)),),
         undo_note="Windows lists what the installer brought under Installed apps",
         done_when=rf"path {prefix}\bin\nvcc.exe",
         phase="toolkit",

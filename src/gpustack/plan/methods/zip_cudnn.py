@@ -83,7 +83,7 @@ def _unpack(ctx: Context, pick: Pick, row: Archive, *, after: tuple[str, ...]) -
         kind="extract",
         title=f"unpack {row.file}",
         why="a folder for each version: what is copied from it can be compared with it later",
-        commands=(win.remove(staging), win.unpack(path_of(pick, row), staging), win.mark(marker)),
+        actions=(win.remove(staging), win.unpack(path_of(pick, row), staging), win.mark(marker)),
         undo=(win.remove(marker), win.remove(staging)),
         done_when=f"path {marker}",
         phase=PHASE,
@@ -98,7 +98,7 @@ def _set_aside(ctx: Context, row: Archive, layout: Layout) -> Draft:
     if layout.joins:
         aside = rf"{prefix}\.gpustack\before-{name}"
         title = f"move cuDNN files that are in {prefix} already aside"
-        commands = tuple(win.move(rf"{prefix}\{files}", rf"{aside}\{folder}") for files, folder in FILES)
+        actions = tuple(win.move(rf"{prefix}\{files}", rf"{aside}\{folder}") for files, folder in FILES)
         undo = (
             *(win.remove(rf"{prefix}\{files}") for files, _ in FILES),
             *(win.move(rf"{aside}\{folder}\*", rf"{prefix}\{folder}") for _, folder in FILES),
@@ -108,7 +108,7 @@ def _set_aside(ctx: Context, row: Archive, layout: Layout) -> Draft:
     else:
         aside = f"{prefix}.before-{name}"
         title = f"make {prefix}, an older cuDNN there set aside"
-        commands = (win.rename_folder(prefix, aside),)
+        actions = (win.rename_folder(prefix, aside),)
         undo = (win.remove(prefix), win.rename_folder(aside, prefix))
     return draft(
         "folder:cudnn",
@@ -118,7 +118,7 @@ def _set_aside(ctx: Context, row: Archive, layout: Layout) -> Draft:
         title=title,
         why="a newer cuDNN over an older one leaves DLLs of both; the guides delete the older one before an upgrade, "
         f"this plan keeps it in {aside} for a rollback",
-        commands=(*commands, win.make_folder(rf"{prefix}\.gpustack"), win.mark(marker)),
+        actions=(*actions, win.make_folder(rf"{prefix}\.gpustack"), win.mark(marker)),
         undo=undo,
         done_when=f"path {marker}",
         phase=PHASE,
@@ -130,12 +130,12 @@ def _copy(ctx: Context, pick: Pick, row: Archive, layout: Layout, *, after: tupl
     prefix, staging = layout.prefix, staging_of(row)
     marker = marker_of(prefix, row.file)
     if is_within(pick.version, "<9"):
-        commands = tuple(win.copy(rf"{staging}\*\{files}", rf"{prefix}\{folder}") for files, folder in FILES)
+        actions = tuple(win.copy(rf"{staging}\*\{files}", rf"{prefix}\{folder}") for files, folder in FILES)
         why = f"as in {layout.guide}, which prints cuda*.dll, cuda*.h and cuda*.lib, but the files are called cudnn*"
         if not layout.joins:
             why += r", and NVIDIA\CUDA for the folder NVIDIA\CUDNN"
     else:
-        commands = tuple(win.copy(rf"{staging}\*\{tree}", prefix) for tree in _TREES)
+        actions = tuple(win.copy(rf"{staging}\*\{tree}", prefix) for tree in _TREES)
         why = "in the layout that cuDNN 8.9 began with; some archives have further folders in bin and lib"
     return draft(
         "files:cudnn",
@@ -144,7 +144,7 @@ def _copy(ctx: Context, pick: Pick, row: Archive, layout: Layout, *, after: tupl
         kind="run",
         title=f"copy cuDNN {pick.version} into {prefix}",
         why=f"{reason_of(pick)}; {why}",
-        commands=(*commands, win.mark(marker)),
+        actions=(*actions, win.mark(marker)),
         undo=(win.remove(marker),),
         undo_note="the files go with the step that made room for them",
         done_when=f"path {marker}",
@@ -158,12 +158,12 @@ def _environment(ctx: Context, pick: Pick, layout: Layout) -> Draft:
     if layout.joins and cuda is not None:
         title = f"see that CUDA_PATH and PATH of the machine lead to {layout.prefix}"
         why = f"as in {layout.guide}: cuDNN is found as a part of the toolkit"
-        commands, undo = zip_cuda.environment_commands(cuda), zip_cuda.environment_undo(cuda)
+        actions, undo = zip_cuda.environment_commands(cuda), zip_cuda.environment_undo(cuda)
     else:
         title = rf"put {layout.prefix}\bin on the machine's PATH"
         why = f"as in {layout.guide}: Windows finds cuDNN's DLLs by it; programs see the change when they start anew"
         folders = (rf"{layout.prefix}\bin\x64", rf"{layout.prefix}\bin")
-        commands = (win.add_path(folders[0], if_present=True), win.add_path(folders[1]))
+        actions = (win.add_path(folders[0], if_present=True), win.add_path(folders[1]))
         undo = tuple(win.undo_path(folder) for folder in folders)
     return draft(
         "install:cudnn",
@@ -172,7 +172,7 @@ def _environment(ctx: Context, pick: Pick, layout: Layout) -> Draft:
         kind="set-environment",
         title=title,
         why=why if is_within(pick.version, "<9") else f"{why}; releases for CUDA 13 may keep them in bin\\x64",
-        commands=commands,
+        actions=actions,
         undo=undo,
         phase=PHASE,
         sources=(layout.source,),
@@ -195,7 +195,7 @@ def _older(ctx: Context, pick: Pick, layout: Layout) -> list[Draft]:
             kind="set-environment",
             title=f"take cuDNN {there.version} off the machine's PATH",
             why=f"{old} in front of the new folder would win; the files stay there",
-            commands=(win.remove_path(rf"{old}\bin"), win.remove_path(rf"{old}\bin\x64")),
+            actions=(win.remove_path(rf"{old}\bin"), win.remove_path(rf"{old}\bin\x64")),
             undo=tuple(win.add_path(rf"{old}\{folder}", if_present=True) for folder in (r"bin\x64", "bin")),
             phase=PHASE,
             sources=(layout.source,),

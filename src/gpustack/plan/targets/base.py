@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from gpustack.errors import UnsupportedError
+from gpustack.model import actions as do
+from gpustack.model.actions import Package
 from gpustack.model.facts import PackageSet
 from gpustack.model.resolution import Pick
 from gpustack.plan import done
@@ -14,7 +16,7 @@ from gpustack.plan.components.samples import sample_of
 from gpustack.plan.context import Context
 from gpustack.plan.draft import Draft, draft
 from gpustack.plan.managers import manager
-from gpustack.plan.managers.base import CACHE, Package
+from gpustack.plan.managers.base import CACHE
 from gpustack.plan.methods.network import packages_of, warn_of_composed
 from gpustack.plan.repositories import component_repository
 from gpustack.solve.crossing import FOLDERS
@@ -76,9 +78,8 @@ def install_cross(ctx: Context, pick: Pick, rows: tuple[PackageSet, ...], *, aft
         kind="install-packages",
         title=f"install {', '.join(one.name for one in packages)}",
         why=why,
-        commands=(tool.install(packages),),
-        packages=tuple(tool.word(one) for one in packages),
-        undo=(tool.remove([one.name for one in packages]),),
+        actions=(do.InstallPackages(manager=tool.name, packages=tuple(packages)),),
+        undo=(do.RemovePackages(manager=tool.name, names=tuple(one.name for one in packages)),),
         done_when=done.packages(tool, packages),
         phase="toolkit" if pick.component == "cuda" else "libraries",
         sources=ctx.addresses(*rows),
@@ -98,9 +99,8 @@ def compiler(ctx: Context) -> list[Draft]:
         kind="install-packages",
         title=f"install {' and '.join(names)}",
         why="nvcc calls it for the parts of a program that run on the target's processor",
-        commands=(tool.install([Package(name=name) for name in names]),),
-        packages=names,
-        undo=(tool.remove([COMPILER]),),
+        actions=(do.InstallPackages(manager=tool.name, packages=tuple(Package(name=name) for name in names)),),
+        undo=(do.RemovePackages(manager=tool.name, names=(COMPILER,)),),
         done_when=done.names(tool, names),
         phase="prerequisites",
         sources=ctx.matrix.addresses(("cudnn/guide_896",)),
@@ -127,16 +127,17 @@ def build_sample(
         title=f"build {SAMPLE} for the target",
         why=f"a program that builds proves compiler, headers and libraries; it runs on the target only. The others in "
         f"{copy} are built alike, mnistCUDNN with a FreeImage for the target",
-        commands=(
-            ("install", "-d", "-m", "0755", "--", folder),
-            ("rm", "-rf", "--", copy),
-            ("cp", "-R", "-P", "--", origin, copy),
-            (
-                *("env", f"PATH={prefix}/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
-                *("make", "-C", f"{copy}/{SAMPLE}", f"CUDA_PATH={prefix}", *variables),
+        actions=(
+            do.MakeFolders(paths=(folder,)),
+            do.Remove(paths=(copy,), whole=True),
+            do.CopyTree(source=origin, target=copy),
+            do.Make(
+                folder=f"{copy}/{SAMPLE}",
+                words=(f"CUDA_PATH={prefix}", *variables),
+                path=f"{prefix}/bin:/usr/sbin:/usr/bin:/sbin:/bin",
             ),
         ),
-        undo=(("rm", "-rf", "--", copy),),
+        undo=(do.Remove(paths=(copy,), whole=True),),
         phase="applications",
         sources=(*ctx.addresses(place), *ctx.matrix.addresses((source,))),
     )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from gpustack.model.actions import Package
 from gpustack.plan.context import Context
 from gpustack.plan.draft import Draft
-from gpustack.plan.managers.base import Package
 from gpustack.plan.targets.base import build_sample, compiler, cross_toolkit, from_sdk, is_there
 
 _GUIDE = "cudnn/guide_805"

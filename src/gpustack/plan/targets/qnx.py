@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpustack.model import actions as do
 from gpustack.model.steps import FileWrite
 from gpustack.plan.components.cuda import prefix_of
 from gpustack.plan.components.samples import sample_of
@@ -52,7 +53,7 @@ def _environment(ctx: Context, *, after: tuple[str, ...]) -> Draft:
         why="the samples' Makefiles read them; where QNX's platform lies is known to whoever has a licence for it, so "
         "the file is sourced by hand and not by every shell",
         files=(FileWrite(path=ENVIRONMENT, content="\n".join(lines) + "\n"),),
-        undo=(("rm", "-f", "--", ENVIRONMENT),),
+        undo=(do.Remove(paths=(ENVIRONMENT,)),),
         done_when=f"path {ENVIRONMENT}",
         phase="toolkit",
         sources=ctx.matrix.addresses((_GUIDE,)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpustack.model import actions as do
 from gpustack.model.resolution import Pick
 from gpustack.plan import done
 from gpustack.plan.components.samples import samples_packages
@@ -45,9 +46,8 @@ def _samples(ctx: Context, pick: Pick) -> list[Draft]:
             kind="install-packages",
             title=f"install {', '.join(one.name for one in packages)}",
             why="the samples prove the set-up; they are built below",
-            commands=(tool.install(packages),),
-            packages=tuple(tool.word(one) for one in packages),
-            undo=(tool.remove([one.name for one in packages]),),
+            actions=(do.InstallPackages(manager=tool.name, packages=tuple(packages)),),
+            undo=(do.RemovePackages(manager=tool.name, names=tuple(one.name for one in packages)),),
             done_when=done.packages(tool, packages),
             phase="libraries",
             sources=ctx.addresses(*rows),

@@ -1,0 +1,199 @@
+"""What the steps of a plan do: one type for each kind of action, with exactly its own fields.
+
+An action says what is meant. How that is spelled for a machine is `gpustack.plan.commands`' business, and what it may
+change `gpustack.plan.touched`'s; both, and every renderer, go through the whole union.
+"""
+
+from __future__ import annotations
+
+from gpustack.model.actions.base import Action, Argv
+from gpustack.model.actions.files import (
+    CheckKeyFile,
+    ChooseAlternative,
+    CopyTree,
+    EnableSource,
+    Link,
+    Look,
+    MakeFolders,
+    Mark,
+    Readable,
+    RefreshLoader,
+    Remove,
+    StoreFile,
+    TakeKey,
+    TakeOut,
+    Unpack,
+)
+from gpustack.model.actions.packages import (
+    DisableRepository,
+    EnableRepository,
+    EnableStream,
+    ExcludePackages,
+    ForgetKey,
+    HoldPackages,
+    ImportKey,
+    IncludePackages,
+    InstallFile,
+    InstallPackages,
+    ManagerName,
+    Package,
+    PackageAction,
+    RefreshIndex,
+    RemovePackages,
+    ResetStream,
+    TrustLocalKeys,
+    UnholdPackages,
+)
+from gpustack.model.actions.programs import (
+    AwaitServer,
+    BuildModules,
+    ByHand,
+    Clone,
+    Cmdlet,
+    Configure,
+    DisableService,
+    EnableService,
+    InstallWheels,
+    Make,
+    MakeVenv,
+    PullImage,
+    Reboot,
+    RebuildInitramfs,
+    RemoveContainer,
+    RemoveImage,
+    RemoveWheels,
+    RestartService,
+    Run,
+    RunInstaller,
+    RunMsys,
+    StartContainer,
+    Verify,
+    Words,
+)
+
+__all__ = [
+    "Action",
+    "AnyAction",
+    "AnyPackageAction",
+    "Argv",
+    "AwaitServer",
+    "BuildModules",
+    "ByHand",
+    "CheckKeyFile",
+    "ChooseAlternative",
+    "Clone",
+    "Cmdlet",
+    "Configure",
+    "CopyTree",
+    "DisableRepository",
+    "DisableService",
+    "EnableRepository",
+    "EnableService",
+    "EnableSource",
+    "EnableStream",
+    "ExcludePackages",
+    "ForgetKey",
+    "HoldPackages",
+    "ImportKey",
+    "IncludePackages",
+    "InstallFile",
+    "InstallPackages",
+    "InstallWheels",
+    "Link",
+    "Look",
+    "Make",
+    "MakeFolders",
+    "MakeVenv",
+    "ManagerName",
+    "Mark",
+    "Package",
+    "PackageAction",
+    "PullImage",
+    "Readable",
+    "Reboot",
+    "RebuildInitramfs",
+    "RefreshIndex",
+    "RefreshLoader",
+    "Remove",
+    "RemoveContainer",
+    "RemoveImage",
+    "RemovePackages",
+    "RemoveWheels",
+    "ResetStream",
+    "RestartService",
+    "Run",
+    "RunInstaller",
+    "RunMsys",
+    "StartContainer",
+    "StoreFile",
+    "TakeKey",
+    "TakeOut",
+    "TrustLocalKeys",
+    "UnholdPackages",
+    "Unpack",
+    "Verify",
+    "Words",
+]
+
+AnyPackageAction = (
+    InstallPackages
+    | InstallFile
+    | RemovePackages
+    | HoldPackages
+    | UnholdPackages
+    | RefreshIndex
+    | EnableStream
+    | ResetStream
+    | DisableRepository
+    | EnableRepository
+    | ExcludePackages
+    | IncludePackages
+    | ImportKey
+    | ForgetKey
+    | TrustLocalKeys
+)
+"""Every action of a package manager."""
+
+AnyAction = (
+    AnyPackageAction
+    | EnableSource
+    | TakeKey
+    | CheckKeyFile
+    | StoreFile
+    | Look
+    | MakeFolders
+    | Remove
+    | Unpack
+    | Readable
+    | CopyTree
+    | TakeOut
+    | Mark
+    | Link
+    | ChooseAlternative
+    | RefreshLoader
+    | EnableService
+    | DisableService
+    | RestartService
+    | RebuildInitramfs
+    | BuildModules
+    | Reboot
+    | RunInstaller
+    | Clone
+    | Configure
+    | Make
+    | MakeVenv
+    | InstallWheels
+    | RemoveWheels
+    | PullImage
+    | RemoveImage
+    | StartContainer
+    | RemoveContainer
+    | AwaitServer
+    | Verify
+    | Run
+    | ByHand
+    | Words
+    | Cmdlet
+    | RunMsys
+)
+"""Every action; a ``match`` over it is held exhaustive by mypy."""

@@ -1,0 +1,149 @@
+"""Steps that say no more than words: of the first edition, or written by hand. ``Words`` are all their actions.
+
+The one module that works out from the words of a command what it is about; of everything else the types say it.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePosixPath
+from typing import Literal
+
+from msgspec import UnsetType
+
+from gpustack.model.actions import AnyAction, Argv, ByHand, Reboot, Verify, Words
+from gpustack.model.steps import Kind, Step
+
+_VERIFY = ("gpustack", "verify")
+_PACKAGE_TOOLS = frozenset({"apt-get", "apt", "apt-mark", "dpkg", "rpm", "dnf", "yum", "tdnf", "zypper"})
+_BY_COPY = _PACKAGE_TOOLS | {"rm", "rmdir", "mv", "cp", "ln", "make", "ldconfig", "python3"}
+"""Programs of an undo whose work kept copies and the versions from before do better."""
+
+_INITRAMFS = frozenset({"update-initramfs", "dracut"})
+_CONTAINED = frozenset(
+    {"note", "manual", "reboot", "refresh-index", "download", "extract", "make-link", "pip-install", "build"}
+)
+"""The kinds of steps that change nothing but what their commands name."""
+
+_ELSEWHERE = ("/proc", "/sys", "/dev", "/run", "/etc")
+"""Places that are none of the tree's own, and one that is watched anyway."""
+
+_PATH = re.compile(r"(?:--?[\w-]+=|[A-Z_]+=)?(/[^:]*)")
+_BY_RUNFILES = "/usr/local/cuda"
+"""The link that NVIDIA's .run files set without being told: no command names it."""
+
+
+def actions_of(step: Step) -> tuple[AnyAction, ...]:
+    """The actions of a step; each command is one where the step says no more than its commands."""
+    return _actions(step, step.actions, step.commands)
+
+
+def undo_actions_of(step: Step) -> tuple[AnyAction, ...]:
+    """The actions that take a step back, as ``actions_of`` has them."""
+    return _actions(step, step.undo_actions, step.undo)
+
+
+def _actions(step: Step, said: tuple[AnyAction, ...] | UnsetType, commands: tuple[Argv, ...]) -> tuple[AnyAction, ...]:
+    if not isinstance(said, UnsetType):
+        return said
+    if not commands:
+        return ()
+    match step.kind:
+        case "manual":
+            return (ByHand(commands=commands),)
+        case "reboot":
+            return (Reboot(),)
+        case _:
+            return tuple(map(_meant, commands))
+
+
+def _meant(argv: Argv) -> AnyAction:
+    """A command of gpustack itself is known as what it is."""
+    return Verify(components=argv[2:]) if argv[:2] == _VERIFY else Words(argv=argv)
+
+
+def words_of(argv: Argv) -> Argv:
+    """The program of a command and its words, without the ``env`` in front of them and its assignments."""
+    if argv[0] != "env":
+        return argv
+    rest = list(argv[1:])
+    while rest and ("=" in rest[0] or rest[0].startswith("-")):
+        rest.pop(0)
+    return tuple(rest) or argv
+
+
+def program(argv: Argv) -> str:
+    """The name of the program that a command runs."""
+    return PurePosixPath(words_of(argv)[0]).name
+
+
+def is_of_packages(argv: Argv) -> bool:
+    """Whether a command is one of a package manager."""
+    return program(argv) in _PACKAGE_TOOLS
+
+
+def touched_by_words(kind: Kind, argv: Argv) -> tuple[tuple[str, ...], bool, bool]:
+    """The places that a command of a step may change, whether it changes settings, and whether packages."""
+    packages = kind != "refresh-index" and is_of_packages(argv)
+    places = set() if is_of_packages(argv) else named_places(argv)
+    if any(word.endswith(".run") for word in argv):
+        places.add(_BY_RUNFILES)
+    return tuple(sorted(places)), packages or kind not in _CONTAINED, packages
+
+
+def named_places(argv: Argv) -> set[str]:
+    """The places that a command names and may write to; its program is read only, but for a virtual environment's."""
+    words = words_of(argv)
+    found = {match.group(1).rstrip("/") for word in words[1:] if (match := _PATH.fullmatch(word))}
+    if argv[0] == "env":
+        found |= {word.partition("=")[2] for word in argv if word.startswith("--chdir=")}
+    place = PurePosixPath(words[0])
+    if place.is_absolute() and place.parent.name == "bin" and place.name.startswith("python") and len(place.parts) > 4:
+        found.add(str(place.parent.parent))
+    return {path for path in found if len(PurePosixPath(path).parts) > 2 and not is_elsewhere(path)}
+
+
+def is_elsewhere(path: str) -> bool:
+    """Whether a place is none of the tree's own, or is watched anyway."""
+    return any(path == one or path.startswith(f"{one}/") for one in _ELSEWHERE)
+
+
+def way_back_of_words(argv: Argv) -> Literal["files", "packages", "command", "at the end"]:
+    """How an installer takes a command of an undo."""
+    if is_of_packages(argv):
+        return "packages"
+    if program(argv) in _INITRAMFS:
+        return "at the end"
+    return "files" if program(argv) in _BY_COPY else "command"
+
+
+def missing_system(argv: Argv) -> Literal["", "services", "boot"]:
+    """What of a running system a command needs."""
+    name = program(argv)
+    return "services" if name == "systemctl" else "boot" if name in _INITRAMFS else ""
+
+
+def packages_in(argv: Argv) -> set[str]:
+    """The packages that a command installs or changes, holding them aside."""
+    words = words_of(argv)
+    if not is_of_packages(argv) or program(argv) == "apt-mark" or "install" not in words:
+        return set()
+    return {word.partition("=")[0] for word in words[words.index("install") + 1 :]}
+
+
+def asks_repositories(argv: Argv) -> bool:
+    """Whether a command has apt ask the repositories of the system; with a bundle they are left out."""
+    return program(argv) in {"apt-get", "apt"} and "Dir::Etc::sourceparts=-" not in argv
+
+
+def rpm_file_in(argv: Argv) -> str:
+    """The package file that a command installs by rpm, "" where it does not."""
+    return argv[2] if argv[:2] == ("rpm", "--install") and len(argv) == 3 else ""
+
+
+def unpackings_in(argv: Argv) -> list[tuple[str, str, int]]:
+    """The archive that a command unpacks, into which folder, and without how many first parts of each name."""
+    if "tar" not in argv[:1] or "--extract" not in argv:
+        return []
+    words = dict(word.split("=", 1) for word in argv if word.startswith("--") and "=" in word)
+    return [(words["--file"], words["--directory"], int(words.get("--strip-components", "0")))]

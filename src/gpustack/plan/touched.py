@@ -1,0 +1,87 @@
+"""What an action may change: said by its type and its fields, so that whoever carries it out can keep it before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from gpustack.model import actions as do
+from gpustack.model.steps import Step
+from gpustack.plan.former import actions_of, touched_by_words
+
+
+class Touched(NamedTuple):
+    """Places of the tree, files or folders; ``settings`` of the system, and ``packages``, which change both."""
+
+    places: tuple[str, ...] = ()
+    settings: bool = False
+    packages: bool = False
+
+
+_PACKAGES = Touched(settings=True, packages=True)
+_SETTINGS = Touched(settings=True)
+_NOTHING = Touched()
+
+
+def touched(step: Step) -> Touched:
+    """What the actions of a step may change, besides the files that it brings and writes."""
+    found: list[Touched] = []
+    for action in actions_of(step):
+        if isinstance(action, do.Words):
+            found.append(Touched(*touched_by_words(step.kind, action.argv)))
+        else:
+            found.append(touched_by(action))
+    return _together(found)
+
+
+def _together(found: Iterable[Touched]) -> Touched:
+    all_of = tuple(found)
+    return Touched(
+        places=tuple(dict.fromkeys(place for one in all_of for place in one.places)),
+        settings=any(one.settings for one in all_of),
+        packages=any(one.packages for one in all_of),
+    )
+
+
+def touched_by(action: do.AnyAction) -> Touched:  # noqa: C901, PLR0911, PLR0912 (one for each action)
+    """What one action may change."""
+    match action:
+        case do.RefreshIndex():
+            return _NOTHING
+        case do.DisableRepository() | do.EnableRepository() | do.ExcludePackages() | do.IncludePackages():
+            return _SETTINGS
+        case do.PackageAction():
+            return _PACKAGES
+        case do.TakeKey(target=target, home=home):
+            return Touched(places=(target, home), settings=True)
+        case do.CheckKeyFile(source=source, target=target):
+            return Touched(places=(source, target), settings=True)
+        case do.MakeFolders(paths=paths) | do.Remove(paths=paths):
+            return Touched(places=paths)
+        case do.Unpack(folder=folder) | do.Readable(folder=folder) | do.Clone(folder=folder):
+            return Touched(places=(folder,))
+        case do.Configure(folder=folder) | do.MakeVenv(folder=folder):
+            return Touched(places=(folder,))
+        case do.StoreFile(target=path) | do.CopyTree(target=path) | do.TakeOut(target=path) | do.Link(path=path):
+            return Touched(places=(path,))
+        case do.Mark(path=path):
+            return Touched(places=(path.rpartition("/")[0], path))
+        case do.Make(folder=folder, touches=touches):
+            return Touched(places=(folder, *touches))
+        case do.InstallWheels(home=home) | do.RemoveWheels(home=home):
+            return Touched(places=(home,))
+        case do.RunInstaller(touches=touches):
+            return Touched(places=touches, settings=True)
+        case do.Run(touches=touches, folder=folder, settings=settings, packages=packages):
+            return Touched((*touches, *((folder,) if folder else ())), settings or packages, packages)
+        case do.EnableSource() | do.ChooseAlternative() | do.EnableService() | do.DisableService():
+            return _SETTINGS
+        case do.RebuildInitramfs() | do.BuildModules():
+            return _SETTINGS
+        case do.Look() | do.RefreshLoader() | do.RestartService() | do.Reboot() | do.AwaitServer() | do.Verify():
+            return _NOTHING
+        case do.PullImage() | do.RemoveImage() | do.StartContainer() | do.RemoveContainer() | do.ByHand():
+            return _NOTHING
+        case do.Words() | do.Cmdlet() | do.RunMsys():
+            # What words may change is worked out step by step; nothing of Windows is carried out here.
+            return _NOTHING

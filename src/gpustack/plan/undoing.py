@@ -1,0 +1,51 @@
+"""How an installer takes an action of a step's undo: by what it kept, or by running it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from gpustack.model import actions as do
+from gpustack.plan.former import way_back_of_words
+
+WayBack = Literal["files", "packages", "command", "at the end", "person"]
+"""Files and settings are put back as they were kept; packages come back in the versions from before; a command is run
+with its step, or once for all steps; or it is left to a person."""
+
+
+def way_back(action: do.AnyAction) -> WayBack:  # noqa: PLR0911 (one for each way)
+    """How one action of an undo comes about. What was kept is better than any command: it was there before."""
+    match action:
+        case do.EnableRepository() | do.DisableRepository() | do.IncludePackages() | do.ExcludePackages():
+            return "files"
+        case do.EnableStream() | do.ResetStream() | do.TrustLocalKeys():
+            return "files"
+        case do.PackageAction():
+            return "packages"
+        case do.EnableSource(needs_account=needs_account):
+            return "command" if needs_account else "files"
+        case do.RebuildInitramfs():
+            return "at the end"
+        case do.ByHand() | do.Reboot():
+            return "person"
+        case do.Words(argv=argv):
+            return way_back_of_words(argv)
+        case (
+            do.EnableService()
+            | do.DisableService()
+            | do.RestartService()
+            | do.RunInstaller()
+            | do.Run()
+            | do.PullImage()
+            | do.RemoveImage()
+            | do.StartContainer()
+            | do.RemoveContainer()
+            | do.BuildModules()
+            | do.AwaitServer()
+            | do.Look()
+            | do.Verify()
+            | do.Cmdlet()
+            | do.RunMsys()
+        ):
+            return "command"
+        case _:
+            return "files"
