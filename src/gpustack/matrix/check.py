@@ -110,12 +110,23 @@ def _is_hexadecimal(text: str) -> bool:
     return all(character in "0123456789abcdefABCDEF" for character in text)
 
 
+def _is_packaged(facts: Matrix, offer: Availability) -> bool:
+    """Whether some row says what the packages of an offer are called in its folder."""
+    families = {row.family for row in facts.repositories if row.repo == offer.repo}
+    return any(
+        row.method == "network" and row.family in families and (not row.repos or offer.repo in row.repos)
+        for row in facts.packages(offer.component)
+    )
+
+
 def _offer_faults(facts: Matrix) -> Iterator[str]:
     folders = {row.repo for row in facts.repositories}
     for row in facts.everywhere("availability", Availability):
         where = f"availability {row.component} in {row.repo}"
         if row.repo not in folders:
             yield f"{where}: no such repository folder"
+        elif row.method == "network" and not _is_packaged(facts, row):
+            yield f"{where}: no row of packages names its packages for this folder (field 'repos', or its group)"
     for packages in facts.everywhere("packages", PackageSet):
         where = f"packages {packages.component} {packages.method} {packages.family} {packages.versions}"
         if not packages.packages and not packages.pin:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpustack.errors import MatrixError
+from gpustack.matrix.check import faults
 from gpustack.matrix.index import load_matrix
 from gpustack.matrix.load import read_subject
 
@@ -115,3 +116,20 @@ def test_an_overlay_can_bring_a_subject_of_its_own(tmp_path: Path) -> None:
 def test_a_folder_that_is_none_is_refused(tmp_path: Path) -> None:
     with pytest.raises(MatrixError, match="is not a folder"):
         load_matrix(tmp_path / "nowhere")
+
+
+def test_a_folder_that_offers_drivers_without_naming_their_packages_is_a_fault(tmp_path: Path) -> None:
+    """The plan would take another method there, and nothing would say why."""
+    (tmp_path / "repositories.yaml").write_text(
+        "schema: gpustack/matrix/v1\nsubject: repositories\n"
+        "sources:\n  ours: {address: 'https://wiki.example.com/gpu', known: tested}\n"
+        "tables:\n  repositories:\n    rows:\n"
+        "      - {repo: ubuntu2804, arch: x86_64, family: apt, url: 'https://example.com/ubuntu2804', src: [ours]}\n"
+        "  availability:\n    rows:\n"
+        "      - {component: driver, method: network, repo: ubuntu2804, arch: [x86_64], versions: '>=610', src: [ours]}\n"
+        "      - {component: cuda, method: network, repo: ubuntu2804, arch: [x86_64], versions: '>=13.4', src: [ours]}\n"
+    )
+    assert faults(tmp_path) == [
+        "availability driver in ubuntu2804: no row of packages names its packages for this folder"
+        " (field 'repos', or its group)"
+    ]
