@@ -6,6 +6,7 @@ from itertools import takewhile
 
 from gpustack.model.facts import COMPONENTS, Release
 from gpustack.model.resolution import Reason
+from gpustack.solve.offers import POSSIBLE
 from gpustack.solve.question import Candidate, Question
 from gpustack.solve.search import Chosen, Search
 from gpustack.solve.sentences import refusal_in_words, rule_sentence
@@ -18,7 +19,7 @@ def reasons(question: Question, search: Search, solution: Chosen, component: str
     pick = solution[component]
     if pick is None:
         return ()
-    found = [_origin(question, solution, component), _choice(question, pick)]
+    found = [_origin(question, solution, component), _choice(question, pick), _other_method(question, pick)]
     newer = _next_newer(question, pick)
     if newer is not None:
         found.append(_refused_newer(question, search, solution, pick, newer))
@@ -52,6 +53,24 @@ def _choice(question: Question, pick: Candidate) -> Reason | None:
         text = f"newest fitting release of a {_kind_in_words(release.kind)} branch (R{release.branch})"
         return Reason(role="policy", text=text, sources=question.matrix.addresses(release.src))
     return Reason(role="newest", text=f"newest that fits ({question.request.policy} policy)")
+
+
+def _other_method(question: Question, pick: Candidate) -> Reason | None:
+    """Why a component does not come from NVIDIA's repository folder, where the host has one and no method was asked."""
+    component, folder = pick.component, question.host.os.repo
+    method = question.offers.method(component)
+    asked = question.request.method(component)
+    if (
+        pick.is_installed
+        or asked is not None
+        or not folder
+        or POSSIBLE[component][0] != "network"
+        or method == "network"
+    ):
+        return None
+    return Reason(
+        role="method", text=f"by {method}: no packages of it are known in NVIDIA's repository folder {folder}"
+    )
 
 
 def _kind_in_words(kind: str) -> str:
