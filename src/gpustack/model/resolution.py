@@ -15,7 +15,7 @@ State = Literal["install", "upgrade", "downgrade", "keep"]
 class Reason(Struct, frozen=True, kw_only=True):
     """Why a pick was made. For people only: no code may branch on it.
 
-    ``role``: asked, host, newest, policy, installed, needed-by, method, refused-newer.
+    ``role``: asked, host, newest, policy, installed, needed-by, refused-newer.
     """
 
     role: str

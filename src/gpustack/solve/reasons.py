@@ -19,7 +19,7 @@ def reasons(question: Question, search: Search, solution: Chosen, component: str
     pick = solution[component]
     if pick is None:
         return ()
-    found = [_origin(question, solution, component), _choice(question, pick), _other_method(question, pick)]
+    found = [_origin(question, solution, component), _choice(question, pick)]
     newer = _next_newer(question, pick)
     if newer is not None:
         found.append(_refused_newer(question, search, solution, pick, newer))
@@ -48,29 +48,21 @@ def _origin(question: Question, solution: Chosen, component: str) -> Reason:
 def _choice(question: Question, pick: Candidate) -> Reason | None:
     if pick.is_installed:
         return Reason(role="installed", text=f"{pick.version} is installed and fits")
-    release = pick.release
+    release, method = pick.release, _by_another_method(question, pick.component)
     if pick.component == "driver" and release is not None and release.kind and question.request.policy == "production":
-        text = f"newest fitting release of a {_kind_in_words(release.kind)} branch (R{release.branch})"
+        text = f"newest fitting release of a {_kind_in_words(release.kind)} branch (R{release.branch}){method}"
         return Reason(role="policy", text=text, sources=question.matrix.addresses(release.src))
-    return Reason(role="newest", text=f"newest that fits ({question.request.policy} policy)")
+    return Reason(role="newest", text=f"newest that fits ({question.request.policy} policy){method}")
 
 
-def _other_method(question: Question, pick: Candidate) -> Reason | None:
-    """Why a component does not come from NVIDIA's repository folder, where the host has one and no method was asked."""
-    component, folder = pick.component, question.host.os.repo
-    method = question.offers.method(component)
-    asked = question.request.method(component)
-    if (
-        pick.is_installed
-        or asked is not None
-        or not folder
-        or POSSIBLE[component][0] != "network"
-        or method == "network"
-    ):
-        return None
-    return Reason(
-        role="method", text=f"by {method}: no packages of it are known in NVIDIA's repository folder {folder}"
-    )
+def _by_another_method(question: Question, component: str) -> str:
+    """Why a component does not come from NVIDIA's folder, where the host has one and no method was asked for; or ""."""
+    folder, method = question.host.os.repo, question.offers.method(component)
+    if question.request.method(component) is not None or not folder:
+        return ""
+    if POSSIBLE[component][0] != "network" or method == "network":
+        return ""
+    return f"; by {method}: no packages of a fitting version are known in NVIDIA's repository folder {folder}"
 
 
 def _kind_in_words(kind: str) -> str:
