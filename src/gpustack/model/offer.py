@@ -64,13 +64,15 @@ class Offer(Struct, frozen=True, kw_only=True):
 
     ``with_cuda`` are the CUDA versions that it is built for (() any), ``flavours`` the kernel module flavours that its
     packages bring. The rows are those for the CUDA and the flavour of a finished stack, and empty before there is one:
-    ``packages`` of every role, the most exact row first.
+    ``packages`` of every role, the most exact row first; ``cross_packages`` those for the target of a request, from
+    ``cross_repository``.
     """
 
     with_cuda: tuple[str, ...] = ()
     flavours: tuple[str, ...] = ()
     repository: Repository | None = None
     packages: tuple[PackageSet, ...] = ()
+    cross_repository: Repository | None = None
     cross_packages: tuple[PackageSet, ...] = ()
     archives: tuple[Archive, ...] = ()
     wheels: tuple[Wheel, ...] = ()

@@ -181,7 +181,11 @@ class OfferBook:
         if not target:
             return offer
         cross = cross_sets(self._matrix, component, version, target=target, repo=self._host.os.repo or "")
-        return replace(offer, cross_packages=tuple(row for row in cross if _fits(row, cuda)))
+        return replace(
+            offer,
+            cross_repository=self.rows.cross_repository(target),
+            cross_packages=tuple(row for row in cross if _fits(row, cuda)),
+        )
 
     def _with_rows(self, component: str, version: str, method: Method, *, cuda: str | None, flavour: str) -> Offer:
         match method:
@@ -207,9 +211,9 @@ class OfferBook:
     def _packages(
         self, component: str, version: str, method: Method, *, cuda: str | None, flavour: str
     ) -> tuple[PackageSet, ...]:
-        """The package sets of every role; those of IMEX have the driver's version and come with it."""
+        """The package sets of every role; those of IMEX have the driver's version and come with it on GPU fabrics."""
         rows = self.rows.packages(component, method)
-        if component == "driver":
+        if component == "driver" and any(gpu.fabric for gpu in self._host.gpus):
             rows += tuple(row for row in self.rows.packages("fabric-manager", method) if row.role == "imex")
         return for_stack(rows, version, cuda=cuda, flavour=flavour)
 

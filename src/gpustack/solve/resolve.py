@@ -6,6 +6,7 @@ from gpustack.errors import GpustackError
 from gpustack.matrix.index import Matrix
 from gpustack.model.facts import COMPONENTS
 from gpustack.model.host import Host
+from gpustack.model.offer import Offer
 from gpustack.model.request import METHODS, Method, Request
 from gpustack.model.resolution import Pick, Resolution, State
 from gpustack.solve.advice import advice
@@ -89,21 +90,19 @@ def _pick(question: Question, search: Search, solution: Chosen, candidate: Candi
         module = question.host.module
         loaded = module.flavour if candidate.is_installed and module is not None else None
         flavour = loaded or next(iter(flavours(question, candidate.version)), "")
-    method = _method(question, candidate)
+    method, state = _method(question, candidate), _state(question, candidate)
     cuda = solution.get("cuda")
     present = question.host.installed.get("cuda")
-    offer = question.offers.for_stack(
-        component,
-        candidate.version,
-        method,
-        cuda=cuda.version if cuda is not None else present.version if present is not None else None,
-        flavour=flavour,
-    )
+    # What is kept needs no rows; a target's packages and samples are wanted whatever the host has.
+    offer = Offer()
+    if state != "keep" or question.request.target:
+        chosen = cuda.version if cuda is not None else present.version if present is not None else None
+        offer = question.offers.for_stack(component, candidate.version, method, cuda=chosen, flavour=flavour)
     return Pick(
         component=component,
         version=candidate.version,
         method=method,
-        state=_state(question, candidate),
+        state=state,
         flavour=flavour,  # type: ignore[arg-type]  # one of the two flavours or none
         offer=offer,
         reasons=reasons(question, search, solution, component),

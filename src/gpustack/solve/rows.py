@@ -10,7 +10,8 @@ from gpustack.model.facts import MIRRORED, Archive, PackageSet
 from gpustack.model.host import Host
 from gpustack.model.offer import Wheel
 from gpustack.model.places import Repository, System
-from gpustack.model.request import Method
+from gpustack.model.request import Method, Target
+from gpustack.solve.crossing import FOLDERS
 from gpustack.solve.wheels import wheels
 from gpustack.versions import is_within, version_key
 
@@ -98,6 +99,11 @@ class HostRows:
             return found
         rows = [row for row in self._matrix.repositories if row.repo == self._host.os.repo and row.arch in words]
         return min(rows, key=lambda row: words.index(row.arch), default=None)
+
+    def cross_repository(self, target: Target) -> Repository | None:
+        """The folder of cross packages for a target in the host's repository."""
+        place = (self._host.os.repo, FOLDERS.get(target))
+        return next((row for row in self._matrix.repositories if (row.repo, row.arch) == place), None)
 
     def packages(self, component: str, method: Method) -> tuple[PackageSet, ...]:
         """The package sets of a component by a method, of every role and version."""

@@ -197,9 +197,9 @@ def test_a_misspelt_requirement_comes_with_what_was_meant(text: str, hint: str) 
 
 @pytest.mark.parametrize(("spelled", "meant"), [("sm_90", "cc:9.0"), ("compute_120", "cc:12.0"), ("SM 8.6", "cc:8.6")])
 def test_a_capability_spelled_as_for_a_compiler_is_told_how(matrix: Matrix, spelled: str, meant: str) -> None:
-    with pytest.raises(UsageError, match="no GPU is called") as caught:
+    with pytest.raises(UsageError, match="unknown GPU name") as caught:
         describe(matrix, os="ubuntu24.04", arch=None, gpus=(spelled,), driver=None)
-    assert caught.value.hint == f"a compute capability is spelled {meant}"
+    assert caught.value.hint == f"write a compute capability as {meant}"
 
 
 @pytest.mark.parametrize(

@@ -49,8 +49,7 @@ def cross_toolkit(ctx: Context) -> list[Draft]:
     if pick is None:
         return []
     folder = FOLDERS[target]
-    row = next((one for one in ctx.matrix.repositories if (one.repo, one.arch) == (ctx.system.repo, folder)), None)
-    rows = pick.offer.cross_packages[:1]
+    row, rows = pick.offer.cross_repository, pick.offer.cross_packages[:1]
     if row is None or not rows:
         msg = f"the facts name no cross packages of CUDA {pick.version} for {target} in {ctx.system.repo}/{folder}"
         raise UnsupportedError(msg, code="no-cross-packages", hint="another release of CUDA or of Ubuntu may have them")
