@@ -12,7 +12,6 @@ from gpustack.model.offer import Wheel
 from gpustack.model.places import Repository, System
 from gpustack.model.request import Method, Target
 from gpustack.solve.crossing import FOLDERS
-from gpustack.solve.wheels import wheels
 from gpustack.versions import is_within, version_key
 
 ARCHIVES = {"cuda": "cuda-redist", "cudnn": "cudnn-archives", "tensorrt": "tensorrt-archives", "nccl": "nccl"}
@@ -32,6 +31,14 @@ _EVERYWHERE = "linux-all"
 
 _PARTS = {"cudnn": ("cudnn", ""), "tensorrt": ("tensorrt", "")}
 """The parts to take by tar where an archive table holds others too."""
+
+
+WHEELS = "wheels"
+_MORE_WHEELS = {"tensorrt": "tensorrt-archives"}
+"""Subjects that hold the wheels of a component beside its other archives."""
+
+_WHOLE_WHEELS = {"tensorrt": ("tensorrt", "nvidia-tensorrt")}
+"""Projects that bring the whole component, where others bring a part of it only."""
 
 
 class HostRows:
@@ -207,3 +214,20 @@ def _exactness(row: PackageSet) -> tuple[bool, bool, bool, bool]:
 def _serves(arch: tuple[str, ...], words: tuple[str, ...]) -> bool:
     """Whether a row for these architectures speaks of one of the words; no architecture, or "any", is all."""
     return not arch or "any" in arch or any(word in arch for word in words)
+
+
+def wheels(matrix: Matrix, component: str, platform: str) -> tuple[Wheel, ...]:
+    """The wheels that bring all of a component, each with its sha256; no project that fetches others is among them."""
+    rows = matrix.rows(WHEELS, "archives", Wheel)
+    if component in _MORE_WHEELS:
+        rows += matrix.rows(_MORE_WHEELS[component], "archives", Wheel)
+    whole = _WHOLE_WHEELS.get(component)
+    return tuple(
+        row
+        for row in rows
+        if row.component == component
+        and row.method == "pip"
+        and row.platform == platform
+        and row.sha256
+        and (whole is None or row.part in whole)
+    )

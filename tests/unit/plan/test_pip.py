@@ -13,7 +13,7 @@ from gpustack.model.offer import Wheel
 from gpustack.model.plan import Plan
 from gpustack.model.request import Request, Requirement
 from gpustack.solve.resolve import resolve
-from gpustack.solve.wheels import SUBJECT, wheels
+from gpustack.solve.rows import WHEELS, wheels
 
 CUDA = pick("cuda", "13.2.2", "pip")
 CUDNN = pick("cudnn", "9.28.0.42", "pip")
@@ -152,7 +152,7 @@ def test_jetson_gets_no_server_wheels() -> None:
 
 def test_every_release_of_cuda_has_the_same_projects_on_a_platform() -> None:
     by_release: dict[tuple[str, str], set[str]] = {}
-    for row in matrix().rows(SUBJECT, "archives", Wheel):
+    for row in matrix().rows(WHEELS, "archives", Wheel):
         if row.component == "cuda":
             by_release.setdefault((row.version, row.platform), set()).add(row.part)
     for (version, _), parts in by_release.items():

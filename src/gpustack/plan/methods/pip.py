@@ -18,7 +18,7 @@ from gpustack.plan.draft import Draft, draft
 from gpustack.plan.managers import NAMES, manager
 from gpustack.plan.methods.base import MethodPlanner
 from gpustack.plan.preparation import common_tools
-from gpustack.solve.wheels import SUBJECT
+from gpustack.solve.rows import WHEELS
 
 HOME = "/opt/gpustack"
 _LINKS = '''"""Written by gpustack: a folder with the libraries of this environment under the names of linkers."""
@@ -166,7 +166,7 @@ def _environment(ctx: Context, home: str, rows: tuple[Wheel, ...]) -> list[Draft
         done_when=f"path {home}/bin/pip",
         phase="prerequisites",
     )
-    installers = ctx.matrix.rows(SUBJECT, "installers", Installer)
+    installers = ctx.matrix.rows(WHEELS, "installers", Installer)
     if all(row.has_old_tag for row in rows) or not installers:
         return [made]
     path = f"{HOME}/requirements/pip.txt"
