@@ -31,6 +31,7 @@ PROGRAMS = {
     "pgrep": "procps",
     "rpm": "rpm",
     "rpmbuild": "rpm",
+    "setfacl": "acl",
     "shellcheck": "shellcheck",
     "xz": "xz-utils",
     "zstd": "zstd",

@@ -50,7 +50,7 @@ class Layer:
     lower: Path
 
     def changes(self) -> dict[str, str]:
-        """Every path that differs from the tree below: type, content, mode, owner, link; "" is gone."""
+        """Every path that differs from the tree below: type, content, mode, owner, attributes, link; "" is gone."""
         found: dict[str, str] = {}
         for place, folders, files in os.walk(self.upper):
             here = place.removeprefix(str(self.upper))
@@ -77,10 +77,16 @@ def state(root: Path, path: str) -> str:
         there = place.lstat()
     except FileNotFoundError:
         return ""
-    rights = f"{stat.filemode(there.st_mode)} {there.st_uid}:{there.st_gid}"
+    rights = f"{stat.filemode(there.st_mode)} {there.st_uid}:{there.st_gid}{attributes(place)}"
     if stat.S_ISREG(there.st_mode) and path not in NOT_READ:
         return f"{rights} {hashlib.sha256(place.read_bytes()).hexdigest()[:16]}"
     return f"{rights} {place.readlink()}" if stat.S_ISLNK(there.st_mode) else rights
+
+
+def attributes(place: Path) -> str:
+    """Its extended attributes, ACLs, labels and capabilities among them."""
+    names = sorted(os.listxattr(place, follow_symlinks=False))
+    return "".join(f" {name}={os.getxattr(place, name, follow_symlinks=False).hex()}" for name in names)
 
 
 @contextmanager

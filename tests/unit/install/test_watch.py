@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -308,3 +309,66 @@ def test_the_journal_of_odd_names_is_read_again(tree: Tree) -> None:
     tree.step("one", lambda: None)
     assert read(tree.folder / "journal.jsonl").base.keys() == tree.history.base.keys()
     assert "/etc/caf\0e9" in tree.history.base
+
+
+RELABELLED = """
+import sys
+from pathlib import Path
+from gpustack.install.history import History
+from gpustack.install.keep import Store
+from gpustack.install.records import StepBegun, StepEnded
+from gpustack.install.target import Target
+from gpustack.install.watch import Watch
+from gpustack.system.mounts import mount
+
+folder = Path(sys.argv[1])
+root, history = str(folder / "etc"), History()
+watch = Watch(Target(), Store(folder / "kept"), history)
+history.fold(StepBegun(step="one", before=watch.before((root,))))
+# From here on a file system lies there that takes no labels.
+mount("ramfs", folder / "etc")
+history.fold(StepEnded(step="one", outcome="done", changed=watch.after((root,))))
+for error in watch.restore("one"):
+    print(error.where, error.message, error.hint, sep="|")
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
+@pytest.mark.parametrize("enforce", ["1", "0"])
+def test_a_label_that_cannot_be_set_is_left_to_restorecon_where_selinux_is_enforced(
+    tmp_path: Path, enforce: str
+) -> None:
+    place = tmp_path / "etc" / "shadow"
+    place.parent.mkdir()
+    place.write_text("root:*:\n")
+    try:
+        os.setxattr(place, "security.selinux", b"system_u:object_r:shadow_t:s0\0")
+    except OSError as exc:
+        pytest.skip(f"the folder for temporary files is on a file system without labels: {exc}")
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "restorecon").write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/called\n')
+    (tools / "restorecon").chmod(0o755)
+    enforcing = f"mount -t tmpfs none /sys/fs && mkdir /sys/fs/selinux && echo {enforce} > /sys/fs/selinux/enforce"
+    source = Path(__file__).parents[3] / "src"
+    done = subprocess.run(
+        [
+            "unshare",
+            "--mount",
+            "sh",
+            "-c",
+            f'{enforcing} && exec "$@"',
+            "sh",
+            sys.executable,
+            "-c",
+            RELABELLED,
+            str(tmp_path),
+        ],
+        env={"PATH": f"{tools}:{os.environ['PATH']}", "PYTHONPATH": str(source)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert f"{place}|its attributes cannot be restored (SELinux label: Operation not supported)|" in done.stdout
+    called = tmp_path / "called"
+    assert (called.read_text() if called.exists() else "") == (f"-F -- {place}\n" if enforce == "1" else "")
