@@ -39,7 +39,7 @@ MATRIX: list[tuple[int, str, tuple[str, ...]]] = [
     (0, "a combination that fits", ("check", "cuda==12.4.1", "driver==550.54.15", *UBUNTU)),
     (0, "facts that hold", ("matrix", "list")),
     (1, "a check that failed", (*SITE, "bad.toml")),
-    (1, "a check that could not be carried out", (*SITE, "broken.toml")),
+    (1, "a check that could not run", (*SITE, "broken.toml")),
     (1, "a skip that was required", ("verify", "--host", "bare.json", "--require", "cudnn")),
     (1, "a failed check, told in another format", (*SITE, "bad.toml", "--format", "json")),
     (1, "a failed check, waited for", (*SITE, "bad.toml", "--retry-timeout", "0.1")),

@@ -45,9 +45,9 @@ def test_formats_and_files_are_paired_in_order(
 @pytest.mark.parametrize(
     ("formats", "outputs", "message"),
     [
-        (("xml",), (), "no report format is called 'xml'"),
-        (("json", "tap"), (), "2 formats and 0 files: standard output takes one report"),
-        ((), ("a.xml", "b.odd"), "its name does not tell the format, and no --format is left for it"),
+        (("xml",), (), "unknown report format 'xml'"),
+        (("json", "tap"), (), "2 formats, but 0 files: standard output takes one report only"),
+        ((), ("a.xml", "b.odd"), "the report's format is unknown: neither its name nor a --format sets it"),
     ],
 )
 def test_pairs_that_make_no_sense_are_wrong_usage(
@@ -115,10 +115,10 @@ def test_a_file_of_checks(tmp_path: Path) -> None:
         for one in json.loads(done.stdout)["checks"]
     }
     assert told == {
-        "site.answer": ("pass", "`echo the answer is 42` answers as expected", ""),
-        "site.wrong": ("fail", "`sh -c echo no; exit 3` exits with 3, not 0", "run `mend`"),
+        "site.answer": ("pass", "`echo the answer is 42` returns the expected result", ""),
+        "site.wrong": ("fail", "`sh -c echo no; exit 3` exits with 3 instead of 0", "run `mend`"),
         "site.other": ("fail", "`echo no` does not write 'yes'", "say yes"),
-        "site.after": ("skip", "needs site.wrong, which failed", ""),
+        "site.after": ("skip", "requires site.wrong, which failed", ""),
         "site.missing": ("error", "`no-such-program`: no-such-program is not installed", "install it"),
         "site.silent": ("fail", "`echo no` does not write 'warning' to standard error", "make it warn"),
     }
@@ -133,26 +133,26 @@ def test_a_file_of_checks(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "holds no [[check]]"),
+        ("", "the file has no [[check]]"),
         ("[[check]]\nid = 1", "Expected `str`, got `int` - at `$.check[0].id`"),
         ('[[check]]\nid = "site.a"\nhint = "x"', "Object missing required field `command` - at `$.check[0]`"),
         ('[[check]]\nid = "site.a"\nhint = "x"\ncommand = ["a"]\nnow = 1', "Object contains unknown field `now`"),
-        ('[[check]]\nid = "driver.a"\nhint = "x"\ncommand = ["a"]', "driver is a component of gpustack's own"),
-        ('[[check]]\nid = "site"\nhint = "x"\ncommand = ["a"]', "it has to be component.name"),
-        ('[[check]]\nid = "s.a"\nhint = "x"\ncommand = []', "s.a: the command has to be a list of words"),
-        ('[[check]]\nid = "s.a"\nhint = "x"\ncommand = ["a"]\nexpect.stdout = "("', "'(' is no regular expression"),
+        ('[[check]]\nid = "driver.a"\nhint = "x"\ncommand = ["a"]', "driver is a component of gpustack"),
+        ('[[check]]\nid = "site"\nhint = "x"\ncommand = ["a"]', "use COMPONENT.NAME"),
+        ('[[check]]\nid = "s.a"\nhint = "x"\ncommand = []', "s.a: the command must be a list of words"),
+        ('[[check]]\nid = "s.a"\nhint = "x"\ncommand = ["a"]\nexpect.stdout = "("', "'(' is not a regular expression"),
         (
             '[[check]]\nid = "s.a"\nhint = "x"\ncommand = ["a"]\nexpect.stderr = "a{99999999999}"',
-            "s.a: 'a{99999999999}' is no regular expression: the repetition number is too large",
+            "s.a: 'a{99999999999}' is not a regular expression: the repetition number is too large",
         ),
-        ('[[check]]\nid = "s.a"\nhint = "x"\ncommand = ["a"]\ntimeout = 0', "the timeout has to be more than 0 seconds"),
-        ('[[check]]\nid = "s.a"\nhint = "x"\ncommand = ["a"]\ntimeout = nan', "more than 0 seconds, and a number"),
-        ('[[check]]\nid = "s.a"\nhint = "x"\ncommand = ["a"]\ntimeout = inf', "more than 0 seconds, and a number"),
+        ('[[check]]\nid = "s.a"\nhint = "x"\ncommand = ["a"]\ntimeout = 0', "the timeout must be a number of seconds greater than 0"),
+        ('[[check]]\nid = "s.a"\nhint = "x"\ncommand = ["a"]\ntimeout = nan', "a number of seconds greater than 0"),
+        ('[[check]]\nid = "s.a"\nhint = "x"\ncommand = ["a"]\ntimeout = inf', "a number of seconds greater than 0"),
         ('[[check]]\nid = "s.a"\nhint = "x"\ncommand = "ls -l"', "Expected `array`, got `str` - at `$.check[0].command`"),
-        ('[[check]]\nid = "s.a"\nhint = "x"\ncommand = ["a\\u0000b"]', "s.a: the command has to be a list of words"),
+        ('[[check]]\nid = "s.a"\nhint = "x"\ncommand = ["a\\u0000b"]', "s.a: the command must be a list of words"),
         ('[[check]]\nid = "s.a"\nhint = "x"\ncommand = ["a"]\nlevel = "slow"', "Invalid enum value 'slow'"),
         ('[[check]]\nid = "s.a"\nhint = "x"\ncommand = ["a"]\nneeds = "driver.module"', "Expected `array`, got `str`"),
-        ('[[check]]\nid = "s.a"\nhint = "x"\ncommand = ["a"]\n' * 2, "two checks are called s.a"),
+        ('[[check]]\nid = "s.a"\nhint = "x"\ncommand = ["a"]\n' * 2, "the id s.a of a check is used twice"),
         ("check = 1", "Expected `array`, got `int` - at `$.check`"),
         ("[[checks]]", "Object contains unknown field `checks`"),
         ("[[check]", "is not TOML"),
@@ -195,8 +195,7 @@ def test_a_package_whose_checks_cannot_be_loaded_is_no_failed_check(tmp_path: Pa
     done = gpustack("cuda", PYTHONPATH=path)
     assert done.returncode == 2
     assert done.stderr == (
-        "error[bad-checks]: the checks of own (own_checks) cannot be loaded: ModuleNotFoundError: No module named 'no_such_module'\n"
-        "hint: mend or uninstall the package that brings them\n"
+        "error[bad-checks]: the site checks of own (own_checks) cannot be loaded: ModuleNotFoundError: No module named 'no_such_module'\nhint: fix or uninstall the package that contains them\n"
     )
 
 
@@ -209,8 +208,7 @@ def test_checks_that_need_each_other_are_no_failed_check(tmp_path: Path) -> None
     done = gpustack("site", "--level", "smoke", "--checks", str(path))
     assert (done.returncode, done.stderr) == (
         2,
-        "error[invalid-checks]: verify: checks need each other in a circle: site.a -> site.b -> site.a\n"
-        "hint: mend the `needs` of the checks that you added\n",
+        "error[invalid-checks]: verify: checks need each other: site.a -> site.b -> site.a\nhint: fix the `needs` of the site checks\n",
     )
 
 
@@ -294,8 +292,8 @@ def test_a_required_check_of_a_higher_level_is_wrong_usage() -> None:
     done = gpustack("cuda", "--require", "cuda.compile")
     assert done.returncode == 2
     assert done.stderr == (
-        "error[check-not-run]: --require: cuda.compile is a check of level smoke, which level quick does not run\n"
-        "hint: --level smoke\n"
+        "error[check-not-run]: --require: cuda.compile is a check of level smoke, which does not run at level quick\n"
+        "hint: use --level smoke\n"
     )
 
 
@@ -332,8 +330,10 @@ def test_an_expression_that_takes_years_is_given_up(tmp_path: Path) -> None:
     assert done.returncode == 1
     (one,) = json.loads(done.stdout)["checks"]
     assert one["status"] == "error"
-    assert one["reason"].startswith(f"whether `echo {'a' * 40}b` writes '^(a+)+$' cannot be told: no answer within ")
-    assert one["fix"] == "give `expect` an expression without repetitions inside repetitions"
+    assert one["reason"].startswith(
+        f"the output of `echo {'a' * 40}b` could not be searched for '^(a+)+$': no answer within "
+    )
+    assert one["fix"] == "use an expression without nested repetitions in `expect`"
 
 
 HANGS = """
@@ -376,8 +376,8 @@ def test_python_code_that_hangs_is_given_up_and_ends_with_the_program(tmp_path: 
             for one in json.loads(out)["checks"]
         }
         assert told == {
-            "site.hangs": ("error", "gave no answer within N s and was given up"),
-            "site.after": ("skip", "needs site.hangs, which could not be carried out"),
+            "site.hangs": ("error", "the check did not return within N s and was abandoned"),
+            "site.after": ("skip", "requires site.hangs, which could not run"),
             "site.other": ("pass", "still here"),
         }
         # The thread was one of the program's own, which has ended; its folder is gone too.
@@ -411,16 +411,16 @@ def test_a_foreign_check_that_answers_nonsense_is_an_error_of_its_own(tmp_path: 
     found = {one["id"].removeprefix("site."): one for one in json.loads(done.stdout)["checks"]}
     told = {name: (one["status"], one["reason"]) for name, one in found.items()}
     assert told == {
-        "nothing": ("error", "the check itself broke (ValidationError: Expected `object`, got `null`)"),
-        "word": ("error", "the check itself broke (ValidationError: Expected `object`, got `str`)"),
-        "leaves": ("error", "the check itself broke (SystemExit: 0)"),
-        "status": ("error", "the check itself broke (ValidationError: Invalid enum value 'good' - at `$.status`)"),
-        "reason": ("error", "the check itself broke (ValidationError: Expected `str`, got `int` - at `$.reason`)"),
+        "nothing": ("error", "the check itself failed with ValidationError: Expected `object`, got `null`"),
+        "word": ("error", "the check itself failed with ValidationError: Expected `object`, got `str`"),
+        "leaves": ("error", "the check itself failed with SystemExit: 0"),
+        "status": ("error", "the check itself failed with ValidationError: Invalid enum value 'good' - at `$.status`"),
+        "reason": ("error", "the check itself failed with ValidationError: Expected `str`, got `int` - at `$.reason`"),
         "endless": ("pass", ""),
         "nan": ("pass", ""),
     }
     assert found["word"]["fix"] == (
-        "report it with what `gpustack detect --record DIR` saves; a check of your own is yours to mend"
+        "fix it if it is a site check; otherwise report it with the output of `gpustack detect --record DIR`"
     )
     assert len(found["endless"]["detail"]) < 30_000
     assert found["nan"]["measurements"] == {"a": {"value": "nan", "unit": ""}, "b": {"value": 2, "unit": ""}}

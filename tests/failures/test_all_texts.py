@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+GOLDEN = Path(__file__).resolve().parents[1] / "golden/verify"
 SCRIPT = Path(__file__).resolve().parents[2] / "ci/failure_texts.py"
 
 
@@ -30,6 +32,31 @@ def test_every_text_is_asserted_whole(tool: Any) -> None:
         f"{text.place}: {text.words.replace(tool.HOLE, '{}')!r}" for text in texts if asserted.place(text) is None
     ]
     assert missing == [], "assert these whole in a test, or in tests/failures with --update-golden"
+
+
+EMPTY_SLOT = re.compile(r" [,;:.](?= |$)|  |\(\)|[,;:] *$|: [,;:]|\bNone\b|``|''")
+"""What a sentence looks like where a value that it was made with is empty: "API , and", "offers : it", a double blank."""
+
+
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.txt")), ids=lambda path: path.stem)
+def test_no_text_has_an_empty_slot(path: Path) -> None:
+    texts = [line.partition(": ")[2] for line in path.read_text(encoding="utf-8").splitlines()]
+    assert [text for text in texts if EMPTY_SLOT.search(text)] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "this FFmpeg was built for NVENC API , and driver 535 offers 12.1",
+        "driver 535.104.05 offers : it needs a driver",
+        "NVENC API  (the driver)",
+        "the engine of TensorRT () is damaged",
+        "the server ended with an error: ",
+        "version None is installed",
+    ],
+)
+def test_an_empty_slot_is_found(text: str) -> None:
+    assert EMPTY_SLOT.search(text)
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,16 @@ QUICK: dict[str, tuple[str, Host, Scripted]] = {
         ),
         Scripted(),
     ),
+    "cudnn of unknown version without library": (
+        "cudnn.found",
+        changed(installed={"cudnn": Installed(method="tar", path="/opt/cudnn")}, copies=()),
+        Scripted(),
+    ),
+    "nvidia-smi without a word": (
+        "driver.nvml",
+        changed(gpu={"uuid": None}),
+        Scripted({"nvidia-smi": says(code=255)}),
+    ),
     "no nccl": ("nccl.found", NOTHING, Scripted()),
     "nccl without library": ("nccl.found", changed(versions={"nccl": "2.21.5"}), Scripted()),
     "nccl without version": ("nccl.cuda", changed(copies=(library("nccl", None, soname="libnccl.so.2"),)), Scripted()),
@@ -155,6 +165,18 @@ QUICK: dict[str, tuple[str, Host, Scripted]] = {
                 "pkg-config --cflags": says("\n"),
                 "cc": says(),
                 "/": says("12.1\n"),
+            }
+        ),
+    ),
+    "headers that print nothing": (
+        "nv-codec-headers.compile",
+        changed(versions={"nv-codec-headers": "13.0.19.0"}),
+        Scripted(
+            {
+                "pkg-config --modversion": says("13.0.19.0\n"),
+                "pkg-config --cflags": says("\n"),
+                "cc": says(),
+                "/": says(code=1),
             }
         ),
     ),
@@ -294,6 +316,10 @@ def test_what_is_said_of_tensorrt(ask: Ask, compare: Compare, tmp_path: Path) ->
     texts |= told("old cuda", ask("tensorrt.fit", too_old, on=nothing, known=NO_TENSORRT))
     new_gpu = changed(versions={"tensorrt": "8.6.1.6"}, gpu={"name": "RTX 5090", "compute_capability": "12.0"})
     texts |= told("new GPU", ask("tensorrt.fit", new_gpu, on=nothing, known=NO_TENSORRT))
+    alone = changed(
+        installed={"tensorrt": Installed(version="10.3.0.26")}, copies=(), module=None, gpu={"compute_capability": None}
+    )
+    texts |= told("nothing to compare with", ask("tensorrt.fit", alone, on=nothing, known=NO_TENSORRT))
     unknown = changed(installed={"tensorrt": Installed(version="99.1.0.1")})
     texts |= told("unknown", ask("tensorrt.fit", unknown, on=nothing, known=NO_TENSORRT))
     compare("tensorrt", texts)

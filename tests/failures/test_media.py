@@ -31,7 +31,7 @@ from gpustack.verify.ffmpeg.setup import failure
 from gpustack.verify.tensorrt.digits_engine import compared
 from gpustack.verify.tensorrt.libraries import Binding, Library, why
 from gpustack.verify.tensorrt.onnx import load_digits
-from gpustack.verify.triton.infer import Question, judged
+from gpustack.verify.triton.infer import Question, check_output
 from gpustack.verify.triton.own_server import Program as ServerProgram
 from gpustack.verify.triton.own_server import free_ports, started
 
@@ -178,7 +178,7 @@ def test_servers_of_the_first_protocol(ask: Ask, compare: Compare) -> None:
 
 def test_answers_whose_truth_is_not_known(compare: Compare) -> None:
     ask = Question(tensor=("x", "FP32", (1, 4)), values=[0.0] * 4, output="y")
-    compare("triton-unknown", {"said": judged([1.0, 2.0], ask, 0.0, "HTTP").said})
+    compare("triton-unknown", {"said": check_output([1.0, 2.0], ask, 0.0, "HTTP").said})
 
 
 def script(path: Path, text: str) -> Path:

@@ -11,10 +11,10 @@ from gpustack.matrix.index import Matrix
 from gpustack.model.host import Copy
 from gpustack.triton.engine import engine_of, judge_engine
 from gpustack.verify import declare
-from gpustack.verify.cuda.errors import SUBJECT, Meaning, explained
+from gpustack.verify.cuda.errors import SUBJECT, Meaning, explain
 from gpustack.verify.declare import Context
-from gpustack.verify.ffmpeg import diagnosis
-from gpustack.verify.ffmpeg.diagnosis import Scene, diagnose, exit_status
+from gpustack.verify.ffmpeg.causes import CAUSES, Setup, key_of
+from gpustack.verify.ffmpeg.diagnosis import diagnose, exit_status
 from gpustack.verify.ffmpeg.engines import Chip
 from gpustack.verify.ffmpeg.lists import About
 from gpustack.verify.frame import host_facts
@@ -37,19 +37,19 @@ def test_codes_of_cuda(compare: Compare, facts: Matrix) -> None:
     container = msgspec.structs.replace(machine, host=msgspec.structs.replace(HEALTHY, environment="container"))
     texts: dict[str, str] = {}
     for row in facts.rows(SUBJECT, "cuda", Meaning):
-        cause, fix = explained(row.code, machine)
+        cause, fix = explain(row.code, machine)
         texts |= {
             f"{row.code} cause": cause,
             f"{row.code} fix": fix,
-            f"{row.code} inside": explained(row.code, container)[1],
+            f"{row.code} inside": explain(row.code, container)[1],
         }
-    cause, fix = explained(987, machine, "CUDA_ERROR_NEW")
+    cause, fix = explain(987, machine, "CUDA_ERROR_NEW")
     texts |= {"987 cause": cause, "987 fix": fix}
     compat = Copy(component="cuda-compat", path="/usr/local/cuda/compat/libcuda.so.1", version="580.1", wins=True)
     with_compat = msgspec.structs.replace(
         machine, host=msgspec.structs.replace(HEALTHY, copies=(compat, *HEALTHY.copies))
     )
-    texts["804 with compat"] = explained(804, with_compat)[0]
+    texts["804 with compat"] = explain(804, with_compat)[0]
     compare("cuda-errors", texts)
 
 
@@ -69,11 +69,11 @@ L4 = Chip(name="L4", nvenc=2, nvdec=4, codecs=("h264", "hevc", "av1"), sessions=
 H200 = Chip(name="H200", nvenc=0, nvdec=7, codecs=())
 RTX = Chip(name="GeForce RTX 3080", nvenc=1, nvdec=1, codecs=("h264", "hevc"), sessions="12")
 SCENES = {
-    "machine": Scene(chip=L4, driver="535.104.05"),
-    "container": Scene(chip=L4, driver="580.95.05", in_container=True, gpus=2),
-    "no encoder": Scene(chip=H200, driver="580.95.05"),
-    "capped board": Scene(chip=RTX, driver="550.54.15", limit=8, about=About(word="7.1.5", version="7.1.5", major=7)),
-    "unknown": Scene(hidden_libcuda="/opt/nvidia/lib/libcuda.so.1"),
+    "machine": Setup(chip=L4, driver="535.104.05"),
+    "container": Setup(chip=L4, driver="580.95.05", in_container=True, gpus=2),
+    "no encoder": Setup(chip=H200, driver="580.95.05"),
+    "capped board": Setup(chip=RTX, driver="550.54.15", limit=8, about=About(word="7.1.5", version="7.1.5", major=7)),
+    "unknown": Setup(hidden_libcuda="/opt/nvidia/lib/libcuda.so.1"),
 }
 SAID = {
     "headers": "Driver does not support the required nvenc API version. Required: 13.0 Found: 12.1",
@@ -123,7 +123,7 @@ def test_errors_of_ffmpeg(compare: Compare, facts: Matrix) -> None:
             known = {text for key, text in texts.items() if key.startswith(f"{name}, ")}
             texts |= {f"{name}, {place}, {part}": text for part, text in parts.items() if text not in known}
     compare("ffmpeg-errors", texts)
-    assert set(diagnosis._CAUSES) <= {diagnosis.key_of(facts, said) for said in SAID.values()}
+    assert set(CAUSES) <= {key_of(facts, said) for said in SAID.values()}
 
 
 def test_exit_statuses_of_ffmpeg(compare: Compare, facts: Matrix) -> None:

@@ -86,40 +86,37 @@ TABLE = (
 """What it wrote on an H100 among much else, in a run that passed."""
 
 RUNS = [
-    ((VERSIONS, *TABLE, PASSED, *TABLE, PASSED), 0, "pass", "NVIDIA's mnistCUDNN of {folder} with cuDNN 9.14.0: Test passed!", ""),
-    ((VERSIONS, *TABLE, PASSED, "Test failed!"), 1, "fail", "NVIDIA's mnistCUDNN ends with exit code 1: Test failed!", ""),
+    ((VERSIONS, *TABLE, PASSED, *TABLE, PASSED), 0, "pass", "NVIDIA's mnistCUDNN in {folder} with cuDNN 9.14.0: Test passed!", ""),
+    ((VERSIONS, *TABLE, PASSED, "Test failed!"), 1, "fail", "NVIDIA's mnistCUDNN ended with exit code 1: Test failed!", ""),
     (
         ("cudnnGetVersion() : 91200 , CUDNN_VERSION from cudnn.h : 91400 (9.14.0)", PASSED), 0, "fail",
-        "programs built with cuDNN 9.14.0 ({home}/cudnn.h) load 9.12.0 from another copy: the runtime has to be of the"
-        " same major version and not older",
-        "take the folder of another copy out of LD_LIBRARY_PATH and /etc/ld.so.conf.d, or make both one release",
+        "programs built with cuDNN 9.14.0 ({home}/cudnn.h) load 9.12.0 from another copy: the runtime must have the same major version and must not be older",
+        "remove the folder of another copy from LD_LIBRARY_PATH and /etc/ld.so.conf.d, or install both from one release",
     ),
     (
         (VERSIONS, *TABLE, "ERROR: cudnn failure (CUDNN_STATUS_NOT_INITIALIZED) in mnistCUDNN.cpp:501", "Aborting..."), 255,
         "fail",
-        "CUDNN_STATUS_NOT_INITIALIZED: cuDNN does not start: mostly it is made for another CUDA than the one that is"
-        " loaded, parts of it come from another copy, or the GPU has no memory left",
-        "compare `gpustack verify cudnn` with `nvidia-smi`: one cuDNN of the toolkit's CUDA, and free GPU memory",
+        "CUDNN_STATUS_NOT_INITIALIZED: cuDNN does not initialize; common causes: it was built for another CUDA than the loaded one, its libraries come from different copies, or the GPU is out of memory",
+        "check that one cuDNN for the installed CUDA is loaded (`gpustack verify cudnn`) and GPU memory is free (`nvidia-smi`)",
     ),
     (
         # What the sample of cuDNN 9 wrote where there is no driver.
         (VERSIONS, "ERROR: cuda failure (CUDA driver version is insufficient for CUDA runtime version) in error_util.h:94"),
         255, "fail",
-        "before cuDNN is reached, CUDA answers mnistCUDNN with: CUDA driver version is insufficient for CUDA runtime"
-        " version",
-        "`gpustack verify driver cuda --level smoke` tells what is wrong with CUDA",
+        "CUDA fails in mnistCUDNN before cuDNN is used: CUDA driver version is insufficient for CUDA runtime version",
+        "find the cause: `gpustack verify driver cuda --level smoke`",
     ),
     (
         # The form of cuDNN 7's error_util.h: two lines.
         ("Cuda failure", "Error: no CUDA-capable device is detected"), 1, "fail",
-        "before cuDNN is reached, CUDA answers mnistCUDNN with: no CUDA-capable device is detected",
-        "`gpustack verify driver cuda --level smoke` tells what is wrong with CUDA",
+        "CUDA fails in mnistCUDNN before cuDNN is used: no CUDA-capable device is detected",
+        "find the cause: `gpustack verify driver cuda --level smoke`",
     ),
     (
         (*TABLE, "CUDNN failure", "Error: CUDNN_STATUS_ALLOC_FAILED"), 1, "fail",
-        "cuDNN answers with CUDNN_STATUS_ALLOC_FAILED to a call of NVIDIA's mnistCUDNN", "",
+        "a call in NVIDIA's mnistCUDNN fails with CUDNN_STATUS_ALLOC_FAILED", "",
     ),
-    (("nothing",), 0, "fail", "NVIDIA's mnistCUDNN ends with exit code 0: nothing", ""),
+    (("nothing",), 0, "fail", "NVIDIA's mnistCUDNN ended with exit code 0: nothing", ""),
 ]  # fmt: skip
 
 
@@ -143,7 +140,7 @@ def test_what_it_wrote_on_an_h100_is_a_pass(wheel: Home) -> None:
     said = RECORDED.read_text(encoding="utf-8").partition("$ ./mnistCUDNN\n")[2]
     assert "CUDNN_STATUS_NOT_SUPPORTED for Algo" in said
     outcome = vendor._judged(Path("/usr/src/cudnn_samples_v9"), wheel, Finished(argv=("x",), code=0, out=said), {})
-    assert told(outcome)[:2] == ("pass", "NVIDIA's mnistCUDNN of /usr/src/cudnn_samples_v9: Test passed!")
+    assert told(outcome)[:2] == ("pass", "NVIDIA's mnistCUDNN in /usr/src/cudnn_samples_v9: Test passed!")
 
 
 def test_make_is_told_what_is_here(context: Context, wheel: Home, tmp_path: Path) -> None:
@@ -173,8 +170,7 @@ NOT_MADE = [
     (
         # What nvcc 13.0 wrote of the samples that came with CUDA 12.
         '\t@echo \'error_util.h(106): error: class "cudaDeviceProp" has no member "clockRate"\'; exit 2\n',
-        'nvcc does not build it: error_util.h(106): error: class "cudaDeviceProp" has no member "clockRate"; these'
-        " samples are older than CUDA 13.0",
+        'nvcc failed: error_util.h(106): error: class "cudaDeviceProp" has no member "clockRate"; these samples are older than CUDA 13.0',
     ),
     (
         "\t@echo 'mnistCUDNN.cpp:40:10: fatal error: cudnn_ops.h: No such file or directory'; exit 1\n",
@@ -190,14 +186,14 @@ def test_a_sample_that_is_not_built_is_no_verdict_on_cudnn(
     folder = installed(tmp_path, recipe)
     answer = vendor.vendor_sample(context, wheel)
     assert isinstance(answer, vendor.NotRun)
-    assert answer.reason == f"NVIDIA's mnistCUDNN of {folder} was not built: {why}"
+    assert answer.reason == f"NVIDIA's mnistCUDNN in {folder} was not built: {why}"
     assert answer.evidence
 
 
 def test_samples_of_another_major_version(context: Context, wheel: Home, tmp_path: Path) -> None:
     folder = installed(tmp_path, program(PASSED), major=8)
     assert told(vendor.vendor_sample(context, wheel)) == (
-        "not run", f"NVIDIA's samples of {folder} are of another major version", ""
+        "not run", f"NVIDIA's samples in {folder} are for another major version", ""
     )  # fmt: skip
 
 
@@ -205,7 +201,7 @@ def test_samples_that_only_cmake_builds(context: Context, wheel: Home, tmp_path:
     """As cuDNN's packages for Tegra bring them."""
     folder = installed(tmp_path, program(PASSED))
     (folder / "mnistCUDNN/Makefile").unlink()
-    reason = f"{folder}/mnistCUDNN is installed too, but without a Makefile"
+    reason = f"{folder}/mnistCUDNN was skipped: it has no Makefile"
     assert told(vendor.vendor_sample(context, wheel)) == ("not run", reason, "")
 
 
@@ -215,7 +211,7 @@ def test_without_freeimage(context: Context, wheel: Home, tmp_path: Path, monkey
         pytest.skip("FreeImage's headers are installed on this machine")
     monkeypatch.delenv("CPATH")
     assert told(vendor.vendor_sample(context, wheel)) == (
-        "not run", f"{folder}/mnistCUDNN is installed too, but needs FreeImage to be built", ""
+        "not run", f"{folder}/mnistCUDNN was skipped: it requires FreeImage", ""
     )  # fmt: skip
 
 

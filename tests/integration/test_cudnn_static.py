@@ -30,7 +30,7 @@ pytestmark = pytest.mark.slow
 CALLED = sorted(set(re.findall(r"\b(cudnn[A-Z]\w+)\(", (samples.FOLDER / "digits.cpp").read_text())))
 CONVOLUTION = [name for name in CALLED if "Convolution" in name]
 REST = [name for name in CALLED if name not in CONVOLUTION]
-NO_DRIVER = "before cuDNN is reached, CUDA answers with error 35 (cudaErrorInsufficientDriver)"
+NO_DRIVER = "CUDA fails before cuDNN is used: error 35 (cudaErrorInsufficientDriver)"
 
 KINDS = {
     7: ("cupy-cuda101==7.8.0", "cupy/.data", 7605, {"cudnn_static": CALLED}),
@@ -119,7 +119,7 @@ def test_an_archive_that_is_missing(context: Context, tmp_path: Path) -> None:
     assert isinstance(outcome, Outcome)
     assert (outcome.status, outcome.fix) == (
         "fail",
-        "a library is missing or of another release: install all of one release, libraries and headers",
+        "a library is missing or from another release: install libraries and headers of one release",
     )
     assert re.fullmatch(r"none of the libraries that it is linked with holds cudnn\w+ and \d+ more", outcome.reason)
 
@@ -133,5 +133,5 @@ def test_no_archives_are_nothing_to_check(context: Context, tmp_path: Path) -> N
     assert isinstance(outcome, Outcome)
     assert (outcome.status, outcome.reason) == (
         "skip",
-        "cuDNN's static libraries are not installed here; only programs linked statically need them",
+        "cuDNN's static libraries are not installed; only statically linked programs require them",
     )

@@ -57,11 +57,10 @@ def test_the_program_itself_says_that_there_is_no_driver(context: Context) -> No
     result = answered(context, "cuda.run")
     assert (result.status, result.reason) == (
         "fail",
-        "CUDA: error 35 (cudaErrorInsufficientDriver): the driver is older than the CUDA runtime of the program, or no"
-        " driver library was found at all",
+        "CUDA: error 35 (cudaErrorInsufficientDriver): the driver is too old for the CUDA runtime of the program, or no driver library was found",
     )
     assert result.fix == (
-        "`gpustack install driver`, or build with an older toolkit; `gpustack verify cuda` says which go together"
+        "`gpustack install driver`, or build with an older toolkit; `gpustack verify cuda` checks their compatibility"
     )
 
 
@@ -76,8 +75,8 @@ def test_a_host_compiler_that_is_none(context: Context, monkeypatch: pytest.Monk
     result = answered(context, "cuda.compile")
     assert (result.status, result.reason, result.fix) == (
         "fail",
-        "the host compiler that NVCC_CCBIN names, /bin/false, does not work with nvcc",
-        "unset NVCC_CCBIN, or let it name a g++ that this nvcc accepts",
+        "the host compiler set in NVCC_CCBIN, /bin/false, does not work with nvcc",
+        "unset NVCC_CCBIN, or set it to a g++ that this nvcc supports",
     )
 
 
@@ -109,10 +108,10 @@ def test_no_gcc_that_nvcc_accepts(context: Context, tmp_path: Path, monkeypatch:
     result = answered(context, "cuda.compile")
     assert (result.status, result.reason) == (
         "fail",
-        "no g++ here is one that nvcc of CUDA 13.0 accepts: there is g++ 16.1.0",
+        "nvcc of CUDA 13.0 supports none of the installed compilers: g++ 16.1.0",
     )
     assert result.fix.startswith("install g++ ")
-    assert result.fix.endswith(" beside it; gpustack takes it by itself")
+    assert result.fix.endswith(" as well; gpustack selects it")
 
 
 def test_a_gcc_that_nvcc_refuses_and_the_user_insists_on(
@@ -123,8 +122,8 @@ def test_a_gcc_that_nvcc_refuses_and_the_user_insists_on(
     result = answered(context, "cuda.compile")
     assert (result.status, result.reason, result.fix) == (
         "fail",
-        f"nvcc of CUDA 13.0 refuses the host compiler {tmp_path}/odd-g++ 99.1.0",
-        "unset NVCC_CCBIN, or let it name a g++ that this nvcc accepts (`gpustack verify cuda` says which)",
+        f"nvcc of CUDA 13.0 does not support the host compiler {tmp_path}/odd-g++ 99.1.0",
+        "unset NVCC_CCBIN, or set it to a g++ that this nvcc supports (see `gpustack verify cuda`)",
     )
 
 
@@ -132,7 +131,9 @@ def test_a_header_that_is_missing_is_named(context: Context, tmp_path: Path) -> 
     (tmp_path / "cudnn.h").write_text('#include "cudnn_ops.h"\n')
     outcome = own_sample(context, Home(include=tmp_path, library=tmp_path / "libcudnn.so", origin="system"), 0)
     assert (outcome.status, outcome.reason) == ("fail", "the header cudnn_ops.h is missing")
-    assert outcome.fix == "install the development package that brings it (for CUDA's own: `gpustack install cuda`)"
+    assert (
+        outcome.fix == "install the development package that contains it (for CUDA's headers: `gpustack install cuda`)"
+    )
 
 
 def test_no_nvcc_is_a_skip(context: Context, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -142,7 +143,7 @@ def test_no_nvcc_is_a_skip(context: Context, monkeypatch: pytest.MonkeyPatch, tm
     result = answered(nowhere, "cuda.compile")
     assert (result.status, result.reason, result.fix) == (
         "skip",
-        "no nvcc was found, so nothing can be built",
+        "no nvcc was found to build a program",
         "`gpustack install cuda`",
     )
 
@@ -187,9 +188,7 @@ def test_the_network_is_built_and_linked_against_cudnn(
     assert (home.include, home.library) == (folder / "include", folder / "lib" / soname)
     outcome = own_sample(context, home, 0)
     assert isinstance(outcome, Outcome)
-    assert outcome.reason.startswith(
-        "before cuDNN is reached, CUDA answers with error 35 (cudaErrorInsufficientDriver)"
-    )
+    assert outcome.reason.startswith("CUDA fails before cuDNN is used: error 35 (cudaErrorInsufficientDriver)")
     (said,) = outcome.evidence.values()
     assert f'"header": {spelled}, "library": {spelled}' in said
 
@@ -199,4 +198,4 @@ def test_the_all_reduce_is_built_and_linked_against_nccl(context: Context, tmp_p
     unpacked("nvidia-nccl-cu13==2.28.9", tmp_path / "wheel")
     context.shared.once("sites", lambda: (tmp_path / "wheel",))
     outcome = nccl_smoke.all_reduce(context)
-    assert outcome.reason.startswith("before NCCL is reached, CUDA answers with error 35 (cudaErrorInsufficientDriver)")
+    assert outcome.reason.startswith("CUDA fails before NCCL is used: error 35 (cudaErrorInsufficientDriver)")

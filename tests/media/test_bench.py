@@ -60,7 +60,7 @@ def test_the_long_clip_holds_every_frame_that_is_counted(
     raw = tmp_path / "raw.yuv"
     assert media.decode(ffmpeg, clip.path, raw, LocalRunner(), scale=(64, 36)).code == 0
     assert media.frames_in(raw, (64, 36)) == clip.frames
-    assert media.look(ffmpeg.path, clip.path, LocalRunner()).size == size
+    assert media.inspect(ffmpeg.path, clip.path, LocalRunner()).size == size
 
 
 def test_a_clip_of_another_size_takes_an_encoder(tmp_path: Path) -> None:
@@ -72,12 +72,12 @@ def test_a_clip_of_another_size_takes_an_encoder(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
-        (("disk",), 2, "nothing called 'disk' is measured"),
-        (("ffmpeg", "--sessions", "0"), 2, "is no list of numbers"),
-        (("ffmpeg", "--size", "1080p"), 2, "is no size"),
-        (("tensorrt", "--batch", "a"), 2, "is no list of numbers"),
-        (("ffmpeg",), 4, "there is no GPU here"),
-        (("tensorrt",), 4, "there is no GPU here"),
+        (("disk",), 2, "unknown subject 'disk'"),
+        (("ffmpeg", "--sessions", "0"), 2, "is not a list of numbers"),
+        (("ffmpeg", "--size", "1080p"), 2, "is not a size"),
+        (("tensorrt", "--batch", "a"), 2, "is not a list of numbers"),
+        (("ffmpeg",), 4, "no NVIDIA GPU was found"),
+        (("tensorrt",), 4, "no NVIDIA GPU was found"),
     ],
 )
 def test_what_cannot_be_measured_is_refused(words: tuple[str, ...], code: int, told: str) -> None:

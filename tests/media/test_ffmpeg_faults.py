@@ -61,26 +61,26 @@ def turned(task: Task, made: Path, tmp_path: Path) -> Turned:
 
 
 def test_another_codec_or_size(task: Task, made: Path, tmp_path: Path) -> None:
-    assert judge(task, "hevc", WAY, made, tmp_path).faults == ("its codec is h264, not hevc",)
+    assert judge(task, "hevc", WAY, made, tmp_path).faults == ("the output's codec is h264 instead of hevc",)
     whole = msgspec.structs.replace(WAY, size=(640, 360))
-    assert judge(task, "h264", whole, made, tmp_path).faults == ("its size is 480x270, not 640x360",)
+    assert judge(task, "h264", whole, made, tmp_path).faults == ("its size is 480x270 instead of 640x360",)
 
 
 @pytest.mark.parametrize(
     ("name", "options", "fault"),
     [
-        ("short.mp4", ("-frames:v", "24", *X264), "it lasts 1 s, not 2 s"),
-        ("less.mp4", ("-frames:v", "47", *X264), "it holds 47 frames, not 48"),
-        ("raw.h264", ("-c", "copy"), "it lasts a time that it does not tell, not 2 s"),
+        ("short.mp4", ("-frames:v", "24", *X264), "its duration is 1 s instead of 2 s"),
+        ("less.mp4", ("-frames:v", "47", *X264), "the output contains 47 frames instead of 48"),
+        ("raw.h264", ("-c", "copy"), "its duration is unknown instead of 2 s"),
         (
             "sound.mp4",
             ("-f", "lavfi", "-i", "sine=duration=2", "-map", "1:a", "-c:a", "aac"),
-            "what it made holds no video",
+            "the output contains no video stream",
         ),
         (
             "green.mp4",
             ("-vf", "lutyuv=y=0:u=0:v=0", *X264),
-            "its picture is not that of the clip: PSNR 5.1 dB and SSIM 0.001, at least 30 dB and 0.95 needed",
+            "its image differs from the clip's: PSNR 5.1 dB and SSIM 0.001; required are at least 30 dB and 0.95",
         ),
     ],
 )
@@ -91,20 +91,24 @@ def test_another_stream(
 
 
 def test_no_file_or_one_that_is_damaged(task: Task, turned: Turned, tmp_path: Path) -> None:
-    assert judge(task, "h264", WAY, tmp_path / "nothing.mp4", tmp_path).faults == ("what it made holds no video",)
+    assert judge(task, "h264", WAY, tmp_path / "nothing.mp4", tmp_path).faults == (
+        "the output contains no video stream",
+    )
     path = turned("damaged.mp4", "-movflags", "faststart", "-c", "copy")
     content = path.read_bytes()
     start = content.index(b"mdat") + 4
     path.write_bytes(content[:start] + bytes(len(content) - start))
     (fault,) = judge(task, "h264", WAY, path, tmp_path).faults
     size = fault.partition("(0 > ")[2].partition(")")[0]
-    assert fault == f"it holds 0 frames, not 48 (decoding it stopped: Invalid NAL unit size (0 > {size}).)"
+    assert (
+        fault == f"the output contains 0 frames instead of 48 (decoding stopped: Invalid NAL unit size (0 > {size}).)"
+    )
 
 
 def test_a_clip_that_went_away(task: Task, made: Path, tmp_path: Path) -> None:
     lost = msgspec.structs.replace(task, clip=tmp_path / "lost.h264")
     assert judge(lost, "h264", WAY, made, tmp_path).faults == (
-        "the software path made nothing to compare with: there is no whole frame to compare",
+        "the software decoder wrote nothing to compare with: no complete frame to compare",
     )
 
 
@@ -124,7 +128,7 @@ def test_sound_that_is_lost(matrix: Matrix, tmp_path: Path, monkeypatch: pytest.
     )
     found = ffmpeg_full.guide("transcode_1to1", context)
     purpose = next(one.purpose for one in guide_commands(matrix, Program(place=PLACE)) if one.key == "transcode_1to1")
-    assert (found.status, found.reason) == ("fail", f"{purpose}: output.mp4 has lost its sound")
+    assert (found.status, found.reason) == ("fail", f"{purpose}: output.mp4 has no audio")
 
 
 @pytest.mark.parametrize(
@@ -135,7 +139,7 @@ def test_sound_that_is_lost(matrix: Matrix, tmp_path: Path, monkeypatch: pytest.
         ({"cuda"}, {"h264_cuvid"}, set(), "decode and resize by h264_cuvid, encode"),
         (set(), {"h264_cuvid"}, {"scale_cuda"}, "decode and resize by h264_cuvid, encode"),
         ({"cuda"}, set(), set(), "decode, encode (no GPU scaler compiled in)"),
-        (set(), set(), {"scale_cuda"}, "encode (no NVDEC compiled in)"),
+        (set(), set(), {"scale_cuda"}, "encode (NVDEC not compiled in)"),
     ],
 )
 def test_the_way_that_a_build_offers(accelerations: set[str], decoders: set[str], filters: set[str], name: str) -> None:
@@ -178,9 +182,9 @@ UNKNOWN = Gpu(name="GPU of tomorrow", pci_id="10de:ffff", bus_id="0000:01:00.0")
         (
             RTX_3080,
             "",
-            "GeForce RTX 3080: 8 sessions at once on the whole system; nvidia-smi does not tell how many are open",
+            "GeForce RTX 3080: up to 8 sessions on the whole system; nvidia-smi does not report how many are open",
         ),
-        (UNKNOWN, "0\n", "GPU of tomorrow: the limit of this board is not known; 0 open now"),
+        (UNKNOWN, "0\n", "GPU of tomorrow: the limit of this board is unknown; 0 open now"),
     ],
 )
 def test_sessions_that_are_free(matrix: Matrix, gpu: Gpu, counted: str, detail: str) -> None:

@@ -10,17 +10,15 @@ import pytest
 from gpustack.matrix.index import Matrix, load_matrix
 from gpustack.verify.ffmpeg import lists
 from gpustack.verify.ffmpeg.binary import api_of
-from gpustack.verify.ffmpeg.diagnosis import _CAUSES, SUBJECT, ExitCode, Pattern, Scene, diagnose, exit_status, key_of
+from gpustack.verify.ffmpeg.causes import CAUSES, SUBJECT, Pattern, Setup, key_of
+from gpustack.verify.ffmpeg.diagnosis import ExitCode, diagnose, exit_status
 from gpustack.verify.ffmpeg.engines import (
     Chip,
-    HeadersRow,
-    api_of_driver,
-    api_of_headers,
-    driver_for_api,
     session_limit,
 )
 from gpustack.verify.ffmpeg.guide import Row, spelled, with_before_inputs
 from gpustack.verify.ffmpeg.media import streams
+from gpustack.verify.nv_codec_headers.api import HeadersRow, api_of_driver, api_of_headers, driver_for_api
 
 H200 = Path(__file__).parent.parent / "fixtures" / "h200"
 V5, V9 = lists.About(word="5.1.9", version="5.1.9", major=5), lists.About(word="9.0.2", version="9.0.2", major=9)
@@ -67,7 +65,7 @@ def test_every_error_of_the_facts_is_recognised_and_has_cause_and_cure(matrix: M
         assert key_of(matrix, text) == row["key"], text
         if row["key"] in INFORMS:
             continue
-        told = diagnose(matrix, text, 1, Scene(driver="580.159.04", chip=Chip(name="L4", nvenc=2), about=V9))
+        told = diagnose(matrix, text, 1, Setup(driver="580.159.04", chip=Chip(name="L4", nvenc=2), about=V9))
         assert not told.cause.startswith("FFmpeg stopped"), told
         assert told.cure
         assert "(unknown)" not in told.cause + told.cure
@@ -92,7 +90,7 @@ def test_every_exit_code_of_the_facts_is_told_by_its_meaning(matrix: Matrix) -> 
 def test_every_kind_of_error_has_texts_by_which_it_is_known(matrix: Matrix) -> None:
     keys = {row["key"] for row in ROWS}
     assert keys == {row.key for row in matrix.rows(SUBJECT, "classify", Pattern)}
-    assert keys - INFORMS <= set(_CAUSES)
+    assert keys - INFORMS <= set(CAUSES)
 
 
 def test_the_driver_is_named_for_every_api_that_the_facts_know(matrix: Matrix) -> None:
@@ -105,10 +103,10 @@ def test_the_driver_is_named_for_every_api_that_the_facts_know(matrix: Matrix) -
                 f"Driver does not support the required nvenc API version. Required: {api} Found: 4.0\n"
                 f"The minimum required Nvidia driver for nvenc is {hint} or newer\n"
             )
-            told = diagnose(matrix, text, 218, Scene(driver="361.28", about=V9))
+            told = diagnose(matrix, text, 218, Setup(driver="361.28", about=V9))
             first = driver_for_api(matrix, api)
             assert first is not None
-            assert f"it needs driver {first} or newer" in told.cause
+            assert f"which requires driver {first} or newer" in told.cause
             assert hint == first or hint not in told.cause + told.cure
 
 
@@ -117,7 +115,7 @@ def test_the_driver_that_is_needed_is_named_even_where_ffmpeg_says_unknown(matri
         "Driver does not support the required nvenc API version. Required: 12.1 Found: 11.1\n"
         "The minimum required Nvidia driver for nvenc is (unknown) or newer\n"
     )
-    told = diagnose(matrix, text, 218, Scene(driver="515.48.07", about=V9))
+    told = diagnose(matrix, text, 218, Setup(driver="515.48.07", about=V9))
     assert told.key == "driver_too_old"
     assert told.needs == "NVENC API 12.1 (driver 530.41.03 or newer)"
     assert told.has == "NVENC API 11.1 (driver 515.48.07)"
@@ -130,23 +128,23 @@ def test_an_api_that_no_fact_knows_is_told_without_a_number(matrix: Matrix) -> N
         matrix,
         "required nvenc API version. Required: 99.0 Found: 13.0\ndoes not support the required nvenc API version",
         1,
-        Scene(),
+        Setup(),
     )
-    assert "a driver that offers NVENC API 99.0" in told.cause
+    assert "the driver" in told.cause
 
 
 @pytest.mark.parametrize(
     ("log", "code", "about", "key", "words"),
     [
-        ("nvenc-refused-5.1.9", 1, V5, "no_nvenc", "H200 has no NVENC: its chip carries no encoder"),
+        ("nvenc-refused-5.1.9", 1, V5, "no_nvenc", "H200 has no NVENC (no hardware encoder)"),
         ("nvenc-refused-5.1.9-cuda-frames", 1, V5, "no_nvenc", "H200 has no NVENC"),
-        ("nvenc-api-9.0.2", 218, V9, "driver_too_old", "it needs driver 610.0 or newer"),
+        ("nvenc-api-9.0.2", 218, V9, "driver_too_old", "was built for NVENC API 13.1"),
         (
             "nvdec-surfaces-5.1.9",
             1,
             V5,
             "too_many_surfaces",
-            "takes more threads on this machine than NVDEC has surfaces",
+            "uses more threads on this machine than NVDEC has surfaces",
         ),
     ],
 )
@@ -155,7 +153,7 @@ def test_what_an_h200_really_said(
 ) -> None:
     """Recorded on 2026-11-21 on an H200 with driver 580.159.04."""
     text = (H200 / f"{log}.log").read_text(encoding="utf-8")
-    told = diagnose(matrix, text, code, Scene(chip=Chip(name="H200", nvenc=0), driver="580.159.04", about=about))
+    told = diagnose(matrix, text, code, Setup(chip=Chip(name="H200", nvenc=0), driver="580.159.04", about=about))
     assert told.key == key
     assert words in told.cause
 
@@ -163,12 +161,12 @@ def test_what_an_h200_really_said(
 @pytest.mark.parametrize(
     ("scene", "words"),
     [
-        (Scene(chip=Chip(name="RTX 4090", sessions="12", nvenc=2), limit=12), "holds 12 sessions at once"),
-        (Scene(chip=Chip(name="L4", sessions="unrestricted", nvenc=2)), "the memory of L4 is full"),
-        (Scene(chip=Chip(name="unknown")), "session limit is reached, or the GPU's memory is full"),
+        (Setup(chip=Chip(name="RTX 4090", sessions="12", nvenc=2), limit=12), "allows 12 at once"),
+        (Setup(chip=Chip(name="L4", sessions="unrestricted", nvenc=2)), "the memory of L4 is full"),
+        (Setup(chip=Chip(name="unknown")), "session limit is reached, or the GPU's memory is full"),
     ],
 )
-def test_out_of_memory_is_a_limit_or_memory_by_the_board(matrix: Matrix, scene: Scene, words: str) -> None:
+def test_out_of_memory_is_a_limit_or_memory_by_the_board(matrix: Matrix, scene: Setup, words: str) -> None:
     told = diagnose(
         matrix, "OpenEncodeSessionEx failed: out of memory (10): (no details)\nNo capable devices found", 1, scene
     )
@@ -177,20 +175,24 @@ def test_out_of_memory_is_a_limit_or_memory_by_the_board(matrix: Matrix, scene: 
 
 def test_a_container_that_sees_some_gpus_is_not_a_chip_without_encoder(matrix: Matrix) -> None:
     text = "OpenEncodeSessionEx failed: unsupported device (2): (no details)\nNo capable devices found"
-    told = diagnose(matrix, text, 187, Scene(chip=Chip(name="L40S", nvenc=3), in_container=True, about=V9))
-    assert "which has one: drivers 565 to 595" in told.cause
+    told = diagnose(matrix, text, 187, Setup(chip=Chip(name="L40S", nvenc=3), in_container=True, about=V9))
+    assert "has one: drivers 565 to 595" in told.cause
     assert "610" in told.cure
 
 
 @pytest.mark.parametrize(
     ("scene", "cause", "cure"),
     [
-        (Scene(in_container=True), "the container was given no driver", "--gpus all"),
-        (Scene(hidden_libcuda="/opt/nv/libcuda.so.1"), "lies at /opt/nv/libcuda.so.1", "/etc/ld.so.conf.d"),
-        (Scene(), "no driver library", "gpustack install driver"),
+        (Setup(in_container=True), "no NVIDIA driver is available in this container", "--gpus all"),
+        (
+            Setup(hidden_libcuda="/opt/nv/libcuda.so.1"),
+            "/opt/nv/libcuda.so.1 is not on the loader's path",
+            "/etc/ld.so.conf.d",
+        ),
+        (Setup(), "libcuda.so.1 was not found", "gpustack install driver"),
     ],
 )
-def test_a_missing_libcuda_has_three_causes(matrix: Matrix, scene: Scene, cause: str, cure: str) -> None:
+def test_a_missing_libcuda_has_three_causes(matrix: Matrix, scene: Setup, cause: str, cure: str) -> None:
     told = diagnose(matrix, "[h264_nvenc @ 0x0] Cannot load libcuda.so.1", 255, scene)
     assert cause in told.cause
     assert cure in told.cure
@@ -198,13 +200,13 @@ def test_a_missing_libcuda_has_three_causes(matrix: Matrix, scene: Scene, cause:
 
 def test_ffmpegs_hint_about_the_driver_is_not_believed_where_the_library_is_missing(matrix: Matrix) -> None:
     text = "Cannot load libnvidia-encode.so.1\nThe minimum required Nvidia driver for nvenc is 470.57.02 or newer"
-    told = diagnose(matrix, text, 255, Scene(in_container=True))
-    assert "libnvidia-encode.so.1 was not put into the container" in told.cause
+    told = diagnose(matrix, text, 255, Setup(in_container=True))
+    assert "libnvidia-encode.so.1 is not available in this container" in told.cause
     assert "470" not in told.cause + told.cure
 
 
 def test_exit_statuses_mean_something_from_6_1_on(matrix: Matrix) -> None:
-    assert "tells nothing" in exit_status(matrix, 1, V5)
+    assert "use it for every failure" in exit_status(matrix, 1, V5)
     assert "NVENC API of the driver too old" in exit_status(matrix, 218, V9)
     assert "Cannot allocate memory" in exit_status(matrix, 244, V9)
     assert "crash (signal 11)" in exit_status(matrix, -11, V5)

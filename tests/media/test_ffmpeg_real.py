@@ -14,7 +14,8 @@ from gpustack.model.host import Host, Installed, OperatingSystem
 from gpustack.system.run import Finished, LocalRunner
 from gpustack.verify.declare import Context
 from gpustack.verify.ffmpeg import media
-from gpustack.verify.ffmpeg.diagnosis import Scene, diagnose
+from gpustack.verify.ffmpeg.causes import Setup
+from gpustack.verify.ffmpeg.diagnosis import diagnose
 from gpustack.verify.ffmpeg.engines import chip_of
 from gpustack.verify.ffmpeg.full import lay_inputs
 from gpustack.verify.ffmpeg.guide import GuideCommand, guide_commands, missing
@@ -106,9 +107,7 @@ def test_what_a_package_tells_of_is_said_to_be_not_run(matrix: Matrix) -> None:
     context = Context(host=host, matrix=matrix, runner=RUN, given={"path": "/usr/bin"})
     (found,) = (one for one in run_checks((), "quick", context) if one.id == "ffmpeg.found")
     assert found.status == "pass"
-    assert found.detail.startswith(
-        "nothing is tested without an NVIDIA GPU: /usr/bin/ffmpeg (5.1.9, distribution, not run)"
-    )
+    assert found.detail.startswith("/usr/bin/ffmpeg (5.1.9, distribution, not run); not tested without an NVIDIA GPU")
 
 
 @pytest.mark.parametrize(
@@ -118,7 +117,7 @@ def test_without_a_driver_each_generation_is_understood(
     ffmpegs: dict[str, str], matrix: Matrix, major: str, key: str
 ) -> None:
     end = RUN.run((ffmpegs[major], *ENCODE, "-c:v", "h264_nvenc", "-f", "null", "-"), timeout=30)
-    told = diagnose(matrix, end.err, end.code, Scene())
+    told = diagnose(matrix, end.err, end.code, Setup())
     assert end.code
     assert told.key == key
     assert "(unknown)" not in told.cause
@@ -135,7 +134,7 @@ def test_every_command_of_the_guide_is_parsed_up_to_the_missing_driver(
     for command in commands:
         assert missing(command, tested) == ()
         end = told_of(tested, command, tmp_path)
-        told = diagnose(matrix, end.err, end.code, Scene(about=tested.about))
+        told = diagnose(matrix, end.err, end.code, Setup(about=tested.about))
         assert end.code, command.key
         assert told.key in {"no_libcuda", "no_libnvcuvid"}, (command.key, end.err)
 
@@ -163,7 +162,7 @@ def test_every_command_of_the_guide_stops_at_what_a_plain_build_lacks(
     for command in guide_commands(matrix, tested):
         assert missing(command, tested) or command.key == "multi_decode"
         end = told_of(tested, command, tmp_path)
-        told = diagnose(matrix, end.err, end.code, Scene(about=tested.about))
+        told = diagnose(matrix, end.err, end.code, Setup(about=tested.about))
         assert (end.code != 0, told.key) == (True, "not_compiled"), (command.key, end.err)
         assert "gpustack install ffmpeg" in told.cure
 
@@ -190,7 +189,7 @@ def test_likeness_of_known_differences(tmp_path: Path) -> None:
     # Ten of brightness everywhere, nothing of colour, which is a third of the bytes; flat blocks differ in brightness only.
     assert far.psnr == pytest.approx(10 * math.log10(255**2 / (100 * 2 / 3)), rel=1e-2)
     assert far.ssim == pytest.approx((0.01 * 255) ** 2 / (100 + (0.01 * 255) ** 2))
-    with pytest.raises(ValueError, match="no whole frame"):
+    with pytest.raises(ValueError, match="no complete frame"):
         media.likeness(one, tmp_path / "a", (64, 64))
 
 
@@ -198,15 +197,15 @@ def test_likeness_of_known_differences(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("says", "words"),
     [
-        ({"NVENC_STATUS": "2"}, "the driver says that this GPU has no encoder"),
-        ({"NVENC_STATUS": "1"}, "the driver says that this GPU has no encoder"),
-        ({"NVENC_STATUS": "21"}, "the session limit is reached"),
+        ({"NVENC_STATUS": "2"}, "the driver reports no encoder"),
+        ({"NVENC_STATUS": "1"}, "the driver reports no encoder"),
+        ({"NVENC_STATUS": "21"}, "the limit of encode sessions is reached"),
         ({"NVENC_STATUS": "10"}, "the memory of L4 is full"),
-        ({"NVENC_STATUS": "15"}, "does not know the structures"),
-        ({"CUDA_INIT": "100"}, "the driver's library finds no GPU"),
-        ({"CUDA_DEVICES": "0"}, "the driver's library finds no GPU"),
+        ({"NVENC_STATUS": "15"}, "does not support the nv-codec-headers"),
+        ({"CUDA_INIT": "100"}, "the driver's library found no GPU"),
+        ({"CUDA_DEVICES": "0"}, "the driver's library found no GPU"),
         ({"CUDA_CONTEXT": "2"}, "the memory of L4 is full"),
-        ({"NVENC_API": "11.0"}, "and driver 580.159.04 offers 11.0: it needs driver"),
+        ({"NVENC_API": "11.0"}, "but driver 580.159.04 supports only NVENC API 11.0"),
     ],
 )
 def test_each_failure_of_nvenc_is_told_apart(
@@ -223,7 +222,7 @@ def test_each_failure_of_nvenc_is_told_apart(
         monkeypatch.setenv(name, value)
     tested = program(ffmpegs[major])
     end = RUN.run((tested.path, *ENCODE, "-c:v", "h264_nvenc", "-f", "null", "-"), timeout=30)
-    scene = Scene(chip=chip_of(matrix, L4), driver="580.159.04", about=tested.about)
+    scene = Setup(chip=chip_of(matrix, L4), driver="580.159.04", about=tested.about)
     told = diagnose(matrix, end.err, end.code, scene)
     assert words in told.cause, end.err
 
@@ -235,13 +234,13 @@ def test_verify_on_a_chip_without_encoder(
     found = check("ffmpeg", "smoke", host_with(H200), ffmpeg=ffmpegs["5"])
     assert (found["ffmpeg.nvenc"].status, found["ffmpeg.nvenc"].reason) == (
         "skip",
-        "H200 has no NVENC: its chip carries no encoder",
+        "H200 has no NVENC (no hardware encoder)",
     )
-    assert found["ffmpeg.nvenc"].detail == "asked all the same: H200 has no NVENC: its chip carries no encoder"
+    assert found["ffmpeg.nvenc"].detail == "h264_nvenc anyway: H200 has no NVENC (no hardware encoder)"
     # The stand-in has no decoder library, which is told as what it is.
     assert found["ffmpeg.nvdec"].status == "fail"
     assert "libnvcuvid.so.1" in found["ffmpeg.nvdec"].reason
-    assert found["ffmpeg.driver"].detail == "NVENC API 11.1 needs driver 470.57.02; this is 580.159.04"
+    assert found["ffmpeg.driver"].detail == "NVENC API 11.1 requires driver 470.57.02; this host has driver 580.159.04"
 
 
 def test_verify_says_which_driver_the_headers_need(check: Check, ffmpegs: dict[str, str]) -> None:
@@ -259,8 +258,8 @@ def test_a_program_may_be_named_by_a_path_that_is_not_whole(
     (tmp_path / "mine").symlink_to(ffmpegs["5"])
     monkeypatch.chdir(tmp_path)
     found = check("ffmpeg", "smoke", host_with(H200), ffmpeg="mine")
-    assert found["ffmpeg.found"].detail.startswith(f"tested: {tmp_path}/mine (5.1")
-    assert "no driver library" in found["ffmpeg.nvdec"].reason
+    assert found["ffmpeg.found"].detail.startswith(f"under test: {tmp_path}/mine (5.1")
+    assert "libcuda.so.1 was not found" in found["ffmpeg.nvdec"].reason
 
 
 def test_a_build_without_nvidia_code_fails_and_names_the_cure(check: Check, ffmpegs: dict[str, str]) -> None:
@@ -283,15 +282,15 @@ def test_inputs_are_made_by_the_tested_program(ffmpegs: dict[str, str], matrix: 
     tested = program(ffmpegs["9"])
     command = next(one for one in guide_commands(matrix, tested) if one.key == "transcode_1to1")
     assert lay_inputs(tested, command, tmp_path, RUN) is None
-    found = media.look(tested.path, tmp_path / "input.mp4", RUN)
+    found = media.inspect(tested.path, tmp_path / "input.mp4", RUN)
     assert (found.codec, found.size, found.audio) == ("h264", (1920, 1080), "aac")
 
 
 def test_what_was_seen_on_an_h200_and_an_h100_is_kept() -> None:
-    """Reports of `verify ffmpeg --level full`: NVDEC bit-exact through two generations, NVENC skipped."""
+    """Reports of `verify ffmpeg --level full`: NVDEC bit-identical through two generations, NVENC skipped."""
     folder = Path(__file__).parent.parent / "fixtures"
     for name in ("h200/ffmpeg-9.0.2", "h200/ffmpeg-5.1.9", "h100/ffmpeg-9.0.2"):
         checks = {one["id"]: one for one in json.loads((folder / f"{name}.json").read_text())["checks"]}
         assert checks["ffmpeg.nvdec"]["status"] == "pass"
-        assert "bit-exact with software" in checks["ffmpeg.nvdec"]["detail"]
+        assert "bit-identical with software" in checks["ffmpeg.nvdec"]["detail"]
         assert checks["ffmpeg.nvenc"]["status"] == "skip"

@@ -17,7 +17,8 @@ from gpustack.system.run import LocalRunner
 from gpustack.verify.declare import Context, Outcome
 from gpustack.verify.ffmpeg import bench, media
 from gpustack.verify.ffmpeg import smoke as ffmpeg_smoke
-from gpustack.verify.ffmpeg.diagnosis import Scene, diagnose
+from gpustack.verify.ffmpeg.causes import Setup
+from gpustack.verify.ffmpeg.diagnosis import diagnose
 from gpustack.verify.ffmpeg.engines import chip_of
 from gpustack.verify.ffmpeg.full import guide
 from gpustack.verify.ffmpeg.guide import guide_commands
@@ -33,9 +34,9 @@ RUN = LocalRunner()
 def test_the_whole_way_through_the_gpu(check: Check, ffmpegs: dict[str, str], major: str) -> None:
     found = check("ffmpeg", "smoke", HOST, ffmpeg=ffmpegs[major])
     assert {one.status for one in found.values()} == {"pass"}, found
-    assert found["ffmpeg.nvdec"].detail.startswith("-hwaccel cuda and h264_cuvid: 48 frames of 640x360, bit-exact")
+    assert found["ffmpeg.nvdec"].detail.startswith("-hwaccel cuda and h264_cuvid: 48 frames of 640x360, bit-identical")
     encoded = found["ffmpeg.nvenc"]
-    left = {"5": "av1_nvenc is not compiled in", "9": "the chip does not encode av1"}[major]
+    left = {"5": "av1_nvenc is not compiled in", "9": "the GPU does not encode av1"}[major]
     called = f"{ffmpegs[major]} ({introduce(Place(path=ffmpegs[major], origin=''), RUN).about.word}, given)"
     assert encoded.detail == f"decode, scale_cuda, encode: h264, hevc; {left} ({called})"
     for codec in ("h264", "hevc"):
@@ -55,12 +56,11 @@ def ask(matrix: Matrix, folder: Path, path: str, function: object) -> Outcome:
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
-        ("drop:20", "h264_nvenc ran, but it holds 47 frames, not 48"),
-        ("size", "h264_nvenc ran, but its size is 464x270, not 480x270"),
+        ("drop:20", "h264_nvenc ran, but the output contains 47 frames instead of 48"),
+        ("size", "h264_nvenc ran, but its size is 464x270 instead of 480x270"),
         (
             "grey",
-            "h264_nvenc ran, but its picture is not that of the clip: PSNR 11.8 dB and SSIM 0.740,"
-            " at least 30 dB and 0.95 needed",
+            "h264_nvenc ran, but its image differs from the clip's: PSNR 11.8 dB and SSIM 0.740; required are at least 30 dB and 0.95",
         ),
         ("memory", "encoding with h264_nvenc: the memory of Tesla T4 is full"),
     ],
@@ -82,21 +82,21 @@ def test_what_an_encoder_does_wrong_is_found_out(
             "320x240",
             "-pix_fmt p010le -c:v h264_nvenc",
             "format_unsupported",
-            "refuses the input: 10 bit encode not supported",
+            "rejects the input: 10 bit encode not supported",
         ),
         (
             "320x240",
             "-pix_fmt yuv444p -c:v h264_nvenc",
             "format_unsupported",
-            "refuses the input: YUV444P not supported",
+            "rejects the input: YUV444P not supported",
         ),
-        ("4800x128", "-pix_fmt yuv420p -c:v hevc_nvenc", "too_large", "width 4800 is more than 4096"),
-        ("320x240", "-pix_fmt yuv420p -c:v h264_nvenc -gpu 3", "bad_gpu_index", "one GPU can be seen here"),
+        ("4800x128", "-pix_fmt yuv420p -c:v hevc_nvenc", "too_large", ": width 4800 exceeds 4096"),
+        ("320x240", "-pix_fmt yuv420p -c:v h264_nvenc -gpu 3", "bad_gpu_index", "1 GPU visible"),
         (
             "320x240",
             "-pix_fmt yuv420p -c:v av1_nvenc",
             "codec_unsupported",
-            "does not take this codec; it takes h264, hevc",
+            "does not support this codec; it supports h264, hevc",
         ),
     ],
 )
@@ -116,7 +116,7 @@ def test_what_this_encoder_cannot_do_is_told_apart(
         "-",
     )
     end = RUN.run((program.path, *source), timeout=30)
-    told = diagnose(matrix, end.err, end.code, Scene(chip=chip_of(matrix, T4), driver="610.43.02", about=program.about))
+    told = diagnose(matrix, end.err, end.code, Setup(chip=chip_of(matrix, T4), driver="610.43.02", about=program.about))
     assert end.code
     if major == "5" and "av1" in options:
         assert told.cause == "av1_nvenc was not compiled into this FFmpeg"
@@ -142,13 +142,13 @@ def test_the_session_that_is_one_too_many(
     monkeypatch.setenv("NVENC_CAP", "2")
     (tmp_path / "sessions").write_text("2")
     found = ask(matrix, tmp_path, ffmpegs["9"], ffmpeg_smoke.nvenc)
-    assert (found.status, "the session limit is reached" in found.reason) == ("fail", True), found.reason
+    assert (found.status, "the limit of encode sessions is reached" in found.reason) == ("fail", True), found.reason
 
 
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
-        ("pixel", "-hwaccel cuda does not give what the software decoder gives: other pixels"),
+        ("pixel", "the output of -hwaccel cuda differs from the software decoder's: different pixels"),
         ("refuse", "decoding with -hwaccel cuda: FFmpeg stopped: "),
     ],
 )
@@ -171,7 +171,7 @@ def test_a_frame_late_is_another_picture(ffmpegs: dict[str, str], tmp_path: Path
     assert RUN.run(words).code == 0
     found = judge(task, "h264", way_of(program), made, tmp_path)
     assert found.measurements["h264_frames"].value == media.CLIP_FRAMES
-    assert "its picture is not that of the clip" in found.faults[0]
+    assert "its image differs from the clip's" in found.faults[0]
 
 
 @pytest.mark.parametrize("key", ["crop", "one_to_n", "encode", "multi_decode", "hq_slow"])
@@ -185,7 +185,7 @@ def test_a_command_of_the_guide_makes_its_streams(
     assert {name for name in found.measurements if name.endswith("_frames")}
     if key == "hq_slow":
         # What this release loses frames without: its encoder keeps the surfaces that the decoder needs.
-        note = "only with -threads 1 -extra_hw_frames 24 before -i: this release cannot without"
+        note = "this release requires -threads 1 -extra_hw_frames 24 before -i"
         assert found.detail.endswith(f" ({note})")
 
 
@@ -208,7 +208,7 @@ def test_sessions_at_once_are_measured(
     for row in found.rows:
         assert float(row["fps"] or 0) == pytest.approx(float(row["frames"] or 0) / float(row["seconds"] or 1), rel=0.01)
     assert len(found.notes) == 4
-    assert "encode h264 with 2 sessions: the session limit is reached" in found.notes[0]
+    assert "encode h264 with 2 sessions: the limit of encode sessions is reached" in found.notes[0]
     assert found.settings["CUDA_DEVICE_MAX_CONNECTIONS"] == "2"
     assert found.settings["CUDA_VISIBLE_DEVICES"] == "0"
 
@@ -226,5 +226,5 @@ def test_every_command_of_the_guide_makes_its_streams(
     }
     assert {one.status for one in found.values()} == {"pass"}, found
     assert "output.mp4 1856x1048" in found["ffmpeg.guide-crop"].detail
-    assert "scale_npp is not compiled in: scale_cuda in its place" in found["ffmpeg.guide-scale-npp"].detail
+    assert "scale_cuda instead of scale_npp, which is not compiled in" in found["ffmpeg.guide-scale-npp"].detail
     assert ("only with -threads 1" in found["ffmpeg.guide-lookahead"].detail) == (major == "5")

@@ -53,12 +53,12 @@ def test_engine_headers() -> None:
     ("data", "size", "words"),
     [
         (b"", 0, "the file is empty"),
-        (head(b"ftrt", "8.6.0.12", 500), 300, "cut off: it holds 300 of 500 bytes"),
-        (b"ftrt" + bytes(10), 14, "ends inside its header"),
+        (head(b"ftrt", "8.6.0.12", 500), 300, "truncated: it has 300 of 500 bytes"),
+        (b"ftrt" + bytes(10), 14, "ends in its header"),
         (b"\x08\x07\x12\x08gpustack" + bytes(40), 52, "looks like an ONNX file"),
         (b"PK\x03\x04" + bytes(40), 44, "it is a zip archive"),
-        (b"version https://git-lfs.github.com/spec/v1\n" + bytes(9), 52, "pointer of Git LFS"),
-        (bytes(64), 64, "this is no TensorRT engine"),
+        (b"version https://git-lfs.github.com/spec/v1\n" + bytes(9), 52, "Git LFS pointer"),
+        (bytes(64), 64, "the file is not a TensorRT engine"),
     ],
 )
 def test_files_that_are_no_whole_engine(data: bytes, size: int, words: str) -> None:
@@ -71,24 +71,24 @@ def test_files_that_are_no_whole_engine(data: bytes, size: int, words: str) -> N
         ("8.6.0.12", "8.6.0", True, ""),
         ("8.6.1.6", "8.6.0", False, "only if it was built version-compatible"),
         ("8.6.1.6", "10.3.0", False, "only if it was built version-compatible"),
-        ("8.5.3.1", "10.3.0", False, "no engine is carried over that far"),
-        ("8.6.1.6", "11.0.0", False, "no engine is carried over that far"),
+        ("8.5.3.1", "10.3.0", False, "which cannot load it"),
+        ("8.6.1.6", "11.0.0", False, "which cannot load it"),
         ("10.16.0.1", "11.2.0", False, "only if it was built version-compatible"),
-        ("11.0.0.1", "10.16.0", False, "no engine is carried over that far"),
+        ("11.0.0.1", "10.16.0", False, "which cannot load it"),
     ],
 )
 def test_engines_and_libraries(built: str, library: str, fits: bool, words: str) -> None:
     verdict = judge_engine(engine_of(head(b"ftrt", built, 100), 100), library, "9.0", "this host")
     assert verdict.fits is fits
     assert words in verdict.reason
-    assert fits or f"build it again with TensorRT {library} on this host" in verdict.cure
+    assert fits or f"rebuild it with TensorRT {library} on this host" in verdict.cure
 
 
 def test_an_rtx_engine_is_judged_by_the_gpu() -> None:
     engine = engine_of(head(b"vtrt", "1.7.1.116", 100, 0b0110), 100)
     assert judge_engine(engine, "1.7.1.116", "8.6", "here").fits
     wrong = judge_engine(engine, "1.7.1.116", "9.0", "here")
-    assert wrong.reason == "it is for compute capability 8.0, 8.6; this GPU has 9.0"
+    assert wrong.reason == "it was built for compute capability 8.0, 8.6, but this GPU has 9.0"
 
 
 def test_a_given_engine_is_judged_without_running_it(check: Check, tmp_path: Path, matrix: Matrix) -> None:
@@ -105,8 +105,8 @@ def test_a_given_engine_is_judged_without_running_it(check: Check, tmp_path: Pat
     unknown = check("tensorrt", "quick", host_with(L4), engine=str(engine), release="99.01")["tensorrt.engine"]
     assert (unknown.status, unknown.reason, unknown.fix) == (
         "skip",
-        "no fact tells which TensorRT Triton 99.01 holds",
-        "inside its container `dpkg --list 'libnvinfer*'` tells; this is an engine of TensorRT 8.6.1.6",
+        "the TensorRT version of Triton 99.01 is unknown",
+        "run `dpkg --list 'libnvinfer*'` in its container; the file is an engine of TensorRT 8.6.1.6",
     )
     missing = check("tensorrt", "quick", host_with(L4), engine=str(tmp_path / "none"))["tensorrt.engine"]
     assert (missing.status, "No such file" in missing.reason) == ("fail", True)
@@ -178,7 +178,7 @@ def test_only_options_of_the_release_are_given_to_trtexec(matrix: Matrix, releas
 
 def test_what_errors_mean() -> None:
     text = "The engine plan file is not compatible with this version of TensorRT, expecting library version 8.6.1.6 got 8.5.3.1, please rebuild."
-    assert meaning(text).cause == "the engine was built by TensorRT 8.5.3.1, and this is 8.6.1.6"
+    assert meaning(text).cause == "the engine was built by TensorRT 8.5.3.1, but TensorRT 8.6.1.6 is installed"
     seen = (
         "IRuntime::deserializeCudaEngine: Error Code 6: API Usage Error (The engine cannot run on this GPU, which has"
         " compute capability 9.0. Supported compute capabilities: 8.0 8.6 8.9 12.0 12.1 >12.0. TensorRT-RTX does not"
@@ -186,7 +186,7 @@ def test_what_errors_mean() -> None:
     refused = meaning(seen)
     assert refused.refusal
     assert (
-        "does not know this GPU: it has compute capability 9.0, known are 8.0 8.6 8.9 12.0 12.1 >12.0" in refused.cause
+        "does not support this GPU: compute capability 9.0, supported are 8.0 8.6 8.9 12.0 12.1 >12.0" in refused.cause
     )
     assert "driver is missing" in meaning("Cuda Runtime (cudaError 35: CUDA driver version is insufficient)").cause
 
@@ -217,8 +217,8 @@ def test_answers_are_compared_with_the_reference() -> None:
     assert compared(right, digits) == (0.0, "")
     wrong = [list(one) for one in digits.probabilities]
     wrong[3] = wrong[3][::-1]
-    assert "reads picture 3 as 6 where the reference reads 3" in compared(wrong, digits)[1]
-    assert "only 1 of 20 pictures" in compared(right[:1], digits)[1]
+    assert "recognizes image 3 as 6 instead of 3" in compared(wrong, digits)[1]
+    assert "only 1 of 20 images" in compared(right[:1], digits)[1]
     assert compared([[float("nan")] * 10], digits)[1]
 
 
@@ -232,7 +232,7 @@ def test_rtx_builds_for_every_architecture_without_a_gpu(
     assert rtx_check.status == "pass", rtx_check
     assert f"TensorRT-RTX {RTX} builds for compute capability 8.0, 8.6, 8.9, 12.0" in rtx_check.detail
     assert "cannot build this network for Turing (7.5): FP32 GEMM is not supported" in rtx_check.detail
-    assert "nothing was run: there is no GPU here" in rtx_check.detail
+    assert "not run, as no GPU was found" in rtx_check.detail
     assert int(rtx_check.measurements["8_9_engine"].value) > 100_000
     assert "libtensorrt_rtx.so.1" in found["tensorrt.found"].detail
 
@@ -240,7 +240,7 @@ def test_rtx_builds_for_every_architecture_without_a_gpu(
 def test_rtx_on_a_gpu_says_that_the_driver_is_missing(check: Check, rtx: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", rtx)
     found = check("tensorrt", "smoke", host_with(H200), python=sys.executable)["tensorrt.rtx"]
-    assert "not run on H200: the driver's library libcuda.so.1 is not here" in found.detail
+    assert "not run on H200: the driver's library libcuda.so.1 was not found" in found.detail
 
 
 def test_a_real_rtx_engine_tells_its_target(
@@ -265,11 +265,11 @@ def test_a_real_rtx_engine_tells_its_target(
     assert read_engine(engine).targets == ("8.6", "12.0")
     judged = check("tensorrt", "quick", host_with(H200), engine=str(engine), python=sys.executable)["tensorrt.engine"]
     assert judged.status == "fail"
-    assert "it is for compute capability 8.6, 12.0; this GPU has 9.0" in judged.reason
+    assert "it was built for compute capability 8.6, 12.0, but this GPU has 9.0" in judged.reason
     cut = tmp_path / "cut.engine"
     cut.write_bytes(engine.read_bytes()[:5000])
     damaged = check("tensorrt", "quick", host_with(H200), engine=str(cut), python=sys.executable)["tensorrt.engine"]
-    assert "the file is cut off: it holds 5000 of" in damaged.reason
+    assert "the file is truncated: it has 5000 of" in damaged.reason
 
 
 def test_what_was_seen_on_an_h200_is_kept() -> None:
@@ -284,17 +284,16 @@ def test_what_was_seen_on_an_h200_is_kept() -> None:
 @pytest.mark.parametrize(
     ("said", "cause"),
     [
-        ("Assertion plan->header.magicTag == rt::kPLAN_MAGIC_TAG failed", "the file is no engine, or a damaged one"),
-        ("Assertion plan->header.size == blobSize failed", "the engine file is cut off, or has something added"),
+        ("Assertion plan->header.magicTag == rt::kPLAN_MAGIC_TAG failed", "the file is not an engine, or is damaged"),
+        ("Assertion plan->header.size == blobSize failed", "the engine file is truncated or has extra data"),
         ("kEND_OF_PLAN_MARKER failed", "the engine file is damaged at its end"),
         ("Cannot deserialize with an empty memory buffer", "the engine file is empty"),
         (
             "Version tag does not match. Note: Current Version: 236, Serialized Engine Version: 19",
-            "the engine was built by another release of TensorRT, or is damaged: it is written in serialization 19,"
-            " and this TensorRT reads 236",
+            "the engine was built by another release of TensorRT, or is damaged: its serialization version is 19, and this TensorRT reads 236",
         ),
-        ("cuInit: CUDA_ERROR_NO_DEVICE (100)", "no GPU can be seen"),
-        ("CUDA initialization failure with error: 100", "no GPU can be seen"),
+        ("cuInit: CUDA_ERROR_NO_DEVICE (100)", "no GPU is visible"),
+        ("CUDA initialization failure with error: 100", "no GPU is visible"),
     ],
 )
 def test_what_tensorrt_8_6_said_on_an_h200_has_a_cause_and_a_cure(said: str, cause: str) -> None:

@@ -25,7 +25,7 @@ from gpustack.matrix.index import Matrix
 from gpustack.system.run import LocalRunner
 from gpustack.triton.artifacts import kept_in
 from gpustack.verify.declare import Context
-from gpustack.verify.tensorrt.bench import Asked, bench
+from gpustack.verify.tensorrt.bench import Settings, bench
 from gpustack.verify.tensorrt.digits_engine import compared, lay_model
 from gpustack.verify.tensorrt.libraries import CHILD
 from gpustack.verify.tensorrt.onnx import INPUT, OUTPUT
@@ -83,7 +83,7 @@ def test_bindings_without_their_library_are_told(check: Check, wheel: Wheel, mon
     monkeypatch.setenv("PYTHONPATH", str(wheel("tensorrt-cu13-bindings==11.4.0.106")))
     found = check("tensorrt", "quick", host_with(L4), python=sys.executable)["tensorrt.found"]
     assert found.status == "fail"
-    assert "Python's tensorrt_bindings does not import" in found.reason
+    assert "Python's tensorrt_bindings cannot be imported" in found.reason
     assert ".so.11: cannot open shared object file" in found.reason
 
 
@@ -194,7 +194,7 @@ def test_verify_builds_runs_keeps_and_loads(
     found = check("tensorrt", "smoke", host_with(L4), python=sys.executable, artifacts=str(kept))["tensorrt.build"]
     assert found.status == "pass", found
     assert f"Python's tensorrt {era}: engine of TensorRT {era}" in found.detail
-    assert "run in a fresh process, every answer right; kept as" in found.detail
+    assert "run in a new process, every output correct; kept as" in found.detail
     assert {(one.kind, one.compute_capability) for one in kept_in(kept)} == {("onnx", ""), ("tensorrt", "8.9")}
     engine = next(kept.glob("*.engine"))
     loaded = check("tensorrt", "smoke", host_with(L4), python=sys.executable, engine=str(engine))
@@ -203,11 +203,11 @@ def test_verify_builds_runs_keeps_and_loads(
     engine.write_bytes(engine.read_bytes()[:-8] + b"damaged!")
     damaged = check("tensorrt", "smoke", host_with(L4), python=sys.executable, engine=str(engine))["tensorrt.load"]
     assert damaged.status == "fail"
-    assert "the engine file is cut off, or has something added" in damaged.reason
+    assert "the engine file is truncated or has extra data" in damaged.reason
     monkeypatch.setenv("TENSORRT_ERA_FAULT", "wrong")
     wrong = check("tensorrt", "smoke", host_with(L4), python=sys.executable)["tensorrt.build"]
     assert wrong.status == "fail"
-    assert "running the engine in a fresh process: the engine reads picture 0 as" in wrong.reason
+    assert "running the engine in a new process: the engine recognizes image 0 as" in wrong.reason
 
 
 SEEN = Path(__file__).parent.parent / "fixtures" / "h100" / "trtexec-8.6.0"
@@ -224,7 +224,7 @@ def test_bench_measures_each_engine_with_each_number_of_streams(
         monkeypatch.setenv(name, value)
     kept: list[str] = []
     heard: list[tuple[str, str]] = []
-    asked = Asked(
+    asked = Settings(
         batches=(1, 8),
         streams=(1, 2),
         precisions=("fp32", "bf16"),
@@ -242,7 +242,7 @@ def test_bench_measures_each_engine_with_each_number_of_streams(
         assert all(isinstance(one, float) for one in figures)
         assert figures == sorted(figures, key=float)  # type: ignore[arg-type]
         assert row["items_per_s"] == pytest.approx(float(row["runs_per_s"] or 0) * int(row["batch"] or 0), rel=1e-2)
-    assert "bf16: this builder cannot be asked for it" in found.notes
+    assert "bf16 was skipped: this builder does not support it" in found.notes
     assert heard == [(event, f"batch {batch}, fp32") for batch in (1, 8) for event in ("starts", "ends")]
     assert [one["batch"] for one in json.loads(kept[0])] == [1, 8]
     assert json.loads(kept[0])[0]["layers"][0]["averageMs"] == 0.5
@@ -253,9 +253,9 @@ def test_bench_tells_nothing_of_an_engine_whose_answers_are_wrong(
 ) -> None:
     for name, value in {**settings(stands_in, "10.13.3.9"), "TENSORRT_ERA_FAULT": "wrong"}.items():
         monkeypatch.setenv(name, value)
-    found = bench(context_of(matrix), Asked(batches=(1,), precisions=("fp32",), iterations=10))
+    found = bench(context_of(matrix), Settings(batches=(1,), precisions=("fp32",), iterations=10))
     assert found.rows == ()
-    assert "batch 1, fp32: wrong answers, so nothing is told: the engine reads picture 0 as" in found.notes[0]
+    assert "batch 1, fp32: not reported, as the outputs are wrong: the engine recognizes image 0 as" in found.notes[0]
 
 
 REPLAY = """\
@@ -285,12 +285,11 @@ cat {seen}/build.out
 @pytest.mark.parametrize(
     ("spoil", "status", "told"),
     [
-        (0, "pass", "every answer right; Python's tensorrt 8.6.0 loads it too"),
+        (0, "pass", "every output correct; Python's tensorrt 8.6.0 loads it as well"),
         (
             1,
             "fail",
-            "TMP/trtexec built an engine and ran it; loading it with Python's tensorrt 8.6.0: the engine file is cut off,"
-            " or has something added",
+            "loading the engine of TMP/trtexec with Python's tensorrt 8.6.0: the engine file is truncated or has extra data",
         ),
     ],
 )
@@ -327,7 +326,7 @@ def test_bench_reads_what_a_real_trtexec_printed(
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     kept: list[str] = []
-    found = bench(context_of(matrix), Asked(batches=(1,), streams=(2,), precisions=("fp32",), profile=kept.append))
+    found = bench(context_of(matrix), Settings(batches=(1,), streams=(2,), precisions=("fp32",), profile=kept.append))
     assert found.settings["tensorrt"] == f"8.6.0 by {program}"
     (row,) = found.rows
     assert {name: row[name] for name in ("build_s", "load_s", "host_median_ms", "host_p99_ms", "runs_per_s")} == {

@@ -9,7 +9,7 @@ import pytest
 
 from gpustack.matrix.index import Matrix
 from gpustack.triton.engine import engine_of, judge_engine
-from gpustack.triton.served import named
+from gpustack.triton.served import with_version
 from gpustack.verify.tensorrt.error_texts import meaning, nearest
 
 SEEN = json.loads(
@@ -18,9 +18,9 @@ SEEN = json.loads(
 """A real engine of TensorRT 8.6.0, damaged in 25 ways, and what TensorRT said of each on an H200."""
 
 NO_ENGINE, CUT, INSIDE = (
-    "the file is no engine, or a damaged one",
-    "the engine file is cut off, or has something added",
-    "the engine file is damaged inside",
+    "the file is not an engine, or is damaged",
+    "the engine file is truncated or has extra data",
+    "the engine file is damaged",
 )
 CAUSES = {
     "first bytes zeroed": NO_ENGINE,
@@ -31,12 +31,11 @@ CAUSES = {
     "end damaged": "the engine file is damaged at its end",
     "byte 16 flipped": CUT,
     "byte 56 flipped": NO_ENGINE,
-    "byte 64 flipped": "the engine was built by another release of TensorRT, or is damaged:"
-    " it is written in serialization 19, and this TensorRT reads 236",
+    "byte 64 flipped": "the engine was built by another release of TensorRT, or is damaged: its serialization version is 19, and this TensorRT reads 236",
     **{f"byte {place} flipped": INSIDE for place in (8, 12, 32, 40, 44, 48, 72, 80, 96, 112, 128)},
-    "hidden GPU": "no GPU can be seen",
-    "build with hidden GPU": "no GPU can be seen",
-    "damaged ONNX": "the file is no ONNX model, or a damaged one",
+    "hidden GPU": "no GPU is visible",
+    "build with hidden GPU": "no GPU is visible",
+    "damaged ONNX": "the file is not an ONNX model, or is damaged",
 }
 
 
@@ -59,7 +58,7 @@ def test_the_head_of_a_real_engine() -> None:
     read = engine_of(bytes.fromhex(SEEN["head"]), SEEN["size"])
     assert (read.kind, read.version, read.serialization, read.fault) == ("tensorrt", "8.6.0.12", 236, "")
     longer = engine_of(bytes.fromhex(SEEN["head"]), SEEN["size"] + 5)
-    assert "5 bytes stand after the engine's end" in longer.fault
+    assert "5 extra bytes after the engine" in longer.fault
 
 
 def test_a_header_of_an_unknown_form_tells_no_version() -> None:
@@ -69,16 +68,16 @@ def test_a_header_of_an_unknown_form_tells_no_version() -> None:
     read = engine_of(bytes(head), SEEN["size"])
     assert read.version == ""
     verdict = judge_engine(read, "8.6.0", "9.0", "this host")
-    assert (verdict.fits, verdict.reason) == (None, "its header does not tell which TensorRT built it")
+    assert (verdict.fits, verdict.reason) == (None, "its header does not contain the TensorRT version that built it")
 
 
 @pytest.mark.parametrize(
     ("number", "library", "fits", "words"),
     [
-        (232, "8.5.3", None, "tells no more than TensorRT 8.5, and here has 8.5.3: it loads if the rest is the same"),
-        (213, "8.6.1", False, "built by TensorRT 8.4, and here has 8.6.1"),
-        (205, "10.3.0", False, "no engine is carried over that far"),
-        (199, "8.5.3", None, "does not tell which TensorRT built it"),
+        (232, "8.5.3", None, "built by TensorRT 8.5, and here has 8.5.3: it loads if the rest is the same"),
+        (213, "8.6.1", False, "built by TensorRT 8.4, but here has 8.6.1"),
+        (205, "10.3.0", False, "which cannot load it"),
+        (199, "8.5.3", None, "does not contain the TensorRT version that built it"),
     ],
 )
 def test_engines_from_before_8_6_tell_their_serialization(
@@ -87,7 +86,7 @@ def test_engines_from_before_8_6_tell_their_serialization(
     head = b"ptrt" + bytes(4) + number.to_bytes(8, "little") + bytes(100)
     read = engine_of(head, 4000)
     assert (read.kind, read.version, read.serialization) == ("tensorrt", "", number)
-    verdict = judge_engine(named(matrix, read), library, "8.6", "here")
+    verdict = judge_engine(with_version(matrix, read), library, "8.6", "here")
     assert (verdict.fits, words in verdict.reason) == (fits, True), verdict
 
 
@@ -95,37 +94,36 @@ PUBLIC = [
     (
         # https://github.com/NVIDIA/TensorRT/issues/2176
         "The engine plan file is generated on an incompatible device, expecting compute 8.6 got compute 7.5, please rebuild.",
-        "the engine was built on a GPU of compute capability 7.5, and this one has 8.6",
+        "the engine was built for compute capability 7.5, but this GPU has 8.6",
     ),
     (
         # https://github.com/triton-inference-server/server/issues/317
         "The engine plan file is not compatible with this version of TensorRT, expecting library version 5.1.2 got 5.1.5,",
-        "the engine was built by TensorRT 5.1.5, and this is 5.1.2",
+        "the engine was built by TensorRT 5.1.5, but TensorRT 5.1.2 is installed",
     ),
     (
         # As TensorRT 10.7 tells a file whose version it cannot read.
         "IRuntime::deserializeCudaEngine: Error Code 6: API Usage Error (The engine plan file is not compatible with this"
         " version of TensorRT, expecting library version 10.7.0.23 got ..)",
-        "the engine was built by another TensorRT, and this is 10.7.0.23",
+        "the engine was built by another TensorRT, but TensorRT 10.7.0.23 is installed",
     ),
     (
         # https://github.com/NVIDIA/TensorRT/issues/3898
         "Serialization assertion stdVersionRead == serializationVersion failed.Version tag does not match. Note: Current"
         " Version: 236, Serialized Engine Version: 237)",
-        "the engine was built by another release of TensorRT, or is damaged: it is written in serialization 237,"
-        " and this TensorRT reads 236",
+        "the engine was built by another release of TensorRT, or is damaged: its serialization version is 237, and this TensorRT reads 236",
     ),
     (
         "IBuilder::buildSerializedNetwork: Error Code 9: API Usage Error (Target GPU SM 61 is not supported by this"
         " TensorRT release. In checkCurrentSMEnabled at /_src/optimizer/common/builderHelpers.cpp:718)",
-        "this TensorRT does not build for this GPU's compute capability 6.1",
+        "this TensorRT does not support this GPU (compute capability 6.1)",
     ),
     (
         "Target GPU SM 120 is not supported by this TensorRT release.",
-        "this TensorRT does not build for this GPU's compute capability 12.0",
+        "this TensorRT does not support this GPU (compute capability 12.0)",
     ),
 ]
-OTHER_RELEASE = "`gpustack plan tensorrt` names the releases that do"
+OTHER_RELEASE = "find a release that does: `gpustack plan tensorrt`"
 
 
 @pytest.mark.parametrize(("said", "cause"), PUBLIC)
@@ -141,4 +139,4 @@ def test_an_error_that_is_known_comes_before_one_that_is_not_and_before_warnings
     assert nearest(["WARNING: libcudnn is old", "ERROR: something", known]) == known
     assert nearest(["ERROR: something", "WARNING: CUDA initialization failure with error: 100"]).startswith("WARNING")
     assert nearest(["WARNING: slow", "ERROR: first", "ERROR: second"]) == "ERROR: first"
-    assert nearest(["WARNING: slow"]) == "TensorRT did not say why"
+    assert nearest(["WARNING: slow"]) == "TensorRT reported no reason"

@@ -44,11 +44,11 @@ def test_text_of_protobuf_is_read_and_written() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("a {", "ends in the middle"),
-        ("a: 1\n}", "line 2: '}' stands where a field's name belongs"),
+        ("a {", "ends inside a message"),
+        ("a: 1\n}", "line 2: '}' is not the name of a field"),
         ("a: [1 2]", "a comma or ] is missing"),
-        ("a: 1\n$", "line 2: '$' is not understood"),
-        (": 1", "stands where a field's name belongs"),
+        ("a: 1\n$", "line 2: '$' is not valid"),
+        (": 1", "is not the name of a field"),
         ("a {" * 80, "nested too deeply"),
     ],
 )
@@ -80,8 +80,8 @@ def test_the_first_protocol(check: Check) -> None:
         assert {name: found[f"triton.{name}"].status for name in ("live", "ready", "model", "infer")} == dict.fromkeys(
             ("live", "ready", "model", "infer"), "pass"
         )
-        assert found["triton.live"].detail == f"{url} speaks v1, version 1.1.0"
-        assert found["triton.infer"].detail == "gpustack_digits: HTTP (v1): the right answer"
+        assert found["triton.live"].detail == f"{url}: protocol v1, version 1.1.0"
+        assert found["triton.infer"].detail == "gpustack_digits: HTTP (v1): correct output"
         assert [path for path in behaviour.asked if path.startswith("/api/infer")] == [
             "/api/infer/gpustack_digits",
             "/api/infer/gpustack_digits/1",
@@ -89,12 +89,12 @@ def test_the_first_protocol(check: Check) -> None:
 
         behaviour.is_beta = True
         beta = check("triton", "smoke", host_with(L4), url=url, release="0.5.0")
-        assert beta["triton.infer"].detail == "gpustack_digits: HTTP (v1): the right answer"
+        assert beta["triton.infer"].detail == "gpustack_digits: HTTP (v1): correct output"
 
         behaviour.answer = behaviour.answer[::-1]
         wrong = check("triton", "smoke", host_with(L4), url=url)["triton.infer"]
         assert wrong.status == "fail"
-        assert "the answer is wrong" in wrong.reason
+        assert "the output is wrong" in wrong.reason
 
         behaviour.state, behaviour.is_ready = "MODEL_UNAVAILABLE", False
         away = check("triton", "smoke", host_with(L4), url=url, model="gpustack_digits")
@@ -113,7 +113,7 @@ def test_nobody_listens(check: Check) -> None:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
         found = check("triton", "smoke", host_with(L4), url=f"http://127.0.0.1:{port}")
-    assert found["triton.live"].reason == f"nothing listens at 127.0.0.1:{port}"
+    assert found["triton.live"].reason == f"no server listens at 127.0.0.1:{port}"
     assert found["triton.infer"].status == "fail"
 
 
@@ -159,9 +159,9 @@ def test_a_real_server_is_verified_over_v2(check: Check, running: Server) -> Non
     """tritonserver 2.51 on loopback, a model of its Python backend, no GPU."""
     found = check("triton", "smoke", host_with(L4), url=running.url)
     assert {one.id: (one.status, one.reason) for one in found.values() if one.status not in {"pass", "skip"}} == {}
-    assert "speaks v2, version 2." in found["triton.live"].detail
+    assert "protocol v2, version 2." in found["triton.live"].detail
     assert found["triton.model"].detail.startswith("gpustack_double (python), version 1: IN FP32[4], OUT FP32[4]")
-    assert found["triton.infer"].detail.startswith("gpustack_double: HTTP: the right answer")
+    assert found["triton.infer"].detail.startswith("gpustack_double: HTTP: correct output")
     assert int(found["triton.statistics"].measurements["inferences"].value) >= 1
     assert found["triton.metrics"].status == "pass"
 
@@ -174,7 +174,7 @@ def test_a_model_that_was_unloaded_is_missed(check: Check, running: Server) -> N
         assert found["triton.model"].status == "fail"
         assert "UNAVAILABLE unloaded" in found["triton.model"].reason
         none = check("triton", "smoke", host_with(L4), url=running.url)["triton.model"]
-        assert (none.status, none.reason) == ("skip", "the server has no model that is ready")
+        assert (none.status, none.reason) == ("skip", "no model of the server is ready")
     finally:
         assert running.post("/v2/repository/models/gpustack_double/load").is_ok
         assert until(lambda: v2.model_ready(running, "gpustack_double").is_ok)
@@ -183,7 +183,7 @@ def test_a_model_that_was_unloaded_is_missed(check: Check, running: Server) -> N
 def test_our_own_server_is_started_and_stopped(check: Check, tritonserver: Program) -> None:
     found = check("triton", "smoke", host_with(L4), tritonserver=str(tritonserver.path))["triton.own-server"]
     assert found.status == "pass", found
-    assert found.detail.endswith("started, right answer, metrics, stopped")
+    assert found.detail.endswith("started, correct output, metrics, stopped")
     assert not [line for line in _processes() if "gpustack-verify-" in line and "tritonserver" in line]
 
 
@@ -209,7 +209,7 @@ def test_a_model_with_a_wrong_answer_is_found_out(check: Check, tritonserver: Pr
     ) as server:
         found = check("triton", "smoke", host_with(L4), url=server.url)
     assert found["triton.infer"].status == "fail"
-    assert "the answer is wrong: [0, 3, 6, 9] where [0, 2, 4, 6] is right" in found["triton.infer"].reason
+    assert "the output is wrong: [0, 3, 6, 9] instead of [0, 2, 4, 6]" in found["triton.infer"].reason
 
 
 def test_a_server_killed_in_the_middle_is_told(check: Check, tritonserver: Program, tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ def test_a_server_killed_in_the_middle_is_told(check: Check, tritonserver: Progr
     with _server(tritonserver, tmp_path, "doubled", dies.replace("PID", str(tmp_path / "pid")), once=True) as server:
         found = check("triton", "smoke", host_with(L4), url=server.url)
     assert found["triton.infer"].status == "fail"
-    assert "broke off the answer" in found["triton.infer"].reason
+    assert "closed the connection" in found["triton.infer"].reason
 
 
 class _server:  # noqa: N801 (used like a function)
@@ -290,14 +290,14 @@ def test_a_repository_is_laid_out_as_its_release_reads_it(matrix: Matrix, tmp_pa
     found = judge(matrix, store, "25.03", ("8.9",))
     assert (found.is_good, found.models) == (True, {"net": (2,)})
     lacking = judge(matrix, store, "25.03", ("7.5",))
-    assert "no file for compute capability 7.5" in lacking.findings[0].message
+    assert "neither a file for compute capability 7.5" in lacking.findings[0].message
 
 
 def test_a_version_is_never_written_over(tmp_path: Path) -> None:
     from gpustack.errors import UsageError
 
     lay_out(tmp_path / "store", new(tmp_path), "25.03")
-    with pytest.raises(UsageError, match="there already"):
+    with pytest.raises(UsageError, match="already exists"):
         lay_out(tmp_path / "store", new(tmp_path), "25.03")
     for wrong in ({"name": "../evil"}, {"number": 0}, {"files": {}}, {"files": {"x": tmp_path / "engine"}}):
         with pytest.raises(UsageError):
@@ -330,38 +330,38 @@ def findings(
             CONFIG.replace('"net"', '"other"'),
             "25.03",
             ("1",),
-            "error: net/config.pbtxt: says name: other, but the folder is net",
+            "error: net/config.pbtxt: has name: other, but the folder is net",
         ),
-        (CONFIG + "colour: 3\n", "25.03", ("1",), "has no field colour"),
+        (CONFIG + "colour: 3\n", "25.03", ("1",), "colour is not a field"),
         (CONFIG.replace("TYPE_FP32 dims: [ 3 ]", "FP32 dims: [ 3 ]"), "25.03", ("1",), "input d: data_type is FP32"),
-        (CONFIG.replace("[ 3 ]", "[ 0 ]"), "25.03", ("1",), "0 is no dimension"),
-        (CONFIG + "dynamic_batching { }\n", "25.03", ("1",), "dynamic_batching needs a max_batch_size above 0"),
+        (CONFIG.replace("[ 3 ]", "[ 0 ]"), "25.03", ("1",), "0 is not a dimension"),
+        (CONFIG + "dynamic_batching { }\n", "25.03", ("1",), "dynamic_batching requires a max_batch_size above 0"),
         (
             CONFIG + "max_batch_size: 4 dynamic_batching { } sequence_batching { }\n",
             "25.03",
             ("1",),
             "exclude each other",
         ),
-        (CONFIG + "instance_group { kind: KIND_CPU gpus: [ 0 ] }\n", "25.03", ("1",), "KIND_CPU takes no gpus"),
+        (CONFIG + "instance_group { kind: KIND_CPU gpus: [ 0 ] }\n", "25.03", ("1",), "KIND_CPU does not allow gpus"),
         (
             CONFIG.replace("dims: [ 1 ]", 'dims: [ 1 ] label_filename: "l.txt"'),
             "25.03",
             ("1",),
-            "net/l.txt: is named as label file",
+            "net/l.txt: is set as label file",
         ),
         (
             CONFIG + "version_policy { specific { versions: [ 3 ] } }\n",
             "25.03",
             ("1",),
-            "names version 3, which does not exist",
+            "version_policy requires version 3, which does not exist",
         ),
         (CONFIG + 'default_model_filename: "x.plan"\n', "25.03", ("1",), "net/1/x.plan: is missing"),
-        (CONFIG.replace("tensorrt_plan", "caffe2_netdef"), "25.03", ("1",), "caffe2_netdef is served up to 20.10"),
-        (CONFIG, "25.03", ("one", "1"), "warning: net/one: is no number"),
+        (CONFIG.replace("tensorrt_plan", "caffe2_netdef"), "25.03", ("1",), "caffe2_netdef is supported up to 20.10"),
+        (CONFIG, "25.03", ("one", "1"), "warning: net/one: is not a number"),
         (CONFIG, "25.03", ("01", "1"), "warning: net/01: begins with 0"),
         (CONFIG, "25.03", (), "has no version"),
-        (None, "20.06", ("1",), "config.pbtxt: is missing; servers of 20.06 need one"),
-        ("name: {", "25.03", ("1",), "cannot be read: it ends in the middle"),
+        (None, "20.06", ("1",), "config.pbtxt: is missing; Triton 20.06 requires it"),
+        ("name: {", "25.03", ("1",), "cannot be read: the text ends inside"),
     ],
 )
 def test_each_rule_of_a_repository(
@@ -389,10 +389,10 @@ def test_the_repository_of_the_digits_network_is_good_and_served(
     assert json.loads(ended.stdout) == {"models": {"gpustack_digits": [1]}, "findings": []}
     old = call_gpustack("triton", "model-store", str(tmp_path / "s"), "--release", "18.11")
     assert old.returncode == 1
-    assert "onnxruntime_onnx is served from 19.06 on" in old.stdout
+    assert "onnxruntime_onnx is supported from 19.06 on" in old.stdout
     wrong = call_gpustack("triton", "model-store", str(tmp_path / "s"), "--release", "25.99")
     assert wrong.returncode == 2
-    assert "no release of Triton is called '25.99'" in wrong.stderr
+    assert "'25.99' is not a release of Triton" in wrong.stderr
     (tmp_path / "empty").mkdir()
     empty = call_gpustack("triton", "model-store", str(tmp_path / "empty"))
     missing = call_gpustack("triton", "model-store", str(tmp_path / "missing"))

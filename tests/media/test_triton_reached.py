@@ -22,7 +22,7 @@ from gpustack.matrix.index import Matrix
 from gpustack.triton import v1, v2
 from gpustack.triton.client import Server, server_at
 from gpustack.triton.releases import ReleaseRow
-from gpustack.verify.triton.endpoint import DOUBLE, protocol_of
+from gpustack.verify.triton.endpoint import DOUBLE, detect_protocol
 from gpustack.verify.triton.infer import Question, over_grpc, question
 from gpustack.verify.triton.own_server import Program, free_ports, started
 
@@ -54,7 +54,7 @@ def asking(server: Server) -> Question:
 def test_grpc_gives_the_right_answer(check: Check, running: Server) -> None:
     found = check("triton", "smoke", HOST, url=running.url)["triton.infer"]
     assert found.status == "pass"
-    assert found.detail == f"{DOUBLE}: HTTP: the right answer; gRPC: the right answer"
+    assert found.detail == f"{DOUBLE}: HTTP: correct output; gRPC: correct output"
 
 
 def test_grpc_tells_a_wrong_answer_an_unknown_model_and_who_is_not_there(running: Server) -> None:
@@ -62,8 +62,8 @@ def test_grpc_tells_a_wrong_answer_an_unknown_model_and_who_is_not_there(running
     wrong = Question(tensor=ask.tensor, values=ask.values, output=ask.output, expected=[9.0, 9.0, 9.0, 9.0])
     other = Question(tensor=ask.tensor, values=ask.values, output="NOBODY")
     cases = {
-        "the answer is wrong: [0, 2, 4, 6] where [9, 9, 9, 9] is right": (running, DOUBLE, wrong),
-        "the answer over gRPC holds no output NOBODY": (running, DOUBLE, other),
+        "the output is wrong: [0, 2, 4, 6] instead of [9, 9, 9, 9]": (running, DOUBLE, wrong),
+        "the response over gRPC has no output NOBODY": (running, DOUBLE, other),
         "Request for unknown model: 'nobody' is not found": (running, "nobody", ask),
         # The port before that of HTTP: gRPC is looked for where HTTP is spoken.
         f"the inference over gRPC at 127.0.0.1:{running.port} failed: ": (
@@ -103,10 +103,10 @@ def test_a_parser_of_prometheus_reads_the_metrics_as_we_do(check: Check, running
 
 def test_a_model_that_nobody_loaded_is_told_with_the_call_that_does(check: Check, running: Server) -> None:
     found = check("triton", "smoke", HOST, url=running.url, model="idle")["triton.model"]
-    assert (found.status, found.reason) == ("fail", "idle is not ready: in the repository, and not loaded")
+    assert (found.status, found.reason) == ("fail", "idle is not ready: it is in the repository, but not loaded")
     assert f"`curl -X POST {running.url}/v2/repository/models/idle/load`" in found.fix
     nobody = check("triton", "smoke", HOST, url=running.url, model="nobody")["triton.model"]
-    assert nobody.reason == "nobody is not ready: not in the server's repository"
+    assert nobody.reason == "nobody is not ready: it is not in the server's repository"
 
 
 @pytest.fixture(scope="module")
@@ -134,23 +134,23 @@ def test_behind_a_proxy_with_tls_sign_in_and_a_folder(
         assert {name: found[f"triton.{name}"].status for name in ("live", "ready", "model", "infer", "metrics")} == {
             "live": "pass", "ready": "pass", "model": "pass", "infer": "pass", "metrics": "skip",
         }  # fmt: skip
-        assert "gRPC was not tried: behind a proxy its port is not known" in found["triton.infer"].detail
+        assert "gRPC was not tested: its port is unknown behind a proxy" in found["triton.infer"].detail
         assert "s3cret" not in repr(found)
         nobody = check("triton", "smoke", HOST, url=f"https://localhost:{port}/triton")["triton.live"]
-        assert "HTTP 401: who asks is not known there; --url takes http://USER:PASSWORD@HOST" in nobody.reason
-        plain = protocol_of(server_at(f"http://localhost:{port}"))
-        assert (plain.protocol, "broke off the answer" in plain.why) == ("", True)
+        assert "HTTP 401: access denied; credentials go into the URL: --url http://USER:PASSWORD@HOST" in nobody.reason
+        plain = detect_protocol(server_at(f"http://localhost:{port}"))
+        assert (plain.protocol, "closed the connection" in plain.why) == ("", True)
     with serving(forwarding(running.port)) as port:
-        secure = protocol_of(server_at(f"https://127.0.0.1:{port}"))
-        assert f"127.0.0.1:{port} does not speak TLS" in secure.why
+        secure = detect_protocol(server_at(f"https://127.0.0.1:{port}"))
+        assert f"127.0.0.1:{port} does not support TLS" in secure.why
 
 
 def test_over_ipv6(running: Server) -> None:
     with serving(forwarding(running.port), six=True) as port:
         server = server_at(f"http://[::1]:{port}")
         assert server.url == f"http://[::1]:{port}"
-        assert protocol_of(server).protocol == "v2"
-    assert protocol_of(server).why == f"nothing listens at [::1]:{port}"
+        assert detect_protocol(server).protocol == "v2"
+    assert detect_protocol(server).why == f"no server listens at [::1]:{port}"
 
 
 PAGE = b"<html><head><title>Welcome to our shop</title></head></html>"
@@ -160,20 +160,20 @@ PAGE = b"<html><head><title>Welcome to our shop</title></head></html>"
     ("answering", "words"),
     [
         (lambda asked: asked.give(200, PAGE, Content_Type="text/html"), "a web page (Welcome to our shop)"),
-        (lambda asked: asked.give(404, b"no"), "answers, but neither as v2 (/v2: HTTP 404: no) nor as v1"),
+        (lambda asked: asked.give(404, b"no"), "responds, but supports neither v2 (/v2: HTTP 404: no) nor v1"),
         (
             lambda asked: asked.give(503, PAGE, Content_Type="text/html"),
-            "HTTP 503: a web page (Welcome to our shop) (from what stands in front of the server, which does not reach it)",
+            "HTTP 503: a web page (Welcome to our shop) (from a proxy that cannot reach the server)",
         ),
-        (lambda asked: asked.give(301, Location="https://models.example/"), "it sends us to https://models.example/"),
-        (lambda asked: asked.give(200, b'{"name"', claimed="900"), "broke off the answer (IncompleteRead)"),
-        (lambda asked: asked.wfile.write(b"SSH-2.0-server\r\n"), "broke off the answer (BadStatusLine)"),
-        (lambda asked: asked.give(200, bytes(17 << 20)), "answers with more than 16 MiB"),
+        (lambda asked: asked.give(301, Location="https://models.example/"), "redirected to https://models.example/"),
+        (lambda asked: asked.give(200, b'{"name"', claimed="900"), "closed the connection (IncompleteRead)"),
+        (lambda asked: asked.wfile.write(b"SSH-2.0-server\r\n"), "closed the connection (BadStatusLine)"),
+        (lambda asked: asked.give(200, bytes(17 << 20)), "exceeds 16 MiB"),
     ],
 )
 def test_what_is_no_server_of_models_is_told_apart(answering: Answering, words: str) -> None:
     with serving(closing(answering)) as port:
-        found = protocol_of(server_at(f"127.0.0.1:{port}"))
+        found = detect_protocol(server_at(f"127.0.0.1:{port}"))
     assert found.protocol == ""
     assert words in found.why
 
@@ -193,8 +193,8 @@ def test_a_server_that_never_answers_is_not_waited_for_long() -> None:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
         port = silent.getsockname()[1]
-        found = protocol_of(Server(host="127.0.0.1", port=port, patience_s=0.3))
-    assert found.why == f"no answer from 127.0.0.1:{port} within 0.3 s"
+        found = detect_protocol(Server(host="127.0.0.1", port=port, patience_s=0.3))
+    assert found.why == f"no response from 127.0.0.1:{port} within 0.3 s"
 
 
 def test_a_server_that_is_still_loading_is_live_and_not_ready(check: Check) -> None:
@@ -236,7 +236,7 @@ def test_nonsense_of_a_server_is_a_failure_and_never_breaks_a_check(check: Check
 
 @pytest.mark.parametrize("url", ["ftp://host", "http://", "http://host:port", "http://host:99999", "http://[::1"])
 def test_what_is_no_url_is_refused(url: str) -> None:
-    with pytest.raises(UsageError, match="is no address of a server"):
+    with pytest.raises(UsageError, match="is not the address of a server"):
         server_at(url)
 
 
@@ -244,7 +244,7 @@ def test_a_url_that_is_none_is_wrong_usage() -> None:
     words = [sys.executable, "-m", "gpustack", "verify", "triton", "--level", "smoke", "--url", "ftp://host"]
     ended = subprocess.run(words, capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stdout) == (2, "")
-    assert "'ftp://host' is no address of a server" in ended.stderr
+    assert "'ftp://host' is not the address of a server" in ended.stderr
 
 
 def test_ports_and_folders_of_a_url() -> None:

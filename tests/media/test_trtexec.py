@@ -53,12 +53,12 @@ def test_a_real_measurement_and_its_files() -> None:
 @pytest.mark.parametrize(
     ("name", "code", "state", "cause"),
     [
-        ("cut", 1, "FAILED", "the engine file is cut off, or has something added"),
-        ("text", 1, "FAILED", "the file is no engine, or a damaged one"),
-        ("textonnx", 1, "FAILED", "the file is no ONNX model, or a damaged one"),
-        ("missing", 1, "FAILED", "the engine file is not there, or cannot be read"),
-        ("hidden", -6, "", "no GPU can be seen"),
-        ("vc", 1, "FAILED", "TensorRT's lean runtime libnvinfer_lean is not here"),
+        ("cut", 1, "FAILED", "the engine file is truncated or has extra data"),
+        ("text", 1, "FAILED", "the file is not an engine, or is damaged"),
+        ("textonnx", 1, "FAILED", "the file is not an ONNX model, or is damaged"),
+        ("missing", 1, "FAILED", "the engine file does not exist or cannot be read"),
+        ("hidden", -6, "", "no GPU is visible"),
+        ("vc", 1, "FAILED", "TensorRT's lean runtime libnvinfer_lean, which"),
         ("option", 1, "FAILED", "trtexec FAILED: Unknown option: --noSuchOption"),
     ],
 )
@@ -71,7 +71,7 @@ def test_every_failure_that_was_seen_is_told(name: str, code: int, state: str, c
 def test_a_trtexec_that_dies_without_a_word_is_told_by_its_signal() -> None:
     end = Finished(argv=("trtexec",), code=-11, out="&&&& RUNNING TensorRT.trtexec [TensorRT v8600] # t\n", err="")
     fault = trtexec_fault(end, trtexec.read(end.out))
-    assert fault == "trtexec stopped before its last line: it crashed (signal 11, SIGSEGV)"
+    assert fault == "trtexec stopped without a result: it crashed (signal 11, SIGSEGV)"
 
 
 OLD = """\
@@ -138,7 +138,7 @@ echo '&&&& PASSED TensorRT.trtexec{tag} # trtexec'
 @pytest.mark.parametrize(
     ("tag", "status", "told"),
     [
-        ("", "skip", "does not tell its version, and nothing else does"),
+        ("", "skip", "could not be determined"),
         (" [TensorRT v8600]", "fail", "trtexec passed, but output.json cannot be read: No such file or directory"),
     ],
 )

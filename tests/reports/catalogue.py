@@ -105,7 +105,7 @@ def required() -> Report:
     """A skip that was required has become a failure; the others stay."""
     checks = (
         CheckResult(id="driver.dcgm", component="driver", status="fail", title="DCGM", level="full",
-                    reason="required, but DCGM is not installed here", fix="install DCGM"),
+                    reason="required, but DCGM is not installed", fix="install DCGM"),
         CheckResult(id="driver.fabric-manager", component="driver", status="skip", title="fabric", reason="not needed"),
     )  # fmt: skip
     return build_report(recorded().host, checks, "full", started=STARTED)

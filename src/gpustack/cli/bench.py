@@ -17,32 +17,32 @@ _SUBJECTS = ("ffmpeg", "tensorrt", "gpu")
 
 @command("bench", example="gpustack bench ffmpeg --sessions 1,2,4 --seconds 30")
 def bench(
-    subject: Annotated[str, Argument(metavar="ffmpeg|tensorrt|gpu", help="What is measured.")],
+    subject: Annotated[str, Argument(metavar="ffmpeg|tensorrt|gpu", help="What to measure.")],
     sessions: Annotated[
-        str, Option("--sessions", metavar="N,N", help="ffmpeg: how many transcodes run at once.")
+        str, Option("--sessions", metavar="N,N", help="ffmpeg: numbers of simultaneous transcodes.")
     ] = "1,4",
     seconds: Annotated[float, Option("--seconds", metavar="S", min=2, help="ffmpeg: length of each clip.")] = 20.0,
-    size: Annotated[
-        str, Option("--size", metavar="WxH", help="ffmpeg: size of the clip; another than this FFmpeg itself makes.")
-    ] = "640x360",
-    batch: Annotated[str, Option("--batch", metavar="N,N", help="tensorrt: pictures in one run.")] = "1,8,32,64,128",
-    streams: Annotated[str, Option("--streams", metavar="N,N", help="tensorrt: runs at the same time.")] = "1,4",
-    iterations: Annotated[
-        int, Option("--iterations", metavar="N", min=10, help="tensorrt: runs that are timed.")
-    ] = 500,
+    size: Annotated[str, Option("--size", metavar="WxH", help="ffmpeg: size of the clip.")] = "640x360",
+    batch: Annotated[str, Option("--batch", metavar="N,N", help="tensorrt: batch sizes.")] = "1,8,32,64,128",
+    streams: Annotated[
+        str, Option("--streams", metavar="N,N", help="tensorrt: numbers of simultaneous streams.")
+    ] = "1,4",
+    iterations: Annotated[int, Option("--iterations", metavar="N", min=10, help="tensorrt: timed runs.")] = 500,
     precision: Annotated[
-        str, Option("--precision", metavar="P,P", help="tensorrt: fp32, fp16, bf16 (all that it can be asked for).")
+        str, Option("--precision", metavar="P,P", help="tensorrt: fp32, fp16, bf16 (default: all supported).")
     ] = "",
     profile: Annotated[
         Path | None,
-        Option("--profile", metavar="FILE", help="tensorrt: write the time of each layer there; - is standard output."),
+        Option(
+            "--profile", metavar="FILE", help="tensorrt: write the time of each layer to FILE; - is standard output."
+        ),
     ] = None,
     ffmpeg: Annotated[
-        Path | None, Option("--ffmpeg", metavar="FILE", help="The FFmpeg to measure, of several.")
+        Path | None, Option("--ffmpeg", metavar="FILE", help="The FFmpeg to measure, if several are installed.")
     ] = None,
-    format: Annotated[TextOrJson | None, Option("--format", help="text (if none is given) or json.")] = None,
+    format: Annotated[TextOrJson | None, Option("--format", help="text (default) or json.")] = None,
 ) -> int:
-    """Measure, and judge nothing: FFmpeg's engines, TensorRT, or the GPU itself."""
+    """Measure FFmpeg's engines, TensorRT or the GPU itself, without a verdict."""
     from gpustack.verify.frame.bench_table import as_text
 
     _known(subject)
@@ -60,7 +60,7 @@ def bench(
         from gpustack.verify.tensorrt import bench as tensorrt
 
         keep = None if profile is None else partial(save, path=profile, option="--profile")
-        asked = tensorrt.Asked(
+        chosen = tensorrt.Settings(
             batches=counts["batch"],
             streams=counts["streams"],
             precisions=tensorrt.precisions_named(precision),
@@ -68,7 +68,7 @@ def bench(
             profile=keep,
             note=note(),
         )
-        found = tensorrt.bench(context, asked)
+        found = tensorrt.bench(context, chosen)
     else:
         from gpustack.verify.cuda import bench as gpu
 
@@ -82,7 +82,7 @@ def _known(subject: str) -> None:
     from gpustack.errors import UsageError
 
     if subject not in _SUBJECTS:
-        message = f"nothing called {subject!r} is measured"
+        message = f"unknown subject {subject!r}"
         raise UsageError(message, code="unknown-benchmark", where="bench", hint=f"known: {', '.join(_SUBJECTS)}")
 
 
@@ -91,7 +91,7 @@ def _numbers(option: str, text: str) -> tuple[int, ...]:
 
     parts = [one.strip() for one in text.split(",")]
     if not all(one.isdigit() and 0 < int(one) <= 1024 for one in parts):
-        message = f"{text!r} is no list of numbers from 1 to 1024"
+        message = f"{text!r} is not a list of numbers from 1 to 1024"
         raise UsageError(message, code="invalid-value", where=option, hint="for example 1,4,8")
     return tuple(dict.fromkeys(int(one) for one in parts))
 
@@ -101,7 +101,7 @@ def _size(text: str) -> tuple[int, int]:
 
     width, _, height = text.partition("x")
     if not (width.isdigit() and height.isdigit() and all(64 <= int(one) <= 8192 for one in (width, height))):
-        message = f"{text!r} is no size from 64x64 to 8192x8192"
+        message = f"{text!r} is not a size from 64x64 to 8192x8192"
         raise UsageError(message, code="invalid-value", where="--size", hint="for example 1920x1080")
     return int(width), int(height)
 

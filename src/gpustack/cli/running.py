@@ -1,4 +1,4 @@
-"""The line at a terminal that tells what runs."""
+"""The line at a terminal that shows the running checks."""
 
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def note() -> "Note":
-    """Who tells a person at a terminal what runs; nobody elsewhere."""
+    """A function that shows the running checks at a terminal; elsewhere it does nothing."""
     from gpustack.verify.declare import silent
 
     if frame.settings().is_quiet or not frame.has_terminal():

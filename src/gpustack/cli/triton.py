@@ -18,41 +18,43 @@ if TYPE_CHECKING:
 
 @command("triton", example="gpustack triton model-store /srv/models --release 25.03 --digits")
 def triton(
-    action: Annotated[str, Argument(metavar="model-store", help="What is done.")],
+    action: Annotated[str, Argument(metavar="model-store", help="The action: model-store.")],
     directory: Annotated[Path, Argument(metavar="DIR", help="The model repository.")],
     release: Annotated[
-        str | None, Option("--release", metavar="YY.MM", help="The server's release (the newest known).")
+        str | None, Option("--release", metavar="YY.MM", help="The server's release (default: the newest known).")
     ] = None,
-    digits: Annotated[bool, Option("--digits", help="Lay out gpustack's own network that reads digits.")] = (False),
+    digits: Annotated[bool, Option("--digits", help="Create the model of gpustack's digits network.")] = (False),
     engine: Annotated[
         list[str] | None,
-        Option("--engine", metavar="[CC=]FILE", help="A TensorRT engine of it, for one compute capability or all."),
+        Option(
+            "--engine", metavar="[CC=]FILE", help="A TensorRT engine for it; CC is its compute capability. Repeatable."
+        ),
     ] = None,
     built: Annotated[
         Path | None,
-        Option("--from", metavar="DIR", help="What `gpustack verify tensorrt --artifacts DIR` kept of it."),
+        Option("--from", metavar="DIR", help="Use the files of `gpustack verify tensorrt --artifacts DIR`."),
     ] = None,
-    version: Annotated[int, Option("--version", metavar="N", min=1, help="The version to lay out.")] = 1,
+    version: Annotated[int, Option("--version", metavar="N", min=1, help="The version to create.")] = 1,
     keep: Annotated[
-        int, Option("--keep", metavar="N", min=0, help="How many of the newest versions serve (0: all).")
+        int, Option("--keep", metavar="N", min=0, help="How many of the newest versions to serve (0: all).")
     ] = 1,
     copies: Annotated[int, Option("--instances", metavar="N", min=1, help="Instances of the model.")] = 1,
     on_cpu: Annotated[bool, Option("--cpu", help="Run the instances on the CPU.")] = False,
     compute: Annotated[
         list[str] | None,
-        Option("--compute-capability", metavar="CC", help="Judge for this GPU; repeatable."),
+        Option("--compute-capability", metavar="CC", help="Check for GPUs of this compute capability. Repeatable."),
     ] = None,
     format: Annotated[TextOrJson, Option("--format", help="Text or JSON.")] = TextOrJson.TEXT,
 ) -> int:
-    """Lay out a model repository, and judge it by the rules of the server's release: exit 1 where it breaks one."""
+    """Create a model repository, and check it by the rules of the server's release: exit 1 if it breaks one."""
     from gpustack.errors import UsageError
     from gpustack.triton.releases import newest, release_row
     from gpustack.triton.rules import judge
     from gpustack.triton.store import lay_out
 
     if action != "model-store":
-        message = f"triton does nothing called {action!r}"
-        raise UsageError(message, code="unknown-action", where="triton", hint="known: model-store")
+        message = f"{action!r} is not an action of triton"
+        raise UsageError(message, code="unknown-action", where="triton", hint="use: model-store")
     matrix = frame.matrix()
     month = release_row(matrix, release).version if release else newest(matrix).version
     if digits or engine or built:
@@ -77,12 +79,12 @@ def _files(
     from gpustack.verify.tensorrt.onnx import digits_model, load_digits
 
     if engines and built:
-        message = "--engine names files, and --from a folder of them"
-        raise UsageError(message, code="conflicting-options", where="--from", hint="give one of the two")
+        message = "--engine and --from exclude each other"
+        raise UsageError(message, code="conflicting-options", where="--from", hint="use one of them")
     if built:
         chosen = choose(built, month, release_row(matrix, month).tensorrt)
-        for line in chosen.left_out:
-            frame.warn(f"left out: {line}")
+        for line in chosen.skipped:
+            frame.warn(f"skipped: {line}")
         yield chosen.platform, chosen.files
     elif engines:
         parts = [text.rpartition("=") for text in engines]
@@ -105,7 +107,7 @@ def _model(platform: str, files: dict[str, Path], numbers: tuple[int, int, int],
         name=DIGITS,
         platform=platform,
         files=files,
-        # The network takes one picture a run, so the batch stands in its dims and max_batch_size is 0.
+        # The network processes one image per run, so the batch is part of its dims and max_batch_size is 0.
         inputs=((INPUT, "TYPE_FP32", (1, 1, 28, 28)),),
         outputs=((OUTPUT, "TYPE_FP32", (1, 10)),),
         labels=tuple(str(digit) for digit in range(10)),
@@ -125,5 +127,5 @@ def _as_text(found: "Judgement", month: str) -> str:
         lines.append(f"{one.severity}: {one.place}: {one.message}")
         lines += [f"  fix: {one.fix}"] if one.fix else []
     faults = sum(one.severity == "error" for one in found.findings)
-    lines.append(f"{faults} fault{'' if faults == 1 else 's'} by the rules of {month}")
+    lines.append(f"{faults} fault{'' if faults == 1 else 's'} for Triton {month}")
     return "\n".join(lines)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from gpustack.matrix.index import Matrix
     from gpustack.model.results import CheckResult, Report
 
-_FORMAT_HELP = "text, json, junit, tap, github, sarif, html, prometheus; repeatable, one for each --output."
+_FORMAT_HELP = "text, json, junit, tap, github, sarif, html, prometheus. Repeatable, one for each --output."
 _ENDINGS = {
     ".txt": "text", ".log": "text", ".json": "json", ".xml": "junit", ".tap": "tap", ".sarif": "sarif",
     ".html": "html", ".htm": "html", ".prom": "prometheus",
@@ -22,22 +22,22 @@ _ENDINGS = {
 
 _Lock = Annotated[
     Path | None,
-    Option("--lock", metavar="FILE", help="Check too that all is as in this lock (see gpustack status)."),
+    Option("--lock", metavar="FILE", help="Also check that the host matches this lock file (see gpustack status)."),
 ]
 
 
 _Artifacts = Annotated[
     Path | None,
-    Option("--artifacts", metavar="DIR", help="Keep the ONNX file and the engines that checks build."),
+    Option("--artifacts", metavar="DIR", help="Keep the ONNX file and the engines that checks build in DIR."),
 ]
 
 
-# A fault of ours must not look like a failed check, which is 1.
+# An internal error must not look like a failed check, which is 1.
 @command("verify", example="gpustack verify cuda --level smoke --output r.html", fault_code=2)
 def verify(
     components: Annotated[
         list[str] | None,
-        Argument(metavar="COMPONENT...", help="driver, cuda, cudnn, ... (all if none is named)."),
+        Argument(metavar="COMPONENT...", help="driver, cuda, cudnn, ... (default: all)."),
     ] = None,
     level: Annotated[
         str,
@@ -45,70 +45,68 @@ def verify(
     ] = "quick",
     require: Annotated[
         list[str] | None,
-        Option("--require", metavar="COMPONENT", help="A skip of it, or of a check, fails; repeatable."),
+        Option("--require", metavar="COMPONENT", help="Fail if this component or check is skipped. Repeatable."),
     ] = None,
     checks: Annotated[
         list[Path] | None,
-        Option("--checks", metavar="FILE", help="Checks of your own, as TOML; repeatable."),
+        Option("--checks", metavar="FILE", help="TOML file with site checks. Repeatable."),
     ] = None,
     format: Annotated[list[str] | None, Option("--format", metavar="FORMAT", help=_FORMAT_HELP)] = None,
     output: Annotated[
         list[Path] | None,
-        Option("--output", metavar="FILE", help="Write a report there; repeatable; - is standard output."),
+        Option("--output", metavar="FILE", help="Write a report to FILE; - is standard output. Repeatable."),
     ] = None,
     lock: _Lock = None,
     retry_timeout: Annotated[
         float,
-        Option("--retry-timeout", metavar="SECONDS", min=0, help="Try again for so long while checks fail."),
+        Option("--retry-timeout", metavar="SECONDS", min=0, help="While checks fail, retry for this time."),
     ] = 0.0,
     ffmpeg: Annotated[
-        Path | None, Option("--ffmpeg", metavar="FILE", help="The FFmpeg to test, of several that are here.")
+        Path | None, Option("--ffmpeg", metavar="FILE", help="The FFmpeg to test, if several are installed.")
     ] = None,
     engine: Annotated[
-        Path | None, Option("--engine", metavar="FILE", help="A TensorRT engine to look at without running.")
+        Path | None, Option("--engine", metavar="FILE", help="A TensorRT engine to inspect without running it.")
     ] = None,
     release: Annotated[
         str | None,
-        Option("--release", metavar="YY.MM", help="Judge --engine against this release of Triton."),
+        Option("--release", metavar="YY.MM", help="Check --engine for this release of Triton."),
     ] = None,
     artifacts: _Artifacts = None,
     url: Annotated[
-        str | None, Option("--url", metavar="URL", help="The Triton server to ask: http://localhost:8000.")
+        str | None, Option("--url", metavar="URL", help="The Triton server to test: http://localhost:8000.")
     ] = None,
-    model: Annotated[
-        str | None, Option("--model", metavar="NAME", help="The model of that server to infer with.")
-    ] = None,
+    model: Annotated[str | None, Option("--model", metavar="NAME", help="The model on that server to test.")] = None,
     root: Root = None,
     host: HostFile = None,
 ) -> int:
-    """Prove that the stack works here: exit 1 when a check fails."""
+    """Check that the stack works on this host: exit 1 if a check fails."""
     reports = paired(tuple(format or ()), tuple(output or ()))
     matrix = frame.matrix()
     _load_own(tuple(checks or ()))
     asked = (tuple(components or ()), level, tuple(require or ()))
-    _look_at(url)
+    _validate_url(url)
     named = {"ffmpeg": ffmpeg, "engine": engine, "release": release, "url": url, "model": model}
     given = {name: str(value) for name, value in named.items() if value is not None} | _folder_for(artifacts)
     again = _with_lock(_verifier(matrix, asked, given, root, host), lock, matrix, root, host)
-    return _told(again, retry_timeout, reports)
+    return _verify_and_report(again, retry_timeout, reports)
 
 
-def _told(again: "_Verifier", seconds: float, reports: tuple[tuple[str, Path], ...]) -> int:
+def _verify_and_report(again: "_Verifier", seconds: float, reports: tuple[tuple[str, Path], ...]) -> int:
     """Verify, write the reports, and return the exit code."""
     from gpustack.verify.api import Interrupted, exit_code, verify_until
 
     try:
         report = verify_until(again, seconds)
     except Interrupted as stopped:
-        # What was found out until then is worth having; the exit code and the errors in it say that it is not all.
+        # The results until then are useful; the exit code and the errors in the report show that it is incomplete.
         _write(stopped.report, reports)
         raise
     _write(report, reports)
     return exit_code(report)
 
 
-def _look_at(url: str | None) -> None:
-    """Raise UsageError where ``url`` is no address of a server."""
+def _validate_url(url: str | None) -> None:
+    """Raise UsageError where ``url`` is not the address of a server."""
     if url is not None:
         from gpustack.triton.client import server_at
 
@@ -126,21 +124,19 @@ def _folder_for(given: Path | None) -> dict[str, str]:
     try:
         given.mkdir(parents=True, exist_ok=True)
     except OSError as exc:
-        msg = f"cannot be made: {exc.strerror or exc}"
-        raise UsageError(
-            msg, code="not-writable", where=str(given), hint="name another folder for --artifacts"
-        ) from exc
+        msg = f"the folder cannot be created: {exc.strerror or exc}"
+        raise UsageError(msg, code="not-writable", where=str(given), hint="use another folder for --artifacts") from exc
     if not os.access(given, os.W_OK):
-        msg = "cannot be written"
-        raise UsageError(msg, code="not-writable", where=str(given), hint="name another folder for --artifacts")
+        msg = "the folder is not writable"
+        raise UsageError(msg, code="not-writable", where=str(given), hint="use another folder for --artifacts")
     return {"artifacts": str(given.resolve())}
 
 
-Asked = tuple[tuple[str, ...], str, tuple[str, ...]]
+_Selection = tuple[tuple[str, ...], str, tuple[str, ...]]
 
 
 def _verifier(
-    matrix: "Matrix", asked: Asked, given: dict[str, str], root: Path | None, host: Path | None
+    matrix: "Matrix", asked: _Selection, given: dict[str, str], root: Path | None, host: Path | None
 ) -> "Callable[[Iterable[CheckResult]], Report]":
     from gpustack.cli.running import note
     from gpustack.system.run import LocalRunner
@@ -168,7 +164,7 @@ def _with_lock(
     from gpustack.errors import UsageError
 
     if host is not None:
-        msg = "a saved host does not tell its packages"
+        msg = "a saved host has no list of packages"
         raise UsageError(
             msg, code="conflicting-options", where="--lock", hint="verify the machine itself, or a tree: --root DIR"
         )
@@ -190,38 +186,41 @@ def _with_lock(
 
 
 def paired(formats: tuple[str, ...], outputs: tuple[Path, ...]) -> tuple[tuple[str, Path], ...]:
-    """Each report's format and file, which may be `STANDARD`. Raises UsageError where they do not go together."""
+    """Each report's format and file, which may be `STANDARD`. Raises UsageError where their numbers do not match."""
     from gpustack.errors import UsageError
     from gpustack.verify.writers import MODULES
 
     for name in formats:
         if name not in MODULES:
-            message = f"no report format is called {name!r}"
+            message = f"unknown report format {name!r}"
             raise UsageError(message, code="unknown-format", where="--format", hint=f"known: {', '.join(MODULES)}")
     if len(formats) > len(outputs) + 1:
-        message = f"{len(formats)} formats and {len(outputs)} files: standard output takes one report"
+        message = f"{len(formats)} formats, but {len(outputs)} files: standard output takes one report only"
         raise UsageError(
-            message, code="unknown-format", where="--format", hint="give an --output for every --format but the last"
+            message, code="unknown-format", where="--format", hint="add an --output for every --format but the last"
         )
     pairs: list[tuple[str, Path]] = list(zip(formats, outputs, strict=False))
     for path in outputs[len(formats) :]:
         ending = "text" if path == STANDARD else _ENDINGS.get(path.suffix.lower())
         if ending is None and len(outputs) > 1:
-            message = "its name does not tell the format, and no --format is left for it"
+            message = "the report's format is unknown: neither its name nor a --format sets it"
             raise UsageError(
                 message,
                 code="unknown-format",
                 where=str(path),
-                hint=f"give it a --format, or end it in {', '.join(_ENDINGS)}",
+                hint=f"add a --format, or end the name in {', '.join(_ENDINGS)}",
             )
         pairs.append((ending or "text", path))
     pairs += [(name, STANDARD) for name in formats[len(outputs) :]]
     for name, path in pairs:
         if [other for _, other in pairs].count(path) > 1:
             where = "standard output" if path == STANDARD else str(path)
-            message = f"{where} takes one report, and more would be written there"
+            message = f"{where} is set for more than one report"
             raise UsageError(
-                message, code="conflicting-options", where=f"--format {name}", hint="give each report a file of its own"
+                message,
+                code="conflicting-options",
+                where=f"--format {name}",
+                hint="use a separate file for each report",
             )
     return tuple(pairs) or (("text", STANDARD),)
 
@@ -234,7 +233,7 @@ def _load_own(files: tuple[Path, ...]) -> None:
         from gpustack.cli.requestfile import read_toml
         from gpustack.verify.frame.site_checks import load_file
 
-        load_file(path, read_toml(path, 'checks are tables: [[check]], with id = "site.name"'))
+        load_file(path, read_toml(path, 'a check is a table: [[check]] with id = "site.name"'))
 
 
 def _write(report: "Report", reports: tuple[tuple[str, Path], ...]) -> None:
@@ -246,7 +245,7 @@ def _write(report: "Report", reports: tuple[tuple[str, Path], ...]) -> None:
     for name, path in reports:
         is_coloured = path == STANDARD and frame.wants_color()
         try:
-            # Not exit code 1, which says that a check failed.
+            # Not exit code 1, which means that a check failed.
             save(write(report, name, colour=is_coloured), path, "--output", fault=UsageError)
         except UsageError as fault:
             faults.append(fault)

@@ -1,4 +1,4 @@
-"""What verify built and kept: engines and the ONNX file, each with a note of what it is, for model repositories."""
+"""What verify built and kept: engines and the ONNX file, each with a description, for model repositories."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpustack.system.hashed import sha256_of_file
 from gpustack.triton.engine import same_release
 
 _NOTE = ".about.json"
-_VERIFY = "`gpustack verify tensorrt --level smoke --artifacts DIR` fills such a folder"
+_VERIFY = "create such a folder: `gpustack verify tensorrt --level smoke --artifacts DIR`"
 
 
 class Artifact(Struct, frozen=True, kw_only=True):
@@ -32,12 +32,12 @@ class Artifact(Struct, frozen=True, kw_only=True):
     compute_capability: str = ""
 
 
-def keep(  # noqa: PLR0913 (the source, and what its note tells)
+def keep(  # noqa: PLR0913 (the source, and its description)
     folder: Path, source: Path, kind: str, network: str, *, version: str = "", capability: str = ""
 ) -> Path:
-    """Copy ``source`` into ``folder`` under a name that tells what it is, and its note beside it. Raises OSError.
+    """Copy ``source`` into ``folder`` under a descriptive name, with its description. Raises OSError.
 
-    Files of several machines go together in one folder: each has a name and a note of its own.
+    One folder can hold files of several machines: each has its own name and description.
     """
     ending = ".onnx" if kind == "onnx" else ".engine"
     parts = [network, *(() if kind == "onnx" else (kind, version, f"cc{capability}" if capability else ""))]
@@ -59,62 +59,62 @@ def keep(  # noqa: PLR0913 (the source, and what its note tells)
 
 
 def kept_in(folder: Path) -> tuple[Artifact, ...]:
-    """Everything that was kept in ``folder``, each file as it was kept.
+    """Every file kept in ``folder``, unchanged.
 
-    Raises DocumentError (exit 2) where nothing was, a note cannot be read, or a file is not the one that was kept.
+    Raises DocumentError (exit 2) where there is none, a description cannot be read, or a file was changed.
     """
     found: list[Artifact] = []
     for place in sorted(folder.glob(f"*{_NOTE}")):
         try:
             one = msgspec.json.decode(place.read_bytes(), type=Artifact)
         except (msgspec.DecodeError, OSError) as exc:
-            msg = f"the note cannot be read: {exc}"
+            msg = f"the description cannot be read: {exc}"
             raise DocumentError(msg, code="unreadable-note", where=str(place), hint=_VERIFY) from exc
         path = folder / one.file
         if Path(one.file).name != one.file or not path.is_file() or sha256_of_file(path) != one.sha256:
-            msg = f"{one.file} is not there, or not the file that was kept (sha256 {one.sha256})"
+            msg = f"{one.file} is missing or was changed (expected sha256 {one.sha256})"
             raise DocumentError(msg, code="unreadable-note", where=str(folder), hint=_VERIFY)
         found.append(one)
     if not found:
-        msg = "nothing that verify kept is here"
+        msg = "the folder has no artifacts of gpustack verify"
         raise DocumentError(msg, code="unreadable-note", where=str(folder), hint=_VERIFY)
     return tuple(found)
 
 
 class Chosen(Struct, frozen=True, kw_only=True):
-    """What a server gets: ``files`` by compute capability ("" for any), and why others are left out."""
+    """The files for a server: ``files`` by compute capability ("" for any), and why others were skipped."""
 
     platform: str
     files: dict[str, Path]
-    left_out: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
 
 
 def choose(folder: Path, release: str, tensorrt: str) -> Chosen:
-    """Of what was kept in ``folder``, that which the server of ``release`` with that ``tensorrt`` ("" unknown) loads.
+    """The kept files in ``folder`` that a server of ``release`` with that ``tensorrt`` ("" unknown) loads.
 
-    Engines of its own TensorRT come first, one for each compute capability; else the ONNX file, which any runs.
-    Raises UsageError (exit 2) where nothing fits, with the reason of each.
+    Engines of its own TensorRT come first, one for each compute capability; else the ONNX file, which every server
+    runs. Raises UsageError (exit 2) where no file is compatible, with the reason for each.
     """
     kept = kept_in(folder)
     engines: dict[str, Path] = {}
-    left_out: list[str] = []
+    skipped: list[str] = []
     for one in kept:
         if one.kind == "tensorrt-rtx":
-            left_out.append(f"{one.file}: no Triton serves engines of TensorRT-RTX")
+            skipped.append(f"{one.file}: Triton does not support engines of TensorRT-RTX")
         elif one.kind == "tensorrt" and (not tensorrt or same_release(one.version, tensorrt) is False):
-            has = f"Triton {release} has {tensorrt}" if tensorrt else f"no fact tells which one Triton {release} has"
-            left_out.append(f"{one.file}: built by TensorRT {one.version}, and {has}")
+            has = f"Triton {release} has {tensorrt}" if tensorrt else f"the TensorRT of Triton {release} is unknown"
+            skipped.append(f"{one.file}: built by TensorRT {one.version}, but {has}")
         elif one.kind == "tensorrt":
             engines[one.compute_capability] = folder / one.file
     if engines:
-        return Chosen(platform="tensorrt_plan", files=engines, left_out=tuple(left_out))
+        return Chosen(platform="tensorrt_plan", files=engines, skipped=tuple(skipped))
     onnx = next((folder / one.file for one in kept if one.kind == "onnx"), None)
     if onnx is None:
-        msg = f"nothing here is for Triton {release}: {'; '.join(left_out)}"
+        msg = f"no file is compatible with Triton {release}: {'; '.join(skipped)}"
         raise UsageError(
             msg,
             code="nothing-for-release",
             where=str(folder),
-            hint="build with the TensorRT of that release, or keep the ONNX file",
+            hint="build with the TensorRT of that release, or add the ONNX file",
         )
-    return Chosen(platform="onnxruntime_onnx", files={"": onnx}, left_out=tuple(left_out))
+    return Chosen(platform="onnxruntime_onnx", files={"": onnx}, skipped=tuple(skipped))

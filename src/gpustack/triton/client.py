@@ -1,4 +1,4 @@
-"""Requests to a Triton server, and why one was not answered."""
+"""Requests to a Triton server, and why one failed."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from msgspec import Struct, field
 from gpustack.errors import UsageError
 
 GRPC_AFTER_HTTP, METRICS_AFTER_HTTP = 1, 2
-"""gRPC's port is 8001 and the metrics' 8002 where HTTP's is 8000; other servers are taken to keep the distances."""
+"""gRPC's port is 8001 and the metrics' 8002 where HTTP's is 8000; other ports are assumed to keep these offsets."""
 _MOST_BYTES = 16 << 20
-"""An answer that is longer is none of a Triton server to the small questions that are asked here."""
+"""A longer response is not from a Triton server: the requests sent here have short responses."""
 _IN_FRONT = {502, 503, 504}
 
 
 class Answer(Struct, frozen=True, kw_only=True):
-    """An HTTP answer. ``status`` is 0 where there was none; ``error`` says why. Header names are in lower case."""
+    """An HTTP response. ``status`` is 0 where there was none; ``error`` says why. Header names are in lower case."""
 
     status: int = 0
     headers: dict[str, str] = field(default_factory=dict)
@@ -31,15 +31,15 @@ class Answer(Struct, frozen=True, kw_only=True):
 
     @property
     def is_ok(self) -> bool:
-        """Whether it was answered as asked; a web page is not, which some answer to whatever they are asked."""
+        """Whether the request succeeded. A web page does not count: some servers send one for any request."""
         return self.status == 200 and not self._page
 
     @property
     def text(self) -> str:
         return self.body.decode("utf-8", "replace")
 
-    def json(self) -> Any:  # noqa: ANN401 (what a server says)
-        """The body as JSON; None where it is none."""
+    def json(self) -> Any:  # noqa: ANN401 (what a server sends)
+        """The body as JSON; None where it is not JSON."""
         try:
             return json.loads(self.body)
         except (ValueError, RecursionError):
@@ -47,24 +47,25 @@ class Answer(Struct, frozen=True, kw_only=True):
 
     @property
     def why(self) -> str:
-        """What went wrong, in the server's own words where it has some."""
+        """What went wrong, with the server's own message if it has one."""
         if self.error:
             return self.error
         if self.status in {401, 403}:
-            return f"HTTP {self.status}: who asks is not known there; --url takes http://USER:PASSWORD@HOST"
+            return f"HTTP {self.status}: access denied; credentials go into the URL: --url http://USER:PASSWORD@HOST"
         if 300 <= self.status < 400:
             return (
-                f"HTTP {self.status}: it sends us to {self.headers.get('location', 'elsewhere')}, which --url may name"
+                f"HTTP {self.status}: redirected to {self.headers.get('location', 'another address')}; use that as"
+                " --url"
             )
-        told = self.json()
-        said = told.get("error") if isinstance(told, dict) else None
+        found = self.json()
+        said = found.get("error") if isinstance(found, dict) else None
         words = str(said or self.headers.get("nv-status") or self._page or self.text.strip()[:200])
-        front = " (from what stands in front of the server, which does not reach it)" if self._is_in_front else ""
+        front = " (from a proxy that cannot reach the server)" if self._is_in_front else ""
         return f"HTTP {self.status}{': ' if words else ''}{words}{front}"
 
     @property
     def _page(self) -> str:
-        """What a web page is about, where the answer is one: no server of models answers with a page."""
+        """The title of a web page, where the response is one: no Triton server sends pages."""
         if "html" not in self.headers.get("content-type", ""):
             return ""
         begin, _, _ = self.text.partition("</title>")
@@ -79,8 +80,8 @@ class Answer(Struct, frozen=True, kw_only=True):
 class Server(Struct, frozen=True, kw_only=True):
     """Where a server listens. Made by `server_at`.
 
-    ``authorization`` is the value of the header of that name, "" for none; it is never shown. ``patience_s`` is how
-    long an answer is waited for; an inference gets three times that.
+    ``authorization`` is the value of the header of that name, "" for none; it is never shown. ``patience_s`` is the
+    time limit of a request; an inference has three times that.
     """
 
     host: str
@@ -101,7 +102,7 @@ class Server(Struct, frozen=True, kw_only=True):
 
     @property
     def is_direct(self) -> bool:
-        """Whether the server itself is asked and no proxy: then gRPC and metrics are at its next ports."""
+        """Whether this is the server itself and not a proxy: then gRPC and metrics are at the next ports."""
         return not self.is_secure and not self.prefix
 
     @property
@@ -129,7 +130,7 @@ class Server(Struct, frozen=True, kw_only=True):
         *,
         timeout: float,
     ) -> Answer:
-        """Send one request; an answer of status 0 where none came within ``timeout`` seconds."""
+        """Send one request; the response has status 0 where none came within ``timeout`` seconds."""
         kind = http.client.HTTPSConnection if self.is_secure else http.client.HTTPConnection
         connection = kind(self.host, self.port, timeout=timeout)
         try:
@@ -138,9 +139,9 @@ class Server(Struct, frozen=True, kw_only=True):
             got = connection.getresponse()
             whole = got.read(_MOST_BYTES + 1)
             if len(whole) > _MOST_BYTES:
-                return Answer(error=f"{self.address} answers with more than {_MOST_BYTES >> 20} MiB")
+                return Answer(error=f"the response of {self.address} exceeds {_MOST_BYTES >> 20} MiB")
             if got.length:
-                raise http.client.IncompleteRead(whole, got.length)  # which reading a part does not say
+                raise http.client.IncompleteRead(whole, got.length)  # reading a part does not raise it
             found = {name.lower(): value for name, value in got.getheaders()}
             return Answer(status=got.status, headers=found, body=whole)
         except (OSError, http.client.HTTPException) as exc:
@@ -149,29 +150,29 @@ class Server(Struct, frozen=True, kw_only=True):
             connection.close()
 
     def _why(self, exc: OSError | http.client.HTTPException, timeout: float) -> str:
-        """Why no answer came, in words."""
+        """Why there was no response, as a sentence."""
         if isinstance(exc, ConnectionRefusedError):
-            return f"nothing listens at {self.address}"
+            return f"no server listens at {self.address}"
         if isinstance(exc, socket.gaierror):
-            return f"{self.host} is no known host: {exc.strerror}"
+            return f"host {self.host} is unknown: {exc.strerror}"
         if isinstance(exc, TimeoutError):
-            return f"no answer from {self.address} within {timeout:g} s"
+            return f"no response from {self.address} within {timeout:g} s"
         if isinstance(exc, ssl.SSLCertVerificationError):
             return (
-                f"the certificate of {self.address} is not trusted ({exc.verify_message}); SSL_CERT_FILE=FILE names the"
-                " authority that signed it"
+                f"the certificate of {self.address} is not trusted ({exc.verify_message}); set SSL_CERT_FILE to the"
+                " certificate of the authority that signed it"
             )
         if isinstance(exc, ssl.SSLError):
-            return f"{self.address} does not speak TLS ({exc.reason or exc}): try http://"
+            return f"{self.address} does not support TLS ({exc.reason or exc}): try http://"
         if isinstance(exc, ConnectionError | http.client.HTTPException):
-            return f"{self.address} broke off the answer ({type(exc).__name__})"
+            return f"{self.address} closed the connection ({type(exc).__name__})"
         return f"{self.address} cannot be reached: {exc.strerror or exc}"
 
 
 def server_at(url: str) -> Server:
-    """The server at ``url`` ("http://localhost:8000", "localhost:8000"). Raises UsageError where it is no URL.
+    """The server at ``url`` ("http://localhost:8000", "localhost:8000"). Raises UsageError where it is not a URL.
 
-    Without a port it is that of a Triton server, and with https that of whoever serves it.
+    The default port is Triton's, and that of HTTPS for https.
     """
     try:
         parts = urlsplit(url if "://" in url else f"http://{url}")
@@ -179,7 +180,7 @@ def server_at(url: str) -> Server:
     except ValueError:
         parts, port = urlsplit(""), None
     if parts.scheme not in {"http", "https"} or not parts.hostname:
-        msg = f"{url!r} is no address of a server"
+        msg = f"{url!r} is not the address of a server"
         raise UsageError(msg, code="invalid-value", where="--url", hint="for example http://localhost:8000")
     is_secure = parts.scheme == "https"
     named = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"

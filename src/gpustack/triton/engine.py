@@ -1,4 +1,4 @@
-"""What an engine file tells without being run: which TensorRT wrote it, for which GPUs, and whether it is whole."""
+"""What the header of an engine file contains: the TensorRT that wrote it, its GPUs, and whether the file is intact."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _RTX_TARGETS = {1: "7.5", 2: "8.0", 4: "8.6", 8: "8.9", 16: "12.0", 32: "12.1", 
 
 
 _NEXT = {(8, 10), (9, 10), (10, 11)}
-"""Major releases that load version-compatible engines of the one before; 9 was for a few products only."""
+"""Major releases that load version-compatible engines of the previous one; 9 was for a few products only."""
 
 
 class Engine(Struct, frozen=True, kw_only=True):
     """An engine file. ``kind`` is "tensorrt" or "tensorrt-rtx"; ``fault`` says what is wrong with the file itself.
 
-    ``targets`` are the compute capabilities that it was built for; () where the file does not tell. ``serialization``
-    is the number of the form in which the engine itself is written, 0 where the head does not hold it.
+    ``targets`` are the compute capabilities that it was built for; () where the header has none. ``serialization``
+    is the version of the engine's own format, 0 where the header does not contain it.
     """
 
     kind: str = ""
@@ -36,18 +36,18 @@ class Engine(Struct, frozen=True, kw_only=True):
     @property
     def called(self) -> str:
         name = {"tensorrt": "TensorRT", "tensorrt-rtx": "TensorRT-RTX"}.get(self.kind, "unknown")
-        return f"engine of {name} {self.version or 'of unknown version'}"
+        return f"engine of {name} {self.version or '(unknown version)'}"
 
 
 def read_engine(path: Path) -> Engine:
-    """Read the head of the engine file at ``path``. Raises OSError where it cannot be read."""
+    """Read the header of the engine file at ``path``. Raises OSError where it cannot be read."""
     with path.open("rb") as stream:
         head = stream.read(_HEAD)
     return engine_of(head, path.stat().st_size)
 
 
 def engine_of(head: bytes, size: int) -> Engine:
-    """What the first bytes of an engine file tell; ``size`` is the whole file's.
+    """What the first bytes of an engine file contain; ``size`` is the whole file's.
 
     From 8.6 on: the file's tag, the form of the header, how many parts there are, the length of the whole, and
     TensorRT's version in four bytes at 24, where trtexec --getPlanVersionOnly reads it as long as the form is 0. At 32
@@ -58,9 +58,9 @@ def engine_of(head: bytes, size: int) -> Engine:
     if size == 0:
         return Engine(size=size, fault="the file is empty")
     if not kind:
-        return Engine(size=size, fault=f"this is no TensorRT engine{_likely(head)}")
+        return Engine(size=size, fault=f"the file is not a TensorRT engine{_likely(head)}")
     if len(head) < HEADER:
-        return Engine(kind=kind, size=size, fault=f"the file ends inside its header, after {size} bytes")
+        return Engine(kind=kind, size=size, fault=f"the file is truncated: it ends in its header, after {size} bytes")
     if head[:4] == _ARCHIVE:
         return Engine(kind=kind, size=size, serialization=_archive(head))
     number = ".".join(str(one) for one in head[24:28]) if _word(head, 4, 4) == 0 else ""
@@ -69,9 +69,9 @@ def engine_of(head: bytes, size: int) -> Engine:
     targets = tuple(name for bit, name in _RTX_TARGETS.items() if bits & bit)
     fault = ""
     if HEADER < length < 1 << 48 and length > size:
-        fault = f"the file is cut off: it holds {size} of {length} bytes"
+        fault = f"the file is truncated: it has {size} of {length} bytes"
     elif HEADER < length < size and kind == "tensorrt":
-        fault = f"{size - length} bytes stand after the engine's end, and TensorRT takes no longer file"
+        fault = f"the file has {size - length} extra bytes after the engine, which TensorRT rejects"
     form = _serialization(head) if kind == "tensorrt" else 0
     return Engine(kind=kind, version=number, serialization=form, size=size, targets=targets, fault=fault)
 
@@ -100,18 +100,18 @@ def _serialization(head: bytes) -> int:
 
 def _likely(head: bytes) -> str:
     if head[:2] == b"PK":
-        return ", it is a zip archive"
+        return "; it is a zip archive"
     if head[:1] == b"\x08" and b"\x12" in head[:4]:
-        return ", it looks like an ONNX file: build an engine from it first"
+        return "; it looks like an ONNX file: build an engine from it first"
     if head[:20].startswith(b"version https://git-"):
-        return ", it is a pointer of Git LFS: fetch the file itself (`git lfs pull`)"
+        return "; it is a Git LFS pointer: fetch the file itself (`git lfs pull`)"
     return ""
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
-    """Whether an engine goes with a TensorRT and a GPU, None where that cannot be told.
+    """Whether an engine is compatible with a TensorRT and a GPU, None where that is unknown.
 
-    ``reason`` says why not, or on what it depends.
+    ``reason`` says why not, or what it depends on.
     """
 
     fits: bool | None
@@ -123,33 +123,31 @@ def judge_engine(engine: Engine, library: str, capability: str | None, place: st
     """Whether ``engine`` loads with the TensorRT ``library`` at ``place`` on a GPU of ``capability`` (None: unknown).
 
     An engine runs on the exact release that built it, down to the patch; across one major release only where it was
-    built version-compatible, which the header does not tell; across two never. The version in the header is what the
-    builder wrote there: loaders compare it, or the serialization that goes with it.
+    built version-compatible, which the header does not contain; across two never. The version in the header is from
+    the builder: loaders compare it, or its serialization version.
     """
     if engine.fault:
-        return Verdict(fits=False, reason=engine.fault, cure="build the engine again, or copy the file anew")
-    rebuild = f"build it again with TensorRT {library} on {place}"
+        return Verdict(fits=False, reason=engine.fault, cure="rebuild the engine, or copy the file again")
+    rebuild = f"rebuild it with TensorRT {library} on {place}"
     if engine.kind == "tensorrt-rtx":
         return _rtx(engine, capability)
     if capability and engine.targets and capability not in engine.targets:
         own = ", ".join(engine.targets)
         return Verdict(
             fits=False,
-            reason=f"it was built for compute capability {own}; the GPU of {place} has {capability}",
+            reason=f"it was built for compute capability {own}, but the GPU of {place} has {capability}",
             cure=rebuild,
         )
     if not engine.version:
-        return Verdict(fits=None, reason="its header does not tell which TensorRT built it", cure=rebuild)
+        return Verdict(fits=None, reason="its header does not contain the TensorRT version that built it", cure=rebuild)
     same = same_release(engine.version, library)
     if same:
         return Verdict(fits=True)
     if same is None:
-        told = f"its header tells TensorRT {engine.version}, and no more is known of {place} than {library}"
-        if len(version(engine.version).numbers) < _RELEASE:
-            told = f"its header tells no more than TensorRT {engine.version}, and {place} has {library}"
-        return Verdict(fits=None, reason=f"{told}: it loads if the rest is the same too", cure=rebuild)
+        known = f"it was built by TensorRT {engine.version}, and {place} has {library}"
+        return Verdict(fits=None, reason=f"{known}: it loads only if the full versions are equal", cure=rebuild)
     mine, theirs = version(engine.version), version(library)
-    has = f"it was built by TensorRT {engine.version}, and {place} has {library}"
+    has = f"it was built by TensorRT {engine.version}, but {place} has {library}"
     majors = (mine.numbers[0], theirs.numbers[0])
     if majors[0] == majors[1] or (majors in _NEXT and mine >= version("8.6")):
         return Verdict(
@@ -157,15 +155,15 @@ def judge_engine(engine: Engine, library: str, capability: str | None, place: st
             reason=f"{has}: it loads only if it was built version-compatible (--versionCompatible)",
             cure=rebuild,
         )
-    return Verdict(fits=False, reason=f"{has}: no engine is carried over that far", cure=rebuild)
+    return Verdict(fits=False, reason=f"{has}, which cannot load it", cure=rebuild)
 
 
 _RELEASE = 3
-"""Numbers of a release that have to be the same: an engine of 10.0.0 does not load in 10.0.1."""
+"""Numbers of a release that must be equal: an engine of 10.0.0 does not load in 10.0.1."""
 
 
 def same_release(one: str, other: str) -> bool | None:
-    """Whether two versions are of one release of TensorRT; None where one is known by too few numbers to tell."""
+    """Whether two versions are of one release of TensorRT; None where one has too few numbers to decide."""
     mine, theirs = version(one).numbers[:_RELEASE], version(other).numbers[:_RELEASE]
     known = min(len(mine), len(theirs))
     if mine[:known] != theirs[:known]:
@@ -175,13 +173,14 @@ def same_release(one: str, other: str) -> bool | None:
 
 def _rtx(engine: Engine, capability: str | None) -> Verdict:
     if capability is None:
-        return Verdict(fits=True, reason="an engine of TensorRT-RTX is compiled anew on the GPU that runs it")
+        return Verdict(fits=True, reason="an engine of TensorRT-RTX is compiled on the GPU that runs it")
     able = [one for one in engine.targets if one[0].isdigit()]
     newer = any(one.startswith("newer") for one in engine.targets)
     if capability in able or (newer and version(capability) > version("12.1")):
         return Verdict(fits=True)
     return Verdict(
         fits=False,
-        reason=f"it is for compute capability {', '.join(engine.targets) or 'unknown'}; this GPU has {capability}",
-        cure="build it for this GPU, or use TensorRT itself where TensorRT-RTX does not know the GPU",
+        reason=f"it was built for compute capability {', '.join(engine.targets) or 'unknown'}, but this GPU has"
+        f" {capability}",
+        cure="build it for this GPU, or use TensorRT if TensorRT-RTX does not support the GPU",
     )

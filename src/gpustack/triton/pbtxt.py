@@ -1,4 +1,4 @@
-"""Protobuf's text form, as config.pbtxt and the v1 status are written in: read without a schema, and written."""
+"""Protobuf's text format, as in config.pbtxt and the v1 status: read without a schema, and written."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Message: TypeAlias = dict[str, list["Value"]]
 
 
 class Name(str):
-    """A word without quotes: a value of an enumeration (TYPE_FP32), kept apart from text."""
+    """A word without quotes: a value of an enumeration (TYPE_FP32), not a string."""
 
     __slots__ = ()
 
@@ -25,7 +25,7 @@ _DEEPEST = 50
 
 
 class _Tokens:
-    """The words of a text, with the line of each for complaints."""
+    """The words of a text, with the line of each for errors."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -34,7 +34,7 @@ class _Tokens:
         while place < len(text):
             match = _TOKEN.match(text, place)
             if match is None:
-                msg = f"line {text.count(chr(10), 0, place) + 1}: {text[place : place + 20]!r} is not understood"
+                msg = f"line {text.count(chr(10), 0, place) + 1}: {text[place : place + 20]!r} is not valid"
                 raise ValueError(msg)
             if match.lastgroup != "space":
                 line = text.count("\n", 0, place) + 1
@@ -47,7 +47,7 @@ class _Tokens:
 
     def take(self) -> tuple[str, str]:
         if self._next >= len(self._list):
-            msg = "it ends in the middle of a message"
+            msg = "the text ends inside a message"
             raise ValueError(msg)
         kind, word, _ = self._list[self._next]
         self._next += 1
@@ -62,11 +62,11 @@ class _Tokens:
 
 
 def parse(text: str) -> Message:
-    """Read a message; every field is a list, as one may be given more than once. Raises ValueError with the line."""
+    """Read a message; every field is a list, as a field may be repeated. Raises ValueError with the line."""
     tokens = _Tokens(text)
     message = _message(tokens, "", 0)
     if tokens.peek():
-        tokens.fail(f"{tokens.peek()!r} closes nothing")
+        tokens.fail(f"{tokens.peek()!r} has no matching opening bracket")
     return message
 
 
@@ -77,7 +77,7 @@ def _message(tokens: _Tokens, closing: str, depth: int) -> Message:
     while tokens.peek() != closing:
         kind, name = tokens.take()
         if kind != "word":
-            tokens.fail(f"{name!r} stands where a field's name belongs")
+            tokens.fail(f"{name!r} is not the name of a field")
         if tokens.peek() == ":":
             tokens.take()
         found.setdefault(name, []).extend(_values(tokens, depth))
@@ -109,14 +109,14 @@ def _value(tokens: _Tokens, depth: int) -> Value:
         return inner
     if kind == "string":
         parts = [word]
-        # Strings beside each other are one, as in C.
+        # Adjacent strings are concatenated, as in C.
         while tokens.peek()[:1] in {'"', "'"}:
             parts.append(tokens.take()[1])
         return "".join(_unquoted(part) for part in parts)
     if kind == "number":
         return _number(word)
     if kind != "word":
-        tokens.fail(f"{word!r} stands where a value belongs")
+        tokens.fail(f"{word!r} is not a value")
     return {"true": True, "false": False}.get(word, Name(word))
 
 
@@ -134,7 +134,7 @@ def _unquoted(word: str) -> str:
 
 
 def first(message: Message, name: str) -> Value | None:
-    """The first value of a field; None where it is not given."""
+    """The first value of a field; None without the field."""
     values = message.get(name)
     return values[0] if values else None
 

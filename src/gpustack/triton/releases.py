@@ -1,4 +1,4 @@
-"""What a Triton release is by its month: its image, its TensorRT, and the model kinds that it serves."""
+"""A Triton release by its month: its image, its TensorRT, and the kinds of models that it supports."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ReleaseRow(Struct, frozen=True, kw_only=True):
 
 
 class ModelFile(Struct, frozen=True, kw_only=True):
-    """A kind of model, the file that it is read from, and the months between which servers know it."""
+    """A kind of model, its file, and the months between which servers support it."""
 
     file: str
     platform: str = ""
@@ -39,13 +39,13 @@ class ModelFile(Struct, frozen=True, kw_only=True):
 
 
 def release_row(matrix: Matrix, release: str) -> ReleaseRow:
-    """The release of the month ``release`` ("25.03"). Raises UsageError with the months that are known near it."""
+    """The release of the month ``release`` ("25.03"). Raises UsageError with the known months near it."""
     rows = matrix.rows("triton", "releases", ReleaseRow)
     found = next((row for row in rows if row.version == release), None)
     if found is None:
         known = [row.version for row in rows]
         near = [one for one in known if one.partition(".")[0] == release.partition(".")[0]] or known[-6:]
-        msg = f"no release of Triton is called {release!r}"
+        msg = f"{release!r} is not a release of Triton"
         raise UsageError(msg, code="unknown-version", where="--release", hint=f"known: {', '.join(near)}")
     return found
 
@@ -61,23 +61,23 @@ def model_kinds(matrix: Matrix) -> tuple[ModelFile, ...]:
     return matrix.rows(SERVER, "model_files", ModelFile)
 
 
-def serves(kind: ModelFile, release: str) -> str:
-    """Why servers of ``release`` do not serve this kind of model; "" where they do."""
+def why_unsupported(kind: ModelFile, release: str) -> str:
+    """Why servers of ``release`` do not support this kind of model; "" where they do."""
     month = version(release)
     begin = re.search(r"\d\d\.\d\d", kind.first)
     end = re.search(r"\d\d\.\d\d", kind.last)
     if begin and month < version(begin[0]):
-        return f"{kind.called} is served from {begin[0]} on"
+        return f"{kind.called} is supported from {begin[0]} on"
     if end and month > version(end[0]):
-        return f"{kind.called} is served up to {end[0]}"
+        return f"{kind.called} is supported up to {end[0]}"
     return ""
 
 
 def needs_config(release: str) -> bool:
-    """Whether every model must have a config.pbtxt: from 22.07 on the server completes it itself."""
+    """Whether every model must have a config.pbtxt: from 22.07 on the server completes it."""
     return version(release) < version("22.07")
 
 
 def skips_zero_versions(release: str) -> bool:
-    """Whether version folders that begin with 0 are passed over: so it is documented from 19.08 on."""
+    """Whether version folders that begin with 0 are ignored, as documented from 19.08 on."""
     return version(release) >= version("19.08")

@@ -1,4 +1,4 @@
-"""What the facts tell of an engine and of a server: the TensorRT that writes a serialization, that of a Triton."""
+"""The TensorRT that writes a serialization version, and the TensorRT of a Triton release, by the matrix."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from gpustack.triton.engine import Engine
 
 
 class ServerImage(Struct, frozen=True, kw_only=True):
-    """What a Triton image holds."""
+    """The contents of a Triton image."""
 
     version: str = ""
     tensorrt: str = ""
 
 
 def tensorrt_of_triton(matrix: Matrix, release: str) -> str | None:
-    """The TensorRT in the image of ``release`` ("25.03"); None where no fact tells it."""
+    """The TensorRT in the image of ``release`` ("25.03"); None where it is unknown."""
     rows = [row for row in matrix.rows("triton", "releases", ServerImage) if row.version == release]
     return next((row.tensorrt for row in rows if row.tensorrt), None)
 
 
 class Serialization(Struct, frozen=True, kw_only=True):
-    """The number of a serialization, and the releases of TensorRT that write it, as "8.5"."""
+    """A serialization version, and the releases of TensorRT that write it, as "8.5"."""
 
     number: int
     release: str
 
 
-def named(matrix: Matrix, engine: Engine) -> Engine:
-    """``engine`` with the version that its serialization tells, where its header holds none."""
+def with_version(matrix: Matrix, engine: Engine) -> Engine:
+    """``engine`` with the TensorRT version of its serialization, where its header has none."""
     if engine.version or not engine.serialization:
         return engine
     rows = matrix.rows("tensorrt-tools", "serializations", Serialization)

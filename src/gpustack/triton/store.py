@@ -45,15 +45,18 @@ _FILE = {"tensorrt_plan": "model.plan", "onnxruntime_onnx": "model.onnx"}
 def lay_out(repository: Path, model: NewModel, release: str) -> Path:
     """Write ``model`` into the repository as servers of ``release`` read it: its folder.
 
-    A version that is there already is never written over. Raises UsageError (exit 2) for what no server takes.
+    An existing version is never overwritten. Raises UsageError (exit 2) for what no server supports.
     """
     _refuse(model)
     folder = repository / model.name
     versioned = folder / str(model.number)
     if versioned.exists():
-        msg = f"version {model.number} of {model.name} is there already"
+        msg = f"version {model.number} of {model.name} already exists"
         raise UsageError(
-            msg, code="model-exists", where=str(versioned), hint="give the next number: a version is never written over"
+            msg,
+            code="model-exists",
+            where=str(versioned),
+            hint="use the next number: an existing version is never overwritten",
         )
     folder.mkdir(parents=True, exist_ok=True)
     # The version appears whole: a polling server never sees half of it.
@@ -81,30 +84,30 @@ def file_name(platform: str, capability: str) -> str:
 
 def _refuse(model: NewModel) -> None:
     if not _NAME.match(model.name):
-        msg = f"{model.name!r} is no name of a model"
+        msg = f"{model.name!r} is not a valid name of a model"
         raise UsageError(
-            msg, code="invalid-model", hint="letters, digits, '.', '_' and '-', beginning with a letter or digit"
+            msg, code="invalid-model", hint="use letters, digits, '.', '_' and '-', and begin with a letter or digit"
         )
     if model.platform not in _FILE:
-        msg = f"models of {model.platform} are not laid out"
-        raise UsageError(msg, code="invalid-model", hint=f"known: {', '.join(_FILE)}")
+        msg = f"platform {model.platform} is not supported"
+        raise UsageError(msg, code="invalid-model", hint=f"supported: {', '.join(_FILE)}")
     if model.number < 1:
-        msg = f"version {model.number}: versions are counted from 1"
-        raise UsageError(msg, code="invalid-model", hint="servers from 19.08 on pass over folders that begin with 0")
+        msg = f"version {model.number} is not valid: versions begin at 1"
+        raise UsageError(msg, code="invalid-model", hint="servers 19.08 and newer ignore folders that begin with 0")
     if not model.files:
-        msg = "a model needs a file"
-        raise UsageError(msg, code="invalid-model", hint="name an engine or an ONNX file")
+        msg = "a model requires a file"
+        raise UsageError(msg, code="invalid-model", hint="specify an engine or an ONNX file")
     for capability, source in model.files.items():
         if capability and not _CAPABILITY.match(capability):
-            msg = f"{capability!r} is no compute capability"
+            msg = f"{capability!r} is not a compute capability"
             raise UsageError(msg, code="invalid-model", hint="for example 8.9=model.plan")
         if not os.access(source, os.R_OK):
-            msg = "there is no such file, or it cannot be read"
+            msg = "the file does not exist or cannot be read"
             raise UsageError(msg, code="invalid-model", where=str(source), hint="build the engine first")
 
 
 def configuration(model: NewModel, release: str) -> Message:
-    """The config.pbtxt of a model. What a server of ``release`` would fill in by itself is written all the same."""
+    """The config.pbtxt of a model, with what a server of ``release`` would complete itself."""
     found: Message = {
         "name": [model.name],
         "platform": [model.platform],
@@ -120,7 +123,7 @@ def configuration(model: NewModel, release: str) -> Message:
         found["version_policy"] = [policy]
     group: Message = {"count": [model.copies]}
     if version(release) >= version("18.11"):
-        # The 0.5 beta knew no kind: GPUs given meant the GPU.
+        # The 0.5 beta had no kind: setting gpus selected the GPU.
         group["kind"] = [Name("KIND_CPU" if model.on_cpu else "KIND_GPU")]
     if model.gpus and not model.on_cpu:
         group["gpus"] = list(model.gpus)

@@ -1,4 +1,4 @@
-"""The first protocol, of the 0.5 beta of 2018 to 20.03: health, status and inference below /api."""
+"""The v1 protocol, from the 0.5 beta of 2018 to 20.03: health, status and inference below /api."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _STATUS = re.compile(r"code: ?\"?(\w+)")
 
 
 class ServerStatus(Struct, frozen=True, kw_only=True):
-    """What /api/status tells. ``models`` maps a model to its versions and the state of each."""
+    """The content of /api/status. ``models`` maps a model to its versions and the state of each."""
 
     id: str = ""
     version: str = ""
@@ -26,8 +26,8 @@ class ServerStatus(Struct, frozen=True, kw_only=True):
 def live_means_loaded(release: str | None) -> bool:
     """Whether a server of ``release`` is live only once its models are loaded, and ready as soon as it answers.
 
-    So it was in the 0.5 beta (18.10 and before; --strict-liveness); 18.11 and later have it the other way round.
-    The status's own version number does not decide: the beta counted up to 1.1, and so did servers of 2019.
+    This applies to the 0.5 beta (18.10 and before; --strict-liveness); 18.11 and later do the reverse. The version in
+    the status does not decide: the beta's versions reach 1.1, and so do those of 2019.
     """
     return release is not None and version(release) < version("18.11")
 
@@ -41,7 +41,7 @@ def ready(server: Server) -> Answer:
 
 
 def status(server: Server, model: str = "") -> ServerStatus | Answer:
-    """The server's status, of one model if named; the answer itself where it tells none."""
+    """The server's status, of one model if specified; the response itself where it has none."""
     path = f"/api/status/{escaped(model)}" if model else "/api/status"
     answer = server.get(path)
     if not answer.is_ok:
@@ -53,7 +53,7 @@ def status(server: Server, model: str = "") -> ServerStatus | Answer:
 
 
 def read_status(text: str) -> ServerStatus:
-    """Read the text protobuf of /api/status. Raises ValueError where it is none."""
+    """Read the text protobuf of /api/status. Raises ValueError where it is not one."""
     message = parse(text)
     models: dict[str, dict[int, str]] = {}
     for entry in message.get("model_status", []):
@@ -82,7 +82,7 @@ def _versions(value: Message) -> dict[int, str]:
 
 
 def code(answer: Answer) -> str:
-    """The code in the NV-Status header: SUCCESS, or what went wrong."""
+    """The code in the NV-Status header: SUCCESS, or an error."""
     match = _STATUS.search(answer.headers.get("nv-status", ""))
     return match[1] if match else ""
 
@@ -90,8 +90,8 @@ def code(answer: Answer) -> str:
 def infer(server: Server, model: str, request: tuple[str, str, int], values: list[float], number: int = 0) -> Answer:
     """Infer with raw 32-bit floats: ``request`` is the input's name, the output's name, and the output's length.
 
-    ``number`` is the version of the model, 0 for the latest. Servers of the beta want the sizes of both tensors named,
-    later ones do not know that field: who refuses one form is asked in the other.
+    ``number`` is the version of the model, 0 for the latest. Servers of the beta require the sizes of both tensors,
+    later ones do not support that field: where one form is rejected, the other is sent.
     """
     answer = _inferred(server, model, request, values, number, is_sized=False)
     if answer.is_ok or code(answer) != "INVALID_ARG":
@@ -113,7 +113,7 @@ def _inferred(  # noqa: PLR0913 (a request has these parts)
 
 
 def output(answer: Answer, count: int) -> list[float] | None:
-    """The first ``count`` floats of the answer's body, which the outputs fill before the header that ends it."""
+    """The first ``count`` floats of the response's body, where the outputs precede the header at its end."""
     if len(answer.body) < count * 4:
         return None
     return list(struct.unpack_from(f"<{count}f", answer.body))

@@ -1,4 +1,4 @@
-"""The KServe v2 protocol that Triton speaks since 20.03, over HTTP."""
+"""The KServe v2 protocol over HTTP, which Triton supports since 20.03."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ METRICS = ("nv_inference_request_success", "nv_inference_count", "nv_inference_e
 
 
 class Model(Struct, frozen=True, kw_only=True):
-    """What a server tells of a model: inputs and outputs as (name, datatype, shape)."""
+    """A model's metadata: inputs and outputs as (name, datatype, shape)."""
 
     name: str
     versions: tuple[str, ...] = ()
@@ -39,32 +39,38 @@ def metadata(server: Server) -> Answer:
     return server.get("/v2")
 
 
+def server_version(server: Server) -> str:
+    """The server's version; "" where it does not report one."""
+    found = metadata(server).json()
+    return str(found.get("version", "")) if isinstance(found, dict) else ""
+
+
 def statistics(server: Server, model: str) -> Answer:
     return server.get(f"/v2/models/{escaped(model)}/stats")
 
 
 def index(server: Server) -> tuple[dict[str, Any], ...]:
-    """The models of the server's repository with their states; () where the server does not tell."""
-    told = server.post("/v2/repository/index").json()
-    return tuple(row for row in told if isinstance(row, dict)) if isinstance(told, list) else ()
+    """The models of the server's repository with their states; () where the server does not report them."""
+    rows = server.post("/v2/repository/index").json()
+    return tuple(row for row in rows if isinstance(row, dict)) if isinstance(rows, list) else ()
 
 
 def describe(server: Server, model: str) -> Model | Answer:
-    """What the server tells of ``model``, or the answer that says why it does not."""
+    """The metadata of ``model``, or the response that says why it could not be read."""
     answer = server.get(f"/v2/models/{escaped(model)}")
-    told = answer.json()
-    if not answer.is_ok or not isinstance(told, dict):
+    found = answer.json()
+    if not answer.is_ok or not isinstance(found, dict):
         return answer
     return Model(
-        name=str(told.get("name", "")),
-        versions=tuple(str(one) for one in listed) if isinstance(listed := told.get("versions"), list) else (),
-        platform=str(told.get("platform", "")),
-        inputs=_tensors(told.get("inputs")),
-        outputs=_tensors(told.get("outputs")),
+        name=str(found.get("name", "")),
+        versions=tuple(str(one) for one in listed) if isinstance(listed := found.get("versions"), list) else (),
+        platform=str(found.get("platform", "")),
+        inputs=_tensors(found.get("inputs")),
+        outputs=_tensors(found.get("outputs")),
     )
 
 
-def _tensors(rows: Any) -> tuple[tuple[str, str, tuple[int, ...]], ...]:  # noqa: ANN401 (what a server says)
+def _tensors(rows: Any) -> tuple[tuple[str, str, tuple[int, ...]], ...]:  # noqa: ANN401 (what a server sends)
     if not isinstance(rows, list):
         return ()
     return tuple(
@@ -79,7 +85,7 @@ def _is_length(value: object) -> bool:
 
 
 def number_at(row: object, *path: str) -> int:
-    """The whole number at the end of ``path`` in what a server tells; 0 where there is none."""
+    """The whole number at the end of ``path`` in a server's JSON; 0 without one."""
     for name in path:
         row = row.get(name) if isinstance(row, dict) else None
     return row if isinstance(row, int) else 0
@@ -97,11 +103,11 @@ def infer(server: Server, model: str, tensor: tuple[str, str, tuple[int, ...]], 
 
 
 def output(answer: Answer, name: str) -> list[float] | None:
-    """The values of the output ``name`` in the answer to an inference; None where they are not there."""
-    told = answer.json()
-    if not isinstance(told, dict):
+    """The values of the output ``name`` in the response to an inference; None without it."""
+    found = answer.json()
+    if not isinstance(found, dict):
         return None
-    rows = told.get("outputs")
+    rows = found.get("outputs")
     for row in rows if isinstance(rows, list) else []:
         if isinstance(row, dict) and row.get("name") == name and isinstance(row.get("data"), list):
             try:

@@ -1,1 +1,1 @@
-"""Does this stack work, here and now, and if not, what mends it: checks, their runner, reports."""
+"""Verifies that a stack works on a host, and says what fixes it: checks, their runner, reports."""

@@ -19,10 +19,10 @@ from gpustack.verify.writers import writer
 __all__ = ["FORMATS", "Interrupted", "exit_code", "verify", "verify_until", "write"]
 
 FORMATS = tuple(_FORMATS)
-"""What ``write`` takes as a format."""
+"""The formats of ``write``."""
 
 
-def verify(  # noqa: PLR0913, PLR0917 (what the command line has, one argument each)
+def verify(  # noqa: PLR0913, PLR0917 (one argument for each option of the command line)
     components: Iterable[str],
     level: str,
     host: Host,
@@ -36,12 +36,12 @@ def verify(  # noqa: PLR0913, PLR0917 (what the command line has, one argument e
     note: Note = silent,
     given: Mapping[str, str] | None = None,
 ) -> Report:
-    """Run the checks of ``components`` (all, if none is named) up to ``level`` on ``host``.
+    """Run the checks of ``components`` (all by default) up to ``level`` on ``host``.
 
-    ``runner`` runs commands on that host; None where ``host`` is a saved snapshot. ``require`` names components and
-    checks whose skip is a failure. ``started`` is a time in ISO 8601, now if not given. ``kept`` are results of an
-    earlier report that stand; ``note`` hears of each check that starts or ends above level quick.
-    ``given`` are things that the user named for checks to use (see `gpustack.verify.declare.Context`).
+    ``runner`` runs commands on that host; None where ``host`` is a saved snapshot. ``require`` are components and
+    checks whose skip is a failure. ``started`` is a time in ISO 8601, now by default. ``kept`` are results of an
+    earlier report to reuse; ``note`` receives each check that starts or ends above level quick.
+    ``given`` are values from the command line for checks (see `gpustack.verify.declare.Context`).
     Raises UsageError (exit 2) for an unknown name or level, UnsupportedError (exit 4) where there are no checks yet,
     and Interrupted on Ctrl-C.
     """
@@ -61,9 +61,9 @@ def verify_until(
 ) -> Report:
     """Verify until nothing fails or ``seconds`` have passed; the last report.
 
-    ``again`` looks at the host anew and verifies it, given the results that stand: while something fails, checks above
-    level quick that passed are not repeated. What passed at different times is no proof that it works together, so
-    the report in which nothing fails is of one complete run. Interrupted while it waits, it raises Interrupted.
+    ``again`` detects the host again and verifies it, with results to reuse: while something fails, checks above level
+    quick that passed are not repeated. Checks that passed at different times do not prove that all works together, so
+    the report in which nothing fails is from one complete run. Raises Interrupted on Ctrl-C while it waits.
     """
     end = clock() + seconds
     report = again(())

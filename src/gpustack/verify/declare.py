@@ -34,40 +34,40 @@ def silent(event: Literal["starts", "ends"], identity: str) -> None:
     """Ignore the event."""
 
 
-ONLY_SAVED = "this has to be run on the machine itself, and the host is a saved snapshot of one"
-"""Why nothing is run where the host is a saved snapshot."""
+ONLY_SAVED = "the host is a saved snapshot: this check runs on the machine itself only"
+"""Why nothing runs where the host is a saved snapshot."""
 
 
 _T = TypeVar("_T")
 
 
 class Shared:
-    """Answers by name, each worked out by the first check that asks, while others that ask for it wait."""
+    """Results by name, each computed by the first check that uses it, while others wait for it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._locks: dict[str, threading.Lock] = {}
-        self._answers: dict[str, Any] = {}
+        self._results: dict[str, Any] = {}
 
     def once(self, name: str, make: Callable[[], _T]) -> _T:
-        """The answer called ``name``, made by ``make`` if there is none yet. What ``make`` raises is not kept."""
+        """The result called ``name``, computed by ``make`` on first use. What ``make`` raises is not kept."""
         with self._lock:
             own = self._locks.setdefault(name, threading.Lock())
         with own:
-            if name not in self._answers:
-                self._answers[name] = make()
-            return cast("_T", self._answers[name])
+            if name not in self._results:
+                self._results[name] = make()
+            return cast("_T", self._results[name])
 
 
 class Context(Struct, frozen=True, kw_only=True):
-    """What a check may look at.
+    """What a check receives.
 
     ``runner`` runs commands on the host itself; it is None where ``host`` is a saved snapshot, and a check that
-    needs a command is then a skip. ``work`` is a folder of the check's own, in which its commands start and which is
-    removed when the check has ended; None at level quick and without a runner. ``shared`` holds what several checks
-    find out once. ``given`` are things that the user named for a check to use: ``ffmpeg``, ``engine``, ``url``,
-    ``model``. ``asked`` are the components that were named, none where all are checked: what is costly and of use
-    on a host with a GPU only is done elsewhere only for those. ``clock`` gives seconds, for durations.
+    requires a command is then skipped. ``work`` is a folder of the check's own, in which its commands start; it is
+    removed when the check has ended. It is None at level quick and without a runner. ``shared`` holds results that
+    several checks use. ``given`` are values from the command line: ``ffmpeg``, ``engine``, ``url``, ``model``.
+    ``asked`` are the requested components, none where all are checked: on a host without GPU, costly checks that only
+    matter with one run for these only. ``clock`` returns seconds, for durations.
     """
 
     host: Host
@@ -81,7 +81,7 @@ class Context(Struct, frozen=True, kw_only=True):
 
     @property
     def folder(self) -> Path:
-        """``work``, for checks above level quick, which are run only where there is one."""
+        """``work``, for checks above level quick, which always have it."""
         if self.work is None:
             msg = "a check of level quick has no folder"
             raise RuntimeError(msg)
@@ -90,7 +90,7 @@ class Context(Struct, frozen=True, kw_only=True):
     def run(
         self, *argv: str, timeout: float = 60.0, env: Mapping[str, str] | None = None, cwd: Path | None = None
     ) -> Finished:
-        """Run a command on this host, in the check's folder if no other is named; never past the check's limit."""
+        """Run a command on this host, in the check's folder by default; never longer than the check's limit."""
         if self.runner is None:
             return Finished(argv=argv, code=None, error=ONLY_SAVED)
         if env is None and cwd is None:
@@ -99,9 +99,9 @@ class Context(Struct, frozen=True, kw_only=True):
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
-    """What a check's function answers; made by `passed`, `failed`, `skipped`, `needless` and `errored`.
+    """What a check's function returns; made by `passed`, `failed`, `skipped`, `needless` and `errored`.
 
-    ``needless`` marks a skip where the host has no use for what is checked (no GPU that needs a fabric manager):
+    ``needless`` marks a skip where the check does not apply to the host (no GPU that requires Fabric Manager):
     requiring the whole component does not turn it into a failure.
     """
 
@@ -117,13 +117,13 @@ class Outcome(Struct, frozen=True, kw_only=True):
 
 
 class Check(Struct, frozen=True, kw_only=True):
-    """One check, whole: everything that is known about it stands where it is declared.
+    """One check, with everything known about it in one declaration.
 
-    ``needs`` names checks that have to hold before this one makes sense; ``unless`` are conditions of the host under
-    which there is nothing to check, each answering with the skip or with None. ``expects`` and ``mends`` are
-    sentences: what has to be true, and what to do when it is not. ``limit_s`` is the time limit in seconds.
+    ``needs`` are checks that must pass before this one makes sense; ``unless`` are conditions of the host under
+    which there is nothing to check, each returning the skip or None. ``expects`` and ``mends`` are sentences: what
+    must be true, and what to do if it is not. ``limit_s`` is the time limit in seconds.
     ``alone`` marks a measurement: it runs while no other check does. ``is_foreign`` marks a check that is not
-    gpustack's own: its code may do anything, for any time.
+    gpustack's own: its code may do anything, for any length of time.
     """
 
     id: str
@@ -143,7 +143,7 @@ class Check(Struct, frozen=True, kw_only=True):
 _CHECKS: dict[str, Check] = {}
 
 
-def check(  # noqa: PLR0913 (one argument for each thing that a declaration says)
+def check(  # noqa: PLR0913 (one argument for each part of a declaration)
     identity: str,
     *,
     title: str,
@@ -159,7 +159,7 @@ def check(  # noqa: PLR0913 (one argument for each thing that a declaration says
 
     def declare(function: Callable[[Context], Outcome]) -> Callable[[Context], Outcome]:
         if identity in _CHECKS:
-            msg = f"two checks are called {identity}"
+            msg = f"the id {identity} of a check is used twice"
             raise ValueError(msg)
         register(
             Check(
@@ -183,19 +183,19 @@ def check(  # noqa: PLR0913 (one argument for each thing that a declaration says
 
 
 def register(one: Check) -> None:
-    """Make a check known. Raises ValueError where its id is taken or is not "component.name"."""
+    """Register a check. Raises ValueError where its id is taken or is not "component.name"."""
     component, _, name = one.id.partition(".")
     if not component or not name:
-        msg = f"{one.id!r} does not name a check: it has to be component.name"
+        msg = f"{one.id!r} is not the id of a check: use COMPONENT.NAME"
         raise ValueError(msg)
     if one.id in _CHECKS:
-        msg = f"two checks are called {one.id}"
+        msg = f"the id {one.id} of a check is used twice"
         raise ValueError(msg)
     _CHECKS[one.id] = one
 
 
 def checks_of(component: str, level: Level = "full") -> tuple[Check, ...]:
-    """The checks of a component up to ``level`` as declared, their modules imported now if need be."""
+    """The checks of a component up to ``level`` as declared; their modules are imported on first use."""
     wanted = LEVELS[: LEVELS.index(level) + 1]
     if component in COMPONENTS:
         package = component.replace("-", "_")
@@ -222,13 +222,13 @@ def passed(
     measurements: dict[str, Measurement] | None = None,
     evidence: dict[str, str] | None = None,
 ) -> Outcome:
-    """It holds. ``detail`` says what was found."""
+    """The check passed. ``detail`` says what was found."""
     return Outcome(
         status="pass", detail=detail, actual=actual, measurements=measurements or {}, evidence=evidence or {}
     )
 
 
-def failed(  # noqa: PLR0913 (the parts of a failure that are worth telling apart)
+def failed(  # noqa: PLR0913 (the parts of a failure)
     reason: str,
     fix: str = "",
     *,
@@ -238,7 +238,7 @@ def failed(  # noqa: PLR0913 (the parts of a failure that are worth telling apar
     measurements: dict[str, Measurement] | None = None,
     evidence: dict[str, str] | None = None,
 ) -> Outcome:
-    """It does not hold: ``reason`` in the user's words, ``fix`` the command or action that mends it."""
+    """The check failed: ``reason`` says why, ``fix`` is the command or action that fixes it."""
     return Outcome(
         status="fail",
         reason=reason,
@@ -252,15 +252,15 @@ def failed(  # noqa: PLR0913 (the parts of a failure that are worth telling apar
 
 
 def skipped(reason: str, fix: str = "") -> Outcome:
-    """It cannot be checked here, because of ``reason``; ``fix`` is shown when the check was required."""
+    """The check cannot run here, because of ``reason``; ``fix`` is shown when the check was required."""
     return Outcome(status="skip", reason=reason, fix=fix)
 
 
 def needless(reason: str, fix: str = "") -> Outcome:
-    """There is nothing to check: this host has no use for it. ``fix`` is advice."""
+    """The check does not apply to this host. ``fix`` is advice."""
     return Outcome(status="skip", reason=reason, fix=fix, needless=True)
 
 
 def errored(reason: str, fix: str = "", *, evidence: dict[str, str] | None = None) -> Outcome:
-    """The check could not be carried out, which says nothing about the host."""
+    """The check itself could not run, which is no result about the host."""
     return Outcome(status="error", reason=reason, fix=fix, evidence=evidence or {})

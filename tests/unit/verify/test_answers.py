@@ -56,7 +56,7 @@ RIGHT = {"gpu": 0, "digits": DIGITS, "most_apart": 1.7e-7, "wrong": 0}
 def test_the_network_reads_every_digit(context: Context) -> None:
     assert cudnn(context, VERSIONS, LOADED, RIGHT, "Test passed!") == (
         "pass",
-        f"Test passed! cuDNN 9.14.0 of {LIBRARY} reads 20 digits rightly",
+        f"Test passed! cuDNN 9.14.0 of {LIBRARY} recognized 20 digits correctly",
         "",
     )
 
@@ -66,9 +66,8 @@ def test_an_older_runtime_than_the_header(context: Context) -> None:
     versions = {"header": 91002, "library": 90100, "cuda": 12040}
     assert cudnn(context, versions, {"loaded": "/opt/old/libcudnn.so.9"}, RIGHT) == (
         "fail",
-        "programs built with cuDNN 9.10.2 (/usr/include/x86_64-linux-gnu/cudnn.h) load 9.1.0 from"
-        " /opt/old/libcudnn.so.9: the runtime has to be of the same major version and not older",
-        "take the folder of /opt/old/libcudnn.so.9 out of LD_LIBRARY_PATH and /etc/ld.so.conf.d, or make both one release",
+        "programs built with cuDNN 9.10.2 (/usr/include/x86_64-linux-gnu/cudnn.h) load 9.1.0 from /opt/old/libcudnn.so.9: the runtime must have the same major version and must not be older",
+        "remove the folder of /opt/old/libcudnn.so.9 from LD_LIBRARY_PATH and /etc/ld.so.conf.d, or install both from one release",
     )
 
 
@@ -90,8 +89,8 @@ def test_a_library_that_the_loader_does_not_find(context: Context, tmp_path: Pat
     outcome = answers.judge(context, home, finished(code=127, err=words))
     assert (outcome.status, outcome.reason, outcome.fix) == (
         "fail",
-        f"the loader does not find libcudnn.so.9; beside {tmp_path}/libcudnn.so.8 there are libcudnn.so.8",
-        "reinstall cuDNN whole: `gpustack install cudnn`; `sudo ldconfig` after unpacking it by hand",
+        f"the loader does not find libcudnn.so.9; the folder of {tmp_path}/libcudnn.so.8 contains libcudnn.so.8",
+        "reinstall all of cuDNN: `gpustack install cudnn`; after unpacking an archive run `sudo ldconfig`",
     )
 
 
@@ -100,9 +99,8 @@ def test_cudnn_that_does_not_start(context: Context) -> None:
     broken = {"step": "cudnn cudnnCreate(&handle)", "code": 1001, "name": "CUDNN_STATUS_NOT_INITIALIZED"}
     assert cudnn(context, VERSIONS, LOADED, broken, code=1) == (
         "fail",
-        "CUDNN_STATUS_NOT_INITIALIZED: cuDNN does not start: mostly it is made for another CUDA than the one that is"
-        " loaded, parts of it come from another copy, or the GPU has no memory left",
-        "compare `gpustack verify cudnn` with `nvidia-smi`: one cuDNN of the toolkit's CUDA, and free GPU memory",
+        "CUDNN_STATUS_NOT_INITIALIZED: cuDNN does not initialize; common causes: it was built for another CUDA than the loaded one, its libraries come from different copies, or the GPU is out of memory",
+        "check that one cuDNN for the installed CUDA is loaded (`gpustack verify cudnn`) and GPU memory is free (`nvidia-smi`)",
     )
 
 
@@ -110,7 +108,7 @@ def test_cudnn_without_code_for_the_gpu(context: Context) -> None:
     broken = {"step": "cudnn x", "code": 3001, "name": "CUDNN_STATUS_NOT_SUPPORTED_ARCH_MISMATCH"}
     assert cudnn(context, VERSIONS, LOADED, broken, code=1) == (
         "fail",
-        "CUDNN_STATUS_NOT_SUPPORTED_ARCH_MISMATCH: this cuDNN has no code for the GPU here",
+        "CUDNN_STATUS_NOT_SUPPORTED_ARCH_MISMATCH: this cuDNN has no code for the host's GPU",
         "`gpustack install cudnn`",
     )
 
@@ -119,7 +117,7 @@ def test_parts_of_two_cudnns(context: Context) -> None:
     other = {"loaded": "/opt/venv/lib/libcudnn_graph.so.9"}
     assert cudnn(context, VERSIONS, LOADED, other, RIGHT) == (
         "fail",
-        "parts of cuDNN are loaded from different folders: /opt/venv/lib and /usr/lib/x86_64-linux-gnu",
+        "libraries of cuDNN are loaded from different folders: /opt/venv/lib and /usr/lib/x86_64-linux-gnu",
         "keep one of them on the loader's path",
     )
 
@@ -128,8 +126,8 @@ def test_wrong_digits(context: Context) -> None:
     wrong = {"gpu": 0, "digits": "11234567890123456789", "most_apart": 0.9, "wrong": 2}
     assert cudnn(context, VERSIONS, LOADED, wrong, code=1) == (
         "fail",
-        f"cuDNN 9.14.0 computes wrongly: it reads 11234567890123456789, shown are {DIGITS}",
-        "the same network is right on the CPU: reinstall cuDNN, then try another GPU",
+        f"cuDNN 9.14.0 computed wrong results: it recognized 11234567890123456789 instead of {DIGITS}",
+        "reinstall cuDNN; if that does not help, try another GPU",
     )
 
 
@@ -137,11 +135,11 @@ def test_cudnn_that_hangs_or_dies(context: Context) -> None:
     late = {"code": None, "error": "no answer within 90 s"}
     assert cudnn(context, VERSIONS, LOADED, **late)[:2] == (
         "error",
-        "the network gave no answer: no answer within 90 s",
+        "the network's program produced no output: no answer within 90 s",
     )
     assert cudnn(context, VERSIONS, LOADED, code=-11)[:2] == (
         "fail",
-        "the network's program crashes (signal 11, SIGSEGV)",
+        "the network's program crashed (signal 11, SIGSEGV)",
     )
 
 
@@ -151,14 +149,14 @@ def nccl(context: Context, *lines: dict[str, Any] | str, **end: Any) -> tuple[st
 
 
 HEAD = {"header": 22803, "library": 22803, "gpus": 2}
-DEBUG = "`NCCL_DEBUG=WARN gpustack verify nccl --level smoke --format json` keeps what NCCL itself says, as evidence"
+DEBUG = "Run `NCCL_DEBUG=WARN gpustack verify nccl --level smoke --format json`; NCCL's log is in 'evidence'."
 
 
 def test_all_gpus_add_up(context: Context) -> None:
     rate = {"name": "bus-bandwidth", "value": 316.1, "unit": "GB/s"}
     assert nccl(context, HEAD, {"gpu": 0, "wrong": 0}, {"gpu": 1, "wrong": 0}, rate) == (
         "pass",
-        "NCCL 2.28.3: right sums on 2 GPUs; bus-bandwidth 316.1 GB/s",
+        "NCCL 2.28.3: correct sums on 2 GPUs; bus-bandwidth 316.1 GB/s",
         "",
     )
 
@@ -169,21 +167,21 @@ def test_all_gpus_add_up(context: Context) -> None:
         (
             ({"gpu": 0, "wrong": 0}, {"gpu": 1, "wrong": 7}),
             {"code": 1},
-            ("fail", "the sum is wrong on GPU 1", "run `gpustack verify driver --level full`"),
+            ("fail", "the sum is wrong on GPU 1", "check the GPUs: `gpustack verify driver --level full`"),
         ),
         (
             ({"step": "nccl ncclCommInitAll", "code": 2, "name": "unhandled system error"},),
             {"code": 1, "err": "host:1:1 [0] misc/shmutils.cc:87 NCCL WARN Error: failed to extend /dev/shm/nccl-x"},
             (
                 "fail",
-                "NCCL answers with 'unhandled system error': Error: failed to extend /dev/shm/nccl-x",
-                "make /dev/shm larger: start the container with `--shm-size=1g` or `--ipc=host`",
+                "NCCL fails with 'unhandled system error': Error: failed to extend /dev/shm/nccl-x",
+                "enlarge /dev/shm: start the container with `--shm-size=1g` or `--ipc=host`",
             ),
         ),
         (
             ({"step": "nccl ncclAllReduce", "code": 3, "name": "internal error"},),
             {"code": 1},
-            ("fail", "NCCL answers with 'internal error'", DEBUG),
+            ("fail", "NCCL fails with 'internal error'", DEBUG),
         ),
         (
             (),
@@ -191,7 +189,7 @@ def test_all_gpus_add_up(context: Context) -> None:
             (
                 "fail",
                 "the loader does not find libnccl.so.2",
-                "reinstall NCCL: `gpustack install nccl`; `sudo ldconfig` after unpacking it by hand",
+                "reinstall NCCL: `gpustack install nccl`; after unpacking an archive run `sudo ldconfig`",
             ),
         ),
         (
@@ -200,11 +198,11 @@ def test_all_gpus_add_up(context: Context) -> None:
             (
                 "fail",
                 "the loader does not find libstdc++.so.6",
-                "install what brings it, or add its folder to /etc/ld.so.conf.d and run `sudo ldconfig`",
+                "install the library, or add its folder to /etc/ld.so.conf.d and run `sudo ldconfig`",
             ),
         ),
         ((), {"code": None, "error": "no answer within 120 s"},
-         ("error", "the all-reduce gave no answer: no answer within 120 s", "")),
+         ("error", "the all-reduce produced no output: no answer within 120 s", "")),
     ],
 )  # fmt: skip
 def test_an_all_reduce_that_fails(context: Context, lines: Any, end: dict[str, Any], expected: tuple[str, ...]) -> None:
@@ -272,8 +270,8 @@ def test_a_program_that_adds_wrongly(context: Context) -> None:
     outcome = cuda_smoke.judge(context, finished({"runtime": 13000, "driver": 13000}, line, code=1))
     assert (outcome.status, outcome.reason, outcome.fix) == (
         "fail",
-        "L4 (0000:01:00.0) adds wrongly: 3 of 1048576 sums",
-        "the GPU computes wrongly: take it out of use and have it replaced",
+        "L4 (0000:01:00.0) computed wrong results: 3 of 1,048,576 sums",
+        "take the GPU out of service and replace it",
     )
 
 
@@ -282,14 +280,14 @@ def test_a_program_that_adds_wrongly(context: Context) -> None:
     [
         (
             "/usr/bin/ld: cannot find -lz: No such file or directory\ncollect2: error: ld returned 1 exit status\n",
-            "the linker finds no libz",
-            "install the development package that brings libz.so or libz.a",
+            "the linker does not find libz",
+            "install the development package that contains libz.so or libz.a",
         ),
         (
             "/usr/bin/ld: digits.o: undefined reference to `cudnnAddTensor'\n"
             "/usr/bin/ld: digits.o: undefined reference to `cudnnAddTensor'\n",
-            "none of the libraries that it is linked with holds cudnnAddTensor",
-            "a library is missing or of another release: install all of one release, libraries and headers",
+            "none of the linked libraries defines cudnnAddTensor",
+            "a library is missing or from another release: install libraries and headers of one release",
         ),
     ],
     ids=["library", "symbol"],

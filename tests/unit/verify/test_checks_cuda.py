@@ -23,14 +23,12 @@ def driver(version: str) -> KernelModule:
 
 PASSES: list[tuple[str, dict[str, Any], str]] = [
     ("cuda.toolkit", {}, "12.4.1 in /usr/local/cuda-12.4"),
-    ("cuda.driver", {}, "driver 550.54.15 runs CUDA 12.4.1"),
+    ("cuda.driver", {}, "CUDA 12.4.1 is compatible with driver 550.54.15"),
     (
         "cuda.driver",
         {"module": driver("535.104.05")},
         (
-            "driver 535.104.05 runs CUDA 12.4.1 by minor version compatibility: CUDA 12.4 belongs to"
-            " driver 550.54.14; PTX is"
-            " not compiled at run time on an older one"
+            "driver 535.104.05 runs CUDA 12.4.1 by minor-version compatibility: CUDA 12.4 belongs to driver 550.54.14; PTX is not compiled at run time on an older one"
         ),
     ),
     (
@@ -38,12 +36,12 @@ PASSES: list[tuple[str, dict[str, Any], str]] = [
         {"module": driver("535.104.05"), "copies": (COMPAT,), "versions": {"cuda": "13.0.2"}},
         "driver 535.104.05 runs CUDA 13.0.2 by forward compatibility, through /usr/local/cuda-13.0/compat/libcuda.so.1",
     ),
-    ("cuda.host-compiler", {}, "gcc 13.2.0 is accepted by nvcc of CUDA 12.4.1"),
-    ("cuda.gpu", {}, "CUDA 12.4.1 builds for L4 (0000:01:00.0)"),
+    ("cuda.host-compiler", {}, "CUDA 12.4.1 is compatible with GCC 13.2.0"),
+    ("cuda.gpu", {}, "CUDA 12.4.1 is compatible with L4 (0000:01:00.0, compute capability 8.9)"),
     (
         "cuda.gpu",
         {"gpu": {"compute_capability": "8.8"}},
-        "L4 (0000:01:00.0): CUDA 12.4 does not know 8.8 by name",
+        "CUDA 12.4.1 is compatible with L4 (0000:01:00.0, compute capability 8.8); CUDA 12.4 does not know 8.8 by name",
     ),
 ]
 
@@ -54,14 +52,14 @@ def test_pass(answer: Any, identity: str, changes: dict[str, Any], detail: str) 
     assert (result.status, result.reason, result.detail) == ("pass", "", detail)
 
 
-TOO_OLD = "CUDA 13.0.2 will not run on driver 535.104.05: CUDA 13.0.2 needs driver 580 or newer"
+TOO_OLD = "CUDA 13.0.2 is not compatible with driver 535.104.05: CUDA 13.0.2 needs driver 580 or newer"
 OLD = {"module": driver("535.104.05"), "versions": {"cuda": "13.0.2"}}
 FAILS: list[tuple[str, dict[str, Any], str, str]] = [
     (
         "cuda.toolkit",
         {"installed": {"cuda": Installed(path="/usr/local/cuda")}},
-        "/usr/local/cuda does not say its version",
-        "install the toolkit again: its version.json and nvcc are missing or broken",
+        "the version of /usr/local/cuda is unknown: its version.json and nvcc are missing or broken",
+        "reinstall the toolkit: `gpustack install cuda`",
     ),
     (
         "cuda.driver",
@@ -74,18 +72,16 @@ FAILS: list[tuple[str, dict[str, Any], str, str]] = [
         "cuda.driver",
         {**OLD, "environment": "container"},
         TOO_OLD,
-        "install a newer driver on the machine below the container, or take an image with an older CUDA",
+        "install a newer driver on the container's host, or use an image with an older CUDA",
     ),
     (
         "cuda.driver",
         {**OLD, "copies": (COMPAT,), "gpu": {"kind": "consumer", "name": "RTX 4090"}},
         (
-            f"{TOO_OLD}; the forward compatibility library /usr/local/cuda-13.0/compat/libcuda.so.1"
-            " does not help, because"
-            " RTX 4090 (0000:01:00.0) is no data-centre GPU (error 804)"
+            f"{TOO_OLD}; the forward compatibility library /usr/local/cuda-13.0/compat/libcuda.so.1 does not help: it supports data-center GPUs only, not RTX 4090 (0000:01:00.0) (error 804)"
         ),
         (
-            "take /usr/local/cuda-13.0/compat/libcuda.so.1 off the loader path, then `gpustack"
+            "remove /usr/local/cuda-13.0/compat/libcuda.so.1 from the loader's path, then `gpustack"
             " install 'driver>=580'`, or an"
             " older toolkit: `gpustack install cuda`"
         ),
@@ -94,28 +90,21 @@ FAILS: list[tuple[str, dict[str, Any], str, str]] = [
         "cuda.driver",
         {"module": driver("550.54.15"), "copies": (COMPAT,), "versions": {"cuda": "13.0.2"}},
         (
-            "CUDA 13.0.2 will not run on driver 550.54.15: CUDA 13.0.2 needs driver 580 or newer;"
-            " its forward compatibility"
-            " library /usr/local/cuda-13.0/compat/libcuda.so.1 does not work on branch 550 either"
+            "CUDA 13.0.2 is not compatible with driver 550.54.15: CUDA 13.0.2 needs driver 580 or newer; the forward compatibility library /usr/local/cuda-13.0/compat/libcuda.so.1 does not support driver branch 550 either"
         ),
         "install a newer driver: `gpustack install driver`",
     ),
     (
         "cuda.host-compiler",
         {"gcc": "14.2.0"},
-        (
-            "the system's gcc is 14.2.0, and this is not one that nvcc of CUDA 12.4.1 accepts: CUDA"
-            " 12.4.1 asks for GCC 6 to before 14"
-        ),
-        "install an accepted gcc beside it and build with `nvcc -ccbin` naming its g++",
+        ("CUDA 12.4.1 is not compatible with GCC 14.2.0: CUDA 12.4.1 asks for GCC 6 to before 14"),
+        "install a supported GCC as well, and build with `nvcc -ccbin g++-VERSION`",
     ),
     (
         "cuda.gpu",
         {"gpu": {"compute_capability": "12.0", "name": "RTX 5090"}},
         (
-            "CUDA 12.4.1 does not build for RTX 5090 (0000:01:00.0), compute capability 12.0: CUDA"
-            " 12.4.1 needs a GPU of"
-            " compute capability 5.0 to before 10"
+            "CUDA 12.4.1 is not compatible with RTX 5090 (0000:01:00.0, compute capability 12.0): CUDA 12.4.1 needs a GPU of compute capability 5.0 to before 10"
         ),
         "`gpustack install cuda`",
     ),
@@ -137,31 +126,35 @@ SKIPS: list[tuple[str, dict[str, Any], str]] = [
     (
         "cuda.driver",
         {"environment": "jetson"},
-        "Jetson's driver comes with its own Linux and is not counted as other drivers are",
+        "Jetson Linux has driver versions of its own",
     ),
     (
         "cuda.driver",
         {"module": None, "without": ("driver",), "environment": "container"},
-        "the container was given no driver",
+        "no NVIDIA driver is available in this container",
     ),
     ("cuda.driver", {"module": None, "without": ("driver",)}, "no driver was found"),
     ("cuda.driver", {"module": None, "without": ("driver",), "gpus": ()}, "no driver was found"),
-    ("cuda.driver", {"versions": {"cuda": "15.0"}}, "no fact covers CUDA 15.0 with driver 550.54.15"),
+    ("cuda.driver", {"versions": {"cuda": "15.0"}}, "compatibility of CUDA 15.0 with driver 550.54.15 is unknown"),
     (
         "cuda.driver",
         {"module": driver("470.42.01"), "copies": (COMPAT,), "versions": {"cuda": "13.0.2"}},
-        "no fact tells whether /usr/local/cuda-13.0/compat/libcuda.so.1 (CUDA 13.0.2) works on driver branch 470",
+        "compatibility of /usr/local/cuda-13.0/compat/libcuda.so.1 (CUDA 13.0.2) with driver branch 470 is unknown",
     ),
     (
         "cuda.host-compiler",
         {"os": OperatingSystem(family="windows")},
-        "which Visual C++ is installed is not known",
+        "the installed Visual C++ version is unknown",
     ),
-    ("cuda.host-compiler", {"gcc": None}, "no gcc was found; nvcc needs a host compiler to build programs"),
-    ("cuda.host-compiler", {"versions": {"cuda": "13.0.2"}}, "no fact covers CUDA 13.0.2 with gcc 13.2.0"),
-    ("cuda.gpu", {"gpus": ()}, "no NVIDIA GPU was found here"),
-    ("cuda.gpu", {"gpu": {"compute_capability": None}}, "no fact covers CUDA 12.4.1 with L4 (0000:01:00.0)"),
-    ("cuda.gpu", {"versions": {"cuda": "13.0.2"}}, "no fact covers CUDA 13.0.2 with L4 (0000:01:00.0)"),
+    ("cuda.host-compiler", {"gcc": None}, "no GCC was found; nvcc requires a host compiler"),
+    ("cuda.host-compiler", {"versions": {"cuda": "13.0.2"}}, "compatibility of CUDA 13.0.2 with GCC 13.2.0 is unknown"),
+    ("cuda.gpu", {"gpus": ()}, "no NVIDIA GPU was found"),
+    ("cuda.gpu", {"gpu": {"compute_capability": None}}, "the compute capability of L4 (0000:01:00.0) is unknown"),
+    (
+        "cuda.gpu",
+        {"versions": {"cuda": "13.0.2"}},
+        "compatibility of CUDA 13.0.2 with L4 (0000:01:00.0, compute capability 8.9) is unknown",
+    ),
 ]
 
 

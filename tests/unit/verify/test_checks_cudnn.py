@@ -27,14 +27,13 @@ PASSES: list[tuple[str, dict[str, Any], str]] = [
         "cudnn.found",
         {"without": ("cudnn",), "copies": (WHEEL,)},
         (
-            "for their own Python only: /venv/nvidia/cudnn/lib/libcudnn.so.9 (9.10.2.21, from wheel nvidia-cudnn-cu12"
-            " 9.10.2.21)"
+            "in Python environments only: /venv/nvidia/cudnn/lib/libcudnn.so.9 (9.10.2.21, from wheel nvidia-cudnn-cu12 9.10.2.21)"
         ),
     ),
     (
         "cudnn.found",
         {"copies": (), "installed": {"cudnn": Installed(version="9.1.0.70", method="pip")}},
-        "9.1.0.70 as a Python wheel, for that Python only",
+        "9.1.0.70 as a Python wheel, in that Python environment only",
     ),
     ("cudnn.versions", {}, "9.1.0 throughout"),
     (
@@ -57,22 +56,21 @@ PASSES: list[tuple[str, dict[str, Any], str]] = [
         "cudnn.versions",
         {"copies": (cudnn(SYSTEM, "9.1.0"), WHEEL)},
         (
-            f"programs load {SYSTEM} (9.1.0); also there: /venv/nvidia/cudnn/lib/libcudnn.so.9 (9.10.2.21, from wheel"
-            " nvidia-cudnn-cu12 9.10.2.21)"
+            f"programs load {SYSTEM} (9.1.0); also found: /venv/nvidia/cudnn/lib/libcudnn.so.9 (9.10.2.21, from wheel nvidia-cudnn-cu12 9.10.2.21)"
         ),
     ),
     (
         "cudnn.versions",
         {"copies": (cudnn("/usr/lib/libcudnn.so.8", "8.9.7"), cudnn(SYSTEM, "9.1.0"))},
-        f"programs load {SYSTEM} (9.1.0); also there: /usr/lib/libcudnn.so.8 (8.9.7)",
+        f"programs load {SYSTEM} (9.1.0); also found: /usr/lib/libcudnn.so.8 (8.9.7)",
     ),
-    ("cudnn.cuda", {}, "cuDNN 9.1.0 goes with CUDA 12.4.1"),
+    ("cudnn.cuda", {}, "cuDNN 9.1.0 is compatible with CUDA 12.4.1"),
     (
         "cudnn.cuda",
         {"versions": {"cuda": "12.6.0"}},
-        "cuDNN 9.1.0 with CUDA 12.6.0: cuDNN 9.1 was seen up to CUDA 12.4",
+        "cuDNN 9.1.0 is compatible with CUDA 12.6.0; cuDNN 9.1 was seen up to CUDA 12.4",
     ),
-    ("cudnn.driver", {}, "driver 550.54.15 runs cuDNN 9.1.0"),
+    ("cudnn.driver", {}, "cuDNN 9.1.0 is compatible with driver 550.54.15"),
 ]
 
 
@@ -86,14 +84,14 @@ FAILS: list[tuple[str, dict[str, Any], str, str]] = [
     (
         "cudnn.found",
         {"copies": ()},
-        "cuDNN 9.1.0.70 is installed, but the loader finds no libcudnn",
+        "cuDNN 9.1.0.70 is installed, but the loader does not find libcudnn",
         "add its folder to /etc/ld.so.conf.d and run `sudo ldconfig`, or reinstall it",
     ),
     (
         "cudnn.versions",
         {"copies": (cudnn(SYSTEM, "9.1.0"), cudnn("/usr/include/cudnn_version.h", "9.10.2"))},
         f"programs are built with cuDNN 9.10.2 (/usr/include/cudnn_version.h) but load 9.1.0 ({SYSTEM})",
-        "make header and library one release: remove the copy that you do not want, then `gpustack install cudnn`",
+        "remove the copy that you do not need, then `gpustack install cudnn`",
     ),
     (
         "cudnn.versions",
@@ -107,20 +105,20 @@ FAILS: list[tuple[str, dict[str, Any], str, str]] = [
     (
         "cudnn.cuda",
         {"versions": {"cuda": "13.0.2"}},
-        ("cuDNN 9.1.0 does not go with CUDA 13.0.2: cuDNN 9.1.0 needs CUDA 11 to before 12 or 12 to before 13"),
-        "`gpustack install cudnn 'cuda==13.0.2'` takes a cuDNN that does",
+        ("cuDNN 9.1.0 is not compatible with CUDA 13.0.2: cuDNN 9.1.0 needs CUDA 11 to before 12 or 12 to before 13"),
+        "install a compatible cuDNN: `gpustack install cudnn 'cuda==13.0.2'`",
     ),
     (
         "cudnn.driver",
         {"module": OLD_DRIVER},
-        "cuDNN 9.1.0 will not run on driver 470.42.01: cuDNN 9.1.0 needs driver 525.60.13 or newer",
+        "cuDNN 9.1.0 is not compatible with driver 470.42.01: cuDNN 9.1.0 needs driver 525.60.13 or newer",
         "install a newer driver: `gpustack install 'driver>=525.60.13'`",
     ),
     (
         "cudnn.driver",
         {"module": OLD_DRIVER, "environment": "container"},
-        "cuDNN 9.1.0 will not run on driver 470.42.01: cuDNN 9.1.0 needs driver 525.60.13 or newer",
-        "install a newer driver on the machine below the container: `gpustack install 'driver>=525.60.13'`",
+        "cuDNN 9.1.0 is not compatible with driver 470.42.01: cuDNN 9.1.0 needs driver 525.60.13 or newer",
+        "install a newer driver on the container's host: `gpustack install 'driver>=525.60.13'`",
     ),
 ]
 
@@ -132,29 +130,29 @@ def test_fail(answer: Any, identity: str, changes: dict[str, Any], reason: str, 
     assert result.expected
 
 
-NONE = "no cuDNN was found, or none that tells its version"
+NONE = "no cuDNN of known version was found"
 SKIPS: list[tuple[str, dict[str, Any], str]] = [
     ("cudnn.found", {"without": ("cudnn",)}, "no cuDNN was found"),
-    ("cudnn.versions", {"without": ("cudnn",)}, "no cuDNN library is on the loader path"),
-    ("cudnn.versions", {"copies": (cudnn(SYSTEM, None),)}, f"{SYSTEM} does not tell its version"),
+    ("cudnn.versions", {"without": ("cudnn",)}, "no cuDNN library is on the loader's path"),
+    ("cudnn.versions", {"copies": (cudnn(SYSTEM, None),)}, f"the version of {SYSTEM} is unknown"),
     ("cudnn.cuda", {"without": ("cudnn",)}, NONE),
     ("cudnn.cuda", {"without": ("cuda",)}, "no CUDA toolkit was found to compare with"),
     (
         "cudnn.cuda",
         {"copies": (cudnn("/usr/lib/libcudnn.so.8", "8.9.7"),), "without": ("cudnn",)},
-        "no fact covers cuDNN 8.9.7 with CUDA 12.4.1",
+        "compatibility of cuDNN 8.9.7 with CUDA 12.4.1 is unknown",
     ),
     ("cudnn.driver", {"without": ("cudnn",)}, NONE),
     (
         "cudnn.driver",
         {"environment": "jetson"},
-        "Jetson's driver comes with its own Linux and is not counted as other drivers are",
+        "Jetson Linux has driver versions of its own",
     ),
     ("cudnn.driver", {"module": None, "without": ("driver",)}, "no driver was found"),
     (
         "cudnn.driver",
         {"copies": (cudnn("/usr/lib/libcudnn.so.8", "8.9.7"),), "without": ("cudnn",)},
-        "no fact speaks of cuDNN 8.9.7 with driver 550.54.15; cuda.driver tells what CUDA needs",
+        "compatibility of cuDNN 8.9.7 with driver 550.54.15 is unknown",
     ),
 ]
 

@@ -12,7 +12,7 @@ from gpustack.system.run import Finished
 
 LOADED = KernelModule(version="550.54.15", flavour="open", loaded=True)
 LIST = "nvidia-smi -L"
-OWNER = " (`dpkg -S` or `rpm -qf` names its package; a runfile's goes with `sudo nvidia-uninstall`)"
+OWNER = " (find its package with `dpkg -S` or `rpm -qf`; remove a runfile installation with `sudo nvidia-uninstall`)"
 MODES = "nvidia-smi --query-gpu=index,persistence_mode --format=csv,noheader"
 
 
@@ -37,7 +37,7 @@ PASSES: list[tuple[str, dict[str, Any], str]] = [
     ("driver.version", {}, "550.54.15 throughout"),
     ("driver.version", {"installed": packaged("550.54.15-0ubuntu1")}, "550.54.15 throughout"),
     ("driver.version", {"installed": {}}, "550.54.15 throughout"),
-    ("driver.nvml", {}, "it lists 1 GPU"),
+    ("driver.nvml", {}, "NVML lists 1 GPU"),
     ("driver.gpus", {}, "L4 (0000:01:00.0)"),
     ("driver.flavour", {}, "open module"),
     (
@@ -45,7 +45,7 @@ PASSES: list[tuple[str, dict[str, Any], str]] = [
         {"module": KernelModule(version="520.56.06", flavour="open", loaded=True)},
         "open module; L4 (0000:01:00.0): These open modules did not support it well.",
     ),
-    ("driver.supports-gpu", {}, "driver 550.54.15 drives L4 (0000:01:00.0)"),
+    ("driver.supports-gpu", {}, "driver 550.54.15 supports L4 (0000:01:00.0)"),
     (
         "driver.fabric-manager",
         {
@@ -53,7 +53,7 @@ PASSES: list[tuple[str, dict[str, Any], str]] = [
             "gpu": {"fabric": "nvswitch"},
             "installed": {"fabric-manager": Installed(version="550.54.15-1")},
         },
-        "fabric manager 550.54.15, the driver's own version",
+        "Fabric Manager 550.54.15 matches the driver",
     ),
 ]
 
@@ -69,13 +69,13 @@ FAILS: list[tuple[str, dict[str, Any], str, str]] = [
         "driver.module",
         {"gpu": {"bound": "nouveau"}},
         "nouveau holds L4 (0000:01:00.0), so NVIDIA's module cannot drive it",
-        "keep nouveau from loading (a blacklist file), run `sudo update-initramfs -u` and reboot",
+        "blacklist nouveau, run `sudo update-initramfs -u` and reboot",
     ),
     (
         "driver.module",
         {"gpu": {"bound": "nova_core"}, "os": OperatingSystem(id="fedora", family="dnf")},
         "nova_core holds L4 (0000:01:00.0), so NVIDIA's module cannot drive it",
-        "keep nova_core from loading (a blacklist file), run `sudo dracut --force` and reboot",
+        "blacklist nova_core, run `sudo dracut --force` and reboot",
     ),
     (
         "driver.module",
@@ -87,41 +87,37 @@ FAILS: list[tuple[str, dict[str, Any], str, str]] = [
         "driver.module",
         {"module": None},
         "driver 550.54.15 is installed but its kernel module is not loaded",
-        "`sudo modprobe nvidia`; if there is no such module, it was not built for this kernel: `dkms status`",
+        "`sudo modprobe nvidia`; if the module does not exist, it was not built for this kernel: see `dkms status`",
     ),
     (
         "driver.module",
         {"module": None, "secure_boot": True},
         (
-            "driver 550.54.15 is installed but its kernel module is not loaded; Secure Boot is on"
-            " and the module carries no"
-            " known signature"
+            "driver 550.54.15 is installed but its kernel module is not loaded; Secure Boot is enabled and the module has no known signature"
         ),
-        "install signed modules, or enrol the key that signs them (`sudo mokutil --import KEY`) and reboot",
+        "install signed modules, or enroll the key that signs them (`sudo mokutil --import KEY`) and reboot",
     ),
     (
         "driver.module",
         {"module": None, "environment": "container"},
-        "NVIDIA's kernel module is not loaded on the machine that runs this container",
-        "install the driver on that machine, not in the container",
+        "NVIDIA's kernel module is not loaded on the container's host",
+        "install the driver on the host, not in the container",
     ),
     (
         "driver.version",
         {"copies": (libcuda("550.90.07"),), "installed": {}},
         (
-            "the loaded kernel module is 550.54.15, but the installed driver is 550.90.07: it was"
-            " replaced under the module"
+            "the loaded kernel module is 550.54.15, but the installed driver is 550.90.07: the driver was upgraded without a reboot"
         ),
-        "a reboot cures this: `sudo reboot`",
+        "reboot: `sudo reboot`",
     ),
     (
         "driver.version",
         {"copies": (), "installed": packaged("550.90.07-0ubuntu1")},
         (
-            "the loaded kernel module is 550.54.15, but the installed driver is 550.90.07: it was"
-            " replaced under the module"
+            "the loaded kernel module is 550.54.15, but the installed driver is 550.90.07: the driver was upgraded without a reboot"
         ),
-        "a reboot cures this: `sudo reboot`",
+        "reboot: `sudo reboot`",
     ),
     (
         "driver.version",
@@ -130,16 +126,15 @@ FAILS: list[tuple[str, dict[str, Any], str, str]] = [
             "programs load /usr/lib64/libcuda.so.1 (535.104.05), but the driver packages are 550.54.15 and the module"
             " 550.54.15"
         ),
-        "a reboot does not cure this: remove the other installation that /usr/lib64/libcuda.so.1 belongs to" + OWNER,
+        "a reboot does not fix this: remove the other installation, which /usr/lib64/libcuda.so.1 belongs to" + OWNER,
     ),
     (
         "driver.version",
         {"copies": (libcuda("550.90.07"),), "installed": packaged("550.90.07")},
         (
-            "the loaded kernel module is 550.54.15, but the installed driver is 550.90.07:"
-            " it was replaced under the module"
+            "the loaded kernel module is 550.54.15, but the installed driver is 550.90.07: the driver was upgraded without a reboot"
         ),
-        "a reboot cures this: `sudo reboot`",
+        "reboot: `sudo reboot`",
     ),
     (
         "driver.version",
@@ -148,10 +143,7 @@ FAILS: list[tuple[str, dict[str, Any], str, str]] = [
             "the loaded kernel module is 550.54.15, but programs load an older library: /opt/lib/libcuda.so.1"
             " (535.104.05)"
         ),
-        (
-            "after a downgrade a reboot cures this; if there was none, remove the installation that"
-            " /opt/lib/libcuda.so.1 belongs to" + OWNER
-        ),
+        ("after a downgrade, reboot; otherwise remove the installation that /opt/lib/libcuda.so.1 belongs to" + OWNER),
     ),
     (
         "driver.version",
@@ -160,13 +152,13 @@ FAILS: list[tuple[str, dict[str, Any], str, str]] = [
             "programs load /usr/lib/libcuda.so.1 (550.54.15), but the driver packages are 535.104.05 and"
             " the module 550.54.15"
         ),
-        "a reboot does not cure this: remove the other installation that /usr/lib/libcuda.so.1 belongs to" + OWNER,
+        "a reboot does not fix this: remove the other installation, which /usr/lib/libcuda.so.1 belongs to" + OWNER,
     ),
     (
         "driver.version",
         {"environment": "container", "copies": (libcuda("550.90.07"),)},
         "the host's kernel module is 550.54.15, but the container has driver libraries 550.90.07",
-        "remove driver packages from the image and start the container anew; the libraries come from the host",
+        "remove driver packages from the image and restart the container; the libraries come from the host",
     ),
     (
         "driver.gpus",
@@ -178,14 +170,13 @@ FAILS: list[tuple[str, dict[str, Any], str, str]] = [
         },
         "1 of 2 GPUs are usable; the driver does not list L4 (0000:02:00.0)",
         (
-            "look for RmInitAdapter and Xid lines at that address in `sudo dmesg`; a GPU that fell off the bus needs a"
-            " cold start, one that never came up a look at Above 4G Decoding in the firmware"
+            "check `sudo dmesg` for RmInitAdapter and Xid messages at that address; a GPU that fell off the bus requires a power cycle; if it never started, check Above 4G Decoding in the firmware settings"
         ),
     ),
     (
         "driver.flavour",
         {"gpu": {"open_module": "impossible", "compute_capability": "7.0", "name": "V100"}},
-        "the open module is loaded, but V100 (0000:01:00.0) has no GSP, which the open module needs",
+        "the open module is loaded, but V100 (0000:01:00.0) has no GSP, which the open module requires",
         "`gpustack install driver --kernel-module proprietary`",
     ),
     (
@@ -194,50 +185,46 @@ FAILS: list[tuple[str, dict[str, Any], str, str]] = [
             "module": KernelModule(version="570.124.06", flavour="proprietary", loaded=True),
             "gpu": {"open_module": "required", "compute_capability": "10.0", "name": "B200"},
         },
-        "the proprietary module is loaded, but B200 (0000:01:00.0) is driven by the open module only",
+        "the proprietary module is loaded, but B200 (0000:01:00.0) requires the open module",
         "`gpustack install driver --kernel-module open`",
     ),
     (
         "driver.flavour",
         {"gpu": {"open_module": None, "compute_capability": "6.1"}},
-        "the open module does not drive L4 (0000:01:00.0): The open modules need Turing or newer.",
+        "the open module does not support L4 (0000:01:00.0): The open modules need Turing or newer.",
         "`gpustack install driver`",
     ),
     (
         "driver.supports-gpu",
         {"gpu": {"name": "Tesla K80", "driver_last": "470", "driver_first": "337"}},
-        "driver 550.54.15 does not drive Tesla K80 (0000:01:00.0): 470 is the last branch that does",
+        "driver 550.54.15 does not support Tesla K80 (0000:01:00.0): 470 is its last branch",
         "`gpustack install 'driver<471'`",
     ),
     (
         "driver.supports-gpu",
         {"gpu": {"name": "B200", "driver_first": "570"}},
-        "driver 550.54.15 is too old for B200 (0000:01:00.0): 570 is the first that drives it",
+        "driver 550.54.15 is too old for B200 (0000:01:00.0), which requires 570 or newer",
         "`gpustack install 'driver>=570'`",
     ),
     (
         "driver.supports-gpu",
         {"gpu": {"name": "B200", "driver_first": None, "compute_capability": "10.0"}},
-        (
-            "driver 550.54.15 does not drive B200 (0000:01:00.0): driver 550.54.15 needs a GPU of compute capability"
-            " 5.0 to 9.0"
-        ),
+        "driver 550.54.15 is not compatible with B200 (0000:01:00.0, compute capability 10.0): driver 550.54.15 needs a GPU of compute capability 5.0 to 9.0",
         "`gpustack install driver`",
     ),
     (
         "driver.fabric-manager",
         {"nvswitches": 4, "gpu": {"fabric": "nvswitch"}},
-        "4 NVSwitches and no fabric manager: CUDA will answer with error 802 (system not yet initialized)",
+        "4 NVSwitches found, but Fabric Manager is not installed: CUDA fails with error 802 (system not yet initialized)",
         "`gpustack install 'fabric-manager==550.54.15'`, then `sudo systemctl enable --now nvidia-fabricmanager`",
     ),
     (
         "driver.fabric-manager",
         {"nvswitches": 4, "installed": {"fabric-manager": Installed(version="550.54.14")}},
         (
-            "the fabric manager is 550.54.14, the driver 550.54.15: it refuses to start unless they are equal, and CUDA"
-            " answers with error 802 (system not yet initialized)"
+            "Fabric Manager 550.54.14 does not match driver 550.54.15: it does not start, and CUDA fails with error 802 (system not yet initialized)"
         ),
-        "`gpustack install 'fabric-manager==550.54.15'`, from the origin of the driver",
+        "`gpustack install 'fabric-manager==550.54.15'`, from the driver's repository",
     ),
 ]
 
@@ -249,9 +236,9 @@ def test_fail(answer: Any, identity: str, changes: dict[str, Any], reason: str, 
     assert result.expected
 
 
-WSL = "inside WSL the driver is the one of Windows; a Linux driver must not be installed here"
-JETSON = "on Jetson the driver is part of the board's own Linux"
-NO_GPU = "no NVIDIA GPU was found here"
+WSL = "WSL uses the Windows driver; do not install a Linux driver in WSL"
+JETSON = "on Jetson the driver is part of Jetson Linux"
+NO_GPU = "no NVIDIA GPU was found"
 SKIPS: list[tuple[str, dict[str, Any], str]] = [
     *((name, {"environment": "wsl"}, WSL) for name in ("driver.module", "driver.version", "driver.flavour")),
     *((name, {"environment": "wsl"}, WSL) for name in ("driver.fabric-manager", "driver.persistence")),
@@ -260,83 +247,82 @@ SKIPS: list[tuple[str, dict[str, Any], str]] = [
         (f"driver.{name}", {"gpus": ()}, NO_GPU)
         for name in ("module", "version", "nvml", "gpus", "flavour", "supports-gpu", "fabric-manager", "persistence")
     ),
-    ("driver.module", {"environment": "chroot"}, "this is a file system tree, not a running system"),
-    ("driver.module", {"os": OperatingSystem(family="windows")}, "Windows has no kernel module to look at"),
+    ("driver.module", {"environment": "chroot"}, "this is a directory tree, not a running system"),
+    ("driver.module", {"os": OperatingSystem(family="windows")}, "Windows does not use NVIDIA's Linux kernel module"),
     (
         "driver.module",
         {"gpu": {"bound": "vfio-pci"}},
-        "every GPU here is handed to virtual machines (bound to vfio-pci)",
+        "every GPU is passed through to virtual machines (bound to vfio-pci)",
     ),
     (
         "driver.version",
         {"copies": (), "installed": {}},
-        "fewer than two of module, library and package versions are known",
+        "fewer than two of the module, library and package versions are known",
     ),
     (
         "driver.version",
         {"module": None},
-        "needs driver.module, which failed",
+        "requires driver.module, which failed",
     ),
     (
         "driver.nvml",
         {"gpu": {"uuid": None}},
-        "the saved host holds no answer of NVML, and this is not that machine",
+        "the saved host has no data from NVML, and NVML cannot run on another machine",
     ),
     (
         "driver.nvml",
         {"environment": "jetson"},
-        "Jetson boards of before JetPack 6 have no NVML; tegrastats takes its place",
+        "Jetson boards before JetPack 6 have no NVML; use tegrastats instead",
     ),
     (
         "driver.gpus",
         {"gpu": {"uuid": None}},
-        "the host's snapshot holds no list of the driver's own to compare the PCI bus with",
+        "the host's snapshot has no list of GPUs from the driver to compare with the PCI bus",
     ),
-    ("driver.gpus", {"environment": "wsl"}, "inside WSL the GPUs are not on the PCI bus"),
+    ("driver.gpus", {"environment": "wsl"}, "in WSL the GPUs are not on the PCI bus"),
     (
         "driver.gpus",
         {"environment": "container", "gpus": (Gpu(uuid="GPU-0"), Gpu(bus_id="0000:02:00.0"))},
-        "the container was given 1 of the 2 GPUs of its host",
+        "the container has 1 of its host's 2 GPUs",
     ),
     (
         "driver.flavour",
         {"module": KernelModule(version="550.54.15", loaded=True)},
-        "it is not known whether the loaded module is open or proprietary",
+        "whether the loaded module is open or proprietary is unknown",
     ),
-    ("driver.flavour", {"gpu": {"open_module": None}}, "for a GPU here it is not known which flavour it needs"),
+    ("driver.flavour", {"gpu": {"open_module": None}}, "which flavour of the kernel module a GPU requires is unknown"),
     (
         "driver.supports-gpu",
         {"environment": "wsl"},
-        "drivers of Windows are counted differently from those of Linux, which the GPU tables name",
+        "Windows drivers have version numbers of their own; the GPU tables list Linux drivers",
     ),
     (
         "driver.supports-gpu",
         {"environment": "jetson"},
-        "Jetson's driver comes with its own Linux and is not counted as other drivers are",
+        "Jetson Linux has driver versions of its own",
     ),
     ("driver.supports-gpu", {"module": None, "without": ("driver",)}, "no driver was found"),
     (
         "driver.supports-gpu",
         {"gpu": {"driver_first": None, "compute_capability": None}},
-        "no fact tells whether driver 550.54.15 drives L4 (0000:01:00.0)",
+        "compatibility of driver 550.54.15 with L4 (0000:01:00.0) is unknown",
     ),
-    ("driver.fabric-manager", {}, "no GPU here needs a fabric manager"),
+    ("driver.fabric-manager", {}, "no GPU requires Fabric Manager"),
     (
         "driver.fabric-manager",
         {"gpu": {"fabric": "nvswitch"}, "environment": "container"},
-        "the fabric manager runs on the machine below the container, not in it",
+        "Fabric Manager runs on the container's host",
     ),
     (
         "driver.fabric-manager",
         {"gpu": {"fabric": "nvswitch"}, "nvswitches": 0},
-        "L4 (0000:01:00.0) stands alone here: no NVSwitch is visible, nothing to manage",
+        "no NVSwitch is visible, and L4 (0000:01:00.0) is the only GPU",
     ),
     (
         "driver.fabric-manager",
         {"gpu": {"fabric": "nvswitch", "name": "B200"}},
         (
-            "whether B200 (0000:01:00.0) sits on NVSwitches is not to be seen here (they are no PCI devices on some"
-            " boards), and no fabric manager is installed"
+            "cannot tell whether B200 (0000:01:00.0) is attached to NVSwitches (some baseboards do not expose them as PCI devices), and Fabric Manager is not installed"
         ),
     ),
     (
@@ -344,8 +330,8 @@ SKIPS: list[tuple[str, dict[str, Any], str]] = [
         {"nvswitches": 2, "module": None, "without": ("driver",)},
         "no driver was found",
     ),
-    ("driver.persistence", {}, "persistence can only be asked on the running machine"),
-    ("driver.persistence", {"environment": "container"}, "that is set on the machine below the container"),
+    ("driver.persistence", {}, "persistence mode can only be read on the running machine"),
+    ("driver.persistence", {"environment": "container"}, "this is configured on the container's host"),
 ]
 
 
@@ -363,36 +349,36 @@ def test_skip(answer: Any, identity: str, changes: dict[str, Any], reason: str) 
             finished(18, "", "Failed to initialize NVML: Driver/library version mismatch\n"),
             "bare-metal",
             "fail",
-            "nvidia-smi says: Failed to initialize NVML: Driver/library version mismatch",
-            "look at `sudo dmesg` for NVRM and Xid lines",
+            "nvidia-smi fails: Failed to initialize NVML: Driver/library version mismatch",
+            "check `sudo dmesg` for NVRM and Xid messages",
         ),
         (
             finished(0, "No devices found\n"),
             "bare-metal",
             "fail",
-            "nvidia-smi says: No devices found",
-            "look at `sudo dmesg` for NVRM and Xid lines",
+            "nvidia-smi fails: No devices found",
+            "check `sudo dmesg` for NVRM and Xid messages",
         ),
         (
             finished(None, error="no answer within 8 s"),
             "bare-metal",
             "error",
             "nvidia-smi: no answer within 8 s",
-            "look at `sudo dmesg` for NVRM and Xid lines",
+            "check `sudo dmesg` for NVRM and Xid messages",
         ),
         (
             finished(None, error="nvidia-smi is not installed"),
             "bare-metal",
             "fail",
-            "neither NVML nor nvidia-smi is installed, though the kernel module is loaded",
+            "the kernel module is loaded, but neither NVML nor nvidia-smi is installed",
             "install the driver's libraries and tools: `gpustack install driver`",
         ),
         (
             finished(None, error="nvidia-smi is not installed"),
             "container",
             "fail",
-            "the container was not given the driver's management library (libnvidia-ml.so.1, nvidia-smi)",
-            "start it with `--gpus all` and NVIDIA_DRIVER_CAPABILITIES holding `utility`",
+            "the driver's management library (libnvidia-ml.so.1, nvidia-smi) is not available in this container",
+            "start it with `--gpus all` and `utility` in NVIDIA_DRIVER_CAPABILITIES",
         ),
     ],
 )
@@ -413,11 +399,11 @@ def test_nvml_by_nvidia_smi(
         (
             finished(0, "0, Enabled\n1, Disabled\n"),
             "skip",
-            "persistence is off on GPU 1: the first program after a pause waits for the GPU to start",
+            "persistence mode is off on GPU 1: the first program after idle time waits for the GPU to start",
             "`sudo systemctl enable --now nvidia-persistenced`",
         ),
-        (finished(0, "nothing of use"), "skip", "nvidia-smi named no GPU", ""),
-        (finished(9, "", "broken\nvery"), "skip", "nvidia-smi did not tell: broken", ""),
+        (finished(0, "nothing of use"), "skip", "nvidia-smi listed no GPU", ""),
+        (finished(9, "", "broken\nvery"), "skip", "nvidia-smi did not report persistence mode: broken", ""),
     ],
 )
 def test_persistence(answer: Any, recorded: Any, modes: Finished, status: str, said: str, fix: str) -> None:
@@ -436,4 +422,4 @@ def test_module_and_library_that_agree_against_the_packages(answer: Any, healthy
     nameless = (msgspec.structs.replace(healthy.copies[0], version=None),)
     result = answer("driver.version", copies=nameless, installed=packaged("535.104.05"))
     assert result.status == "fail"
-    assert result.actual == "module 550.54.15, library not known, packages 535.104.05"
+    assert result.actual == "module 550.54.15, library unknown, packages 535.104.05"

@@ -106,7 +106,7 @@ def test_a_check_waits_for_what_it_needs_and_is_a_skip_when_that_failed(context:
     results = run(
         context, made("a.second", last, needs=("a.first",)), made("a.first", first), made("a.third", last), workers=3
     )
-    assert (results["a.second"].status, results["a.second"].reason) == ("skip", "needs a.first, which failed")
+    assert (results["a.second"].status, results["a.second"].reason) == ("skip", "requires a.first, which failed")
     assert order == ["last", "first"]
     assert list(results) == ["a.first", "a.second", "a.third"]
 
@@ -167,8 +167,8 @@ def test_a_check_that_never_comes_back_is_given_up(context: Context, monkeypatch
     finally:
         held.set()
     assert results["a.stuck"].status == "error"
-    assert results["a.stuck"].reason == "gave no answer within 0 s and was given up"
-    assert results["a.after"].reason == "needs a.stuck, which could not be carried out"
+    assert results["a.stuck"].reason == "the check did not return within 0 s and was abandoned"
+    assert results["a.after"].reason == "requires a.stuck, which could not run"
 
 
 def test_a_fault_outside_a_check_ends_the_run_at_once() -> None:
@@ -209,13 +209,13 @@ def test_an_interrupt_ends_the_commands_removes_the_folders_and_tells_what_was_f
     assert _is_gone(int(mark.read_text()))
     assert list(folder.iterdir()) == []
     told = {
-        one["id"]: (one["status"], one["reason"])
+        one["id"]: (one["status"], one["reason"], one["fix"])
         for one in json.loads((tmp_path / "report.json").read_text())["checks"]
     }
     assert told == {
-        "site.done": ("pass", ""),
-        "site.slow": ("error", "the run was interrupted before this check ended"),
-        "site.after": ("error", "the run was interrupted before this check ended"),
+        "site.done": ("pass", "", ""),
+        "site.slow": ("error", "interrupted before this check ended", "run the verification again"),
+        "site.after": ("error", "interrupted before this check ended", "run the verification again"),
     }
     assert out.decode().splitlines()[:3] == ["TAP version 14", "1..3", "ok 1 - site.done true"]
 
@@ -269,7 +269,7 @@ def test_a_saved_host_runs_nothing(matrix: Matrix, healthy: Host) -> None:
     compiled = next(one for one in results if one.id == "cuda.compile")
     assert (compiled.status, compiled.reason) == (
         "skip",
-        "this has to be run on the machine itself, and the host is a saved snapshot of one",
+        "the host is a saved snapshot: this check runs on the machine itself only",
     )
 
 

@@ -56,7 +56,7 @@ def told(result: CheckResult) -> tuple[str, str, str]:
     return result.status, result.reason or result.detail, result.fix
 
 
-MENDS = "Read what `dcgmi diag -r 1` says."
+MENDS = "See the output of `dcgmi diag -r 1`."
 DEPLOYMENT = ("Denylist", "NVML Library", "CUDA Main Library", "Permissions and OS Blocks", "Persistence Mode",
               "Environment Variables", "Page Retirement/Row Remap", "Graphics Processes", "Inforom")  # fmt: skip
 
@@ -122,7 +122,7 @@ FAULTS = [
         "3.1 writes warnings as text and GPUs as gpu_ids",
         third("3.1.8", GPU_Memory=[{"gpu_ids": "0", "status": "Pass"}, {"gpu_ids": "1", "status": "Fail", "warnings": REMAP}]),
         FAULT,
-        f"DCGM 3.1.8 finds a fault: GPU Memory on GPU 1: {REMAP}",
+        f"DCGM 3.1.8 found a fault: GPU Memory on GPU 1: {REMAP}",
         MENDS,
     ),
     (
@@ -131,7 +131,7 @@ FAULTS = [
             {"gpu_id": 0, "status": "Fail", "warnings": [
                 {"error_category": 8, "error_id": 29, "error_severity": CONFIG, "warnings": PERSISTENCE}]}]),
         FAULT,
-        f"DCGM 3.3.9 finds a fault: Persistence Mode on GPU 0: {PERSISTENCE} (error 29)",
+        f"DCGM 3.3.9 found a fault: Persistence Mode on GPU 0: {PERSISTENCE} (error 29)",
         MENDS,
     ),
     (
@@ -141,29 +141,29 @@ FAULTS = [
                   {"error_category": 8, "error_id": 29, "error_severity": CONFIG, "warnings": PERSISTENCE}]}],
               GPU_Memory=[None, {"gpu_id": "1", "status": "Fail", "warnings": [warning(REMAP, 80, ISOLATE)]}]),
         ISOLATED,
-        f"DCGM 3.3.9 finds a fault: GPU Memory on GPU 1: {REMAP} (error 80); and 1 more",
-        "take that GPU out of use: DCGM says to isolate it",
+        f"DCGM 3.3.9 found a fault: GPU Memory on GPU 1: {REMAP} (error 80); and 1 more",
+        "take that GPU out of service: DCGM requires its isolation",
     ),
     (
         "4 names entities",
         fourth(entity(0, "Pass"), entity(1, "Fail", warnings=[warning(PENDING, 85, RESET)]),
                summary={"status": "Fail", "warnings": [warning(PENDING, 85, RESET)]}),
         FAULT,
-        f"DCGM 4.6.0 finds a fault: software on GPU 1: {PENDING} (error 85)",
-        "end all programs on that GPU, then `sudo nvidia-smi --gpu-reset` with `-i 1`, or reboot",
+        f"DCGM 4.6.0 found a fault: software on GPU 1: {PENDING} (error 85)",
+        "stop all programs on that GPU, then run `sudo nvidia-smi --gpu-reset` with `-i 1`, or reboot",
     ),
     (
         "4 tells in the summary alone what is no single GPU's",
         fourth(summary={"status": "Fail", "warnings": [warning("Found driver on the denylist: nouveau", 23, CONFIG, 3)]}),
         FAULT,
-        "DCGM 4.6.0 finds a fault: software: Found driver on the denylist: nouveau (error 23)",
+        "DCGM 4.6.0 found a fault: software: Found driver on the denylist: nouveau (error 23)",
         MENDS,
     ),
     (
         "a failure without a reason",
         third("2.4.7", Inforom=[{"status": "Fail"}]),
         FAULT,
-        "DCGM 2.4.7 finds a fault: Inforom: no reason is given",
+        "DCGM 2.4.7 found a fault: Inforom: no reason reported",
         MENDS,
     ),
 ]  # fmt: skip
@@ -182,14 +182,14 @@ def refused(root: str, version: str, why: str) -> str:
     return styled({root: {"runtime_error": why, "version": version}}) + "\n"
 
 
-AGAIN = "run it once more; what was run and what it wrote is the evidence in what `--format json` writes"
+AGAIN = "retry; the commands and their output are under 'evidence' in the JSON report (`--format json`)"
 REFUSALS = [
     (
         # github.com/NVIDIA/DCGM issue 59: DCGM 3.0.4 under driver 525.60.13
         refused("DCGM GPU Diagnostic", "3.0.4", "Detected unsupported Cuda version"),
         FAULT,
         ("error", "DCGM 3.0.4: Detected unsupported Cuda version",
-         "install a newer DCGM: this one does not know the driver's CUDA"),
+         "install a newer DCGM: this one does not support the driver's CUDA"),
     ),
     (
         refused("DCGM Diagnostic", "4.6.0",
@@ -201,29 +201,29 @@ REFUSALS = [
         refused("DCGM Diagnostic", "4.6.0", "Error: Diagnostic can only be performed on a homogeneous group of GPUs."),
         239,
         ("error", "DCGM 4.6.0: Diagnostic can only be performed on a homogeneous group of GPUs.",
-         "`dcgmi group` makes a group of GPUs of one kind; `dcgmi diag -r 1 -g GROUP` diagnoses it"),
+         "create a group of identical GPUs with `dcgmi group`, then run `dcgmi diag -r 1 -g GROUP`"),
     ),
     (
         refused("DCGM Diagnostic", "4.6.0",
                 "Error: Unable to complete diagnostic. Return: (-39) : A DCGM diagnostic is already running\n"),
         217,
         ("error", "DCGM 4.6.0: Unable to complete diagnostic. Return: (-39) : A DCGM diagnostic is already running",
-         "once more when the other diagnosis has ended"),
+         "retry when the other diagnostic run has ended"),
     ),
     (
         refused("DCGM Diagnostic", "4.6.0", "Error: Diagnostic could not be run while DCGM is paused."),
         202,
-        ("error", "DCGM 4.6.0: Diagnostic could not be run while DCGM is paused.", "`dcgmi test --resume`, then once more"),
+        ("error", "DCGM 4.6.0: Diagnostic could not be run while DCGM is paused.", "`dcgmi test --resume`, then retry"),
     ),
     (
         "Error: unable to establish a connection to the specified host: localhost\n"
         "Error: Unable to connect to host engine. Host engine connection invalid/disconnected.\n",
         NO_CONNECTION,
-        ("skip", "DCGM is installed but its host engine does not run", "`sudo systemctl start nvidia-dcgm`"),
+        ("skip", "DCGM is installed, but its host engine is not running", "`sudo systemctl start nvidia-dcgm`"),
     ),
-    ("", 1, ("error", "dcgmi ends with exit code 1: nothing", AGAIN)),
+    ("", 1, ("error", "dcgmi ends with exit code 1: no output", AGAIN)),
     ("{}\n", 0, ("error", "dcgmi ends with exit code 0: {}", AGAIN)),
-    (styled(third("3.3.9")), 200, ("error", "DCGM 3.3.9 ends with exit code 200 and names no test that failed", AGAIN)),
+    (styled(third("3.3.9")), 200, ("error", "DCGM 3.3.9 ended with exit code 200 and reported no failed test", AGAIN)),
     (styled({"DCGM Diagnostic": {}}), 0, ("error", "DCGM ran no test", AGAIN)),
 ]  # fmt: skip
 

@@ -81,10 +81,10 @@ def told(result: CheckResult) -> tuple[str, str, str]:
 def test_a_healthy_gpu_passes_every_check(ask: Ask, stubs: Path) -> None:
     assert told(ask("driver.context")) == ("pass", f"CUDA 13.0 through {stubs}/libcuda.so.1: {L4}", "")
     assert told(ask("driver.lists")) == ("pass", "0000:01:00.0 is GPU-00000000-0000-0000-0000-000000000000", "")
-    assert told(ask("driver.modes"))[:2] == ("pass", "NVIDIA L4 (00000000:01:00.0): open to every program")
+    assert told(ask("driver.modes"))[:2] == ("pass", "NVIDIA L4 (00000000:01:00.0): available to every program")
     assert told(ask("driver.health")) == ("pass", "no uncorrected errors on 1 GPU", "")
     clocks = ask("driver.clocks")
-    assert told(clocks) == ("pass", "nothing slows a GPU down", "")
+    assert told(clocks) == ("pass", "no GPU is throttled", "")
     assert {name: (one.value, one.unit) for name, one in clocks.measurements.items()} == {
         "gpu0-temperature": (41, "°C"),
         "gpu0-power": (28.4, "W"),
@@ -95,42 +95,35 @@ def test_a_healthy_gpu_passes_every_check(ask: Ask, stubs: Path) -> None:
     }
 
 
-DMESG = "look for NVRM and Xid lines in `sudo dmesg`"
+DMESG = "check `sudo dmesg` for NVRM and Xid messages"
 FROM_INIT = [
     (
         100,
-        "CUDA answers with error 100 (CUDA_ERROR_NO_DEVICE): the driver is there but shows CUDA no GPU: none came up, or"
-        " all are hidden",
-        "look at CUDA_VISIBLE_DEVICES, then for RmInitAdapter lines in `sudo dmesg`",
+        "CUDA reports error 100 (CUDA_ERROR_NO_DEVICE): the driver is installed but lists no GPU for CUDA: none started, or all are hidden",
+        "check CUDA_VISIBLE_DEVICES, then `sudo dmesg` for RmInitAdapter messages",
     ),
     (
         802,
-        "CUDA answers with error 802 (CUDA_ERROR_SYSTEM_NOT_READY): the GPUs hang on NVSwitches, and the fabric manager"
-        " that sets these up has not done so",
-        "`systemctl status nvidia-fabricmanager`: it has to run, in the driver's exact version"
-        " (`gpustack install fabric-manager`)",
+        "CUDA reports error 802 (CUDA_ERROR_SYSTEM_NOT_READY): the GPUs are attached to NVSwitches, and Fabric Manager has not initialized these",
+        "check `systemctl status nvidia-fabricmanager`: it must run, in the driver's exact version (`gpustack install fabric-manager`)",
     ),
     (
         803,
-        "CUDA answers with error 803 (CUDA_ERROR_SYSTEM_DRIVER_MISMATCH): the kernel module and the driver library are"
-        " of different versions: one was replaced under the other",
-        "`sudo reboot`; if they still differ, reinstall the driver from one origin",
+        "CUDA reports error 803 (CUDA_ERROR_SYSTEM_DRIVER_MISMATCH): the kernel module and the driver library have different versions: the driver was upgraded without a reboot",
+        "`sudo reboot`; if they still differ, reinstall the driver from one source",
     ),
     (
         804,
-        "CUDA answers with error 804 (CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE): a forward compatibility libcuda is"
-        " loaded, and this GPU (no data-centre GPU) or this driver does not allow it",
-        "take the package cuda-compat or its folder off the loader path, and install a newer driver",
+        "CUDA reports error 804 (CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE): a forward compatibility libcuda is loaded, which this GPU (not a data-center product) or this driver does not support",
+        "remove the package cuda-compat, or its folder from the loader's path, and install a newer driver",
     ),
     (
         999,
-        "CUDA answers with error 999 (CUDA_ERROR_UNKNOWN): the driver failed without saying why: mostly nvidia_uvm is"
-        " not loaded or cannot be opened, as after waking from sleep",
+        "CUDA reports error 999 (CUDA_ERROR_UNKNOWN): the driver failed without a reason; usually nvidia_uvm is not loaded or cannot be opened, for example after sleep mode",
         f"`sudo modprobe -r nvidia_uvm && sudo modprobe nvidia_uvm`; {DMESG}",
     ),
-    (34, "CUDA answers with error 34 (CUDA_ERROR_STUB_LIBRARY): the libcuda that was loaded is the toolkit's stub, which"
-     " is for linking only", "take the toolkit's folder `stubs` out of LD_LIBRARY_PATH and /etc/ld.so.conf.d"),
-    (12345, "CUDA answers with error 12345 (CUDA_ERROR_STUB)", DMESG),
+    (34, "CUDA reports error 34 (CUDA_ERROR_STUB_LIBRARY): the loaded libcuda is the toolkit's stub, which is for linking only", "remove the toolkit's folder `stubs` from LD_LIBRARY_PATH and /etc/ld.so.conf.d"),
+    (12345, "CUDA reports error 12345 (CUDA_ERROR_STUB)", DMESG),
 ]  # fmt: skip
 
 
@@ -145,18 +138,15 @@ def test_each_error_of_cuda_has_its_own_cause_and_cure(ask: Ask, code: int, reas
 def test_in_a_container_the_cure_of_802_is_on_the_machine_below(ask: Ask) -> None:
     """github.com/huggingface/huggingface_hub issue 4128."""
     assert told(ask("driver.context", STUB_CUINIT=802, container=True))[2] == (
-        "on the machine below the container: `systemctl status nvidia-fabricmanager` has to show it running, in the"
-        " driver's exact version"
+        "on the container's host, check `systemctl status nvidia-fabricmanager`: it must run, in the driver's exact version"
     )
 
 
 def test_a_gpu_in_exclusive_mode_is_named(ask: Ask) -> None:
     assert told(ask("driver.context", gpus=2, STUB_CONTEXT=46)) == (
         "fail",
-        "L4 (0000:02:00.0), at context: error 46 (CUDA_ERROR_DEVICE_UNAVAILABLE): the GPU takes no new context: it is in"
-        " exclusive or prohibited compute mode, or MIG has no instance",
-        "`nvidia-smi -q -d COMPUTE` shows the mode, `sudo nvidia-smi -c 0` sets the default; with MIG on, `nvidia-smi"
-        " mig -lgi` lists the instances",
+        "L4 (0000:02:00.0), context: error 46 (CUDA_ERROR_DEVICE_UNAVAILABLE): the GPU allows no new context: it is in exclusive or prohibited compute mode, or MIG has no instance",
+        "`nvidia-smi -q -d COMPUTE` shows the mode, `sudo nvidia-smi -c 0` sets the default; in MIG mode, `nvidia-smi mig -lgi` lists the instances",
     )
 
 
@@ -167,14 +157,14 @@ def test_hidden_gpus_are_told_from_absent_ones(ask: Ask) -> None:
 
 
 def test_memory_that_returns_other_bytes(ask: Ask) -> None:
-    assert told(ask("driver.context", "wrong-bytes"))[1] == f"{L4} returns other bytes than were written"
+    assert told(ask("driver.context", "wrong-bytes"))[1] == f"{L4} returns corrupted data"
 
 
 @pytest.mark.gate
 def test_a_driver_that_hangs_is_ended_and_told(ask: Ask, tmp_path: Path) -> None:
     status, reason, fix = told(ask("driver.context", "hang-init", limit=5.0))
-    assert (status, fix) == ("fail", "the driver hangs: look for Xid lines in `sudo dmesg`, then reboot")
-    assert reason.startswith("libcuda does not come back from cuInit: no answer within ")
+    assert (status, fix) == ("fail", "the driver hangs: check `sudo dmesg` for Xid messages, then reboot")
+    assert reason.startswith("cuInit did not return: no answer within ")
     assert subprocess.run(["pgrep", "-f", str(tmp_path)], check=False, capture_output=True).stdout == b""
 
 
@@ -182,29 +172,28 @@ def test_a_driver_that_hangs_is_ended_and_told(ask: Ask, tmp_path: Path) -> None
 def test_a_gpu_that_hangs_is_named(ask: Ask) -> None:
     status, reason, _ = told(ask("driver.context", "hang-context", gpus=3, limit=5.0))
     assert status == "fail"
-    assert reason == "L4 (0000:03:00.0) does not answer: the context was not there within 5 s"
+    assert reason == "L4 (0000:03:00.0) does not respond: no context was created within 5 s"
 
 
 @pytest.mark.gate
 def test_an_nvml_that_hangs_is_ended_and_told(ask: Ask) -> None:
     status, reason, fix = told(ask("driver.health", "hang-nvml", limit=5.0))
-    assert (status, fix) == ("fail", "the driver hangs: look for Xid lines in `sudo dmesg`, then reboot")
-    assert reason.startswith("NVML does not come back: no answer within ")
+    assert (status, fix) == ("fail", "the driver hangs: check `sudo dmesg` for Xid messages, then reboot")
+    assert reason.startswith("NVML did not respond: no answer within ")
 
 
 NVML = [
     (
         18,
-        "NVML says 'RM has detected an NVML/RM version mismatch.': the kernel module and the driver libraries are of different"
-        " versions: one was replaced under the other",
-        "a reboot cures this: `sudo reboot`",
+        "NVML reports 'RM has detected an NVML/RM version mismatch.': the kernel module and the driver libraries have different versions: the driver was upgraded without a reboot",
+        "reboot: `sudo reboot`",
     ),
     (
         9,
-        "NVML says 'Driver Not Loaded': the kernel module is not loaded, or there is no GPU that it drives",
-        "`sudo modprobe nvidia`; then look for RmInitAdapter lines in `sudo dmesg`",
+        "NVML reports 'Driver Not Loaded': the kernel module is not loaded, or supports no GPU of this host",
+        "`sudo modprobe nvidia`; then check `sudo dmesg` for RmInitAdapter messages",
     ),
-    (999, "NVML says 'Unknown Error': NVML cannot be used", "look for NVRM lines in `sudo dmesg`"),
+    (999, "NVML reports 'Unknown Error': NVML cannot be used", "check `sudo dmesg` for NVRM messages"),
 ]
 
 
@@ -217,67 +206,63 @@ ILL = [
     (
         "driver.health",
         "ecc",
-        "NVIDIA L4 (00000000:02:00.0) had 2 memory errors since it started that could not be corrected",
-        "end all programs, then `sudo nvidia-smi --gpu-reset -i 1` or reboot; if more come, have it replaced",
+        "NVIDIA L4 (00000000:02:00.0): 2 uncorrected memory errors since the driver was loaded",
+        "stop all programs, then `sudo nvidia-smi --gpu-reset -i 1` or reboot; if errors recur, replace the GPU",
     ),
     (
         "driver.health",
         "remap-failed",
-        "NVIDIA L4 (00000000:02:00.0) could not replace a broken row of its memory",
-        "it is at its end: have it replaced",
+        "NVIDIA L4 (00000000:02:00.0): row remapping failed",
+        "no spare memory rows are left: replace the GPU (RMA)",
     ),
     (
         "driver.health",
         "remap-pending",
-        "NVIDIA L4 (00000000:02:00.0) waits for a reset to replace a broken row of its memory",
-        "end all programs, then `sudo nvidia-smi --gpu-reset -i 1` or reboot",
+        "NVIDIA L4 (00000000:02:00.0): row remapping is pending; reset the GPU",
+        "stop all programs, then `sudo nvidia-smi --gpu-reset -i 1` or reboot",
     ),
-    ("driver.health", "lost", "GPU 1 cannot be reached: GPU is lost", "look for its Xid line in `sudo dmesg`"),
+    ("driver.health", "lost", "GPU 1 cannot be reached: GPU is lost", "check `sudo dmesg` for its Xid message"),
     (
         "driver.lists",
         "lost",
-        "NVML knows of GPU 1 but cannot reach it: GPU is lost",
-        "it fell off the bus: look for its Xid 79 line in `sudo dmesg`; only a cold start brings it back",
+        "NVML lists GPU 1 but cannot reach it: GPU is lost",
+        "the GPU fell off the bus: check `sudo dmesg` for Xid 79; only a power cycle restores it",
     ),
     (
         "driver.lists",
         "other-uuid",
-        "the GPU at 0000:01:00.0 is 00000000-0000-0000-0000-000000000000 for NVML, but CUDA calls it"
-        " 00000000-0000-0000-0000-000000000064",
+        "NVML reports UUID 00000000-0000-0000-0000-000000000000 for the GPU at 0000:01:00.0, but CUDA reports 00000000-0000-0000-0000-000000000064",
         "`sudo reboot`",
     ),
     (
         "driver.modes",
         "mig-empty",
-        "MIG is on for NVIDIA L4 (00000000:01:00.0), but it is divided into no instances, so CUDA sees no GPU there",
-        "`sudo nvidia-smi mig -cgi PROFILE -C` makes some (they are gone after a reboot); `sudo nvidia-smi -mig 0` turns"
-        " MIG off",
+        "NVIDIA L4 (00000000:01:00.0) is in MIG mode without instances, so CUDA cannot use it",
+        "create instances: `sudo nvidia-smi mig -cgi PROFILE -C` (a reboot removes them), or disable MIG: `sudo nvidia-smi -mig 0`",
     ),
     (
         "driver.modes",
         "prohibited",
-        "the compute mode of NVIDIA L4 (00000000:01:00.0) is prohibited: no program gets a context",
+        "NVIDIA L4 (00000000:01:00.0) is in prohibited compute mode: no program can create a context",
         "`sudo nvidia-smi -i 0 -c 0`",
     ),
     (
         "driver.modes",
         "fabric-waits",
-        "the NVLink fabric of NVIDIA L4 (00000000:01:00.0) is still being set up; CUDA answers with error 802 until it is"
-        " done",
-        "`systemctl status nvidia-fabricmanager` and /var/log/fabricmanager.log",
+        "the NVLink fabric of NVIDIA L4 (00000000:01:00.0) is still initializing; until then, CUDA fails with error 802",
+        "see `systemctl status nvidia-fabricmanager` and /var/log/fabricmanager.log",
     ),
     (
         "driver.modes",
         "fabric-failed",
-        "the NVLink fabric of NVIDIA L4 (00000000:01:00.0) failed (status 1); CUDA answers with error 802 until it is"
-        " done",
-        "`systemctl status nvidia-fabricmanager` and /var/log/fabricmanager.log",
+        "the NVLink fabric of NVIDIA L4 (00000000:01:00.0) failed to initialize (status 1); until then, CUDA fails with error 802",
+        "see `systemctl status nvidia-fabricmanager` and /var/log/fabricmanager.log",
     ),
     (
         "driver.clocks",
         "hot",
-        "NVIDIA L4 (00000000:02:00.0) is slowed down by heat (hardware)",
-        "Look at `nvidia-smi -q -d PERFORMANCE,POWER,TEMPERATURE`: cooling, power cables, power limit.",
+        "NVIDIA L4 (00000000:02:00.0) is throttled by overheating (hardware)",
+        "See `nvidia-smi -q -d PERFORMANCE,POWER,TEMPERATURE`; check cooling, power cables and power limit.",
     ),
 ]
 
@@ -290,14 +275,14 @@ def test_each_fault_of_a_gpu_is_told_with_its_cure(ask: Ask, identity: str, stub
 def test_a_running_fabric_manager_is_no_proof(ask: Ask) -> None:
     """github.com/NVIDIA/gpu-operator issue 2781: pod and service are ready, the fabric stays in progress, CUDA says 802."""
     assert ask("driver.modes", "fabric-waits", gpus=2).status == "fail"
-    assert told(ask("driver.context", STUB_CUINIT=802, gpus=2))[1].startswith("CUDA answers with error 802")
+    assert told(ask("driver.context", STUB_CUINIT=802, gpus=2))[1].startswith("CUDA reports error 802")
 
 
 def test_one_of_eight_gpus_is_missing(ask: Ask) -> None:
     assert told(ask("driver.lists", "missing", gpus=8)) == (
         "fail",
         "NVML does not list the GPU at 0000:08:00.0",
-        "look for RmInitAdapter and Xid lines at that address in `sudo dmesg`",
+        "check `sudo dmesg` for RmInitAdapter and Xid messages at that address",
     )
 
 
@@ -308,8 +293,7 @@ def test_mig_instances_are_counted(ask: Ask) -> None:
 def test_a_power_cap_and_a_narrow_link_are_remarks(ask: Ask) -> None:
     assert told(ask("driver.clocks", "power-cap"))[:2] == (
         "pass",
-        "NVIDIA L4 (00000000:01:00.0): link of 8 instead of 16 lanes; NVIDIA L4 (00000000:01:00.0): power limit lowered"
-        " to 40 W",
+        "NVIDIA L4 (00000000:01:00.0): PCIe link has 8 of 16 lanes; NVIDIA L4 (00000000:01:00.0): power limit is lowered to 40 W",
     )
 
 
@@ -317,22 +301,24 @@ def test_libraries_that_a_container_was_not_given(ask: Ask) -> None:
     """github.com/NVIDIA/nvidia-docker issue 1530: libnvidia-encode.so.1 without the capability `video`."""
     status, reason, fix = told(ask("driver.libraries", container=True, NVIDIA_DRIVER_CAPABILITIES="utility"))
     assert status == "skip"
-    assert "the container was not given libnvidia-ptxjitcompiler.so.1, libnvidia-encode.so.1, libnvcuvid.so.1" in reason
+    assert (
+        "not available in this container: libnvidia-ptxjitcompiler.so.1, libnvidia-encode.so.1, libnvcuvid.so.1"
+        in reason
+    )
     assert fix.startswith("start it with NVIDIA_DRIVER_CAPABILITIES=utility,compute,video")
 
 
 def test_libraries_that_the_machine_below_lacks(ask: Ask) -> None:
     assert told(ask("driver.libraries", container=True, NVIDIA_DRIVER_CAPABILITIES="utility,video")) == (
         "fail",
-        "libnvidia-encode.so.1, libnvcuvid.so.1 (video) was asked for but is not here: the machine below the container"
-        " lacks it",
-        "install the driver's full set of libraries on that machine",
+        "libnvidia-encode.so.1, libnvcuvid.so.1 (video) was requested but is missing on the container's host",
+        "install all of the driver's libraries on the host",
     )
 
 
 def test_no_dcgm_is_nothing_to_check(ask: Ask) -> None:
     fix = "install NVIDIA's Data Center GPU Manager (DCGM) and start its host engine"
-    assert told(ask("driver.dcgm")) == ("skip", "DCGM is not installed here", fix)
+    assert told(ask("driver.dcgm")) == ("skip", "DCGM is not installed", fix)
 
 
 @pytest.mark.parametrize(

@@ -21,18 +21,9 @@ from gpustack.verify.frame import runner
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 BOOT = "[    0.000000] Linux version 6.8.0-45-generic\n"
-RESET = (
-    "end all programs on that GPU and reset it (`sudo nvidia-smi --gpu-reset -i N`), or reboot; if it comes back, have"
-    " the board looked at"
-)
-RESTART = (
-    "restart the machine, cold if a warm start does not help; look at power, seating and cooling; if it comes back, have"
-    " the board replaced"
-)
-FIRMWARE = (
-    "in the firmware's set-up switch on Above 4G Decoding and Resizable BAR; in a virtual machine give it 64-bit MMIO"
-    " space"
-)
+RESET = "stop all programs on that GPU and reset it (`sudo nvidia-smi --gpu-reset -i N`), or reboot; if the error recurs, have the board inspected"
+RESTART = "reboot, or power-cycle the machine if that does not help; check power, seating and cooling; if the error recurs, replace the board"
+FIRMWARE = "enable Above 4G Decoding and Resizable BAR in the firmware settings; in a virtual machine configure 64-bit MMIO space"
 REBUILD = "`sudo reboot`; if they still differ, the module was not built for this kernel: reinstall the driver"
 
 
@@ -61,7 +52,7 @@ ILL: list[tuple[str, str, str, str]] = [
         " Exception on (GPC 7, TPC 7, SM 0): Illegal Instruction Parameter\n"
         "[Fri Aug 30 11:43:14 2024] NVRM: Xid (PCI:0000:cb:00): 109, pid=1797828, name=pt_main_thread, Ch 00000008,"
         " errorString CTX SWITCH TIMEOUT, Info 0x58005\n",
-        "Xid 109 at 0000:cb:00: the GPU did not change from one program to another in time",
+        "Xid 109 at 0000:cb:00: a context switch timed out",
         RESET,
     ),
     (
@@ -70,45 +61,44 @@ ILL: list[tuple[str, str, str, str]] = [
         " RPC timeout detected! GPU marked for reset @ kernel_gsp.c:2387\n"
         "kern: warning: [2026-04-22T21:30:51.870495804Z]: NVRM: Xid (PCI:0000:0b:00): 154, GPU recovery action changed"
         " from 0x0 (None) to 0x1 (GPU Reset Required)\n",
-        "Xid 154 at 0000:0b:00: the driver says what the GPU needs now: GPU Reset Required",
+        "Xid 154 at 0000:0b:00: the driver reports the required recovery action: GPU Reset Required",
         RESET,
     ),
     (
         "github.com/leptonai/gpud/pull/1174",
         "NVRM: Xid (PCI:0018:01:00): 145, RLW_RXPIPE Nonfatal XC0 i0 Link 13 (0x0409a0c2 0x00000008 0x00000001)\n"
         "NVRM: Xid (PCI:0019:01:00): 149, NETIR Fatal XC0 i0 Link -1 (0x000fe406 0x00000000 0x00000000)\n",
-        "Xid 149 at 0019:01:00: an NVLink error; 2 such lines since boot, also of Xid 145",
-        "reset all GPUs of that fabric together, or reboot; if it comes back, have the links (bridge, baseboard, switch)"
-        " looked at",
+        "Xid 149 at 0019:01:00: an NVLink error; 2 such messages since boot, including Xid 145",
+        "reset all GPUs of that fabric together, or reboot; if the error recurs, have the links (bridge, baseboard, switch) inspected",
     ),
     (
         "github.com/NVIDIA/open-gpu-kernel-modules/issues/862",
         "[   12.1] NVRM: GPU 0000:01:00.0: RmInitAdapter failed! (0x22:0x56:884)\n"
         "[   12.1] NVRM: GPU 0000:01:00.0: rm_init_adapter failed, device minor number 0\n",
-        "the driver cannot initialise the GPU at 0000:01:00.0: RmInitAdapter failed (0x22:0x56:884)",
-        f"{FIRMWARE}; look at power cables and seating",
+        "the driver cannot initialize the GPU at 0000:01:00.0: RmInitAdapter failed (0x22:0x56:884)",
+        f"{FIRMWARE}; check power cables and seating",
     ),
     (
         "github.com/NVIDIA/gpu-operator/issues/649: two GPUs of a virtual machine",
         "[ 1097.650222] NVRM: GPU 0000:04:01.0: RmInitAdapter failed! (0x11:0x45:2525)\n"
         "[ 1097.650377] NVRM: GPU 0000:04:01.0: rm_init_adapter failed, device minor number 0\n"
         "[ 1102.469870] NVRM: GPU 0000:04:02.0: RmInitAdapter failed! (0x11:0x45:2525)\n",
-        "the driver cannot initialise the GPU at 0000:04:01.0 and 0000:04:02.0: RmInitAdapter failed (0x11:0x45:2525)",
-        f"{FIRMWARE}; look at power cables and seating",
+        "the driver cannot initialize the GPU at 0000:04:01.0 and 0000:04:02.0: RmInitAdapter failed (0x11:0x45:2525)",
+        f"{FIRMWARE}; check power cables and seating",
     ),
     (
         "github.com/Bumblebee-Project/Bumblebee/issues/722: a driver of 2015, which names no GPU",
         "[87669.726564] NVRM: RmInitAdapter failed! (0x26:0xffff:1375)\n"
         "[87669.726572] NVRM: rm_init_adapter failed for device bearing minor number 0\n",
-        "the driver cannot initialise the GPU: RmInitAdapter failed (0x26:0xffff:1375)",
-        f"{FIRMWARE}; look at power cables and seating",
+        "the driver cannot initialize the GPU: RmInitAdapter failed (0x26:0xffff:1375)",
+        f"{FIRMWARE}; check power cables and seating",
     ),
     (
         "github.com/NVIDIA/open-gpu-kernel-modules/issues/789",
         "[  903.609564] NVRM: RmInitAdapter: Cannot initialize GSP firmware RM\n"
         "[  903.610907] NVRM: GPU 0000:98:00.0: RmInitAdapter failed! (0x62:0x65:1792)\n",
         "the GPU's system processor (GSP) does not start at 0000:98:00.0: RmInitAdapter failed (0x62:0x65:1792)",
-        f"switch the machine off and on again; if that does not help, try another driver branch, and {FIRMWARE}",
+        f"power-cycle the machine; if that does not help, try another driver branch, and {FIRMWARE}",
     ),
     (
         "github.com/ublue-os/bazzite/issues/2668: libraries, module and firmware of two releases",
@@ -117,15 +107,14 @@ ILL: list[tuple[str, str, str, str]] = [
         "[   23.991660] nvidia 0000:07:00.0: Direct firmware load for nvidia/570.144/gsp_ga10x.bin failed with error -2\n"
         "[   23.991667] NVRM: RmFetchGspRmImages: No firmware image found\n"
         "[   23.991672] NVRM: GPU 0000:07:00.0: RmInitAdapter failed! (0x61:0x56:1770)\n",
-        "the driver's firmware for the GPU's system processor (GSP) is missing, or is of another version than the module"
-        " at 0000:07:00.0: RmInitAdapter failed (0x61:0x56:1770)",
-        "reinstall the driver whole, with its firmware, then reboot: `gpustack install driver`",
+        "the driver's firmware for the GPU's system processor (GSP) is missing, or does not match the module's version at 0000:07:00.0: RmInitAdapter failed (0x61:0x56:1770)",
+        "reinstall the whole driver with its firmware, then reboot: `gpustack install driver`",
     ),
     (
         "github.com/stackhpc/ansible-slurm-appliance/issues/287: one message as rsyslog folds it",
         "Jun 30 11:07:05 gpu-0 kernel: NVRM: API mismatch: the client has the version 535.54.03, but#012NVRM: this kernel"
         " module has the version 530.30.02.  Please#012NVRM: make sure that this kernel module and all NVIDIA driver\n",
-        "the kernel module and the driver libraries are of different versions",
+        "the kernel module and the driver libraries have different versions",
         REBUILD,
     ),
     (
@@ -133,7 +122,7 @@ ILL: list[tuple[str, str, str, str]] = [
         "[    9.424670] NVRM: API mismatch: the client 'kwin_wayland' (pid 1005)\n"
         "               NVRM: has the version 595.84, but this kernel module has\n"
         "               NVRM: the version 595.80.  Please make sure that this\n",
-        "the kernel module and the driver libraries are of different versions",
+        "the kernel module and the driver libraries have different versions",
         REBUILD,
     ),
     (
@@ -142,7 +131,7 @@ ILL: list[tuple[str, str, str, str]] = [
         "               NVRM: BAR0 is 0M @ 0x0 (PCI:0000:06:00.0)\n"
         "[   28.109032] NVRM: The system BIOS may have misconfigured your GPU.\n"
         "[   28.109040] nvidia: probe of 0000:06:00.0 failed with error -1\n",
-        "the machine gave the GPU no address space at 0000:06:00.0",
+        "the machine assigned no address space to the GPU at 0000:06:00.0",
         FIRMWARE,
     ),
     (
@@ -151,7 +140,7 @@ ILL: list[tuple[str, str, str, str]] = [
         "               NVRM: BAR1 is 0M @ 0x0 (PCI:0000:14:00.0)\n"
         "[83260.106423] NVRM: This PCI I/O region assigned to your NVIDIA device is invalid:\n"
         "               NVRM: BAR1 is 0M @ 0x0 (PCI:0000:1c:00.0)\n",
-        "the machine gave the GPU no address space at 0000:14:00.0 and 0000:1c:00.0",
+        "the machine assigned no address space to the GPU at 0000:14:00.0 and 0000:1c:00.0",
         FIRMWARE,
     ),
     (
@@ -160,7 +149,7 @@ ILL: list[tuple[str, str, str, str]] = [
         "               NVRM: installed in this system is not supported by open\n"
         "               NVRM: nvidia.ko because it does not include the required GPU\n"
         "               NVRM: System Processor (GSP).\n",
-        "the open kernel module does not drive this GPU: it has no system processor (GSP)",
+        "the open kernel module does not support this GPU: it has no system processor (GSP)",
         "`gpustack install driver --kernel-module proprietary`",
     ),
     (
@@ -168,24 +157,23 @@ ILL: list[tuple[str, str, str, str]] = [
         "[    3.513141] NVRM: Open nvidia.ko is only ready for use on Data Center GPUs.\n"
         "[    3.513144] NVRM: To force use of Open nvidia.ko on other GPUs, see the\n"
         "[    3.824916] NVRM: GPU 0000:04:00.0: RmInitAdapter failed! (0x63:0x0:1905)\n",
-        "this open kernel module is too old for a GPU that is not made for data centres",
-        "`gpustack install driver` takes a newer one; or `gpustack install driver --kernel-module proprietary`",
+        "this open kernel module is too old for a GPU that is not a data-center product",
+        "install a newer one: `gpustack install driver`; or `gpustack install driver --kernel-module proprietary`",
     ),
     (
         "github.com/Start9Labs/start-technologies/pull/3693: Blackwell under the proprietary module",
         "NVRM: GPU at PCI:000f:01:00: GPU-0f059bf0-a212-94c1-44a7-1068a6c6be66\n"
         "NVRM: Xid (PCI:000f:01:00): 169, fd8cd000 94000000\n"
         "NVRM: GPU 000f:01:00.0: RmInitAdapter failed! (0x62:0x1a:2631)\n",
-        "a controller of the GPU halted while it came up, as Blackwell does under the proprietary module at 000f:01:00.0:"
-        " RmInitAdapter failed (0x62:0x1a:2631)",
+        "a controller of the GPU halted during start-up, as on Blackwell with the proprietary module at 000f:01:00.0: RmInitAdapter failed (0x62:0x1a:2631)",
         "`gpustack install driver --kernel-module open`",
     ),
     (
         "github.com/NixOS/nixos-hardware/issues/1880: a GTX 1050 under 595",
         "[    4.1] NVRM: The NVIDIA GPU 0000:01:00.0 (PCI ID: 10de:1c8d)\n"
         "          NVRM: installed in this system is supported through the NVIDIA 580.xx Legacy drivers.\n",
-        "this driver has left the GPU behind: an older branch drives it at 0000:01:00.0",
-        "`gpustack plan driver` names the last branch that drives it",
+        "this driver no longer supports the GPU; an older branch does at 0000:01:00.0",
+        "find the last branch that supports it: `gpustack plan driver`",
     ),
 ]
 
@@ -196,26 +184,25 @@ def test_published_lines_are_told_with_cause_and_cure(facts: Matrix, text: str, 
 
 
 REMARKS = [
-    ("", "no Xid and no RmInitAdapter line"),
+    ("", "no Xid and no RmInitAdapter message"),
     (
         "[1.0] NVRM: Xid (PCI:0000:3b:00): 31, pid=1\n[2.0] NVRM: Xid (PCI:0000:3b:00): 13, pid=1\n"
         "[3.0] NVRM: Xid (PCI:0000:3b:00): 13, pid=1\n",
-        "Xid 13 (a program made the GPU raise an exception), 31 (a program touched GPU memory that is not its own);"
-        " nothing that asks for more than starting programs anew",
+        "Xid 13 (a program caused a GPU exception), 31 (a program accessed an invalid GPU address); none is known to require more than restarting programs",
     ),
     (
         # github.com/stas00/ml-engineering compute/accelerator/nvidia/debug.md; driver.health tells of what waits for a reset
         "NVRM: Xid (PCI:0000:10:1c): 63, pid=1896, Row Remapper: New row marked for remapping, reset gpu to activate.\n",
-        "Xid 63 (a broken row of memory is replaced); nothing that asks for more than starting programs anew",
+        "Xid 63 (a faulty memory row was remapped); none is known to require more than restarting programs",
     ),
     (
         "NVRM: Xid (PCI:0000:0b:00): 154, GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)\n",
-        "Xid 154 (what another error asks for has changed); nothing that asks for more than starting programs anew",
+        "Xid 154 (the recovery action of another error changed); none is known to require more than restarting programs",
     ),
     (
         # A driver of 2013; no fact speaks of that number.
         "kernel: [ 269.516] NVRM: Xid (0000:01:00): 3, C 00000005 SC 00000007 M 00001ffc Data ffffffff\n",
-        "Xid 3 (no fact tells what it means); nothing that asks for more than starting programs anew",
+        "Xid 3 (its meaning is unknown); none is known to require more than restarting programs",
     ),
 ]
 
@@ -229,7 +216,7 @@ def test_the_log_of_an_h100_is_quiet(facts: Matrix) -> None:
     """Its NVRM lines as they were on 2026-11-21, of a machine that passed every check."""
     text = (FIXTURES / "h100/dmesg-nvidia.log").read_text()
     assert "NVRM" in text
-    assert judged(facts, text) == ("pass", "no Xid and no RmInitAdapter line", "")
+    assert judged(facts, text) == ("pass", "no Xid and no RmInitAdapter message", "")
 
 
 class _Says:
@@ -262,11 +249,11 @@ def test_a_log_that_can_be_read_is_judged_in_a_container_too(
 @pytest.mark.parametrize(
     ("environment", "reason", "fix"),
     [
-        ("bare-metal", "the kernel's log cannot be read by this user", "run it with `sudo`"),
+        ("bare-metal", "this user has no permission to read the kernel log", "run it with `sudo`"),
         (
             "container",
-            "the kernel's log is the machine's below the container, and this container may not read it",
-            "`gpustack verify driver --level full` on that machine reads it",
+            "this container has no permission to read its host's kernel log",
+            "run `gpustack verify driver --level full` on the host",
         ),
     ],
 )

@@ -13,9 +13,9 @@ from gpustack.errors import DocumentError
 from gpustack.matrix.index import Matrix
 from gpustack.system.run import Finished
 from gpustack.verify.declare import Context
-from gpustack.verify.frame.site_checks import Expectation, OwnCheck, _judge, load_file
+from gpustack.verify.frame.site_checks import Expectation, SiteCheck, _judge, load_file
 
-ONE = OwnCheck(
+ONE = SiteCheck(
     id="site.mount", command=("findmnt", "/data"), hint="mount it", level="quick", expect=Expectation(stdout="nfs4")
 )
 
@@ -24,17 +24,17 @@ def test_a_file_without_checks_is_told_what_one_is() -> None:
     with pytest.raises(DocumentError) as caught:
         load_file(Path("checks.toml"), {})
     assert (caught.value.message, caught.value.where, caught.value.hint) == (
-        "holds no [[check]]",
+        "the file has no [[check]]",
         "checks.toml",
-        'a check is [[check]] with id = "site.name", command = ["program", "word"], hint = "what mends it"',
+        'a check is [[check]] with id = "site.name", command = ["program", "word"], hint = "what fixes it"',
     )
 
 
 @pytest.mark.parametrize(
     ("search", "why"),
     [
-        (says(code=-9), "the search for it crashes (signal 9, SIGKILL)"),
-        (says(code=1, err="MemoryError\n"), "the search for it ends with exit code 1: MemoryError"),
+        (says(code=-9), "the search crashed (signal 9, SIGKILL)"),
+        (says(code=1, err="MemoryError\n"), "the search ended with exit code 1: MemoryError"),
         (says(code=None, error="no answer within 10 s"), "no answer within 10 s"),
     ],
 )
@@ -44,8 +44,8 @@ def test_a_search_that_breaks_is_no_verdict(matrix: Matrix, tmp_path: Path, sear
     found = _judge(ONE, Context(host=HEALTHY, matrix=matrix, runner=runner, work=tmp_path))
     assert (found.status, found.reason, found.fix) == (
         "error",
-        f"whether `findmnt /data` writes 'nfs4' cannot be told: {why}",
-        "give `expect` an expression without repetitions inside repetitions",
+        f"the output of `findmnt /data` could not be searched for 'nfs4': {why}",
+        "use an expression without nested repetitions in `expect`",
     )
 
 
@@ -54,6 +54,6 @@ def test_a_saved_host_answers_no_command(matrix: Matrix) -> None:
     found = _judge(ONE, Context(host=HEALTHY, matrix=matrix))
     assert (found.status, found.reason, found.fix) == (
         "skip",
-        "this has to be run on the machine itself, and the host is a saved snapshot of one",
+        "the host is a saved snapshot: this check runs on the machine itself only",
         "",
     )

@@ -57,20 +57,20 @@ def with_nvml(context: Context, *gpus: GpuHealth, **told_by_nvml: Any) -> Contex
 @pytest.mark.parametrize(
     ("seen", "wanted", "expected"),
     [
-        ((), "", ("skip", "no g++ was found; nvcc needs a host compiler to build programs", "install g++")),
+        ((), "", ("skip", "no g++ was found; nvcc requires a host compiler", "install g++")),
         (
             ("g++ 16.1.0",),
             "6 to before 16",
             (
                 "fail",
-                "no g++ here is one that nvcc of CUDA 13.0 accepts: there is g++ 16.1.0",
-                "install g++ 6 to before 16 beside it; gpustack takes it by itself",
+                "nvcc of CUDA 13.0 supports none of the installed compilers: g++ 16.1.0",
+                "install g++ 6 to before 16 as well; gpustack selects it",
             ),
         ),
         (
             ("g++ 16.1.0",),
             "",
-            ("fail", "no g++ here is one that nvcc of CUDA 13.0 accepts: there is g++ 16.1.0", "install an older g++"),
+            ("fail", "nvcc of CUDA 13.0 supports none of the installed compilers: g++ 16.1.0", "install an older g++"),
         ),
     ],
     ids=["none", "too-new", "no-bound"],
@@ -84,11 +84,11 @@ def test_no_host_compiler(seen: tuple[str, ...], wanted: str, expected: tuple[st
     [
         (
             "#error -- unsupported GNU version! gcc versions later than 15 are not supported!",
-            ("fail", "nvcc of CUDA 13.0 refuses the host compiler g++ 16.1.0", "install an older g++ beside it"),
+            ("fail", "nvcc of CUDA 13.0 does not support the host compiler g++ 16.1.0", "install an older g++ as well"),
         ),
         (
             "nvcc fatal   : Unsupported gpu architecture 'compute_120'",
-            ("fail", "nvcc of CUDA 13.0 does not build for the GPUs here", "`gpustack install cuda`"),
+            ("fail", "nvcc of CUDA 13.0 does not support the host's GPUs", "`gpustack install cuda`"),
         ),
     ],
     ids=["gcc", "architecture"],
@@ -99,14 +99,18 @@ def test_nvcc_that_refuses(context: Context, said: str, expected: tuple[str, str
 
 def test_programs_that_give_no_answer(context: Context) -> None:
     late = ended(None, error=LATE)
-    assert told(cuda_smoke.judge(context, late)) == ("error", f"the program gave no answer: {LATE}", "")
+    assert told(cuda_smoke.judge(context, late)) == ("error", f"the program produced no output: {LATE}", "")
     assert told(cuda_smoke.judge(context, ended(3, err="no words of ours"))) == (
-        "fail", "the program ends with exit code 3: no words of ours", ""
+        "fail", "the program ended with exit code 3: no words of ours", ""
     )  # fmt: skip
-    assert told(answers.judge(context, HOME, late)) == ("error", f"the network's program gave no answer: {LATE}", "")
+    assert told(answers.judge(context, HOME, late)) == (
+        "error",
+        f"the network's program produced no output: {LATE}",
+        "",
+    )
     ran = vendor._judged(Path("/usr/src/cudnn_samples_v9"), HOME, late, {})
-    assert told(ran) == ("error", f"mnistCUDNN gave no answer: {LATE}", "")
-    assert told(measure._broken(context, "GPU 1", late)) == ("error", f"measuring GPU 1 did not end: {LATE}", "")
+    assert told(ran) == ("error", f"mnistCUDNN produced no output: {LATE}", "")
+    assert told(measure._broken(context, "GPU 1", late)) == ("error", f"the measurement of GPU 1 failed: {LATE}", "")
 
 
 def test_samples_without_a_compiler(context: Context) -> None:
@@ -114,7 +118,7 @@ def test_samples_without_a_compiler(context: Context) -> None:
     context.shared.once("host-compiler", HostCompiler)
     outcome = vendor.run_sample(context, Path("/usr/src/cudnn_samples_v9"), HOME)
     assert isinstance(outcome, vendor.NotRun)
-    assert outcome.reason == "/usr/src/cudnn_samples_v9/mnistCUDNN needs nvcc and a host compiler to be built"
+    assert outcome.reason == "/usr/src/cudnn_samples_v9/mnistCUDNN was skipped: it requires nvcc and a host compiler"
 
 
 def test_no_headers_to_build_against(context: Context) -> None:
@@ -126,19 +130,19 @@ def test_no_headers_to_build_against(context: Context) -> None:
         pytest.skip("cuDNN or NCCL is installed on this machine")
     assert told(cudnn_smoke.mnist(bare)) == (
         "skip",
-        "no cudnn.h with its library was found, so nothing can be built against cuDNN",
+        "no cudnn.h with its library was found to build with",
         "`gpustack install cudnn`",
     )
     assert told(cudnn_full.static(bare)) == ("skip", "no cudnn.h with its library was found", "")
     assert told(nccl_smoke.all_reduce(bare)) == (
         "skip",
-        "no nccl.h with its library was found, so nothing can be built against NCCL",
+        "no nccl.h with its library was found to build with",
         "`gpustack install nccl`",
     )
 
 
 def test_one_gpu_needs_no_bandwidth(context: Context) -> None:
-    assert told(nccl_full.bandwidth(context)) == ("skip", "one GPU has no other to talk to", "")
+    assert told(nccl_full.bandwidth(context)) == ("skip", "an all-reduce requires at least two GPUs", "")
 
 
 class _NoGpu:
@@ -153,16 +157,15 @@ def test_nothing_to_measure(context: Context) -> None:
     context.shared.once("host-compiler", lambda: HostCompiler(path="g++", version="13.3.0"))
     outcome = measure.measured(msgspec.structs.replace(context, runner=_NoGpu()))
     assert isinstance(outcome, Outcome)
-    assert told(outcome) == ("skip", "CUDA sees no GPU to measure", "")
+    assert told(outcome) == ("skip", "CUDA lists no GPU to measure", "")
 
 
 @pytest.mark.parametrize(
     ("throttle", "reason"),
     [
-        (0x8, "NVIDIA L4 (00000000:01:00.0) is slowed down by a hardware slowdown (heat or power)"),
-        (0x20, "NVIDIA L4 (00000000:01:00.0) is slowed down by the temperature limit"),
-        (0x80 | 0x8, "NVIDIA L4 (00000000:01:00.0) is slowed down by a hardware slowdown (heat or power) and the power brake of"
-         " the machine"),
+        (0x8, "NVIDIA L4 (00000000:01:00.0) is throttled by a hardware slowdown (heat or power)"),
+        (0x20, "NVIDIA L4 (00000000:01:00.0) is throttled by the temperature limit"),
+        (0x80 | 0x8, "NVIDIA L4 (00000000:01:00.0) is throttled by a hardware slowdown (heat or power) and the machine's power brake"),
     ],
 )  # fmt: skip
 def test_what_slows_a_gpu_down(context: Context, throttle: int, reason: str) -> None:
@@ -181,17 +184,17 @@ class _Broken:
 
 def test_a_probe_that_breaks(context: Context) -> None:
     broken = msgspec.structs.replace(context, runner=_Broken())
-    assert health(broken).error == "the probe of NVML broke (exit code 1)"
+    assert health(broken).error == "the probe of NVML failed (exit code 1)"
     assert told(driver_smoke_modes.modes(broken)) == (
-        "error", "NVML could not be asked: the probe of NVML broke (exit code 1)", ""
+        "error", "NVML could not be queried: the probe of NVML failed (exit code 1)", ""
     )  # fmt: skip
-    assert told(driver_smoke.contexts(broken)) == ("error", "the probe of libcuda broke before cuInit", "")
+    assert told(driver_smoke.contexts(broken)) == ("error", "the probe of libcuda failed before cuInit", "")
 
 
 def test_modes_that_let_programs_in(context: Context) -> None:
     mine = msgspec.structs.replace(GPU, mig=0, mig_pending=1, fabric={"state": 3, "status": 0}, compute_mode=3)
     assert told(driver_smoke_modes.modes(with_nvml(context, mine)))[1] == (
-        "NVIDIA L4 (00000000:01:00.0): MIG on after the next reset, exclusive process mode, fabric set up"
+        "NVIDIA L4 (00000000:01:00.0): MIG on after the next reset, exclusive process mode, fabric initialized"
     )
 
 
@@ -200,7 +203,7 @@ def test_a_gpu_that_nvml_cannot_reach(context: Context) -> None:
     assert told(driver_smoke_modes.modes(with_nvml(context, lost))) == (
         "fail",
         "GPU 1 cannot be reached: GPU is lost",
-        "look for its Xid line in `sudo dmesg`; one that fell off the bus comes back only by a cold start",
+        "check `sudo dmesg` for its Xid message; a GPU that fell off the bus requires a power cycle",
     )
 
 
@@ -215,8 +218,8 @@ def test_a_gpu_that_nvml_cannot_reach(context: Context) -> None:
             {"video": ["libnvidia-encode.so.1", "libnvcuvid.so.1"]},
             (
                 "skip",
-                "no libnvidia-encode.so.1, libnvcuvid.so.1: this driver was installed without its video libraries",
-                "`gpustack install driver` brings them; only encoding and decoding need them",
+                "libnvidia-encode.so.1, libnvcuvid.so.1 not found: the driver was installed without its video libraries",
+                "`gpustack install driver` installs them; only encoding and decoding require them",
             ),
         ),
     ],
@@ -237,8 +240,8 @@ def test_a_container_is_told_with_what_to_start_it(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("NVIDIA_DRIVER_CAPABILITIES", "utility")
     assert told(driver_smoke_modes._in_container({"video": ["libnvcuvid.so.1"]})) == (
         "skip",
-        "the container was not given libnvcuvid.so.1",
-        "start it with NVIDIA_DRIVER_CAPABILITIES=utility,video if programs need video",
+        "not available in this container: libnvcuvid.so.1",
+        "start it with NVIDIA_DRIVER_CAPABILITIES=utility,video if programs require video",
     )
 
 
@@ -249,8 +252,8 @@ def test_a_container_is_told_with_what_to_start_it(monkeypatch: pytest.MonkeyPat
             "container",
             (
                 "fail",
-                "the container was not given the driver library: libcuda.so.1: cannot open",
-                "start it with `--gpus all` and NVIDIA_DRIVER_CAPABILITIES holding `compute`",
+                "the driver library is not available in this container: libcuda.so.1: cannot open",
+                "start it with `--gpus all` and `compute` in NVIDIA_DRIVER_CAPABILITIES",
             ),
         ),
         (
@@ -277,8 +280,8 @@ def test_a_gpu_that_begins_and_does_not_end(context: Context) -> None:
     context.shared.once("cuda-contexts", lambda: end)
     assert told(driver_smoke.contexts(context)) == (
         "fail",
-        "L4 (0000:01:00.0) does not answer: the context was not there within 100 s",
-        "look for Xid and RmInitAdapter lines in `sudo dmesg`; end what uses the GPU and reset it, or reboot",
+        "L4 (0000:01:00.0) does not respond: no context was created within 100 s",
+        "check `sudo dmesg` for Xid and RmInitAdapter messages; stop the programs on that GPU and reset it, or reboot",
     )
 
 
@@ -291,15 +294,15 @@ OTHER = "0000:02:00.0"
         (
             "bare-metal", "0", {"NVML": {HERE, OTHER}, "CUDA": {HERE}},
             ("fail", f"CUDA does not see {OTHER}: CUDA_VISIBLE_DEVICES is '0'",
-             "unset CUDA_VISIBLE_DEVICES to prove the whole machine"),
+             "unset CUDA_VISIBLE_DEVICES to verify the whole machine"),
         ),
         (
             "bare-metal", None, {"bus": {HERE}, "NVML": {OTHER}},
-            ("skip", f"the bus shown here is not that of the GPUs: it lacks {OTHER}", ""),
+            ("skip", f"the visible PCI bus does not have the GPUs at {OTHER}", ""),
         ),
         (
             "container", None, {"kernel module": {HERE, OTHER}, "NVML": {HERE}},
-            ("skip", "the container was given 1 of 2 GPUs", ""),
+            ("skip", "the container has 1 of 2 GPUs", ""),
         ),
     ],
     ids=["hidden", "other-bus", "container"],

@@ -84,7 +84,7 @@ def test_a_check_is_declared_in_the_folder_of_its_component_and_the_module_of_it
 def test_two_checks_of_one_name_are_refused() -> None:
     declare.checks_of("driver")
     decorate = declare.check("driver.module", title="again", expects="it", mends="it")
-    with pytest.raises(ValueError, match=r"two checks are called driver\.module"):
+    with pytest.raises(ValueError, match=r"the id driver\.module of a check is used twice"):
         decorate(lambda _: passed())
 
 
@@ -93,7 +93,7 @@ def test_a_check_whose_need_failed_is_a_skip_with_that_reason(context: Context) 
     assert found["driver.module"].status == "fail"
     assert found["driver.gpus"].status in {"pass", "skip"}
     assert found["driver.version"].status == "skip"
-    assert found["driver.version"].reason == "needs driver.module, which failed"
+    assert found["driver.version"].reason == "requires driver.module, which failed"
     assert found["driver.version"].detail == found["driver.module"].reason
 
 
@@ -123,8 +123,8 @@ def test_a_check_that_raises_is_an_error_with_its_words_and_no_traceback(context
 
     checks = (made("a.one", breaks), made("a.two", lambda _: passed(), needs=("a.one",)))
     broken, after = run_made(context, *checks)
-    assert (broken.status, broken.reason) == ("error", "the check itself broke (KeyError: 'no such thing')")
-    assert (after.status, after.reason) == ("skip", "needs a.one, which could not be carried out")
+    assert (broken.status, broken.reason) == ("error", "the check itself failed with KeyError: 'no such thing'")
+    assert (after.status, after.reason) == ("skip", "requires a.one, which could not run")
 
 
 def test_texts_that_are_no_text_come_out_as_some(context: Context) -> None:
@@ -142,8 +142,8 @@ def test_durations_are_measured_and_too_long_is_an_error(context: Context) -> No
     timed = msgspec.structs.replace(context, clock=lambda: next(clock))
     quick, slow = run_made(timed, made("a.one", lambda _: passed()), made("a.two", lambda _: passed(), limit_s=2.0))
     assert (quick.status, quick.duration_s) == ("pass", 0.25)
-    assert (slow.status, slow.reason, slow.duration_s) == ("error", "took 3.0 s, the limit is 2 s", 3.0)
-    assert slow.fix == "see with `top` and `nvidia-smi` what keeps this machine busy, and run it once more"
+    assert (slow.status, slow.reason, slow.duration_s) == ("error", "the check took 3.0 s; its limit is 2 s", 3.0)
+    assert slow.fix == "check `top` and `nvidia-smi` for other load, then retry"
 
 
 def test_commands_get_what_is_left_of_the_time(context: Context, recorded: Any) -> None:
@@ -154,15 +154,15 @@ def test_commands_get_what_is_left_of_the_time(context: Context, recorded: Any) 
     assert limited.run(("true",)).code == 0
     assert inner.asked == [(("true",), 7.0)]
     late = limited.run(("true",))
-    assert (late.code, late.error) == (None, "the check's time was used up before this command")
+    assert (late.code, late.error) == (None, "the check's time limit was reached before this command")
     assert len(inner.asked) == 1
 
 
 def test_a_required_check_must_not_be_skipped(context: Context) -> None:
     found = results(on(context, gpus=()), "cuda", require=("cuda.gpu",))
     assert found["cuda.gpu"].status == "fail"
-    assert found["cuda.gpu"].reason == "required, but no NVIDIA GPU was found here"
-    assert found["cuda.gpu"].fix == "Install a toolkit that knows the GPU: `gpustack install cuda`."
+    assert found["cuda.gpu"].reason == "required, but no NVIDIA GPU was found"
+    assert found["cuda.gpu"].fix == "Install a toolkit that supports the GPU: `gpustack install cuda`."
     assert found["cuda.toolkit"].status == "pass"
 
 
@@ -184,12 +184,12 @@ def test_a_required_check_of_a_component_not_asked_for_is_run(context: Context) 
 @pytest.mark.parametrize(
     ("components", "require", "message", "hint"),
     [
-        (("cudn",), (), "no component is called 'cudn'", "did you mean cudnn?"),
-        (("zzz",), (), "no component is called 'zzz'", "known: driver, cuda, cudnn, "),
-        ((), ("drivers",), "no component is called 'drivers'", "did you mean driver?"),
-        ((), ("driver.modules",), "no check is called 'driver.modules'", "did you mean driver.module?"),
-        ((), ("cudda.gpu",), "no check is called 'cudda.gpu'", "did you mean cuda.gpu?"),
-        (("; rm -rf /",), (), "no component is called '; rm -rf /'", "known: driver,"),
+        (("cudn",), (), "unknown component 'cudn'", "did you mean cudnn?"),
+        (("zzz",), (), "unknown component 'zzz'", "known: driver, cuda, cudnn, "),
+        ((), ("drivers",), "unknown component 'drivers'", "did you mean driver?"),
+        ((), ("driver.modules",), "unknown check 'driver.modules'", "did you mean driver.module?"),
+        ((), ("cudda.gpu",), "unknown check 'cudda.gpu'", "did you mean cuda.gpu?"),
+        (("; rm -rf /",), (), "unknown component '; rm -rf /'", "known: driver,"),
     ],
 )
 def test_unknown_names(
@@ -206,17 +206,20 @@ def test_an_unknown_level_is_refused() -> None:
     assert level_named("smoke") == "smoke"
     with pytest.raises(UsageError) as caught:
         level_named("slow")
-    assert (caught.value.message, caught.value.hint) == ("no level is called 'slow'", "known: quick, smoke, full")
+    assert (caught.value.message, caught.value.hint) == ("unknown level 'slow'", "known: quick, smoke, full")
 
 
 def test_components_without_checks_are_refused(context: Context) -> None:
     with pytest.raises(UnsupportedError) as caught:
         results(context, "container-toolkit")
-    assert (caught.value.exit_code, caught.value.message) == (4, "container-toolkit has no checks of its own")
+    assert (caught.value.exit_code, caught.value.message) == (4, "container-toolkit has no checks")
     assert caught.value.hint == f"components with checks: {', '.join(COMPONENTS)}"
 
 
 def test_a_component_that_another_ones_checks_look_at_is_told_so(context: Context) -> None:
     with pytest.raises(UnsupportedError) as caught:
         results(context, "fabric-manager")
-    assert caught.value.hint == f"`gpustack verify driver` looks at it; components with checks: {', '.join(COMPONENTS)}"
+    assert (
+        caught.value.hint
+        == f"use `gpustack verify driver`, which checks it; components with checks: {', '.join(COMPONENTS)}"
+    )

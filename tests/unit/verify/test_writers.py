@@ -78,7 +78,7 @@ skip   cuda.toolkit    no toolkit
 error  cuda.gpu        gpu
        the check itself broke
 
-4 checks: 1 passed, 1 failed, 1 skipped, 1 could not be carried out
+4 checks: 1 passed, 1 failed, 1 skipped, 1 could not run
 """
 
 
@@ -218,10 +218,7 @@ def test_tap() -> None:
 
 def test_github() -> None:
     assert api.write(report(*PLAIN), "github") == (
-        "::error title=driver.version one version::module 550, library 560%0Afix: `sudo reboot`\n"
-        "::notice title=cuda.toolkit found::no toolkit%0Afix: install it\n"
-        "::error title=cuda.gpu gpu::the check itself broke\n"
-        "4 checks: 1 passed, 1 failed, 1 skipped, 1 could not be carried out\n"
+        "::error title=driver.version one version::module 550, library 560%0Afix: `sudo reboot`\n::notice title=cuda.toolkit found::no toolkit%0Afix: install it\n::error title=cuda.gpu gpu::the check itself broke\n4 checks: 1 passed, 1 failed, 1 skipped, 1 could not run\n"
     )
 
 
@@ -270,7 +267,7 @@ def test_prometheus() -> None:
 def test_no_other_format() -> None:
     with pytest.raises(UsageError) as caught:
         api.write(report(), "xml")
-    assert (caught.value.message, caught.value.exit_code) == ("no report format is called 'xml'", 2)
+    assert (caught.value.message, caught.value.exit_code) == ("unknown report format 'xml'", 2)
     assert caught.value.hint == "known: text, json, junit, tap, github, sarif, html, prometheus"
 
 

@@ -1,4 +1,4 @@
-"""The GPU's own figures: copies, memory bandwidth, matrix rate, of every GPU that CUDA sees."""
+"""Measures copies, memory bandwidth and matrix rate of every GPU that CUDA lists."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpustack.verify.frame.bench_table import Bench, Cell
 
 
 def bench(context: Context) -> Bench:
-    """Measure every GPU. Raises UnsupportedError (exit 4) where nothing can be, GpustackError where it broke."""
+    """Measure every GPU. Raises UnsupportedError (exit 4) where that is not possible, GpustackError where it fails."""
     with tempfile.TemporaryDirectory(prefix="gpustack-bench-") as name:
         found = measured(msgspec.structs.replace(context, work=Path(name)))
     if isinstance(found, Outcome):

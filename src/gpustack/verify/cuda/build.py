@@ -15,7 +15,7 @@ from gpustack.verify.frame.commands import evidence_of, first_line
 from gpustack.verify.samples import place
 
 BUILD_S = 240.0
-"""Seconds that nvcc is given."""
+"""Time limit of nvcc, in seconds."""
 
 
 class Cross(Struct, frozen=True, kw_only=True):
@@ -42,10 +42,10 @@ class Built(Struct, frozen=True, kw_only=True):
 def build(
     context: Context, source: str, *uses: Home, options: tuple[str, ...] = (), cross: Cross | None = None
 ) -> Built | Outcome:
-    """Build the sample ``source`` in the check's folder, or say why that is not possible."""
+    """Build the sample ``source`` in the check's folder; the outcome where it cannot be built."""
     kit = toolkit(context)
     if kit is None:
-        return skipped("no nvcc was found, so nothing can be built", "`gpustack install cuda`")
+        return skipped("no nvcc was found to build a program", "`gpustack install cuda`")
     host = HostCompiler(path=cross.compiler) if cross else compiler(context)
     if host.path is None:
         return _no_compiler(kit, host.seen, host.wanted)
@@ -62,17 +62,17 @@ def build(
 
 
 def _includes(uses: tuple[Home, ...]) -> list[str]:
-    """The folders of headers; naming the compiler's own would change the order in which it looks."""
+    """The folders of headers; naming the compiler's own would change its search order."""
     return [f"-I{home.include}" for home in uses if str(home.include) != "/usr/include"]
 
 
 def _libraries(uses: tuple[Home, ...]) -> list[str]:
-    """The libraries by file, through the linker: nvcc itself takes no name that ends in a version, as wheels have."""
+    """The libraries by file, through the linker: nvcc itself rejects names that end in a version, as wheels have."""
     return [word for home in uses for word in ("-Xlinker", str(home.library))]
 
 
 def _own_libraries(kit: Toolkit, cross: Cross | None) -> list[str]:
-    """The folder of the runtime's library where nvcc does not look by itself: wheels call it lib, nvcc lib64."""
+    """The folder of the runtime's library where nvcc does not search by itself: wheels call it lib, nvcc lib64."""
     if cross is not None:
         return ["--target-directory", cross.folder, f"-L{kit.root}/targets/{cross.folder}/lib"]
     folder = kit.root / "lib"
@@ -81,65 +81,65 @@ def _own_libraries(kit: Toolkit, cross: Cross | None) -> list[str]:
 
 def _no_compiler(kit: Toolkit, seen: tuple[str, ...], wanted: str) -> Outcome:
     if not seen:
-        return skipped("no g++ was found; nvcc needs a host compiler to build programs", "install g++")
+        return skipped("no g++ was found; nvcc requires a host compiler", "install g++")
     return failed(
-        f"no g++ here is one that nvcc of CUDA {kit.release} accepts: there is {', '.join(seen)}",
-        f"install g++ {wanted} beside it; gpustack takes it by itself" if wanted else "install an older g++",
+        f"nvcc of CUDA {kit.release} supports none of the installed compilers: {', '.join(seen)}",
+        f"install g++ {wanted} as well; gpustack selects it" if wanted else "install an older g++",
         expected=f"g++ {wanted}" if wanted else "",
         actual=", ".join(seen),
     )
 
 
 def not_built(context: Context, end: Finished, kit: Toolkit, host: str, chosen_by: str) -> Outcome:
-    """Why nvcc did not build, by what it wrote."""
+    """Why nvcc failed, by its output."""
     evidence = evidence_of(end, work=context.work)
     if end.code is None:
         return errored(f"nvcc: {end.error}", "", evidence=evidence)
     text = end.out + end.err
     if "unsupported GNU version" in text or "unsupported clang version" in text:
         return failed(
-            f"nvcc of CUDA {kit.release} refuses the host compiler {host}",
-            "unset NVCC_CCBIN, or let it name a g++ that this nvcc accepts (`gpustack verify cuda` says which)"
-            if chosen_by else "install an older g++ beside it",
+            f"nvcc of CUDA {kit.release} does not support the host compiler {host}",
+            "unset NVCC_CCBIN, or set it to a g++ that this nvcc supports (see `gpustack verify cuda`)"
+            if chosen_by else "install an older g++ as well",
             evidence=evidence,
         )  # fmt: skip
     missing = _missing_header(text)
     if missing:
         return failed(
             f"the header {missing} is missing",
-            "install the development package that brings it (for CUDA's own: `gpustack install cuda`)",
+            "install the development package that contains it (for CUDA's headers: `gpustack install cuda`)",
             evidence=evidence,
         )
     if chosen_by and ("host compiler" in text.lower() or "Failed to preprocess" in text or not text.strip()):
         return failed(
-            f"the host compiler that {chosen_by} names, {host}, does not work with nvcc",
-            f"unset {chosen_by}, or let it name a g++ that this nvcc accepts",
+            f"the host compiler set in {chosen_by}, {host}, does not work with nvcc",
+            f"unset {chosen_by}, or set it to a g++ that this nvcc supports",
             evidence=evidence,
         )
     if "Unsupported gpu architecture" in text or "is not defined for option 'gpu-architecture'" in text:
         return failed(
-            f"nvcc of CUDA {kit.release} does not build for the GPUs here", "`gpustack install cuda`", evidence=evidence
+            f"nvcc of CUDA {kit.release} does not support the host's GPUs", "`gpustack install cuda`", evidence=evidence
         )
     return _not_linked(text, evidence) or failed(
-        f"nvcc does not build it: {_first_error(text) or first_line(end)}", evidence=evidence
+        f"nvcc failed: {_first_error(text) or first_line(end)}", evidence=evidence
     )
 
 
 def _not_linked(text: str, evidence: dict[str, str]) -> Outcome | None:
-    """What the linker lacked; None where it was not the linker that failed."""
+    """What the linker did not find; None where the linker did not fail."""
     library = re.search(r"cannot find -l([\w.+-]+)", text)
     if library:
         return failed(
-            f"the linker finds no lib{library[1]}",
-            f"install the development package that brings lib{library[1]}.so or lib{library[1]}.a",
+            f"the linker does not find lib{library[1]}",
+            f"install the development package that contains lib{library[1]}.so or lib{library[1]}.a",
             evidence=evidence,
         )
     symbols = list(dict.fromkeys(re.findall(r"undefined reference to [`'](\w+)", text)))
     if symbols:
         more = f" and {len(symbols) - 1} more" if len(symbols) > 1 else ""
         return failed(
-            f"none of the libraries that it is linked with holds {symbols[0]}{more}",
-            "a library is missing or of another release: install all of one release, libraries and headers",
+            f"none of the linked libraries defines {symbols[0]}{more}",
+            "a library is missing or from another release: install libraries and headers of one release",
             evidence=evidence,
         )
     return None

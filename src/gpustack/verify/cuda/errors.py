@@ -1,4 +1,4 @@
-"""What CUDA's error codes mean to whoever has to mend the host: each with a cause and a cure of its own."""
+"""What CUDA's error codes mean: each with its cause and its fix."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SUBJECT = "driver-errors"
 
 
 class Meaning(Struct, frozen=True, kw_only=True):
-    """A code's name, its cause, and what mends it on a machine; ``inside`` is the cure in a container, if another."""
+    """A code's name, its cause, and its fix on a machine; ``inside`` is the fix in a container, if it differs."""
 
     code: int
     name: str
@@ -20,14 +20,14 @@ class Meaning(Struct, frozen=True, kw_only=True):
     inside: str = ""
 
 
-def explained(code: int, context: Context, name: str = "") -> tuple[str, str]:
-    """Cause and cure of an error code on this host."""
+def explain(code: int, context: Context, name: str = "") -> tuple[str, str]:
+    """Cause and fix of an error code on this host."""
     meaning = next((row for row in context.matrix.rows(SUBJECT, "cuda", Meaning) if row.code == code), None)
     if meaning is None:
-        return f"error {code}{f' ({name})' if name else ''}", "look for NVRM and Xid lines in `sudo dmesg`"
-    cure = meaning.inside if context.host.environment == "container" and meaning.inside else meaning.fix
-    told = f"error {code} ({meaning.name}): {meaning.cause}"
+        return f"error {code}{f' ({name})' if name else ''}", "check `sudo dmesg` for NVRM and Xid messages"
+    fix = meaning.inside if context.host.environment == "container" and meaning.inside else meaning.fix
+    cause = f"error {code} ({meaning.name}): {meaning.cause}"
     compat = host_facts.compat_library(context.host)
     if code == 804 and compat is not None:
-        told += f"; it is {compat.path}"
-    return told, cure
+        cause += f" ({compat.path})"
+    return cause, fix

@@ -11,8 +11,8 @@ from gpustack.verify.frame import host_facts
     "cuda.copies",
     level="full",
     title="copies between host and GPUs, and between GPUs",
-    expects="Memory is copied to and from every GPU, and from GPU to GPU.",
-    mends="`gpustack verify driver --level smoke` tells what CUDA answers on each GPU.",
+    expects="Copies to and from every GPU, and between GPUs, succeed.",
+    mends="`gpustack verify driver --level smoke` shows what CUDA reports for each GPU.",
     needs=("cuda.run",),
     unless=(host_facts.no_gpu,),
     limit_s=600.0,
@@ -28,7 +28,7 @@ def copies(context: Context) -> Outcome:
         for name, value in one.values.items()
         if "copy-" in name or "-to-" in name
     }
-    told = ", ".join(f"{name} {float(one.value):.4g} {one.unit}".rstrip() for name, one in found.items())
+    detail = ", ".join(f"{name} {float(one.value):.4g} {one.unit}".rstrip() for name, one in found.items())
     return passed(
-        told, measurements=found, evidence={name: text for one in answer for name, text in one.evidence.items()}
+        detail, measurements=found, evidence={name: text for one in answer for name, text in one.evidence.items()}
     )

@@ -1,4 +1,4 @@
-"""What each GPU really does: copies, memory bandwidth, matrix rate. Measured once a run, for several checks."""
+"""Copies, memory bandwidth and matrix rate of each GPU. Measured once a run, for several checks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msgspec import Struct
 from gpustack.model.results import Measurement
 from gpustack.system.run import Finished
 from gpustack.verify.cuda.build import Built, build
-from gpustack.verify.cuda.errors import explained
+from gpustack.verify.cuda.errors import explain
 from gpustack.verify.cuda.toolchain import homes
 from gpustack.verify.declare import Context, Outcome, errored, failed, skipped
 from gpustack.verify.frame.commands import evidence_of, first_line
@@ -17,7 +17,7 @@ from gpustack.verify.frame.probes import lines_of
 
 
 class Measured(Struct, frozen=True, kw_only=True):
-    """One GPU: how the program describes it, the values by name, and what it wrote."""
+    """One GPU: how the program describes it, the values by name, and its output."""
 
     about: dict[str, Any]
     values: dict[str, Measurement]
@@ -25,7 +25,7 @@ class Measured(Struct, frozen=True, kw_only=True):
 
 
 def measured(context: Context) -> tuple[Measured, ...] | Outcome:
-    """The measurements of every GPU that CUDA sees, or why there are none."""
+    """The measurements of every GPU that CUDA lists, or why there are none."""
     return context.shared.once("measured", lambda: _measure(context))
 
 
@@ -39,7 +39,7 @@ def _measure(context: Context) -> tuple[Measured, ...] | Outcome:
     if count is None:
         return _broken(context, "CUDA", end)
     if count == 0:
-        return skipped("CUDA sees no GPU to measure")
+        return skipped("CUDA lists no GPU to measure")
     return _each(context, built, count)
 
 
@@ -61,6 +61,6 @@ def _broken(context: Context, what: str, end: Finished) -> Outcome:
     evidence = evidence_of(end, work=context.work)
     broken = next((line for line in lines_of(end.out) if "step" in line), None)
     if broken is None:
-        return errored(f"measuring {what} did not end: {end.error or first_line(end)}", evidence=evidence)
-    cause, fix = explained(int(broken["code"]), context, str(broken.get("name", "")))
+        return errored(f"the measurement of {what} failed: {end.error or first_line(end)}", evidence=evidence)
+    cause, fix = explain(int(broken["code"]), context, str(broken.get("name", "")))
     return failed(f"{what}: {cause}", fix, evidence=evidence)

@@ -1,4 +1,4 @@
-"""Quick checks of the CUDA toolkit: found, and fit for driver, host compiler and GPUs by the matrix."""
+"""Quick checks of the CUDA toolkit: found, and compatible with driver, host compiler and GPUs by the matrix."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from gpustack.model.host import Copy, Host
 from gpustack.solve.forward_compat import package_for
 from gpustack.verify.declare import Context, Outcome, check, failed, passed, skipped
 from gpustack.verify.frame import host_facts
-from gpustack.verify.frame.rules import Fit, Part, fit, of_gpu
+from gpustack.verify.frame.rules import Fit, Part, compute_capability_of, fit, incompatible, judge_fit
 
 INSTALL = "`gpustack install cuda`"
 
@@ -16,14 +16,14 @@ def _no_toolkit(host: Host) -> Outcome | None:
 
 
 def _version(host: Host) -> str:
-    """The toolkit's version; there is one where cuda.toolkit has held."""
+    """The toolkit's version; there is one where cuda.toolkit has passed."""
     return host_facts.installed_version(host, "cuda") or ""
 
 
 @check(
     "cuda.toolkit",
     title="toolkit found",
-    expects="A CUDA toolkit is installed and says its version.",
+    expects="A CUDA toolkit is installed, and its version is known.",
     mends=INSTALL,
     unless=(_no_toolkit,),
 )
@@ -31,8 +31,9 @@ def toolkit(context: Context) -> Outcome:
     found = context.host.installed["cuda"]
     if not _version(context.host):
         return failed(
-            f"{found.path or 'the toolkit'} does not say its version",
-            "install the toolkit again: its version.json and nvcc are missing or broken",
+            f"the version of {found.path or 'the CUDA toolkit'} is unknown: its version.json and nvcc are missing or"
+            " broken",
+            "reinstall the toolkit: `gpustack install cuda`",
         )
     where = f" in {found.path}" if found.path else ""
     return passed(f"{found.version}{where}", actual=found.version or "")
@@ -40,70 +41,63 @@ def toolkit(context: Context) -> Outcome:
 
 @check(
     "cuda.driver",
-    title="driver runs this toolkit",
-    expects="The driver is new enough for what the toolkit builds.",
-    mends="`gpustack plan driver cuda` names a newer driver or an older toolkit that go together.",
+    title="driver is new enough for this toolkit",
+    expects="The driver can run what this toolkit builds.",
+    mends="`gpustack plan driver cuda` finds a compatible driver and toolkit.",
     needs=("cuda.toolkit", "driver.version"),
     unless=(_no_toolkit, host_facts.is_jetson),
 )
 def driver(context: Context) -> Outcome:
     host = context.host
-    cuda = _version(host)
     version = host_facts.driver_version(host)
     if version is None:
         return host_facts.no_driver(host)
-    answer = fit(context.matrix, host, Part("cuda", cuda), Part("driver", version))
+    cuda, own = Part("cuda", _version(host)), Part("driver", version)
+    answer = fit(context, cuda, own)
     if answer.breach:
-        return _will_not_run(context, cuda, version, answer)
-    if not answer.covered:
-        return skipped(f"no fact covers CUDA {cuda} with driver {version}")
-    if answer.advice:
+        return _too_old(context, cuda, own, answer)
+    if answer.covered and answer.advice:
         return passed(
-            f"driver {version} runs CUDA {cuda} by minor version compatibility: {answer.sentence(f'CUDA {cuda}')}",
-            actual="minor-version compatibility",
+            f"{own} runs {cuda} by minor-version compatibility: {answer.sentence}", actual="minor-version compatibility"
         )
-    return passed(f"driver {version} runs CUDA {cuda}")
+    return judge_fit(context, cuda, own)
 
 
-def _will_not_run(context: Context, cuda: str, version: str, answer: Fit) -> Outcome:
-    """A failure, unless CUDA's forward compatibility libraries are what programs load, on GPUs that allow them."""
+def _too_old(context: Context, cuda: Part, driver: Part, answer: Fit) -> Outcome:
+    """A failure, unless programs load CUDA's forward compatibility libraries, on GPUs that support them."""
     host = context.host
-    says = answer.sentence(f"CUDA {cuda}")
-    reason = f"CUDA {cuda} will not run on driver {version}: {says}"
+    failure = incompatible(cuda, driver, answer, _newer_driver(host, answer))
     compat = host_facts.compat_library(host)
     if compat is None:
-        return failed(
-            reason, _newer_driver(host, answer), expected=f"driver {answer.wanted}", actual=f"driver {version}"
-        )
+        return failure
     unable = tuple(gpu for gpu in host_facts.own_gpus(host) if gpu.kind not in {None, "datacenter", "soc"})
     if unable:
         return failed(
-            f"{reason}; the forward compatibility library {compat.path} does not help, because"
-            f" {host_facts.names_of(unable)} is no data-centre GPU (error 804)",
-            f"take {compat.path} off the loader path, then {_newer_driver(host, answer)}",
+            f"{failure.reason}; the forward compatibility library {compat.path} does not help: it supports data-center"
+            f" GPUs only, not {host_facts.names_of(unable)} (error 804)",
+            f"remove {compat.path} from the loader's path, then {failure.fix}",
         )
-    return _by_compat(context, cuda, version, compat, reason)
+    return _by_compat(context, cuda, driver, compat, failure.reason)
 
 
-def _by_compat(context: Context, cuda: str, version: str, compat: Copy, reason: str) -> Outcome:
-    branch = version.partition(".")[0]
-    answer = package_for(context.matrix, cuda, version)
+def _by_compat(context: Context, cuda: Part, driver: Part, compat: Copy, reason: str) -> Outcome:
+    branch = driver.version.partition(".")[0]
+    answer = package_for(context.matrix, cuda.version, driver.version)
     if answer is None:
-        return skipped(f"no fact tells whether {compat.path} (CUDA {cuda}) works on driver branch {branch}")
+        return skipped(f"compatibility of {compat.path} ({cuda}) with driver branch {branch} is unknown")
     if answer[1] == "incompatible":
         return failed(
-            f"{reason}; its forward compatibility library {compat.path} does not work on branch {branch} either",
+            f"{reason}; the forward compatibility library {compat.path} does not support driver branch {branch} either",
             "install a newer driver: `gpustack install driver`",
         )
     return passed(
-        f"driver {version} runs CUDA {cuda} by forward compatibility, through {compat.path}",
-        actual="forward compatibility",
+        f"{driver} runs {cuda} by forward compatibility, through {compat.path}", actual="forward compatibility"
     )
 
 
 def _newer_driver(host: Host, answer: Fit) -> str:
     if host.environment == "container":
-        return "install a newer driver on the machine below the container, or take an image with an older CUDA"
+        return "install a newer driver on the container's host, or use an image with an older CUDA"
     if host.environment == "wsl":
         return "install a newer driver in Windows"
     floor = answer.breach.any[0] if answer.breach and answer.breach.any else ""
@@ -112,70 +106,41 @@ def _newer_driver(host: Host, answer: Fit) -> str:
 
 @check(
     "cuda.host-compiler",
-    title="host compiler fits nvcc",
-    expects="The system's gcc is one that this nvcc accepts.",
-    mends="Install a gcc that nvcc accepts, and name it: `nvcc -ccbin g++-VERSION`.",
+    title="host compiler is supported by nvcc",
+    expects="This nvcc supports the system's GCC.",
+    mends="Install a supported GCC and select it: `nvcc -ccbin g++-VERSION`.",
     needs=("cuda.toolkit",),
     unless=(_no_toolkit, host_facts.is_windows),
 )
 def host_compiler(context: Context) -> Outcome:
-    host = context.host
-    cuda = _version(host)
-    gcc = host_facts.upstream(host.gcc)
+    gcc = host_facts.upstream(context.host.gcc)
     if gcc is None:
-        return skipped("no gcc was found; nvcc needs a host compiler to build programs", "install gcc")
-    answer = fit(context.matrix, host, Part("cuda", cuda), Part("gcc", gcc))
+        return skipped("no GCC was found; nvcc requires a host compiler", "install gcc")
+    cuda, own = Part("cuda", _version(context.host)), Part("gcc", gcc)
+    answer = fit(context, cuda, own)
     if answer.breach or answer.advice:
-        return failed(
-            f"the system's gcc is {gcc}, and this is not one that nvcc of CUDA {cuda} accepts:"
-            f" {answer.sentence(f'CUDA {cuda}')}",
-            "install an accepted gcc beside it and build with `nvcc -ccbin` naming its g++",
-            expected=f"gcc {answer.wanted}",
-            actual=f"gcc {gcc}",
-        )
-    if not _speaks_of_gcc(context, cuda):
-        return skipped(f"no fact covers CUDA {cuda} with gcc {gcc}")
-    return passed(f"gcc {gcc} is accepted by nvcc of CUDA {cuda}")
-
-
-def _speaks_of_gcc(context: Context, cuda: str) -> bool:
-    """Whether any rule, advice included, says which gcc this CUDA accepts."""
-    nowhere = fit(context.matrix, context.host, Part("cuda", cuda), Part("gcc", "0"))
-    return bool(nowhere.covered or nowhere.advice)
+        fix = "install a supported GCC as well, and build with `nvcc -ccbin g++-VERSION`"
+        return incompatible(cuda, own, answer, fix)
+    # Advice says which compilers are supported too: a toolkit with either has accepted this one.
+    nowhere = fit(context, cuda, Part("gcc", "0"))
+    if not (nowhere.covered or nowhere.advice):
+        return skipped(f"compatibility of {cuda} with {own} is unknown")
+    return passed(f"{cuda} is compatible with {own}")
 
 
 @check(
     "cuda.gpu",
-    title="toolkit knows the GPUs",
-    expects="Every GPU's compute capability is one that this toolkit builds for.",
-    mends="Install a toolkit that knows the GPU: `gpustack install cuda`.",
+    title="toolkit supports the GPUs",
+    expects="This toolkit builds for the compute capability of every GPU.",
+    mends="Install a toolkit that supports the GPU: `gpustack install cuda`.",
     needs=("cuda.toolkit",),
     unless=(_no_toolkit, host_facts.no_gpu),
 )
 def gpu(context: Context) -> Outcome:
-    host = context.host
-    cuda = _version(host)
-    remarks = []
-    unknown = []
-    for one in host_facts.own_gpus(host):
-        name = host_facts.name_of(one)
-        if not one.compute_capability:
-            unknown.append(name)
-            continue
-        capability = Part("compute-capability", one.compute_capability)
-        answer = fit(context.matrix, of_gpu(host, one), Part("cuda", cuda), capability)
-        if answer.breach:
-            return failed(
-                f"CUDA {cuda} does not build for {name}, compute capability {one.compute_capability}:"
-                f" {answer.sentence(f'CUDA {cuda}')}",
-                INSTALL,
-                expected=f"compute capability {answer.wanted}",
-                actual=f"compute capability {one.compute_capability}",
-            )
-        if not answer.covered:
-            unknown.append(name)
-        elif answer.advice:
-            remarks.append(f"{name}: {answer.sentence(f'CUDA {cuda}')}")
-    if unknown:
-        return skipped(f"no fact covers CUDA {cuda} with {', '.join(unknown)}")
-    return passed("; ".join(remarks) or f"CUDA {cuda} builds for {host_facts.names_of(host_facts.own_gpus(host))}")
+    cuda = Part("cuda", _version(context.host))
+    gpus = host_facts.own_gpus(context.host)
+    answer = judge_fit(context, cuda, *filter(None, map(compute_capability_of, gpus)), fix=INSTALL)
+    unknown = tuple(one for one in gpus if not one.compute_capability)
+    if answer.status == "pass" and unknown:
+        return skipped(f"the compute capability of {host_facts.names_of(unknown)} is unknown")
+    return answer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpustack.model.results import Measurement
 from gpustack.system.run import Finished
 from gpustack.verify.cuda.build import build
-from gpustack.verify.cuda.errors import explained
+from gpustack.verify.cuda.errors import explain
 from gpustack.verify.cuda.toolchain import compiler, toolkit
 from gpustack.verify.declare import Context, Outcome, check, errored, failed, passed
 from gpustack.verify.frame import host_facts
@@ -17,8 +17,8 @@ from gpustack.verify.frame.probes import gpu_called, lines_of
     "cuda.compile",
     level="smoke",
     title="nvcc builds a program",
-    expects="nvcc builds a program for the GPUs here with a host compiler that it accepts.",
-    mends="Install a toolkit and a g++ that go together: `gpustack install cuda`.",
+    expects="nvcc builds a program for the host's GPUs with a host compiler that it supports.",
+    mends="Install a toolkit and a compatible g++: `gpustack install cuda`.",
     needs=("cuda.toolkit",),
     limit_s=300.0,
 )
@@ -39,9 +39,9 @@ def compiles(context: Context) -> Outcome:
 @check(
     "cuda.run",
     level="smoke",
-    title="the program runs on every GPU",
-    expects="A program built here adds vectors rightly on every GPU.",
-    mends="`gpustack verify driver --level smoke` tells what CUDA answers on each GPU.",
+    title="a CUDA program runs on every GPU",
+    expects="A CUDA program built here computes correct results on every GPU.",
+    mends="`gpustack verify driver --level smoke` shows what CUDA reports for each GPU.",
     needs=("cuda.compile", "driver.context"),
     unless=(host_facts.no_gpu,),
     limit_s=300.0,
@@ -54,28 +54,28 @@ def runs(context: Context) -> Outcome:
 
 
 def judge(context: Context, end: Finished) -> Outcome:
-    """What the program that adds vectors answered."""
+    """Judge the output of the program that adds vectors."""
     evidence = evidence_of(end, work=context.work)
     lines = lines_of(end.out)
     broken = next((line for line in lines if "step" in line), None)
     if broken is not None:
-        cause, fix = explained(int(broken["code"]), context, str(broken.get("name", "")))
+        cause, fix = explain(int(broken["code"]), context, str(broken.get("name", "")))
         where = gpu_called(context.host, broken) if int(broken.get("gpu", -1)) >= 0 else "CUDA"
         return failed(f"{where}: {cause}", fix, evidence=evidence)
     if end.code is None:
-        return errored(f"the program gave no answer: {end.error}", evidence=evidence)
+        return errored(f"the program produced no output: {end.error}", evidence=evidence)
     ran = [line for line in lines if "wrong" in line]
     wrong = [line for line in ran if line["wrong"]]
     if wrong:
         return failed(
-            f"{gpu_called(context.host, wrong[0])} adds wrongly: {wrong[0]['wrong']} of 1048576 sums",
-            "the GPU computes wrongly: take it out of use and have it replaced",
+            f"{gpu_called(context.host, wrong[0])} computed wrong results: {wrong[0]['wrong']:,} of 1,048,576 sums",
+            "take the GPU out of service and replace it",
             evidence=evidence,
         )
     if end.code != 0 or not ran:
         return failed(f"the program {ended(end)}", evidence=evidence)
     return passed(
-        f"right sums on {', '.join(gpu_called(context.host, line) for line in ran)}",
+        f"correct results on {', '.join(gpu_called(context.host, line) for line in ran)}",
         actual=f"{len(ran)} GPUs",
         evidence=evidence,
     )

@@ -1,4 +1,4 @@
-"""Which nvcc builds programs here, with which host compiler, for which GPUs, and where headers and libraries lie."""
+"""Which nvcc builds programs, with which host compiler, for which GPUs, and where headers and libraries are."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Toolkit(Struct, frozen=True, kw_only=True):
 
 
 class HostCompiler(Struct, frozen=True, kw_only=True):
-    """The C++ compiler that nvcc is to use. ``path`` is None where none fits; ``seen`` then tells what there was."""
+    """The C++ compiler for nvcc. ``path`` is None where none is supported; ``seen`` then lists those found."""
 
     path: str | None = None
     version: str = ""
@@ -59,23 +59,23 @@ def _find_toolkit(context: Context) -> Toolkit | None:
     candidates += ["/usr/local/cuda/bin/nvcc", *(str(site / "nvidia/cu13/bin/nvcc") for site in sites(context))]
     for nvcc in candidates:
         end = context.run(nvcc, "--version", timeout=20.0)
-        told = re.search(r"release (\d+\.\d+), V([\d.]+)", end.out)
-        if end.code == 0 and told:
-            return Toolkit(nvcc=nvcc, release=told[1], version=told[2], root=_root_of(context, nvcc))
+        match = re.search(r"release (\d+\.\d+), V([\d.]+)", end.out)
+        if end.code == 0 and match:
+            return Toolkit(nvcc=nvcc, release=match[1], version=match[2], root=_root_of(context, nvcc))
     return None
 
 
 def _root_of(context: Context, nvcc: str) -> Path:
-    """The folder that nvcc itself takes for its toolkit's; it may be reached through a script or a link."""
+    """The folder that nvcc itself uses as its toolkit's; nvcc may be reached through a script or a link."""
     end = context.run(nvcc, "--dryrun", "-x", "cu", "-c", "/dev/null", timeout=20.0)
-    told = re.search(r"^#\$ TOP=(.+)$", end.err, re.MULTILINE)
-    if told:
-        return Path(os.path.normpath(told[1].strip()))
+    match = re.search(r"^#\$ TOP=(.+)$", end.err, re.MULTILINE)
+    if match:
+        return Path(os.path.normpath(match[1].strip()))
     return Path(nvcc).resolve().parent.parent
 
 
 def compiler(context: Context) -> HostCompiler:
-    """The host compiler by the matrix: NVCC_CCBIN if the user set it, else the first g++ that this nvcc accepts."""
+    """The host compiler by the matrix: NVCC_CCBIN if the user set it, else the first g++ that this nvcc supports."""
     return context.shared.once("host-compiler", lambda: _find_compiler(context))
 
 
@@ -92,7 +92,7 @@ def _find_compiler(context: Context) -> HostCompiler:
         if version is None:
             continue
         seen.append(f"{name} {version}")
-        answer = fit(context.matrix, context.host, Part("cuda", kit.release if kit else "0"), Part("gcc", version))
+        answer = fit(context, Part("cuda", kit.release if kit else "0"), Part("gcc", version))
         if not (answer.breach or answer.advice):
             return HostCompiler(path=name, version=version, seen=tuple(seen))
         wanted = answer.wanted
@@ -105,7 +105,7 @@ def _gcc_version(context: Context, name: str) -> str | None:
 
 
 def targets(context: Context) -> tuple[str, ...]:
-    """Nvcc's -gencode options: machine code for each kind of GPU here, and PTX of the newest."""
+    """Nvcc's -gencode options: machine code for each kind of GPU on the host, and PTX for the newest."""
     capabilities = {gpu.compute_capability for gpu in host_facts.own_gpus(context.host) if gpu.compute_capability}
     numbers = sorted({text.replace(".", "") for text in capabilities}, key=int)
     options = [f"-gencode=arch=compute_{number},code=sm_{number}" for number in numbers]
@@ -153,7 +153,7 @@ def homes(context: Context, header: str, stem: str, component: str) -> tuple[Hom
 
 
 def _own_folders(context: Context, component: str) -> tuple[Path, ...]:
-    """Where the component was found: its own folder, and those of archives that were left where they were unpacked."""
+    """Where the component was found: its own folder, and those of unpacked archives."""
     installed = context.host.installed.get(component)
     named = [Path(installed.path)] if installed and installed.path else []
     copies = [Path(copy.path).parent for copy in context.host.copies if copy.component == component]
@@ -162,7 +162,7 @@ def _own_folders(context: Context, component: str) -> tuple[Path, ...]:
 
 
 def _library(folders: Iterable[Path], stem: str) -> Path | None:
-    """The file to link with: the plain .so where there is one, else that of the highest soname, as wheels bring it."""
+    """The file to link with: the plain .so if it exists, else that of the highest soname, as in wheels."""
     for folder in folders:
         plain = folder / f"{stem}.so"
         if plain.exists():

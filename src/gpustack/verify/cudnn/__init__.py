@@ -1,1 +1,1 @@
-"""What programs built against cuDNN answered, and NVIDIA's own sample."""
+"""cuDNN: its files against CUDA and driver, and programs that use it."""

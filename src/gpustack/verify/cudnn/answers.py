@@ -1,4 +1,4 @@
-"""What the network's program answered, in the user's words."""
+"""What the output of the network's program means."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 from gpustack.model.results import Measurement
 from gpustack.system.run import Finished
 from gpustack.verify import samples
-from gpustack.verify.cuda.errors import explained
+from gpustack.verify.cuda.errors import explain
 from gpustack.verify.cuda.toolchain import Home
 from gpustack.verify.cudnn.quick import INSTALL
 from gpustack.verify.declare import Context, Outcome, errored, failed, passed
@@ -19,13 +19,13 @@ from gpustack.verify.frame.commands import ended, evidence_of
 from gpustack.verify.frame.probes import lines_of
 
 _NOT_INITIALIZED = (
-    "cuDNN does not start: mostly it is made for another CUDA than the one that is loaded, parts of it come from"
-    " another copy, or the GPU has no memory left"
+    "cuDNN does not initialize; common causes: it was built for another CUDA than the loaded one, its libraries come"
+    " from different copies, or the GPU is out of memory"
 )
 
 
 def judge(context: Context, home: Home, end: Finished) -> Outcome:
-    """What the network's program answered, in the user's words."""
+    """What the output of the network's program means."""
     evidence = evidence_of(end, work=context.work)
     lines = lines_of(end.out)
     versions = next((line for line in lines if "header" in line), None)
@@ -39,20 +39,21 @@ def judge(context: Context, home: Home, end: Finished) -> Outcome:
     if broken is not None:
         return _broken(context, broken, evidence)
     if end.code is None:
-        return errored(f"the network gave no answer: {end.error}", evidence=evidence)
+        return errored(f"the network's program produced no output: {end.error}", evidence=evidence)
     answer = next((line for line in lines if "digits" in line), None)
     if answer is None:
         return failed(f"the network's program {ended(end)}", evidence=evidence)
     known = "".join(str(digit) for digit in _network()["digits"])
     if answer["wrong"] or answer["digits"] != known:
         return failed(
-            f"cuDNN {spelled(versions['library'])} computes wrongly: it reads {answer['digits']}, shown are {known}",
-            "the same network is right on the CPU: reinstall cuDNN, then try another GPU",
+            f"cuDNN {spelled(versions['library'])} computed wrong results: it recognized {answer['digits']} instead of"
+            f" {known}",
+            "reinstall cuDNN; if that does not help, try another GPU",
             evidence=evidence,
         )
     return passed(
         f"Test passed! cuDNN {spelled(versions['library'])} of {_main(loaded) or home.library}"
-        f" reads {len(known)} digits rightly",
+        f" recognized {len(known)} digits correctly",
         actual=spelled(versions["library"]),
         measurements={"distance-from-reference": Measurement(value=answer["most_apart"])},
         evidence=evidence,
@@ -64,7 +65,7 @@ def _network() -> dict[str, Any]:
 
 
 def spelled(number: int) -> str:
-    """CuDNN's own way of counting: 8907 is 8.9.7, and from 9 on 91400 is 9.14.0."""
+    """The version of cuDNN's number: 8907 is 8.9.7, and from 9 on 91400 is 9.14.0."""
     if number >= 90000:
         return f"{number // 10000}.{number // 100 % 100}.{number % 100}"
     return f"{number // 1000}.{number // 100 % 10}.{number % 100}"
@@ -75,15 +76,15 @@ def _main(loaded: list[str]) -> str:
 
 
 def mismatch(home: Home, versions: dict[str, Any], loaded: list[str], evidence: dict[str, str]) -> Outcome | None:
-    """A runtime that is older than what the program was built with, or of another major version."""
+    """The failure of a runtime that is older than the headers, or of another major version."""
     built, runs = int(versions["header"]), int(versions["library"])
     if runs >= built and spelled(runs).split(".")[0] == spelled(built).split(".")[0]:
         return None
     place = _main(loaded) or "another copy"
     return failed(
         f"programs built with cuDNN {spelled(built)} ({home.include}/cudnn.h) load {spelled(runs)} from {place}: the"
-        " runtime has to be of the same major version and not older",
-        f"take the folder of {place} out of LD_LIBRARY_PATH and /etc/ld.so.conf.d, or make both one release",
+        " runtime must have the same major version and must not be older",
+        f"remove the folder of {place} from LD_LIBRARY_PATH and /etc/ld.so.conf.d, or install both from one release",
         expected=f"cuDNN {spelled(built)} or newer",
         actual=f"cuDNN {spelled(runs)}",
         evidence=evidence,
@@ -91,12 +92,12 @@ def mismatch(home: Home, versions: dict[str, Any], loaded: list[str], evidence: 
 
 
 def _parts(loaded: list[str], evidence: dict[str, str]) -> Outcome | None:
-    """Parts of cuDNN out of two folders: one release's main library with another's engines."""
+    """The failure of libraries from two folders: one release's main library with another's engines."""
     folders = sorted({str(Path(path).resolve().parent) for path in loaded})
     if len(folders) < 2:
         return None
     return failed(
-        f"parts of cuDNN are loaded from different folders: {' and '.join(folders)}",
+        f"libraries of cuDNN are loaded from different folders: {' and '.join(folders)}",
         "keep one of them on the loader's path",
         evidence=evidence,
     )
@@ -107,31 +108,33 @@ def _not_started(home: Home, end: Finished, evidence: dict[str, str]) -> Outcome
     if missing:
         there = sorted(path.name for path in home.library.parent.glob("libcudnn*.so*"))
         return failed(
-            f"the loader does not find {missing[1]}; beside {home.library} there are {', '.join(there) or 'none'}",
-            f"reinstall cuDNN whole: {INSTALL}; `sudo ldconfig` after unpacking it by hand",
+            f"the loader does not find {missing[1]}; the folder of {home.library} contains"
+            f" {', '.join(there) or 'none'}",
+            f"reinstall all of cuDNN: {INSTALL}; after unpacking an archive run `sudo ldconfig`",
             evidence=evidence,
         )
     if end.code is None:
-        return errored(f"the network's program gave no answer: {end.error}", evidence=evidence)
+        return errored(f"the network's program produced no output: {end.error}", evidence=evidence)
     return failed(f"the network's program {ended(end)}", evidence=evidence)
 
 
 def _broken(context: Context, line: dict[str, Any], evidence: dict[str, str]) -> Outcome:
     step, code, name = str(line["step"]), int(line["code"]), str(line["name"])
     if step.startswith("cuda "):
-        cause, fix = explained(code, context, name)
-        return failed(f"before cuDNN is reached, CUDA answers with {cause}", fix, evidence=evidence)
+        cause, fix = explain(code, context, name)
+        return failed(f"CUDA fails before cuDNN is used: {cause}", fix, evidence=evidence)
     return refused(name, step.removeprefix("cudnn "), evidence)
 
 
 def refused(name: str, call: str, evidence: dict[str, str]) -> Outcome:
-    """What a status of cuDNN means, and what mends it; ``call`` is what was answered with it."""
+    """What a status of cuDNN means, and what fixes it; ``call`` is the call that returned it."""
     if name == "CUDNN_STATUS_NOT_INITIALIZED":
         return failed(
             f"{name}: {_NOT_INITIALIZED}",
-            "compare `gpustack verify cudnn` with `nvidia-smi`: one cuDNN of the toolkit's CUDA, and free GPU memory",
+            "check that one cuDNN for the installed CUDA is loaded (`gpustack verify cudnn`) and GPU memory is free"
+            " (`nvidia-smi`)",
             evidence=evidence,
         )
     if "ARCH_MISMATCH" in name or "EXECUTION_FAILED" in name or "NOT_SUPPORTED" in name:
-        return failed(f"{name}: this cuDNN has no code for the GPU here", INSTALL, evidence=evidence)
-    return failed(f"cuDNN answers with {name} to {call}", evidence=evidence)
+        return failed(f"{name}: this cuDNN has no code for the host's GPU", INSTALL, evidence=evidence)
+    return failed(f"{call} fails with {name}", evidence=evidence)

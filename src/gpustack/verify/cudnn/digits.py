@@ -1,4 +1,4 @@
-"""The network of gpustack's own that reads digits through cuDNN: built, run, and its answers judged."""
+"""Gpustack's own network that recognizes digits through cuDNN: built, run, and its answers checked."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from gpustack.verify.declare import Context, Outcome
 
 
 def build_own(context: Context, home: Home, *, cross: Cross | None = None) -> Built | Outcome:
-    """Build the network against one copy of cuDNN, for this machine or for ``cross``."""
+    """Build the network with one copy of cuDNN, for this machine or for ``cross``."""
     return build(context, "digits.cpp", home, options=("-Wno-deprecated-declarations",), cross=cross)
 
 
 def own_sample(context: Context, home: Home, gpu: int, built: Built | None = None) -> Outcome:
-    """Build the network against one copy of cuDNN, run it on one GPU, and judge its answers."""
+    """Build the network with one copy of cuDNN, run it on one GPU, and check its answers."""
     program = built or build_own(context, home)
     if isinstance(program, Outcome):
         return program

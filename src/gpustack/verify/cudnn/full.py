@@ -15,8 +15,8 @@ from gpustack.verify.frame import host_facts
 @check(
     "cudnn.copies",
     level="full",
-    title="the network through every copy of cuDNN, on every GPU",
-    expects="Every cuDNN that has headers, the system's and those of Python environments, works on every GPU.",
+    title="every copy of cuDNN works on every GPU",
+    expects="Every cuDNN with headers, in the system or in a Python environment, works on every GPU.",
     mends="Remove the copies that do not work, or reinstall them: `gpustack install cudnn`.",
     needs=("cudnn.mnist",),
     unless=(host_facts.no_gpu,),
@@ -26,7 +26,7 @@ def every_copy(context: Context) -> Outcome:
     found = homes(context, "cudnn.h", "libcudnn", "cudnn")
     if not found:
         return skipped("no cudnn.h with its library was found", INSTALL)
-    told: list[str] = []
+    checked: list[str] = []
     evidence: dict[str, str] = {}
     for home in found:
         program = build_own(context, home)
@@ -37,17 +37,17 @@ def every_copy(context: Context) -> Outcome:
             if outcome.status != "pass":
                 return msgspec.structs.replace(outcome, reason=f"{home.library}, GPU {number}: {outcome.reason}")
             evidence |= outcome.evidence
-        told.append(str(home.library))
+        checked.append(str(home.library))
     gpus = len(host_facts.own_gpus(context.host))
-    return passed(f"{', '.join(told)}: right on {gpus} GPU{'s' if gpus > 1 else ''}", evidence=evidence)
+    return passed(f"{', '.join(checked)}: correct on {gpus} GPU{'s' if gpus > 1 else ''}", evidence=evidence)
 
 
 @check(
     "cudnn.static",
     level="full",
-    title="the network with cuDNN linked statically",
-    expects="The network built against cuDNN's static libraries reads every digit as it should.",
-    mends="Install the static libraries of cuDNN and cuBLAS of the same release.",
+    title="cuDNN linked statically works",
+    expects="A program linked with cuDNN's static libraries recognizes every digit correctly.",
+    mends="Install the static libraries of cuDNN and cuBLAS from the same release.",
     needs=("cudnn.mnist",),
     unless=(host_facts.no_gpu,),
     limit_s=600.0,

@@ -1,4 +1,4 @@
-"""A full check of cuDNN: the network built for the other machines whose cross packages are installed. It is not run."""
+"""Full check of cuDNN: the network built for other machines whose cross packages are installed. It is not run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpustack.verify.declare import Context, Outcome, check, failed, needless, p
 from gpustack.verify.frame.commands import evidence_of
 
 _AARCH64 = 183
-"""What the header of an ELF file calls 64-bit Arm."""
+"""64-bit Arm in the header of an ELF file."""
 
 TARGETS = {"sbsa-linux": "Arm servers (SBSA)", "aarch64-linux": "DRIVE OS Linux", "aarch64-qnx": "DRIVE OS QNX"}
 """Folders below the toolkit's ``targets``, and the machines of cuDNN's guides."""
@@ -21,14 +21,14 @@ COMPILER = "aarch64-linux-gnu-g++"
 """Debian's and Ubuntu's compiler for 64-bit Arm under Linux; QNX's comes with its own platform, behind a login."""
 
 _QNX = "aarch64-qnx"
-_NO_QNX = "QNX's compiler is not here: QNX_HOST names no folder with usr/bin/aarch64-unknown-nto-qnx*-g++ (QNX SDP)"
+_NO_QNX = "QNX's compiler was not found: QNX_HOST has no usr/bin/aarch64-unknown-nto-qnx*-g++ (QNX SDP)"
 
 
 @check(
     "cudnn.cross",
     level="full",
-    title="the network built for other machines",
-    expects="For each installed cross toolkit the network is built, as a program of that machine's architecture.",
+    title="cuDNN programs build for other machines",
+    expects="For each installed cross toolkit, a program builds for that machine's architecture.",
     mends="Reinstall the cross packages of CUDA and cuDNN: `gpustack install cudnn --target sbsa`.",
     limit_s=400.0,
 )
@@ -36,8 +36,8 @@ def cross(context: Context) -> Outcome:
     kit = toolkit(context)
     there = [name for name in TARGETS if kit and (kit.root / "targets" / name / "include").is_dir()]
     if kit is None or not there or context.host.arch == "aarch64":
-        return needless("no cross toolkit is installed here")
-    told: list[str] = []
+        return needless("no cross toolkit is installed")
+    built: list[str] = []
     without: dict[str, tuple[str, str]] = {}
     evidence: dict[str, str] = {}
     for name in there:
@@ -48,16 +48,16 @@ def cross(context: Context) -> Outcome:
         outcome = _built(context, kit.root / "targets" / name, compiler)
         if outcome.status != "pass":
             return outcome
-        told.append(outcome.detail)
+        built.append(outcome.detail)
         evidence |= outcome.evidence
-    left = [f"{TARGETS[name]} is not built: {why}" for name, (why, _) in without.items()]
-    if not told:
+    left = [f"{TARGETS[name]} skipped: {why}" for name, (why, _) in without.items()]
+    if not built:
         return skipped("; ".join(left), next(iter(without.values()))[1])
-    return passed(f"built, not run: {'; '.join((*told, *left))}", evidence=evidence)
+    return passed(f"built, not run: {'; '.join((*built, *left))}", evidence=evidence)
 
 
 def _compiler(context: Context, name: str) -> str | None:
-    """The compiler for a target; None where it is not here."""
+    """The compiler for a target; None where it was not found."""
     if name != _QNX:
         return COMPILER if context.run(COMPILER, "--version", timeout=10.0).code == 0 else None
     folder = os.environ.get("QNX_HOST")
@@ -67,8 +67,8 @@ def _compiler(context: Context, name: str) -> str | None:
 
 def _no_compiler(name: str) -> tuple[str, str]:
     if name == _QNX:
-        return _NO_QNX, "install the QNX SDP of the DRIVE OS release and let QNX_HOST and QNX_TARGET name its folders"
-    return f"{COMPILER} is not here", "`sudo apt-get install g++-aarch64-linux-gnu`"
+        return _NO_QNX, "install the QNX SDP of the DRIVE OS release, and set QNX_HOST and QNX_TARGET to its folders"
+    return f"{COMPILER} was not found", "`sudo apt-get install g++-aarch64-linux-gnu`"
 
 
 def _built(context: Context, root: Path, compiler: str) -> Outcome:
@@ -80,8 +80,8 @@ def _built(context: Context, root: Path, compiler: str) -> Outcome:
         return built
     machine = machine_of(built.program)
     if machine != _AARCH64:
-        return failed(f"what was built for {TARGETS[name]} is a program of machine {machine}, not of 64-bit Arm")
-    part = "the network with cuDNN" if home else "a program without cuDNN, which is missing"
+        return failed(f"the program built for {TARGETS[name]} is for ELF machine {machine}, not 64-bit Arm")
+    part = "a program with cuDNN" if home else "a program without cuDNN, which is not installed"
     return passed(f"{TARGETS[name]}: {part}", evidence=evidence_of(built.end, work=context.work))
 
 
@@ -93,7 +93,7 @@ def _cudnn_of(root: Path) -> Home | None:
 
 
 def machine_of(program: Path) -> int:
-    """The machine that an ELF file names in its header; 0 where it is none."""
+    """The machine in the header of an ELF file; 0 for another file."""
     with program.open("rb") as stream:
         head = stream.read(20)
     return int.from_bytes(head[18:20], "little") if head[:4] == b"\x7fELF" and len(head) == 20 else 0

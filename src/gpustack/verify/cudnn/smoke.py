@@ -15,9 +15,9 @@ from gpustack.verify.frame import host_facts
 @check(
     "cudnn.mnist",
     level="smoke",
-    title="a network reads digits through cuDNN",
-    expects="A program built here against cuDNN reads every digit as it should.",
-    mends="Keep one cuDNN, of the installed CUDA's major version: `gpustack install cudnn`.",
+    title="a network recognizes digits through cuDNN",
+    expects="A program built here with cuDNN recognizes every digit correctly.",
+    mends="Keep one cuDNN, for the installed CUDA: `gpustack install cudnn`.",
     needs=("cudnn.found", "cuda.compile", "driver.context"),
     unless=(host_facts.no_gpu,),
     limit_s=420.0,
@@ -25,7 +25,7 @@ from gpustack.verify.frame import host_facts
 def mnist(context: Context) -> Outcome:
     found = homes(context, "cudnn.h", "libcudnn", "cudnn")
     if not found:
-        return skipped("no cudnn.h with its library was found, so nothing can be built against cuDNN", INSTALL)
+        return skipped("no cudnn.h with its library was found to build with", INSTALL)
     vendor = vendor_sample(context, found[0])
     if isinstance(vendor, Outcome):
         return vendor

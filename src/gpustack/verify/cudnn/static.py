@@ -1,4 +1,4 @@
-"""The network with cuDNN linked into it: the archives whole, as cuDNN's guide has it."""
+"""The network linked statically with cuDNN: the whole archives, as cuDNN's guide requires."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ class Parts(Struct, frozen=True, kw_only=True):
 
 
 def build_static(context: Context, home: Home) -> Built | Outcome:
-    """The network built with the static libraries beside ``home``, or why it is not."""
+    """The network built with the static libraries in the folder of ``home``, or why it is not."""
     kit, major = toolkit(context), major_of(home)
     rows = context.matrix.rows("cudnn", "static_link", Parts)
     parts = next((row for row in rows if row.major == major), None)
     own = _archives(home.library.parent, parts.archives, major) if parts else []
     if not own:
-        return needless("cuDNN's static libraries are not installed here; only programs linked statically need them")
+        return needless("cuDNN's static libraries are not installed; only statically linked programs require them")
     if kit is None or parts is None:
-        return skipped("no nvcc was found, so nothing can be built", INSTALL)
+        return skipped("no nvcc was found to build a program", INSTALL)
     folder = kit.root / ("lib64" if (kit.root / "lib64").exists() else "lib")
     others = [str(path) for name in parts.toolkit if (path := folder / f"lib{name}.a").is_file()]
     words = ["--start-group", "--whole-archive", *own, "--no-whole-archive", *others, "--end-group"]
@@ -42,7 +42,7 @@ def build_static(context: Context, home: Home) -> Built | Outcome:
 
 
 def _archives(folder: Path, names: tuple[str, ...], major: int | None) -> list[str]:
-    """The files of those archives that are there, each once: a name without the major version may be a link."""
+    """The files of those archives that exist, each once: a name without the major version may be a link."""
     found: dict[Path, str] = {}
     for name in names:
         for file in (folder / f"lib{name}_v{major}.a", folder / f"lib{name}.a"):

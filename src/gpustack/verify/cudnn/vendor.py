@@ -1,4 +1,4 @@
-"""NVIDIA's own mnistCUDNN, where its samples are installed: copied, built and run as the guide of cuDNN does."""
+"""NVIDIA's mnistCUDNN, where its samples are installed: copied, built and run as cuDNN's guide does."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _OLD_SAMPLE = ("has no member", "Unsupported gpu architecture", "is not defined 
 
 
 class NotRun(Struct, frozen=True, kw_only=True):
-    """NVIDIA's sample said nothing of cuDNN: ``reason`` tells why, "" where none is installed."""
+    """NVIDIA's sample did not run: ``reason`` says why, "" where none is installed."""
 
     reason: str = ""
     evidence: dict[str, str] = field(default_factory=dict)
 
 
 def vendor_sample(context: Context, home: Home) -> Outcome | NotRun:
-    """What NVIDIA's sample of this cuDNN's major version answers, or why it was not asked."""
+    """The result of NVIDIA's sample for this cuDNN's major version, or why it did not run."""
     there = {number: SAMPLES / f"cudnn_samples_v{number}" for number in MAJORS}
     there = {number: folder for number, folder in there.items() if (folder / "mnistCUDNN").is_dir()}
     major = major_of(home)
@@ -44,19 +44,21 @@ def vendor_sample(context: Context, home: Home) -> Outcome | NotRun:
         return NotRun()
     if major not in there:
         which = ", ".join(str(folder) for folder in there.values())
-        return NotRun(reason=f"NVIDIA's samples of {which} are of another major version")
+        return NotRun(reason=f"NVIDIA's samples in {which} are for another major version")
     if not (there[major] / "mnistCUDNN/Makefile").is_file():
-        return NotRun(reason=f"{there[major]}/mnistCUDNN is installed too, but without a Makefile")
+        return NotRun(reason=f"{there[major]}/mnistCUDNN was skipped: it has no Makefile")
     return run_sample(context, there[major], home)
 
 
 def major_of(home: Home) -> int | None:
-    """The major version that the header of this copy names; cuDNN 8 and later keep it in a file of its own."""
+    """The major version in the header of this copy; cuDNN 8 and later keep it in a file of its own."""
     for name in ("cudnn_version.h", "cudnn.h"):
         file = home.include / name
-        told = re.search(r"#define\s+CUDNN_MAJOR\s+(\d+)", file.read_text(errors="replace")) if file.is_file() else None
-        if told:
-            return int(told[1])
+        match = (
+            re.search(r"#define\s+CUDNN_MAJOR\s+(\d+)", file.read_text(errors="replace")) if file.is_file() else None
+        )
+        if match:
+            return int(match[1])
     return None
 
 
@@ -64,9 +66,9 @@ def run_sample(context: Context, folder: Path, home: Home) -> Outcome | NotRun:
     """Build the mnistCUDNN of ``folder`` from a copy against one cuDNN, run it and judge it."""
     kit, host = toolkit(context), compiler(context)
     if kit is None or host.path is None:
-        return NotRun(reason=f"{folder}/mnistCUDNN needs nvcc and a host compiler to be built")
+        return NotRun(reason=f"{folder}/mnistCUDNN was skipped: it requires nvcc and a host compiler")
     if not _has_freeimage(folder):
-        return NotRun(reason=f"{folder}/mnistCUDNN is installed too, but needs FreeImage to be built")
+        return NotRun(reason=f"{folder}/mnistCUDNN was skipped: it requires FreeImage")
     copy = context.folder / folder.name
     shutil.copytree(folder, copy, symlinks=True, ignore=_built_before)
     place = copy / "mnistCUDNN"
@@ -85,14 +87,14 @@ def _has_freeimage(folder: Path) -> bool:
 
 
 def _built_before(folder: str, names: list[str]) -> list[str]:
-    """What a build in the installed folder left behind; make would take it for its own."""
+    """What a build in the installed folder left behind; make would reuse it."""
     if Path(folder).name != "mnistCUDNN":
         return []
     return [name for name in names if name.endswith(".o") or name in {"mnistCUDNN", "a.out", "test.c"}]
 
 
 def _make(context: Context, kit: Toolkit, host: HostCompiler, home: Home) -> list[str]:
-    """Its own list of architectures has some that newer nvccs no longer build for: only those here are asked for."""
+    """Its own list of architectures has some that newer nvccs do not support: build for the host's GPUs only."""
     capabilities = {gpu.compute_capability for gpu in host_facts.own_gpus(context.host) if gpu.compute_capability}
     here = " ".join(sorted((text.replace(".", "") for text in capabilities), key=int))
     chosen = [f"CUDNN_INCLUDE_PATH={home.include}", f"CUDNN_LIB_PATH={context.folder / 'links'}"]
@@ -100,7 +102,7 @@ def _make(context: Context, kit: Toolkit, host: HostCompiler, home: Home) -> lis
 
 
 def _for_linking(context: Context, kit: Toolkit, home: Home) -> dict[str, str]:
-    """Where compiler and linker find this cuDNN, under the plain names that wheels do not have."""
+    """Where compiler and linker find this cuDNN, with the plain names that wheels do not have."""
     links = context.folder / "links"
     links.mkdir(exist_ok=True)
     libraries = {"cudnn": home.library}
@@ -117,7 +119,7 @@ def _for_linking(context: Context, kit: Toolkit, home: Home) -> dict[str, str]:
 
 
 def _for_running(kit: Toolkit, home: Home) -> dict[str, str]:
-    """The loader's own way first, as a user's program would find the libraries."""
+    """The loader's own path first, as a user's program would find the libraries."""
     old = os.environ.get("LD_LIBRARY_PATH", "")
     folders = (old, str(home.library.parent), f"{kit.root}/lib64", f"{kit.root}/lib")
     return {"LD_LIBRARY_PATH": ":".join(part for part in folders if part)}
@@ -128,10 +130,10 @@ def _path(*folders: str, old: str) -> str:
 
 
 def _not_made(context: Context, made: Finished, kit: Toolkit, host: HostCompiler, folder: Path) -> NotRun:
-    """Why it was not built. That says nothing of cuDNN: gpustack's own network is built instead."""
+    """Why it was not built. That is no failure of cuDNN: gpustack's own network is built instead."""
     text = made.out + made.err
     if "FreeImage is not set up correctly" in text:
-        # The Makefile says so of whatever keeps its first small program from being linked.
+        # The Makefile prints this whatever the reason why its first small program does not link.
         said = next((line.strip() for line in text.splitlines() if "cannot find" in line or "rror:" in line), "")
         why = f"its Makefile could not link FreeImage{f': {said}' if said else ''}"
     else:
@@ -139,34 +141,34 @@ def _not_made(context: Context, made: Finished, kit: Toolkit, host: HostCompiler
         if any(words in text for words in _OLD_SAMPLE):
             why += f"; these samples are older than CUDA {kit.release}"
     return NotRun(
-        reason=f"NVIDIA's mnistCUDNN of {folder} was not built: {why}", evidence=evidence_of(made, work=context.work)
+        reason=f"NVIDIA's mnistCUDNN in {folder} was not built: {why}", evidence=evidence_of(made, work=context.work)
     )
 
 
 def _judged(folder: Path, home: Home, ran: Finished, evidence: dict[str, str]) -> Outcome:
-    """By its words: it says "Test passed!" once for each precision."""
+    """Judge its output: it prints "Test passed!" once for each precision."""
     text = ran.out + ran.err
-    told = re.search(r"cudnnGetVersion\(\) : (\d+) , CUDNN_VERSION from cudnn.h : (\d+)", text)
-    wrong = mismatch(home, {"library": told[1], "header": told[2]}, [], evidence) if told else None
+    match = re.search(r"cudnnGetVersion\(\) : (\d+) , CUDNN_VERSION from cudnn.h : (\d+)", text)
+    wrong = mismatch(home, {"library": match[1], "header": match[2]}, [], evidence) if match else None
     if wrong is not None:
         return wrong
     if ran.code is None:
-        return errored(f"mnistCUDNN gave no answer: {ran.error}", evidence=evidence)
+        return errored(f"mnistCUDNN produced no output: {ran.error}", evidence=evidence)
     if ran.code == 0 and "Test passed!" in text and "Test failed!" not in text:
-        release = spelled(int(told[1])) if told else ""
+        release = spelled(int(match[1])) if match else ""
         with_it = f" with cuDNN {release}" if release else ""
-        return passed(f"NVIDIA's mnistCUDNN of {folder}{with_it}: Test passed!", actual=release, evidence=evidence)
-    # Statuses stand among its tables of algorithms too, also in a run that is well.
+        return passed(f"NVIDIA's mnistCUDNN in {folder}{with_it}: Test passed!", actual=release, evidence=evidence)
+    # Its tables of algorithms contain statuses too, even in a run that passes.
     status = re.search(r"(?:cudnn|CUDNN) failure\W+(?:Error: )?(CUDNN_STATUS_\w+)", text)
     if status:
-        return refused(status[1], "a call of NVIDIA's mnistCUDNN", evidence)
+        return refused(status[1], "a call in NVIDIA's mnistCUDNN", evidence)
     cuda = re.search(r"[Cc]uda failure\W+(?:Error: )?([^)\n]+)", text)
     if cuda:
         return failed(
-            f"before cuDNN is reached, CUDA answers mnistCUDNN with: {cuda[1].strip()}",
-            "`gpustack verify driver cuda --level smoke` tells what is wrong with CUDA",
+            f"CUDA fails in mnistCUDNN before cuDNN is used: {cuda[1].strip()}",
+            "find the cause: `gpustack verify driver cuda --level smoke`",
             evidence=evidence,
         )
     lines = [line.strip() for line in text.splitlines() if "rror" in line or "failed" in line]
     said = lines[0] if lines else first_line(ran)
-    return failed(f"NVIDIA's mnistCUDNN ends with exit code {ran.code}: {said}", evidence=evidence)
+    return failed(f"NVIDIA's mnistCUDNN ended with exit code {ran.code}: {said}", evidence=evidence)

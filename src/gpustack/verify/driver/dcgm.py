@@ -1,4 +1,4 @@
-"""What `dcgmi diag -j` answers, in the forms that DCGM 2 to 4 give it."""
+"""Reads the output of `dcgmi diag -j`, in the formats of DCGM 2 to 4."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import msgspec
 from msgspec import Struct
 
 _ROOTS = ("DCGM Diagnostic", "DCGM GPU Diagnostic")
-"""The object that holds the tests: as DCGM 4 calls it, and as DCGM 2 and 3 do."""
+"""The object that holds the tests: its name in DCGM 4, and in DCGM 2 and 3."""
 
 _RESET, _ISOLATE = 6, 2
-"""Severities of an error for which DCGM itself names the cure; those of `dcgmErrorSeverity_enum`."""
+"""Severities for which DCGM itself says what to do; those of `dcgmErrorSeverity_enum`."""
 
 
 class Finding(Struct, frozen=True, kw_only=True):
-    """A result that is not a pass: of which test, on which of DCGM's GPUs ("" for all), and what DCGM says of it.
+    """A result that is not a pass: its test, the GPU by DCGM's number ("" for all), and DCGM's message.
 
-    ``code`` and ``severity`` are DCGM's own numbers; 0 where its release does not tell them.
+    ``code`` and ``severity`` are DCGM's own numbers; 0 where its release does not report them.
     """
 
     test: str
@@ -28,19 +28,19 @@ class Finding(Struct, frozen=True, kw_only=True):
     severity: int = 0
 
     @property
-    def told(self) -> str:
-        """As part of a sentence."""
+    def sentence(self) -> str:
+        """The finding as part of a sentence."""
         place = f" on GPU {self.gpu}" if self.gpu else ""
         number = f" (error {self.code})" if self.code else ""
-        return f"{self.test}{place}: {self.says or 'no reason is given'}{number}"
+        return f"{self.test}{place}: {self.says or 'no reason reported'}{number}"
 
     @property
     def cure(self) -> str:
-        """What DCGM's severity asks for; "" where it asks for nothing definite."""
+        """What DCGM's severity requires; "" where it requires nothing definite."""
         which = f"`-i {self.gpu}`" if self.gpu else "`-i N`"
         if self.severity == _RESET:
-            return f"end all programs on that GPU, then `sudo nvidia-smi --gpu-reset` with {which}, or reboot"
-        return "take that GPU out of use: DCGM says to isolate it" if self.severity == _ISOLATE else ""
+            return f"stop all programs on that GPU, then run `sudo nvidia-smi --gpu-reset` with {which}, or reboot"
+        return "take that GPU out of service: DCGM requires its isolation" if self.severity == _ISOLATE else ""
 
 
 class Diagnosis(Struct, frozen=True, kw_only=True):
@@ -87,7 +87,7 @@ def _tests(root: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _results(test: dict[str, Any]) -> Iterator[tuple[Finding, str]]:
-    """Each result with its status; DCGM 4's summary where no single result tells of the failure."""
+    """Each result with its status; DCGM 4's summary where no single result is a failure."""
     name = str(test.get("name", "?"))
     said = [_finding(name, result) for result in _list(test.get("results")) if isinstance(result, dict)]
     yield from said

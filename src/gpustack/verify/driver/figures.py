@@ -1,4 +1,4 @@
-"""The datasheet's figures of the GPUs here, from the matrix."""
+"""The datasheet values of the host's GPUs, from the matrix."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpustack.verify.frame.probes import gpu_at
 
 
 class Figures(Struct, frozen=True, kw_only=True):
-    """One product: memory bandwidth in GB/s, dense matrix rate in TFLOP/s; None where no datasheet was readable."""
+    """One product: memory bandwidth in GB/s, dense matrix rate in TFLOP/s; None where no datasheet has it."""
 
     name: str
     devices: tuple[str, ...] = ()
@@ -20,7 +20,7 @@ class Figures(Struct, frozen=True, kw_only=True):
 
 
 def figures_of(context: Context, number: int, line: dict[str, Any]) -> Figures | None:
-    """The figures of the GPU that a probe's line names, else of the only kind of GPU there is; None if not known."""
+    """The values for the GPU of a probe's line, else for the only kind of GPU on the host; None if not known."""
     gpu = gpu_at(context.host, line.get("bus"))
     kinds = {one.pci_id for one in context.host.gpus}
     if gpu is None and len(kinds) == 1:

@@ -1,4 +1,4 @@
-"""What the matrix says against a flavour of the kernel module on a GPU."""
+"""Which flavours of the kernel module do not support a GPU, by the matrix."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from gpustack.versions import is_within
 
 
 class FlavourFact(FlavourRule, frozen=True, kw_only=True, omit_defaults=True):
-    """A kernel module flavour that a driver does not offer to some GPUs. ``verdict``: impossible or unsupported."""
+    """A kernel module flavour that a driver does not support on some GPUs. ``verdict``: impossible or unsupported."""
 
     verdict: str = ""
     text: str = ""
 
 
 def flavour_facts(matrix: Matrix, driver: str, flavour: str, gpu: Gpu) -> tuple[FlavourFact, ...]:
-    """What speaks against this flavour of this driver's module on this GPU."""
+    """The facts against this flavour of this driver's module on this GPU."""
     return tuple(
         fact
         for fact in matrix.rows("driver", "flavour_rules", FlavourFact)

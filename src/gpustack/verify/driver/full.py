@@ -11,15 +11,15 @@ from gpustack.verify.frame import host_facts
 from gpustack.verify.frame.probes import gpu_called
 
 LEAST_RATIO = 0.6
-"""Below this share of the datasheet's figure a board is not well: the middle of what DCGM asks of boards."""
+"""Below this share of the datasheet's figure a board is faulty: the middle of what DCGM requires of boards."""
 
 
 @check(
     "driver.health",
     level="full",
     title="memory errors",
-    expects="No GPU has uncorrected memory errors, failed row remapping, or a repair that waits for a reset.",
-    mends="Reset the GPU or reboot; if errors come back, have it replaced.",
+    expects="No GPU has uncorrected memory errors, failed row remapping or a pending row remapping.",
+    mends="Reset the GPU or reboot; if errors recur, replace the GPU.",
     needs=("driver.module",),
     unless=(host_facts.no_gpu,),
     limit_s=40.0,
@@ -34,7 +34,7 @@ def memory_errors(context: Context) -> Outcome:
         if wrong is not None:
             return wrong
     off = [gpu.called for gpu in found.gpus if gpu.ecc == 0]
-    told = f"no uncorrected errors on {len(found.gpus)} GPU{'s' if len(found.gpus) > 1 else ''}"
+    detail = f"no uncorrected errors on {len(found.gpus)} GPU{'s' if len(found.gpus) > 1 else ''}"
     counts = {
         f"gpu{gpu.index}-{name}": Measurement(value=value, unit="errors")
         for gpu in found.gpus
@@ -42,46 +42,45 @@ def memory_errors(context: Context) -> Outcome:
         if value is not None
     }
     return passed(
-        f"{told}; ECC is off on {', '.join(off)}" if off else told, measurements=counts, evidence=found.evidence
+        f"{detail}; ECC is off on {', '.join(off)}" if off else detail, measurements=counts, evidence=found.evidence
     )
 
 
 def _ill(gpu: GpuHealth) -> Outcome | None:
     rows = gpu.remapped or {}
-    reset = f"end all programs, then `sudo nvidia-smi --gpu-reset -i {gpu.index}` or reboot"
+    reset = f"stop all programs, then `sudo nvidia-smi --gpu-reset -i {gpu.index}` or reboot"
     if gpu.error:
-        return failed(f"GPU {gpu.index} cannot be reached: {gpu.error}", "look for its Xid line in `sudo dmesg`")
+        return failed(f"GPU {gpu.index} cannot be reached: {gpu.error}", "check `sudo dmesg` for its Xid message")
     if rows.get("failed"):
-        return failed(
-            f"{gpu.called} could not replace a broken row of its memory", "it is at its end: have it replaced"
-        )
+        return failed(f"{gpu.called}: row remapping failed", "no spare memory rows are left: replace the GPU (RMA)")
     if gpu.uncorrected:
         return failed(
-            f"{gpu.called} had {gpu.uncorrected} memory error{'s' if gpu.uncorrected > 1 else ''} since it started that"
-            " could not be corrected",
-            f"{reset}; if more come, have it replaced",
+            f"{gpu.called}: {gpu.uncorrected} uncorrected memory error{'s' if gpu.uncorrected > 1 else ''} since the"
+            " driver"
+            " was loaded",
+            f"{reset}; if errors recur, replace the GPU",
             actual=f"{gpu.uncorrected} uncorrected",
         )
     if rows.get("pending") or gpu.retirement_pending:
-        return failed(f"{gpu.called} waits for a reset to replace a broken row of its memory", reset)
+        return failed(f"{gpu.called}: row remapping is pending; reset the GPU", reset)
     return None
 
 
 _THROTTLE = {
     0x8: "a hardware slowdown (heat or power)",
     0x20: "the temperature limit",
-    0x40: "heat (hardware)",
-    0x80: "the power brake of the machine",
+    0x40: "overheating (hardware)",
+    0x80: "the machine's power brake",
 }
-"""Bits of NVML's throttle reasons that are faults of the machine; the others are limits that were set, or idleness."""
+"""Bits of NVML's throttle reasons that are faults of the machine; the others are configured limits, or idle clocks."""
 
 
 @check(
     "driver.clocks",
     level="full",
     title="clocks, power and temperature",
-    expects="No GPU is slowed down by heat or by the machine's power supply.",
-    mends="Look at `nvidia-smi -q -d PERFORMANCE,POWER,TEMPERATURE`: cooling, power cables, power limit.",
+    expects="Neither heat nor the machine's power supply throttles a GPU.",
+    mends="See `nvidia-smi -q -d PERFORMANCE,POWER,TEMPERATURE`; check cooling, power cables and power limit.",
     needs=("driver.module",),
     unless=(host_facts.no_gpu,),
     limit_s=40.0,
@@ -92,17 +91,19 @@ def clocks(context: Context) -> Outcome:
     if bad is not None:
         return bad
     values: dict[str, Measurement] = {}
-    told = []
+    remarks = []
     for gpu in found.gpus:
         values |= _measurements(gpu)
         reasons = [words for bit, words in _THROTTLE.items() if (gpu.throttle or 0) & bit]
         if reasons:
-            return failed(f"{gpu.called} is slowed down by {' and '.join(reasons)}", measurements=values)
+            return failed(f"{gpu.called} is throttled by {' and '.join(reasons)}", measurements=values)
         narrow = gpu.link_width and gpu.link_width_max and gpu.link_width < gpu.link_width_max
-        told.append(f"{gpu.called}: link of {gpu.link_width} instead of {gpu.link_width_max} lanes" if narrow else "")
+        remarks.append(f"{gpu.called}: PCIe link has {gpu.link_width} of {gpu.link_width_max} lanes" if narrow else "")
         lowered = (gpu.power_limit_mw or 0) < (gpu.power_default_mw or 0)
-        told.append(f"{gpu.called}: power limit lowered to {(gpu.power_limit_mw or 0) // 1000} W" if lowered else "")
-    return passed("; ".join(part for part in told if part) or "nothing slows a GPU down", measurements=values)
+        remarks.append(
+            f"{gpu.called}: power limit is lowered to {(gpu.power_limit_mw or 0) // 1000} W" if lowered else ""
+        )
+    return passed("; ".join(part for part in remarks if part) or "no GPU is throttled", measurements=values)
 
 
 def _measurements(gpu: GpuHealth) -> dict[str, Measurement]:
@@ -122,7 +123,7 @@ def _measurements(gpu: GpuHealth) -> dict[str, Measurement]:
     level="full",
     title="memory bandwidth and matrix rate against the datasheet",
     expects=f"Every GPU reaches {LEAST_RATIO:.0%} of its datasheet's memory bandwidth and matrix rate.",
-    mends="Look at `nvidia-smi -q -d PERFORMANCE,POWER,TEMPERATURE`: something slows the GPU down.",
+    mends="Find what throttles the GPU: `nvidia-smi -q -d PERFORMANCE,POWER,TEMPERATURE`.",
     needs=("driver.context", "cuda.compile"),
     unless=(host_facts.no_gpu,),
     limit_s=600.0,
@@ -133,7 +134,7 @@ def throughput(context: Context) -> Outcome:
     if isinstance(answer, Outcome):
         return answer
     values: dict[str, Measurement] = {}
-    told: list[str] = []
+    remarks: list[str] = []
     slow: list[str] = []
     for number, one in enumerate(answer):
         for name, measurement, ratio, product in _against_datasheet(context, number, one):
@@ -142,11 +143,11 @@ def throughput(context: Context) -> Outcome:
                 continue
             values[f"gpu{number}-{name}-ratio"] = Measurement(value=ratio, unit="of datasheet")
             said = f"{gpu_called(context.host, one.about)}: {ratio:.0%} of {product}'s {name.replace('-', ' ')}"
-            (slow if ratio < LEAST_RATIO else told).append(said)
+            (slow if ratio < LEAST_RATIO else remarks).append(said)
     evidence = {name: text for one in answer for name, text in one.evidence.items()}
     if slow:
         return failed("; ".join(slow), measurements=values, evidence=evidence)
-    return passed("; ".join(told) or "measured; no datasheet figure is known", measurements=values, evidence=evidence)
+    return passed("; ".join(remarks) or "measured; no datasheet value is known", measurements=values, evidence=evidence)
 
 
 def _against_datasheet(

@@ -1,4 +1,4 @@
-"""A full check of the driver: DCGM's own diagnosis where DCGM is installed, called and read, not rewritten."""
+"""Full check of the driver: the diagnostics of DCGM, where it is installed."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ _NO_ENGINE = re.compile(
 )
 _REFUSED_FOR = {
     "tesla recommended driver": "",
-    "unsupported cuda version": "install a newer DCGM: this one does not know the driver's CUDA",
-    "homogeneous group": "`dcgmi group` makes a group of GPUs of one kind; `dcgmi diag -r 1 -g GROUP` diagnoses it",
-    "while dcgm is paused": "`dcgmi test --resume`, then once more",
-    "already running": "once more when the other diagnosis has ended",
+    "unsupported cuda version": "install a newer DCGM: this one does not support the driver's CUDA",
+    "homogeneous group": "create a group of identical GPUs with `dcgmi group`, then run `dcgmi diag -r 1 -g GROUP`",
+    "while dcgm is paused": "`dcgmi test --resume`, then retry",
+    "already running": "retry when the other diagnostic run has ended",
 }
-"""Words of DCGM's refusals and what mends each; those with nothing to mend are skips."""
+"""Texts of DCGM's refusals, and what fixes each; those without a fix are skips."""
 
 
 @check(
     "driver.dcgm",
     level="full",
-    title="DCGM's own diagnosis",
+    title="DCGM diagnostics",
     expects="`dcgmi diag -r 1` passes on every GPU.",
-    mends="Read what `dcgmi diag -r 1` says.",
+    mends="See the output of `dcgmi diag -r 1`.",
     needs=("driver.module",),
     unless=(host_facts.no_gpu,),
     limit_s=300.0,
@@ -37,13 +37,13 @@ def dcgm(context: Context) -> Outcome:
     end = context.run("dcgmi", "diag", "-r", "1", "-j", timeout=280.0)
     if end.code is None and "is not installed" in end.error:
         return needless(
-            "DCGM is not installed here", "install NVIDIA's Data Center GPU Manager (DCGM) and start its host engine"
+            "DCGM is not installed", "install NVIDIA's Data Center GPU Manager (DCGM) and start its host engine"
         )
     evidence = evidence_of(end, work=context.work)
     if end.code is None:
         return errored(f"dcgmi: {end.error}", evidence=evidence)
     if _NO_ENGINE.search(end.out + end.err):
-        return skipped("DCGM is installed but its host engine does not run", "`sudo systemctl start nvidia-dcgm`")
+        return skipped("DCGM is installed, but its host engine is not running", "`sudo systemctl start nvidia-dcgm`")
     diagnosis = read(end.out)
     if diagnosis is None:
         return errored(f"dcgmi ends with exit code {end.code}: {first_line(end)}", evidence=evidence)
@@ -55,18 +55,18 @@ def _judged(found: Diagnosis, code: int, evidence: dict[str, str]) -> Outcome:
     if found.refused:
         return _refused(name, found.refused, evidence)
     if found.failures:
-        # DCGM reports every GPU; what isolates one is told before what can be set.
+        # DCGM reports every GPU; a GPU to isolate comes before settings to change.
         gravest = max(found.failures, key=lambda one: (one.cure != "", one.code != 0))
         more = len(found.failures) - 1
         return failed(
-            f"{name} finds a fault: {gravest.told}" + (f"; and {more} more" if more else ""),
+            f"{name} found a fault: {gravest.sentence}" + (f"; and {more} more" if more else ""),
             gravest.cure,
-            detail="; ".join(one.told for one in found.failures),
+            detail="; ".join(one.sentence for one in found.failures),
             evidence=evidence,
         )
     if code != 0 or not found.tests:
-        told = f"ends with exit code {code} and names no test that failed" if code else "ran no test"
-        return errored(f"{name} {told}", evidence=evidence)
+        problem = f"ended with exit code {code} and reported no failed test" if code else "ran no test"
+        return errored(f"{name} {problem}", evidence=evidence)
     on = f" on {found.gpus} GPU{'s' if found.gpus > 1 else ''}" if found.gpus else ""
     left = f"; skipped: {', '.join(sorted({one.test for one in found.skips}))}" if found.skips else ""
     return passed(f"{name}: dcgmi diag -r 1 passes{on}{left}", evidence=evidence)

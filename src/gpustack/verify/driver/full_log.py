@@ -1,4 +1,4 @@
-"""A full check of the driver: what the kernel's log says of the GPUs since boot."""
+"""Full check of the driver: messages about the GPUs in the kernel log since boot."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from gpustack.verify.frame import host_facts
 @check(
     "driver.kernel-log",
     level="full",
-    title="the kernel's log since boot",
-    expects="The kernel's log holds no error of a GPU: no RmInitAdapter, no Xid that speaks of the board.",
-    mends="Look up the Xid's number; read the lines before it in `sudo dmesg`.",
+    title="kernel log since boot",
+    expects="The kernel log has no GPU error: no RmInitAdapter, no Xid that indicates a hardware fault.",
+    mends="Look up the Xid number; read the messages before it in `sudo dmesg`.",
     unless=(host_facts.no_gpu,),
     limit_s=30.0,
 )
@@ -24,7 +24,7 @@ def kernel_log(context: Context) -> Outcome:
             return judge_log(context.matrix, end.out)
     if context.host.environment == "container":
         return needless(
-            "the kernel's log is the machine's below the container, and this container may not read it",
-            "`gpustack verify driver --level full` on that machine reads it",
+            "this container has no permission to read its host's kernel log",
+            "run `gpustack verify driver --level full` on the host",
         )
-    return skipped("the kernel's log cannot be read by this user", "run it with `sudo`")
+    return skipped("this user has no permission to read the kernel log", "run it with `sudo`")

@@ -1,4 +1,4 @@
-"""What the kernel's log says of the GPUs, by the facts: why one does not come up, and what its Xid numbers mean."""
+"""Messages about the GPUs in the kernel log, by the facts: why a GPU does not start, and what its Xid numbers mean."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NONE = "None"
 
 
 class Line(Struct, frozen=True, kw_only=True):
-    """Texts that all stand in a log (``wants``), what they mean and what mends it."""
+    """Texts that a log contains together (``wants``), what they mean and what fixes it."""
 
     order: int
     wants: tuple[str, ...]
@@ -31,7 +31,7 @@ class Line(Struct, frozen=True, kw_only=True):
 
 
 class Action(Struct, frozen=True, kw_only=True):
-    """What NVIDIA's catalog asks for after an Xid; ``grave`` where it is more than starting programs anew."""
+    """What NVIDIA's catalog requires after an Xid; ``grave`` where restarting programs is not enough."""
 
     action: str
     grave: bool
@@ -39,7 +39,7 @@ class Action(Struct, frozen=True, kw_only=True):
 
 
 class Xid(Struct, frozen=True, kw_only=True):
-    """A number of the driver's messages, and the action that it asks for."""
+    """A number of the driver's messages, and the action that it requires."""
 
     number: int
     says: str
@@ -47,7 +47,7 @@ class Xid(Struct, frozen=True, kw_only=True):
 
 
 class _Seen(Struct, frozen=True, kw_only=True):
-    """An Xid in the log: where, what it means, what mends it; ``fix`` is "" where nothing has to be done."""
+    """An Xid in the log: its GPU, what it means, what fixes it; ``fix`` is "" where nothing has to be done."""
 
     place: str
     number: int
@@ -56,39 +56,39 @@ class _Seen(Struct, frozen=True, kw_only=True):
 
 
 def judge_log(matrix: Matrix, text: str) -> Outcome:
-    """What a kernel's log says of the GPUs; syslog daemons write the line ends of one message as ``#012``."""
+    """Judge the messages of a kernel log; syslog daemons write the line ends of one message as ``#012``."""
     lines = [line.strip() for line in text.replace("#012", "\n").splitlines() if "NVRM" in line or "nvidia" in line]
     log = "\n".join(lines)
     evidence = {"kernel log": "\n".join(lines[-EVIDENCE_LINES:])}
     for row in sorted(matrix.rows(SUBJECT, "kernel_log", Line), key=lambda row: row.order):
         if all(words in log for words in row.wants):
-            return failed(_told(row, lines), row.fix, evidence=evidence)
+            return failed(_message(row, lines), row.fix, evidence=evidence)
     seen = _xids(matrix, log)
     grave = [one for one in seen if one.fix]
     if grave:
         last = grave[-1]
         others = sorted({one.number for one in grave} - {last.number})
-        more = f"; {len(grave)} such lines since boot" if len(grave) > 1 else ""
-        also = f", also of Xid {', '.join(map(str, others))}" if others else ""
+        more = f"; {len(grave)} such messages since boot" if len(grave) > 1 else ""
+        also = f", including Xid {', '.join(map(str, others))}" if others else ""
         return failed(f"Xid {last.number} at {last.place}: {last.says}{more}{also}", last.fix, evidence=evidence)
     if not seen:
-        return passed("no Xid and no RmInitAdapter line")
+        return passed("no Xid and no RmInitAdapter message")
     kinds = groupby(sorted(seen, key=lambda one: one.number), key=lambda one: (one.number, one.says))
-    told = ", ".join(f"{number} ({says})" for (number, says), _ in kinds)
-    return passed(f"Xid {told}; nothing that asks for more than starting programs anew", evidence=evidence)
+    listed = ", ".join(f"{number} ({says})" for (number, says), _ in kinds)
+    return passed(f"Xid {listed}; none is known to require more than restarting programs", evidence=evidence)
 
 
-def _told(row: Line, lines: list[str]) -> str:
-    """What it means, with the GPUs' places and the driver's own codes where the log has them."""
+def _message(row: Line, lines: list[str]) -> str:
+    """What it means, with the GPUs' addresses and the driver's own codes where the log has them."""
     about = [number for number, line in enumerate(lines) if row.wants[-1] in line]
     places = sorted({place for number in about if (place := _place(lines, number))})
     codes = [match[1] for number in about if (match := _CODES.search(lines[number]))]
-    told = f"{row.says} at {' and '.join(places)}" if places else row.says
-    return f"{told}: RmInitAdapter failed {codes[-1]}" if codes else told
+    message = f"{row.says} at {' and '.join(places)}" if places else row.says
+    return f"{message}: RmInitAdapter failed {codes[-1]}" if codes else message
 
 
 def _place(lines: list[str], number: int) -> str:
-    """The GPU that a message is about: named on its line, else on the line before, where long ones begin."""
+    """The GPU that a message is about: on its line, else on the line before, where long messages begin."""
     for line in (lines[number], lines[number - 1] if number else ""):
         found = _ADDRESS.search(line)
         if found:
@@ -103,9 +103,9 @@ def _xids(matrix: Matrix, log: str) -> list[_Seen]:
     for match in _XID.finditer(log):
         number, row = int(match[2]), known.get(int(match[2]))
         action = actions.get(row.action) if row else None
-        says, fix = (row.says if row else "no fact tells what it means"), (action.fix if action else "")
+        says, fix = (row.says if row else "its meaning is unknown"), (action.fix if action else "")
         asked = _RECOVERY.search(match[3]) if number == _RECOVERY_XID else None
         if asked and asked[1] != _NONE:
-            says, fix = f"the driver says what the GPU needs now: {asked[1]}", actions["reset-gpu"].fix
+            says, fix = f"the driver reports the required recovery action: {asked[1]}", actions["reset-gpu"].fix
         seen.append(_Seen(place=match[1], number=number, says=says, fix=fix))
     return seen

@@ -1,4 +1,4 @@
-"""The health of the GPUs as NVML tells it, asked by a program of its own, once a run."""
+"""The health of the GPUs as NVML reports it, read by a program of its own, once a run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpustack.verify.frame.probes import lines_of, python_probe
 
 
 class GpuHealth(Struct, frozen=True, kw_only=True):
-    """One GPU; None where it or the driver does not tell. ``error`` is set where it cannot be reached at all."""
+    """One GPU; None for what it or the driver does not report. ``error`` is set where it cannot be reached."""
 
     index: int
     name: str | None = None
@@ -54,7 +54,7 @@ class GpuHealth(Struct, frozen=True, kw_only=True):
 
 
 class Health(Struct, frozen=True, kw_only=True):
-    """What NVML said: the GPUs, or ``error`` with NVML's own ``code``; ``hung`` where it did not come back."""
+    """What NVML reported: the GPUs, or ``error`` with NVML's own ``code``; ``hung`` where it did not return."""
 
     gpus: tuple[GpuHealth, ...] = ()
     error: str = ""
@@ -65,7 +65,7 @@ class Health(Struct, frozen=True, kw_only=True):
 
 
 def health(context: Context) -> Health:
-    """The answer of NVML on this host."""
+    """What NVML reports on this host."""
     return context.shared.once("nvml-health", lambda: _ask(context))
 
 
@@ -74,30 +74,30 @@ def _ask(context: Context) -> Health:
     evidence = evidence_of(end, work=context.work)
     lines: list[dict[str, Any]] = lines_of(end.out)
     if not lines:
-        words = end.error or f"the probe of NVML broke (exit code {end.code})"
+        words = end.error or f"the probe of NVML failed (exit code {end.code})"
         return Health(error=words, hung=end.code is None, evidence=evidence)
     return msgspec.convert({**lines[-1], "evidence": evidence}, Health)
 
 
 def unreadable(context: Context, found: Health) -> Outcome | None:
-    """The outcome where NVML did not answer; None where it did."""
+    """The outcome where NVML did not respond; None where it did."""
     if found.hung:
         return failed(
-            f"NVML does not come back: {found.error}",
-            "the driver hangs: look for Xid lines in `sudo dmesg`, then reboot",
+            f"NVML did not respond: {found.error}",
+            "the driver hangs: check `sudo dmesg` for Xid messages, then reboot",
             evidence=found.evidence,
         )
     if found.error:
-        return _told_by_nvml(context, found)
+        return _nvml_error(context, found)
     if not found.gpus:
         return skipped("NVML lists no GPU")
     return None
 
 
-def _told_by_nvml(context: Context, found: Health) -> Outcome:
+def _nvml_error(context: Context, found: Health) -> Outcome:
     if found.code == 0:
-        return errored(f"NVML could not be asked: {found.error}", evidence=found.evidence)
+        return errored(f"NVML could not be queried: {found.error}", evidence=found.evidence)
     meaning = next((row for row in context.matrix.rows(SUBJECT, "nvml", Meaning) if row.code == found.code), None)
     cause = meaning.cause if meaning else "NVML cannot be used"
-    fix = meaning.fix if meaning else "look for NVRM lines in `sudo dmesg`"
-    return failed(f"NVML says {found.error!r}: {cause}", fix, evidence=found.evidence)
+    fix = meaning.fix if meaning else "check `sudo dmesg` for NVRM messages"
+    return failed(f"NVML reports {found.error!r}: {cause}", fix, evidence=found.evidence)

@@ -1,4 +1,4 @@
-"""Smoke checks of how the driver is set up: fabric, MIG and compute mode, and the libraries that programs need."""
+"""Smoke checks of the driver's configuration: fabric, MIG and compute mode, and the libraries that programs require."""
 
 from __future__ import annotations
 
@@ -30,14 +30,15 @@ LIBRARIES = {
     "utility": ("libnvidia-ml.so.1",),
     "video": ("libnvidia-encode.so.1", "libnvcuvid.so.1"),
 }
-"""The driver's libraries by the capability with which a container asks for them."""
+"""The driver's libraries by the capability that a container requests for them."""
 
 
 @check(
     "driver.modes",
     level="smoke",
-    title="fabric, MIG and compute mode let programs in",
-    expects="The fabric is set up where there is one, MIG GPUs have instances, and no GPU is closed to programs.",
+    title="fabric, MIG and compute mode allow programs",
+    expects="The NVSwitch fabric (if any) is initialized, GPUs in MIG mode have instances, and no GPU is in prohibited"
+    " compute mode.",
     mends="`nvidia-smi -q -d COMPUTE`, `nvidia-smi mig -lgi`, `systemctl status nvidia-fabricmanager`",
     needs=("driver.module",),
     unless=(host_facts.no_gpu,),
@@ -60,36 +61,36 @@ def _closed(gpu: GpuHealth, context: Context) -> Outcome | None:
     if gpu.error:
         return failed(
             f"GPU {gpu.index} cannot be reached: {gpu.error}",
-            "look for its Xid line in `sudo dmesg`; one that fell off the bus comes back only by a cold start",
+            "check `sudo dmesg` for its Xid message; a GPU that fell off the bus requires a power cycle",
         )
     how = _fabric(gpu, context)
     if how:
-        where = "on the machine below the container: " if context.host.environment == "container" else ""
+        where = "on the container's host: " if context.host.environment == "container" else ""
         return failed(
-            f"the NVLink fabric of {gpu.called} {how}; CUDA answers with error 802 until it is done",
-            f"{where}`systemctl status nvidia-fabricmanager` and /var/log/fabricmanager.log",
+            f"the NVLink fabric of {gpu.called} {how}; until then, CUDA fails with error 802",
+            f"{where}see `systemctl status nvidia-fabricmanager` and /var/log/fabricmanager.log",
         )
     if gpu.mig == 1 and gpu.mig_instances == 0:
         return failed(
-            f"MIG is on for {gpu.called}, but it is divided into no instances, so CUDA sees no GPU there",
-            "`sudo nvidia-smi mig -cgi PROFILE -C` makes some (they are gone after a reboot);"
-            " `sudo nvidia-smi -mig 0` turns MIG off",
+            f"{gpu.called} is in MIG mode without instances, so CUDA cannot use it",
+            "create instances: `sudo nvidia-smi mig -cgi PROFILE -C` (a reboot removes them), or disable MIG:"
+            " `sudo nvidia-smi -mig 0`",
         )
     if gpu.compute_mode == 2:
         return failed(
-            f"the compute mode of {gpu.called} is prohibited: no program gets a context",
+            f"{gpu.called} is in prohibited compute mode: no program can create a context",
             f"`sudo nvidia-smi -i {gpu.index} -c 0`",
         )
     return None
 
 
 def _fabric(gpu: GpuHealth, context: Context) -> str:
-    """What keeps CUDA waiting for the fabric; "" for nothing. A status counts only where the set-up has ended."""
+    """Why CUDA waits for the fabric; "" where it does not. A status counts only after initialization has ended."""
     if gpu.fabric is None:
         return ""
     state, status = gpu.fabric.get("state"), gpu.fabric.get("status")
     if state == _FABRIC_DONE:
-        return f"failed (status {status})" if status else ""
+        return f"failed to initialize (status {status})" if status else ""
     rows = context.matrix.rows(SUBJECT, "fabric_states", FabricState)
     return next((row.says for row in rows if row.state == state and row.blocks), "")
 
@@ -101,23 +102,23 @@ def _mode(gpu: GpuHealth) -> str:
         if gpu.mig_pending not in {None, gpu.mig}
         else "",
         f"{_COMPUTE_MODES[gpu.compute_mode]} mode" if gpu.compute_mode in _COMPUTE_MODES else "",
-        "fabric set up" if (gpu.fabric or {}).get("state") == _FABRIC_DONE else "",
+        "fabric initialized" if (gpu.fabric or {}).get("state") == _FABRIC_DONE else "",
     ]
-    return f"{gpu.called}: {', '.join(part for part in said if part) or 'open to every program'}"
+    return f"{gpu.called}: {', '.join(part for part in said if part) or 'available to every program'}"
 
 
 @check(
     "driver.libraries",
     level="smoke",
-    title="the driver's libraries, by what they are for",
-    expects="The libraries of compute, utility and video are on the loader's path.",
+    title="driver libraries for compute, utility and video",
+    expects="The driver's libraries for compute, utility and video are on the loader's path.",
     mends="Install the driver's libraries: `gpustack install driver`.",
     needs=("driver.module",),
     unless=(host_facts.no_gpu, host_facts.is_jetson),
 )
 def libraries(context: Context) -> Outcome:
-    there = _on_loader_path(context)
-    missing = {kind: [name for name in names if name not in there] for kind, names in LIBRARIES.items()}
+    found = _on_loader_path(context)
+    missing = {kind: [name for name in names if name not in found] for kind, names in LIBRARIES.items()}
     lacking = {kind: names for kind, names in missing.items() if names}
     if not lacking:
         return passed(f"all of {', '.join(LIBRARIES)}")
@@ -127,27 +128,27 @@ def libraries(context: Context) -> Outcome:
         kind, names = next(iter(lacking.items()))
         return failed(f"the driver library {', '.join(names)} ({kind}) is missing", "`gpustack install driver`")
     return needless(
-        f"no {', '.join(lacking['video'])}: this driver was installed without its video libraries",
-        "`gpustack install driver` brings them; only encoding and decoding need them",
+        f"{', '.join(lacking['video'])} not found: the driver was installed without its video libraries",
+        "`gpustack install driver` installs them; only encoding and decoding require them",
     )
 
 
 def _in_container(lacking: dict[str, list[str]]) -> Outcome:
-    """What was not asked for is told apart from what the machine below does not have."""
+    """Tells what was not requested from what the container's host does not have."""
     asked = os.environ.get("NVIDIA_DRIVER_CAPABILITIES", "compute,utility")
     given = set(LIBRARIES) if asked == "all" else {part.strip() for part in asked.split(",")}
     absent = {kind: names for kind, names in lacking.items() if kind in given}
     if absent:
         kind, names = next(iter(absent.items()))
         return failed(
-            f"{', '.join(names)} ({kind}) was asked for but is not here: the machine below the container lacks it",
-            "install the driver's full set of libraries on that machine",
+            f"{', '.join(names)} ({kind}) was requested but is missing on the container's host",
+            "install all of the driver's libraries on the host",
             actual=f"NVIDIA_DRIVER_CAPABILITIES={asked}",
         )
     kinds = ",".join(sorted(lacking))
     return needless(
-        f"the container was not given {', '.join(name for names in lacking.values() for name in names)}",
-        f"start it with NVIDIA_DRIVER_CAPABILITIES={asked},{kinds} if programs need {' and '.join(sorted(lacking))}",
+        f"not available in this container: {', '.join(name for names in lacking.values() for name in names)}",
+        f"start it with NVIDIA_DRIVER_CAPABILITIES={asked},{kinds} if programs require {' and '.join(sorted(lacking))}",
     )
 
 

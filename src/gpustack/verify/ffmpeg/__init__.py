@@ -1,1 +1,1 @@
-"""What FFmpeg programs are there, what each can do, and what its failures mean."""
+"""FFmpeg: the installed programs, what each supports, and what its failures mean."""

@@ -1,4 +1,4 @@
-"""FFmpeg's engines measured as NVIDIA's guide says: several sessions at once, long clips, frames a second of all."""
+"""Measures FFmpeg's engines as NVIDIA's guide does: several sessions at once, long clips, total frames per second."""
 
 from __future__ import annotations
 
@@ -13,25 +13,26 @@ from gpustack.errors import UnsupportedError
 from gpustack.system.run import Finished, Runner
 from gpustack.verify.declare import Context
 from gpustack.verify.ffmpeg import media
-from gpustack.verify.ffmpeg.diagnosis import FEWER_THREADS, diagnose, last_error
+from gpustack.verify.ffmpeg.causes import FEWER_THREADS
+from gpustack.verify.ffmpeg.diagnosis import diagnose, last_error
 from gpustack.verify.ffmpeg.engines import CODECS, session_limit
 from gpustack.verify.ffmpeg.programs import Program
-from gpustack.verify.ffmpeg.setup import chip, main_gpu, scene, tested
+from gpustack.verify.ffmpeg.setup import chip, main_gpu, setup_of, tested
 from gpustack.verify.frame import host_facts
 from gpustack.verify.frame.bench_table import Bench, Cell
 from gpustack.versions import version
 
 CONNECTIONS = "2"
-"""CUDA_DEVICE_MAX_CONNECTIONS as the guide advises: a session starts sooner with fewer."""
+"""CUDA_DEVICE_MAX_CONNECTIONS as the guide recommends: a session starts sooner with fewer."""
 
 _CUDA = ("-hwaccel", "cuda", "-hwaccel_output_format", "cuda")
 _LIMIT_S = 600.0
 _RATE, _LASTS = 30, 2
-"""Frames a second and seconds of a clip that is made here, before it is repeated."""
+"""Frames per second and seconds of a generated clip, before it is repeated."""
 
 
 class Work(Struct, frozen=True, kw_only=True):
-    """One kind of load: the options before the input and after it, and the engines that do it."""
+    """One kind of load: the options before and after the input, and the engines that it uses."""
 
     name: str
     engine: str
@@ -49,7 +50,7 @@ class Clip(Struct, frozen=True, kw_only=True):
 
 
 def works(program: Program, codecs: tuple[str, ...]) -> tuple[Work, ...]:
-    """Every load that this program can put on this chip's engines."""
+    """Every load that this program supports on this GPU's engines."""
     found: list[Work] = []
     if "cuda" in program.accelerations:
         found.append(Work(name="decode h264", engine="NVDEC", before=_CUDA, after=("-f", "null", "-")))
@@ -71,8 +72,8 @@ def bench(
     """
     program, gpu, found = tested(context), main_gpu(context.host), chip(context)
     if gpu is None or program is None or context.runner is None:
-        msg = "there is no GPU here" if gpu is None else "there is no FFmpeg here"
-        raise UnsupportedError(msg, code="benchmark-unavailable", hint="`gpustack verify ffmpeg` tells what is here")
+        msg = "no NVIDIA GPU was found" if gpu is None else "no FFmpeg was found"
+        raise UnsupportedError(msg, code="benchmark-unavailable", hint="`gpustack verify ffmpeg` lists what was found")
     codecs = tuple(
         one
         for one in CODECS
@@ -86,7 +87,7 @@ def bench(
         for work in works(program, codecs):
             for count in sessions:
                 if limit is not None and "encode" in work.name and count > limit:
-                    notes.append(f"{work.name} with {count} sessions was left out: the driver allows {limit}")
+                    notes.append(f"{work.name} with {count} sessions was skipped: the driver allows {limit}")
                     continue
                 row = measured(context, program, work, clip, count)
                 if isinstance(row, str):
@@ -112,7 +113,7 @@ def bench(
 
 
 def environment(context: Context) -> dict[str, str]:
-    """The variables that the guide advises: one device, few connections."""
+    """The variables that the guide recommends: one device, few connections."""
     own = host_facts.own_gpus(context.host)
     gpu = main_gpu(context.host)
     place = own.index(gpu) if gpu in own else 0
@@ -148,11 +149,11 @@ def _generated(folder: Path, size: tuple[int, int], program: Program, runner: Ru
     words = (program.path, "-hide_banner", "-y", "-f", "lavfi", "-i", source, "-pix_fmt", "yuv420p", *encoder)
     end = runner.run((*words, "-f", "h264", str(path)), timeout=120) if encoder else None
     if end is None or end.code != 0:
-        msg = f"{program.path} makes no clip of {size[0]}x{size[1]}: " + (
+        msg = f"{program.path} cannot generate a clip of {size[0]}x{size[1]}: " + (
             last_error(end.err) if end else "it has no software encoder for H.264"
         )
         raise UnsupportedError(
-            msg, code="benchmark-unavailable", hint="leave --size out, or name another FFmpeg with --ffmpeg"
+            msg, code="benchmark-unavailable", hint="omit --size, or select another FFmpeg with --ffmpeg"
         )
     return path
 
@@ -161,7 +162,7 @@ def measured(context: Context, program: Program, work: Work, clip: Clip, count: 
     """Run ``count`` sessions at once: the row, or why there is none."""
     runner = context.runner
     if runner is None:
-        return "nothing can be run on a saved host"
+        return "a saved host cannot run anything"
     threads = FEWER_THREADS if work.before and version(program.about.version or "0") < version("7") else ()
     words = (
         program.path,
@@ -186,8 +187,8 @@ def measured(context: Context, program: Program, work: Work, clip: Clip, count: 
     seconds = context.clock() - started
     broken = next((end for end in ends if end.code != 0), None)
     if broken is not None:
-        told = diagnose(context.matrix, broken.err, broken.code, scene(context, program))
-        return broken.error or told.cause
+        found = diagnose(context.matrix, broken.err, broken.code, setup_of(context, program))
+        return broken.error or found.cause
     total = clip.frames * count
     return {
         "work": work.name,

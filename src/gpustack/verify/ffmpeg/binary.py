@@ -23,7 +23,7 @@ _ENOUGH = 5
 
 
 class Compiled(Struct, frozen=True):
-    """The API found in a file. ``api`` is "" where the file holds NVENC code but tells no version."""
+    """The API found in a file. ``api`` is "" where the file has NVENC code of unknown version."""
 
     path: str
     api: str

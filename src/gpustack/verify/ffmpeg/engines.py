@@ -1,8 +1,6 @@
-"""What the video engines of a GPU can do, how many sessions it may hold, and which driver an NVENC API needs."""
+"""What the video engines of a GPU support, and how many sessions it allows."""
 
 from __future__ import annotations
-
-import re
 
 from msgspec import Struct
 
@@ -50,15 +48,6 @@ class SessionLimit(Struct, frozen=True, kw_only=True):
     driver_windows: str = ""
 
 
-class HeadersRow(Struct, frozen=True, kw_only=True):
-    """The driver that headers of one NVENC API need."""
-
-    version: str
-    api: str = ""
-    driver_linux: str = ""
-    driver_windows: str = ""
-
-
 class Chip(Struct, frozen=True, kw_only=True):
     """The video engines of one GPU. ``codecs`` are those that its encoder takes, None where that is not known.
 
@@ -73,8 +62,8 @@ class Chip(Struct, frozen=True, kw_only=True):
 
     @property
     def why_no_nvenc(self) -> str:
-        """The sentence that says why nothing can be encoded; "" where the chip has an encoder or may have one."""
-        return f"{self.name} has no NVENC: its chip carries no encoder" if self.nvenc == 0 else ""
+        """Why nothing can be encoded, as a sentence; "" where the GPU has an encoder or may have one."""
+        return f"{self.name} has no NVENC (no hardware encoder)" if self.nvenc == 0 else ""
 
 
 def chip_of(matrix: Matrix, gpu: Gpu) -> Chip:
@@ -126,28 +115,3 @@ def session_limit(matrix: Matrix, chip: Chip, driver: str | None, system: str = 
         and version(driver) >= version(first)
     ]
     return max(limits, default=None)
-
-
-def driver_for_api(matrix: Matrix, api: str, system: str = "linux") -> str | None:
-    """The first driver that offers the NVENC ``api`` ("13.1"); None where no fact tells it."""
-    rows = [row for row in matrix.rows("nv-codec-headers", "releases", HeadersRow) if row.api == api]
-    drivers = [row.driver_windows if system == "windows" else row.driver_linux for row in rows]
-    return min((one for one in drivers if one), key=lambda text: version(text).key, default=None)
-
-
-def api_of_driver(matrix: Matrix, driver: str, system: str = "linux") -> str | None:
-    """The newest NVENC API that ``driver`` offers by the tables; None where it is older than all of them."""
-    best: tuple[tuple[int, ...], str] | None = None
-    for row in matrix.rows("nv-codec-headers", "releases", HeadersRow):
-        first = row.driver_windows if system == "windows" else row.driver_linux
-        if row.api and first and version(driver) >= version(first):
-            best = max(best or ((), ""), (version(row.api).numbers, row.api))
-    return best[1] if best else None
-
-
-def api_of_headers(text: str) -> str:
-    """The NVENC API of a version of nv-codec-headers ("13.0.19.0" is 13.0); 8.2 kept the API of 8.1."""
-    match = re.match(r"n?(\d+)\.(\d+)", text)
-    if match is None:
-        return ""
-    return "8.1" if (match[1], match[2]) == ("8", "2") else f"{match[1]}.{match[2]}"

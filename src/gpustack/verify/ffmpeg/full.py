@@ -1,4 +1,4 @@
-"""Full checks of FFmpeg: every command of NVIDIA's guide, in the spelling that the installed FFmpeg takes."""
+"""Full checks of FFmpeg: every command of NVIDIA's guide, in the spelling that the installed FFmpeg supports."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _KEYS = (
     "encode", "decode_cuvid", "multi_decode", "hq_slow", "hq_medium", "hq_fast", "ll_llhq", "ll_llhp", "lookahead",
     "spatial_aq", "temporal_aq",
 )  # fmt: skip
-"""Every command of the guide; those of the matrix and the options it tells to add."""
+"""Every command of the guide: those of the matrix, and the options that it recommends to add."""
 
 
 def guide(key: str, context: Context) -> Outcome:
-    """Run one command of the guide and look at every file that it makes."""
+    """Run one command of the guide and check every file that it writes."""
     start = ready(context)
     if isinstance(start, Outcome):
         return start
@@ -38,7 +38,7 @@ def guide(key: str, context: Context) -> Outcome:
         return skipped(found.why_no_nvenc)
     lacks = missing(command, program)
     if lacks:
-        return skipped(f"{program.path} was compiled without {', '.join(lacks)}")
+        return skipped(f"{program.path} was built without {', '.join(lacks)}")
     made = lay_inputs(program, command, context.folder, runner)
     if isinstance(made, Outcome):
         return made
@@ -51,13 +51,13 @@ def guide(key: str, context: Context) -> Outcome:
     ended = patiently(context.matrix, run)
     if ended.last.code != 0:
         return failure(context, program, ended.last, command.purpose)
-    return _look(context, program, command, ended)
+    return _check_files(context, program, command, ended)
 
 
-def _look(context: Context, program: Program, command: GuideCommand, ended: Ended) -> Outcome:
-    """Compare the files that a command made with what it should have made."""
+def _check_files(context: Context, program: Program, command: GuideCommand, ended: Ended) -> Outcome:
+    """Compare the files that a command wrote with what is expected."""
     assert context.runner is not None  # noqa: S101 (`ready` has answered otherwise)
-    told = evidence_of(ended.last, work=context.work)
+    evidence = evidence_of(ended.last, work=context.work)
     faults: list[str] = []
     measured: dict[str, Measurement] = {}
     for name, size in command.makes.items():
@@ -66,27 +66,29 @@ def _look(context: Context, program: Program, command: GuideCommand, ended: Ende
         if name.endswith(".yuv"):
             count = media.frames_in(path, size)
         else:
-            found = media.look(program.path, path, context.runner)
+            found = media.inspect(program.path, path, context.runner)
             raw = context.folder / f"{name}.back.yuv"
             back = media.decode(program, path, raw, context.runner)
             ended_early = stopped(back)
             count = media.frames_in(raw, size) if found.size == size else 0
             raw.unlink(missing_ok=True)
             if found.codec != "h264":
-                faults.append(f"{name} holds {found.codec or 'no video'}, not h264")
+                faults.append(f"{name} contains {found.codec or 'no video stream'} instead of h264")
             if found.codec and found.size != size:
-                faults.append(f"{name} is {found.size[0]}x{found.size[1]}, not {size[0]}x{size[1]}")
+                faults.append(f"{name} is {found.size[0]}x{found.size[1]} instead of {size[0]}x{size[1]}")
             if command.keeps_sound and found.codec and not found.audio and _has_sound(context.folder):
-                faults.append(f"{name} has lost its sound")
+                faults.append(f"{name} has no audio")
         measured[f"{name}_frames"] = Measurement(value=count, unit="frames")
         if count != FRAMES and not faults:
-            faults.append(f"{name} holds {count:g} frames, not {FRAMES}{ended_early}")
+            faults.append(f"{name} contains {count:g} frames instead of {FRAMES}{ended_early}")
     measured["seconds"] = Measurement(value=round(ended.last.seconds, 3), unit="s")
     if faults:
-        return failed(f"{command.purpose}: {'; '.join(faults)}", measurements=measured, evidence=told)
+        return failed(f"{command.purpose}: {'; '.join(faults)}", measurements=measured, evidence=evidence)
     made = ", ".join(f"{name} {size[0]}x{size[1]}" for name, size in command.makes.items())
     notes = "; ".join(note for note in (command.note, ended.note) if note)
-    return passed(f"{command.purpose}: {made}{f' ({notes})' if notes else ''}", measurements=measured, evidence=told)
+    return passed(
+        f"{command.purpose}: {made}{f' ({notes})' if notes else ''}", measurements=measured, evidence=evidence
+    )
 
 
 def _has_sound(folder: Path) -> bool:
@@ -94,7 +96,7 @@ def _has_sound(folder: Path) -> bool:
 
 
 def lay_inputs(program: Program, command: GuideCommand, folder: Path, runner: Runner) -> Outcome | None:
-    """Make the inputs that a command reads in ``folder``: clips of its names, generated by FFmpeg itself."""
+    """Write the inputs of a command into ``folder``: clips with its file names, generated by FFmpeg itself."""
     for name in command.takes:
         size = _raw_size(command) if name.endswith(".yuv") else SIZE
         source = f"testsrc2=size={size[0]}x{size[1]}:rate=30:duration={FRAMES / 30:g}"
@@ -104,10 +106,10 @@ def lay_inputs(program: Program, command: GuideCommand, folder: Path, runner: Ru
         else:
             end = _encoded(program, words, folder, name, runner)
         if end.code != 0:
-            told = f"the input {name} could not be made with {program.path}"
+            problem = f"{program.path} could not generate the input {name}"
             if media.encoder_options(program):
-                return errored(told, evidence=evidence_of(end, work=folder))
-            return skipped(f"{told}, which has no software encoder for H.264")
+                return errored(problem, evidence=evidence_of(end, work=folder))
+            return skipped(f"{problem}: it has no software encoder for H.264")
     return None
 
 
@@ -120,7 +122,7 @@ def _raw_size(command: GuideCommand) -> tuple[int, int]:
 
 
 def _encoded(program: Program, words: tuple[str, ...], folder: Path, name: str, runner: Runner) -> Finished:
-    """An H.264 file: by software where the build can, else by NVENC; with sound where there is an encoder for it."""
+    """Write an H.264 file: in software if the build can, else by NVENC; with audio if it has an encoder for it."""
     sound: tuple[str, ...] = ()
     if name.endswith(".mp4") and "aac" in program.encoders and "sine" in program.filters:
         words = (*words, "-f", "lavfi", "-i", f"sine=frequency=440:duration={FRAMES / 30:g}")
@@ -139,8 +141,8 @@ for _key in _KEYS:
             component="ffmpeg",
             level="full",
             title=f"guide: {_key.replace('_', ' ')}",
-            expects="The command of NVIDIA's FFmpeg guide runs, and makes the streams that it should.",
-            mends="Read FFmpeg's own words: they are the evidence in what `--format json` or `--format html` writes.",
+            expects="The command of NVIDIA's FFmpeg guide succeeds and writes the expected streams.",
+            mends="See FFmpeg's log under 'evidence' in the JSON or HTML report.",
             function=partial(guide, _key),
             needs=("ffmpeg.compiled", "ffmpeg.nvdec"),
             limit_s=240,

@@ -1,4 +1,4 @@
-"""The commands of NVIDIA's FFmpeg guide in the spelling that the installed FFmpeg takes, and what each must make."""
+"""The commands of NVIDIA's FFmpeg guide in the spelling that the installed FFmpeg supports, and their outputs."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from itertools import pairwise
 from msgspec import Struct
 
 from gpustack.matrix.index import Matrix
-from gpustack.verify.ffmpeg.diagnosis import SUBJECT
+from gpustack.verify.ffmpeg.causes import SUBJECT
 from gpustack.verify.ffmpeg.lists import About
 from gpustack.verify.ffmpeg.programs import Program
 
 SIZE = (1920, 1080)
-"""The size of input.mp4 and its like; the guide's own commands take 1080p for granted."""
+"""The size of input.mp4 and similar files; the guide's own commands assume 1080p."""
 
 _MODERN = ("-fps_mode", "passthrough")
 _SAME = {"output.mp4": SIZE}
@@ -43,11 +43,11 @@ _ADDED = (
     ("spatial_aq", "spatial adaptive quantization", ("-spatial-aq", "1", "-aq-strength", "8")),
     ("temporal_aq", "temporal adaptive quantization", ("-temporal-aq", "1")),
 )
-"""Options that the guide tells to add to a command line, in the spelling that every release takes."""
+"""Options that the guide recommends to add to a command, in a spelling that every release supports."""
 
 
 class Row(Struct, frozen=True, kw_only=True):
-    """A command of the guide: with its misprints mended, and in today's spelling."""
+    """A command of the guide: with its misprints corrected, and in today's spelling."""
 
     key: str
     order: int
@@ -60,7 +60,7 @@ class GuideCommand(Struct, frozen=True, kw_only=True):
     """One command ready to run: ``arguments`` without the program, ``makes`` the files and the size of their frames.
 
     ``uses`` are the encoders, decoders and filters that have to be compiled in; ``keeps_sound`` says that the input's
-    audio is copied; ``note`` tells what differs from the guide because of this build.
+    audio is copied; ``note`` says what differs from the guide because of this build.
     """
 
     key: str
@@ -79,7 +79,7 @@ class GuideCommand(Struct, frozen=True, kw_only=True):
 
 
 def guide_commands(matrix: Matrix, program: Program) -> tuple[GuideCommand, ...]:
-    """Every command of the guide as ``program`` takes it, in the guide's order."""
+    """Every command of the guide as ``program`` supports it, in the guide's order."""
     rows = sorted(matrix.rows(SUBJECT, "guide_commands", Row), key=lambda row: row.order)
     made = [_command(row, program) for row in rows]
     base = next((one for one in made if one.key == "transcode_1to1"), None)
@@ -104,7 +104,7 @@ def _command(row: Row, program: Program) -> GuideCommand:
         makes=_MADE.get(row.key, _SAME),
         uses=_uses(words),
         keeps_sound="-c:a" in words,
-        note="scale_npp is not compiled in: scale_cuda in its place" if _takes_npp(row) and not has_npp else "",
+        note="scale_cuda instead of scale_npp, which is not compiled in" if _takes_npp(row) and not has_npp else "",
     )
 
 
@@ -113,7 +113,7 @@ def _takes_npp(row: Row) -> bool:
 
 
 def spelled(row: Row, about: About, *, has_npp: bool) -> tuple[str, ...]:
-    """The arguments of a guide's command as this FFmpeg takes them.
+    """The arguments of a guide's command as this FFmpeg supports them.
 
     Releases before 5.1 know only the global -vsync, those before 4.4 only the old presets; scale_npp stays where it
     was compiled in, and scale_cuda takes its place elsewhere. The cuvid decoder is named where -resize and -crop need

@@ -1,4 +1,4 @@
-"""Reading what an FFmpeg program says about itself: version, configuration, and the lists of its parts."""
+"""Reads what an FFmpeg program reports about itself: version, configuration, and the lists of its parts."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ RELEASE_OF_LIBAVCODEC = {57: "3", 58: "4", 59: "5", 60: "6", 61: "7", 62: "8", 6
 
 
 class About(Struct, frozen=True, kw_only=True):
-    """What ``ffmpeg -version`` says. ``version`` is the release's numbers, "" where it names none; ``word`` as printed.
+    """What ``ffmpeg -version`` reports. ``version`` is the release's numbers, "" without one; ``word`` as printed.
 
-    ``major`` is the release's first number, told by libavcodec where the program was built from no release; 0 unknown.
+    ``major`` is the release's first number, by libavcodec where the program was not built from a release; 0 unknown.
     """
 
     word: str = ""
@@ -31,7 +31,7 @@ class About(Struct, frozen=True, kw_only=True):
     options: tuple[str, ...] = ()
 
     def is_before(self, major: int, minor: int = 0) -> bool:
-        """Whether this is an older release than ``major.minor``; a program that does not tell counts as newer."""
+        """Whether this is an older release than ``major.minor``; a program of unknown release counts as newer."""
         if not self.major:
             return False
         numbers = tuple(int(part) for part in self.version.split(".")) if self.version else (self.major, 99)
@@ -39,7 +39,7 @@ class About(Struct, frozen=True, kw_only=True):
 
     @property
     def every_frame(self) -> tuple[str, ...]:
-        """The options by which frames come out as they are: none is left out, and none shown twice, to keep a rate."""
+        """The options that keep every frame once: none is dropped or repeated to keep a frame rate."""
         return ("-vsync", "0") if self.is_before(5, 1) else ("-fps_mode", "passthrough")
 
 
@@ -49,11 +49,11 @@ def about(text: str) -> About:
     release = _RELEASE.match(word["word"]) if word else None
     configuration = _CONFIGURATION.search(text)
     library = _LIBAVCODEC.search(text)
-    told = RELEASE_OF_LIBAVCODEC.get(int(library[1]), "0") if library else "0"
+    major = RELEASE_OF_LIBAVCODEC.get(int(library[1]), "0") if library else "0"
     return About(
         word=word["word"] if word else "",
         version=release[1] if release else "",
-        major=int(release[1].partition(".")[0]) if release else int(told),
+        major=int(release[1].partition(".")[0]) if release else int(major),
         options=tuple(configuration[1].split()) if configuration else (),
     )
 

@@ -1,4 +1,4 @@
-"""Clips to work on, and looking at what a run made: streams, frames, and how far the picture is from the original."""
+"""Clips to work on, and the inspection of outputs: streams, frames, and how much the image differs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CLIP = "clip.h264"
 CLIP_SIZE = (640, 360)
 CLIP_FRAMES = 48
 CLIP_RATE = 24
-"""The clip that comes with gpustack: a moving test picture, H.264, so that decoding needs no encoder here."""
+"""The clip that is part of gpustack: a moving test image in H.264, so that decoding requires no encoder."""
 
 _VIDEO = re.compile(r"Stream #\d+:\d+.*?: Video: (\w+).*?[ ,](\d{2,5})x(\d{2,5})[ ,\n]")
 _AUDIO = re.compile(r"Stream #\d+:\d+.*?: Audio: (\w+)")
@@ -31,7 +31,7 @@ _SQUARES = {difference: difference * difference for difference in range(-255, 25
 
 
 class Streams(Struct, frozen=True, kw_only=True):
-    """What FFmpeg finds in a file. ``duration_s`` is None where the container does not tell."""
+    """What FFmpeg finds in a file. ``duration_s`` is None where the container has none."""
 
     codec: str = ""
     size: tuple[int, int] = (0, 0)
@@ -52,20 +52,20 @@ def streams(text: str) -> Streams:
     )
 
 
-def look(program: str, path: Path, runner: Runner) -> Streams:
+def inspect(program: str, path: Path, runner: Runner) -> Streams:
     """The streams of the file at ``path``."""
     return streams(runner.run((program, "-hide_banner", "-i", str(path)), timeout=20).err)
 
 
 def lay_clip(folder: Path) -> Path:
-    """Write the clip that comes with gpustack into ``folder``."""
+    """Write gpustack's clip into ``folder``."""
     path = folder / CLIP
     path.write_bytes((files("gpustack.verify") / "samples" / CLIP).read_bytes())
     return path
 
 
 def encoder_options(program: Program) -> tuple[str, ...]:
-    """How ``program`` encodes H.264 in software, quickly and no more: () where it cannot."""
+    """The options with which ``program`` encodes H.264 in software, quickly; () where it cannot."""
     name = next((one for one in ("libx264", "libopenh264") if one in program.encoders), "")
     quick = ("-preset", "ultrafast") if name == "libx264" else ()
     return ("-c:v", name, *quick) if name else ()
@@ -117,7 +117,7 @@ def likeness(one: Path, other: Path, size: tuple[int, int]) -> Likeness:
     """
     count = int(min(frames_in(one, size), frames_in(other, size)))
     if count == 0:
-        msg = "there is no whole frame to compare"
+        msg = "no complete frame to compare"
         raise ValueError(msg)
     sampled = {round(step * (count - 1) / max(1, _SAMPLED - 1)) for step in range(_SAMPLED)}
     whole = frame_bytes(size)

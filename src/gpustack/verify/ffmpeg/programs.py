@@ -27,10 +27,10 @@ _FOLDERS = (
     "opt/*/envs/*/bin",
     *(f"{home}/{conda}/{below}" for home in ("root", "home/*") for conda in _CONDAS for below in ("bin", "envs/*/bin")),
 )
-"""Where an FFmpeg lies that is on no PATH. Flatpak's lie inside its runtimes, which only its own programs can load."""
+"""Folders of FFmpegs that are not on the PATH. Flatpak's are in its runtimes, which only its own programs can load."""
 
 _ORIGINS = {"/snap/": "snap", "/jellyfin-ffmpeg/": "Jellyfin", "/.linuxbrew/": "Homebrew", "/nix/": "Nix"}
-"""What a part of a path says of where a program came from. A snap's is a link to the program that starts all snaps."""
+"""The origin of a program by a part of its path. A snap's is a link to the program that starts all snaps."""
 _WHEELS = ("imageio_ffmpeg/binaries/ffmpeg*", "ffmpeg/binaries/ffmpeg*", "static_ffmpeg/bin/*/ffmpeg")
 _PYTHONS = (
     "usr/lib/python3*/*-packages",
@@ -41,7 +41,7 @@ _PYTHONS = (
 
 
 class Place(Struct, frozen=True, kw_only=True):
-    """Where an FFmpeg lies, and how it came: distribution, own build, wheel, conda, or a path that the user gave."""
+    """The path of an FFmpeg, and its origin: distribution, own build, wheel, conda, or a path from the user."""
 
     path: str
     origin: str
@@ -52,7 +52,7 @@ class Program(Struct, frozen=True, kw_only=True):
     """One FFmpeg with what it says about itself. ``error`` says why it would not run; the lists are then empty.
 
     ``api`` is the NVENC API it was compiled for, "" where that is not known. ``is_run`` is false where its package
-    alone tells of it.
+    alone identifies it.
     """
 
     place: Place
@@ -106,7 +106,7 @@ def places(search: str, *, root: Path = Path("/"), pythons: Iterable[str] = ()) 
 
 
 def _candidates(search: str, root: Path, pythons: Iterable[str]) -> Iterator[tuple[Path, str, bool]]:
-    """Where an FFmpeg might lie, how it came if it does, and whether that is on the PATH."""
+    """Where an FFmpeg may be, its origin if it is, and whether that is on the PATH."""
     for folder in search.split(os.pathsep):
         if folder.startswith("/"):
             path = root / folder.lstrip("/") / "ffmpeg"
@@ -136,7 +136,7 @@ def _origin(path: Path, root: Path) -> str:
 
 
 def introduce(place: Place, runner: Runner) -> Program:
-    """Ask the program at ``place`` what it is, and not what it can do."""
+    """The version and build of the program at ``place``, without its lists."""
     said = runner.run((place.path, "-hide_banner", "-version"), timeout=20)
     if said.code != 0:
         last = (said.err.strip().splitlines() or [""])[-1]
@@ -145,7 +145,7 @@ def introduce(place: Place, runner: Runner) -> Program:
 
 
 def describe(place: Place, runner: Runner) -> Program:
-    """Ask the program at ``place`` what it is and what it can do."""
+    """The version, build and lists of the program at ``place``."""
 
     def ask(switch: str) -> str:
         return runner.run((place.path, "-hide_banner", switch), timeout=20).out
@@ -185,7 +185,7 @@ def _libavcodec(place: Place, runner: Runner) -> tuple[Path, ...]:
 
 
 def choose(programs: Iterable[Program]) -> Program | None:
-    """The one that is tested: the first on PATH with NVIDIA code in it, else any such, else the first that runs."""
+    """The one to test: the first on PATH with NVIDIA support, else any such, else the first that runs."""
     able = [one for one in programs if not one.error]
     gpu = [one for one in able if one.has_nvenc or one.has_nvdec]
     first = next((one for one in gpu if one.place.on_path), None)

@@ -1,31 +1,31 @@
-"""Quick checks of FFmpeg: which are here, what was compiled in, and whether the driver is new enough for it."""
+"""Quick checks of FFmpeg: which programs are installed, what was compiled in, and whether the driver supports it."""
 
 from __future__ import annotations
 
 from gpustack.model.host import Host
 from gpustack.verify.declare import Context, Outcome, check, failed, needless, passed, skipped
-from gpustack.verify.ffmpeg.engines import api_of_driver, api_of_headers, chip_of, driver_for_api
+from gpustack.verify.ffmpeg.engines import chip_of
 from gpustack.verify.ffmpeg.programs import choose
 from gpustack.verify.ffmpeg.setup import INSTALL, is_of_use, named, programs, tested
 from gpustack.verify.frame import host_facts
-from gpustack.versions import version
+from gpustack.verify.nv_codec_headers.api import api_of_driver, api_of_headers, judge_api
 
 _LISTED = 8
 
 
 def _no_ffmpeg(context: Context) -> Outcome | None:
-    """A skip where no FFmpeg is here, or where none can be asked."""
+    """A skip where no FFmpeg was found, or none can be run."""
     if context.runner is None:
         if "ffmpeg" in context.host.installed:
-            return skipped("the host is a saved snapshot: its FFmpeg cannot be asked what it can do")
+            return skipped("the host is a saved snapshot: its FFmpeg cannot be run")
         return skipped("no FFmpeg was found", INSTALL)
     return None if tested(context) else skipped("no FFmpeg was found", INSTALL)
 
 
 @check(
     "ffmpeg.found",
-    title="every FFmpeg named",
-    expects="An FFmpeg is on the PATH, and it is known which one.",
+    title="FFmpeg found",
+    expects="FFmpeg is installed, and the program under test is known.",
     mends=INSTALL,
     limit_s=120,
 )
@@ -46,8 +46,8 @@ def found(context: Context) -> Outcome:
     if chosen is None:
         return failed(broken, f"{INSTALL}, or remove the broken program")
     others = "; ".join(one.called for one in all_here if one is not chosen and not one.error)
-    parts = [f"tested: {chosen.called}" if is_tested else f"nothing is tested without an NVIDIA GPU: {chosen.called}"]
-    parts += [f"also here: {others}"] if others else []
+    parts = [f"under test: {chosen.called}" if is_tested else f"{chosen.called}; not tested without an NVIDIA GPU"]
+    parts += [f"also found: {others}"] if others else []
     parts += [broken] if broken else []
     return passed("; ".join(parts), actual=chosen.about.version or chosen.about.word)
 
@@ -55,16 +55,14 @@ def found(context: Context) -> Outcome:
 @check(
     "ffmpeg.compiled",
     title="NVENC, NVDEC and CUDA filters compiled in",
-    expects="FFmpeg was built with nv-codec-headers: its lists name encoders, decoders and filters for NVIDIA GPUs.",
+    expects="FFmpeg was built with nv-codec-headers: it has encoders, decoders and filters for NVIDIA GPUs.",
     mends=INSTALL,
     needs=("ffmpeg.found",),
     limit_s=120,
 )
 def compiled(context: Context) -> Outcome:
     if context.runner is not None and not is_of_use(context):
-        return needless(
-            "no NVIDIA GPU was found here", "`gpustack verify ffmpeg` tells what was compiled in all the same"
-        )
+        return needless("no NVIDIA GPU was found", "`gpustack verify ffmpeg` checks the build anyway")
     excused = _no_ffmpeg(context)
     program = None if excused else tested(context)
     if excused or program is None:
@@ -74,7 +72,7 @@ def compiled(context: Context) -> Outcome:
     filters = sorted(name for name in program.filters if name.endswith(("_cuda", "_npp")))
     if not encoders and not decoders and "cuda" not in program.accelerations:
         other = next((one for one in programs(context) if one.has_nvenc and not one.error), None)
-        elsewhere = f"; {other.called} has it" if other else ""
+        elsewhere = f"; {other.called} has them" if other else ""
         return failed(f"{program.called} was built without NVENC and NVDEC{elsewhere}", INSTALL)
     lacks = [
         said
@@ -92,13 +90,13 @@ def _some(names: list[str]) -> str:
 
 
 def _no_use(host: Host) -> Outcome | None:
-    return needless("no NVIDIA GPU was found here") if not host.gpus else None
+    return needless("no NVIDIA GPU was found") if not host.gpus else None
 
 
 @check(
     "ffmpeg.driver",
-    title="driver offers the NVENC API of the headers",
-    expects="The driver is new enough for the nv-codec-headers that this FFmpeg was compiled with.",
+    title="driver supports the NVENC API of the build",
+    expects="The driver is new enough for the nv-codec-headers that this FFmpeg was built with.",
     mends="Install a newer driver (`gpustack install driver`), or an FFmpeg built with older nv-codec-headers.",
     needs=("ffmpeg.found", "driver.version"),
     unless=(_no_use, host_facts.not_counted),
@@ -110,28 +108,19 @@ def driver(context: Context) -> Outcome:
     if excused or program is None:
         return excused or skipped("no FFmpeg was found", INSTALL)
     if not program.has_nvenc:
-        return needless(f"{program.path} has no NVENC encoder, so its driver need is that of NVDEC alone")
+        return needless(f"{program.path} has no NVENC encoder, so no NVENC API is required")
     headers = context.host.installed.get("nv-codec-headers")
     known = api_of_headers(headers.version) if headers and headers.version and program.place.origin != "wheel" else ""
     api = program.api or known
     if not api:
-        return skipped(f"{program.path} does not tell which nv-codec-headers it was compiled with")
+        return skipped(f"the nv-codec-headers that {program.path} was built with could not be determined")
     number = host_facts.driver_version(context.host)
     if number is None:
         return host_facts.no_driver(context.host)
-    first = driver_for_api(context.matrix, api)
-    if first is None:
-        return skipped(f"no fact tells which driver offers NVENC API {api}")
-    if version(number) < version(first):
-        offers = api_of_driver(context.matrix, number)
-        blind = [gpu.called for gpu in host_facts.own_gpus(context.host) if chip_of(context.matrix, gpu).nvenc != 0]
-        said = f"{program.path} was compiled for NVENC API {api}, which needs driver {first}; this is {number}"
-        if not blind:
-            return passed(f"{said}. No GPU here has NVENC, so nothing is lost; NVDEC does not depend on it")
-        return failed(
-            f"{said}, which offers {offers or 'none that is known'}",
-            f"`gpustack install 'driver>={first}'`, or an FFmpeg built with nv-codec-headers {offers or 'of its age'}",
-            expected=f"driver {first} or newer",
-            actual=f"driver {number}",
-        )
-    return passed(f"NVENC API {api} needs driver {first}; this is {number}", actual=f"NVENC API {api}")
+    offers = api_of_driver(context.matrix, number)
+    older = f"use an FFmpeg built with nv-codec-headers {offers} or older" if offers else ""
+    outcome = judge_api(context, api, program.path, number, older)
+    has_encoder = any(chip_of(context.matrix, gpu).nvenc != 0 for gpu in host_facts.own_gpus(context.host))
+    if outcome.status == "fail" and not has_encoder:
+        return passed(f"{outcome.reason}. This host is not affected: no GPU has NVENC, and NVDEC does not require it")
+    return outcome

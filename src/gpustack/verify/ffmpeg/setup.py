@@ -1,4 +1,4 @@
-"""The FFmpeg that is tested and where: which programs are here, which GPU, which driver."""
+"""The FFmpeg under test and its surroundings: the installed programs, the GPU, the driver."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from gpustack.verify.frame.commands import evidence_of
 from gpustack.verify.frame.pythons import package_folders, search_path
 
 if TYPE_CHECKING:
-    from gpustack.verify.ffmpeg.diagnosis import Scene
+    from gpustack.verify.ffmpeg.causes import Setup
 
 INSTALL = "`gpustack install ffmpeg`"
 
 
 def programs(context: Context) -> tuple[Program, ...]:
-    """Every FFmpeg of this machine, asked once for all checks; () where the host is a saved snapshot."""
+    """Every FFmpeg of this machine, described once for all checks; () where the host is a saved snapshot."""
     runner = context.runner
     if runner is None:
         return ()
@@ -33,7 +33,7 @@ def programs(context: Context) -> tuple[Program, ...]:
 
 
 def named(context: Context) -> tuple[Program, ...]:
-    """Every FFmpeg of this machine without its lists: the distribution's is told by its package and not run."""
+    """Every FFmpeg of this machine without its lists; the distribution's is known by its package and not run."""
     runner = context.runner
     if runner is None:
         return ()
@@ -48,14 +48,14 @@ def named(context: Context) -> tuple[Program, ...]:
 
 
 def is_of_use(context: Context) -> bool:
-    """Whether what an FFmpeg can do matters: there is a GPU for it, or somebody asks for it by name."""
+    """Whether the capabilities of FFmpeg matter: the host has a GPU, or FFmpeg was requested by name."""
     return bool(context.host.gpus) or "ffmpeg" in context.asked or "ffmpeg" in context.given
 
 
 def _places(context: Context) -> tuple[Place, ...]:
     given = context.given.get("ffmpeg")
     if given:
-        # Checks run in folders of their own, where a path that is not whole leads elsewhere.
+        # Checks run in folders of their own, where a relative path leads elsewhere.
         path = Path(given)
         return (Place(path=str(path.absolute()) if path.exists() else given, origin="given", on_path=True),)
     return places(context.given.get("path") or os.environ.get("PATH", ""), pythons=_packages(context))
@@ -69,24 +69,24 @@ def _packages(context: Context) -> tuple[str, ...]:
 
 
 def tested(context: Context) -> Program | None:
-    """The FFmpeg that is tested."""
+    """The FFmpeg under test."""
     return choose(programs(context))
 
 
 def main_gpu(host: Host) -> Gpu | None:
-    """The GPU that is tested: the first with an encoder, else the first of this host's own."""
+    """The GPU under test: the first with an encoder, else the first that this host uses itself."""
     own = host_facts.own_gpus(host)
     return next((gpu for gpu in own if gpu.nvenc), None) or next(iter(own), None)
 
 
 def chip(context: Context) -> Chip:
-    """The video engines of the GPU that is tested: nothing is known of them where there is none."""
+    """The video engines of the GPU under test; unknown where the host has no GPU."""
     gpu = main_gpu(context.host)
     return chip_of(context.matrix, gpu) if gpu else Chip(name="this GPU")
 
 
 def gpu_environment(host: Host) -> dict[str, str]:
-    """What makes FFmpeg see only the GPU that is tested, where there are several."""
+    """The variables that select the GPU under test, where the host has several."""
     own = host_facts.own_gpus(host)
     gpu = main_gpu(host)
     if gpu is None or len(own) < 2 or os.environ.get("CUDA_VISIBLE_DEVICES"):
@@ -94,16 +94,16 @@ def gpu_environment(host: Host) -> dict[str, str]:
     return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": str(own.index(gpu))}
 
 
-def scene(context: Context, program: Program) -> Scene:
-    """Where a run of ``program`` takes place, for its diagnosis."""
-    from gpustack.verify.ffmpeg.diagnosis import Scene  # noqa: PLC0415 (nothing of it is needed at level quick)
+def setup_of(context: Context, program: Program) -> Setup:
+    """The surroundings of a run of ``program``, for its diagnosis."""
+    from gpustack.verify.ffmpeg.causes import Setup  # noqa: PLC0415 (not needed at level quick)
 
     host = context.host
     found = chip(context)
     driver = host_facts.driver_version(host)
     hidden = [copy.path for copy in host_facts.copies_of(host, "driver") if "libcuda.so" in copy.path and not copy.wins]
     seen = any(copy.wins for copy in host_facts.copies_of(host, "driver"))
-    return Scene(
+    return Setup(
         chip=found,
         driver=driver,
         system="windows" if host.os.family == "windows" else "linux",
@@ -118,15 +118,15 @@ def scene(context: Context, program: Program) -> Scene:
 def failure(context: Context, program: Program, end: Finished, doing: str) -> Outcome:
     """The failure of a run, with its cause in words."""
     if end.code is None:
-        busy = "look for Xid lines in `sudo dmesg`, and with `top` for what keeps this machine busy; run it once more"
-        return failed(f"{doing}: {end.error}", busy, evidence=evidence_of(end, work=context.work))
-    from gpustack.verify.ffmpeg.diagnosis import diagnose  # noqa: PLC0415 (nothing of it is needed at level quick)
+        fix = "check `sudo dmesg` for Xid messages and `top` for other load, then retry"
+        return failed(f"{doing}: {end.error}", fix, evidence=evidence_of(end, work=context.work))
+    from gpustack.verify.ffmpeg.diagnosis import diagnose  # noqa: PLC0415 (not needed at level quick)
 
-    told = diagnose(context.matrix, end.err + end.out, end.code, scene(context, program))
+    found = diagnose(context.matrix, end.err + end.out, end.code, setup_of(context, program))
     return failed(
-        f"{doing}: {told.cause}",
-        told.cure,
-        expected=told.needs,
-        actual=told.has,
+        f"{doing}: {found.cause}",
+        found.cure,
+        expected=found.needs,
+        actual=found.has,
         evidence=evidence_of(end, work=context.work),
     )

@@ -1,4 +1,4 @@
-"""The smoke transcode: decode, scale and encode on the GPU, and what its output is compared with."""
+"""The smoke transcode: decode, scale and encode on the GPU, and the comparison of its output."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from gpustack.matrix.index import Matrix
 from gpustack.model.results import Measurement
 from gpustack.system.run import Finished, Runner
 from gpustack.verify.ffmpeg import media
-from gpustack.verify.ffmpeg.diagnosis import REMEDIES, key_of, last_error
+from gpustack.verify.ffmpeg.causes import key_of
+from gpustack.verify.ffmpeg.diagnosis import REMEDIES, last_error
 from gpustack.verify.ffmpeg.programs import Program
 
 SCALED = (480, 270)
@@ -26,7 +27,7 @@ _CUDA = ("-hwaccel", "cuda", "-hwaccel_output_format", "cuda")
 
 
 class Way(Struct, frozen=True, kw_only=True):
-    """How frames get through the GPU: options before the input, the filter, and the frames' size at the end."""
+    """How frames pass through the GPU: options before the input, the filter, and the size of the output."""
 
     name: str
     before: tuple[str, ...]
@@ -35,7 +36,7 @@ class Way(Struct, frozen=True, kw_only=True):
 
 
 def way_of(program: Program) -> Way:
-    """The longest way on the GPU that this build offers: scale_cuda, else the decoder's own resizer, else none."""
+    """The longest path on the GPU that this build supports: scale_cuda, else the decoder's own resizer, else none."""
     width, height = SCALED
     for name in ("scale_cuda", "scale_npp"):
         if "cuda" in program.accelerations and name in program.filters:
@@ -50,11 +51,11 @@ def way_of(program: Program) -> Way:
         )
     if "cuda" in program.accelerations:
         return Way(name="decode, encode (no GPU scaler compiled in)", before=_CUDA, filter="", size=media.CLIP_SIZE)
-    return Way(name="encode (no NVDEC compiled in)", before=(), filter="", size=media.CLIP_SIZE)
+    return Way(name="encode (NVDEC not compiled in)", before=(), filter="", size=media.CLIP_SIZE)
 
 
 class Task(Struct, frozen=True, kw_only=True):
-    """What runs where: the program, the clip that it reads, what its environment tells it, and for how long at most."""
+    """What to run: the program, the clip that it reads, its environment, and its time limit."""
 
     program: Program
     clip: Path
@@ -71,7 +72,7 @@ def transcode(task: Task, way: Way, encoder: str, to: Path, before: tuple[str, .
 
 
 class Ended(Struct, frozen=True, kw_only=True):
-    """The end of a run that counts, every end in order, and what the last one needed that the first had not."""
+    """The run that counts, every run in order, and the options that the last one had and the first had not."""
 
     last: Finished
     ends: tuple[Finished, ...]
@@ -79,50 +80,48 @@ class Ended(Struct, frozen=True, kw_only=True):
 
 
 def patiently(matrix: Matrix, run: Callable[[tuple[str, ...]], Finished]) -> Ended:
-    """Run with no further options, and once more with those that cure the failure, where some are known.
+    """Run without further options, and once more with those that fix the failure, where some are known.
 
-    ``run`` takes the options that go before the input. A run that ends well may have told of such a failure too: it
-    has then lost frames.
+    ``run`` takes the options before the input. A run that succeeds may have reported such a failure too: it has then
+    dropped frames.
     """
     first = run(())
     remedy = REMEDIES.get(key_of(matrix, first.err), ())
     if not remedy:
         return Ended(last=first, ends=(first,))
     second = run(remedy)
-    return Ended(
-        last=second, ends=(first, second), note=f"only with {' '.join(remedy)} before -i: this release cannot without"
-    )
+    return Ended(last=second, ends=(first, second), note=f"this release requires {' '.join(remedy)} before -i")
 
 
 class Judged(Struct, frozen=True, kw_only=True):
-    """What was found in an output: ``faults`` are sentences, empty where all is right."""
+    """What was found in an output: ``faults`` are sentences, empty where all is correct."""
 
     faults: tuple[str, ...]
     measurements: dict[str, Measurement]
 
 
 def stopped(end: Finished) -> str:
-    """What is to be said of decoding a file that ended before its end, "" where it did not."""
+    """Why decoding a file stopped before its end, as a remark; "" where it did not."""
     if end.code == 0:
         return ""
-    return f" (decoding it stopped: {last_error(end.err) or end.error or f'exit code {end.code}'})"
+    return f" (decoding stopped: {last_error(end.err) or end.error or f'exit code {end.code}'})"
 
 
 def judge(task: Task, codec: str, way: Way, made: Path, folder: Path) -> Judged:
     """Compare the file ``made`` with the software path of the same clip: codec, size, duration, frames, picture."""
     program, runner = task.program, task.runner
-    found = media.look(program.path, made, runner)
+    found = media.inspect(program.path, made, runner)
     if not found.codec:
-        return Judged(faults=("what it made holds no video",), measurements={})
+        return Judged(faults=("the output contains no video stream",), measurements={})
     faults: list[str] = []
     if found.codec != codec:
-        faults.append(f"its codec is {found.codec}, not {codec}")
+        faults.append(f"the output's codec is {found.codec} instead of {codec}")
     if found.size != way.size:
-        faults.append(f"its size is {found.size[0]}x{found.size[1]}, not {way.size[0]}x{way.size[1]}")
+        faults.append(f"its size is {found.size[0]}x{found.size[1]} instead of {way.size[0]}x{way.size[1]}")
     lasts = media.CLIP_FRAMES / media.CLIP_RATE
     if found.duration_s is None or abs(found.duration_s - lasts) > DURATION_SLACK_S:
-        own_s = "a time that it does not tell" if found.duration_s is None else f"{found.duration_s:g} s"
-        faults.append(f"it lasts {own_s}, not {lasts:g} s")
+        own_s = "unknown" if found.duration_s is None else f"{found.duration_s:g} s"
+        faults.append(f"its duration is {own_s} instead of {lasts:g} s")
     if faults:
         return Judged(faults=tuple(faults), measurements={})
     own, reference = folder / f"{codec}-gpu.yuv", folder / f"{codec}-software.yuv"
@@ -131,12 +130,12 @@ def judge(task: Task, codec: str, way: Way, made: Path, folder: Path) -> Judged:
     count = media.frames_in(own, way.size)
     measured = {f"{codec}_frames": Measurement(value=count, unit="frames")}
     if back.code != 0 or count != media.CLIP_FRAMES:
-        fault = f"it holds {count:g} frames, not {media.CLIP_FRAMES}{stopped(back)}"
+        fault = f"the output contains {count:g} frames instead of {media.CLIP_FRAMES}{stopped(back)}"
         return Judged(faults=(fault,), measurements=measured)
     try:
         near = media.likeness(own, reference, way.size)
     except ValueError as exc:
-        return Judged(faults=(f"the software path made nothing to compare with: {exc}",), measurements=measured)
+        return Judged(faults=(f"the software decoder wrote nothing to compare with: {exc}",), measurements=measured)
     finally:
         for path in (own, reference):
             path.unlink(missing_ok=True)
@@ -144,8 +143,9 @@ def judge(task: Task, codec: str, way: Way, made: Path, folder: Path) -> Judged:
     measured[f"{codec}_ssim"] = Measurement(value=round(near.ssim, 4), unit="")
     if near.psnr < LEAST_PSNR_DB or near.ssim < LEAST_SSIM:
         faults.append(
-            f"its picture is not that of the clip: PSNR {near.psnr:.1f} dB and SSIM {near.ssim:.3f},"
-            f" at least {LEAST_PSNR_DB:g} dB and {LEAST_SSIM:g} needed"
+            f"its image differs from the clip's: PSNR {near.psnr:.1f} dB and SSIM {near.ssim:.3f}; required are at"
+            " least"
+            f" {LEAST_PSNR_DB:g} dB and {LEAST_SSIM:g}"
         )
     return Judged(faults=tuple(faults), measurements=measured)
 

@@ -1,4 +1,4 @@
-"""The document of a bench: what was measured, under which settings, as table or JSON."""
+"""The document of a measurement: results, settings, and their text form."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ Cell = str | int | float | None
 class Bench(Struct, frozen=True, kw_only=True):
     """The document ``gpustack/bench/v1``: rows of measurements that share their columns.
 
-    ``settings`` tell under what everything was measured, ``units`` the unit of each column that has one; ``notes`` say
-    what was left out and why. There is no verdict in it.
+    ``settings`` are the conditions of the measurement, ``units`` the unit of each column that has one; ``notes`` say
+    what was skipped and why. It contains no verdict.
     """
 
     schema: Literal["gpustack/bench/v1"] = "gpustack/bench/v1"
@@ -26,7 +26,7 @@ class Bench(Struct, frozen=True, kw_only=True):
 
 
 def as_text(bench: Bench) -> str:
-    """A bench as a table for people."""
+    """A measurement as a text table."""
     heads = [f"{name} ({bench.units[name]})" if name in bench.units else name for name in bench.columns]
     cells = [[_shown(row.get(name)) for name in bench.columns] for row in bench.rows]
     widths = [max(len(line[place]) for line in (heads, *cells)) for place in range(len(heads))]

@@ -1,4 +1,4 @@
-"""What the checks read out of a host, and the conditions under which many of them have nothing to look at."""
+"""What checks read from a host, and the conditions under which many of them are skipped."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gpustack.verify.declare import Outcome, needless, skipped
 
 _UPSTREAM = late(r"(?:\d+:)?(\d+(?:\.\d+)*)")
 FOREIGN_MODULES = ("nouveau", "nova", "nova_core", "nova_drm")
-"""Kernel modules of the kernel's own that drive NVIDIA GPUs and keep NVIDIA's module away from them."""
+"""The kernel's own modules for NVIDIA GPUs. One that holds a GPU keeps NVIDIA's module away from it."""
 
 _INITRAMFS = {
     "apt": "sudo update-initramfs -u",
@@ -26,7 +26,7 @@ def upstream(text: str | None) -> str | None:
 
 
 def name_of(gpu: Gpu) -> str:
-    """A GPU as people know it, with its place on the bus."""
+    """A GPU's name with its address on the bus."""
     called = gpu.called
     return f"{called} ({gpu.bus_id})" if gpu.bus_id else called
 
@@ -36,61 +36,61 @@ def names_of(gpus: tuple[Gpu, ...]) -> str:
 
 
 def own_gpus(host: Host) -> tuple[Gpu, ...]:
-    """The GPUs that this host uses itself: not those handed to virtual machines."""
+    """The GPUs that this host uses itself: not those passed through to virtual machines."""
     return tuple(gpu for gpu in host.gpus if gpu.bound != "vfio-pci")
 
 
 def no_gpu(host: Host) -> Outcome | None:
     """A skip when this host has no GPU of its own."""
     if not host.gpus:
-        return skipped("no NVIDIA GPU was found here")
+        return skipped("no NVIDIA GPU was found")
     if not own_gpus(host):
-        return needless("every GPU here is handed to virtual machines (bound to vfio-pci)")
+        return needless("every GPU is passed through to virtual machines (bound to vfio-pci)")
     return None
 
 
 def foreign_driver(host: Host) -> Outcome | None:
-    """A skip where the driver is not a Linux driver of this host's own."""
+    """A skip where this host does not run a Linux driver that it manages itself."""
     if host.environment == "jetson":
-        return needless("on Jetson the driver is part of the board's own Linux")
+        return needless("on Jetson the driver is part of Jetson Linux")
     if host.environment == "wsl":
-        return needless("inside WSL the driver is the one of Windows; a Linux driver must not be installed here")
+        return needless("WSL uses the Windows driver; do not install a Linux driver in WSL")
     if host.os.family == "windows":
-        return needless("Windows has no kernel module to look at")
+        return needless("Windows does not use NVIDIA's Linux kernel module")
     if host.environment == "chroot":
-        return skipped("this is a file system tree, not a running system")
+        return skipped("this is a directory tree, not a running system")
     return None
 
 
 def not_counted(host: Host) -> Outcome | None:
-    """A skip where driver versions are not those of the Linux drivers that the GPU tables speak of."""
+    """A skip where driver versions are not those of Linux drivers, which the GPU tables list."""
     if host.environment == "jetson":
-        return needless("Jetson's driver comes with its own Linux and is not counted as other drivers are")
+        return needless("Jetson Linux has driver versions of its own")
     if host.environment == "wsl" or host.os.family == "windows":
-        return needless("drivers of Windows are counted differently from those of Linux, which the GPU tables name")
+        return needless("Windows drivers have version numbers of their own; the GPU tables list Linux drivers")
     return None
 
 
 def is_jetson(host: Host) -> Outcome | None:
-    """A skip on Jetson boards, for what is decided by driver versions."""
+    """A skip on Jetson boards, for checks that compare driver versions."""
     return not_counted(host) if host.environment == "jetson" else None
 
 
 def in_container(host: Host) -> Outcome | None:
-    """A skip for what is set on the machine that runs a container."""
-    return needless("that is set on the machine below the container") if host.environment == "container" else None
+    """A skip for what is configured on the host of a container."""
+    return needless("this is configured on the container's host") if host.environment == "container" else None
 
 
 def no_driver(host: Host) -> Outcome:
     """The skip where no driver was found to compare with."""
     if host.environment == "container":
-        return skipped("the container was given no driver", "start it with `--gpus all`")
+        return skipped("no NVIDIA driver is available in this container", "start it with `--gpus all`")
     return skipped("no driver was found", "`gpustack install driver`" if host.gpus else "")
 
 
 def is_windows(host: Host) -> Outcome | None:
     """A skip on Windows, where the host compiler is Visual C++."""
-    return skipped("which Visual C++ is installed is not known") if host.os.family == "windows" else None
+    return skipped("the installed Visual C++ version is unknown") if host.os.family == "windows" else None
 
 
 def copies_of(host: Host, component: str) -> tuple[Copy, ...]:
@@ -99,13 +99,13 @@ def copies_of(host: Host, component: str) -> tuple[Copy, ...]:
 
 
 def headers_of(host: Host, component: str) -> tuple[Copy, ...]:
-    """The copies of a component's header that tell a version."""
+    """The copies of a component's header whose version is known."""
     mine = (copy for copy in host.copies if copy.component == component and copy.path.endswith(".h"))
     return tuple(copy for copy in mine if copy.version)
 
 
 def loaded_copies(host: Host, component: str) -> tuple[Copy, ...]:
-    """The copies that the loader takes: one for each soname, as libcudnn.so.8 and .9 can be there together."""
+    """The copies that the loader uses: one for each soname, as libcudnn.so.8 and .9 can be installed together."""
     return tuple(copy for copy in copies_of(host, component) if copy.wins)
 
 
@@ -128,13 +128,13 @@ def driver_library(host: Host) -> Copy | None:
 
 
 def package_version(host: Host) -> str | None:
-    """The version that the installed driver packages name."""
+    """The version of the installed driver packages."""
     found = host.installed.get("driver")
     return upstream(found.packaged) if found else None
 
 
 def driver_version(host: Host) -> str | None:
-    """The driver that programs meet: the loaded module's version, else the library's, else the installed one."""
+    """The driver that programs use: the loaded module's version, else the library's, else the installed one."""
     library = driver_library(host)
     found = host.installed.get("driver")
     library_version = upstream(library.version) if library else None
@@ -152,7 +152,7 @@ def rebuild_initramfs(host: Host) -> str:
     return _INITRAMFS.get(host.os.family or "", "rebuild the initial ramdisk")
 
 
-def told_by(copy: Copy) -> str:
-    """A copy with its version and, where that is known, who brought it, for a sentence."""
+def describe_copy(copy: Copy) -> str:
+    """A copy with its version and, where that is known, the package that owns it, for a sentence."""
     owner = f", from {copy.owner}" if copy.owner else ""
     return f"{copy.path} ({copy.version or 'version unknown'}{owner})"

@@ -1,4 +1,4 @@
-"""What the probe programs answer: JSON lines, and the GPUs that they speak of."""
+"""The output of the probe programs: JSON lines, and the GPUs that they are about."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpustack.verify.samples import place
 
 
 def lines_of(text: str) -> list[dict[str, Any]]:
-    """The JSON objects among the lines of ``text``; other lines, as libraries write them, are left out."""
+    """The JSON objects among the lines of ``text``; other lines, which libraries print, are ignored."""
     found: list[dict[str, Any]] = []
     for line in text.splitlines():
         if line.startswith("{"):
@@ -28,25 +28,25 @@ def lines_of(text: str) -> list[dict[str, Any]]:
 
 
 def python_probe(context: Context, name: str, *arguments: str, timeout: float) -> Finished:
-    """Run a probe of this package with the Python that runs gpustack, which has the modules it needs."""
+    """Run a probe of this package with the Python that runs gpustack, which has the required modules."""
     (script,) = place(context.folder, name)
     path = os.pathsep.join(folder for folder in sys.path if folder)
     return context.run(sys.executable, str(script), *arguments, timeout=timeout, env={"PYTHONPATH": path})
 
 
 def bus(text: str | None) -> str:
-    """A place on the bus in one form: NVML writes eight digits of domain, CUDA four, /proc/driver small letters."""
+    """A bus address in one form: NVML writes eight digits of domain, CUDA four, /proc/driver small letters."""
     parts = (text or "").lower().split(":")
     return ":".join((parts[0][-4:].rjust(4, "0"), *parts[1:])) if len(parts) == 3 else (text or "").lower()
 
 
 def gpu_at(host: Host, place_on_bus: str | None) -> Gpu | None:
-    """The host's GPU at that place."""
+    """The host's GPU at that address."""
     return next((gpu for gpu in host.gpus if bus(gpu.bus_id) == bus(place_on_bus)), None) if place_on_bus else None
 
 
 def gpu_called(host: Host, line: dict[str, Any]) -> str:
-    """What to call the GPU that a probe's line is about."""
+    """The name of the GPU that a probe's line is about."""
     gpu = gpu_at(host, line.get("bus") or line.get("bus_id"))
     if gpu is not None:
         return host_facts.name_of(gpu)

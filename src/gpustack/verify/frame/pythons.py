@@ -1,4 +1,4 @@
-"""From which folders a Python imports packages, as far as files tell: to start one costs more than to look."""
+"""The folders from which a Python imports packages, found by files: starting a Python costs more."""
 
 # ruff: noqa: PTH111, PTH118, PTH120, PTH123, PTH208 (dozens of folders at every start: text is quicker)
 
@@ -22,13 +22,13 @@ _BELOW = (
     "local/lib/python3*/site-packages",
 )
 _SHIMS = ("versions/*", "installs/python/*")
-"""Where managers of several Pythons (pyenv, asdf, mise) keep them, beside their folder of shims."""
+"""Where managers of several Pythons (pyenv, asdf, mise) keep them, next to their folder of shims."""
 
 
 def package_folders(python: str) -> tuple[str, ...] | None:
-    """The folders of packages of ``python``: this one, or a program on the PATH; () where there is no such program.
+    """The folders of packages of ``python``: this one, or a program on the PATH; () without such a program.
 
-    None where files do not tell: the program is a script of unknown kind, which has to be asked.
+    None where files are not enough: the program is an unknown script, which has to be run.
     """
     if python == sys.executable:
         return tuple(name for name in sys.path if name.startswith("/"))
@@ -45,7 +45,7 @@ def package_folders(python: str) -> tuple[str, ...] | None:
 
 
 def search_path(context: Context, python: str) -> tuple[str, ...]:
-    """The folders from which ``python`` imports, as it says itself."""
+    """The folders from which ``python`` imports, as it reports itself."""
     listed = context.run(python, "-c", "import sys; print('\\n'.join(sys.path))", timeout=20).out
     return tuple(line for line in listed.splitlines() if line.startswith("/"))
 
@@ -57,7 +57,7 @@ def _prefixes(place: str) -> tuple[str, ...] | None:
         real = os.path.dirname(os.path.dirname(os.path.realpath(place)))
         return (above, real, user)
     managed = [path for below in _SHIMS for path in glob(below, above)]
-    # A manager may be told to take the system's Python.
+    # A manager may be configured to use the system's Python.
     return (*managed, "/usr", user) if managed else None
 
 

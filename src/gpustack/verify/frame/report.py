@@ -30,5 +30,5 @@ def build_report(host: Host, results: Iterable[CheckResult], level: Level, *, st
 
 
 def exit_code(report: Report) -> int:
-    """1 when a check failed or could not be carried out, else 0: a stack that was not seen to work is not proven."""
+    """1 when a check failed or could not run, else 0: a stack whose checks did not run is not proven to work."""
     return int(any(one.status in {"fail", "error"} for one in report.checks))

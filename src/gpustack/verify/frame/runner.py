@@ -1,4 +1,4 @@
-"""Which checks are run, and how what each answers becomes a result."""
+"""Selects the checks to run, and turns what each returns into a result."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from gpustack.verify.declare import components as known_components
 from gpustack.verify.frame.commands import LimitedRunner
 from gpustack.verify.frame.report import build_report
 
-_ENDED = {"fail": "failed", "error": "could not be carried out"}
+_ENDED = {"fail": "failed", "error": "could not run"}
 
 
 class _Required(Struct, frozen=True):
-    """What has to be checked: whole components, and checks by id."""
+    """What is required: whole components, and checks by id."""
 
     components: frozenset[str]
     checks: frozenset[str]
 
 
-def run_checks(  # noqa: PLR0913 (what a caller may settle about one run)
+def run_checks(  # noqa: PLR0913 (the options of one run)
     components: Iterable[str],
     level: Level,
     context: Context,
@@ -51,9 +51,9 @@ def run_checks(  # noqa: PLR0913 (what a caller may settle about one run)
 ) -> tuple[CheckResult, ...]:
     """The results of the checks of ``components`` (all, if none is named) up to ``level``, in the order of needs.
 
-    Each of ``require`` is a component or the id of a check: its skips become failures, and it is run even if its
-    component is not asked for. ``kept`` are results of an earlier run that stand. Above level quick, ``workers``
-    checks run at a time (as many as the host has room for, if None), and ``note`` hears of each that starts or ends.
+    Each of ``require`` is a component or the id of a check: its skips become failures, and it runs even if its
+    component was not requested. ``kept`` are results of an earlier run that stand. Above level quick, ``workers``
+    checks run at a time (as many as the host has room for, if None), and ``note`` receives each that starts or ends.
     Raises UsageError for an unknown name, UnsupportedError for a component or level that has no checks, and
     Interrupted on Ctrl-C. ``started`` goes into the report of an interrupted run.
     """
@@ -96,7 +96,7 @@ def _chosen(asked: tuple[str, ...], level: Level, require: tuple[str, ...]) -> t
         ordered = _in_order([one for name in known_components() if name in chosen for one in checks_of(name, level)])
     except ValueError as exc:
         raise UsageError(
-            str(exc), code="invalid-checks", where="verify", hint="mend the `needs` of the checks that you added"
+            str(exc), code="invalid-checks", where="verify", hint="fix the `needs` of the site checks"
         ) from exc
     return ordered, required
 
@@ -104,7 +104,7 @@ def _chosen(asked: tuple[str, ...], level: Level, require: tuple[str, ...]) -> t
 def _one_by_one(
     checks: list[Check], answer: _Answer, before: dict[str, CheckResult], note: Note, done: dict[str, CheckResult]
 ) -> None:
-    """Run checks in order, none past its limit: the code of those that are not ours may hang."""
+    """Run checks in order, none past its limit: site checks may hang."""
     from gpustack.verify.frame.schedule import run_side_by_side  # noqa: PLC0415
 
     def run(one: Check, done: dict[str, CheckResult]) -> CheckResult:
@@ -143,12 +143,12 @@ def _in_folders(  # noqa: PLR0913, PLR0917 (as `run_side_by_side`)
         run_side_by_side(checks, run, answer.lost, workers or room(), note, done)
 
 
-_ERROR_FIX = "run it once more; what was run and what it wrote is the evidence in what `--format json` writes"
-_LATE_FIX = "see with `top` and `nvidia-smi` what keeps this machine busy, and run it once more"
+_ERROR_FIX = "retry; the commands and their output are under 'evidence' in the JSON report (`--format json`)"
+_LATE_FIX = "check `top` and `nvidia-smi` for other load, then retry"
 
 
 class _Answer:
-    """Works out the result of one check."""
+    """Runs one check and builds its result."""
 
     def __init__(self, context: Context, required: _Required) -> None:
         self._context = context
@@ -160,19 +160,19 @@ class _Answer:
         outcome = _unmet(check, done) or _answer(check, context)
         seconds = max(0.0, context.clock() - started)
         if seconds > check.limit_s and outcome.status in {"pass", "skip"}:
-            late = f"took {seconds:.1f} s, the limit is {check.limit_s:g} s"
+            late = f"the check took {seconds:.1f} s; its limit is {check.limit_s:g} s"
             outcome = errored(late, _LATE_FIX, evidence=outcome.evidence)
         return self._result(check, outcome, seconds)
 
     def lost(self, check: Check, seconds: float) -> CheckResult:
-        """The result of a check that does not come back."""
+        """The result of a check that does not return."""
         return self._result(
-            check, errored(f"gave no answer within {seconds:.0f} s and was given up", _LATE_FIX), seconds
+            check, errored(f"the check did not return within {seconds:.0f} s and was abandoned", _LATE_FIX), seconds
         )
 
     def interrupted(self, check: Check) -> CheckResult:
-        """The result of a check that had not ended, or not begun, when the run was interrupted."""
-        return self._result(check, errored("the run was interrupted before this check ended", "run it once more"), 0.0)
+        """The result of a check that had not ended, or not started, when the run was interrupted."""
+        return self._result(check, errored("interrupted before this check ended", "run the verification again"), 0.0)
 
     def _result(self, check: Check, outcome: Outcome, seconds: float) -> CheckResult:
         required = self._required
@@ -191,34 +191,34 @@ class _Answer:
             detail=_clean(outcome.detail),
             expected=_clean(outcome.expected or (check.expects if outcome.status == "fail" else "")),
             actual=_clean(outcome.actual),
-            measurements={_clean(name): _told(one) for name, one in outcome.measurements.items()},
+            measurements={_clean(name): _clean_measurement(one) for name, one in outcome.measurements.items()},
             evidence={_clean(name): _clean(text) for name, text in outcome.evidence.items()},
         )
 
 
 _LONGEST = 20_000
-"""Characters of a text, beyond which nobody reads and readers of reports give up."""
+"""Most characters of a text: nobody reads more, and readers of reports reject it."""
 
 
 def _clean(given: object) -> str:
-    """What a check gave for a text, as UTF-8 can hold it (names of files may be no text), cut where it is endless."""
+    """A text of a check as valid UTF-8 (file names may not be), shortened where it is endless."""
     text = given if isinstance(given, str) else str(given)
     short = text if len(text) <= _LONGEST else f"{text[:_LONGEST]} [...]"
     return short.encode("utf-8", "replace").decode()
 
 
-def _told(one: Measurement) -> Measurement:
-    """A measurement as every format can hold it: what is no number becomes a word."""
+def _clean_measurement(one: Measurement) -> Measurement:
+    """A measurement that every format supports: infinity and NaN become words."""
     is_number = not isinstance(one.value, str) and math.isfinite(one.value)
     return Measurement(value=one.value if is_number else _clean(str(one.value)), unit=_clean(one.unit))
 
 
 def _unmet(check: Check, done: Mapping[str, CheckResult]) -> Outcome | None:
-    """A skip when a check that this one needs has not held. A need that was skipped, or is not run, is no obstacle."""
+    """A skip where a check that this one needs did not pass. A need that was skipped or did not run is ignored."""
     for need in check.needs:
         before = done.get(need)
         if before is not None and before.status in {"fail", "error"}:
-            skip = skipped(f"needs {need}, which {_ENDED[before.status]}")
+            skip = skipped(f"requires {need}, which {_ENDED[before.status]}")
             return msgspec.structs.replace(skip, detail=before.reason)
     return None
 
@@ -232,25 +232,25 @@ def _answer(check: Check, context: Context) -> Outcome:
     try:
         excused = next((outcome for condition in check.unless if (outcome := condition(context.host))), None)
         outcome = excused or check.function(limited)
-        if check.is_foreign:  # code that no type checker of ours has seen
+        if check.is_foreign:  # its types are not checked
             outcome = msgspec.convert(msgspec.to_builtins(outcome), Outcome)
-    except (Exception, SystemExit) as exc:  # noqa: BLE001 (one broken check must not take the others with it)
+    except (Exception, SystemExit) as exc:  # noqa: BLE001 (one broken check must not end the others)
         words = str(exc) or "no message"
-        return errored(f"the check itself broke ({type(exc).__name__}: {words})", _BROKEN_FIX)
+        return errored(f"the check itself failed with {type(exc).__name__}: {words}", _BROKEN_FIX)
     return outcome
 
 
-_BROKEN_FIX = "report it with what `gpustack detect --record DIR` saves; a check of your own is yours to mend"
+_BROKEN_FIX = "fix it if it is a site check; otherwise report it with the output of `gpustack detect --record DIR`"
 
 
 def _in_order(checks: list[Check]) -> list[Check]:
-    """Declared order, except that a check comes after those that it needs. Raises ValueError for a circle."""
+    """The declared order, with each check after those that it needs. Raises ValueError for a circle."""
     here = {one.id: one for one in checks}
     ordered: dict[str, Check] = {}
 
     def place(one: Check, path: tuple[str, ...]) -> None:
         if one.id in path:
-            msg = f"checks need each other in a circle: {' -> '.join((*path, one.id))}"
+            msg = f"checks need each other: {' -> '.join((*path, one.id))}"
             raise ValueError(msg)
         for need in one.needs:
             if need in here and need not in ordered:
@@ -263,10 +263,10 @@ def _in_order(checks: list[Check]) -> list[Check]:
 
 
 def level_named(name: str) -> Level:
-    """The level called ``name``. Raises UsageError with the names that there are."""
+    """The level called ``name``. Raises UsageError with the known names."""
     found = next((level for level in LEVELS if level == name), None)
     if found is None:
-        message = f"no level is called {name!r}"
+        message = f"unknown level {name!r}"
         raise UsageError(message, code="unknown-level", where="--level", hint=f"known: {', '.join(LEVELS)}")
     return found
 
@@ -276,9 +276,9 @@ def _known_component(name: str) -> None:
     if name in known:
         return
     if name in COMPONENTS:
-        message = f"{name} has no checks of its own"
+        message = f"{name} has no checks"
         other = CHECKED_WITH.get(name)
-        also = f"`gpustack verify {other}` looks at it; " if other else ""
+        also = f"use `gpustack verify {other}`, which checks it; " if other else ""
         raise UnsupportedError(
             message, code="unknown-component", hint=f"{also}components with checks: {', '.join(known)}"
         )
@@ -297,8 +297,8 @@ def _required(names: tuple[str, ...], level: Level) -> _Required:
             raise _unknown_name(name, mine or [one.id for part in known for one in checks_of(part)])
         if name not in {one.id for one in checks_of(component, level)}:
             own = next(one.level for one in checks_of(component) if one.id == name)
-            message = f"{name} is a check of level {own}, which level {level} does not run"
-            raise UsageError(message, code="check-not-run", where="--require", hint=f"--level {own}")
+            message = f"{name} is a check of level {own}, which does not run at level {level}"
+            raise UsageError(message, code="check-not-run", where="--require", hint=f"use --level {own}")
     return _Required(frozenset(n for n in names if "." not in n), frozenset(n for n in names if "." in n))
 
 
@@ -309,4 +309,4 @@ def _unknown_name(name: str, candidates: Iterable[str]) -> UsageError:
     names = tuple(dict.fromkeys(candidates))
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(names)}"
-    return UsageError(f"no {kind} is called {name!r}", code="unknown-check", where="verify", hint=hint)
+    return UsageError(f"unknown {kind} {name!r}", code="unknown-check", where="verify", hint=hint)

@@ -1,4 +1,4 @@
-"""Runs checks beside each other, each when those that it needs have ended, as many as the host has room for."""
+"""Runs checks side by side, each when those that it needs have ended, as many as the host has room for."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from gpustack.system.run import stop_commands
 from gpustack.verify.declare import Check, Note
 
 MEMORY_PER_CHECK = 1 << 30
-"""Bytes that are kept free for each check that runs: nvcc takes several hundred MiB for a small program."""
+"""Free bytes required for each running check: nvcc uses several hundred MiB for a small program."""
 
 _GRACE_S = 8.0
-"""A check's own commands end at its limit; after this many seconds more its thread is given up.
+"""A check's own commands end at its limit; after this many more seconds its thread is abandoned.
 
-It cannot be ended while this process goes on, which ends all threads and what they started when the report is written.
+A thread cannot be stopped; this process ends all threads, and what they started, once the report is written.
 """
 
 Run = Callable[[Check, dict[str, CheckResult]], CheckResult]
@@ -27,7 +27,7 @@ Lost = Callable[[Check, float], CheckResult]
 
 
 def room(meminfo: Path = Path("/proc/meminfo")) -> int:
-    """How many checks may run at a time: one for each processor that this process may use, as far as memory goes."""
+    """How many checks may run at a time: one for each processor of this process, as far as memory allows."""
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     try:
         fields = dict(line.split(":", 1) for line in meminfo.read_text(encoding="ascii").splitlines() if ":" in line)
@@ -99,7 +99,7 @@ class _Crew:
             self._ends.put(exc)
 
     def wait(self) -> None:
-        """Take in the next result, or give up a check that is past its time.
+        """Store the next result, or abandon a check that exceeded its time.
 
         Raises whatever a worker raised outside its check.
         """
@@ -117,7 +117,7 @@ class _Crew:
                     self._take(self._lost(one, now - began))
 
     def _take(self, result: CheckResult) -> None:
-        # A check that was given up may still answer: nobody waits for that any more.
+        # An abandoned check may still return: its result is ignored.
         if self.running.pop(result.id, None) is not None:
             self.done[result.id] = result
             self._note("ends", result.id)

@@ -1,4 +1,4 @@
-"""Checks that users add: Python modules behind entry points, and files that name a command and what it must answer."""
+"""Site checks: Python modules behind entry points, and files with commands and their expected results."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ GROUP = "gpustack.checks"
 
 
 class Expectation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a command must answer. ``stdout`` and ``stderr`` are regular expressions that have to be found there."""
+    """The expected result of a command. ``stdout`` and ``stderr`` are regular expressions that must match."""
 
     exit: int | None = 0
     stdout: str = ""
     stderr: str = ""
 
 
-class OwnCheck(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One ``[[check]]`` of a file: a command as a list of words, what it must answer, and what mends it."""
+class SiteCheck(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One ``[[check]]`` of a file: a command as a list of words, its expected result, and the fix."""
 
     id: str
     command: tuple[str, ...]
@@ -53,10 +53,10 @@ class OwnCheck(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     timeout: float = 60.0
 
 
-class OwnChecks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SiteChecks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A file of checks."""
 
-    check: tuple[OwnCheck, ...] = ()
+    check: tuple[SiteCheck, ...] = ()
 
 
 def load_entry_points() -> None:
@@ -64,7 +64,7 @@ def load_entry_points() -> None:
 
     Raises UsageError where one of them cannot be imported.
     """
-    if not any(_names_group(Path(folder)) for folder in sys.path):
+    if not any(_has_group(Path(folder)) for folder in sys.path):
         return
     from importlib.metadata import entry_points  # noqa: PLC0415 (costs more than a quick verification of nothing)
 
@@ -72,11 +72,11 @@ def load_entry_points() -> None:
         try:
             point.load()
         except Exception as exc:  # noqa: PERF203 (each names its package)
-            msg = f"the checks of {point.name} ({point.value}) cannot be loaded: {type(exc).__name__}: {exc}"
-            raise UsageError(msg, code="bad-checks", hint="mend or uninstall the package that brings them") from exc
+            msg = f"the site checks of {point.name} ({point.value}) cannot be loaded: {type(exc).__name__}: {exc}"
+            raise UsageError(msg, code="bad-checks", hint="fix or uninstall the package that contains them") from exc
 
 
-def _names_group(folder: Path) -> bool:
+def _has_group(folder: Path) -> bool:
     """Whether a package installed in this folder brings checks. Reading the files is cheaper than parsing them all."""
     head = f"[{GROUP}]".encode()
     try:
@@ -97,28 +97,28 @@ def _content(path: str) -> bytes:
 def load_file(path: Path, table: object) -> None:
     """Declare the checks of a file, read as ``table``. Raises DocumentError naming the key that is wrong."""
     try:
-        checks = msgspec.convert(table, OwnChecks, strict=True)
+        checks = msgspec.convert(table, SiteChecks, strict=True)
     except msgspec.ValidationError as exc:
         raise _fault(path, str(exc)) from exc
     if not checks.check:
-        message = "holds no [[check]]"
+        message = "the file has no [[check]]"
         raise _fault(path, message)
     for one in checks.check:
         _declare(path, one)
 
 
-def _declare(path: Path, one: OwnCheck) -> None:
+def _declare(path: Path, one: SiteCheck) -> None:
     if not one.command or any("\0" in word for word in one.command):
-        raise _fault(path, f"{one.id}: the command has to be a list of words")
+        raise _fault(path, f"{one.id}: the command must be a list of words")
     if one.id.partition(".")[0] in COMPONENTS:
-        raise _fault(path, f"{one.id}: {one.id.partition('.')[0]} is a component of gpustack's own; take another name")
+        raise _fault(path, f"{one.id}: {one.id.partition('.')[0]} is a component of gpustack; use another name")
     for pattern in (one.expect.stdout, one.expect.stderr):
         try:
             re.compile(pattern)
         except (re.error, OverflowError) as exc:  # noqa: PERF203 (each is named)
-            raise _fault(path, f"{one.id}: {pattern!r} is no regular expression: {exc}") from exc
+            raise _fault(path, f"{one.id}: {pattern!r} is not a regular expression: {exc}") from exc
     if not 0 < one.timeout < math.inf:
-        raise _fault(path, f"{one.id}: the timeout has to be more than 0 seconds, and a number")
+        raise _fault(path, f"{one.id}: the timeout must be a number of seconds greater than 0")
     try:
         register(
             Check(
@@ -138,7 +138,7 @@ def _declare(path: Path, one: OwnCheck) -> None:
         raise _fault(path, str(exc)) from exc
 
 
-def _in_words(one: OwnCheck) -> str:
+def _in_words(one: SiteCheck) -> str:
     wanted = [
         f"exits with {one.expect.exit}" if one.expect.exit is not None else "",
         f"writes {one.expect.stdout!r}" if one.expect.stdout else "",
@@ -147,7 +147,7 @@ def _in_words(one: OwnCheck) -> str:
     return f"`{' '.join(one.command)}` {', '.join(part for part in wanted if part) or 'ends'}."
 
 
-def _judge(one: OwnCheck, context: Context) -> Outcome:
+def _judge(one: SiteCheck, context: Context) -> Outcome:
     if context.runner is None:
         return skipped(ONLY_SAVED)
     end = context.run(*one.command, timeout=one.timeout)
@@ -157,26 +157,28 @@ def _judge(one: OwnCheck, context: Context) -> Outcome:
         return errored(f"{called}: {end.error}", one.hint, evidence=evidence)
     if one.expect.exit is not None and end.code != one.expect.exit:
         return failed(
-            f"{called} exits with {end.code}, not {one.expect.exit}", actual=f"exit code {end.code}", evidence=evidence
+            f"{called} exits with {end.code} instead of {one.expect.exit}",
+            actual=f"exit code {end.code}",
+            evidence=evidence,
         )
     for pattern, text, where in ((one.expect.stdout, end.out, ""), (one.expect.stderr, end.err, " to standard error")):
         if not pattern:
             continue
         search = _search(context, pattern, text)
         if search.code not in {0, _NOT_FOUND}:
-            why = search.error or f"the search for it {ended(search)}"
+            why = search.error or f"the search {ended(search)}"
             return errored(
-                f"whether {called} writes {pattern!r}{where} cannot be told: {why}",
-                "give `expect` an expression without repetitions inside repetitions",
+                f"the output of {called} could not be searched for {pattern!r}{where}: {why}",
+                "use an expression without nested repetitions in `expect`",
                 evidence=evidence,
             )
         if search.code:
             return failed(f"{called} does not write {pattern!r}{where}", evidence=evidence)
-    return passed(f"{called} answers as expected", evidence=evidence)
+    return passed(f"{called} returns the expected result", evidence=evidence)
 
 
 _NOT_FOUND = 4
-"""The exit code of a search that found nothing: none that Python itself ends with when it breaks."""
+"""The exit code of a search without a match; Python itself never ends with it."""
 
 _SEARCH = f"""
 import json, re, sys
@@ -187,14 +189,14 @@ sys.exit(0 if re.search(asked["pattern"], asked["text"], re.MULTILINE) else {_NO
 
 
 def _search(context: Context, pattern: str, text: str) -> Finished:
-    """Search for an expression in a process of its own, exit code 0 where it is found.
+    """Search for an expression in a process of its own, exit code 0 where it matches.
 
-    Some take years, and hold up all that runs in the same process.
+    Some expressions take years, and would block this process.
     """
-    import tempfile  # noqa: PLC0415 (only where a check of the user's runs)
+    import tempfile  # noqa: PLC0415 (only where a site check runs)
 
     with tempfile.TemporaryDirectory(dir=context.work) as folder:
-        path = Path(folder) / "asked.json"
+        path = Path(folder) / "search.json"
         path.write_bytes(msgspec.json.encode({"pattern": pattern, "text": text}))
         return context.run(sys.executable, "-I", "-S", "-c", _SEARCH, str(path), timeout=_SEARCH_S)
 
@@ -203,5 +205,5 @@ _SEARCH_S = 10.0
 
 
 def _fault(path: Path, message: str) -> DocumentError:
-    hint = 'a check is [[check]] with id = "site.name", command = ["program", "word"], hint = "what mends it"'
+    hint = 'a check is [[check]] with id = "site.name", command = ["program", "word"], hint = "what fixes it"'
     return DocumentError(message, code="bad-checks", where=str(path), hint=hint)

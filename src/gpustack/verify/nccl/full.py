@@ -13,7 +13,7 @@ _TIMED_MIB = 512
     "nccl.bandwidth",
     level="full",
     title="bus bandwidth of the all-reduce",
-    expects="An all-reduce over all GPUs gives the right sum, at a bandwidth that is told.",
+    expects="An all-reduce over all GPUs returns the correct sum; the bandwidth is reported.",
     mends=DEBUG,
     needs=("nccl.all-reduce",),
     unless=(host_facts.no_gpu,),
@@ -22,5 +22,5 @@ _TIMED_MIB = 512
 )
 def bandwidth(context: Context) -> Outcome:
     if len(host_facts.own_gpus(context.host)) < 2:
-        return needless("one GPU has no other to talk to")
+        return needless("an all-reduce requires at least two GPUs")
     return run(context, _TIMED_MIB)

@@ -1,11 +1,11 @@
-"""Quick checks of NCCL: the library is found and fits the CUDA toolkit."""
+"""Quick checks of NCCL: the library is found, and compatible with the CUDA toolkit."""
 
 from __future__ import annotations
 
 from gpustack.model.host import Host
 from gpustack.verify.declare import Context, Outcome, check, failed, passed, skipped
 from gpustack.verify.frame import host_facts
-from gpustack.verify.frame.rules import Part, fit
+from gpustack.verify.frame.rules import Part, judge_fit
 
 INSTALL = "`gpustack install nccl`"
 
@@ -18,14 +18,14 @@ def version_of(host: Host) -> str | None:
 
 
 def _no_nccl(host: Host) -> Outcome | None:
-    there = host_facts.copies_of(host, "nccl") or "nccl" in host.installed
-    return None if there else skipped("no NCCL was found", INSTALL)
+    is_found = host_facts.copies_of(host, "nccl") or "nccl" in host.installed
+    return None if is_found else skipped("no NCCL was found", INSTALL)
 
 
 @check(
     "nccl.found",
     title="library found",
-    expects="libnccl is where the loader looks, or in a Python environment.",
+    expects="The loader or a Python environment provides libnccl.",
     mends=INSTALL,
     unless=(_no_nccl,),
 )
@@ -34,25 +34,24 @@ def found(context: Context) -> Outcome:
     copies = host_facts.copies_of(host, "nccl")
     loaded = host_facts.loaded_copies(host, "nccl")
     if loaded:
-        others = "; ".join(host_facts.told_by(copy) for copy in copies if copy not in loaded)
-        return passed(f"{host_facts.told_by(loaded[0])}{f'; also there: {others}' if others else ''}")
+        others = "; ".join(host_facts.describe_copy(copy) for copy in copies if copy not in loaded)
+        return passed(f"{host_facts.describe_copy(loaded[0])}{f'; also found: {others}' if others else ''}")
     wheels = tuple(copy for copy in copies if (copy.owner or "").startswith("wheel "))
     if wheels:
-        return passed(f"for their own Python only: {'; '.join(host_facts.told_by(one) for one in wheels)}")
+        return passed(f"in Python environments only: {'; '.join(host_facts.describe_copy(one) for one in wheels)}")
     installed = host.installed.get("nccl")
+    known = f"NCCL {installed.version}" if installed and installed.version else "NCCL"
     return failed(
-        f"NCCL {installed.version if installed else ''} is installed, but the loader finds no libnccl".replace(
-            "  ", " "
-        ),
+        f"{known} is installed, but the loader does not find libnccl",
         "add its folder to /etc/ld.so.conf.d and run `sudo ldconfig`, or reinstall it",
     )
 
 
 @check(
     "nccl.cuda",
-    title="fits the CUDA toolkit",
-    expects="This NCCL is made for the installed CUDA.",
-    mends="Install the NCCL of the installed CUDA's major version: `gpustack install nccl`.",
+    title="compatible with the CUDA toolkit",
+    expects="This NCCL is compatible with the installed CUDA.",
+    mends="Install the NCCL for the installed CUDA: `gpustack install nccl`.",
     needs=("nccl.found",),
     unless=(_no_nccl,),
 )
@@ -61,17 +60,8 @@ def cuda(context: Context) -> Outcome:
     own = version_of(host)
     toolkit = host_facts.installed_version(host, "cuda")
     if own is None:
-        return skipped("the NCCL here does not tell its version")
+        return skipped("the NCCL version could not be determined")
     if toolkit is None:
         return skipped("no CUDA toolkit was found to compare with", "`gpustack install cuda`")
-    answer = fit(context.matrix, host, Part("nccl", own), Part("cuda", toolkit))
-    if answer.breach:
-        return failed(
-            f"NCCL {own} does not go with CUDA {toolkit}: {answer.sentence(f'NCCL {own}')}",
-            f"`gpustack install nccl 'cuda=={toolkit}'` takes one that does",
-            expected=f"CUDA {answer.wanted}" if answer.wanted else "",
-            actual=f"CUDA {toolkit}",
-        )
-    if not answer.covered:
-        return skipped(f"no fact covers NCCL {own} with CUDA {toolkit}")
-    return passed(f"NCCL {own} goes with CUDA {toolkit}")
+    fix = f"install a compatible NCCL: `gpustack install nccl 'cuda=={toolkit}'`"
+    return judge_fit(context, Part("nccl", own), Part("cuda", toolkit), fix=fix)

@@ -10,8 +10,8 @@ from gpustack.verify.nccl.all_reduce import DEBUG, run
 @check(
     "nccl.all-reduce",
     level="smoke",
-    title="all GPUs add up",
-    expects="An all-reduce over all GPUs gives the right sum on each.",
+    title="all-reduce over all GPUs",
+    expects="An all-reduce over all GPUs returns the correct sum on each.",
     mends=DEBUG,
     needs=("nccl.found", "cuda.compile", "driver.context"),
     unless=(host_facts.no_gpu,),

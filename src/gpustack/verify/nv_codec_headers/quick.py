@@ -5,24 +5,23 @@ from __future__ import annotations
 from gpustack.model.host import Host
 from gpustack.system.run import Finished
 from gpustack.verify.declare import Context, Outcome, check, failed, needless, passed, skipped
-from gpustack.verify.ffmpeg.engines import api_of_driver, api_of_headers, driver_for_api
 from gpustack.verify.frame import host_facts
-from gpustack.versions import version
+from gpustack.verify.nv_codec_headers.api import api_of_driver, api_of_headers, judge_api
 
 INSTALL = "`gpustack install nv-codec-headers`"
 
 
 def version_found(context: Context) -> str | None:
-    """The version of the headers that a build would take: pkg-config's, else the one that was detected."""
-    asked = _asked(context)
-    if asked.code == 0 and asked.out.strip():
-        return asked.out.strip()
+    """The version of the headers that a build would use: pkg-config's, else the detected one."""
+    answer = _query(context)
+    if answer.code == 0 and answer.out.strip():
+        return answer.out.strip()
     return host_facts.installed_version(context.host, "nv-codec-headers")
 
 
-def _asked(context: Context) -> Finished:
-    """What pkg-config says of ffnvcodec, asked once, and not where no file of that name is in its usual places."""
-    import os  # noqa: PLC0415 (its environment is asked here alone)
+def _query(context: Context) -> Finished:
+    """What pkg-config reports for ffnvcodec. It runs once, and only where it may find a file of that name."""
+    import os  # noqa: PLC0415 (only this module reads the environment)
 
     words = ("pkg-config", "--modversion", "ffnvcodec")
     elsewhere = any(os.environ.get(name) for name in ("PKG_CONFIG_PATH", "PKG_CONFIG_LIBDIR"))
@@ -34,37 +33,37 @@ def _asked(context: Context) -> Finished:
 def absent(host: Host) -> Outcome:
     """The skip where no headers were found."""
     if "ffmpeg" in host.installed:
-        return needless("no nv-codec-headers were found; only building FFmpeg needs them", INSTALL)
+        return needless("no nv-codec-headers were found; only building FFmpeg requires them", INSTALL)
     return skipped("no nv-codec-headers were found", INSTALL)
 
 
 @check(
     "nv-codec-headers.found",
     title="headers found by pkg-config",
-    expects="pkg-config knows ffnvcodec, so that FFmpeg's configure finds it.",
+    expects="pkg-config finds ffnvcodec, as FFmpeg's configure requires.",
     mends=INSTALL,
 )
 def found(context: Context) -> Outcome:
-    asked = _asked(context)
+    answer = _query(context)
     own = host_facts.installed_version(context.host, "nv-codec-headers")
-    told = asked.out.strip() if asked.code == 0 else ""
-    if told:
-        return passed(f"ffnvcodec {told}", actual=told)
+    reported = answer.out.strip() if answer.code == 0 else ""
+    if reported:
+        return passed(f"ffnvcodec {reported}", actual=reported)
     if own is None:
         return absent(context.host)
-    if context.runner is None or asked.code is None:
-        return passed(f"nv-codec-headers {own}; pkg-config could not be asked", actual=own)
+    if context.runner is None or answer.code is None:
+        return passed(f"nv-codec-headers {own}; pkg-config is not available", actual=own)
     return failed(
         f"nv-codec-headers {own} are installed, but pkg-config does not find ffnvcodec",
-        "export PKG_CONFIG_PATH=/usr/local/lib/pkgconfig, or reinstall them below /usr",
+        "export PKG_CONFIG_PATH=/usr/local/lib/pkgconfig, or reinstall them in /usr",
     )
 
 
 @check(
     "nv-codec-headers.driver",
-    title="driver offers their NVENC API",
-    expects="The driver is new enough for what is built with these headers.",
-    mends="`gpustack plan driver nv-codec-headers` names a newer driver or older headers that go together.",
+    title="driver supports their NVENC API",
+    expects="The driver is new enough for software built with these headers.",
+    mends="`gpustack plan driver nv-codec-headers` finds compatible versions.",
     needs=("nv-codec-headers.found", "driver.version"),
     unless=(host_facts.not_counted,),
 )
@@ -75,18 +74,6 @@ def driver(context: Context) -> Outcome:
     number = host_facts.driver_version(context.host)
     if number is None:
         return host_facts.no_driver(context.host)
-    api = api_of_headers(own)
-    first = driver_for_api(context.matrix, api)
-    if first is None:
-        return skipped(f"no fact tells which driver offers NVENC API {api or own}")
-    if version(number) < version(first):
-        offers = api_of_driver(context.matrix, number)
-        older = f", or `gpustack install nv-codec-headers driver=={number}`" if offers else ""
-        return failed(
-            f"what is built with nv-codec-headers {own} needs driver {first}; this is {number}, which offers"
-            f" {f'NVENC API {offers}' if offers else 'no NVENC API that is known'}",
-            f"`gpustack install 'driver>={first}'`{older}",
-            expected=f"driver {first} or newer",
-            actual=f"driver {number}",
-        )
-    return passed(f"NVENC API {api} needs driver {first}; this is {number}")
+    offers = api_of_driver(context.matrix, number)
+    older = f"`gpustack install nv-codec-headers driver=={number}`" if offers else ""
+    return judge_api(context, api_of_headers(own) or own, f"software built with nv-codec-headers {own}", number, older)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gpustack.verify.declare import Context, Outcome, check, failed, passed, skipped
-from gpustack.verify.ffmpeg.engines import api_of_headers
 from gpustack.verify.frame.commands import evidence_of, first_line
+from gpustack.verify.nv_codec_headers.api import api_of_headers
 from gpustack.verify.nv_codec_headers.quick import INSTALL, absent, version_found
 
 _PROGRAM = """\
@@ -22,7 +22,7 @@ int main(void)
 @check(
     "nv-codec-headers.compile",
     level="smoke",
-    title="a program compiles against them",
+    title="a program compiles with them",
     expects="A C program that includes the headers compiles and prints their NVENC API.",
     mends=INSTALL,
     needs=("nv-codec-headers.found",),
@@ -37,16 +37,17 @@ def compile_(context: Context) -> Outcome:
     flags = context.run("pkg-config", "--cflags", "ffnvcodec", timeout=10).out.split()
     built = context.run("cc", *flags, "-o", str(program), str(source), "-ldl", timeout=30)
     if built.code is None:
-        return skipped(f"no C compiler: {built.error}", "install gcc")
+        return skipped(f"no C compiler was found: {built.error}", "install gcc")
     if built.code != 0:
-        words = f"a program does not compile against them: {first_line(built)}"
+        words = f"a program that includes the headers does not compile: {first_line(built)}"
         return failed(words, evidence=evidence_of(built, work=context.work))
     ran = context.run(str(program), timeout=10)
     api = ran.out.strip()
     if ran.code != 0 or api != api_of_headers(own):
         return failed(
-            f"pkg-config tells headers {own}, but what is compiled is NVENC API {api or 'unknown'}",
-            "two copies of the headers are here: remove the one that pkg-config does not know",
+            f"pkg-config reports headers {own}, but the compiler uses headers for NVENC API"
+            f" {api or 'of unknown version'}",
+            "remove the second copy of the headers, which pkg-config does not report",
             expected=api_of_headers(own),
             actual=api,
             evidence=evidence_of(built, ran, work=context.work),

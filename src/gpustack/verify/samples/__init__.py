@@ -1,4 +1,4 @@
-"""Programs of gpustack's own that checks build and run, and their data. They are copied to a check's folder first."""
+"""Gpustack's programs that checks build and run, and their data. They are copied to a check's folder first."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 
-def tell(**facts: object) -> None:
+def report(**facts: object) -> None:
     sys.stdout.write(json.dumps(facts) + "\n")
     sys.stdout.flush()
 
@@ -77,23 +77,23 @@ def main() -> None:
     try:
         cuda = ctypes.CDLL("libcuda.so.1")
     except OSError as exc:
-        tell(step="load", error=str(exc))
+        report(step="load", error=str(exc))
         return
-    tell(step="load", library=loaded())
+    report(step="load", library=loaded())
     code = cuda.cuInit(0)
-    tell(step="init", code=code, name=named(cuda, code))
+    report(step="init", code=code, name=named(cuda, code))
     if code:
         return
     version, count = ctypes.c_int(), ctypes.c_int()
     cuda.cuDriverGetVersion(ctypes.byref(version))
     code = cuda.cuDeviceGetCount(ctypes.byref(count))
-    tell(step="count", code=code, name=named(cuda, code), count=count.value, cuda=version.value)
+    report(step="count", code=code, name=named(cuda, code), count=count.value, cuda=version.value)
     for number in range(count.value):
         device = ctypes.c_int()
         cuda.cuDeviceGet(ctypes.byref(device), number)
-        tell(step="begin", gpu=number, **about(cuda, device))
+        report(step="begin", gpu=number, **about(cuda, device))
         step, code = work(cuda, device)
-        tell(step="end", gpu=number, at=step, code=code, name=named(cuda, code))
+        report(step="end", gpu=number, at=step, code=code, name=named(cuda, code))
 
 
 if __name__ == "__main__":

@@ -97,13 +97,13 @@ def instances(handle: Any) -> int:  # noqa: ANN401 (a handle of NVML's)
 def main() -> None:
     try:
         pynvml.nvmlInit()
-        told = {
+        answer = {
             "driver": value(pynvml.nvmlSystemGetDriverVersion),
             "gpus": [gpu(number) for number in range(pynvml.nvmlDeviceGetCount())],
         }
     except pynvml.NVMLError as exc:
-        told = {"error": str(exc), "code": exc.value}
-    sys.stdout.write(json.dumps(told) + "\n")
+        answer = {"error": str(exc), "code": exc.value}
+    sys.stdout.write(json.dumps(answer) + "\n")
 
 
 if __name__ == "__main__":

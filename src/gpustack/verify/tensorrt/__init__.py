@@ -1,1 +1,1 @@
-"""TensorRT: which libraries load, an engine built, run and reloaded, and what an engine file tells."""
+"""TensorRT: which libraries load, an engine built, run and reloaded, and the header of an engine file."""

@@ -1,4 +1,4 @@
-"""TensorRT measured as NVIDIA's best practices say: built once, then run; by batch and streams."""
+"""Measures TensorRT as NVIDIA's best practices do: built once, then run; by batch size and streams."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from gpustack.verify.tensorrt.onnx import INPUT, OUTPUT
 from gpustack.versions import version
 
 BATCHES = (1, 8, 32, 64, 128)
-"""Batches that best practices name; a larger one nearly always gives more a second."""
+"""Batch sizes of the best practices; larger ones nearly always increase throughput."""
 
 COLUMNS = (
     "batch", "streams", "precision", "build_s", "engine_bytes", "load_s", "host_min_ms", "host_mean_ms",
@@ -39,7 +39,7 @@ COLUMNS = (
 
 
 def precisions(release: str, *, is_rtx: bool = False) -> tuple[str, ...]:
-    """The precisions that a builder can be asked for: from 11 on, and in RTX, they stand in the network itself."""
+    """The precisions that a builder can be set to: from 11 on, and in RTX, they are part of the network itself."""
     if is_rtx or version(release) >= version("11"):
         return ("fp32",)
     return ("fp32", "fp16", "bf16") if version(release) >= version("9") else ("fp32", "fp16")
@@ -52,11 +52,11 @@ def percentile(values: list[float], part: float) -> float:
     return ordered[place]
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be measured. ``precisions`` are all that the release offers where none is named.
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """What to measure. ``precisions`` default to all that the release supports.
 
-    ``profile`` is handed the time of each layer, for every engine, as JSON. ``note`` hears of each engine that is
-    begun or done with.
+    ``profile`` receives the time of each layer, for every engine, as JSON. ``note`` receives each engine that is
+    started or finished.
     """
 
     batches: tuple[int, ...] = BATCHES
@@ -68,33 +68,35 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def precisions_named(text: str) -> tuple[str, ...]:
-    """The precisions of a list such as "fp32,fp16". Raises UsageError for a name that no release knows."""
+    """The precisions of a list such as "fp32,fp16". Raises UsageError for an unknown name."""
     named = tuple(dict.fromkeys(one.strip() for one in text.split(",") if one.strip()))
     unknown = [one for one in named if one not in {"fp32", "fp16", "bf16"}]
     if unknown:
-        msg = f"{unknown[0]!r} is no precision that is measured"
+        msg = f"unknown precision {unknown[0]!r}"
         raise UsageError(msg, code="invalid-value", where="--precision", hint="known: fp32, fp16, bf16")
     return named
 
 
-def bench(context: Context, asked: Asked) -> Bench:
+def bench(context: Context, settings: Settings) -> Bench:
     """Measure the TensorRT of this host. Raises UnsupportedError (exit 4) without GPU or TensorRT."""
     gpu = next(iter(host_facts.own_gpus(context.host)), None)
     module = next((one for one in bindings(context) if not one.error and not one.is_rtx), None)
     module = module or next((one for one in bindings(context) if not one.error), None)
     program = find_trtexec(context)
     if gpu is None or (module is None and program is None):
-        msg = "there is no GPU here" if gpu is None else "there is no TensorRT here that builds engines"
-        raise UnsupportedError(msg, code="benchmark-unavailable", hint="`gpustack verify tensorrt` tells what is here")
+        msg = "no NVIDIA GPU was found" if gpu is None else "no TensorRT that builds engines was found"
+        raise UnsupportedError(
+            msg, code="benchmark-unavailable", hint="`gpustack verify tensorrt` lists what was found"
+        )
     with tempfile.TemporaryDirectory(prefix="gpustack-bench-") as name:
         inside = msgspec.structs.replace(context, work=Path(name))
         release = _release(inside, program) if program is not None else module.version if module else ""
         is_rtx = program is None and module is not None and module.is_rtx
-        found = _all(inside, asked, precisions(release, is_rtx=is_rtx), program, module, release)
-    if asked.profile is not None:
-        asked.profile(json.dumps(found.layers, indent=1) + "\n")
+        found = _all(inside, settings, precisions(release, is_rtx=is_rtx), program, module, release)
+    if settings.profile is not None:
+        settings.profile(json.dumps(found.layers, indent=1) + "\n")
     if any(_is_bound_by_enqueue(row) for row in found.rows):
-        found.notes.append("where enqueue_ms is not below gpu_compute_ms, queueing by the CPU bounds the runs a second")
+        found.notes.append("where enqueue_ms is not below gpu_compute_ms, queueing by the CPU limits runs per second")
     maker = str(program) if program is not None else f"Python's {module.module if module else ''}"
     return Bench(
         subject="tensorrt",
@@ -102,8 +104,8 @@ def bench(context: Context, asked: Asked) -> Bench:
             "tensorrt": f"{release} by {maker}",
             "gpu": host_facts.name_of(gpu),
             "driver": host_facts.driver_version(context.host) or "unknown",
-            "network": "digits: two convolutions, two dense layers, 28 x 28 pictures",
-            "latency": "copy there, computation and copy back, pinned memory, while all streams work",
+            "network": "digits: two convolutions, two dense layers, 28 x 28 images",
+            "latency": "copy to the GPU, computation and copy back, pinned memory, while all streams run",
             "fp32": "TensorRT may use TF32, which is its default",
         },
         columns=COLUMNS,
@@ -112,28 +114,28 @@ def bench(context: Context, asked: Asked) -> Bench:
     )
 
 
-def _all(  # noqa: PLR0913, PLR0917 (what is asked for, and what is there)
+def _all(  # noqa: PLR0913, PLR0917 (the settings, and what was found)
     context: Context,
-    asked: Asked,
+    settings: Settings,
     offered: tuple[str, ...],
     program: Path | None,
     module: Binding | None,
     release: str,
 ) -> Found:
-    """Every engine that was asked for, measured: rows, layers of each engine, and why an engine is left out."""
+    """Measure every requested engine: rows, layers of each engine, and why an engine was skipped."""
     whole = Found()
-    for precision in asked.precisions or offered:
+    for precision in settings.precisions or offered:
         if precision not in offered:
-            whole.notes.append(f"{precision}: this builder cannot be asked for it")
+            whole.notes.append(f"{precision} was skipped: this builder does not support it")
             continue
-        for batch in asked.batches:
-            asked.note("starts", f"batch {batch}, {precision}")
+        for batch in settings.batches:
+            settings.note("starts", f"batch {batch}, {precision}")
             found = (
-                _by_trtexec(context, program, release, asked, batch, precision)
+                _by_trtexec(context, program, release, settings, batch, precision)
                 if program is not None
-                else _by_python(context, module, asked, batch, precision)
+                else _by_python(context, module, settings, batch, precision)
             )
-            asked.note("ends", f"batch {batch}, {precision}")
+            settings.note("ends", f"batch {batch}, {precision}")
             if isinstance(found, str):
                 whole.notes.append(f"batch {batch}, {precision}: {found}")
                 continue
@@ -144,7 +146,7 @@ def _all(  # noqa: PLR0913, PLR0917 (what is asked for, and what is there)
 
 
 class Found(msgspec.Struct, kw_only=True):
-    """What engines gave: their rows, the time of each layer where it was asked for, and what is worth a note."""
+    """The results of engines: their rows, the time of each layer if requested, and notes."""
 
     rows: list[dict[str, Cell]] = []
     layers: list[dict[str, Any]] = []
@@ -172,28 +174,26 @@ def layer_rows(times: dict[str, list[float]]) -> list[dict[str, Cell]]:
 
 
 def _release(context: Context, program: Path) -> str:
-    """The version of trtexec. Raises UnsupportedError where nothing tells it."""
-    told = release_of(context, program)
-    if not told:
-        msg = f"{program} does not tell its version, and no package does"
-        raise UnsupportedError(
-            msg, code="benchmark-unavailable", hint="install the trtexec of the TensorRT that is to be measured"
-        )
-    return told
+    """The version of trtexec. Raises UnsupportedError where it is unknown."""
+    release = release_of(context, program)
+    if not release:
+        msg = f"the TensorRT version of {program} could not be determined"
+        raise UnsupportedError(msg, code="benchmark-unavailable", hint="install the trtexec of the TensorRT to measure")
+    return release
 
 
-def _by_python(context: Context, module: Binding | None, asked: Asked, batch: int, precision: str) -> Found | str:
-    """What one engine gave, built in one process and run in another."""
+def _by_python(context: Context, module: Binding | None, settings: Settings, batch: int, precision: str) -> Found | str:
+    """Measure one engine, built in one process and run in another."""
     if module is None:
-        return "there is no Python module of TensorRT"
+        return "no Python module of TensorRT was found"
     made = build_by_python(context, module, context.folder, batch=batch, precision=precision)
     if made.fault:
         return meaning(made.fault).cause
     _, floats, digits = lay_model(context.folder, batch)
     request = {
         "do": "run", "module": module.module, "engine": str(made.engine), "input": str(floats), "input_name": INPUT,
-        "output_name": OUTPUT, "batch": batch, "streams": asked.streams, "iterations": asked.iterations,
-        "profile": asked.profile is not None,
+        "output_name": OUTPUT, "batch": batch, "streams": settings.streams, "iterations": settings.iterations,
+        "profile": settings.profile is not None,
     }  # fmt: skip
     answer, end = ask(context, module.python, request, timeout=300)
     if answer is None or not answer["ok"]:
@@ -202,11 +202,11 @@ def _by_python(context: Context, module: Binding | None, asked: Asked, batch: in
     single = [row[at : at + _DIGITS] for row in answer["outputs"] for at in range(0, len(row), _DIGITS)]
     _, fault = compared(single, digits)
     if fault:
-        return f"wrong answers, so nothing is told: {fault}"
+        return f"not reported, as the outputs are wrong: {fault}"
     build = {name: one.value for name, one in made.measurements.items()}
     rows = [
         _row(batch, count, precision, build, answer["load_seconds"], timing)
-        for count, timing in zip(asked.streams, answer["timing"], strict=True)
+        for count, timing in zip(settings.streams, answer["timing"], strict=True)
     ]
     return Found(rows=rows, layers=layer_rows(answer.get("layers", {})))
 
@@ -214,7 +214,7 @@ def _by_python(context: Context, module: Binding | None, asked: Asked, batch: in
 _DIGITS = 10
 
 
-def _row(  # noqa: PLR0913, PLR0917 (what one line tells)
+def _row(  # noqa: PLR0913, PLR0917 (the parts of one line)
     batch: int, streams: int, precision: str, build: dict[str, Any], load_s: float, timing: dict[str, Any]
 ) -> dict[str, Cell]:
     samples, rate = timing["samples"], timing["runs_per_second"]
@@ -241,11 +241,11 @@ def _row(  # noqa: PLR0913, PLR0917 (what one line tells)
 _PARTS = (("median", 50), ("p90", 90), ("p95", 95), ("p99", 99))
 
 
-def _by_trtexec(  # noqa: PLR0913, PLR0917 (what one engine is measured with)
+def _by_trtexec(  # noqa: PLR0913, PLR0917 (the parts of one measurement)
     context: Context,
     program: Path,
     release: str,
-    asked: Asked,
+    settings: Settings,
     batch: int,
     precision: str,
 ) -> Found | str:
@@ -260,12 +260,12 @@ def _by_trtexec(  # noqa: PLR0913, PLR0917 (what one engine is measured with)
         return meaning(fault or "trtexec passed, but wrote no engine").cause
     rows: list[dict[str, Cell]] = []
     layers = context.folder / f"layers-{batch}-{precision}.json"
-    for count in asked.streams:
-        profile = str(layers) if asked.profile is not None and count == asked.streams[0] else ""
+    for count in settings.streams:
+        profile = str(layers) if settings.profile is not None and count == settings.streams[0] else ""
         words = trtexec.bench_words(str(engine), release, count, profile=profile)
-        told = context.run(str(program), *words, timeout=300)
-        said = trtexec.read(told.out + told.err)
-        fault = trtexec_fault(told, said)
+        end = context.run(str(program), *words, timeout=300)
+        said = trtexec.read(end.out + end.err)
+        fault = trtexec_fault(end, said)
         if fault:
             return meaning(fault).cause
         latency = said.rows.get("Latency", {})
@@ -289,4 +289,4 @@ def _by_trtexec(  # noqa: PLR0913, PLR0917 (what one engine is measured with)
                 "items_per_s": said.throughput * batch if said.throughput is not None else None,
             }
         )
-    return Found(rows=rows, layers=trtexec.layers(layers) if asked.profile is not None else [])
+    return Found(rows=rows, layers=trtexec.layers(layers) if settings.profile is not None else [])

@@ -21,11 +21,11 @@ _WARM_UP_S = 0.3
 _MEASURED_S = 0.5
 """How long runs a second are counted at the least."""
 _PROFILED = 50
-"""Runs over which the time of each layer is told."""
+"""Runs over which the time of each layer is measured."""
 
 
 def main() -> None:
-    """Do what the request says."""
+    """Carry out the request."""
     request = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     if request["do"] == "load":
         answer = load(request["soname"])
@@ -50,7 +50,7 @@ def load(soname: str) -> dict[str, Any]:
 
 
 def attempt(module: Any, request: dict[str, Any]) -> dict[str, Any]:
-    """Build, run or only load; what TensorRT said before it gave up is told even where its bindings only raise."""
+    """Build, run or only load; TensorRT's messages are reported even where its bindings raise."""
     messages: list[str] = []
     try:
         return {"build": build, "run": run, "read": read}[request["do"]](module, request, messages)

@@ -1,4 +1,4 @@
-"""An engine of the digits network: built, run, its answers compared, and loaded again in a fresh process."""
+"""An engine of the digits network: built, run, its outputs compared, and loaded again in a new process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gpustack.verify.tensorrt.libraries import Binding, ask, why
 from gpustack.verify.tensorrt.onnx import INPUT, OUTPUT, Digits, digits_model, load_digits
 
 TOLERANCE = 0.02
-"""How far a probability may be from the reference: fast paths of GPUs (TF32) round more than the reference does."""
+"""How far a probability may differ from the reference: fast paths of GPUs (TF32) round more than the reference does."""
 
 
 MODEL, NETWORK = "digits.onnx", "digits"
@@ -36,7 +36,7 @@ class Built(Struct, frozen=True, kw_only=True):
 
 
 def lay_model(folder: Path, batch: int = 1) -> tuple[Path, Path, Digits]:
-    """Write the network and its input pictures into ``folder``: the ONNX file, the floats, and what they mean."""
+    """Write the network and its input images into ``folder``: the ONNX file, the floats, and what they mean."""
     digits = load_digits()
     model, floats = folder / MODEL, folder / "pictures.f32"
     model.write_bytes(digits_model(digits.weights, batch))
@@ -47,14 +47,14 @@ def lay_model(folder: Path, batch: int = 1) -> tuple[Path, Path, Digits]:
 
 
 def as_floats(picture: bytes) -> bytes:
-    """A picture of bytes as the network takes it: 32-bit floats from 0 to 1."""
+    """An image of bytes as the network expects it: 32-bit floats from 0 to 1."""
     from array import array  # noqa: PLC0415 (only here)
 
     return array("f", [value / 255 for value in picture]).tobytes()
 
 
 def keep_built(context: Context, built: Built, kind: str, capability: str) -> str:
-    """Keep the engine and its ONNX file in the folder that the user named: a sentence on it, "" where none was.
+    """Keep the engine and its ONNX file in the folder that the user specified: a sentence on it, "" without a folder.
 
     Raises OSError where that folder cannot be written.
     """
@@ -73,8 +73,8 @@ def build_by_python(context: Context, binding: Binding, folder: Path, **request:
     """Build the engine with a Python module of TensorRT, in a child process."""
     model, _, _ = lay_model(folder, request.pop("batch", 1))
     engine = folder / request.pop("name", "digits.engine")
-    told = {"do": "build", "module": binding.module, "onnx": str(model), "engine": str(engine), **request}
-    answer, end = ask(context, binding.python, told, timeout=600)
+    request = {"do": "build", "module": binding.module, "onnx": str(model), "engine": str(engine), **request}
+    answer, end = ask(context, binding.python, request, timeout=600)
     evidence = evidence_of(end, work=context.work)
     if answer is None:
         return Built(engine=engine, fault=why(end), evidence=evidence)
@@ -89,9 +89,9 @@ def build_by_python(context: Context, binding: Binding, folder: Path, **request:
 
 
 def run_by_python(context: Context, binding: Binding, engine: Path, folder: Path) -> Built:
-    """Load the engine in a fresh process, run it on every picture, and compare the answers."""
+    """Load the engine in a new process, run it on every image, and compare the outputs."""
     _, floats, digits = lay_model(folder)
-    told = {
+    request = {
         "do": "run",
         "module": binding.module,
         "engine": str(engine),
@@ -100,7 +100,7 @@ def run_by_python(context: Context, binding: Binding, engine: Path, folder: Path
         "output_name": OUTPUT,
         "batch": 1,
     }
-    answer, end = ask(context, binding.python, told, timeout=120)
+    answer, end = ask(context, binding.python, request, timeout=120)
     evidence = evidence_of(end, work=context.work)
     if answer is None:
         return Built(engine=engine, fault=why(end), evidence=evidence)
@@ -117,28 +117,29 @@ def run_by_python(context: Context, binding: Binding, engine: Path, folder: Path
 
 
 def compared(outputs: list[list[float]], digits: Digits) -> tuple[float, str]:
-    """The largest difference from the reference, and what is wrong with the answers ("" if nothing is)."""
+    """The largest difference from the reference, and what is wrong with the outputs ("" if nothing is)."""
     worst = 0.0
     for place, (got, wanted) in enumerate(zip(outputs, digits.probabilities, strict=False)):
         if len(got) != len(wanted):
-            return worst, f"an answer has {len(got)} values, not {len(wanted)}"
+            return worst, f"an output has {len(got)} values instead of {len(wanted)}"
         difference = max(abs(a - b) for a, b in zip(got, wanted, strict=True))
         if not difference <= TOLERANCE:  # NaN is no answer either
             read = max(range(len(got)), key=lambda digit, values=got: values[digit])  # type: ignore[misc]
             return difference, (
-                f"the engine reads picture {place} as {read} where the reference reads {digits.labels[place]}"
-                f" (probabilities differ by {difference:.3g})"
+                f"the engine recognizes image {place} as {read} instead of {digits.labels[place]} (probabilities"
+                " differ by"
+                f" {difference:.3g})"
             )
         worst = max(worst, difference)
     if len(outputs) < len(digits.probabilities):
-        return worst, f"only {len(outputs)} of {len(digits.probabilities)} pictures were answered"
+        return worst, f"only {len(outputs)} of {len(digits.probabilities)} images have an output"
     return worst, ""
 
 
 def load_by_python(context: Context, binding: Binding, engine: Path) -> Built:
     """Load an engine in a process of its own and run nothing."""
-    told = {"do": "read", "module": binding.module, "engine": str(engine)}
-    answer, end = ask(context, binding.python, told, timeout=120)
+    request = {"do": "read", "module": binding.module, "engine": str(engine)}
+    answer, end = ask(context, binding.python, request, timeout=120)
     evidence = evidence_of(end, work=context.work)
     if answer is None:
         return Built(engine=engine, fault=why(end), evidence=evidence)
@@ -147,7 +148,7 @@ def load_by_python(context: Context, binding: Binding, engine: Path) -> Built:
 
 
 def find_trtexec(context: Context) -> Path | None:
-    """The trtexec of this machine: on PATH, else where packages and archives lay it."""
+    """The trtexec of this machine: on PATH, else where packages and archives install it."""
     import shutil  # noqa: PLC0415 (only here)
 
     given = context.given.get("trtexec") or shutil.which("trtexec")
@@ -158,9 +159,9 @@ def find_trtexec(context: Context) -> Path | None:
 
 
 def release_of(context: Context, program: Path) -> str:
-    """The version that trtexec tells in its first line, else that of the installed packages; "" where nothing tells."""
-    told = trtexec.read(context.run(str(program), "--help", timeout=60).out).version
-    return told or host_facts.installed_version(context.host, "tensorrt") or ""
+    """The version in trtexec's first line, else that of the installed packages; "" where it is unknown."""
+    release = trtexec.read(context.run(str(program), "--help", timeout=60).out).version
+    return release or host_facts.installed_version(context.host, "tensorrt") or ""
 
 
 def build_by_trtexec(context: Context, program: Path, release: str, folder: Path) -> tuple[Built, trtexec.Said]:
@@ -171,7 +172,7 @@ def build_by_trtexec(context: Context, program: Path, release: str, folder: Path
     said = trtexec.read(end.out + end.err)
     fault = trtexec_fault(end, said)
     if not fault and not engine.is_file():
-        fault = "trtexec says that it passed, but wrote no engine"
+        fault = "trtexec reported success, but wrote no engine"
     measured = {}
     if not fault:
         measured["engine"] = Measurement(value=engine.stat().st_size, unit="bytes")
@@ -182,17 +183,17 @@ def build_by_trtexec(context: Context, program: Path, release: str, folder: Path
 
 
 def trtexec_fault(end: Finished, said: trtexec.Said) -> str:
-    """Why a run of trtexec was no success, in its own words; "" where it was one."""
+    """Why a run of trtexec failed, by its messages; "" where it succeeded."""
     if said.has_passed and end.code == 0:
         return ""
     if end.code is None:
         return end.error
     words = nearest(f"ERROR: {one}" for one in said.errors).removeprefix("ERROR: ") if said.errors else why(end)
-    return f"trtexec {said.state or 'stopped before its last line'}: {words}"
+    return f"trtexec {said.state or 'stopped without a result'}: {words}"
 
 
 def run_by_trtexec(context: Context, program: Path, release: str, engine: Path, folder: Path) -> Built:
-    """Load the engine with trtexec for one picture and compare its output file."""
+    """Load the engine with trtexec for one image and compare its output file."""
     _, _, digits = lay_model(folder)
     one, output = folder / "picture.f32", folder / "output.json"
     one.write_bytes(as_floats(digits.pictures[0]))
@@ -201,14 +202,14 @@ def run_by_trtexec(context: Context, program: Path, release: str, engine: Path, 
     said = trtexec.read(end.out + end.err)
     evidence = evidence_of(end, work=context.work)
     fault = trtexec_fault(end, said)
-    if fault or not trtexec.tells_outputs(release):
+    if fault or not trtexec.writes_outputs(release):
         return Built(engine=engine, fault=fault, messages=said.errors, evidence=evidence)
     try:
         got = trtexec.outputs(output).get(OUTPUT)
     except ValueError as exc:
         return Built(engine=engine, fault=f"trtexec passed, but {exc}", evidence=evidence)
     if got is None:
-        return Built(engine=engine, fault=f"trtexec passed, but told no output called {OUTPUT}", evidence=evidence)
+        return Built(engine=engine, fault=f"trtexec passed, but wrote no output called {OUTPUT}", evidence=evidence)
     first = Digits(
         weights={},
         pictures=digits.pictures[:1],

@@ -1,4 +1,4 @@
-"""What TensorRT's own errors mean, and what mends them."""
+"""What TensorRT's error messages mean, and what fixes them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TURING = re.compile(r"Cannot compile operation '([^']*)' for Turing \(SM75\): (
 
 
 class Meaning(Struct, frozen=True, kw_only=True):
-    """An error in the user's words. ``refusal``: TensorRT cannot do this here, which says nothing against the host."""
+    """What an error means. ``refusal``: TensorRT does not support this here; the host is not at fault."""
 
     cause: str
     cure: str = ""
@@ -24,7 +24,7 @@ class Meaning(Struct, frozen=True, kw_only=True):
 
 
 def meaning(said: str) -> Meaning:
-    """What an error message of TensorRT means; the message itself where nothing more is known."""
+    """What an error message of TensorRT means; the message itself where its meaning is unknown."""
     found = _versions(said) or _gpus(said)
     if found:
         return found
@@ -35,48 +35,48 @@ def meaning(said: str) -> Meaning:
 
 
 def nearest(messages: Iterable[str]) -> str:
-    """Of what TensorRT said, that which is nearest to the cause: what has a known meaning, else the first error."""
+    """The message nearest to the cause: the first whose meaning is known, else the first error."""
     kept = tuple(messages)
     faults = [one for one in kept if one.startswith(("ERROR", "INTERNAL", "In node"))]
     known = (one for one in (*faults, *kept) if meaning(one).cause != one)
-    return next(iter((*known, *faults)), "TensorRT did not say why")
+    return next(iter((*known, *faults)), "TensorRT reported no reason")
 
 
 def _versions(said: str) -> Meaning | None:
-    """What it says about the release that built an engine."""
-    again = "build the engine again with this TensorRT"
+    """The meaning of a message about the release that built an engine."""
+    again = "rebuild the engine with this TensorRT"
     match = _EXPECTED.search(said)
     if match:
         builder = f"TensorRT {match[2]}" if match[2] else "another TensorRT"
-        return Meaning(cause=f"the engine was built by {builder}, and this is {match[1]}", cure=again)
+        return Meaning(cause=f"the engine was built by {builder}, but TensorRT {match[1]} is installed", cure=again)
     match = _SERIALIZED.search(said)
     if match:
         return Meaning(
             cause="the engine was built by another release of TensorRT, or is damaged:"
-            f" it is written in serialization {match[2]}, and this TensorRT reads {match[1]}",
+            f" its serialization version is {match[2]}, and this TensorRT reads {match[1]}",
             cure=again,
         )
     return None
 
 
 def _gpus(said: str) -> Meaning | None:
-    """What it says about the GPU."""
+    """The meaning of a message about the GPU."""
     match = _COMPUTE.search(said)
     if match:
         return Meaning(
-            cause=f"the engine was built on a GPU of compute capability {match[2]}, and this one has {match[1]}",
-            cure="build the engine again on this GPU",
+            cause=f"the engine was built for compute capability {match[2]}, but this GPU has {match[1]}",
+            cure="rebuild the engine on this GPU",
         )
     match = _TARGET.search(said)
     if match:
         return Meaning(
-            cause=f"this TensorRT does not build for this GPU's compute capability {match[1]}.{match[2]}",
-            cure="`gpustack plan tensorrt` names the releases that do",
+            cause=f"this TensorRT does not support this GPU (compute capability {match[1]}.{match[2]})",
+            cure="find a release that does: `gpustack plan tensorrt`",
         )
     match = _SUPPORTED.search(said)
     if match:
         return Meaning(
-            cause=f"TensorRT-RTX does not know this GPU: it has compute capability {match[1]}, known are {match[2]}",
+            cause=f"TensorRT-RTX does not support this GPU: compute capability {match[1]}, supported are {match[2]}",
             cure="use TensorRT itself on this GPU: `gpustack install tensorrt`",
             refusal=True,
         )
@@ -84,18 +84,18 @@ def _gpus(said: str) -> Meaning | None:
     if match:
         return Meaning(
             cause=f"TensorRT-RTX cannot build this network for Turing (7.5): {match[2]}",
-            cure="build for compute capability 8.0 or newer, or with fewer bits for Turing",
+            cure="build for compute capability 8.0 or newer, or use a lower precision for Turing",
             refusal=True,
         )
     return None
 
 
-_NO_GPU = "no GPU can be seen"
-_SHOW_GPU = "look at CUDA_VISIBLE_DEVICES and at what the container was given"
-_OLD_DRIVER = "the driver is missing, or older than the CUDA that this TensorRT was built with"
-_WHICH_DRIVER = "`gpustack verify driver` tells which; `gpustack install driver`"
-_EXPORT = "export or copy the ONNX file anew"
-_DAMAGED, _ANEW = "the engine file is damaged inside", "copy or build it again"
+_NO_GPU = "no GPU is visible"
+_SHOW_GPU = "check CUDA_VISIBLE_DEVICES and the container's `--gpus` option"
+_OLD_DRIVER = "the driver is missing, or too old for the CUDA that this TensorRT was built with"
+_WHICH_DRIVER = "find out which with `gpustack verify driver`, then `gpustack install driver`"
+_EXPORT = "export or copy the ONNX file again"
+_DAMAGED, _AGAIN = "the engine file is damaged", "copy or build it again"
 _KNOWN = {
     "cudaError 35": (_OLD_DRIVER, _WHICH_DRIVER),
     "CUDA driver version is insufficient": (_OLD_DRIVER, _WHICH_DRIVER),
@@ -104,37 +104,40 @@ _KNOWN = {
     "CUDA_ERROR_NO_DEVICE": (_NO_GPU, _SHOW_GPU),
     "CUDA initialization failure with error: 100": (_NO_GPU, _SHOW_GPU),
     "incompatible device": (
-        "the engine was built on a GPU of another compute capability",
-        "build the engine again on this GPU",
+        "the engine was built for another compute capability",
+        "rebuild the engine on this GPU",
     ),
-    "Magic tag does not match": ("the file is no engine, or a damaged one", "build the engine again"),
-    # From here to the serialization assertions as TensorRT 8.6.0 said it of damaged files on an H200.
-    "magicTag == rt::kPLAN_MAGIC_TAG": ("the file is no engine, or a damaged one", "build the engine again"),
-    "header.size == blobSize": ("the engine file is cut off, or has something added", _ANEW),
-    "kEND_OF_PLAN_MARKER": ("the engine file is damaged at its end", _ANEW),
-    "empty memory buffer": ("the engine file is empty", _ANEW),
-    "Engine not found in plan": (_DAMAGED, _ANEW),
+    "Magic tag does not match": ("the file is not an engine, or is damaged", "rebuild the engine"),
+    # From here to the serialization assertions: messages of TensorRT 8.6.0 for damaged files on an H200.
+    "magicTag == rt::kPLAN_MAGIC_TAG": ("the file is not an engine, or is damaged", "rebuild the engine"),
+    "header.size == blobSize": ("the engine file is truncated or has extra data", _AGAIN),
+    "kEND_OF_PLAN_MARKER": ("the engine file is damaged at its end", _AGAIN),
+    "empty memory buffer": ("the engine file is empty", _AGAIN),
+    "Engine not found in plan": (_DAMAGED, _AGAIN),
     "Version tag does not match": (
         "the engine was built by another release of TensorRT, or is damaged",
-        "build the engine again with this TensorRT",
+        "rebuild the engine with this TensorRT",
     ),
-    "Serialization assertion": (_DAMAGED, _ANEW),
+    "Serialization assertion": (_DAMAGED, _AGAIN),
     "libnvinfer_lean": (
-        "TensorRT's lean runtime libnvinfer_lean is not here, which a version-compatible engine takes in",
-        "install the package libnvinfer-lean of the same release",
+        "TensorRT's lean runtime libnvinfer_lean, which a version-compatible engine requires, is not installed",
+        "install the package libnvinfer-lean from the same release",
     ),
     "getEngineHostCodeAllowed() is false": (
-        "the engine carries a runtime of its own, which a program runs only if it allows code out of engine files",
-        "trust the file, and set engine_host_code_allowed of the runtime; or build an engine without it",
+        "the engine contains a runtime, which a program runs only if it allows code from engine files",
+        "if you trust the file, set the runtime's engine_host_code_allowed; otherwise build an engine without it",
     ),
-    "MODEL_DESERIALIZE_FAILED": ("the file is no ONNX model, or a damaged one", _EXPORT),
-    # trtexec goes on after the parser has given up, and says no more than this.
-    "Network must have at least one output": ("the file is no ONNX model, or a damaged one", _EXPORT),
-    "Error opening engine file": ("the engine file is not there, or cannot be read", "name a file that is there"),
+    "MODEL_DESERIALIZE_FAILED": ("the file is not an ONNX model, or is damaged", _EXPORT),
+    # trtexec continues after the parser has failed, and prints only this.
+    "Network must have at least one output": ("the file is not an ONNX model, or is damaged", _EXPORT),
+    "Error opening engine file": (
+        "the engine file does not exist or cannot be read",
+        "specify an existing, readable file",
+    ),
     "libcudnn": (
-        "cuDNN is not on the loader's path, and this TensorRT needs it",
+        "cuDNN, which this TensorRT requires, is not on the loader's path",
         "`gpustack install cudnn`",
     ),
-    "libcuda.so.1": ("the driver's library libcuda.so.1 is not here", "`gpustack install driver`"),
-    "out of memory": ("the GPU's memory is full", "end other programs on this GPU (`nvidia-smi` lists them)"),
+    "libcuda.so.1": ("the driver's library libcuda.so.1 was not found", "`gpustack install driver`"),
+    "out of memory": ("the GPU's memory is full", "stop other programs on this GPU (`nvidia-smi` lists them)"),
 }

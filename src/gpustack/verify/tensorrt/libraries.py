@@ -1,4 +1,4 @@
-"""Every TensorRT on this machine: which libraries lie where, and which one C++ and Python programs get."""
+"""Every TensorRT on this machine: where its libraries are, and which one C++ and Python programs load."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Library(Struct, frozen=True, kw_only=True):
 
 
 class Binding(Struct, frozen=True, kw_only=True):
-    """A Python module of TensorRT that imports, with the library it loads; ``error`` says why it does not."""
+    """A Python module of TensorRT with the library that it loads; ``error`` says why it cannot be imported."""
 
     python: str
     module: str
@@ -79,17 +79,17 @@ def libraries(search: str, packages: Iterable[str], root: Path = Path("/")) -> t
 
 
 def ask(context: Context, python: str, request: dict[str, Any], *, timeout: float = 60.0) -> tuple[Any, Finished]:
-    """Have ``python`` do what ``request`` says in a process of its own: its answer (None if it gave none), the end."""
-    import json  # noqa: PLC0415 (mostly there is no TensorRT to ask for)
+    """Run ``request`` with ``python`` in a process of its own: the answer (None without one), and how it ended."""
+    import json  # noqa: PLC0415 (most hosts have no TensorRT)
 
-    told = json.dumps(request)
+    body = json.dumps(request)
     if context.work is not None:
         place = context.work / f"request-{request['do']}.json"
-        place.write_text(told, encoding="utf-8")
+        place.write_text(body, encoding="utf-8")
         end = context.run(python, str(CHILD), str(place), timeout=timeout)
     else:
-        # A check that only reads leaves no file behind: the request comes through a descriptor of bash's making.
-        end = context.run("bash", "-c", 'exec "$0" "$1" <(printf %s "$2")', python, str(CHILD), told, timeout=timeout)
+        # A check that only reads leaves no file behind: bash passes the request through a descriptor.
+        end = context.run("bash", "-c", 'exec "$0" "$1" <(printf %s "$2")', python, str(CHILD), body, timeout=timeout)
     lines = end.out.strip().splitlines()
     try:
         return (json.loads(lines[-1]) if end.code == 0 and lines else None), end
@@ -98,7 +98,7 @@ def ask(context: Context, python: str, request: dict[str, Any], *, timeout: floa
 
 
 def why(end: Finished) -> str:
-    """Why a child gave no answer: Python's last line, or the signal that ended it."""
+    """Why a child printed no answer: Python's last line, or the signal that ended it."""
     if end.code is None:
         return end.error
     if end.code < 0:
@@ -108,8 +108,8 @@ def why(end: Finished) -> str:
 
 
 def pythons(context: Context) -> tuple[str, ...]:
-    """The Pythons that are asked: the one that the user named, else python3 of PATH and this one."""
-    import sys  # noqa: PLC0415 (its path is asked here alone)
+    """The Pythons to search: the one that the user specified, else python3 of PATH and this one."""
+    import sys  # noqa: PLC0415 (only this function reads its path)
 
     given = context.given.get("python")
     if given:
@@ -118,7 +118,7 @@ def pythons(context: Context) -> tuple[str, ...]:
 
 
 def bindings(context: Context) -> tuple[Binding, ...]:
-    """The TensorRT modules that the Pythons import, asked once; a module that is not there is left out."""
+    """The TensorRT modules of these Pythons, found once; modules that are not installed are ignored."""
 
     def find() -> tuple[Binding, ...]:
         found: list[Binding] = []
@@ -145,14 +145,14 @@ def bindings(context: Context) -> tuple[Binding, ...]:
 
 
 def _folders(context: Context, python: str) -> tuple[str, ...] | None:
-    """The folders from which ``python`` imports; None where it has to be asked, as one that the user named is."""
+    """The folders from which ``python`` imports; None where it has to be run to find out, as a specified one is."""
     if context.given.get("python"):
         return None
     return context.shared.once(f"packages of {python}", lambda: package_folders(python))
 
 
 def _once(found: list[Binding]) -> list[Binding]:
-    """Without the names that stand for the same thing in the same place."""
+    """Without other names of the same module in the same place."""
     kept: dict[tuple[str, tuple[str, ...], str, bool], Binding] = {}
     for one in found:
         kept.setdefault((one.version, one.libraries, one.error, one.is_rtx), one)
@@ -160,7 +160,7 @@ def _once(found: list[Binding]) -> list[Binding]:
 
 
 def all_libraries(context: Context) -> tuple[Library, ...]:
-    """Every TensorRT library of this machine, looked for once."""
+    """Every TensorRT library of this machine, found once."""
 
     def find() -> tuple[Library, ...]:
         packages: list[str] = []
@@ -173,7 +173,7 @@ def all_libraries(context: Context) -> tuple[Library, ...]:
 
 
 def loaded_by_c(context: Context, major: int, name: str = "libnvinfer") -> tuple[str, str] | None:
-    """The version and path of the ``name``.so.``major`` that the loader gives a C++ program; None where it has none."""
+    """The version and path of the ``name``.so.``major`` that a C++ program loads; None where the loader finds none."""
     answer, _ = ask(context, pythons(context)[0], {"do": "load", "soname": f"{name}.so.{major}"})
     if answer is None:
         return None

@@ -1,4 +1,4 @@
-"""The digits network as an ONNX file, written without the onnx package: protobuf's wire format by hand."""
+"""The digits network as an ONNX file, in protobuf's wire format, without the onnx package."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msgspec import Struct
 
 IR_VERSION = 7
 OPSET = 13
-"""Both are read by every TensorRT from 8.0 on, and by TensorRT-RTX."""
+"""Every TensorRT from 8.0 on and TensorRT-RTX support both."""
 
 INPUT, OUTPUT = "input", "probabilities"
 _FLOAT = 1
@@ -27,7 +27,7 @@ class Tensor(Struct, frozen=True, kw_only=True):
 
 
 class Digits(Struct, frozen=True, kw_only=True):
-    """The network that reads digits, pictures for it, and the answers that a reference computed for them."""
+    """The network that recognizes digits, images for it, and the outputs of a reference for them."""
 
     weights: dict[str, Tensor]
     pictures: tuple[bytes, ...]
@@ -36,13 +36,13 @@ class Digits(Struct, frozen=True, kw_only=True):
 
 
 def load_digits() -> Digits:
-    """The network and the pictures that come with gpustack."""
+    """The network and the images that are part of gpustack."""
     folder = files("gpustack.verify") / "samples" / "digits"
-    told = json.loads((folder / "network.json").read_text(encoding="utf-8"))
+    network = json.loads((folder / "network.json").read_text(encoding="utf-8"))
     values = (folder / "network.f32").read_bytes()
     pixels = (folder / "pictures.u8").read_bytes()
     weights = {}
-    for row in told["tensors"]:
+    for row in network["tensors"]:
         count = 1
         for length in row["shape"]:
             count *= length
@@ -54,13 +54,13 @@ def load_digits() -> Digits:
     return Digits(
         weights=weights,
         pictures=tuple(pixels[place : place + size] for place in range(0, len(pixels), size)),
-        labels=tuple(told["digits"]),
-        probabilities=tuple(tuple(row) for row in told["probabilities"]),
+        labels=tuple(network["digits"]),
+        probabilities=tuple(tuple(row) for row in network["probabilities"]),
     )
 
 
 def digits_model(weights: dict[str, Tensor], batch: int = 1) -> bytes:
-    """The ONNX file of the digits network for ``batch`` pictures at once: (batch, 1, 28, 28) to (batch, 10)."""
+    """The ONNX file of the digits network for ``batch`` images at once: (batch, 1, 28, 28) to (batch, 10)."""
     conv = (("kernel_shape", (5, 5)),)
     pool = (("kernel_shape", (2, 2)), ("strides", (2, 2)))
     nodes = (
@@ -76,7 +76,7 @@ def digits_model(weights: dict[str, Tensor], batch: int = 1) -> bytes:
         _node("Gemm", ("r3", "dense2.weight", "dense2.bias"), "d2", (("transB", 1),)),
         _node("Softmax", ("d2",), OUTPUT, (("axis", 1),)),
     )
-    # The dense layers are kept as convolutions over what is left of the picture; here they are matrices.
+    # The dense layers are stored as convolutions over the rest of the image; here they are matrices.
     flat = {name: (one.shape[0], _product(one.shape[1:])) for name, one in weights.items() if "dense" in name}
     initial = [
         _tensor(one.name, flat[one.name] if len(one.shape) > 1 and one.name in flat else one.shape, one.data)
@@ -130,10 +130,10 @@ def _node(
     parts += [_text(2, makes), _text(3, makes), _text(4, kind)]
     for name, value in attributes:
         if isinstance(value, int):
-            told = _text(1, name) + _number(3, value) + _number(20, _INT)
+            field = _text(1, name) + _number(3, value) + _number(20, _INT)
         else:
-            told = _text(1, name) + b"".join(_number(8, one) for one in value) + _number(20, _INTS)
-        parts.append(_bytes(5, told))
+            field = _text(1, name) + b"".join(_number(8, one) for one in value) + _number(20, _INTS)
+        parts.append(_bytes(5, field))
     return b"".join(parts)
 
 

@@ -1,4 +1,4 @@
-"""trtexec: where it lies, its options by era, and what it prints."""
+"""trtexec: where it is installed, its options by release, and what it prints."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Said(Struct, frozen=True, kw_only=True):
 
 
 def read(text: str) -> Said:
-    """Read what trtexec wrote to standard output and standard error, of any era from 5.1 to 11."""
+    """Read what trtexec wrote to standard output and standard error, in any release from 5.1 to 11."""
     end = _PASS.search(text)
     begin = _RUNNING.search(text)
     number = (end["number"] if end else None) or (begin["number"] if begin else None)
@@ -87,7 +87,7 @@ def read(text: str) -> Said:
 
 
 def _blocks(text: str) -> dict[str, dict[str, float]]:
-    """The figures of 6.0 to 7.2, one a line below the name of their block; of 5.1 the one that it tells."""
+    """The figures of 6.0 to 7.2, one on each line below the name of their block; of 5.1 the one that it prints."""
     rows: dict[str, dict[str, float]] = {}
     block: dict[str, float] = {}
     for match in _LINE.finditer(text):
@@ -115,7 +115,7 @@ def find(places: tuple[Path, ...]) -> Path | None:
 
 
 def build_words(onnx: str, engine: str, release: str, precision: str = "fp32") -> tuple[str, ...]:
-    """The options that build an engine with the trtexec of ``release``, and run nothing where it can be left out."""
+    """The options that build an engine with the trtexec of ``release``, without running it where that is possible."""
     number = version(release)
     words = [f"--onnx={onnx}", f"--saveEngine={engine}"]
     if version("6.0") <= number < version("8.0"):
@@ -137,14 +137,14 @@ def run_words(engine: str, release: str, *, inputs: str = "", output: str = "") 
     words = [f"--loadEngine={engine}", "--iterations=1"]
     if version(release) >= version("6.0"):
         words += ["--duration=0", "--warmUp=0"]
-    if tells_outputs(release):
+    if writes_outputs(release):
         words += [f"--loadInputs={inputs}"] if inputs else []
         words += [f"--exportOutput={output}"] if output else []
     return tuple(words)
 
 
-def tells_outputs(release: str) -> bool:
-    """Whether inputs can be given to that trtexec and its outputs had as a file."""
+def writes_outputs(release: str) -> bool:
+    """Whether that trtexec reads inputs from a file and writes its outputs to one."""
     return version(release) >= version("7.0")
 
 
@@ -177,11 +177,11 @@ def layers(path: Path) -> list[dict[str, Any]]:
 def outputs(path: Path) -> dict[str, list[float]]:
     """What --exportOutput wrote: the values of each output. Raises ValueError where it wrote none or another file."""
     try:
-        told = json.loads(path.read_text(encoding="utf-8"))
-        return {row["name"]: [float(value) for value in row["values"]] for row in told}
+        rows = json.loads(path.read_text(encoding="utf-8"))
+        return {row["name"]: [float(value) for value in row["values"]] for row in rows}
     except OSError as exc:
         msg = f"{path.name} cannot be read: {exc.strerror or exc}"
         raise ValueError(msg) from exc
     except (ValueError, KeyError, TypeError) as exc:
-        msg = f"{path.name} is not what trtexec writes: {exc}"
+        msg = f"{path.name} is not an output file of trtexec: {exc}"
         raise ValueError(msg) from exc

@@ -1,1 +1,1 @@
-"""Asking a Triton server, and starting one of our own to ask."""
+"""Triton: a running server, and one that is started here."""

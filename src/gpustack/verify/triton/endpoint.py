@@ -1,4 +1,4 @@
-"""The server that is asked, the protocol it speaks, and the model that an inference is tried with."""
+"""The server under test, its protocol, and the model for the test inference."""
 
 from __future__ import annotations
 
@@ -9,58 +9,58 @@ from gpustack.triton.client import Answer, Server, server_at
 from gpustack.verify.declare import Context
 
 DIGITS, DOUBLE = "gpustack_digits", "gpustack_double"
-"""Models that gpustack itself lays out, whose right answers are known: the digits network, and doubling numbers."""
+"""Gpustack's own models, whose correct outputs are known: the digits network, and doubling numbers."""
 
 
-class Asked(Struct, frozen=True, kw_only=True):
-    """A server with the protocol that it answers to: "v2", "v1", or "" where it answers to neither."""
+class Endpoint(Struct, frozen=True, kw_only=True):
+    """A server with its protocol: "v2", "v1", or "" where it supports neither."""
 
     server: Server
     protocol: str
     why: str = ""
 
 
-def asked(context: Context) -> Asked | None:
-    """The server of ``--url``; None where none was named. Found out once."""
+def endpoint(context: Context) -> Endpoint | None:
+    """The server of ``--url``; None without one. Its protocol is detected once."""
     url = context.given.get("url")
     if not url:
         return None
 
-    def find() -> Asked:
-        return protocol_of(server_at(url))
+    def find() -> Endpoint:
+        return detect_protocol(server_at(url))
 
     return context.shared.once("triton server", find)
 
 
-def protocol_of(server: Server) -> Asked:
-    """Ask a server which protocol it speaks: v2 first, as every server since 20.06 speaks no other."""
+def detect_protocol(server: Server) -> Endpoint:
+    """Detect the protocol of a server: v2 first, the only one since 20.06."""
     answer = v2.metadata(server)
     if answer.status == 0:
-        return Asked(server=server, protocol="", why=answer.why)
+        return Endpoint(server=server, protocol="", why=answer.why)
     if isinstance(answer.json(), dict) and answer.is_ok:
-        return Asked(server=server, protocol="v2")
-    if answer.status >= 300 and v2.live(server).is_ok:  # servers may keep some of the API to themselves
-        return Asked(server=server, protocol="v2")
+        return Endpoint(server=server, protocol="v2")
+    if answer.status >= 300 and v2.live(server).is_ok:  # servers may restrict access to some of the API
+        return Endpoint(server=server, protocol="v2")
     old = v1.live(server)
     status = v1.status(server)
     if v1.code(old) or (not isinstance(status, Answer) and status.state):
-        return Asked(server=server, protocol="v1")
-    return Asked(
+        return Endpoint(server=server, protocol="v1")
+    return Endpoint(
         server=server,
         protocol="",
-        why=f"{server.url} answers, but neither as v2 (/v2: {answer.why}) nor as v1 (/api: {old.why})",
+        why=f"{server.url} responds, but supports neither v2 (/v2: {answer.why}) nor v1 (/api: {old.why})",
     )
 
 
 class Choice(Struct, frozen=True, kw_only=True):
-    """The model that is tried, with the versions that are ready; ``why`` says why there is none."""
+    """The model under test; ``why`` says why there is none."""
 
     model: str = ""
     why: str = ""
 
 
-def model_of(context: Context, found: Asked) -> Choice:
-    """The model that the user named, else one of gpustack's own, else the first that is ready."""
+def model_of(context: Context, found: Endpoint) -> Choice:
+    """The model that the user specified, else one of gpustack's own, else the first that is ready."""
     given = context.given.get("model")
     if given:
         return Choice(model=given)
@@ -70,11 +70,11 @@ def model_of(context: Context, found: Asked) -> Choice:
     own = next((one for one in (DIGITS, DOUBLE) if one in names), None)
     if own or names:
         return Choice(model=own or names[0])
-    return Choice(why="the server has no model that is ready")
+    return Choice(why="no model of the server is ready")
 
 
-def ready_models(found: Asked) -> tuple[str, ...] | Answer:
-    """The models that the server has ready."""
+def ready_models(found: Endpoint) -> tuple[str, ...] | Answer:
+    """The models that are ready on the server."""
     if found.protocol == "v2":
         rows = v2.index(found.server)
         return tuple(str(row["name"]) for row in rows if row.get("state") == "READY" and "name" in row)

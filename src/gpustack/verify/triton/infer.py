@@ -1,4 +1,4 @@
-"""One inference with a right answer, over HTTP and gRPC."""
+"""One inference with a known output, over HTTP and gRPC."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpustack.triton import v1, v2
 from gpustack.triton.client import Answer, Server
 from gpustack.verify.tensorrt.digits_engine import TOLERANCE
 from gpustack.verify.tensorrt.onnx import INPUT, OUTPUT, load_digits
-from gpustack.verify.triton.endpoint import DIGITS, DOUBLE, Asked
+from gpustack.verify.triton.endpoint import DIGITS, DOUBLE, Endpoint
 
 _FLOATS = {"FP32", "FP64", "FP16"}
 _WHOLE = {"INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64", "BOOL"}
@@ -18,15 +18,19 @@ _LARGEST = 1 << 20
 
 
 class Tried(Struct, frozen=True, kw_only=True):
-    """How an inference ended: ``fault`` is empty where it went well; ``said`` tells what was proven."""
+    """How an inference ended: ``fault`` is empty where it succeeded; ``said`` is what was verified.
+
+    ``skipped`` says why the model was not tested.
+    """
 
     said: str = ""
     fault: str = ""
+    skipped: str = ""
     seconds: float = 0.0
 
 
 class Question(Struct, frozen=True, kw_only=True):
-    """An input, and how the answer is judged: ``expected`` None where the right answer is not known."""
+    """An input and the expected output, None where it is not known."""
 
     tensor: tuple[str, str, tuple[int, ...]]
     values: list[float]
@@ -35,9 +39,9 @@ class Question(Struct, frozen=True, kw_only=True):
 
 
 def question(model: v2.Model) -> Question | str:
-    """What to ask ``model``; a sentence where nothing can be asked."""
+    """The input for ``model``; why there is none, as a sentence."""
     if not model.inputs or not model.outputs:
-        return f"{model.name} tells no inputs or no outputs"
+        return "its metadata has no inputs or no outputs"
     name, datatype, shape = model.inputs[0]
     whole = tuple(1 if length < 0 else length for length in shape)
     if model.name == DIGITS:
@@ -46,19 +50,35 @@ def question(model: v2.Model) -> Question | str:
         expected = list(digits.probabilities[0])
         return Question(tensor=(INPUT, "FP32", (1, 1, 28, 28)), values=values, output=OUTPUT, expected=expected)
     if len(model.inputs) > 1:
-        return f"{model.name} takes {len(model.inputs)} inputs, for which no right answer is known"
+        return f"it has {len(model.inputs)} inputs, for which no correct output is known"
     count = 1
     for length in whole:
         count *= length
     if count > _LARGEST or datatype not in _FLOATS | _WHOLE:
-        return f"{model.name} takes {datatype} of shape {list(shape)}, which is not tried"
+        return f"its input is {datatype} of shape {list(shape)}, which is not tested"
     values = [float(number % 7) if datatype in _FLOATS else number % 2 for number in range(count)]
     known = [2 * value for value in values] if model.name == DOUBLE else None
     return Question(tensor=(name, datatype, whole), values=values, output=model.outputs[0][0], expected=known)
 
 
+def over_v2(server: Server, model: str, clock: Callable[[], float]) -> Tried:
+    """Infer over HTTP, and over gRPC if tritonclient is installed, with an input by the model's metadata."""
+    described = v2.describe(server, model)
+    if isinstance(described, Answer):
+        return Tried(fault=f"its metadata could not be read: {described.why}")
+    ask = question(described)
+    if not isinstance(ask, Question):
+        return Tried(skipped=ask)
+    tried = over_http(server, model, ask, clock)
+    by_grpc = None if tried.fault else over_grpc(server, model, ask)
+    if tried.fault or (by_grpc is not None and by_grpc.fault):
+        return by_grpc or tried
+    also = by_grpc.said if by_grpc else "gRPC was not tested: the Python package tritonclient is not installed"
+    return Tried(said=f"{tried.said}; {also}", seconds=tried.seconds)
+
+
 def over_http(server: Server, model: str, ask: Question, clock: Callable[[], float]) -> Tried:
-    """Infer over HTTP and judge the answer."""
+    """Infer over HTTP and check the output."""
     started = clock()
     answer = v2.infer(server, model, ask.tensor, ask.values)
     seconds = clock() - started
@@ -66,22 +86,22 @@ def over_http(server: Server, model: str, ask: Question, clock: Callable[[], flo
         return Tried(fault=f"the inference failed: {answer.why}", seconds=seconds)
     got = v2.output(answer, ask.output)
     if got is None:
-        return Tried(fault=f"the answer holds no output {ask.output}", seconds=seconds)
-    return judged(got, ask, seconds, "HTTP")
+        return Tried(fault=f"the response has no output {ask.output}", seconds=seconds)
+    return check_output(got, ask, seconds, "HTTP")
 
 
-def judged(got: list[float], ask: Question, seconds: float, by: str) -> Tried:
-    """Compare an answer with the right one."""
+def check_output(got: list[float], ask: Question, seconds: float, by: str) -> Tried:
+    """Compare an output with the expected one."""
     if ask.expected is None:
         if not all(value == value for value in got):  # noqa: PLR0124 (NaN alone differs from itself)
-            return Tried(fault="the answer holds values that are no numbers", seconds=seconds)
-        return Tried(said=f"{by}: {len(got)} values; the right answer of this model is not known", seconds=seconds)
+            return Tried(fault="the output contains NaN", seconds=seconds)
+        return Tried(said=f"{by}: {len(got)} values; the correct output of this model is unknown", seconds=seconds)
     if len(got) != len(ask.expected):
-        return Tried(fault=f"the answer has {len(got)} values, not {len(ask.expected)}", seconds=seconds)
+        return Tried(fault=f"the output has {len(got)} values instead of {len(ask.expected)}", seconds=seconds)
     worst = max((abs(a - b) for a, b in zip(got, ask.expected, strict=True)), default=0.0)
     if not worst <= TOLERANCE:
-        return Tried(fault=f"the answer is wrong: {_shown(got)} where {_shown(ask.expected)} is right", seconds=seconds)
-    return Tried(said=f"{by}: the right answer", seconds=seconds)
+        return Tried(fault=f"the output is wrong: {_shown(got)} instead of {_shown(ask.expected)}", seconds=seconds)
+    return Tried(said=f"{by}: correct output", seconds=seconds)
 
 
 def _shown(values: list[float]) -> str:
@@ -89,33 +109,33 @@ def _shown(values: list[float]) -> str:
 
 
 def over_grpc(server: Server, model: str, ask: Question) -> Tried | None:
-    """Infer over gRPC where tritonclient is there; None where it is not."""
+    """Infer over gRPC if tritonclient is installed; None if it is not."""
     try:
-        import numpy  # noqa: ICN001, PLC0415 (only where tritonclient brings it)
+        import numpy  # noqa: ICN001, PLC0415 (only installed with tritonclient)
         from tritonclient import grpc  # noqa: PLC0415
     except (ImportError, RuntimeError):  # tritonclient without its grpc extra raises RuntimeError
         return None
     types = {"FP32": "float32", "FP64": "float64", "FP16": "float16", "BOOL": "bool"}
     name, datatype, shape = ask.tensor
     if not server.is_direct:
-        return Tried(said="gRPC was not tried: behind a proxy its port is not known")
+        return Tried(said="gRPC was not tested: its port is unknown behind a proxy")
     client = grpc.InferenceServerClient(server.grpc.address)
     try:
         given = grpc.InferInput(name, list(shape), datatype)
         kind = types.get(datatype, datatype.lower())
         given.set_data_from_numpy(numpy.array(ask.values, dtype=kind).reshape(shape))
         answer = client.infer(model, [given], client_timeout=30).as_numpy(ask.output)
-    except Exception as exc:  # noqa: BLE001 (whatever tritonclient and grpc raise is an answer)
+    except Exception as exc:  # noqa: BLE001 (whatever tritonclient and grpc raise is a failure)
         return Tried(fault=f"the inference over gRPC at {server.grpc.address} failed: {exc}")
     finally:
         client.close()
     if answer is None:
-        return Tried(fault=f"the answer over gRPC holds no output {ask.output}")
-    return judged([float(value) for value in answer.flatten()], ask, 0.0, "gRPC")
+        return Tried(fault=f"the response over gRPC has no output {ask.output}")
+    return check_output([float(value) for value in answer.flatten()], ask, 0.0, "gRPC")
 
 
-def over_v1(found: Asked, model: str, clock: Callable[[], float]) -> Tried:
-    """Infer by the first protocol from a model of the digits network."""
+def over_v1(found: Endpoint, model: str, clock: Callable[[], float]) -> Tried:
+    """Infer by the v1 protocol with a model of the digits network."""
     digits = load_digits()
     values = [pixel / 255 for pixel in digits.pictures[0]]
     ask = Question(
@@ -127,21 +147,21 @@ def over_v1(found: Asked, model: str, clock: Callable[[], float]) -> Tried:
     if tried.fault or not numbers:
         return tried
     again = _once(found.server, model, ask, clock, max(numbers))
-    return Tried(fault=f"version {max(numbers)} asked by its number: {again.fault}") if again.fault else tried
+    return Tried(fault=f"version {max(numbers)} by its number: {again.fault}") if again.fault else tried
 
 
 def _once(server: Server, model: str, ask: Question, clock: Callable[[], float], number: int) -> Tried:
-    """One inference by the first protocol, of the version ``number``; 0 for the latest."""
+    """One inference by the v1 protocol, of the version ``number``; 0 for the latest."""
     started = clock()
     answer = v1.infer(server, model, (INPUT, OUTPUT, 10), ask.values, number)
     seconds = clock() - started
     if not answer.is_ok or v1.code(answer) not in {"SUCCESS", ""}:
-        return Tried(fault=f"the inference failed: {_said(answer)}", seconds=seconds)
+        return Tried(fault=f"the inference failed: {_reason(answer)}", seconds=seconds)
     got = v1.output(answer, 10)
     if got is None:
-        return Tried(fault="the answer is shorter than its output", seconds=seconds)
-    return judged(got, ask, seconds, "HTTP (v1)")
+        return Tried(fault="the response is shorter than its output", seconds=seconds)
+    return check_output(got, ask, seconds, "HTTP (v1)")
 
 
-def _said(answer: Answer) -> str:
+def _reason(answer: Answer) -> str:
     return answer.headers.get("nv-status") or answer.why

@@ -1,4 +1,4 @@
-"""A Triton server of our own: started on loopback with a model whose answers are known, and stopped again."""
+"""A Triton server started here: on loopback, with a model whose outputs are known, and stopped again."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ import triton_python_backend_utils as backend
 
 
 class TritonPythonModel:
-    """Doubles what it is given."""
+    """Doubles its input."""
 
     def execute(self, requests):
         answers = []
@@ -47,7 +47,7 @@ class Program(Struct, frozen=True, kw_only=True):
 
 
 class Running(Struct, frozen=True, kw_only=True):
-    """How starting went: the server, or why it did not come up, with the end of its log."""
+    """A started server, or why it did not start, with the end of its log."""
 
     server: Server | None
     fault: str = ""
@@ -55,7 +55,7 @@ class Running(Struct, frozen=True, kw_only=True):
 
 
 def find_server(given: str | None) -> Program | None:
-    """The tritonserver that the user named, or of PATH, or where the container image has it."""
+    """The tritonserver that the user specified, or on PATH, or where the container image has it."""
     named = given or shutil.which("tritonserver") or next((one for one in PLACES if os.access(one, os.X_OK)), None)
     if not named:
         return None
@@ -64,7 +64,7 @@ def find_server(given: str | None) -> Program | None:
 
 
 def lay_double(repository: Path) -> None:
-    """Write the model that doubles numbers, which needs the Python backend and no GPU."""
+    """Write the model that doubles numbers, which requires the Python backend and no GPU."""
     folder = repository / DOUBLE
     (folder / "1").mkdir(parents=True)
     (folder / "1" / "model.py").write_text(_DOUBLE, encoding="utf-8")
@@ -81,14 +81,14 @@ def lay_double(repository: Path) -> None:
 
 
 def free_ports() -> tuple[int, int, int]:
-    """Three ports in a row that nobody listens on: HTTP, gRPC, metrics. Raises OSError where none were found."""
+    """Three consecutive free ports: HTTP, gRPC, metrics. Raises OSError where none were found."""
     for _ in range(50):
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             first = int(probe.getsockname()[1])
         if first + 2 < 65536 and all(_is_free(first + step) for step in range(3)):
             return first, first + 1, first + 2
-    msg = "no three free ports in a row"
+    msg = "no three consecutive ports are free"
     raise OSError(msg)
 
 
@@ -105,7 +105,7 @@ def _is_free(port: int) -> bool:
 def started(
     program: Program, folder: Path, ports: tuple[int, int, int], patience_s: float = _READY_S
 ) -> Iterator[Running]:
-    """Start the server on loopback for as long as the block lasts. What is started here is stopped here.
+    """Run the server on loopback for as long as the block lasts.
 
     The server has ``patience_s`` seconds to become ready.
     """
@@ -131,12 +131,12 @@ def started(
         server = Server(host="127.0.0.1", port=ports[0])
         fault = _wait(background, server, patience_s)
         text = log.read_text(encoding="utf-8", errors="replace")
-        told = _why(text)
-        yield Running(server=None if fault else server, fault=f"{fault}{told}" if fault else "", log=text[-4000:])
+        why = _why(text)
+        yield Running(server=None if fault else server, fault=f"{fault}{why}" if fault else "", log=text[-4000:])
 
 
 def _wait(background: Background, server: Server, patience_s: float) -> str:
-    """Wait until the server is ready: why it is not, "" when it is."""
+    """Wait until the server is ready: "" when it is, else why it is not."""
     end = time.monotonic() + patience_s
     while time.monotonic() < end:
         if background.code is not None:
@@ -146,18 +146,18 @@ def _wait(background: Background, server: Server, patience_s: float) -> str:
         if v2.live(server, timeout=2.0).is_ok:
             rows = [row for row in v2.index(server) if row.get("state") == "UNAVAILABLE" and row.get("reason")]
             if rows:
-                return f"its model did not load: {rows[0]['reason']}"
+                return f"the test model did not load: {rows[0]['reason']}"
         time.sleep(_PAUSE_S)
     return f"the server was not ready within {patience_s:g} s"
 
 
 def _why(log: str) -> str:
-    """The line of a server's log that says why it ended, as the end of a sentence: the last of its errors.
+    """The last error in a server's log, as the end of a sentence: why it ended.
 
-    Those before it are of parts that it can do without, such as a driver on a machine that has none.
+    Errors before it are about optional parts, such as the driver on a machine without one.
     """
-    told = [line for line in log.splitlines() if line.startswith("E") or "failed to" in line]
-    if not told:
+    errors = [line for line in log.splitlines() if line.startswith("E") or "failed to" in line]
+    if not errors:
         return ""
-    words = told[-1].split("] ", 1)[-1].strip().strip('" ')
+    words = errors[-1].split("] ", 1)[-1].strip().strip('" ')
     return f": {words[:300]}"

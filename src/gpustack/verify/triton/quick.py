@@ -1,18 +1,17 @@
-"""Quick checks of Triton: the server found, and fit for the driver."""
+"""Quick checks of Triton: the server found, and compatible with the driver."""
 
 from __future__ import annotations
 
 from gpustack.model.host import Host
-from gpustack.verify.declare import Context, Outcome, check, failed, needless, passed, skipped
+from gpustack.verify.declare import Context, Outcome, check, needless, passed, skipped
 from gpustack.verify.frame import host_facts
-from gpustack.verify.frame.rules import Part, fit
-from gpustack.versions import version
+from gpustack.verify.frame.rules import Part, judge_fit
 
 INSTALL = "`gpustack install triton`"
 
 
 def _release_of(context: Context) -> str | None:
-    """The container month of the server that is here, by the server's own version where that is what is known."""
+    """The release month of the installed server, looked up by its own version where only that is known."""
     known = host_facts.installed_version(context.host, "triton")
     if known is None:
         return None
@@ -28,7 +27,7 @@ def _release_of(context: Context) -> str | None:
 @check(
     "triton.found",
     title="server found",
-    expects="A Triton server is here: its program, or its container around us.",
+    expects="Triton is installed, or this is a Triton container.",
     mends=INSTALL,
 )
 def found(context: Context) -> Outcome:
@@ -36,23 +35,23 @@ def found(context: Context) -> Outcome:
     if context.given.get("url"):
         from gpustack.triton.client import server_at  # noqa: PLC0415 (only where a server is named)
 
-        return passed(f"the server at {server_at(context.given['url']).url} is asked")
+        return passed(f"using the server at {server_at(context.given['url']).url}")
     if own is None:
-        return skipped("no Triton server was found; `--url URL` asks one that runs elsewhere", INSTALL)
+        return skipped("no Triton server was found; use `--url URL` for a remote server", INSTALL)
     release = _release_of(context)
     month = f" (release {release})" if release and release != own.version else ""
-    return passed(f"Triton {own.version or 'of unknown version'}{month} in {own.path or 'an unknown place'}")
+    return passed(f"Triton {own.version or 'of unknown version'}{month} in {own.path or 'an unknown folder'}")
 
 
 def _none(host: Host) -> Outcome | None:
-    return None if "triton" in host.installed else needless("no Triton server was found on this host itself")
+    return None if "triton" in host.installed else needless("no Triton server is installed on this host")
 
 
 @check(
     "triton.driver",
-    title="driver runs this server",
-    expects="The driver is new enough for the CUDA inside the server's image.",
-    mends="Install a newer driver (`gpustack install driver`), or take an older release of the server.",
+    title="driver is new enough for this server",
+    expects="The driver is new enough for the CUDA in the server's image.",
+    mends="Install a newer driver (`gpustack install driver`), or use an older release of the server.",
     needs=("triton.found", "driver.version"),
     unless=(_none, host_facts.not_counted),
 )
@@ -60,18 +59,11 @@ def driver(context: Context) -> Outcome:
     release = _release_of(context)
     number = host_facts.driver_version(context.host)
     if release is None:
-        return skipped("the server does not tell which release it is")
+        return skipped("the server's release is unknown")
     if number is None:
         return host_facts.no_driver(context.host)
-    answer = fit(context.matrix, context.host, Part("triton", release), Part("driver", number))
-    if answer.breach:
-        return failed(
-            f"Triton {release} does not run on driver {number}: {answer.sentence(f'Triton {release}')}",
-            expected=f"driver {answer.wanted}" if answer.wanted else "",
-            actual=f"driver {number}",
-        )
-    if not answer.covered:
-        return skipped(
-            f"no fact covers Triton {release} with driver {number}", "its release note names the driver it needs"
-        )
-    return passed(f"driver {number} runs Triton {release}", actual=str(version(number)))
+    server = Part("triton", release)
+    outcome = judge_fit(context, server, Part("driver", number))
+    if outcome.status == "skip":
+        return skipped(outcome.reason, f"see the release notes of {server} for the driver it requires")
+    return outcome

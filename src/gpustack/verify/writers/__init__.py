@@ -1,4 +1,4 @@
-"""The formats of a report, one module each with ``write(report, *, colour)``; imported when its name is met."""
+"""The formats of a report, one module each with ``write(report, *, colour)``; imported on first use."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ MODULES = {
 
 
 class Writer(Protocol):
-    """What a format's module offers. ``colour`` asks for terminal colours where the format has a use for them."""
+    """What a format's module offers. ``colour`` asks for terminal colours where the format supports them."""
 
     def __call__(self, report: Report, *, colour: bool) -> str:
         """Return the whole report as text."""
 
 
 def writer(name: str) -> Writer:
-    """The writer of a format. Raises UsageError for a name that is none."""
+    """The writer of a format. Raises UsageError for an unknown name."""
     if name not in MODULES:
-        message = f"no report format is called {name!r}"
+        message = f"unknown report format {name!r}"
         raise UsageError(message, code="unknown-format", where="--format", hint=f"known: {', '.join(MODULES)}")
     return cast("Writer", importlib.import_module(f"gpustack.verify.writers.{MODULES[name]}").write)

@@ -9,7 +9,7 @@ from gpustack.model.results import CheckResult, Report
 from gpustack.verify.frame.report import STATUSES
 from gpustack.verify.writers.text import summary
 
-_WORDS = {"pass": "passed", "fail": "failed", "skip": "skipped", "error": "not carried out"}
+_WORDS = {"pass": "passed", "fail": "failed", "skip": "skipped", "error": "could not run"}
 _ORDER = {"fail": 0, "error": 1, "pass": 2, "skip": 3}
 _NO_CHARACTERS = "".join(chr(plane << 16 | last) for plane in range(17) for last in (0xFFFE, 0xFFFF))
 _CONTROL = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef{_NO_CHARACTERS}]")
@@ -47,7 +47,7 @@ svg { display: block; flex: 0 0 100%; width: 100%; height: auto; }
 
 
 def write(report: Report, *, colour: bool) -> str:  # noqa: ARG001 (every writer is called alike)
-    """A whole document. What failed stands open; everything else opens at a touch."""
+    """A whole document. Failed checks are open; all others open on a click or touch."""
     components = tuple(dict.fromkeys(one.component for one in report.checks))
     parts = [
         "<!DOCTYPE html>",
@@ -109,9 +109,9 @@ def _measured(report: Report) -> str:
 def _component(name: str, report: Report) -> str:
     checks = [one for one in report.checks if one.component == name]
     counts = [(status, sum(one.status == status for one in checks)) for status in STATUSES]
-    told = ", ".join(f"{count} {_WORDS[status]}" for status, count in counts if count)
+    counted = ", ".join(f"{count} {_WORDS[status]}" for status, count in counts if count)
     inner = "\n".join(_check(one) for one in checks)
-    return f"<section>\n<h2>{_text(name)}</h2>\n<p>{told}</p>\n{inner}\n</section>"
+    return f"<section>\n<h2>{_text(name)}</h2>\n<p>{counted}</p>\n{inner}\n</section>"
 
 
 def _check(one: CheckResult) -> str:
@@ -139,14 +139,14 @@ def _title(one: CheckResult) -> str:
 def _charts(one: CheckResult) -> str:
     """A bar chart for each unit, as values of one unit can be compared; texts as a list."""
     by_unit: dict[str, list[tuple[str, float]]] = {}
-    told = []
+    texts = []
     for name, measured in one.measurements.items():
         if isinstance(measured.value, str):
-            told.append(f"<dt>{_text(name)}</dt><dd>{_text(f'{measured.value} {measured.unit}'.strip())}</dd>")
+            texts.append(f"<dt>{_text(name)}</dt><dd>{_text(f'{measured.value} {measured.unit}'.strip())}</dd>")
         else:
             by_unit.setdefault(measured.unit, []).append((name, float(measured.value)))
     charts = [_chart(unit, values) for unit, values in by_unit.items()]
-    return "\n".join([*charts, f"<dl>{''.join(told)}</dl>" if told else ""]).strip()
+    return "\n".join([*charts, f"<dl>{''.join(texts)}</dl>" if texts else ""]).strip()
 
 
 _WIDTH, _BAR = 340, 10

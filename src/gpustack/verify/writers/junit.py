@@ -42,15 +42,15 @@ def _case(one: CheckResult) -> list[str]:
         case "skip":
             inner = [f"      <skipped message={_attribute(one.reason)}/>"]
         case "fail":
-            inner = [_told("failure", "check failed", one)]
+            inner = [_problem("failure", "check failed", one)]
         case _:
-            inner = [_told("error", "check broke", one)]
+            inner = [_problem("error", "check could not run", one)]
     if one.status == "pass" and one.detail:
         inner.append(f"      <system-out>{_text(one.detail)}</system-out>")
     return [f"{head}>", *inner, "    </testcase>"] if inner else [f"{head}/>"]
 
 
-def _told(element: str, kind: str, one: CheckResult) -> str:
+def _problem(element: str, kind: str, one: CheckResult) -> str:
     parts = (
         one.reason,
         one.detail,

@@ -37,16 +37,16 @@ def _rule(one: CheckResult) -> dict[str, Any]:
 
 
 def _result(number: int, one: CheckResult) -> dict[str, Any]:
-    told = [one.detail or one.title or one.id] if one.status == "pass" else [one.reason or one.title or one.id]
+    lines = [one.detail or one.title or one.id] if one.status == "pass" else [one.reason or one.title or one.id]
     if one.status in {"fail", "error"} and one.fix:
-        told.append(f"Fix: {one.fix}")
+        lines.append(f"Fix: {one.fix}")
     return {
         "ruleId": one.id,
         "ruleIndex": number,
         "kind": _KINDS[one.status],
         # The standard asks for "none" wherever the kind is not a failure.
         "level": "error" if one.status == "fail" else "none",
-        "message": {"text": "\n".join(told)},
+        "message": {"text": "\n".join(lines)},
         # A host has no file to point at; services that insist on a place get the report's subject.
         "locations": [{"logicalLocations": [{"fullyQualifiedName": f"{one.component}/{one.id}", "kind": "module"}]}],
         "partialFingerprints": {"check/v1": one.id},
@@ -55,16 +55,16 @@ def _result(number: int, one: CheckResult) -> dict[str, Any]:
 
 def _invocation(report: Report) -> dict[str, Any]:
     broken = [one for one in report.checks if one.status == "error"]
-    told: dict[str, Any] = {"executionSuccessful": not broken}
+    invocation: dict[str, Any] = {"executionSuccessful": not broken}
     if report.started.endswith("+00:00"):
-        told["startTimeUtc"] = report.started.removesuffix("+00:00") + "Z"
+        invocation["startTimeUtc"] = report.started.removesuffix("+00:00") + "Z"
     if broken:
-        told["toolExecutionNotifications"] = [
+        invocation["toolExecutionNotifications"] = [
             {
                 "descriptor": {"id": one.id},
                 "level": "error",
-                "message": {"text": one.reason or "could not be carried out"},
+                "message": {"text": one.reason or "could not run"},
             }
             for one in broken
         ]
-    return told
+    return invocation

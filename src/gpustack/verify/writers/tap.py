@@ -9,7 +9,7 @@ from gpustack.visible import one_line
 
 
 def write(report: Report, *, colour: bool) -> str:  # noqa: ARG001 (every writer is called alike)
-    """One test point a check; what failed is told in a YAML block, whose values are quoted as JSON."""
+    """One test point a check; what failed is in a YAML block, whose values are quoted as JSON."""
     lines = ["TAP version 14", f"1..{len(report.checks)}"]
     for number, one in enumerate(report.checks, start=1):
         lines += _point(number, one)
@@ -22,8 +22,8 @@ def _point(number: int, one: CheckResult) -> list[str]:
     lines = [f"{state} {number} - {_escaped(f'{one.id} {one.title}'.strip())}{directive}"]
     if one.status in {"fail", "error"}:
         compared = {"expected": one.expected, "actual": one.actual}
-        told = {"status": one.status, "message": one.reason, "fix": one.fix, **compared}
-        lines += ["  ---", *(f"  {key}: {_quoted(value)}" for key, value in told.items() if value), "  ..."]
+        fields = {"status": one.status, "message": one.reason, "fix": one.fix, **compared}
+        lines += ["  ---", *(f"  {key}: {_quoted(value)}" for key, value in fields.items() if value), "  ..."]
     return lines
 
 

@@ -14,19 +14,19 @@ def write(report: Report, *, colour: bool) -> str:
     """One aligned line a check, with reason and fix below those that need it; a summary last."""
     width = max((len(one.id) for one in report.checks), default=0)
     lines: list[str] = []
-    told: set[str] = set()
+    shown: set[str] = set()
     for one in report.checks:
         lines += _check(one, width, colour=colour)
-        # Many skips share one cause, whose cure need not be read many times.
-        if one.fix and (one.status in {"fail", "error"} or one.fix not in told):
+        # Many skips share one cause, whose fix need not be repeated.
+        if one.fix and (one.status in {"fail", "error"} or one.fix not in shown):
             lines.append(f"{_INDENT}fix: {one_line(one.fix)}")
-        told.add(one.fix)
+        shown.add(one.fix)
     return "\n".join([*lines, *([""] if lines else []), summary(report), ""])
 
 
 def summary(report: Report) -> str:
     """The counts in one line: "20 checks: 12 passed, 1 failed, 7 skipped"."""
-    words = {"pass": "passed", "fail": "failed", "skip": "skipped", "error": "could not be carried out"}
+    words = {"pass": "passed", "fail": "failed", "skip": "skipped", "error": "could not run"}
     counts = [f"{report.summary[name]} {words[name]}" for name in STATUSES if report.summary.get(name)]
     total = len(report.checks)
     return f"{total} check{'' if total == 1 else 's'}: {', '.join(counts) or 'nothing ran'}"
