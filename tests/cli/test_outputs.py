@@ -60,12 +60,12 @@ def test_a_report_without_a_format_is_text_there(call: Callable) -> None:
         (("plan", "cuda", *UBUNTU, "--out", "-", "--format", "shell"), "--out and --format shell would both write to"),
         (("explain", "cuda", *UBUNTU, "--out", "-", "--format", "text"), "--out and --format text would both write"),
         (("bench", "tensorrt", "--profile", "-", "--format", "json"), "--profile and --format json would both write"),
-        (("verify", "cuda", "--output", "-", "--output", "-"), "standard output takes one report"),
+        (("verify", "cuda", "--output", "-", "--output", "-"), "standard output is set for more than one report"),
         (
             ("verify", "cuda", "--output", "-", "--format", "tap", "--format", "json"),
-            "standard output takes one report",
+            "standard output is set for more than one report",
         ),
-        (("verify", "cuda", "--output", "a.xml", "--output", "a.xml"), "a.xml takes one report"),
+        (("verify", "cuda", "--output", "a.xml", "--output", "a.xml"), "a.xml is set for more than one report"),
     ],
 )
 def test_two_documents_in_one_place_are_refused(call: Callable, arguments: tuple[str, ...], message: str) -> None:
