@@ -129,8 +129,8 @@ FETCH = """
 import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[4])
-from gpustack.install.cache import Cache
-from gpustack.install.downloads import Fetcher
+from gpustack.install.supply.cache import Cache
+from gpustack.install.supply.downloads import Fetcher
 from gpustack.model.steps import Artifact
 artifact = Artifact(url=sys.argv[1], path="/large", sha256=sys.argv[2])
 Fetcher(Cache(Path(sys.argv[3])), mirrors={})(artifact, lambda done, total: None)

@@ -12,7 +12,7 @@ from tests.cli.conftest import Call, Ended
 from tests.property.test_hidden_characters import unseen
 from tests.unit.render.cases import plan_for
 
-from gpustack.install import lock as locks
+from gpustack.install.lock import document as locks
 from gpustack.model.plan import Plan
 from gpustack.plan.document import digest_of, dump
 

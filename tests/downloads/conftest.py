@@ -12,8 +12,8 @@ import pytest
 from tests.downloads.server import Files, serving
 from tests.integration.keys import Certificate, make_certificate
 
-from gpustack.install.cache import Cache
-from gpustack.install.downloads import Fetcher
+from gpustack.install.supply.cache import Cache
+from gpustack.install.supply.downloads import Fetcher
 from gpustack.model.steps import Artifact
 from gpustack.system.http import Patience
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from gpustack.install import archives
-from gpustack.install.archives import ArchiveError, Contents, inspect
+from gpustack.install.supply import archives
+from gpustack.install.supply.archives import ArchiveError, Contents, inspect
 
 Entry = tuple[str, bytes, dict[str, object]]
 F, D, L, H = tarfile.REGTYPE, tarfile.DIRTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE

@@ -9,8 +9,8 @@ import pytest
 from tests.downloads.conftest import Place
 from tests.downloads.server import Files, serving
 
-from gpustack.install.cache import key_of
-from gpustack.install.downloads import Fetcher, fetch_all
+from gpustack.install.supply.cache import key_of
+from gpustack.install.supply.downloads import Fetcher, fetch_all
 from gpustack.model.steps import Artifact
 from gpustack.system.asking import TransferError
 

@@ -16,13 +16,13 @@ import pytest
 from tests.downloads.conftest import Place
 
 from gpustack import resources
-from gpustack.install.cache import key_of
+from gpustack.install.supply.cache import key_of
 from gpustack.model.steps import Artifact
 
 FETCH = """
 import sys, msgspec
-from gpustack.install.cache import Cache
-from gpustack.install.downloads import Fetcher, fetch_all
+from gpustack.install.supply.cache import Cache
+from gpustack.install.supply.downloads import Fetcher, fetch_all
 from gpustack.model.steps import Artifact
 wanted = msgspec.json.decode(sys.argv[2], type=tuple[Artifact, ...])
 found = fetch_all(wanted, Fetcher(Cache(__import__("pathlib").Path(sys.argv[1])), mirrors={}), lambda name, size: lambda done, total: None)

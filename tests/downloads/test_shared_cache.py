@@ -11,8 +11,8 @@ import pytest
 from tests.downloads.server import Files, serving
 
 from gpustack.errors import GpustackError
-from gpustack.install.cache import Cache, is_private, take
-from gpustack.install.downloads import Fetcher
+from gpustack.install.supply.cache import Cache, is_private, take
+from gpustack.install.supply.downloads import Fetcher
 from gpustack.model.steps import Artifact
 
 CONTENT = b"a publisher's file\n" * 100_000

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from tests.downloads.strange import CONTENT, Wire, strange
 from tests.integration.keys import Certificate
 
-from gpustack.install.cache import Cache
-from gpustack.install.downloads import KEY_BYTES, Fetcher
+from gpustack.install.supply.cache import Cache
+from gpustack.install.supply.downloads import KEY_BYTES, Fetcher
 from gpustack.model.steps import Artifact
 from gpustack.system.asking import TransferError
 from gpustack.system.http import Patience, Target, download

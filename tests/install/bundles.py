@@ -14,7 +14,7 @@ from tests.install.world import GET, PACKAGES, make_plan
 from tests.integration import debs
 from tests.integration.keys import SigningKeys
 
-from gpustack.install import lock as locks
+from gpustack.install.lock import document as locks
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Artifact, FileWrite
 

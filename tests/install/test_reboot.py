@@ -16,7 +16,7 @@ from tests.install.world import make_plan
 from tests.integration.roots import Root, base_tree, copy_tree, own_release
 
 from gpustack import resources
-from gpustack.install.reboot import NAME, UNIT, WANTED
+from gpustack.install.run.reboot import NAME, UNIT, WANTED
 from gpustack.plan.document import dump
 from gpustack.plan.draft import Draft
 

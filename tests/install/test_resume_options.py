@@ -19,8 +19,8 @@ from tests.install.layers import Layer
 from tests.install.test_kills import KILLED, assert_undisturbed, rollback
 from tests.install.world import VENDOR, World, ended, make_plan
 
-from gpustack.install import lock as locks
-from gpustack.install.state import runs
+from gpustack.install.lock import document as locks
+from gpustack.install.run.state import runs
 from gpustack.model.plan import Plan
 from gpustack.model.steps import FileWrite
 

@@ -19,7 +19,7 @@ from tests.by_hand import draft
 from tests.install.test_faults import redigested
 from tests.install.world import World, ended, make_plan
 
-from gpustack.install.reboot import NAME, unit
+from gpustack.install.run.reboot import NAME, unit
 from gpustack.model.steps import FileWrite
 
 Call = Callable[..., subprocess.CompletedProcess[str]]

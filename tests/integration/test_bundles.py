@@ -26,8 +26,8 @@ from tests.integration.roots import Root
 
 from gpustack import resources
 from gpustack.errors import GpustackError
-from gpustack.install import lock as locks
-from gpustack.install.bundle import Bundle
+from gpustack.install.lock import document as locks
+from gpustack.install.supply.bundle import Bundle
 from gpustack.plan.document import dump
 
 

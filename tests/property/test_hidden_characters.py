@@ -22,7 +22,7 @@ from tests.unit.render.test_ansible import step
 from gpustack.detect.text import lines
 from gpustack.errors import GpustackError
 from gpustack.install.options import Options
-from gpustack.install.show import show
+from gpustack.install.run.dry_run import show
 from gpustack.model.host import Host
 from gpustack.model.plan import Plan
 from gpustack.model.steps import FileWrite

@@ -8,10 +8,11 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gpustack.install.history import History
-from gpustack.install.journal import Journal, read
-from gpustack.install.keep import Store
-from gpustack.install.records import (
+from gpustack.install.changes.backups import Store
+from gpustack.install.changes.watch import Watch
+from gpustack.install.journal.file import Journal, read
+from gpustack.install.journal.history import History
+from gpustack.install.journal.records import (
     CommandBegun,
     Entry,
     Origin,
@@ -28,8 +29,7 @@ from gpustack.install.records import (
     UndoFailed,
     Undone,
 )
-from gpustack.install.target import Target
-from gpustack.install.watch import Watch
+from gpustack.install.root import Target
 
 NAMES = st.sampled_from(["one", "two", "three"])
 PATHS = ("/etc/a", "/etc/b", "/etc/c", "/etc/d/e", "/etc/d/f", "/opt/g/h")

@@ -27,8 +27,8 @@ def fetch(
     """
     from gpustack.cli.progress import Progress
     from gpustack.errors import GpustackError
-    from gpustack.install.bundling import Maker, brings_packages, demand_same_system
-    from gpustack.install.downloads import Fetcher, parse_mirrors, patience_of
+    from gpustack.install.supply.bundling import Maker, brings_packages, demand_same_system
+    from gpustack.install.supply.downloads import Fetcher, parse_mirrors, patience_of
     from gpustack.plan.document import load
 
     # What root makes is written by nobody else, whatever the caller's umask is.

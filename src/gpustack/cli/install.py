@@ -14,8 +14,8 @@ from gpustack.cli.stack_options import StackOptions
 
 if TYPE_CHECKING:
     from gpustack.cli.supply import Supply
+    from gpustack.install.journal.records import Origin
     from gpustack.install.options import Options, Setting
-    from gpustack.install.records import Origin
     from gpustack.model.plan import Plan
 
 
@@ -68,7 +68,7 @@ def install(
     With requirements it plans first, shows the plan, and asks.
     """
     from gpustack.cli.supply import origin_of, supply_of
-    from gpustack.install.records import Origin
+    from gpustack.install.journal.records import Origin
 
     # What is made has the modes that it has everywhere, whatever the caller's umask is, as in the rendered script.
     os.umask(0o022)
@@ -111,7 +111,7 @@ def _demand_one_task(what: list[str] | None, tasks: Mapping[str, bool], *, dry_r
 
 
 def _install(question: StackOptions, options: "Options", supply: "Supply", *, dry_run: bool) -> int:
-    from gpustack.install.records import Origin
+    from gpustack.install.journal.records import Origin
 
     if question.matrices is not None:
         supply = supply.named(Origin(matrices=str(question.matrices.absolute())))
@@ -135,7 +135,7 @@ def _install(question: StackOptions, options: "Options", supply: "Supply", *, dr
 
 
 def _shown(plan: "Plan", options: "Options", supply: "Supply") -> str:
-    from gpustack.install.show import show
+    from gpustack.install.run.dry_run import show
 
     words = supply.words()
     return f"{words}\n\n{show(plan, options)}" if words else show(plan, options)
@@ -169,7 +169,7 @@ def _locked(code: int, question: StackOptions, options: "Options", supply: "Supp
 
 def _rollback(options: "Options", supply: "Supply") -> int:
     from gpustack.install.api import rollback
-    from gpustack.install.show import show_rollback
+    from gpustack.install.run.dry_run import show_rollback
 
     _confirm(show_rollback(options), options, "Roll this run back?")
     return rollback(_setting(options, supply))
@@ -177,7 +177,7 @@ def _rollback(options: "Options", supply: "Supply") -> int:
 
 def _abandon(options: "Options", supply: "Supply") -> int:
     from gpustack.install.api import abandon
-    from gpustack.install.show import show_abandon
+    from gpustack.install.run.dry_run import show_abandon
 
     text = show_abandon(options)
     if options.assume_yes:
@@ -214,7 +214,7 @@ def _demand_fresh(plan: "Plan", question: StackOptions, options: "Options") -> N
     """Raise GpustackError where a saved plan was made for another host, unless it is begun: then that has moved on."""
     from gpustack.detect.api import detect
     from gpustack.install.api import is_begun
-    from gpustack.install.stale import demand_same_host
+    from gpustack.install.run.host_changed import demand_same_host
 
     if not is_begun(options, plan):
         demand_same_host(plan, detect(question.root, frame.matrix(question.matrices)))

@@ -54,7 +54,7 @@ def plan(
     if question.out is not None:
         save_plan(made, question.out)
     if lock is not None:
-        from gpustack.install.lock import dump, of_plan
+        from gpustack.install.lock.document import dump, of_plan
 
         save(dump(of_plan(made)), lock, "--lock")
     if is_shown:

@@ -9,7 +9,7 @@ from gpustack.cli.declare import Option, command
 from gpustack.cli.options import Root
 
 if TYPE_CHECKING:
-    from gpustack.install.drift import Status
+    from gpustack.install.lock.drift import Status
 
 DRIFT_FOUND = 6
 
@@ -38,7 +38,7 @@ def status(
 ) -> int:
     """Tell where the host differs from what was installed, and what cures it. Exit code 6 where it does."""
     from gpustack.errors import GpustackError
-    from gpustack.install.lock import load
+    from gpustack.install.lock.document import load
 
     if timer:
         frame.page(_units())
@@ -46,12 +46,12 @@ def status(
     path = lock or _last(root)
     locked = load(path)
     if format is StatusFormat.CYCLONEDX:
-        from gpustack.install.sbom import cyclonedx
+        from gpustack.install.lock.sbom import cyclonedx
 
         frame.document(cyclonedx(locked))
         return 0
     from gpustack.detect.api import detect_with_packages
-    from gpustack.install.drift import status_of
+    from gpustack.install.lock.drift import status_of
 
     host, packages = detect_with_packages(root, frame.matrix(), (one.name for one in locked.packages))
     found = status_of(locked, host, packages, name=str(path))
@@ -62,7 +62,7 @@ def status(
 
 def _last(root: Path | None) -> Path:
     from gpustack.errors import UsageError
-    from gpustack.install.locking import last_lock
+    from gpustack.install.lock.of_run import last_lock
 
     path = last_lock(root)
     if not path.is_file():
@@ -86,7 +86,7 @@ def _units() -> str:
     import shutil
     import sys
 
-    from gpustack.install.units import NAME, status_units
+    from gpustack.install.lock.timer import NAME, status_units
 
     program = shutil.which("gpustack") or str(Path(sys.argv[0]).absolute())
     parts = [f"# {path}\n{content}" for path, content in status_units(program).items()]

@@ -14,9 +14,9 @@ from gpustack.cli.outputs import STANDARD, demand_place, save
 from gpustack.errors import DocumentError, GpustackError, UsageError
 
 if TYPE_CHECKING:
-    from gpustack.install.bundle import Bundle
+    from gpustack.install.journal.records import Origin
     from gpustack.install.options import Downloader
-    from gpustack.install.records import Origin
+    from gpustack.install.supply.bundle import Bundle
     from gpustack.model.host import Host
     from gpustack.model.lock import Lock
     from gpustack.model.plan import Plan
@@ -41,11 +41,11 @@ class Supply(Struct, frozen=True, kw_only=True):
     def plan(self, root: Path | None) -> Plan | None:
         """The plan of the bundle or the lock; None where neither is given."""
         if self.bundle is not None:
-            from gpustack.install.offline import offline_plan, place_for
+            from gpustack.install.supply.offline import offline_plan, place_for
 
             return offline_plan(self.bundle, place_for(self.bundle, root))
         if self.source is not None:
-            from gpustack.install.lock import locked_plan
+            from gpustack.install.lock.document import locked_plan
 
             return locked_plan(self.source)
         return None
@@ -64,7 +64,7 @@ class Supply(Struct, frozen=True, kw_only=True):
     def lay(self, root: Path | None) -> None:
         """Put packages where programs in ``root`` find them. Raises GpustackError."""
         if self.bundle is not None:
-            from gpustack.install.offline import lay
+            from gpustack.install.supply.offline import lay
 
             lay(self.bundle, root)
 
@@ -72,15 +72,15 @@ class Supply(Struct, frozen=True, kw_only=True):
         """Whoever brings files."""
         if self.bundle is not None:
             return self.bundle
-        from gpustack.install.downloads import Fetcher, patience_of
+        from gpustack.install.supply.downloads import Fetcher, patience_of
 
         return Fetcher(mirrors=self.mirrors, patience=patience_of(self.origin.min_speed), say=say)
 
     def demand_lock_places(self, root: Path | None) -> None:
         """Raise GpustackError where it is known before an installation that its lock cannot be written."""
-        from gpustack.install.locking import FILE
-        from gpustack.install.state import state_folder
-        from gpustack.install.target import Target
+        from gpustack.install.lock.of_run import FILE
+        from gpustack.install.root import Target
+        from gpustack.install.run.state import state_folder
 
         own = state_folder(Target(root)) / FILE
         if own.exists():
@@ -93,10 +93,10 @@ class Supply(Struct, frozen=True, kw_only=True):
 
         Raises GpustackError where it cannot be written: all is installed then, and the next ``--resume`` writes it.
         """
-        from gpustack.install import lock as locks
-        from gpustack.install.locking import lock_of_last_run, save_last
-        from gpustack.install.state import runs, state_folder
-        from gpustack.install.target import Target
+        from gpustack.install.lock import document as locks
+        from gpustack.install.lock.of_run import lock_of_last_run, save_last
+        from gpustack.install.root import Target
+        from gpustack.install.run.state import runs, state_folder
 
         known = self.bundle.lock if self.bundle is not None else self.source
         done = runs(state_folder(Target(root)))
@@ -117,7 +117,7 @@ class Supply(Struct, frozen=True, kw_only=True):
 
 def supply_of(what: list[str], origin: Origin) -> Supply:
     """What the options name. Raises UsageError, DocumentError, GpustackError."""
-    from gpustack.install.lock import is_lock
+    from gpustack.install.lock.document import is_lock
 
     if origin.bundle and what:
         msg = "a bundle brings its own plan"
@@ -140,7 +140,7 @@ def origin_of(
     min_speed: float | None = None,
 ) -> Origin:
     """What the options name, as the journal keeps it. Raises UsageError."""
-    from gpustack.install.records import Origin
+    from gpustack.install.journal.records import Origin
 
     return Origin(
         mirrors=_parsed(mirrors) if mirrors else {},
@@ -152,7 +152,7 @@ def origin_of(
 
 
 def _parsed_fingerprint(text: str) -> str:
-    from gpustack.install.bundle import parse_fingerprint
+    from gpustack.install.supply.bundle import parse_fingerprint
 
     return parse_fingerprint(text)
 
@@ -162,7 +162,7 @@ def _absolute(path: Path | None) -> str:
 
 
 def _parsed(mirrors: list[str]) -> dict[str, str]:
-    from gpustack.install.downloads import parse_mirrors
+    from gpustack.install.supply.downloads import parse_mirrors
 
     return parse_mirrors(mirrors)
 
@@ -183,11 +183,11 @@ def supply_again(origin: Origin, say: Callable[[str], None]) -> Supply:
 
 
 def _supply(origin: Origin) -> Supply:
-    from gpustack.install.lock import load
+    from gpustack.install.lock.document import load
 
     target = Path(origin.lock) if origin.lock else None
     if origin.bundle:
-        from gpustack.install.bundle import Bundle
+        from gpustack.install.supply.bundle import Bundle
 
         bundle = Bundle(Path(origin.bundle), fingerprint=origin.fingerprint, say=frame.say)
         # Whoever goes on with the run takes no bundle of another key.

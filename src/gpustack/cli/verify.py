@@ -169,9 +169,9 @@ def _with_lock(
             msg, code="conflicting-options", where="--lock", hint="verify the machine itself, or a tree: --root DIR"
         )
     from gpustack.detect.api import detect_with_packages
-    from gpustack.install.drift import status_of
-    from gpustack.install.lock import load
-    from gpustack.install.lockcheck import lock_checks
+    from gpustack.install.lock.checks import lock_checks
+    from gpustack.install.lock.document import load
+    from gpustack.install.lock.drift import status_of
     from gpustack.verify.frame.report import build_report
 
     lock = load(path)

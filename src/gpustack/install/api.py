@@ -7,10 +7,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from gpustack.errors import GpustackError, UsageError
-from gpustack.install import mounts, reboot
-from gpustack.install.actions import act
-from gpustack.install.done import done_steps
-from gpustack.install.executor import (
+from gpustack.install import mounts
+from gpustack.install.journal.records import Origin, OriginNoted, Outcome, PolicySet, RunBegun, RunFinished
+from gpustack.install.options import Options, Setting
+from gpustack.install.root import Target
+from gpustack.install.run import reboot
+from gpustack.install.run.actions import act
+from gpustack.install.run.executor import (
     PausedError,
     StepFailedError,
     StoppedError,
@@ -18,11 +21,10 @@ from gpustack.install.executor import (
     carry_out,
     settle,
 )
-from gpustack.install.options import Options, Setting
-from gpustack.install.preflight import demand_ready
-from gpustack.install.records import Origin, OriginNoted, Outcome, PolicySet, RunBegun, RunFinished
-from gpustack.install.rollback import roll_back
-from gpustack.install.state import (
+from gpustack.install.run.finished_steps import done_steps
+from gpustack.install.run.preflight import demand_ready
+from gpustack.install.run.rollback import roll_back
+from gpustack.install.run.state import (
     Lock,
     Run,
     demand_no_rollback,
@@ -35,9 +37,8 @@ from gpustack.install.state import (
     to_roll_back,
     unfinished,
 )
-from gpustack.install.target import Target
-from gpustack.install.targets import changes_packages
-from gpustack.install.undo import repair, undo
+from gpustack.install.run.touched_paths import changes_packages
+from gpustack.install.run.undo import repair, undo
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Step
 from gpustack.system.run import LocalRunner

@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from gpustack.install.keep import remove
-from gpustack.install.target import Target
+from gpustack.install.changes.backups import remove
+from gpustack.install.root import Target
 from gpustack.system.files import write_atomically
 from gpustack.system.mounts import (
     NO_DEVICES,

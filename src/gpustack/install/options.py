@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
-from gpustack.install.records import Origin
+from gpustack.install.journal.records import Origin
 from gpustack.model.steps import Artifact
 
 Reboot = Literal["now", "ask", "never"]

@@ -14,8 +14,8 @@ import pytest
 from gpustack import resources
 from gpustack.cli import main
 from gpustack.detect.api import detect_with_packages
-from gpustack.install import lock as locks
-from gpustack.install.drift import Drift, Status, status_of
+from gpustack.install.lock import document as locks
+from gpustack.install.lock.drift import Drift, Status, status_of
 from gpustack.matrix.index import Matrix, load_matrix
 from gpustack.model.lock import Lock, LockedPackage
 from gpustack.model.request import Request

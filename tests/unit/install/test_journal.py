@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from gpustack.errors import GpustackError
-from gpustack.install.journal import RESERVE, DamagedJournalError, Journal, read
-from gpustack.install.records import (
+from gpustack.install.journal.file import RESERVE, DamagedJournalError, Journal, read
+from gpustack.install.journal.records import (
     CommandBegun,
     Entry,
     Origin,

@@ -15,9 +15,9 @@ import pytest
 from msgspec.structs import replace
 
 from gpustack.errors import GpustackError
-from gpustack.install.keep import AttributesError, Store
-from gpustack.install.look import SMALL, differences, is_as, look, same
-from gpustack.install.records import Entry
+from gpustack.install.changes.backups import AttributesError, Store
+from gpustack.install.changes.look import SMALL, differences, is_as, look, same
+from gpustack.install.journal.records import Entry
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="owners and capabilities are set by root only")
 

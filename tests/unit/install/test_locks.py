@@ -11,8 +11,8 @@ from cyclonedx.validation.json import JsonStrictValidator
 from tests.golden_plans import cases, outcome
 
 from gpustack.cli import main
-from gpustack.install import lock as locks
-from gpustack.install.sbom import cyclonedx
+from gpustack.install.lock import document as locks
+from gpustack.install.lock.sbom import cyclonedx
 from gpustack.model.lock import Lock, LockedPackage
 
 

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from gpustack.errors import GpustackError
-from gpustack.install.history import History
-from gpustack.install.journal import Journal, read
-from gpustack.install.keep import Store
-from gpustack.install.records import RollbackBegun, StepBegun, StepEnded, UndoBegun, Undone
-from gpustack.install.target import Target
-from gpustack.install.targets import SETTINGS
-from gpustack.install.watch import Watch
+from gpustack.install.changes.backups import Store
+from gpustack.install.changes.watch import Watch
+from gpustack.install.journal.file import Journal, read
+from gpustack.install.journal.history import History
+from gpustack.install.journal.records import RollbackBegun, StepBegun, StepEnded, UndoBegun, Undone
+from gpustack.install.root import Target
+from gpustack.install.run.touched_paths import SETTINGS
 
 ETC = ("/etc",)
 

@@ -1,0 +1,1 @@
+"""The lock of an installation: its document, how it is made, and what it is compared with."""

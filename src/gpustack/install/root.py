@@ -1,0 +1,75 @@
+"""The tree that is installed into: this machine, or a folder that is entered by chroot. Links never lead out of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from msgspec import Struct
+
+from gpustack.errors import GpustackError
+from gpustack.install.changes.names import native
+
+_MOST_LINKS = 40
+
+
+class Target(Struct, frozen=True):
+    """``root`` None is this machine."""
+
+    root: Path | None = None
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it is the running system."""
+        return self.root is None
+
+    def place(self, path: str) -> Path:
+        """Where ``path`` of the tree lies on this machine; the last name is not followed where it is a link.
+
+        Here and in ``followed`` names are as ``names.safe`` writes them.
+        """
+        path = native(path)
+        if self.root is None:
+            return Path(path)
+        folder, _, name = os.path.normpath(path).rpartition("/")
+        return self._resolved(folder) / name if name else self._resolved(folder)
+
+    def places(self, paths: Iterable[str]) -> dict[str, str]:
+        """Where many paths lie, as ``place`` says it: each folder is followed once."""
+        folders: dict[str, str] = {}
+        found = {}
+        for path in paths:
+            folder, _, name = path.rpartition("/")
+            if folder not in folders:
+                folders[folder] = str(self.followed(folder or "/"))
+            found[path] = f"{folders[folder]}/{native(name)}"
+        return found
+
+    def followed(self, path: str) -> Path:
+        """Where ``path`` of the tree leads on this machine, links followed inside the tree."""
+        return Path(native(path)) if self.root is None else self._resolved(native(path))
+
+    def _resolved(self, path: str) -> Path:
+        root = str(self.root)
+        todo = [name for name in reversed(path.split("/")) if name not in {"", "."}]
+        done: list[str] = []
+        links = 0
+        while todo:
+            name = todo.pop()
+            if name == "..":
+                done = done[:-1]
+                continue
+            here = "/".join((root, *done, name))
+            try:
+                link = os.readlink(here)  # noqa: PTH115 (plain text: this is done for every part of every path)
+            except OSError:
+                done.append(name)
+                continue
+            links += 1
+            if links > _MOST_LINKS:
+                msg = "too many links lead to one another"
+                raise GpustackError(msg, code="unsafe-path", where=path)
+            done = [] if link.startswith("/") else done
+            todo += [part for part in reversed(link.split("/")) if part not in {"", "."}]
+        return Path("/".join((root, *done)))

@@ -1,0 +1,234 @@
+"""Carries out one run, step by step: record, look, act, look again, record."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from msgspec.structs import replace
+
+from gpustack.error_ids import ErrorId
+from gpustack.errors import GpustackError
+from gpustack.install.changes.backups import Store
+from gpustack.install.changes.names import safe
+from gpustack.install.changes.watch import Watch
+from gpustack.install.journal.file import Journal
+from gpustack.install.journal.history import History
+from gpustack.install.journal.records import CommandBegun, Outcome, StepBegun, StepEnded
+from gpustack.install.options import Setting
+from gpustack.install.root import Target
+from gpustack.install.run import packages
+from gpustack.install.run.packages import Snapshot
+from gpustack.install.run.state import Run
+from gpustack.install.run.touched_paths import changes_packages, places_of
+from gpustack.install.supply.fetching import Files
+from gpustack.model.plan import Plan
+from gpustack.model.steps import Step
+from gpustack.render.commands import command_line
+from gpustack.system.jobs import Job, born, follow, still_running
+from gpustack.system.run import Finished, LocalRunner
+from gpustack.system.signals import Interrupts
+
+
+class StoppedError(GpustackError):
+    """A signal ended the run between two records, or in the middle of a command that was stopped."""
+
+    code = "interrupted"
+
+    def __init__(self, number: int, message: str, *, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.exit_code = 128 + number
+
+
+class PausedError(GpustackError):
+    """The run stops here, and goes on when somebody did what it says: a reboot, or a step by hand."""
+
+    code = "paused"
+    exit_code = 5
+
+
+class StepFailedError(GpustackError):
+    """A step could not be carried out; ``tail`` is the last output of what failed."""
+
+    code = "step-failed"
+
+    def __init__(
+        self, message: str, *, code: ErrorId = "step-failed", where: str = "", hint: str = "", tail: str = ""
+    ) -> None:
+        super().__init__(message, code=code, where=where, hint=hint)
+        self.tail = tail
+
+
+class Workplace:
+    """All that the actions of a run share."""
+
+    def __init__(self, run: Run, plan: Plan, target: Target, setting: Setting, interrupts: Interrupts) -> None:
+        self.run = run
+        self.plan = plan
+        self.target = target
+        self.options = setting.options
+        self.report = setting.report
+        self.interrupts = interrupts
+        self.files = Files(setting.download, setting.report, self.check_interrupts)
+        self.journal = Journal(run.journal, run.reserve)
+        self.watch = Watch(target, Store(run.kept), self.history)
+        self.tool = packages.tool_of(plan.host.os.family)
+        self._first: Snapshot | None = None
+
+    @property
+    def history(self) -> History:
+        """What happened in the run so far."""
+        return self.journal.history
+
+    def query(self, argv: tuple[str, ...]) -> str:
+        """What a command that only reads prints. Raises GpustackError where it fails."""
+        words = ("chroot", str(self.target.root), *argv) if self.target.root else argv
+        done = LocalRunner().run(words, timeout=120.0)
+        if done.code != 0:
+            why = done.error or (done.err or done.out).strip()[-500:]
+            msg = f"`{command_line(argv)}` failed: {why}"
+            raise GpustackError(
+                msg, code="command-failed", hint="the package database has to answer before anything is changed"
+            )
+        return done.out
+
+    def snapshot(self) -> Snapshot:
+        """The packages that are there now."""
+        return packages.snapshot(self.tool, self.query)
+
+    @property
+    def first(self) -> Snapshot:
+        """The packages that were there when the run began."""
+        if self.history.first is not None:
+            return self.history.first
+        if self._first is None:
+            self._first = self.snapshot() if any(changes_packages(step) for step in self.plan.steps) else {}
+        return self._first
+
+    def changes_since_first(self) -> Snapshot:
+        """What the package database has now that it did not have when the run began."""
+        return packages.difference(self.first, self.snapshot())
+
+    def command(self, step: Step | None, argv: tuple[str, ...], *, limit: float | None = None) -> Finished:
+        """Run one command, recorded. Raises StoppedError where a signal came."""
+        self.check_interrupts()
+        job = Job(argv=argv, log=self.run.output, root=self.target.root, limit=limit)
+        done = follow(job, _Following(self, step, argv))
+        self.check_interrupts()
+        return done
+
+    def check_interrupts(self) -> None:
+        """Raise StoppedError where a signal came."""
+        if self.interrupts.number:
+            name = signal.Signals(self.interrupts.number).name
+            back = "`gpustack install --rollback` goes on"
+            ways = "`gpustack install --resume` goes on, `gpustack install --rollback` undoes what was done"
+            raise StoppedError(
+                self.interrupts.number,
+                f"interrupted by {name}",
+                hint=back if self.history.rollback == "begun" else ways,
+            )
+
+
+class _Following:
+    """Journals the process of a command, and shows its output."""
+
+    def __init__(self, work: Workplace, step: Step | None, argv: tuple[str, ...]) -> None:
+        self._work = work
+        self._step = step.id if step else ""
+        self._argv = argv
+
+    def started(self, pid: int) -> None:
+        self._work.journal.append(CommandBegun(step=self._step, argv=self._argv, pid=pid, born=born(pid)))
+
+    def line(self, text: str) -> None:
+        self._work.report.line(text)
+
+    def stop(self) -> int:
+        return self._work.interrupts.number
+
+
+Action = Callable[[Workplace, Step], Outcome]
+
+
+def carry_out(work: Workplace, step: Step, action: Action) -> None:
+    """One step from its first record to its last.
+
+    Raises GpustackError with what failed, and StoppedError where a signal came; both after the last record.
+    """
+    roots = places_of(step)
+    touches = changes_packages(step)
+    work.journal.demand_room()
+    before = work.watch.before(roots)
+    there = packages.difference(work.first, work.snapshot()) if touches else None
+    work.journal.append(StepBegun(step=step.id, before=before, packages=there))
+    began = time.monotonic()
+    outcome: Outcome = "failed"
+    reason, tail = "", ""
+    error: GpustackError | None = None
+    try:
+        outcome = action(work, step)
+    except StoppedError as exc:
+        outcome, reason, error = "interrupted", exc.message, exc
+    except PausedError as exc:
+        outcome, reason, error = "paused", exc.message, exc
+    except GpustackError as exc:
+        reason, error = exc.message, exc
+        tail = getattr(exc, "tail", "")
+    except OSError as exc:
+        reason = safe(f"{exc.strerror or exc}" + (f": {exc.filename}" if exc.filename else ""))
+        error = GpustackError(reason, code="step-failed", where=step.title)
+    record = StepEnded(
+        step=step.id,
+        outcome=outcome,
+        reason=reason,
+        tail=tail[-2000:],
+        seconds=round(time.monotonic() - began, 3),
+    )
+    _end(work, step, record)
+    if error is not None:
+        raise error
+
+
+def _end(work: Workplace, step: Step, record: StepEnded) -> None:
+    """Record how a step ended, and what it changed."""
+    changed = work.watch.after(places_of(step))
+    brought = work.watch.brought(places_of(step), changed)
+    there = None
+    if changes_packages(step):
+        # A database that a failed step left unreadable must not hide why the step failed.
+        with suppress(GpustackError):
+            there = work.changes_since_first()
+    work.journal.append(replace(record, changed=changed, brought=brought, packages=there))
+
+
+def settle(work: Workplace) -> None:
+    """End the step that a crash left without its last record.
+
+    A command that outlived us is waited for, whatever it belongs to: it is in the middle of what would be begun again.
+    """
+    if work.history.command is not None:
+        wait_for(work, work.history.command)
+    open_step = work.history.open_step()
+    step = next((one for one in work.plan.steps if one.id == open_step), None)
+    if step is not None:
+        reason = "gpustack ended before the step did"
+        _end(work, step, StepEnded(step=step.id, outcome="interrupted", reason=reason))
+
+
+def wait_for(work: Workplace, command: CommandBegun) -> None:
+    """Wait until nothing of a recorded command runs. Raises GpustackError when the patience is over."""
+    end = time.monotonic() + work.options.wait
+    is_told = False
+    while command.boot == work.journal.boot and (left := still_running(command.pid, command.born)):
+        work.check_interrupts()
+        if time.monotonic() > end:
+            processes = ", ".join(map(str, left))
+            msg = f"`{command_line(command.argv)}` of the interrupted run still runs as process {processes}"
+            raise GpustackError(msg, code="command-running", hint="let it end, or end it, then start again")
+        if not is_told:
+            work.report.say(f"waiting for `{command_line(command.argv)[:100]}` of the interrupted run")
+            is_told = True
+        time.sleep(0.1)

@@ -1,0 +1,94 @@
+"""Stopping for a reboot, and a unit of systemd that goes on after it and takes itself away."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from gpustack.errors import GpustackError
+from gpustack.install.changes.backups import remove
+from gpustack.install.journal.records import Outcome
+from gpustack.install.lock.timer import quoted
+from gpustack.install.root import Target
+from gpustack.install.run.executor import PausedError, Workplace
+from gpustack.model.steps import Step
+from gpustack.system.files import write_atomically
+
+NAME = "gpustack-resume.service"
+UNIT = Path("/etc/systemd/system") / NAME
+WANTED = Path("/etc/systemd/system/multi-user.target.wants") / NAME
+_PASSED = (
+    *("GPUSTACK_CACHE", "XDG_CACHE_HOME"),
+    *("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"),
+)
+"""Variables that decide where files lie and how they come: the run goes on with those that it began with. Mirrors and
+other options are in its journal."""
+
+
+def reboot_step(work: Workplace, step: Step) -> Outcome:
+    """Done once the machine was booted since it was asked for. Raises PausedError where that is still to come."""
+    if not work.target.is_live:
+        work.report.say("left out: nothing runs in this tree that could be rebooted")
+        return "skipped"
+    former = work.history.steps.get(step.id)
+    if former is not None and former.asked_in and work.journal.boot and former.asked_in != work.journal.boot:
+        return "done"
+    policy = work.options.reboot
+    if policy == "now" or (policy == "ask" and work.report.ask("Reboot now, and go on by itself after it?")):
+        msg = "the machine reboots and goes on by itself"
+        raise PausedError(msg, hint=RESTART)
+    msg = f"a reboot is needed: {step.why}"
+    raise PausedError(msg, hint="reboot, then `gpustack install --resume` goes on")
+
+
+RESTART = f"`journalctl -u {NAME}` shows how it goes on"
+"""The hint of a pause that ends by itself; whoever catches the pause reboots."""
+
+
+def unit(state: Path) -> str:
+    """The unit that goes on with the run after the next boot."""
+    variables = {"PYTHONPATH": str(Path(__file__).parents[3])}
+    variables |= {name: os.environ[name].replace("\n", " ") for name in _PASSED if os.environ.get(name)}
+    return "\n".join(
+        [
+            "[Unit]",
+            "Description=Go on with the interrupted gpustack installation",
+            "Wants=network-online.target",
+            "After=network-online.target",
+            "ConditionPathExists=" + f"{state}/runs".replace("%", "%%"),
+            "",
+            "[Service]",
+            "Type=oneshot",
+            *(f"Environment={quoted(f'{name}={value}')}" for name, value in variables.items()),
+            f"ExecStart={quoted(sys.executable)} -m gpustack install --resume --yes --reboot now",
+            "TimeoutStartSec=infinity",
+            "# A pause for a further reboot is no failure.",
+            "SuccessExitStatus=5",
+            "",
+        ]
+    )
+
+
+def arrange(state: Path) -> None:
+    """Write the unit and have the next boot start it. Raises GpustackError where there is no systemd."""
+    if not Path("/run/systemd/system").is_dir():
+        msg = "this machine was not booted by systemd, so nothing goes on by itself after a reboot"
+        raise GpustackError(msg, code="no-systemd", hint="reboot, then `gpustack install --resume`")
+    # Only root reads it: the address of a proxy may hold a password.
+    write_atomically(UNIT, unit(state), mode=0o600)
+    WANTED.parent.mkdir(parents=True, exist_ok=True)
+    remove(WANTED)
+    WANTED.symlink_to(UNIT)
+
+
+def take_away() -> None:
+    """Remove the unit; no error where there is none."""
+    remove(WANTED)
+    remove(UNIT)
+
+
+def take_away_from(target: Target) -> None:
+    """The same, for a run that stops or ends: no later boot goes on with it."""
+    if target.is_live and UNIT.exists():
+        take_away()

@@ -1,0 +1,179 @@
+"""Undoes one step: its packages and its places, as they were before it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gpustack.errors import GpustackError
+from gpustack.install.journal.records import UndoBegun, UndoFailed, Undone
+from gpustack.install.run import package_manager_locks as locks
+from gpustack.install.run import packages
+from gpustack.install.run.actions import is_left_out
+from gpustack.install.run.executor import StoppedError, Workplace
+from gpustack.install.run.touched_paths import changes_packages, places_of
+from gpustack.model.actions import AnyAction, PackageAction, Words
+from gpustack.model.steps import Step
+from gpustack.plan.commands import commands_of
+from gpustack.plan.former import actions_of, is_of_packages
+from gpustack.render.commands import command_line
+from gpustack.system.run import Finished
+
+_TOLD = 1000
+"""How many characters of the end of a failed command's output are shown."""
+
+
+def undo(work: Workplace, step: Step, actions: Iterable[AnyAction] = ()) -> list[GpustackError]:
+    """Take ``actions``, then bring back packages and places that the step changed; what could not be undone.
+
+    Begun, undone and failed are recorded. An attempt that was cut off is gone on with: what it left is its own.
+    """
+    work.journal.demand_room()
+    state = work.history.steps[step.id].state
+    if state != "undoing":
+        # A rollback has looked at all places already; after a crash nobody knows who changed what.
+        is_known = work.history.rollback == "none" and state in {"failed", "undo-failed"}
+        found = work.watch.since(places_of(step)) if is_known else {}
+        work.journal.append(UndoBegun(step=step.id, found=found))
+    troubles = run_all(work, step, actions)
+    is_back = True
+    if changes_packages(step):
+        try:
+            packages_back(work, step)
+        except StoppedError:
+            raise
+        except GpustackError as error:
+            troubles.append(error)
+            is_back = False
+    # Removing and installing changes settings too: a package comes back with its own defaults.
+    changed = work.watch.after(places_of(step)) if changes_packages(step) else {}
+    if is_back:
+        troubles += work.watch.restore(step.id, changed)
+    else:
+        # A package that stays needs its settings, links and users; only what is somebody else's comes back now.
+        work.watch.restore_found(changed)
+    if troubles:
+        changed = work.watch.after(places_of(step))
+        work.journal.append(UndoFailed(step=step.id, reason=troubles[0].message, changed=changed))
+    else:
+        others = {path: one for path, one in changed.items() if work.history.owner.get(path, step.id) != step.id}
+        work.journal.append(Undone(step=step.id, changed=others))
+    return troubles
+
+
+def run_all(work: Workplace, step: Step | None, actions: Iterable[AnyAction]) -> list[GpustackError]:
+    """Take all actions; what failed of them."""
+    troubles = []
+    for argv in commands_of(action for action in actions if not is_left_out(work, action)):
+        done = work.command(step, argv)
+        if done.code != 0:
+            text = f"`{command_line(argv)}`: {done.error or f'it ended with {done.code}'}"
+            troubles.append(
+                GpustackError(
+                    text, code="command-failed", where=step.title if step else "", hint=done.out.strip()[-_TOLD:]
+                )
+            )
+    return troubles
+
+
+def packages_back(work: Workplace, step: Step) -> None:
+    """Bring the packages that a step changed back to how they were before it. Raises GpustackError where that fails.
+
+    A package that somebody moved to a version which the run never had is theirs, and stays.
+    """
+    former = work.history.steps[step.id]
+    before = former.before or {}
+    repair(work, step)
+    _move(work, step, {name: before.get(name, "") for name in sorted(former.changed)})
+    if work.tool == "rpm" and former.was_cut:
+        names = {*former.changed, *_named(step, before)} & before.keys()
+        _make_whole(work, step, {name: before[name] for name in sorted(names)})
+
+
+def _move(work: Workplace, step: Step, wanted: packages.Snapshot) -> None:
+    """To ``wanted``. Raises GpustackError where the packages are not so afterwards.
+
+    Twice, as a package may only come back once another one is gone.
+    """
+    said: dict[str, str] = {}
+    for _ in range(2):
+        there = _without_foreign(work, wanted)
+        missing = {name: state for name, state in wanted.items() if name in there and there[name] != state}
+        if not missing:
+            return
+        for ways in packages.commands_back(work.tool, work.plan.host.os.family or "", missing, there):
+            for argv in ways:
+                done = _when_free(work, step, argv)
+                if done.code == 0:
+                    break
+                said[f"`{command_line(argv)[:200]}`"] = done.error or done.out.strip()[-_TOLD:]
+    try:
+        packages.demand(work.tool, wanted, _without_foreign(work, wanted))
+    except GpustackError as error:
+        raise GpustackError(
+            error.message,
+            code="backup-failed",
+            where=step.title,
+            hint="\n".join([*(f"{argv}: {text}" for argv, text in said.items()), error.hint]),
+        ) from error
+
+
+def _without_foreign(work: Workplace, wanted: packages.Snapshot) -> packages.Snapshot:
+    """The states of the packages concerned, "" where they are not there; without those that are somebody else's."""
+    there = work.snapshot()
+    states = {name: there.get(name, "") for name in wanted}
+    return packages.own(states, work.history.seen_states, work.first)
+
+
+def _when_free(work: Workplace, step: Step, argv: tuple[str, ...]) -> Finished:
+    """Run one command of a package manager, once more where somebody else had the package database."""
+    done = work.command(step, argv)
+    if done.code != 0 and locks.holder(work) and not locks.wait_until_free(work):
+        done = work.command(step, argv)
+    return done
+
+
+def _named(step: Step, there: Iterable[str]) -> list[str]:
+    """The packages ("NAME.ARCH") that the step names, with or without a version."""
+    names = ((name, name.rpartition(".")[0]) for name in there)
+    return [name for name, bare in names if any(f"{word}-".startswith(f"{bare}-") for word in step.packages)]
+
+
+def _make_whole(work: Workplace, step: Step, wanted: packages.Snapshot) -> None:
+    """Bring back the files of packages that a killed rpm was about to remove or replace: its database still has them.
+
+    Raises GpustackError where the repository does not have them any more.
+    """
+    torn = [one for one in packages.rpm_files(wanted) if not _is_whole(work, one)]
+    if not torn:
+        return
+    done = work.command(step, packages.again(work.plan.host.os.family or "", torn))
+    left = [one.spelled for one in torn if not _is_whole(work, one)]
+    if left:
+        msg = f"files of packages are gone or of another version: {', '.join(left)}"
+        raise GpustackError(
+            msg, code="packages-changed", where=step.title, hint=done.error or done.out.strip()[-_TOLD:]
+        )
+
+
+def _is_whole(work: Workplace, one: packages.RpmPackage) -> bool:
+    try:
+        work.query(("rpm", "--verify", "--nodeps", "--noscripts", "--noconfig", "--nomtime", one.spelled))
+    except GpustackError:
+        return False
+    return True
+
+
+def repair(work: Workplace, step: Step) -> None:
+    """End what a killed package manager began, so that the database can be worked with."""
+    if not packages.broken(work.tool, work.snapshot()):
+        return
+    for argv in packages.repairs(work.tool):
+        _when_free(work, step, argv)
+    # A package that is half unpacked is unpacked whole first: only then its files are known, and can be removed.
+    if packages.broken(work.tool, work.snapshot()):
+        for argv in commands_of(action for action in actions_of(step) if _is_of_packages(action)):
+            _when_free(work, step, argv)
+
+
+def _is_of_packages(action: AnyAction) -> bool:
+    return is_of_packages(action.argv) if isinstance(action, Words) else isinstance(action, PackageAction)

@@ -1,0 +1,1 @@
+"""Files from elsewhere: downloads, their cache, bundles, archives, and by what each is trusted."""

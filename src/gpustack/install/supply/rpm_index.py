@@ -1,0 +1,118 @@
+"""What the indexes of .rpm repositories tell of packages: address, size, sha256, as the package manager checked them.
+
+dnf, yum and zypper keep the indexes that they read; here the same files are read again, and nothing is fetched.
+"""
+
+from __future__ import annotations
+
+import configparser
+import re
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+from msgspec import Struct
+
+from gpustack.install.root import Target
+from gpustack.system.packed import unpacked
+
+_CACHES = ("/var/cache/dnf", "/var/cache/libdnf5", "/var/cache/yum", "/var/cache/zypp/raw")
+_SETTINGS = ("/etc/yum.repos.d", "/etc/zypp/repos.d", "/etc/distro.repos.d")
+_HASH = re.compile(r"-[0-9a-f]{16}$")
+_PIECE = 1 << 20
+_END = b"</package>"
+_NAME = re.compile(rb"<name>([^<]+)</name>")
+
+Key = tuple[str, str, str]
+"""Name, version with epoch (none for 0) and release, architecture."""
+
+
+class Listed(Struct, frozen=True):
+    """One package of an index; ``url`` is empty where its repository is found by a list of mirrors."""
+
+    url: str
+    sha256: str
+    size: int | None
+
+
+def listed(target: Target, names: Collection[str], arch: str) -> dict[Key, set[Listed]]:
+    """What the kept indexes have of packages with these names. An index that cannot be read tells nothing.
+
+    ``arch`` is that of the system, which addresses name as ``$basearch``.
+    """
+    bases = _addresses(target, arch)
+    found: dict[Key, set[Listed]] = {}
+    wanted = {name.encode() for name in names}
+    for folder in map(target.followed, _CACHES):
+        for path in sorted(folder.glob("*/repodata/*primary.xml*")):
+            base = bases.get(_HASH.sub("", path.parent.parent.name), "")
+            with suppress(OSError, ET.ParseError, KeyError):
+                for key, one in _packages(path, wanted, base):
+                    found.setdefault(key, set()).add(one)
+    return found
+
+
+def plain(version: str) -> str:
+    """A version as ``listed`` has it: an epoch of 0 is none."""
+    return version.removeprefix("0:")
+
+
+def _packages(path: Path, wanted: set[bytes], base: str) -> Iterator[tuple[Key, Listed]]:
+    for raw in _entries(path):
+        name = _NAME.search(raw)
+        if name is not None and name[1] in wanted:
+            begin = raw.index(b"<package")
+            # The package manager has compared it with the signed sums of its repository.
+            entry = ET.fromstring(_without_prefixes(raw[begin:]))  # noqa: S314
+            sums = {one.get("type"): one.text or "" for one in entry.findall("checksum")}
+            version, location = entry.find("version"), entry.find("location")
+            if version is None or location is None or "sha256" not in sums:
+                continue
+            epoch = version.get("epoch", "0")
+            evr = f"{version.get('ver')}-{version.get('rel')}"
+            size = entry.find("size")
+            length = size.get("package", "") if size is not None else ""
+            address = f"{base.rstrip('/')}/{location.get('href')}" if base and not location.attrib.get("base") else ""
+            key = (
+                entry.findtext("name", ""),
+                evr if epoch in {"", "0"} else f"{epoch}:{evr}",
+                entry.findtext("arch", ""),
+            )
+            yield key, Listed(address, sums["sha256"], int(length) if length.isdigit() else None)
+
+
+def _entries(path: Path) -> Iterator[bytes]:
+    """The index cut behind each of its packages: an index of a distribution is too long to be held as a whole."""
+    rest = b""
+    with unpacked(path) as content:
+        while piece := content.read(_PIECE):
+            *whole, rest = (rest + piece).split(_END)
+            for one in whole:
+                yield one + _END
+
+
+_PREFIXES = re.compile(rb"(</?)\w+:|\s\w+:(\w+=)")
+
+
+def _without_prefixes(entry: bytes) -> bytes:
+    """An entry that stands alone: the names of its prefixes are told at the head of the index only."""
+    return _PREFIXES.sub(lambda found: found[1] or b" " + found[2], entry)
+
+
+_BASEARCH = re.compile(r"\$basearch\b|\$\{basearch\}")
+
+
+def _addresses(target: Target, arch: str) -> dict[str, str]:
+    """The address of each repository that has a plain one."""
+    found: dict[str, str] = {}
+    for folder in map(target.followed, _SETTINGS):
+        for file in sorted(folder.glob("*.repo")):
+            entries = configparser.ConfigParser(interpolation=None, strict=False)
+            with suppress(OSError, configparser.Error, UnicodeDecodeError):
+                entries.read_string(file.read_text(encoding="utf-8"))
+            for name in entries.sections():
+                address = _BASEARCH.sub(arch, entries.get(name, "baseurl", fallback="").strip())
+                if address.startswith(("https://", "http://")) and not re.search(r"[\s$]", address):
+                    found[name] = address
+    return found
