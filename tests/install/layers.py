@@ -37,6 +37,9 @@ NOT_COMPARED = (
 """Caches, logs, and the package databases: these are compared by what they answer, not by their bytes."""
 
 
+NOT_ASKED = ("trusted.overlay.", "user.Librepo.")
+"""Attributes by which layers are laid over one another, and in which dnf notes sums of the packages that it read."""
+
 NOT_READ = ("/var/cache/gpustack/keys/gp-gnupg/trustdb.gpg",)
 """Files that hold the time at which they were made."""
 
@@ -85,7 +88,8 @@ def state(root: Path, path: str) -> str:
 
 def attributes(place: Path) -> str:
     """Its extended attributes, ACLs, labels and capabilities among them."""
-    names = sorted(os.listxattr(place, follow_symlinks=False))
+    found = os.listxattr(place, follow_symlinks=False)
+    names = sorted(name for name in found if not name.startswith(NOT_ASKED))
     return "".join(f" {name}={os.getxattr(place, name, follow_symlinks=False).hex()}" for name in names)
 
 
@@ -115,8 +119,9 @@ def mounted(place: Path, kind: str, options: str) -> Iterator[Path]:
 
 
 def packages(root: Root) -> dict[str, str]:
-    """Every package with its version, whether it is held, and whether it was asked for."""
-    form = "${Package}:${Architecture}\\t${Version} ${Status}\\n"
-    rows = (line.split("\t") for line in root.must("dpkg-query", "--show", "--showformat", form).splitlines())
+    """Every package with its version, whether it is held, its files of settings, and whether it was asked for."""
+    form = "${Package}:${Architecture}\\t${Version} ${Status} ${Conffiles};;\\n"
+    told = root.must("dpkg-query", "--show", "--showformat", form).split(";;\n")
+    rows = (" ".join(line.splitlines()).split("\t") for line in told if line.strip())
     automatic = set(root.must("apt-mark", "showauto").split())
     return {name: f"{told} {'automatic' if name.partition(':')[0] in automatic else ''}" for name, told in rows}

@@ -15,6 +15,8 @@ from tests.install.layers import Layer, packages
 from tests.install.test_faults import redigested
 from tests.install.test_kills import KILLED, assert_nothing_left, kill, rollback, wait_for
 from tests.install.world import Done, World, make_plan
+from tests.integration import debs
+from tests.integration.catalogue import Package
 
 from gpustack.model.plan import Plan
 from gpustack.model.steps import FileWrite
@@ -204,6 +206,41 @@ def test_a_run_is_abandoned(world: World, tmp_path: Path) -> None:
         rollback_of_other = roll_back(world, made)
         assert rollback_of_other.code == 0, rollback_of_other.err
         assert made.changes() == before
+
+
+DRIVERS = [
+    Package("gp-driver-1", "1.0", files={"/usr/lib/gp-driver": "1"}),
+    Package("gp-driver-2", "2.0", conflicts="gp-driver-1", files={"/usr/lib/gp-driver": "2"}),
+    Package("gp-drivers", "1.0", depends=(("gp-driver-1", "", ""),)),
+    Package("gp-drivers", "2.0", depends=(("gp-driver-2", "", ""),)),
+    Package("gp-mine", "1.0", depends=(("gp-driver-2", "", ""),)),
+]
+"""The new conflicts with the old, and what is in both needs one of them: only one command brings the old back."""
+
+
+@pytest.mark.parametrize("is_needed", [False, True])
+def test_packages_that_exclude_one_another(world: World, tmp_path: Path, is_needed: bool) -> None:
+    step = draft("drivers", component="", kind="install-packages", title="install gp-drivers", why="the test asks for it", phase="driver", commands=(("apt-get", "install", "-y", "gp-drivers=2.0"),), packages=("gp-drivers",))  # fmt: skip
+    with world.fresh(tmp_path / "layer") as made:
+        debs.build_repository(made.root.inside("/srv/drivers"), DRIVERS)
+        made.root.write("/etc/apt/sources.list.d/drivers.list", "deb [trusted=yes] file:/srv/drivers ./\n")
+        made.root.must("apt-get", "update")
+        made.root.must("apt-get", "install", "-y", "gp-drivers=1.0")
+        before = made.changes(), packages(made.root)
+        done = world.call(made.root.path, world.save(tmp_path, make_plan([step])), "--yes")
+        assert done.code == 0, done.err
+        assert "gp-driver-1:amd64" not in packages(made.root)
+        if is_needed:
+            made.root.must("apt-get", "install", "-y", "gp-mine")
+            failed = roll_back(world, made)
+            assert failed.code == 1, failed.err
+            assert "not run: it would remove gp-mine" in failed.err
+            assert "gp-mine:amd64" in packages(made.root)
+            made.root.must("dpkg", "--purge", "gp-mine")
+        assert roll_back(world, made).code == 0
+        # apt wrote it again for the user; what it says is compared with the packages.
+        marks = {"/var/lib/apt/extended_states": before[0]["/var/lib/apt/extended_states"]}
+        assert (made.changes() | marks, packages(made.root)) == before
 
 
 def test_what_somebody_put_into_a_folder_of_the_run_is_kept(world: World, tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ class Package:
     depends: tuple[tuple[str, str, str], ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
     provides: str = ""
+    conflicts: str = ""
 
 
 @dataclass(frozen=True)

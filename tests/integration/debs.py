@@ -77,6 +77,7 @@ def _control(package: Package) -> str:
             f"Package: {package.name}\nVersion: {package.version}\nArchitecture: amd64\n",
             f"Depends: {depends}\n" if depends else "",
             f"Provides: {package.provides}\n" if package.provides else "",
+            f"Conflicts: {package.conflicts}\n" if package.conflicts else "",
             "Maintainer: cudatools <cudatools@gpustack.test>\nDescription: stands in for the vendor's\n",
         ]
     )

@@ -152,7 +152,7 @@ class Store:
         is_other = "content" in differences(entry, now, is_moved=True)
         if is_shared and is_other:
             # All its names are to have the content again: it is written into the file that they share.
-            with self._content_of(entry, place) as content, place.open("r+b") as target:
+            with self.content(entry, place) as content, place.open("r+b") as target:
                 shutil.copyfileobj(content, target, 4 * SMALL)
                 target.truncate()
                 target.flush()
@@ -162,13 +162,13 @@ class Store:
             return
         place.parent.mkdir(parents=True, exist_ok=True)
         new = _newcomer(place)
-        with self._content_of(entry, place) as content, _made(new) as target:
+        with self.content(entry, place) as content, _made(new) as target:
             shutil.copyfileobj(content, target, 4 * SMALL)
             target.flush()
             os.fsync(target.fileno())
         _take_place(new, place, entry)
 
-    def _content_of(self, entry: Entry, place: Path) -> IO[bytes]:
+    def content(self, entry: Entry, place: Path) -> IO[bytes]:
         """What a file had in it. Raises GpustackError where that is not there, or not as it was kept."""
         begin, plus, length = entry.kept.partition("+")
         if plus:

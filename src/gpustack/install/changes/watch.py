@@ -305,6 +305,14 @@ class Watch:
                 sync_folder(folder)
         return troubles
 
+    def former_text(self, path: str) -> str:
+        """What a file had in it before the run where somebody changed it since, so that it stays; "" elsewhere."""
+        base = self._history.base.get(path, ABSENT)
+        if path not in self._history.found or base.kind != "file":
+            return ""
+        with self._store.content(base, self._target.place(path)) as content:
+            return content.read().decode("utf-8", "replace")
+
     def restore_found(self, changed: Iterable[str]) -> None:
         """Put back what somebody else changed since the run, and an undoing ``changed``; a later attempt reports it."""
         for path in changed:

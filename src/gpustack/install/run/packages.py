@@ -22,8 +22,7 @@ _DPKG = ("dpkg-query", "--show", "--showformat", "${Package}:${Architecture}\\t$
 _RPM = ("rpm", "--query", "--all", "--queryformat", "%{NAME}.%{ARCH}\\t%|EPOCH?{%{EPOCH}:}:{}|%{VERSION}-%{RELEASE}\\n")
 _APT = (
     *("apt-get", "-y", "--allow-downgrades", "--allow-change-held-packages", "--no-install-recommends"),
-    # Nothing that somebody else installed has to go.
-    *("--no-remove", "-o", "DPkg::Lock::Timeout=300"),
+    *("-o", "DPkg::Lock::Timeout=300"),
 )
 
 
@@ -111,16 +110,41 @@ def repairs(tool: Tool) -> tuple[Argv, ...]:
 
 
 def commands_back(
-    tool: Tool, family: str, wanted: Mapping[str, str], there: Mapping[str, str]
+    tool: Tool, family: str, wanted: Mapping[str, str], there: Mapping[str, str], others: Iterable[str]
 ) -> tuple[tuple[Argv, ...], ...]:
     """The commands that take the packages of ``wanted`` from how they are to how they were, in groups.
 
     ``wanted`` maps the packages concerned to their former state, "" for those that were not there. The commands of a
-    group are ways to the same end: a later one is taken where an earlier one fails.
+    group are ways to the same end: a later one is taken where an earlier one fails. None of them removes ``others``,
+    but for that of apt without ``--no-remove``: `removed` tells of what it would do.
     """
     if tool == "dpkg":
         return _dpkg_back(wanted, there)
-    return _rpm_back(family, wanted, there)
+    return _rpm_back(family, wanted, there, others)
+
+
+MARKS = "/var/lib/apt/extended_states"
+"""Where apt notes which packages nobody asked for."""
+
+
+def marks(text: str, names: Iterable[str]) -> tuple[Argv, ...]:
+    """The commands that mark packages as they were marked in a former ``text`` of that file."""
+    blocks = (block.split() for block in text.split("\n\n"))
+    automatic = {words[1] for words in blocks if words[:1] == ["Package:"] and words[-1] == "1"}
+    groups: dict[str, list[str]] = {"auto": [], "manual": []}
+    for name in names:
+        groups["auto" if name.partition(":")[0] in automatic else "manual"].append(name)
+    return tuple(("apt-mark", how, *found) for how, found in groups.items() if found)
+
+
+def simulated(argv: Argv) -> Argv:
+    """The command that only tells what a command of apt would do."""
+    return (argv[0], "--simulate", *argv[1:])
+
+
+def removed(told: str) -> set[str]:
+    """The packages that a simulated command of apt would remove, without their architecture."""
+    return {line.split()[1].partition(":")[0] for line in told.splitlines() if line.startswith(("Remv ", "Purg "))}
 
 
 def _dpkg_back(wanted: Mapping[str, str], there: Mapping[str, str]) -> tuple[tuple[Argv, ...], ...]:
@@ -134,9 +158,12 @@ def _dpkg_back(wanted: Mapping[str, str], there: Mapping[str, str]) -> tuple[tup
         if is_installed("dpkg", state)
         and not (is_installed("dpkg", there.get(name, "")) and version_in(there[name]) == version_in(state))
     ]
+    gone = [name for name, state in wanted.items() if not state and there.get(name)]
     if back:
-        groups.append(((*_APT, "install", *back),))
-    gone = [name for name, state in wanted.items() if not state and name in there]
+        groups.append(((*_APT, "--no-remove", "install", *back),))
+        if gone:
+            # Where the old conflicts with the new, and something of the old and the new needs the new: all in one.
+            groups[-1] += ((*_APT, "install", *back, *(f"{name}-" for name in gone)),)
     if gone:
         # sudo refuses to go where root has no password; the machine was without it before.
         front = ("env", "SUDO_FORCE_REMOVE=yes") if any(name.partition(":")[0] == "sudo" for name in gone) else ()
@@ -154,7 +181,9 @@ def _dpkg_back(wanted: Mapping[str, str], there: Mapping[str, str]) -> tuple[tup
     return tuple(groups)
 
 
-def _rpm_back(family: str, wanted: Mapping[str, str], there: Mapping[str, str]) -> tuple[tuple[Argv, ...], ...]:
+def _rpm_back(
+    family: str, wanted: Mapping[str, str], there: Mapping[str, str], others: Iterable[str]
+) -> tuple[tuple[Argv, ...], ...]:
     groups: list[tuple[Argv, ...]] = []
     back, gone = [], []
     for name, state in wanted.items():
@@ -171,7 +200,9 @@ def _rpm_back(family: str, wanted: Mapping[str, str], there: Mapping[str, str]) 
         groups.append((("zypper", "--non-interactive", "--no-refresh", "install", "--oldpackage", *words),))
     elif back:
         words = [f"{bare}-{version}{suffix}" for bare, version, suffix in back]
-        groups.append(((family, "-y", "install", "--allowerasing", *words), (family, "-y", "downgrade", *words)))
+        kept = ",".join(sorted({name.rpartition(".")[0] for name in others}))
+        erasing = ("install", "--allowerasing", f"--setopt=protected_packages={kept}")
+        groups.append(tuple((family, "-y", *way, *words) for way in (("install",), ("downgrade",), erasing)))
     if gone:
         groups.append((("rpm", "--erase", *gone),))
     return tuple(groups)

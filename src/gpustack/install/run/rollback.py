@@ -21,9 +21,6 @@ from gpustack.plan.undoing import WayBack, way_back
 _SUPPLY = ("/etc/apt/", "/etc/dnf/", "/etc/pki/", "/etc/yum", "/etc/zypp/", "/usr/share/keyrings/")
 """Where package managers have their repositories, keys and settings."""
 
-_MARKS = "/var/lib/apt/extended_states"
-"""Which packages nobody asked for: compared by the packages, as apt writes it anew whenever it does anything."""
-
 
 class RollbackFailedError(GpustackError):
     """Something of the run is left, or something of somebody else's is lost."""
@@ -169,7 +166,7 @@ def _differences(work: Workplace, steps: list[Step]) -> Left:
             run.append(f"changed during the rollback, by a script of a package or by somebody: {path} ({what})")
         elif path in history.brought:
             run.append(f"a folder of the run into which somebody put files since; they are kept: {path}")
-        elif path in history.touched and path != _MARKS:
+        elif path in history.touched and path != packages.MARKS:
             shared = ", and what the run added to it may still be in it" if path.startswith(SHARED) else ""
             run.append(f"changed by somebody since, and kept{shared}: {path} ({what})")
         else:

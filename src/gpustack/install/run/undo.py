@@ -84,6 +84,9 @@ def packages_back(work: Workplace, step: Step) -> None:
     before = former.before or {}
     repair(work, step)
     _move(work, step, {name: before.get(name, "") for name in sorted(former.changed)})
+    text = work.watch.former_text(packages.MARKS) if work.tool == "dpkg" else ""
+    for argv in packages.marks(text, sorted(name for name in former.changed if before.get(name))) if text else ():
+        _when_free(work, step, argv)
     if work.tool == "rpm" and former.was_cut:
         names = {*former.changed, *_named(step, before)} & before.keys()
         _make_whole(work, step, {name: before[name] for name in sorted(names)})
@@ -96,18 +99,23 @@ def _move(work: Workplace, step: Step, wanted: packages.Snapshot) -> None:
     """
     said: dict[str, str] = {}
     for _ in range(2):
-        there = _without_foreign(work, wanted)
+        whole = work.snapshot()
+        there = _own(work, wanted, whole)
         missing = {name: state for name, state in wanted.items() if name in there and there[name] != state}
         if not missing:
             return
-        for ways in packages.commands_back(work.tool, work.plan.host.os.family or "", missing, there):
+        others = whole.keys() - {name for name, state in missing.items() if not state}
+        for ways in packages.commands_back(work.tool, work.plan.host.os.family or "", missing, there, others):
             for argv in ways:
+                if strangers := _removed_besides(work, argv, missing):
+                    said[f"`{command_line(argv)[:200]}`"] = f"not run: it would remove {', '.join(sorted(strangers))}"
+                    continue
                 done = _when_free(work, step, argv)
                 if done.code == 0:
                     break
                 said[f"`{command_line(argv)[:200]}`"] = done.error or done.out.strip()[-_TOLD:]
     try:
-        packages.demand(work.tool, wanted, _without_foreign(work, wanted))
+        packages.demand(work.tool, wanted, _own(work, wanted, work.snapshot()))
     except GpustackError as error:
         raise GpustackError(
             error.message,
@@ -117,9 +125,19 @@ def _move(work: Workplace, step: Step, wanted: packages.Snapshot) -> None:
         ) from error
 
 
-def _without_foreign(work: Workplace, wanted: packages.Snapshot) -> packages.Snapshot:
+def _removed_besides(work: Workplace, argv: tuple[str, ...], wanted: packages.Snapshot) -> set[str]:
+    """The packages that a command of apt would remove though they were there before the run."""
+    if program(argv) != "apt-get" or "--no-remove" in argv:
+        return set()
+    try:
+        told = work.query(packages.simulated(argv))
+    except GpustackError:
+        return set()
+    return packages.removed(told) - {name.partition(":")[0] for name, state in wanted.items() if not state}
+
+
+def _own(work: Workplace, wanted: packages.Snapshot, there: packages.Snapshot) -> packages.Snapshot:
     """The states of the packages concerned, "" where they are not there; without those that are somebody else's."""
-    there = work.snapshot()
     states = {name: there.get(name, "") for name in wanted}
     return packages.own(states, work.history.seen_states, work.first)
 
