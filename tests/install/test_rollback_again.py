@@ -113,9 +113,12 @@ def test_a_rollback_that_is_killed_while_packages_go(
                 failed = roll_back(world, made, "--wait", "0.2")
                 assert failed.code == 1, failed.err
                 assert "still runs as process" in failed.err
-        for name in (f"stall-{stall}", "stalled"):
-            made.root.inside(f"/srv/{name}").unlink()
-        rollback(world, made)
+        made.root.inside(f"/srv/stall-{stall}").unlink()
+        done = roll_back(world, made)
+        assert done.code == 0, done.err
+        # Written by the script until its end.
+        made.root.inside("/srv/stalled").unlink()
+        assert_nothing_left(world, made)
 
 
 def test_what_the_user_changed_since_is_kept_whatever_the_packages_scripts_do(world: World, tmp_path: Path) -> None:
