@@ -127,7 +127,7 @@ def _move(work: Workplace, step: Step, wanted: packages.Snapshot) -> None:
 
 def _removed_besides(work: Workplace, argv: tuple[str, ...], wanted: packages.Snapshot) -> set[str]:
     """The packages that a command of apt would remove though they were there before the run."""
-    if program(argv) != "apt-get" or "--no-remove" in argv:
+    if argv[0] != "apt-get" or "--no-remove" in argv:
         return set()
     try:
         told = work.query(packages.simulated(argv))
