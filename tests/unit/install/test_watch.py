@@ -314,11 +314,11 @@ def test_the_journal_of_odd_names_is_read_again(tree: Tree) -> None:
 RELABELLED = """
 import sys
 from pathlib import Path
-from gpustack.install.history import History
-from gpustack.install.keep import Store
-from gpustack.install.records import StepBegun, StepEnded
-from gpustack.install.target import Target
-from gpustack.install.watch import Watch
+from gpustack.install.journal.history import History
+from gpustack.install.changes.backups import Store
+from gpustack.install.journal.records import StepBegun, StepEnded
+from gpustack.install.root import Target
+from gpustack.install.changes.watch import Watch
 from gpustack.system.mounts import mount
 
 folder = Path(sys.argv[1])
