@@ -10,6 +10,7 @@ answer noticed. Exit code 1 where fewer than 95 of 100 are noticed.
 from __future__ import annotations
 
 import argparse
+import itertools
 import random
 import sys
 from collections import Counter
@@ -26,6 +27,8 @@ from gpustack.matrix.store import open_store
 
 T = TypeVar("T")
 WANTED = 0.95
+MOST_QUESTIONS = 60
+"""Questions that are asked about one row before it counts as unnoticed."""
 NEVER_SAMPLED = ("bounds", "seen_names")
 
 
@@ -91,7 +94,7 @@ def changed(value: object, kind: str, chance: random.Random) -> object:
 
 def is_noticed(facts: Facts, mutant: Mutant, questions: Iterator[probes.Question], known: dict[Any, str]) -> bool:
     """Whether an answer to one of the questions differs."""
-    for question in questions:
+    for question in itertools.islice(questions, MOST_QUESTIONS):
         if question not in known:
             known[question] = answer(facts, question)
         if answer(mutant, question) != known[question]:
@@ -128,8 +131,7 @@ def main() -> int:
             key = facts.table_head(subject, table)[1]
             named = " ".join(f"{name}={row[name]}" for name in key if name in row)
             survivors.append(f"{subject}.{table}: {column} of {named}")
-    for line in sorted(survivors):
-        print(line)
+            print(survivors[-1], flush=True)
     per_table = Counter(line.partition(":")[0] for line in survivors)
     print(f"{len(drawn) - len(survivors)} of {len(drawn)} changes were noticed; survivors by table: {dict(per_table)}")
     return int(len(survivors) > (1 - WANTED) * len(drawn))
