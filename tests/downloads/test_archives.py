@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from gpustack.errors import GpustackError
 from gpustack.install.supply import archives
 from gpustack.install.supply.archives import ArchiveError, Contents, inspect
 
@@ -143,8 +144,9 @@ def test_sizes_beyond_measure_are_refused_by_the_header_alone(tmp_path: Path) ->
 def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     path = tar(tmp_path / "a.tar", *ORDINARY)
     archives.demand_room(path, inspect(path), tmp_path / "not/there/yet")
-    with pytest.raises(ArchiveError, match="unpacks to 1,048,576,000 MiB, and only"):
+    with pytest.raises(GpustackError, match="unpacks to 1,048,576,000 MiB; ") as caught:
         archives.demand_room(path, Contents(members=1, size=1_048_576_000 * 2**20), tmp_path)
+    assert caught.value.code == "disk-full"
 
 
 def zipped(path: Path, name: str, content: bytes = b"x", mode: int = stat.S_IFREG | 0o644) -> Path:

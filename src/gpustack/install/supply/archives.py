@@ -99,13 +99,15 @@ def inspect(path: Path, strip: int = 0) -> Contents:
 
 
 def demand_room(path: Path, contents: Contents, folder: Path) -> None:
-    """Raise ArchiveError where ``contents`` do not fit beside ``folder``, which need not exist yet."""
+    """Raise GpustackError where ``contents`` do not fit into the file system of ``folder``, which need not exist."""
     there = next(one for one in (folder, *folder.parents) if one.exists())
     free = shutil.disk_usage(there).free
     size = contents.size + contents.members * _BLOCK
     if size > free:
-        msg = f"unpacks to {size / 2**20:,.0f} MiB, and only {free / 2**20:,.0f} MiB are free in {there}"
-        raise ArchiveError(msg, where=str(path), hint="make room, then go on")
+        msg = (
+            f"No space left on device: unpacks to {size / 2**20:,.0f} MiB; {free / 2**20:,.0f} MiB are free in {there}"
+        )
+        raise GpustackError(msg, code="disk-full", where=str(path), hint=f"make room on the file system of {there}")
 
 
 class _Watch:
