@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from gpustack.errors import GpustackError
 from gpustack.install.changes.attributes import LABEL, is_enforced
 from gpustack.install.changes.backups import AttributesError, Store
+from gpustack.install.changes.brought import listing, prune, strangers, write
 from gpustack.install.changes.look import content_of, differences, is_as, look, with_sum
 from gpustack.install.changes.names import safe
 from gpustack.install.changes.scan import Scan
@@ -21,7 +22,6 @@ from gpustack.install.journal.file import sync_folder
 from gpustack.install.journal.history import ABSENT, History
 from gpustack.install.journal.records import Entry
 from gpustack.install.root import Target
-from gpustack.install.run.brought import listing, prune, strangers, write
 from gpustack.install.run.touched_paths import NAMED_IN, is_watched_alone
 from gpustack.system.run import LocalRunner
 
