@@ -161,6 +161,17 @@ def test_all_gpus_add_up(context: Context) -> None:
     )
 
 
+def test_versions_of_nccl_are_found_wherever_they_are_printed(context: Context) -> None:
+    """A warning of NCCL may come first; sums without the versions are no answer."""
+    warning = {"level": "WARN", "text": "no plugin"}
+    sums = ({"gpu": 0, "wrong": 0}, {"gpu": 1, "wrong": 0})
+    assert nccl(context, warning, HEAD, *sums)[:2] == ("pass", "NCCL 2.28.3: correct sums on 2 GPUs")
+    assert nccl(context, warning, *sums)[:2] == (
+        "error",
+        f"the all-reduce produced no output: {json.dumps(warning)}",
+    )
+
+
 @pytest.mark.parametrize(
     ("lines", "end", "expected"),
     [

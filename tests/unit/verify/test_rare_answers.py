@@ -14,7 +14,7 @@ from gpustack.system.run import Finished
 from gpustack.verify.cuda import build, measure
 from gpustack.verify.cuda import smoke as cuda_smoke
 from gpustack.verify.cuda.toolchain import Home, HostCompiler, Toolkit
-from gpustack.verify.cudnn import answers, vendor
+from gpustack.verify.cudnn import answers, full_cross, vendor
 from gpustack.verify.cudnn import full as cudnn_full
 from gpustack.verify.cudnn import smoke as cudnn_smoke
 from gpustack.verify.declare import Context, Outcome
@@ -171,6 +171,73 @@ def test_nothing_to_measure(context: Context) -> None:
 def test_what_slows_a_gpu_down(context: Context, throttle: int, reason: str) -> None:
     slow = msgspec.structs.replace(GPU, throttle=throttle | 0x4)
     assert told(driver_full.clocks(with_nvml(context, slow))) == ("fail", reason, "")
+
+
+@pytest.mark.parametrize(
+    ("fields", "remark"),
+    [
+        ({}, "no GPU is throttled"),
+        ({"link_width": 8}, "no GPU is throttled"),
+        ({"link_width_max": 16}, "no GPU is throttled"),
+        ({"link_width": 16, "link_width_max": 16}, "no GPU is throttled"),
+        ({"link_width": 8, "link_width_max": 16}, "NVIDIA L4 (00000000:01:00.0): PCIe link has 8 of 16 lanes"),
+        ({"power_limit_mw": 72000, "power_default_mw": 72000}, "no GPU is throttled"),
+        (
+            {"power_limit_mw": 40000, "power_default_mw": 72000},
+            "NVIDIA L4 (00000000:01:00.0): power limit is lowered to 40 W",
+        ),
+    ],
+)
+def test_remarks_on_clocks_need_figures_that_nvml_reports(
+    context: Context, fields: dict[str, Any], remark: str
+) -> None:
+    assert told(driver_full.clocks(with_nvml(context, msgspec.structs.replace(GPU, **fields)))) == ("pass", remark, "")
+
+
+@pytest.mark.parametrize(
+    ("fields", "counted"),
+    [
+        ({}, {}),
+        ({"corrected": 0}, {"gpu0-corrected": 0}),
+        ({"corrected": 3}, {"gpu0-corrected": 3}),
+        ({"uncorrected_ever": 2}, {"gpu0-uncorrected-ever": 2}),
+        ({"corrected": 3, "uncorrected_ever": 0}, {"gpu0-corrected": 3, "gpu0-uncorrected-ever": 0}),
+    ],
+)
+def test_only_error_counts_that_nvml_reports_are_measurements(
+    context: Context, fields: dict[str, int], counted: dict[str, int]
+) -> None:
+    outcome = driver_full.memory_errors(with_nvml(context, msgspec.structs.replace(GPU, **fields)))
+    assert outcome.status == "pass"
+    assert {name: one.value for name, one in outcome.measurements.items()} == counted
+    assert {one.unit for one in outcome.measurements.values()} <= {"errors"}
+
+
+class _ForArm:
+    """A toolkit whose nvcc writes a program for 64-bit Arm, named by its target."""
+
+    def run(self, argv: tuple[str, ...], **_: Any) -> Finished:
+        if "-o" in argv:
+            Path(argv[argv.index("-o") + 1]).write_bytes(b"\x7fELF" + bytes(14) + (183).to_bytes(2, "little"))
+        target = next((word for word in argv if word in full_cross.TARGETS), "")
+        return Finished(argv=argv, code=0, out=f"built for {target}" if target else "")
+
+
+def test_the_commands_of_every_other_machine_are_evidence(context: Context, tmp_path: Path) -> None:
+    kit = Toolkit(nvcc="nvcc", release="13.0", version="13.0.88", root=tmp_path / "cuda")
+    for name in ("sbsa-linux", "aarch64-linux"):
+        (kit.root / "targets" / name / "include").mkdir(parents=True)
+    context.shared.once("toolkit", lambda: kit)
+    outcome = full_cross.cross(msgspec.structs.replace(context, runner=_ForArm()))
+    assert told(outcome) == (
+        "pass",
+        "built, not run: Arm servers (SBSA): a program without cuDNN, which is not installed;"
+        " DRIVE OS Linux: a program without cuDNN, which is not installed",
+        "",
+    )
+    written = "\n".join(outcome.evidence.values())
+    assert "built for sbsa-linux" in written
+    assert "built for aarch64-linux" in written
 
 
 def test_nvml_without_an_answer(context: Context) -> None:

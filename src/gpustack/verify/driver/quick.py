@@ -154,7 +154,7 @@ def nvml(context: Context) -> Outcome:
 def _by_smi(runner: Runner, host: Host) -> Outcome:
     """What nvidia-smi, which uses NVML, reports."""
     finished = runner.run(("nvidia-smi", "-L"), timeout=8.0)
-    said = (finished.out.strip() or finished.err.strip()).splitlines()
+    said = [line for line in f"{finished.err}\n{finished.out}".splitlines() if line.strip()]
     evidence = {"nvidia-smi -L": finished.out + finished.err}
     listed = sum(line.startswith("GPU ") for line in said)
     if finished.code == 0 and listed:
