@@ -292,5 +292,5 @@ def test_what_was_seen_on_an_h200_and_an_h100_is_kept() -> None:
     for name in ("h200/ffmpeg-9.0.2", "h200/ffmpeg-5.1.9", "h100/ffmpeg-9.0.2"):
         checks = {one["id"]: one for one in json.loads((folder / f"{name}.json").read_text())["checks"]}
         assert checks["ffmpeg.nvdec"]["status"] == "pass"
-        assert "bit-identical with software" in checks["ffmpeg.nvdec"]["detail"]
+        assert "bit-exact with software" in checks["ffmpeg.nvdec"]["detail"]
         assert checks["ffmpeg.nvenc"]["status"] == "skip"

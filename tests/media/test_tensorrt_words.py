@@ -74,7 +74,7 @@ def test_a_header_of_an_unknown_form_tells_no_version() -> None:
 @pytest.mark.parametrize(
     ("number", "library", "fits", "words"),
     [
-        (232, "8.5.3", None, "built by TensorRT 8.5, and here has 8.5.3: it loads if the rest is the same"),
+        (232, "8.5.3", None, "built by TensorRT 8.5, and here has 8.5.3: it loads only if the full versions are equal"),
         (213, "8.6.1", False, "built by TensorRT 8.4, but here has 8.6.1"),
         (205, "10.3.0", False, "which cannot load it"),
         (199, "8.5.3", None, "does not contain the TensorRT version that built it"),

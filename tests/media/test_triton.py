@@ -99,7 +99,7 @@ def test_the_first_protocol(check: Check) -> None:
         behaviour.state, behaviour.is_ready = "MODEL_UNAVAILABLE", False
         away = check("triton", "smoke", host_with(L4), url=url, model="gpustack_digits")
         assert "version 1 is MODEL_UNAVAILABLE" in away["triton.ready"].reason
-        assert "no version that is ready" in away["triton.model"].reason
+        assert "no version of gpustack_digits is ready" in away["triton.model"].reason
         unknown = check("triton", "smoke", host_with(L4), url=url, model="other")["triton.model"]
         assert "other is not known to the server" in unknown.reason
 
