@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
-from gpustack.digests import sha256_hex
 from gpustack.errors import MatrixError
 from gpustack.matrix.layout import BINDING
 from gpustack.matrix.store import Store, open_store
@@ -45,7 +45,7 @@ class Matrix:
     def digest(self) -> str:
         """The sha256 over the digests of all matrix files in use: names the facts that an answer was made with."""
         lines = [f"{name} {entry.digest}\n" for name, entry in sorted(self._store.index.subjects.items())]
-        return sha256_hex("".join(lines).encode())
+        return hashlib.sha256("".join(lines).encode()).hexdigest()
 
     def table_head(self, subject: str, table: str) -> tuple[str, tuple[str, ...], dict[str, str]]:
         """What a table is about, its key columns and its declared columns. Raises KeyError for an unknown table."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 from msgspec import Struct, field
-
-from gpustack.patterns import late
 
 Known = Literal["stated", "tested", "reported"]
 Strength = Literal["required", "only-if", "optional", "advised"]
@@ -91,7 +90,7 @@ class Rule(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown
     src: tuple[str, ...] = ()
 
 
-_SUBJECT = late(r"[a-z][a-z0-9-]*")
+_SUBJECT = re.compile(r"[a-z][a-z0-9-]*")
 
 
 def subject_of(of: str) -> str:

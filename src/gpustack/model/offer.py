@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 from msgspec import Struct
 
 from gpustack.model.facts import Archive, PackageSet
 from gpustack.model.places import Repository
-from gpustack.patterns import late
 from gpustack.versions import version
 
-_TAG = late(r"manylinux_(\d+)_(\d+)_")
+_TAG = re.compile(r"manylinux_(\d+)_(\d+)_")
 _OLD_TAGS = {"manylinux1_": "2.5", "manylinux2010_": "2.12", "manylinux2014_": "2.17"}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cached_property
 
 from msgspec import Struct
@@ -12,10 +13,9 @@ from gpustack.model.host import Host
 from gpustack.model.places import System
 from gpustack.model.request import Request
 from gpustack.model.resolution import Pick, Resolution
-from gpustack.patterns import late
 from gpustack.versions import is_within
 
-_RELEASE = late(r"[0-9][A-Za-z0-9._+~-]{0,120}")
+_RELEASE = re.compile(r"[0-9][A-Za-z0-9._+~-]{0,120}")
 
 
 class Context(Struct, frozen=True, kw_only=True, dict=True):

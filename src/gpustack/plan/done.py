@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Iterable
 
-from gpustack.digests import sha256_hex
 from gpustack.model.actions import Package
 from gpustack.model.conditions import NEVER, Condition, spelled
 from gpustack.model.steps import FileWrite
-from gpustack.patterns import late
 from gpustack.plan.managers.base import Manager
 
-_EPOCH = late(r"\d+:")
+_EPOCH = re.compile(r"\d+:")
 
 
 def packages(tool: Manager, wanted: Iterable[Package]) -> str:
@@ -84,4 +84,4 @@ def marker(prefix: str, name: str) -> str:
 
 
 def _sum(content: str) -> str:
-    return sha256_hex(content.encode())
+    return hashlib.sha256(content.encode()).hexdigest()

@@ -11,7 +11,6 @@ from msgspec import Struct
 from gpustack.model import actions as do
 from gpustack.model.actions import AnyAction, Package
 from gpustack.model.architectures import debian_name
-from gpustack.patterns import late
 from gpustack.plan import done
 from gpustack.plan.context import Context
 from gpustack.plan.draft import Draft, draft
@@ -21,8 +20,8 @@ SUBJECT = "preparation"
 _WITH_ACCOUNT = frozenset({"subscription-manager", "SUSEConnect"})
 """Programs that ask the system's publisher, by the account that the machine is registered with."""
 
-_RPM_ADDRESS = late(r"https://.*/([a-z-]+)-(\d[^-/]*)-[^-/]+\.rpm")
-_SUSE_KERNEL = late(r"(.+)-([a-z0-9_]+)")
+_RPM_ADDRESS = re.compile(r"https://.*/([a-z-]+)-(\d[^-/]*)-[^-/]+\.rpm")
+_SUSE_KERNEL = re.compile(r"(.+)-([a-z0-9_]+)")
 
 
 class Headers(Struct, frozen=True, kw_only=True):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -13,7 +15,6 @@ from gpustack.model.host import RepositoryEntry
 from gpustack.model.places import Repository
 from gpustack.model.resolution import Pick
 from gpustack.model.steps import Artifact, FileWrite, PackageSource
-from gpustack.patterns import late
 from gpustack.plan import done
 from gpustack.plan.apt_pin import apt_pin, preferences
 from gpustack.plan.context import Context
@@ -23,8 +24,8 @@ from gpustack.plan.managers.base import CACHE, Manager, Place
 from gpustack.plan.preparation import common_tools
 from gpustack.plan.signing import KeyExtra, check_key, download_key, key_of
 
-_FOLDERS = late(r"/etc/(apt|yum\.repos\.d|zypp/repos\.d)/[A-Za-z0-9_.+@/-]+")
-_ADDRESS = late(r"[a-z]+://[A-Za-z0-9_./:-]+")
+_FOLDERS = re.compile(r"/etc/(apt|yum\.repos\.d|zypp/repos\.d)/[A-Za-z0-9_.+@/-]+")
+_ADDRESS = re.compile(r"[a-z]+://[A-Za-z0-9_./:-]+")
 _KEYRINGS = ("/usr/share/keyrings/", "/etc/apt/keyrings/", "/etc/apt/cloud-init.gpg.d/")
 _GREP = ("grep", "--recursive", "--quiet", "--no-messages", "--fixed-strings", "--")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from msgspec import Struct
 
 from gpustack.model import actions as do
@@ -9,12 +11,11 @@ from gpustack.model.actions import AnyAction
 from gpustack.model.conditions import NEVER, spelled
 from gpustack.model.places import SigningKey
 from gpustack.model.steps import Artifact, FileWrite
-from gpustack.patterns import late
 from gpustack.plan.context import Context
 from gpustack.plan.draft import Draft, draft
 from gpustack.plan.managers.base import CACHE, Manager, Place
 
-_SHORT_ID = late(r"[0-9A-Fa-f]{8}")
+_SHORT_ID = re.compile(r"[0-9A-Fa-f]{8}")
 
 
 class KeyExtra(Struct, frozen=True, kw_only=True):

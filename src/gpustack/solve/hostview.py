@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import cached_property
 
 from gpustack.model.facts import When
 from gpustack.model.host import Gpu, Host
-from gpustack.patterns import late
 from gpustack.versions import is_within
 
-_LEADING_VERSION = late(r"\d+(?:\.\d+)*")
+_LEADING_VERSION = re.compile(r"\d+(?:\.\d+)*")
 
 
 class HostView:

@@ -7,12 +7,11 @@ import re
 from gpustack.errors import UsageError
 from gpustack.model.facts import COMPONENTS
 from gpustack.model.request import METHODS, Method, Requirement
-from gpustack.patterns import late
 from gpustack.versions import version_range
 
 _CLAUSE = r"(?:==|!=|>=|<=|<|>|~=)\d+(?:\.\d+)*(?:(?:a|b|rc)\d+|\.(?:post|dev)\d+)?(?:\.\*)?"
-_SPECIFIER = late(rf"{_CLAUSE}(?:,{_CLAUSE})*,?")
-_REQUIREMENT = late(r"([A-Za-z](?:[A-Za-z0-9-]|(?<=\d)\.(?=\d))*)\s*(.*)", re.DOTALL)
+_SPECIFIER = re.compile(rf"{_CLAUSE}(?:,{_CLAUSE})*,?")
+_REQUIREMENT = re.compile(r"([A-Za-z](?:[A-Za-z0-9-]|(?<=\d)\.(?=\d))*)\s*(.*)", re.DOTALL)
 
 
 def parse_requirement(text: str) -> Requirement:
@@ -76,7 +75,7 @@ def _or_line(of: str, number: str) -> str:
     return "" if number.count(".") > 1 else f", or {of}=={number}.* for any release of that line"
 
 
-_PACKAGE_LIKE = late(r"(?:lib)?([a-z-]*?[a-z])-?(\d+(?:[.-]\d+)*)")
+_PACKAGE_LIKE = re.compile(r"(?:lib)?([a-z-]*?[a-z])-?(\d+(?:[.-]\d+)*)")
 """A component and a version in one word, as packages are called: cuda-12-4, cudnn8, libcudnn9."""
 
 

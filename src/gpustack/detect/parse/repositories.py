@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import binascii
+import hashlib
 import re
 
 from msgspec import Struct
 
 from gpustack.detect.evidence import Evidence
 from gpustack.detect.parse.packages import Package
-from gpustack.digests import sha1_hex
 from gpustack.model.host import RepositoryEntry
 
 MAX_ENTRIES = 500
@@ -199,7 +199,9 @@ def _packet_fingerprints(data: bytes) -> list[str]:
         body = data[start : start + length]
         if tag == 6 and body[:1] == b"\x04":
             # RFC 4880, section 12.2
-            found.append(sha1_hex(b"\x99" + len(body).to_bytes(2, "big") + body).upper())
+            found.append(
+                hashlib.sha1(b"\x99" + len(body).to_bytes(2, "big") + body, usedforsecurity=False).hexdigest().upper()
+            )
         at = start + length
     return found
 

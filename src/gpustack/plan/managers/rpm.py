@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from gpustack.model import actions as do
@@ -9,11 +10,10 @@ from gpustack.model.actions import Argv, ManagerName, Package
 from gpustack.model.conditions import Condition, spelled
 from gpustack.model.host import RepositoryEntry
 from gpustack.model.steps import FileWrite
-from gpustack.patterns import late
 from gpustack.plan.managers.base import Place
 
 KEY_FOLDER = "/etc/pki/rpm-gpg"
-_CAPABILITY = late(r".*[(/].*")
+_CAPABILITY = re.compile(r".*[(/].*")
 
 
 class RpmManager:

@@ -6,8 +6,9 @@ A command is its name, then parameters, each a name of ``COMMANDS`` and, where i
 
 from __future__ import annotations
 
+import re
+
 from gpustack.model.actions import Cmdlet
-from gpustack.patterns import late
 
 ROOT = r"C:\Program Files\gpustack"
 r"""Where a plan's own files lie: not in ProgramData, where every user may plant a file before we read it."""
@@ -36,7 +37,7 @@ COMMANDS: dict[str, dict[str, bool]] = {
 }
 """The commands of a Windows plan with their parameters: True where a value follows."""
 
-_UNSAFE = late(r"[^A-Za-z0-9._+-]+")
+_UNSAFE = re.compile(r"[^A-Za-z0-9._+-]+")
 
 
 def safe_name(text: str) -> str:

@@ -11,14 +11,13 @@ from gpustack.model.actions import AnyAction, Package
 from gpustack.model.facts import PackageSet
 from gpustack.model.resolution import Pick
 from gpustack.model.steps import FileWrite
-from gpustack.patterns import late
 from gpustack.plan import done
 from gpustack.plan.context import Context
 from gpustack.plan.draft import Draft, draft
 from gpustack.plan.managers import manager
 from gpustack.plan.managers.base import Manager
 
-_PATTERN = late(r"[A-Za-z0-9*._:+~][A-Za-z0-9*._:+~-]*")
+_PATTERN = re.compile(r"[A-Za-z0-9*._:+~][A-Za-z0-9*._:+~-]*")
 PREFERENCES = "/etc/apt/preferences.d/gpustack-nvidia-driver"
 UNATTENDED = "/etc/apt/apt.conf.d/51gpustack-nvidia-driver"
 _STREAMS = "/etc/dnf/modules.d"

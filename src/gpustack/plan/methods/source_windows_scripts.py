@@ -8,10 +8,9 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from gpustack.patterns import late
 from gpustack.plan.methods.source_rows import TAR_SWITCHES
 
-_DRIVE = late(r"([A-Za-z]):(.*)", re.DOTALL)
+_DRIVE = re.compile(r"([A-Za-z]):(.*)", re.DOTALL)
 
 STUDIO = r"""@echo off
 rem Runs the bash script named first where Visual C++ for x64 is set up.

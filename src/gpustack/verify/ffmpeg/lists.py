@@ -6,15 +6,13 @@ import re
 
 from msgspec import Struct
 
-from gpustack.patterns import late
-
-_VERSION = late(r"^ffmpeg version (?P<word>\S+)", re.MULTILINE)
-_RELEASE = late(r"^n?(\d+\.\d+(?:\.\d+)*)")
-_CONFIGURATION = late(r"^\s*configuration: (.*)$", re.MULTILINE)
-_LIBAVCODEC = late(r"^\s*libavcodec\s+(\d+)\.", re.MULTILINE)
-_CODEC = late(r"^ [ASV.][F.][S.][X.][B.][D.] (\S+)", re.MULTILINE)
+_VERSION = re.compile(r"^ffmpeg version (?P<word>\S+)", re.MULTILINE)
+_RELEASE = re.compile(r"^n?(\d+\.\d+(?:\.\d+)*)")
+_CONFIGURATION = re.compile(r"^\s*configuration: (.*)$", re.MULTILINE)
+_LIBAVCODEC = re.compile(r"^\s*libavcodec\s+(\d+)\.", re.MULTILINE)
+_CODEC = re.compile(r"^ [ASV.][F.][S.][X.][B.][D.] (\S+)", re.MULTILINE)
 # Releases before 7.1 mark filters with three letters (T, S, C), later ones with two.
-_FILTER = late(r"^ [T.][S.][C.]? (\S+)\s+\S+->\S+", re.MULTILINE)
+_FILTER = re.compile(r"^ [T.][S.][C.]? (\S+)\s+\S+->\S+", re.MULTILINE)
 RELEASE_OF_LIBAVCODEC = {57: "3", 58: "4", 59: "5", 60: "6", 61: "7", 62: "8", 63: "9"}
 """The major release of FFmpeg that a libavcodec belongs to: builds of a branch's head print no release number."""
 

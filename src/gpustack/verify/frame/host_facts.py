@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 from gpustack.model.host import Copy, Gpu, Host
-from gpustack.patterns import late
 from gpustack.verify.declare import Outcome, needless, skipped
 
-_UPSTREAM = late(r"(?:\d+:)?(\d+(?:\.\d+)*)")
+_UPSTREAM = re.compile(r"(?:\d+:)?(\d+(?:\.\d+)*)")
 FOREIGN_MODULES = ("nouveau", "nova", "nova_core", "nova_drm")
 """The kernel's own modules for NVIDIA GPUs. One that holds a GPU keeps NVIDIA's module away from it."""
 

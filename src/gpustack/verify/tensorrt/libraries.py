@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
-from gpustack.patterns import late
 from gpustack.system.paths import glob
 from gpustack.system.run import Finished
 from gpustack.verify.declare import Context
 from gpustack.verify.frame.commands import signal_in_words
 from gpustack.verify.frame.pythons import holds, package_folders, search_path
 
-_NAME = late(r"^(libnvinfer|libtensorrt_rtx)\.so\.(\d+)(?:\.(\d+(?:\.\d+)*))?$")
+_NAME = re.compile(r"^(libnvinfer|libtensorrt_rtx)\.so\.(\d+)(?:\.(\d+(?:\.\d+)*))?$")
 _STARTS = ("libnvinfer.", "libtensorrt_rtx.")
 _FOLDERS = (
     "usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "usr/lib64", "usr/lib", "usr/local/lib",
