@@ -47,8 +47,8 @@ def enter(target: Target) -> None:
     devices = target.place("/dev")
     if _is_free(devices):
         mount_devices(devices)
-    lock = target.place("/run/lock")
-    lock.mkdir(exist_ok=True)
+    if target.place("/run").is_dir():
+        target.place("/run/lock").mkdir(exist_ok=True)
     name_servers(target)
 
 

@@ -56,7 +56,10 @@ def _parsed(line: str) -> Condition | None:
     known = cast("ConditionKind", kind)
     match known:
         case "succeeds":
-            words = tuple(shlex.split(rest))
+            try:
+                words = tuple(shlex.split(rest))
+            except ValueError:
+                return None
         case "file":
             path, _, digest = rest.rpartition(" ")
             words = (path, digest)

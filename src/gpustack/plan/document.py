@@ -14,6 +14,7 @@ from gpustack.model.steps import Step
 from gpustack.plan.commands import commands_of, packages_of
 from gpustack.plan.draft import sha256_of
 from gpustack.plan.former import actions_of, undo_actions_of
+from gpustack.plan.sound import step_fault
 from gpustack.visible import visible_json
 
 SCHEMA = "gpustack/plan/v1"
@@ -53,7 +54,7 @@ def parse(raw: bytes, *, where: str) -> Plan:
         raise DocumentError(
             msg, code="plan-altered", where=where, hint="make the plan again with `gpustack plan --out FILE`"
         )
-    _check_steps(plan, where)
+    demand_sound(plan, where)
     return plan
 
 
@@ -83,9 +84,10 @@ def _check_schema(document: object, where: str) -> None:
         raise unreadable(where, f"has the schema {schema!r}; a plan has {SCHEMA!r}"[:300])
 
 
-def _check_steps(plan: Plan, where: str) -> None:
+def demand_sound(plan: Plan, where: str) -> None:
+    """Raise DocumentError where a plan has steps that cannot be carried out; the field is named."""
     earlier: set[str] = set()
-    for step in plan.steps:
+    for number, step in enumerate(plan.steps):
         if step.phase not in PHASES:
             raise unreadable(where, f"step {step.id!r} has the unknown phase {step.phase!r}")
         if step.id in earlier:
@@ -95,6 +97,9 @@ def _check_steps(plan: Plan, where: str) -> None:
         if any(not argv for argv in (*step.commands, *step.undo)):
             raise unreadable(where, f"step {step.id!r} has an empty command")
         _check_actions(step, where)
+        fault = step_fault(step, is_windows=plan.host.os.family == "windows")
+        if fault:
+            raise unreadable(where, f"steps[{number}].{fault}")
         earlier.add(step.id)
 
 

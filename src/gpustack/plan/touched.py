@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -28,7 +29,9 @@ def touched(step: Step) -> Touched:
     found: list[Touched] = []
     for action in actions_of(step):
         if isinstance(action, do.Words):
-            found.append(Touched(*touched_by_words(step.kind, action.argv)))
+            said = Touched(*touched_by_words(step.kind, action.argv))
+            # What looks like a path and is none, as the text of a script, is no place to look at.
+            found.append(said._replace(places=tuple(path for path in said.places if not place_fault(path))))
         else:
             found.append(touched_by(action))
     return _together(found)
@@ -41,6 +44,28 @@ def _together(found: Iterable[Touched]) -> Touched:
         settings=any(one.settings for one in all_of),
         packages=any(one.packages for one in all_of),
     )
+
+
+def place_fault(path: str, *, is_windows: bool = False) -> str:
+    """Why no file or folder can be made at a path, "" where one can."""
+    parts = path.replace("\\", "/").split("/") if is_windows else path.split("/")
+    short = repr(path if len(path) <= _SHOWN else f"{path[:_SHOWN]}...")
+    if not path:
+        return "is an empty path"
+    if not is_windows and not path.startswith("/"):
+        return f"is {short}, and not a path from the root on"
+    if parts[-1] in {"", ".", ".."}:
+        return f"is {short}, and names no file or folder of its own"
+    if any(len(os.fsencode(part)) > _LONGEST_NAME for part in parts):
+        return f"is {short}, and a name in it is longer than {_LONGEST_NAME} bytes"
+    return f"is {short}, and longer than {_LONGEST_PATH} bytes" if len(os.fsencode(path)) > _LONGEST_PATH else ""
+
+
+_LONGEST_NAME = 255
+_LONGEST_PATH = 4000
+"""Bytes of a name and of a path in Linux (NAME_MAX, PATH_MAX), less the room for a tree in front of it."""
+
+_SHOWN = 80
 
 
 def touched_by(action: do.AnyAction) -> Touched:  # noqa: C901, PLR0911, PLR0912 (one for each action)

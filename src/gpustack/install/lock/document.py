@@ -16,7 +16,7 @@ from gpustack.model.host import Host
 from gpustack.model.lock import Lock, LockedPackage
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Artifact, Step
-from gpustack.plan.document import digest_of
+from gpustack.plan.document import demand_sound, digest_of
 from gpustack.plan.draft import sha256_of
 from gpustack.system.files import write_atomically
 from gpustack.visible import visible_json
@@ -83,6 +83,8 @@ def parse(raw: bytes, where: str) -> Lock:
     if lock.digest != _digest_of(lock) or lock.plan.digest != digest_of(lock.plan):
         msg = "was changed after it was made: its digest does not fit its content"
         raise DocumentError(msg, code="unreadable-lock", where=where, hint=_HINT)
+    for plan in (lock.plan, locked_plan(lock)):
+        demand_sound(plan, where)
     return lock
 
 

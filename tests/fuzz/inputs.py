@@ -1,0 +1,420 @@
+"""Spoilt inputs of every kind, each with the command lines that read it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import msgspec
+import yaml
+from msgspec import UNSET
+from msgspec.structs import replace
+from tests.fuzz.mutations import TEXTS, damaged, respelled, restructured, written
+from tests.fuzz.test_documents_fuzz import good_hosts
+from tests.install.world import make_plan
+from tests.unit.render.cases import plan_for
+
+from gpustack import resources
+from gpustack.install.lock import document as locks
+from gpustack.model.actions import Words as WordsAction
+from gpustack.model.lock import Lock, LockedPackage
+from gpustack.model.plan import Plan
+from gpustack.model.steps import FileWrite, Step
+from gpustack.plan.commands import commands_of, packages_of
+from gpustack.plan.document import digest_of, dump
+from gpustack.plan.draft import draft, sha256_of
+
+Words = tuple[str, ...]
+Maker = Callable[[Random, Path], list[Words]]
+"""Writes an input into the folder: the command lines that are to be run, one after the other."""
+
+HOSTS = resources.folder("matrices").parent / "tests/fixtures/hosts"
+DESCRIBED = ("--os", "ubuntu24.04", "--gpu", "L4")
+QUESTIONS: tuple[Words, ...] = (
+    ("driver", "cuda", "cudnn"),
+    ("cuda>=12,<13", "tensorrt"),
+    ("ffmpeg",),
+    ("container-toolkit",),
+)
+FORMS = ("table", "json", "shell", "ansible", "cloud-init", "dockerfile", "powershell", "markdown")
+
+
+def json_of(value: object) -> Any:
+    return json.loads(msgspec.json.encode(value))
+
+
+def spoilt(rng: Random, document: Any) -> Any:
+    for _ in range(rng.choice((1, 1, 1, 2, 4))):
+        restructured(rng, document)
+    return document
+
+
+def perhaps_damaged(rng: Random, content: bytes) -> bytes:
+    return damaged(rng, content) if rng.randrange(5) == 0 else content
+
+
+# Plans and locks
+
+
+@cache
+def good_plans() -> tuple[bytes, ...]:
+    """Of both package families, of Windows, built from source, by wheels; as documents."""
+    plans = [
+        plan_for("driver cuda cudnn container-toolkit", "ubuntu22.04", methods=("cudnn=tar",)),
+        plan_for("cuda nv-codec-headers ffmpeg", "debian12"),
+        plan_for("driver cuda cudnn", "rhel9"),
+        plan_for("cuda==11.8.* cudnn==8.9.*", "windows11", gpu="Tesla T4", methods=("zip",)),
+        plan_for("cuda cudnn", "ubuntu24.04", methods=("pip",)),
+    ]
+    return tuple(dump(plan).encode() for plan in plans)
+
+
+@cache
+def small_plan() -> bytes:
+    """Files, and a command that no tree has: what can be carried out in a tree without any program."""
+    steps = [
+        draft(
+            name,
+            component="",
+            kind="write-file",
+            title=f"write {name}",
+            why="the test asks for it",
+            phase="libraries",
+            files=(
+                FileWrite(path=f"/etc/{name}.conf", content="x = 1\n"),
+                FileWrite(path=f"/opt/{name}/y", content=""),
+            ),
+        )
+        for name in ("one", "two", "three")
+    ]
+    last = draft(
+        "run", component="", kind="run", title="run", why="so", phase="applications", actions=(WordsAction(argv=("no-program", "/etc/four")),)
+    )  # fmt: skip
+    return dump(make_plan([*steps, last])).encode()
+
+
+def first_edition(step: Step) -> Step:
+    return replace(step, actions=UNSET, undo_actions=UNSET)
+
+
+def consistent(step: Step) -> Step:
+    """The step with the commands that its actions come to."""
+    actions = () if step.actions is UNSET else step.actions
+    back = () if step.undo_actions is UNSET else step.undo_actions
+    if not actions and not back:
+        return step
+    return replace(step, commands=commands_of(actions), undo=commands_of(back), packages=packages_of(actions))
+
+
+def sealed(rng: Random, document: Any) -> bytes:
+    """The plan with the digest of what it says now, as far as it is a plan at all."""
+    raw = written(document)
+    with suppress(ValueError, TypeError, IndexError, RecursionError):
+        plan = msgspec.convert(document, Plan)
+        form = rng.choice((first_edition, consistent, consistent, lambda step: step))
+        plan = replace(plan, steps=tuple(form(step) for step in plan.steps))
+        return dump(replace(plan, digest=digest_of(plan))).encode()
+    return raw
+
+
+def spoilt_plan(rng: Random, good: bytes) -> bytes:
+    return perhaps_damaged(rng, sealed(rng, spoilt(rng, json.loads(good))))
+
+
+def bare_tree(folder: Path) -> Path:
+    tree = folder / "tree"
+    (tree / "etc").mkdir(parents=True)
+    (tree / "etc/os-release").write_text('ID=debian\nVERSION_ID="12"\n')
+    (tree / "etc/one.conf").write_text("before = 1\n")
+    return tree
+
+
+def plan(rng: Random, folder: Path) -> list[Words]:
+    path = folder / "plan.json"
+    if rng.randrange(3) == 0:
+        path.write_bytes(spoilt_plan(rng, small_plan()))
+        tree = str(bare_tree(folder))
+        again = ("install", rng.choice(("--rollback", "--resume")), "--root", tree, "--yes")
+        return [
+            ("install", str(path), "--root", tree, "--yes", "--wait", "0"),
+            again,
+            ("install", "--rollback", "--root", tree, "--yes"),
+        ]
+    path.write_bytes(spoilt_plan(rng, rng.choice(good_plans())))
+    tree = str(bare_tree(folder))
+    return [("render", str(path), "--format", rng.choice(FORMS)), ("install", str(path), "--root", tree, "--dry-run")]
+
+
+@cache
+def good_lock() -> bytes:
+    made = plan_for("cuda cudnn", "ubuntu24.04")
+    step = next(one for one in made.steps if one.kind == "install-packages")
+    package = LockedPackage(
+        kind="deb", name="libcudnn9", version="1:9.1-1", arch="amd64", url="https://a.example/c_9.deb", sha256="a" * 64, size=9, step=step.id
+    )  # fmt: skip
+    wheel = LockedPackage(kind="wheel", name="nvidia_cublas", version="13.0", sha256="b" * 64)
+    return locks.dump(locks.of_plan(made, packages=(package, wheel), host=made.host)).encode()
+
+
+def spoilt_lock(rng: Random, good: bytes) -> bytes:
+    document = spoilt(rng, json.loads(good))
+    with suppress(ValueError, TypeError, IndexError, RecursionError):
+        lock = msgspec.convert(document, Lock)
+        lock = replace(lock, plan=msgspec.json.decode(sealed(rng, json_of(lock.plan)), type=Plan))
+        content = json_of(lock)
+        content.pop("digest")
+        return perhaps_damaged(rng, locks.dump(replace(lock, digest=sha256_of(content))).encode())
+    return perhaps_damaged(rng, written(document))
+
+
+def lock(rng: Random, folder: Path) -> list[Words]:
+    path = folder / "stack.json"
+    path.write_bytes(spoilt_lock(rng, good_lock()))
+    tree = str(HOSTS / "healthy-ubuntu2404/root")
+    form = rng.choice(("text", "json", "cyclonedx"))
+    return [
+        ("status", "--lock", str(path), "--root", tree, "--format", form),
+        ("install", str(path), "--root", tree, "--dry-run"),
+    ]
+
+
+# Hosts, requests, facts
+
+
+def host(rng: Random, folder: Path) -> list[Words]:
+    path = folder / "host.json"
+    path.write_bytes(perhaps_damaged(rng, written(spoilt(rng, json.loads(json.dumps(rng.choice(good_hosts())))))))
+    given = ("--host", str(path))
+    asked = (
+        ("plan", *rng.choice(QUESTIONS), *given, "--format", rng.choice(FORMS)),
+        ("explain", *rng.choice(QUESTIONS), *given),
+        ("check", "cuda==12.4.1", "driver==580.95.05", *given, "--format", rng.choice(("text", "json"))),
+    )
+    return [rng.choice(asked)]
+
+
+GOOD_TOML = {
+    "stack": {"cuda": ">=12.4,<13", "cudnn": "9.*", "driver": "*"},
+    "options": {
+        "os": "ubuntu24.04", "gpu": ["L4"], "method": ["network", "cudnn=tar"], "policy": "newest", "kernel-module": "auto", "arch": "x86_64",
+        "detailed-exitcode": False, "format": "json",
+    },
+}  # fmt: skip
+
+
+def toml_of(value: Any) -> str:
+    """A value as TOML writes it, or as something that only looks like it."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{json.dumps(key)} = {toml_of(inner)}" for key, inner in value.items()) + "}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(toml_of, value))}]"
+    return "nan" if value is None else json.dumps(value)
+
+
+def toml(rng: Random, folder: Path) -> list[Words]:
+    path = folder / "gpustack.toml"
+    document = spoilt(rng, json.loads(json.dumps(GOOD_TOML)))
+    lines = []
+    for name, table in document.items():
+        if isinstance(table, dict) and rng.randrange(4):
+            lines += [f"[{name if name.isalpha() else json.dumps(name)}]"]
+            lines += [f"{json.dumps(key)} = {toml_of(value)}" for key, value in table.items()]
+        else:
+            lines = [f"{json.dumps(name)} = {toml_of(table)}", *lines]
+    # What it names is another input, and what it writes would be written.
+    text = "\n".join(line for line in lines if not line.startswith(('"out"', '"root"', '"host"')))
+    path.write_bytes(perhaps_damaged(rng, text.encode("utf-8", "surrogatepass")))
+    return [(rng.choice(("plan", "explain")), "--file", str(path))]
+
+
+GOOD_FACTS = yaml.safe_load("""\
+schema: gpustack/matrix/v1
+subject: cuda
+about: mine
+sources:
+  mine: {address: "https://example.com/", known: tested, read: "2026-11-21"}
+tables:
+  releases:
+    rows:
+      - {version: "99.1", date: "2030-01-31", os: [linux], src: [mine]}
+      - {version: "12.4.1", date: "2030-01-31", status: released, src: [mine]}
+  rules:
+    rows:
+      - {id: mine-1, of: "cuda>=99", needs: driver, any: [">=700"], strength: required, src: [mine]}
+      - {id: mine-2, of: "cuda==99.1", needs: compute-capability, none: ["<9", "==10.*"], when: {os: linux}, src: [mine]}
+""")
+
+
+def overlay(rng: Random, folder: Path) -> list[Words]:
+    facts = folder / "facts"
+    facts.mkdir()
+    document = spoilt(rng, json.loads(json.dumps(GOOD_FACTS)))
+    text = yaml.safe_dump(document) if rng.randrange(2) and "@" not in str(document) else written(document).decode()
+    (facts / "cuda.yaml").write_bytes(perhaps_damaged(rng, text.encode("utf-8", "surrogatepass")))
+    given = ("--matrices", str(facts))
+    asked = (
+        ("check", "cuda==12.4.1", "driver==580.95.05", *DESCRIBED, *given),
+        ("plan", "cuda", *DESCRIBED, *given),
+        ("matrix", "show", "cuda", *given),
+        ("matrix", "list", "cuda", "--format", "json", *given),
+        ("matrix", "check", *given),
+    )
+    return [rng.choice(asked)]
+
+
+# Model repositories and trees
+
+GOOD_CONFIG = """\
+name: "digits"
+platform: "tensorrt_plan"
+max_batch_size: 8
+input [ { name: "in" data_type: TYPE_FP32 dims: [ 1, 28, 28 ] } ]
+output [ { name: "out" data_type: TYPE_FP32 dims: [ 10 ] label_filename: "labels.txt" } ]
+version_policy: { latest: { num_versions: 2 } }
+instance_group [ { count: 1 kind: KIND_GPU gpus: [ 0 ] } ]
+dynamic_batching { preferred_batch_size: [ 4 ] }
+cc_model_filenames [ { key: "8.9" value: "model_89.plan" } ]
+default_model_filename: "model.plan"
+"""
+
+
+def spoilt_text(rng: Random, text: str) -> bytes:
+    for _ in range(rng.randrange(1, 4)):
+        words = text.split(" ")
+        place = rng.randrange(len(words))
+        match rng.randrange(5):
+            case 0:
+                del words[place]
+            case 1:
+                words.insert(place, rng.choice(words))
+            case 2:
+                words[place] = json.dumps(rng.choice(TEXTS), ensure_ascii=False)
+            case 3:
+                words[place] = str(rng.choice((-1, 0, 10**40, 1.5, 2**31)))
+            case _:
+                words[place] = respelled(rng, words[place])
+        text = " ".join(words)
+    return perhaps_damaged(rng, text.encode("utf-8", "surrogatepass"))
+
+
+def models(rng: Random, folder: Path) -> list[Words]:
+    repository = folder / "models"
+    model = repository / "digits"
+    (model / "1").mkdir(parents=True)
+    (model / "labels.txt").write_text("0\n1\n")
+    engine = b"ftrt" + bytes(range(256))
+    for name in ("model.plan", "model_89.plan"):
+        (model / "1" / name).write_bytes(damaged(rng, engine) if rng.randrange(2) else engine)
+    (model / "config.pbtxt").write_bytes(spoilt_text(rng, GOOD_CONFIG))
+    for _ in range(rng.randrange(3)):
+        odd(rng, repository)
+    extra = rng.choice(((), ("--release", "25.03"), ("--release", "18.12"), ("--compute-capability", "9.0")))
+    return [("triton", "model-store", str(repository), "--format", rng.choice(("text", "json")), *extra)]
+
+
+def odd(rng: Random, top: Path) -> None:
+    """Put something where nobody expects it below a folder, or in the place of what is there."""
+    entries = sorted(path for path in top.rglob("*") if not path.is_symlink())
+    place = rng.choice(entries) if entries else top
+    name = rng.choice(TEXTS).encode("utf-8", "surrogateescape" if rng.randrange(2) else "surrogatepass")
+    # A name of the file system: no slash, no NUL, 255 bytes.
+    new = (
+        os.fsencode(place if place.is_dir() else place.parent)
+        + b"/"
+        + (name.replace(b"/", b"_").replace(b"\0", b"")[:200] or b"x")
+    )
+    with suppress(OSError):  # there already
+        match rng.randrange(6):
+            case 0:
+                os.mkdir(new)  # noqa: PTH102 (bytes)
+            case 1:
+                os.symlink(rng.choice((b"/etc/passwd", b"loop", b"..", b"/", name.replace(b"\0", b"") or b".")), new)  # noqa: PTH211
+            case 2:
+                os.mkfifo(new)
+            case 3:
+                os.rename(place, new)  # noqa: PTH104
+            case 4 if place.is_file():
+                place.write_bytes(damaged(rng, place.read_bytes()))
+            case _ if place.is_file():
+                place.unlink()
+                rng.choice((place.mkdir, lambda: os.mkfifo(place), lambda: place.symlink_to(place.name)))()
+
+
+TREES = ("healthy-ubuntu2404", "nonsense", "suse-g06-g07", "runfile-and-packages", "jetson-orin")
+
+
+def tree(rng: Random, folder: Path) -> list[Words]:
+    top = folder / "root"
+    shutil.copytree(HOSTS / rng.choice(TREES) / "root", top, symlinks=True)
+    files = sorted(path for path in top.rglob("*") if path.is_file() and not path.is_symlink())
+    for path in rng.sample(files, rng.randrange(1, min(4, len(files)))):
+        content = path.read_bytes()
+        path.unlink()  # a hard link of the fixture's is left alone
+        path.write_bytes(
+            damaged(rng, content) if rng.randrange(3) else spoilt_text(rng, content.decode("utf-8", "replace"))
+        )
+    for _ in range(rng.randrange(4)):
+        odd(rng, top)
+    asked = (
+        ("detect", "--root", str(top), "--format", rng.choice(("text", "json"))),
+        ("plan", *rng.choice(QUESTIONS), "--root", str(top)),
+        ("check", "cuda==12.4.1", "--root", str(top)),
+        ("detect", "--root", str(top), "--record", str(folder / "record")),
+    )
+    return [rng.choice(asked)]
+
+
+# Bundles
+
+
+def bundle_of(forge: Any) -> Maker:
+    """Spoilt bundles; ``forge`` makes and signs a good one (`tests.install.bundles.Forge`)."""
+    good = {
+        path.relative_to(forge.folder).as_posix(): path.read_bytes()
+        for path in forge.folder.rglob("*")
+        if path.is_file()
+    }
+    manifest = json.loads(good["manifest.json"])
+
+    def bundle(rng: Random, folder: Path) -> list[Words]:
+        files, said = dict(good), json.loads(json.dumps(manifest))
+        if rng.randrange(3) == 0:
+            files["lock.json"] = spoilt_lock(rng, good["lock.json"])
+            seen = {"sha256": hashlib.sha256(files["lock.json"]).hexdigest(), "size": len(files["lock.json"])}
+            said["files"]["lock.json"] = seen
+            files["manifest.json"] = json.dumps(said).encode()
+        else:
+            files["manifest.json"] = perhaps_damaged(rng, written(spoilt(rng, said)))
+        if rng.randrange(8):
+            files["manifest.json.asc"] = forge.keys.detached(files["manifest.json"], forge.key)
+        for name in rng.sample(sorted(files), rng.randrange(2)):
+            files[name] = damaged(rng, files[name])
+        top = folder / "bundle"
+        for name, content in files.items():
+            (top / name).parent.mkdir(parents=True, exist_ok=True)
+            (top / name).write_bytes(content)
+        if rng.randrange(4) == 0:
+            odd(rng, top)
+        return [("install", "--bundle", str(top), "--root", str(bare_tree(folder)), "--dry-run")]
+
+    return bundle
+
+
+KINDS: dict[str, Maker] = {
+    "plan": plan,
+    "host": host,
+    "lock": lock,
+    "toml": toml,
+    "overlay": overlay,
+    "model repository": models,
+    "tree": tree,
+}
+"""All kinds but bundles, which need a key to be signed with."""

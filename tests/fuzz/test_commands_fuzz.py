@@ -1,0 +1,170 @@
+"""Spoilt inputs through the command line: an answer or an explained refusal, in the command's own exit codes."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import signal
+import stat
+import traceback
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
+from random import Random
+from types import FrameType
+
+import pytest
+from tests.fuzz.inputs import KINDS, Maker, Words, bundle_of
+from tests.install.bundles import Forge
+from tests.integration.keys import make_signing_keys
+from tests.property.test_hidden_characters import unseen
+
+from gpustack.cli import main
+
+CODES = {
+    "detect": {0},
+    "check": {0, 2, 3, 4, 7},
+    "plan": {0, 2, 3, 4},
+    "explain": {0, 2, 3, 4},
+    "render": {0, 2, 4},
+    "install": {0, 1, 2, 3, 4, 5},
+    "status": {0, 2, 6},
+    "triton": {0, 1, 2},
+    "matrix": {0, 1, 2},
+}
+"""The exit codes that a user of the command knows: what each can come to on inputs that are not good."""
+
+LONGEST = 120
+"""Seconds after which an input is one that a command hangs on; ordinary ones take a thousandth of that."""
+
+IN_GATE, IN_ALL = 500, 10_000
+BUNDLE = "bundle manifest"
+
+
+class HungError(BaseException):
+    """A command has not come to its end. No `Exception`, so that no command answers it."""
+
+
+@contextmanager
+def watchdog() -> Iterator[None]:
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        raise HungError
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(LONGEST)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def faults(words: Words) -> tuple[int | None, list[str]]:
+    """The exit code of a command line, and what is wrong with how it ended."""
+    out, err = io.StringIO(), io.StringIO()
+    try:
+        with watchdog(), redirect_stdout(out), redirect_stderr(err):
+            code = main(list(words))
+    except HungError:
+        return None, ["does not end"]
+    except BaseException:  # noqa: BLE001 (whatever comes out of a command is told)
+        return None, [traceback.format_exc()]
+    told = out.getvalue() + err.getvalue()
+    found = []
+    if "internal-fault" in err.getvalue() or "Traceback" in told:
+        found.append(err.getvalue()[-2000:])
+    if code not in CODES[words[0]]:
+        found.append(f"exit code {code}: {err.getvalue()[:500]}")
+    if unseen(told):
+        found.append(f"characters that cannot be seen: {sorted(map(ascii, unseen(told)))}")
+    if code in {1, 2} and not err.getvalue() and words[0] != "triton":
+        found.append("a refusal without a word")
+    return code, found
+
+
+def snapshot(tree: Path) -> dict[str, tuple[int, bytes]]:
+    """What a person has in a tree: mode and content by name. gpustack's own records are its own."""
+    found = {}
+    for folder, folders, files in os.walk(os.fsencode(tree)):
+        if folder == os.fsencode(tree):
+            folders[:] = [name for name in folders if name != b"var"]
+        for name in (*folders, *files):
+            path = folder + b"/" + name
+            kind = os.lstat(path).st_mode
+            content = Path(os.fsdecode(path)).read_bytes() if stat.S_ISREG(kind) else b""
+            found[os.fsdecode(path)] = (kind, content)
+    return found
+
+
+def attempt(make: Maker, kind: str, seed: int, folder: Path, table: Counter[tuple[str, int | None]]) -> list[str]:
+    """Make one input and run its command lines: all that is wrong."""
+    folder.mkdir()
+    wrong = []
+    try:
+        lines = make(Random(f"{kind} {seed}"), folder)  # noqa: S311 (an input, no secret)
+        before = snapshot(folder / "tree")
+        for words in lines:
+            code, found = faults(words)
+            table[kind, code] += words is lines[0]
+            wrong += [f"{kind}, seed {seed}: gpustack {' '.join(words)}: {text}" for text in found]
+        if code == 0 and "--rollback" in lines[-1] and snapshot(folder / "tree") != before:
+            wrong.append(f"{kind}, seed {seed}: a rollback that ended with 0 left {folder} changed")
+        if lines[-1][-1] == "--dry-run" and snapshot(folder / "tree") != before:
+            wrong.append(f"{kind}, seed {seed}: a dry run changed {folder}")
+    finally:
+        shutil.rmtree(os.fsencode(folder))
+    return wrong
+
+
+@pytest.fixture(scope="module")
+def makers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Maker]]:
+    """Those of all kinds; the bundle is signed by a key made for this."""
+    keys = make_signing_keys(tmp_path_factory.mktemp("keys") / "gnupg")
+    forge = Forge(tmp_path_factory.mktemp("bundle"), keys, keys.current)
+    forge.make()
+    yield {**KINDS, BUNDLE: bundle_of(forge)}
+    keys.stop()
+
+
+@pytest.fixture
+def alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No home, no cache of anybody's, no network, and the mask of modes as it was."""
+    for name in [name for name in os.environ if name.startswith(("GPUSTACK", "XDG"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("GPUSTACK_CACHE", str(tmp_path / "cache"))
+    for name in ("http_proxy", "https_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+
+
+def tried(kind: str, makers: dict[str, Maker], tmp_path: Path, count: int) -> list[str]:
+    """All that is wrong with so many inputs of a kind; prints how they were answered."""
+    table: Counter[tuple[str, int | None]] = Counter()
+    mask = os.umask(0o022)
+    try:
+        wrong = [
+            text for seed in range(count) for text in attempt(makers[kind], kind, seed, tmp_path / str(seed), table)
+        ]
+    finally:
+        os.umask(mask)
+    codes = ", ".join(f"{code}: {number}" for (_, code), number in sorted(table.items(), key=str))
+    print(f"{kind}: {count} inputs; exit codes {codes}; {len(wrong)} faults")  # noqa: T201 (with -rP)
+    return wrong
+
+
+@pytest.mark.gate
+@pytest.mark.usefixtures("alone")
+@pytest.mark.parametrize("kind", [*KINDS, BUNDLE])
+def test_a_spoilt_input_is_used_or_refused(kind: str, makers: dict[str, Maker], tmp_path: Path) -> None:
+    wrong = tried(kind, makers, tmp_path, IN_GATE // (len(KINDS) + 1) + 1)
+    assert not wrong, "\n\n".join(wrong)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("alone")
+@pytest.mark.parametrize("kind", [*KINDS, BUNDLE])
+def test_ten_thousand_spoilt_inputs_are_used_or_refused(kind: str, makers: dict[str, Maker], tmp_path: Path) -> None:
+    wrong = tried(kind, makers, tmp_path, IN_ALL // (len(KINDS) + 1))
+    assert not wrong, "\n\n".join(wrong)
