@@ -52,13 +52,13 @@ def json_of(value: object) -> Any:
 
 
 def spoilt(rng: Random, document: Any) -> Any:
-    for _ in range(rng.choice((1, 1, 1, 2, 4))):
+    for _ in range(rng.choice((1, 1, 1, 2, 3))):
         restructured(rng, document)
     return document
 
 
 def perhaps_damaged(rng: Random, content: bytes) -> bytes:
-    return damaged(rng, content) if rng.randrange(5) == 0 else content
+    return damaged(rng, content) if rng.randrange(8) == 0 else content
 
 
 # Plans and locks
@@ -126,7 +126,9 @@ def sealed(rng: Random, document: Any) -> bytes:
 
 
 def spoilt_plan(rng: Random, good: bytes) -> bytes:
-    return perhaps_damaged(rng, sealed(rng, spoilt(rng, json.loads(good))))
+    document = json.loads(good)
+    spoilt(rng, document["steps"] if rng.randrange(3) else document)
+    return perhaps_damaged(rng, sealed(rng, document))
 
 
 def bare_tree(folder: Path) -> Path:
@@ -324,7 +326,9 @@ def odd(rng: Random, top: Path) -> None:
     """Put something where nobody expects it below a folder, or in the place of what is there."""
     entries = sorted(path for path in top.rglob("*") if not path.is_symlink())
     place = rng.choice(entries) if entries else top
-    name = rng.choice(TEXTS).encode("utf-8", "surrogateescape" if rng.randrange(2) else "surrogatepass")
+    name = rng.choice((*TEXTS, "\xff")).encode(
+        "latin-1" if rng.randrange(2) else "utf-8", "xmlcharrefreplace" if rng.randrange(2) else "replace"
+    )
     # A name of the file system: no slash, no NUL, 255 bytes.
     new = (
         os.fsencode(place if place.is_dir() else place.parent)

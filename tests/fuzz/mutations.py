@@ -76,30 +76,43 @@ def chosen(rng: Random, document: Any) -> Place | None:
 
 
 def restructured(rng: Random, document: Any) -> None:
-    """Change one thing in a document of maps, lists and values."""
+    """Change one thing in a document of maps, lists and values: mostly into what a reader of kinds alone lets through."""
     place = chosen(rng, document)
     if place is None:
         return
     around, key = at(document, place[:-1]), place[-1]
-    value = around[key]
-    match rng.randrange(12):
+    other = chosen(rng, document)
+    match rng.randrange(16):
         case 0:
             del around[key]
         case 1 if isinstance(around, list):
-            around.insert(rng.randrange(len(around) + 1), value)
+            around.insert(rng.randrange(len(around) + 1), around[key])
         case 1:
-            around[rng.choice(TEXTS)] = value
-        case 2:
-            other = chosen(rng, document)
-            around[key] = json.loads(json.dumps(at(document, other))) if other else value
-        case 3 | 4:
+            around[rng.choice(TEXTS)] = around[key]
+        case 2 if other is not None:
+            around[key] = json.loads(json.dumps(at(document, other)))
+        case 3:
             around[key] = rng.choice(OTHERS)
-        case 5 if isinstance(value, list):
-            rng.shuffle(value)
-        case 6 if isinstance(value, str):
-            around[key] = respelled(rng, value)
         case _:
-            around[key] = rng.choice(TEXTS)
+            around[key] = alike(rng, around[key])
+
+
+def alike(rng: Random, value: Any) -> Any:
+    """Another value of the same kind."""
+    match value:
+        case bool():
+            return not value
+        case int():
+            return rng.choice((0, -1, value + 1, 2**31, 2**63, 2**70))
+        case list():
+            return rng.sample(value, rng.randrange(len(value) + 1))
+        case dict():
+            restructured(rng, value)
+            return value
+        case str() if rng.randrange(3) == 0:
+            return respelled(rng, value)
+        case _:
+            return rng.choice(TEXTS)
 
 
 def respelled(rng: Random, text: str) -> str:

@@ -13,6 +13,9 @@ from gpustack.model.steps import Artifact, Step
 from gpustack.plan.former import actions_of, undo_actions_of
 from gpustack.plan.touched import place_fault, touched_by
 
+_PROSE = frozenset({"title", "why", "undo_note", "sources"})
+"""What people read and nothing is done with."""
+
 _MODE = re.compile(r"0?[0-7]{3}")
 _SHA256 = re.compile(r"(?:[0-9a-f]{64})?")
 _FINGERPRINT = re.compile(r"(?:[0-9A-Fa-f]{40})?")
@@ -24,8 +27,9 @@ def step_fault(step: Step, *, is_windows: bool) -> str:
 
 
 def _faults(step: Step, *, is_windows: bool) -> Iterator[tuple[str, str]]:
-    for place, text in _texts(msgspec.to_builtins(step), ""):
-        yield place, "holds a NUL character, which no command, file name or text can hold" if "\0" in text else ""
+    content = msgspec.to_builtins(step)
+    for place, text in _texts({key: value for key, value in content.items() if key not in _PROSE}, ""):
+        yield place, "holds a NUL character, which no command and no file name can hold" if "\0" in text else ""
     for number, file in enumerate(step.files):
         yield f"files[{number}].path", place_fault(file.path, is_windows=is_windows)
         is_mode = _MODE.fullmatch(file.mode)

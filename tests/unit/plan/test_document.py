@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.unit.plan.making import CUDA, DRIVER, host, plan
 
 from gpustack.errors import DocumentError, UsageError
-from gpustack.plan.document import MAX_BYTES, dump, load, parse
+from gpustack.model.actions import AnyAction, Link, MakeFolders, Words
+from gpustack.model.steps import Artifact, FileWrite
+from gpustack.plan.document import MAX_BYTES, digest_of, dump, load, parse
+from gpustack.plan.draft import Draft, assemble, draft
+from gpustack.plan.touched import touched
 from gpustack.render.api import demand_format, render
 
 
@@ -44,6 +50,91 @@ def test_a_changed_document_is_refused(text: str, change: object, says: str) -> 
     assert caught.value.exit_code == 2
     assert caught.value.where == "plan.json"
     assert caught.value.hint
+
+
+def sealed(steps: list[Draft]) -> bytes:
+    """A plan of these steps whose digest is right: whoever can write a file can write that too."""
+    made = msgspec.structs.replace(plan(host(), DRIVER), steps=assemble(steps))
+    return dump(msgspec.structs.replace(made, digest=digest_of(made))).encode()
+
+
+def step(
+    *, actions: tuple[AnyAction, ...] = (), file: FileWrite | None = None, artifact: Artifact | None = None
+) -> Draft:
+    return draft(
+        "one",
+        component="",
+        kind="write-file",
+        title="t",
+        why="w",
+        phase="libraries",
+        actions=actions,
+        files=(file,) if file else (),
+        artifacts=(artifact,) if artifact else (),
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "says"),
+    [
+        ("", "is an empty path"),
+        ("/", "is '/', and names no file or folder of its own"),
+        ("/etc/", "names no file or folder of its own"),
+        ("/etc/..", "names no file or folder of its own"),
+        ("etc/x", "is 'etc/x', and not a path from the root on"),
+        ("/etc/a\0b", "holds a NUL character"),
+        ("/etc/" + "n" * 256, "a name in it is longer than 255 bytes"),
+        ("/etc/" + "\u00e9" * 128, "a name in it is longer than 255 bytes"),
+        ("/etc" + "/deep" * 900, "longer than 4000 bytes"),
+    ],
+)
+def test_a_place_that_no_file_can_have_is_refused_with_its_field(path: str, says: str) -> None:
+    fields = {
+        "steps[0].files[0].path": step(file=FileWrite(path=path, content="")),
+        "steps[0].artifacts[0].path": step(artifact=Artifact(url="https://a.example/x", path=path)),
+        "steps[0].actions[0]": step(actions=(MakeFolders(paths=(path,)),)),
+        "steps[0].": step(actions=(Link(path=path, target="/opt/x"),)),
+    }
+    for field, one in fields.items():
+        with pytest.raises(DocumentError, match=re.escape(says)) as caught:
+            parse(sealed([one]), where="plan.json")
+        assert caught.value.message.startswith(field if "NUL" not in says else "steps[0].")
+        assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize("mode", ["9999", "rwx", "-1", "04755", "", "0o644", "64", "0644 ", "\u0666\u0664\u0664"])
+def test_a_mode_that_is_none_is_refused(mode: str) -> None:
+    with pytest.raises(DocumentError, match=r"^steps\[0\]\.files\[0\]\.mode is .*, and not a mode like 0644"):
+        parse(sealed([step(file=FileWrite(path="/etc/x", content="", mode=mode))]), where="plan.json")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("url", ""),
+        ("url", "file:///etc/passwd"),
+        ("url", "https://[::1"),
+        ("url", "https://a.example:99999999/x"),
+        ("sha256", "../../../etc/passwd"),
+        ("sha256", "A" * 64),
+        ("fingerprint", "--yes"),
+        ("size", -1),
+    ],
+)
+def test_a_download_that_cannot_be_made_is_refused(field: str, value: object) -> None:
+    good = {"url": "https://a.example/x", "path": "/opt/x", "sha256": "a" * 64, "fingerprint": "B" * 40, "size": 0}
+    parse(sealed([step(artifact=Artifact(**good))]), where="plan.json")  # type: ignore[arg-type]
+    with pytest.raises(DocumentError, match=rf"^steps\[0\]\.artifacts\[0\]\.{field} is "):
+        parse(sealed([step(artifact=Artifact(**{**good, field: value}))]), where="plan.json")  # type: ignore[arg-type]
+
+
+def test_words_that_only_look_like_a_place_are_no_place() -> None:
+    """As in the script of a shell; a NUL is refused there too."""
+    script = "/usr/bin/true && " + "x" * 300
+    made = parse(sealed([step(actions=(Words(argv=("sh", "-c", script, "/opt/x")),))]), where="plan.json")
+    assert touched(made.steps[0]).places == ("/opt/x",)
+    with pytest.raises(DocumentError, match=r"^steps\[0\]\.commands\[0\]\[1\] holds a NUL"):
+        parse(sealed([step(actions=(Words(argv=("true", "a\0b")),))]), where="plan.json")
 
 
 @pytest.mark.parametrize("raw", [b"", b"{", b"[]", b"null", b"\xff\xfe", b"[" * 100_000, b'"' + b"x" * 1000])

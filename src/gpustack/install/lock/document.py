@@ -83,8 +83,12 @@ def parse(raw: bytes, where: str) -> Lock:
     if lock.digest != _digest_of(lock) or lock.plan.digest != digest_of(lock.plan):
         msg = "was changed after it was made: its digest does not fit its content"
         raise DocumentError(msg, code="unreadable-lock", where=where, hint=_HINT)
-    for plan in (lock.plan, locked_plan(lock)):
-        demand_sound(plan, where)
+    try:
+        for plan in (lock.plan, locked_plan(lock)):
+            demand_sound(plan, where)
+    except DocumentError as exc:
+        msg = f"its plan cannot be carried out: {exc.message}"
+        raise DocumentError(msg, code="unreadable-lock", where=where, hint=_HINT) from exc
     return lock
 
 
