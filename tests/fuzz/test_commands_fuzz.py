@@ -16,7 +16,8 @@ from random import Random
 from types import FrameType
 
 import pytest
-from tests.fuzz.inputs import KINDS, Maker, Words, bundle_of
+from tests.fuzz.folders import KINDS, bundle_of
+from tests.fuzz.inputs import Maker, Words
 from tests.install.bundles import Forge
 from tests.integration.keys import make_signing_keys
 from tests.property.test_hidden_characters import unseen
@@ -26,8 +27,8 @@ from gpustack.cli import main
 CODES = {
     "detect": {0},
     "check": {0, 2, 3, 4, 7},
-    "plan": {0, 2, 3, 4},
-    "explain": {0, 2, 3, 4},
+    "plan": {0, 2, 3, 4, 6},
+    "explain": {0, 2, 3, 4, 6},
     "render": {0, 2, 4},
     "install": {0, 1, 2, 3, 4, 5},
     "status": {0, 2, 6},

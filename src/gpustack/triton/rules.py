@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -73,7 +74,7 @@ def judge(matrix: Matrix, repository: Path, release: str, capabilities: tuple[st
         findings.append(_error(str(repository), "contains no model", fix))
     for folder in folders:
         judged = _Model(matrix, folder, release, capabilities)
-        models[folder.name] = judged.served()
+        models[_spelled(folder)] = judged.served()
         findings += judged.findings
     return Judgement(models=models, findings=tuple(findings))
 
@@ -84,6 +85,11 @@ def _error(place: str, message: str, fix: str = "") -> Finding:
 
 def _warning(place: str, message: str, fix: str = "") -> Finding:
     return Finding(severity="warning", place=place, message=message, fix=fix)
+
+
+def _spelled(path: Path) -> str:
+    """The name of a file as text: bytes in it that are no UTF-8 are written as escapes."""
+    return os.fsencode(path.name).decode("utf-8", "backslashreplace")
 
 
 class _Model:
@@ -125,7 +131,8 @@ class _Model:
         return tuple(known[-count:]) if isinstance(count, int) and count > 0 else tuple(known[-1:])
 
     def _add(self, make: object, place: str, message: str, fix: str = "") -> None:
-        where = f"{self._folder.name}/{place}" if place else self._folder.name
+        name = _spelled(self._folder)
+        where = f"{name}/{place}" if place else name
         self.findings.append((_error if make is _error else _warning)(where, message, fix))
 
     def _read(self) -> Message | None:
@@ -173,9 +180,9 @@ class _Model:
             if not path.is_dir() or path.name == "configs" or path.name.startswith("."):
                 continue
             if not re.fullmatch(r"\d+", path.name):
-                self._add(_warning, path.name, "is not a number: servers ignore it as a version")
+                self._add(_warning, _spelled(path), "is not a number: servers ignore it as a version")
             elif path.name.startswith("0") and skips_zero_versions(self._release):
-                self._add(_warning, path.name, "begins with 0: servers 19.08 and newer ignore it", "rename it")
+                self._add(_warning, _spelled(path), "begins with 0: servers 19.08 and newer ignore it", "rename it")
             else:
                 found.append(int(path.name))
         if not found:
@@ -189,7 +196,7 @@ class _Model:
             self._add(
                 _error,
                 "config.pbtxt",
-                f"has name: {said!s}, but the folder is {self._folder.name}",
+                f"has name: {said!s}, but the folder is {_spelled(self._folder)}",
                 "make both equal, or remove the name",
             )
         known = {row.name for row in self._rows("model")}
