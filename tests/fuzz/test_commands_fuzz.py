@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import shutil
 import signal
@@ -169,3 +170,24 @@ def test_a_spoilt_input_is_used_or_refused(kind: str, makers: dict[str, Maker], 
 def test_ten_thousand_spoilt_inputs_are_used_or_refused(kind: str, makers: dict[str, Maker], tmp_path: Path) -> None:
     wrong = tried(kind, makers, tmp_path, IN_ALL // (len(KINDS) + 1))
     assert not wrong, "\n\n".join(wrong)
+
+
+@pytest.mark.parametrize(("name", "shown"), [("x" * 5_000, "x" * 1_000), ("a\0b", "a\\x00b"), ("n/" * 2_500, "n/n/n/")])
+def test_a_model_may_name_files_that_cannot_be(
+    name: str, shown: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "digits/1").mkdir(parents=True)
+    for field in (
+        f'output [ {{ name: "y" label_filename: "{name}" }} ]',
+        f'default_model_filename: "{name}"',
+        f'cc_model_filenames [ {{ key: "8.9" value: "{name}" }} ]',
+    ):
+        (tmp_path / "digits/config.pbtxt").write_text(f'platform: "tensorrt_plan"\n{field}\n')
+        assert main(["triton", "model-store", str(tmp_path)]) == 1
+        assert shown in capsys.readouterr().out
+
+
+def test_a_model_whose_name_is_no_text_is_named_in_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    os.mkdir(os.fsencode(tmp_path) + b"/digits\xff")  # noqa: PTH102 (bytes)
+    assert main(["triton", "model-store", str(tmp_path), "--format", "json"]) == 1
+    assert list(json.loads(capsys.readouterr().out)["models"]) == ["digits\\xff"]

@@ -92,6 +92,18 @@ def _spelled(path: Path) -> str:
     return os.fsencode(path.name).decode("utf-8", "backslashreplace")
 
 
+def _is_there(path: Path) -> bool:
+    """Whether there is something; a name of a configuration that no file can have names nothing."""
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
+
+
+def _is_file(path: Path) -> bool:
+    return _is_there(path) and path.is_file()
+
+
 class _Model:
     """The checks of one model's folder."""
 
@@ -266,7 +278,7 @@ class _Model:
     def _check_labels(self) -> None:
         for entry in (self._config or {}).get("output", []):
             name = first(entry, "label_filename") if isinstance(entry, dict) else None
-            if name is not None and not (self._folder / str(name)).is_file():
+            if name is not None and not _is_file(self._folder / str(name)):
                 self._add(_error, str(name), "is set as label file, but does not exist", "write one label per line")
 
     def _check_files(self) -> None:
@@ -285,7 +297,7 @@ class _Model:
             if self._kind.platform == "tensorrt_plan":
                 self._check_engines(folder, {*mapped.values(), *wanted})
             for capability, name in mapped.items():
-                if not (folder / name).exists():
+                if not _is_there(folder / name):
                     self._add(
                         _error, f"{number}/{name}", f"is set for compute capability {capability}, but does not exist"
                     )
@@ -293,12 +305,12 @@ class _Model:
                 continue
             if mapped and self._capabilities:
                 lacking = ", ".join(one for one in self._capabilities if one not in mapped)
-                if not any((folder / name.rstrip("/")).exists() for name in wanted):
+                if not any(_is_there(folder / name.rstrip("/")) for name in wanted):
                     self._add(
                         _error, f"{number}", f"has neither a file for compute capability {lacking} nor {wanted[0]}"
                     )
                 continue
-            if not mapped and not any((folder / name.rstrip("/")).exists() for name in wanted):
+            if not mapped and not any(_is_there(folder / name.rstrip("/")) for name in wanted):
                 self._add(_error, f"{number}/{wanted[0]}", "is missing", "add it, or set default_model_filename")
 
     def _check_engines(self, folder: Path, names: set[str]) -> None:
@@ -306,7 +318,7 @@ class _Model:
         library = tensorrt_of_triton(self._matrix, self._release) or ""
         for name in sorted(names):
             path = folder / name
-            if not path.is_file():
+            if not _is_file(path):
                 continue
             place = f"{folder.name}/{name}"
             try:
