@@ -66,7 +66,7 @@ function Move-StackItem {
 function Rename-StackFolder {
     param([string] $LiteralPath, [string] $Destination)
     if (-not (Test-Path -LiteralPath $LiteralPath)) { return }
-    if (Test-Path -LiteralPath $Destination) { throw ($Destination + ' is there already: move one of the two away') }
+    if (Test-Path -LiteralPath $Destination) { throw ($Destination + ' already exists: move one of the two away') }
     Move-Item -LiteralPath $LiteralPath -Destination $Destination
 }
 

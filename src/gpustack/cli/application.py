@@ -41,7 +41,7 @@ def _tell(error: Any, where: str) -> int:
     else:
         message = " ".join(error.format_message().split()).removesuffix(".")
         frame.say(frame.shortened(f"error[usage]: {message[:1].lower() + message[1:]}"))
-        frame.say(f"hint: `{where} --help` tells what it takes")
+        frame.say(f"hint: see `{where} --help`")
     return int(error.exit_code)
 
 

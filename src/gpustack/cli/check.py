@@ -21,7 +21,10 @@ UNKNOWN = 7
 )
 def check(
     options: Mapping[str, Any],
-    combination: Annotated[list[str], Argument(metavar="COMPONENT==VERSION...", help="What goes together?")],
+    combination: Annotated[
+        list[str],
+        Argument(metavar="COMPONENT==VERSION...", help="Components and versions to check, e.g. cuda==13.0.2."),
+    ],
     format: Annotated[TextOrJson, Option("--format")] = TextOrJson.TEXT,
 ) -> int:
     """Is this combination compatible, and why (not)? Exit 0 yes, 3 no, 7 not known."""

@@ -75,13 +75,16 @@ class Parameter(Struct, frozen=True, kw_only=True):
 
 # Options name themselves everywhere: some releases of typer derive the name of an unnamed one from its metavar.
 COMMON: dict[str, tuple[Any, Any]] = {
-    "verbose": (Annotated[int, Option("-v", "--verbose", count=True, help="Say more; twice: tracebacks.")], 0),
-    "quiet": (Annotated[bool, Option("-q", "--quiet", help="Warnings and progress are not shown.")], False),
+    "verbose": (
+        Annotated[int, Option("-v", "--verbose", count=True, help="Increase verbosity (-vv shows tracebacks).")],
+        0,
+    ),
+    "quiet": (Annotated[bool, Option("-q", "--quiet", help="Suppress warnings and progress output.")], False),
     "color": (Annotated[Color, Option("--color", help="When to use colour (NO_COLOR is honoured).")], Color.AUTO),
     "matrices": (
         Annotated[
             Path | None,
-            Option("--matrices", metavar="DIR", help="Facts of one's own, laid over the built-in ones."),
+            Option("--matrices", metavar="DIR", help="Directory of additional facts that override the built-in ones."),
         ],
         None,
     ),

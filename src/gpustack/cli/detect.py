@@ -15,7 +15,7 @@ def detect(
     format: Annotated[TextOrJson, Option("--format")] = TextOrJson.TEXT,
     record: Annotated[
         Path | None,
-        Option("--record", metavar="DIR", help="Save the raw evidence, redacted: a fixture and a support bundle."),
+        Option("--record", metavar="DIR", help="Save redacted system data for a bug report or a test fixture."),
     ] = None,
 ) -> int:
     """Describe this machine, or another file system tree."""

@@ -21,7 +21,7 @@ def fetch(
     mirror: MirrorOption = None,
     min_speed: MinSpeedOption = None,
 ) -> int:
-    """Make a bundle: everything that a plan needs, for a machine that no network reaches.
+    """Download everything that a plan needs into a bundle, for offline installation.
 
     Packages with all that they need come from the real package manager, in a tree of its own (needs root).
     """

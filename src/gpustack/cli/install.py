@@ -39,7 +39,7 @@ def install(
     root: Annotated[
         Path | None, Option("--root", metavar="DIR", help="Install into another file system tree, by chroot.")
     ] = None,
-    resume: Annotated[bool, Option("--resume", help="Go on with the run that was begun last.")] = False,
+    resume: Annotated[bool, Option("--resume", help="Resume the last run.")] = False,
     rollback: Annotated[bool, Option("--rollback", help="Undo the last run, the last step first.")] = False,
     abandon: Annotated[
         bool, Option("--abandon", help="Give the last run up: what it did stays, and other plans can be installed.")
@@ -60,10 +60,16 @@ def install(
     min_speed: MinSpeedOption = None,
     lock: LockOption = None,
     wait: Annotated[
-        float | None, Option("--wait", metavar="SECONDS", min=0, help="For locks that others hold (300).")
+        float | None,
+        Option(
+            "--wait",
+            metavar="SECONDS",
+            min=0,
+            help="How long to wait for locks held by other processes (default: 300).",
+        ),
     ] = None,
 ) -> int:
-    """Carry out a plan on this machine or in a tree; every step is journaled and can be taken back.
+    """Carry out a plan on this machine or in a tree; every step is journaled and can be rolled back.
 
     With requirements it plans first, shows the plan, and asks.
     """
@@ -228,10 +234,8 @@ def _confirm(text: str, options: "Options", question: str) -> None:
         return
     frame.say(text)
     if not frame.can_ask():
-        msg = "nobody can be asked here: standard input is no terminal"
-        raise UsageError(
-            msg, code="no-terminal", hint="--yes carries it out unasked, --dry-run shows what that would be"
-        )
+        msg = "cannot ask for confirmation: standard input is not a terminal"
+        raise UsageError(msg, code="no-terminal", hint="--yes skips the confirmation, --dry-run shows a preview")
     if not frame.confirm(question):
         msg = "not carried out: nothing was changed"
         raise GpustackError(msg, code="declined")

@@ -55,7 +55,9 @@ Gpu = Annotated[
 Driver = Annotated[str | None, Option("--driver", metavar="VERSION", help="The driver it has, with --os.")]
 MethodOption = Annotated[
     list[str] | None,
-    Option("--method", metavar="METHOD", help="A method for all, or for one: cudnn=tar; repeatable."),
+    Option(
+        "--method", metavar="METHOD", help="Installation method for all components, or for one (cudnn=tar). Repeatable."
+    ),
 ]
 PolicyOption = Annotated[Policy | None, Option("--policy", help="How to choose (production if not given).")]
 ModuleOption = Annotated[KernelModule | None, Option("--kernel-module", help="Kernel module flavour.")]

@@ -87,7 +87,7 @@ def _demand_ours(into: Path, names: list[str]) -> None:
             msg = f"cannot be read: {exc.strerror or exc}"
             raise UsageError(msg, code="unreadable-folder", where=str(path), hint="choose another --out") from exc
         if not is_ours(start):
-            msg = "is there already, and gpustack has not written it"
+            msg = "already exists, and gpustack did not write it"
             raise UsageError(
                 msg, code="unreadable-folder", where=str(path), hint="choose another --out, or move the file away"
             )

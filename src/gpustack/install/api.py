@@ -206,7 +206,7 @@ def _finish(work: Workplace, *, is_new: bool) -> None:
     if is_new or not work.history.is_finished:
         work.journal.append(RunFinished())
     reboot.take_away_from(work.target)
-    work.report.say("done" if is_new else "nothing to do: every step is done, and the host agrees")
+    work.report.say("done" if is_new else "nothing to do: all steps are already complete")
 
 
 def _steps(work: Workplace, done: set[str]) -> None:

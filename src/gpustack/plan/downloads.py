@@ -37,7 +37,7 @@ def fetch(ctx: Context, pick: Pick, row: Archive, phase: str) -> Draft:
         actions = (look,)
         there = done.every(done.files(files), done.succeeds(*look.argv))
     else:
-        why = "nobody published its sum: it is trusted because it comes over https"
+        why = "no checksum is published: it is trusted because it comes over https"
     if not row.sha256:
         ctx.warn(f"{row.file} has no published sha256 and is trusted because it is served by {_host_of(row.url)}")
     return draft(

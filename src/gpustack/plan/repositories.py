@@ -219,7 +219,7 @@ def _reuse(ctx: Context, place: Place, entry: RepositoryEntry) -> Draft:
         f"repository:{place.id}",
         component="",
         kind="note",
-        title=f"the {place.title} is there already",
+        title=f"the {place.title} is already set up",
         why=f"{entry.path} names it with its key, so it is used as it is and not added a second time",
         needs_root=False,
         phase="repositories",

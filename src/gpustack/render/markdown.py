@@ -15,7 +15,7 @@ WIDTH = 80
 _MARKUP = re.compile(r"[\\`*\[\]<>|#~&!$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
 _ADDRESS = re.compile(r"https://[A-Za-z0-9._~:/?=%+-]*[A-Za-z0-9/]")
 _FIRST = re.compile(r"^(?:[-+=:]|[0-9]+[.)])(?=\s|$|=|-|:)")
-_STATES = {"install": "install", "upgrade": "upgrade", "downgrade": "downgrade", "keep": "is there already"}
+_STATES = {"install": "install", "upgrade": "upgrade", "downgrade": "downgrade", "keep": "already installed"}
 
 
 def render(plan: Plan) -> str:

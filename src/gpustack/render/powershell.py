@@ -136,9 +136,9 @@ def _undo(number: str, step: Step) -> str:
     title = one_line(step.title)
     body = []
     if {one.kind for one in conditions(step.done_when)} == {"path"}:
-        nothing = literal(f"--- nothing to take back: {title}")
+        nothing = literal(f"--- nothing to roll back: {title}")
         body += [f"if (-not ({_guard(step)})) {{", f"    Write-Host {nothing}", "    return", "}"]
-    body.append(f"Write-Host {literal('--- take back: ' + title)}")
+    body.append(f"Write-Host {literal('--- roll back: ' + title)}")
     body += [line for action in undo_actions_of(step) for line in _run(action)]
     return _block(f"Undo-Step{number}", body)
 

@@ -180,8 +180,14 @@ def relaxed(question: Question, component: str, solution: Chosen) -> str:
     )
     pick = solution.get(component)
     if pick is None:
-        return f"leave {component} out" + (f": then {others} can be had" if others else "")
-    beside = f" goes with {others}" if others else " can be had here" if question.mode == "plan" else " fits this host"
+        return f"leave {component} out" + (f": then {others} is available" if others else "")
+    beside = (
+        f" is compatible with {others}"
+        if others
+        else " is available here"
+        if question.mode == "plan"
+        else " fits this host"
+    )
     if component in question.asked:
-        return f"ask for {component}=={pick.version}: it{beside}"
-    return f"change the installed {component} to {pick.version}: it{beside}"
+        return f"try {component}=={pick.version}, which{beside}"
+    return f"change the installed {component} to {pick.version}, which{beside}"

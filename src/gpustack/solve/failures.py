@@ -70,7 +70,7 @@ def _nothing_offered(question: Question, component: str) -> GpustackError:
     method = question.offers.method(component)
     why = limit(question, component)
     msg = (
-        f"no fact says that method {method} offers {title(component)}"
+        f"no {method} packages of {title(component)} are known"
         f" for {host.os.name or host.os.spelled} on {host.arch or 'this architecture'}"
         f"{method_limit(question, component, method)[0] or (f': {why}' if why else '')}"
     )
@@ -83,7 +83,7 @@ def _no_stack(question: Question, failure: NoStack) -> GpustackError:
     for sentence in sentences_of(question, failure.constraints):
         source = f"  [{sentence.sources[0]}]" if sentence.sources else ""
         lines.append(f"  {sentence.text}.{source}")
-    msg = "no stack meets this\n" + "\n".join(lines)
+    msg = "no compatible stack found\n" + "\n".join(lines)
     hint = "\n".join(relaxations(Search(question), failure.constraints))
     hint = hint or f"ask for less, or for other versions: {_LISTED}"
     if any(isinstance(one, Offered) and not question.offers.has_any(one.component) for one in failure.constraints):

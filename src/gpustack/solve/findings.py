@@ -82,7 +82,7 @@ def _refused_by_host(question: Question, component: str, refused: Refusal) -> Co
             return Conflict(
                 kind="refused-by-host",
                 between=(spelled(question, component),),
-                reason=f"{title(component)} cannot be had here",
+                reason=f"{title(component)} is not available here",
             )
 
 

@@ -98,7 +98,7 @@ def refusal_in_words(question: Question, refused: Refusal) -> Sentence:
             method = question.offers.method(component)
             place = question.host.os.name or question.host.os.spelled
             about = f" for CUDA {cuda}" if cuda else ""
-            return Sentence(f"no fact says that method {method} offers it{about} for {place}")
+            return Sentence(f"not available by method {method}{about} for {place}")
         case NoFlavour():
             return Sentence("no kernel module flavour of it drives every GPU here")
         case Unwanted(pair):

@@ -70,7 +70,9 @@ def unknown_pairs(question: Question, picks: Mapping[str, Candidate]) -> list[st
         if one is None or two is None or not one.is_known or not two.is_known:
             continue
         if not question.book.covers(subject, one.version, other, question.view):
-            found.append(f"{subject}=={one.version} with {other}=={two.version}: no fact covers this pair")
+            found.append(
+                f"{subject}=={one.version} with {other}=={two.version}: compatibility unknown: no fact covers this pair"
+            )
     return found
 
 

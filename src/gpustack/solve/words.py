@@ -75,7 +75,9 @@ def _clauses_in_words(clauses: tuple[Clause, ...]) -> str:
         return f"{low.version} to {high.version}"
     below = next((clause for clause in clauses if clause.operator == "<"), None)
     if low and below and len(clauses) == 2:
-        return f"{low.version} to before {below.version}"
+        major = low.version.numbers[0]
+        is_whole_major = not any(low.version.numbers[1:]) and below.version.numbers == (major + 1,)
+        return f"{major}.x" if is_whole_major else f"{low.version} to before {below.version}"
     return " and ".join(_clause_in_words(clause) for clause in clauses)
 
 
@@ -104,10 +106,10 @@ def rule_in_words(rule: Rule, subject: str) -> str:
         return rule.says.rstrip(".")
     if rule.equal:
         others = ", ".join(title(name) for name in rule.equal)
-        return f"{subject} needs {others} of exactly its own version"
+        return f"{subject} requires {others} in exactly the same version"
     if rule.none:
-        return f"{subject} does not work with {title(rule.needs)} {ranges_in_words(rule.none)}"
-    verb = "asks for" if rule.strength == "advised" else "needs"
+        return f"{subject} is not compatible with {title(rule.needs)} {ranges_in_words(rule.none)}"
+    verb = "recommends" if rule.strength == "advised" else "requires"
     if rule.needs == "compute-capability":
         return f"{subject} {verb} a GPU of compute capability {ranges_in_words(rule.any)}"
     return f"{subject} {verb} {title(rule.needs)} {ranges_in_words(rule.any)}"

@@ -264,7 +264,7 @@ def test_what_was_never_done_is_not_taken_back() -> None:
         commands=(win.mark("m").argv,), undo=(win.remove("folder").argv,), done_when=r"path C:\Program Files\x\m"
     )
     body = render(plan(made)).partition("function Undo-Step01 {")[2].partition("\n}\n")[0]
-    guard, _, rest = body.partition("Write-Host '--- take back")
+    guard, _, rest = body.partition("Write-Host '--- roll back")
     assert r"if (-not (Test-Path -LiteralPath 'C:\Program Files\x\m'))" in guard
     assert "return" in guard
     assert "Remove-StackItem -Path 'folder'" in rest

@@ -42,15 +42,15 @@ def test_every_advice_is_told_not_the_first_alone(matrix: Matrix) -> None:
 @pytest.mark.parametrize(
     ("texts", "system", "gpus", "hints"),
     [
-        ("cuda==12.4.1", "ubuntu24.04", ("RTX 5090",), ("ask for cuda==12.9.2: it fits this host",)),
-        ("driver==595.58.03", "ubuntu24.04", ("GTX 1050",), ("ask for driver==580.178.04: it fits this host",)),
+        ("cuda==12.4.1", "ubuntu24.04", ("RTX 5090",), ("try cuda==12.9.2, which fits this host",)),
+        ("driver==595.58.03", "ubuntu24.04", ("GTX 1050",), ("try driver==580.178.04, which fits this host",)),
         (
             "cuda==12.4.1 driver==460.80",
             "ubuntu22.04",
             ("A100-SXM4-80GB",),
             (
-                "ask for cuda==11.2.2: it goes with driver 460.80",
-                "ask for driver==595.112.07: it goes with cuda 12.4.1",
+                "try cuda==11.2.2, which is compatible with driver 460.80",
+                "try driver==595.112.07, which is compatible with cuda 12.4.1",
             ),
         ),
         (
@@ -58,8 +58,8 @@ def test_every_advice_is_told_not_the_first_alone(matrix: Matrix) -> None:
             "ubuntu22.04",
             (),
             (
-                "ask for nv-codec-headers==12.2.72.0: it goes with driver 550.54.14",
-                "ask for driver==595.112.07: it goes with nv-codec-headers 13.0.19.0",
+                "try nv-codec-headers==12.2.72.0, which is compatible with driver 550.54.14",
+                "try driver==595.112.07, which is compatible with nv-codec-headers 13.0.19.0",
             ),
         ),
         (
@@ -141,9 +141,9 @@ def test_a_version_for_other_systems_is_told_as_that(matrix: Matrix) -> None:
 @pytest.mark.parametrize(
     ("texts", "system", "gpus", "first"),
     [
-        ("cuda==11.4.*", "ubuntu22.04", (), "ask for cuda==11.8.0: it can be had here"),
-        ("cuda==12.0.*", "ubuntu24.04", (), "ask for cuda==12.9.2: it can be had here"),
-        ("cuda==13.*", "ubuntu24.04", ("GTX 1080",), "ask for cuda==12.9.2: it can be had here"),
+        ("cuda==11.4.*", "ubuntu22.04", (), "try cuda==11.8.0, which is available here"),
+        ("cuda==12.0.*", "ubuntu24.04", (), "try cuda==12.9.2, which is available here"),
+        ("cuda==13.*", "ubuntu24.04", ("GTX 1080",), "try cuda==12.9.2, which is available here"),
     ],
 )
 def test_the_nearest_thing_that_works_stays_in_the_line_asked_for(

@@ -31,21 +31,21 @@ def test_a_combination_that_fits() -> None:
             host(HOPPER),
             ("cuda==13.0.0", "driver==535.1"),
             ("cuda==13.0.0", "driver==535.1"),
-            "CUDA 13 or newer needs driver 580 or newer; this is driver 535.1. On data-centre GPUs the cuda-compat package"
+            "CUDA 13 or newer requires driver 580 or newer; this is driver 535.1. On data-centre GPUs the cuda-compat package"
             " of that CUDA release may bridge this (forward compatibility); no fact says on which driver branches it works.",
         ),
         (
             host(PASCAL),
             ("driver==595.1",),
             ("driver==595.1", "gpu: GTX Old"),
-            "Driver 590 or newer needs a GPU of compute capability 7.5 or newer."
+            "Driver 590 or newer requires a GPU of compute capability 7.5 or newer."
             " This host has GTX Old (compute capability 6.1). The last driver branch for GTX Old is 580.",
         ),
         (
             host(HOPPER, driver="450.1"),
             ("cuda==12.2.0",),
             ("cuda==12.2.0", "driver==450.1"),
-            "CUDA 12 to before 13 needs driver 525 or newer; installed here is driver 450.1."
+            "CUDA 12.x requires driver 525 or newer; installed here is driver 450.1."
             " On data-centre GPUs the cuda-compat package of that CUDA release may bridge this (forward compatibility);"
             " no fact says on which driver branches it works.",
         ),
@@ -53,7 +53,7 @@ def test_a_combination_that_fits() -> None:
             host(),
             ("driver==535.1", "fabric-manager==535.2"),
             ("driver==535.1", "fabric-manager==535.2"),
-            "Fabric Manager needs driver of exactly its own version; this is driver 535.1.",
+            "Fabric Manager requires driver in exactly the same version; this is driver 535.1.",
         ),
     ],
 )
@@ -119,7 +119,7 @@ def test_fewer_numbers_name_the_line() -> None:
 def test_breached_advice_is_a_warning() -> None:
     verdict = ask(host(HOPPER), "cuda==13.2.0", "driver==595.1")
     assert verdict.compatible
-    assert verdict.warnings == ("CUDA 13.2.x asks for driver 600 or newer; this is 595.1",)
+    assert verdict.warnings == ("CUDA 13.2.x recommends driver 600 or newer; this is 595.1",)
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def test_a_version_that_breaches_advice_comes_after_one_that_does_not() -> None:
     assert versions(ask(host(HOPPER), "cuda"))["cuda"] == "13.0.0"
     pinned = ask(host(HOPPER), "cuda==13.2.*")
     assert versions(pinned)["cuda"] == "13.2.0"
-    assert pinned.warnings == ("CUDA 13.2.x asks for driver 600 or newer; this is 595.1",)
+    assert pinned.warnings == ("CUDA 13.2.x recommends driver 600 or newer; this is 595.1",)
 
 
 def test_an_exclusion_leaves_the_rest_of_the_window() -> None:
@@ -84,7 +84,7 @@ def test_no_driver_is_planned_where_there_is_no_gpu() -> None:
     assert versions(answer) == {"cuda": "12.8.0"}
     assert answer.warnings == (
         "no GPU is named, so no driver is planned (ask for one by name: driver)."
-        " CUDA 12 to before 13 needs driver 525 or newer",
+        " CUDA 12.x requires driver 525 or newer",
     )
 
 
@@ -103,12 +103,12 @@ def test_the_reasons_name_what_refused_the_next_newer_version() -> None:
     assert [reason.text for reason in picks["driver"].reasons] == [
         "asked for (any version)",
         "newest fitting release of a long-term support branch (R580)",
-        "590.1 refused: Driver 590 or newer needs a GPU of compute capability 7.5 or newer; here it is 6.1",
+        "590.1 refused: Driver 590 or newer requires a GPU of compute capability 7.5 or newer; here it is 6.1",
     ]
     assert [reason.text for reason in picks["cuda"].reasons] == [
         "asked for (any version)",
         "newest that fits (production policy)",
-        "13.0.0 refused: CUDA 13 or newer needs a GPU of compute capability 7.5 or newer; here it is 6.1",
+        "13.0.0 refused: CUDA 13 or newer requires a GPU of compute capability 7.5 or newer; here it is 6.1",
     ]
     assert picks["cuda"].reasons[-1].sources == ("https://example.com/cuda",)
 
@@ -120,41 +120,41 @@ def test_the_reasons_name_what_refused_the_next_newer_version() -> None:
             host(HOPPER),
             ("cuda>=12.8", "driver==450.*"),
             {},
-            "no stack meets this\n"
+            "no compatible stack found\n"
             "  You asked for driver 450.x.\n"
             "  For Ubuntu 24.04 method network offers driver 535.1 to 615.1.\n"
             "--\n"
-            "ask for driver==595.1: it goes with cuda 13.0.0",
+            "try driver==595.1, which is compatible with cuda 13.0.0",
         ),
         (
             host(HOPPER),
             ("cuda>=13", "driver==535.*"),
             {},
-            "no stack meets this\n"
+            "no compatible stack found\n"
             "  You asked for driver 535.x.\n"
             "  You asked for CUDA 13 or newer.\n"
-            "  CUDA 13 or newer needs driver 580 or newer.  [https://example.com/cuda]\n"
+            "  CUDA 13 or newer requires driver 580 or newer.  [https://example.com/cuda]\n"
             "--\n"
-            "ask for cuda==12.8.0: it goes with driver 535.2\n"
-            "ask for driver==595.1: it goes with cuda 13.0.0",
+            "try cuda==12.8.0, which is compatible with driver 535.2\n"
+            "try driver==595.1, which is compatible with cuda 13.0.0",
         ),
         (
             host(PASCAL),
             ("driver==595.*",),
             {},
-            "no stack meets this\n"
+            "no compatible stack found\n"
             "  You asked for driver 595.x.\n"
-            "  Driver 590 or newer needs a GPU of compute capability 7.5 or newer.  [https://example.com/driver]\n"
+            "  Driver 590 or newer requires a GPU of compute capability 7.5 or newer.  [https://example.com/driver]\n"
             "  This host has GTX Old (compute capability 6.1).\n"
             "  The last driver branch for GTX Old is 580.\n"
             "--\n"
-            "ask for driver==580.1: it can be had here",
+            "try driver==580.1, which is available here",
         ),
         (
             host(PASCAL, BLACKWELL),
             ("driver",),
             {},
-            "no stack meets this\n"
+            "no compatible stack found\n"
             "  GTX Old cannot be driven by open kernel modules.\n"
             "  RTX New is driven by open kernel modules only.\n"
             "--\n"
@@ -165,13 +165,13 @@ def test_the_reasons_name_what_refused_the_next_newer_version() -> None:
             host(HOPPER),
             ("cudnn==9.1.*", "cuda>=13"),
             {},
-            "no stack meets this\n"
+            "no compatible stack found\n"
             "  You asked for CUDA 13 or newer.\n"
             "  You asked for cuDNN 9.1.x.\n"
-            "  cuDNN 9 to before 9.10 needs CUDA 12.x.  [https://example.com/cudnn]\n"
+            "  cuDNN 9 to before 9.10 requires CUDA 12.x.  [https://example.com/cudnn]\n"
             "--\n"
-            "ask for cuda==12.8.0: it goes with cudnn 9.1.0\n"
-            "ask for cudnn==9.14.0: it goes with cuda 13.0.0",
+            "try cuda==12.8.0, which is compatible with cudnn 9.1.0\n"
+            "try cudnn==9.14.0, which is compatible with cuda 13.0.0",
         ),
         (host(HOPPER), ("cuda==12.7.*",), {}, "no fact knows CUDA 12.7.x\n--\nthe nearest known are 12.2.0 and 12.8.0"),
     ],

@@ -85,7 +85,7 @@ def _demand_same_bytes(packages: Iterable[LockedPackage], known: Mapping[_Which,
         if former is not None and {one.sha256, former.sha256}.isdisjoint({""}) and one.sha256 != former.sha256:
             wrong.append(f"{one.name} {one.version}: sha256 {one.sha256}, in the lock {former.sha256}")
     if wrong:
-        msg = "packages came in other bytes than the lock has:\n" + "\n".join(wrong)
+        msg = "package checksums do not match the lock:\n" + "\n".join(wrong)
         raise GpustackError(
             msg,
             code="lock-mismatch",

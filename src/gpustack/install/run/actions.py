@@ -137,7 +137,7 @@ def _take(work: Workplace, step: Step, action: AnyAction) -> None:
     if isinstance(action, Verify):
         if not work.target.is_live:
             words = " ".join(map(command_line, commands))
-            work.report.say(f"left out: nothing runs in this tree that `{words}` could look at")
+            work.report.say(f"skipped: `{words}` needs a running system")
             return
         home = Path(__file__).parents[3]
         itself = ("env", f"PYTHONPATH={home}", sys.executable, "-m", "gpustack")

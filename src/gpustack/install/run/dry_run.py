@@ -64,7 +64,7 @@ def _undo(plan: Plan) -> list[str]:
             if way_back(action) in {"command", "at the end"}
             for argv in spelled(action)
         ]
-    lines += [f"  cannot be taken back: {text}" for text in _not_taken_back(plan)]
+    lines += [f"  cannot be rolled back: {text}" for text in _not_taken_back(plan)]
     return lines
 
 
@@ -83,7 +83,7 @@ def show_rollback(options: Options) -> str:
     begun = set(run.history().begun())
     lines = [f"The run {run.name} did these steps, which are undone, the last one first:"]
     lines += [f"  {_number(plan, step)} {one_line(step.title)}" for step in plan.steps if step.id in begun]
-    lines += [f"  cannot be taken back: {text}" for text in _not_taken_back(plan)]
+    lines += [f"  cannot be rolled back: {text}" for text in _not_taken_back(plan)]
     return "\n".join(lines)
 
 

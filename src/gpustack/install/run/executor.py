@@ -227,7 +227,7 @@ def wait_for(work: Workplace, command: CommandBegun) -> None:
         if time.monotonic() > end:
             processes = ", ".join(map(str, left))
             msg = f"`{command_line(command.argv)}` of the interrupted run still runs as process {processes}"
-            raise GpustackError(msg, code="command-running", hint="let it end, or end it, then start again")
+            raise GpustackError(msg, code="command-running", hint="wait for it to finish or stop it, then retry")
         if not is_told:
             work.report.say(f"waiting for `{command_line(command.argv)[:100]}` of the interrupted run")
             is_told = True

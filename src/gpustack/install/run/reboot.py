@@ -29,7 +29,7 @@ other options are in its journal."""
 def reboot_step(work: Workplace, step: Step) -> Outcome:
     """Done once the machine was booted since it was asked for. Raises PausedError where that is still to come."""
     if not work.target.is_live:
-        work.report.say("left out: nothing runs in this tree that could be rebooted")
+        work.report.say("skipped: a tree cannot be rebooted")
         return "skipped"
     former = work.history.steps.get(step.id)
     if former is not None and former.asked_in and work.journal.boot and former.asked_in != work.journal.boot:

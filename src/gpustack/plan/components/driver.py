@@ -172,7 +172,7 @@ def _reboot(ctx: Context, pick: Pick, after: tuple[str, ...]) -> Draft:
     if loaded:
         why = f"the module {loaded} in memory and the libraries of {pick.version} do not work together"
     elif any(gpu.bound == "nouveau" for gpu in ctx.host.gpus):
-        why = "nouveau lets go of the GPU at a boot only"
+        why = "nouveau releases the GPU only at a reboot"
     else:
         why = f"the module {pick.version} is loaded at the next boot, by the kernel it was built for"
     return draft(

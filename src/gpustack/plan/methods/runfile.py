@@ -166,7 +166,7 @@ def _quiet_gpu(ctx: Context) -> list[Draft]:
                 after=after,
                 component="driver",
                 kind="reboot",
-                title=f"reboot, so that {' and '.join(held)} lets go of the GPU",
+                title=f"reboot, so that {' and '.join(held)} releases the GPU",
                 why="the installer stops where another module holds it",
                 actions=(do.Reboot(),),
                 undo_note="a reboot takes nothing back",

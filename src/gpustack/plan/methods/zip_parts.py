@@ -43,7 +43,7 @@ def fetch(ctx: Context, pick: Pick, row: Archive, phase: str) -> Draft:
         why = "only its md5 is published: that tells a damaged file, and https where it comes from"
         actions = (win.assert_hash(path, "MD5", row.md5),)
     else:
-        why = "nobody published its sum: it is trusted because it comes over https"
+        why = "no checksum is published: it is trusted because it comes over https"
     if not row.sha256:
         ctx.warn(f"{row.file} has no published sha256 and is trusted because it is served by {host}")
     return draft(
