@@ -53,7 +53,7 @@ def test_the_newest_production_driver_is_planned_where_no_repository_is() -> Non
 
 
 def test_a_file_that_nobody_gave_a_sum_is_refused() -> None:
-    assert "no runfile packages of driver" in refusal(host(), "driver==595.91.07", method="runfile").message
+    assert "method runfile offers driver" in refusal(host(), "driver==595.91.07", method="runfile").message
 
 
 def test_the_order_around_the_driver() -> None:
@@ -79,7 +79,7 @@ def test_a_gpu_that_nouveau_holds_needs_a_reboot_before() -> None:
     gpu = replace(host().gpus[0], bound="nouveau")
     made = plan(replace(host(), gpus=(gpu,)), pick("driver", "595.84", "runfile", flavour="open"))
     titles = [one.title for one in made.steps]
-    before = titles.index("reboot, so that nouveau lets go of the GPU")
+    before = titles.index("reboot, so that nouveau releases the GPU")
     assert made.steps[before].reboot_after
     assert before < next(number for number, text in enumerate(titles) if text.startswith("run NVIDIA"))
     assert titles.count("reboot") == 1
