@@ -39,8 +39,10 @@ from gpustack.install.run.state import (
 )
 from gpustack.install.run.touched_paths import changes_packages
 from gpustack.install.run.undo import repair, undo
+from gpustack.model.actions import Reboot
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Step
+from gpustack.plan.commands import spelled
 from gpustack.system.run import LocalRunner
 from gpustack.system.signals import Interrupts
 
@@ -266,7 +268,7 @@ def _paused(work: Workplace, pause: PausedError) -> int:
     if pause.hint == reboot.RESTART:
         reboot.arrange(work.run.folder.parent.parent)
         work.report.say(pause.hint)
-        done = LocalRunner().run(("systemctl", "reboot"), timeout=60.0)
+        done = LocalRunner().run(spelled(Reboot())[0], timeout=60.0)
         if done.code != 0:
             reboot.take_away()
             msg = f"the reboot was refused: {done.error or done.err.strip()}"

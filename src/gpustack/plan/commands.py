@@ -51,7 +51,9 @@ def spelled(action: do.AnyAction) -> tuple[Argv, ...]:  # noqa: C901, PLR0911, P
     """The commands of one action."""
     match action:
         case do.PackageAction():
-            return manager(action.manager).commands(action)
+            tool = manager(action.manager)
+            commands = tool.commands(action)
+            return tuple(map(tool.offline, commands)) if action.bundle else commands
         case do.Words(argv=argv) | do.Cmdlet(argv=argv):
             return (argv,)
         case do.Look(argv=argv, environment=environment):
@@ -176,9 +178,21 @@ def _python(action: do.MakeVenv | do.InstallWheels | do.RemoveWheels) -> tuple[A
         case do.InstallWheels(home=home, requirements=requirements):
             exact = ("--require-hashes", "--only-binary=:all:", "--no-deps", "-r", requirements)
             pip = (f"{home}/bin/python3", "-m", "pip", "install", "--no-input", "--disable-pip-version-check", *exact)
-            return (pip,)
+            return (wheels_from(action.wheels, pip) if action.wheels else pip,)
         case do.RemoveWheels(home=home, names=names):
             return ((f"{home}/bin/python3", "-m", "pip", "uninstall", "--yes", *names),)
+
+
+def wheels_from(folder: str, pip: Argv) -> Argv:
+    """The command of pip with wheels from a folder, and no index."""
+    return ("env", "PIP_NO_INDEX=1", f"PIP_FIND_LINKS={folder}", *pip)
+
+
+def wheels_to(folder: str, pip: Argv) -> Argv:
+    """The command that downloads what a command of pip would install."""
+    at = pip.index("install")
+    words = (word for word in pip[at + 1 :] if word not in {"--upgrade", "--force-reinstall"})
+    return (*pip[:at], "download", "--dest", folder, *words)
 
 
 _Files = (

@@ -11,7 +11,7 @@ from typing import Literal
 
 from msgspec import UnsetType
 
-from gpustack.model.actions import AnyAction, Argv, ByHand, Reboot, Verify, Words
+from gpustack.model.actions import AnyAction, Argv, ByHand, ManagerName, Reboot, Verify, Words
 from gpustack.model.steps import Kind, Step
 
 _VERIFY = ("gpustack", "verify")
@@ -19,6 +19,14 @@ _PACKAGE_TOOLS = frozenset({"apt-get", "apt", "apt-mark", "dpkg", "rpm", "dnf", 
 _BY_COPY = _PACKAGE_TOOLS | {"rm", "rmdir", "mv", "cp", "ln", "make", "ldconfig", "python3"}
 """Programs of an undo whose work kept copies and the versions from before do better."""
 
+_MANAGERS: dict[str, ManagerName] = {
+    "apt-get": "apt",
+    "dnf": "dnf",
+    "yum": "yum",
+    "tdnf": "tdnf",
+    "zypper": "zypper",
+}
+_FETCHES = {"git": "clones a repository", "docker": "pulls an image", "podman": "pulls an image"}
 _INITRAMFS = frozenset({"update-initramfs", "dracut"})
 _CONTAINED = frozenset(
     {"note", "manual", "reboot", "refresh-index", "download", "extract", "make-link", "pip-install", "build"}
@@ -80,6 +88,27 @@ def program(argv: Argv) -> str:
 def is_of_packages(argv: Argv) -> bool:
     """Whether a command is one of a package manager."""
     return program(argv) in _PACKAGE_TOOLS
+
+
+def manager_of(argv: Argv) -> ManagerName | None:
+    """The package manager that a command is one of, None where it is none."""
+    return next((_MANAGERS[word] for word in argv if word in _MANAGERS), None)
+
+
+def is_pip_install(argv: Argv) -> bool:
+    """Whether a command has pip install wheels."""
+    return argv[1:4] == ("-m", "pip", "install")
+
+
+def fetched_by(argv: Argv) -> str:
+    """What a command fetches by itself, "" for nothing."""
+    what = _FETCHES.get(program(argv), "")
+    return f"`{program(argv)}` {what}" if what else ""
+
+
+def needs_account(argv: Argv) -> bool:
+    """Whether a command asks the system's publisher by the account of the machine."""
+    return program(argv) in {"subscription-manager", "SUSEConnect"}
 
 
 def touched_by_words(kind: Kind, argv: Argv) -> tuple[tuple[str, ...], bool, bool]:

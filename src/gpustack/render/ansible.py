@@ -111,10 +111,17 @@ def _each_once(tasks: list[Task]) -> list[Task]:
     return found
 
 
+_LASTING = {
+    "ansible.builtin.file": "directory",
+    "ansible.builtin.apt": "present",
+    "ansible.builtin.dnf": "present",
+}
+
+
 def _lasting(task: Task) -> str:
     """The module and arguments of a task that brings something which no later task takes away; "" for others."""
-    for module, state in (("file", "directory"), ("apt", "present"), ("dnf", "present")):
-        arguments = task.keys.get(f"ansible.builtin.{module}")
+    for module, state in _LASTING.items():
+        arguments = task.keys.get(module)
         if isinstance(arguments, dict) and arguments.get("state") == state:
             return f"{module} {arguments}"
     return ""

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
-from msgspec import UNSET
 from msgspec.structs import replace
 
 from gpustack.errors import DocumentError, GpustackError
+from gpustack.model.actions import AnyAction, HoldPackages, Package
 from gpustack.model.conditions import Condition, conditions, spelled
 from gpustack.model.host import Host
 from gpustack.model.lock import Lock, LockedPackage
@@ -18,12 +17,14 @@ from gpustack.model.plan import Plan
 from gpustack.model.steps import Artifact, Step
 from gpustack.plan.document import demand_sound, digest_of
 from gpustack.plan.draft import sha256_of
+from gpustack.plan.former import actions_of
+from gpustack.plan.installing import installs, tools_of, with_actions, with_packages
+from gpustack.plan.managers import NAMES, manager
 from gpustack.system.files import write_atomically
 from gpustack.visible import visible_json
 
 SCHEMA = "gpustack/lock/v1"
 _HINT = "`gpustack install --lock FILE` and `gpustack fetch` write locks"
-_RPM_PIN = re.compile(r"(?P<name>[a-zA-Z].*?)-(?P<version>\d[^-]*(?:-[^-]+)?)")
 
 
 def of_plan(
@@ -114,16 +115,16 @@ def _pinned(step: Step, sums: dict[str, Artifact], packages: dict[str, LockedPac
     """The step, more exactly said. Its id stays, since others name it in ``depends_on``."""
     brought = [one for one in packages.values() if one.step == step.id]
     artifacts = [sums.get(one.url, one) for one in step.artifacts]
-    commands = list(step.commands)
-    places = [number for number, argv in enumerate(commands) if _installer(argv)]
-    for number in places:
+    actions = list(actions_of(step))
+    places = [number for number, action in enumerate(actions) if installs(action)]
+    for number in reversed(places):
         is_last = number == places[-1]
         files = {one.name: _file(one) for one in brought if _is_file(one)} if is_last else {}
         artifacts += files.values()
-        commands[number] = _exact(commands[number], packages, brought if is_last else [], files)
+        own = brought if is_last else []
+        actions[number : number + 1] = _exact(actions[number], packages, own, files)
     done_when = _all_there(step.done_when, brought)
-    changed = {"actions": UNSET, "undo_actions": UNSET} if tuple(commands) != step.commands else {}
-    return replace(step, artifacts=tuple(artifacts), commands=tuple(commands), done_when=done_when, **changed)
+    return replace(with_actions(step, actions), artifacts=tuple(artifacts), done_when=done_when)
 
 
 def _all_there(done_when: str, brought: list[LockedPackage]) -> str:
@@ -134,14 +135,6 @@ def _all_there(done_when: str, brought: list[LockedPackage]) -> str:
     there = (Condition("package", (one.name, one.version.rpartition(":")[2])) for one in brought)
     told = conditions(done_when)
     return spelled(*told, *there) if brought and told else done_when
-
-
-def _installer(argv: tuple[str, ...]) -> str:
-    """The package manager that a command has install something, "" where it does not."""
-    return next((word for word in argv if word in _MANAGERS), "") if "install" in argv else ""
-
-
-_MANAGERS = frozenset({"apt-get", "dnf", "yum", "tdnf", "zypper"})
 
 
 def _is_file(package: LockedPackage) -> bool:
@@ -158,57 +151,44 @@ _LOCKED = "/var/cache/gpustack/locked"
 
 
 def _exact(
-    argv: tuple[str, ...],
+    action: AnyAction,
     packages: dict[str, LockedPackage],
     brought: list[LockedPackage],
     files: dict[str, Artifact],
-) -> tuple[str, ...]:
-    """The command with files where they are known and versions elsewhere, for all that it brings along."""
-    manager = _installer(argv)
-    at = argv.index("install") + 1
-    words = [
-        _with_version(word, manager, packages) for word in argv[at:] if _name_in(word, manager, files) not in files
-    ]
-    words += [word for one in brought if one.name not in files and (word := _word(one, manager)) not in words]
-    # Each of the files is known by its sum; that it has no signature besides stops nobody.
-    unsigned = ("--allow-unsigned-rpm",) if manager == "zypper" and files else ()
-    return (*argv[:at], *unsigned, *words, *(one.path for one in files.values()))
+) -> list[AnyAction]:
+    """The action with files where they are known and versions elsewhere, for all that it brings along."""
+
+    def exact(wanted: list[Package]) -> list[Package]:
+        found = [_with_version(one, packages) for one in wanted if one.name not in files]
+        known = {one.name for one in found}
+        found += [_as_locked(one) for one in brought if one.name not in {*files, *known}]
+        return [*found, *(Package(name=one.path) for one in files.values())]
+
+    if not isinstance(action, HoldPackages):
+        return [with_packages(action, exact)]
+    # What holding needs is brought before it, as exactly as all else.
+    return [with_packages(tools_of(action), exact), action]
 
 
-def _word(package: LockedPackage, manager: str) -> str:
-    sign = "=" if manager in {"apt-get", "zypper"} else "-"
-    return f"{package.name}{sign}{package.version}"
+def _as_locked(package: LockedPackage) -> Package:
+    return Package(name=package.name, pin=package.version)
 
 
-def _with_version(word: str, manager: str, packages: dict[str, LockedPackage]) -> str:
-    package = packages.get(_name_in(word, manager, packages))
-    return word if package is None else _word(package, manager)
-
-
-def _name_in(word: str, manager: str, known: Container[str]) -> str:
-    """The package that a word of an installing command names, "" where it names none."""
-    if word.startswith("-") or "/" in word or "(" in word:
-        return ""
-    name = word.partition("=")[0]
-    if name not in known and manager in {"dnf", "yum", "tdnf"}:
-        found = _RPM_PIN.fullmatch(word)
-        name = found["name"] if found else name
-    return name
+def _with_version(package: Package, packages: dict[str, LockedPackage]) -> Package:
+    known = packages.get(package.name)
+    return package if known is None else _as_locked(known)
 
 
 def _named(plan: Plan) -> Iterable[LockedPackage]:
     """The packages that the plan itself names with a whole version."""
     kind = "deb" if plan.host.os.family == "apt" else "rpm"
+    tool = manager(plan.host.os.family) if plan.host.os.family in NAMES else None
     for step in plan.steps:
-        if step.kind != "install-packages" or not step.component:
+        if step.kind != "install-packages" or not step.component or tool is None:
             continue
-        for word in step.packages:
-            name, _, version = word.partition("=")
-            found = _RPM_PIN.fullmatch(word)
-            if not version and found and kind == "rpm":
-                name, version = found["name"], found["version"]
-            if version and "*" not in version:
-                yield LockedPackage(kind=kind, name=name, version=version)  # type: ignore[arg-type]  # one of both
+        for package in map(tool.read, step.packages):
+            if package.pin and "*" not in package.pin:
+                yield LockedPackage(kind=kind, name=package.name, version=package.pin)  # type: ignore[arg-type]  # one of both
 
 
 def _digest_of(lock: Lock) -> str:

@@ -17,7 +17,7 @@ from gpustack.install.lock import document as locks
 from gpustack.install.options import Counter
 from gpustack.install.supply.bundle import FILES, LOCK, MANIFEST, PARTS, SIGNATURE, Bundle, File, Manifest
 from gpustack.install.supply.cache import take
-from gpustack.install.supply.closure import Closure, is_install, is_pip_install
+from gpustack.install.supply.closure import Closure, wheels_of
 from gpustack.install.supply.downloads import Fetcher, fetch_all
 from gpustack.install.supply.repository import DEB, RPM, WHEELS, take_debs, take_rpms, take_wheels
 from gpustack.install.supply.signing import BundleKey
@@ -25,6 +25,8 @@ from gpustack.model.host import Host
 from gpustack.model.lock import LockedPackage
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Artifact, Step
+from gpustack.plan.former import actions_of
+from gpustack.plan.installing import installs
 from gpustack.system.files import write_atomically
 from gpustack.system.hashed import sha256_of_file
 from gpustack.system.mounts import overlaid, remove_tree
@@ -94,8 +96,8 @@ class Maker:
 
 def brings_packages(plan: Plan) -> bool:
     """Whether a package manager has to be asked what a plan needs."""
-    commands = [argv for step in plan.steps for argv in step.commands]
-    return plan.host.os.family != "windows" and any(is_install(argv) or is_pip_install(argv) for argv in commands)
+    actions = [action for step in plan.steps for action in actions_of(step)]
+    return plan.host.os.family != "windows" and any(installs(action) or wheels_of(action) for action in actions)
 
 
 def demand_same_system(plan: Plan, host: Host) -> None:
@@ -113,7 +115,8 @@ def demand_same_system(plan: Plan, host: Host) -> None:
 
 def _by_address(step: Step) -> list[Artifact]:
     """The packages that commands install by their address."""
-    words = [word for argv in step.commands if is_install(argv) for word in argv]
+    found = [installs(action) for action in actions_of(step)]
+    words = [word for one in found if one is not None for word in one[1]]
     return [Artifact(url=word, path=f"/{word.rpartition('/')[2]}") for word in words if word.startswith("https://")]
 
 

@@ -11,8 +11,26 @@ from pathlib import Path, PurePosixPath
 from gpustack.errors import GpustackError
 from gpustack.install.mounts import forbid_services, name_servers
 from gpustack.install.root import Target
+from gpustack.model.actions import (
+    AnyAction,
+    Argv,
+    Clone,
+    DisableService,
+    EnableService,
+    EnableSource,
+    InstallWheels,
+    ManagerName,
+    PullImage,
+    RebuildInitramfs,
+    RestartService,
+    Words,
+)
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Artifact, Step
+from gpustack.plan.commands import spelled, wheels_to
+from gpustack.plan.former import actions_of, fetched_by, is_pip_install, missing_system, needs_account
+from gpustack.plan.installing import installs
+from gpustack.plan.managers import manager
 from gpustack.render.commands import command_line
 from gpustack.system.files import write_atomically
 from gpustack.system.run import LocalRunner
@@ -25,28 +43,8 @@ ENVIRONMENT = {
     "HOME": "/root",
     "DEBIAN_FRONTEND": "noninteractive",
 }
-_NOT_HERE = frozenset({"systemctl", "update-initramfs", "dracut", "subscription-manager", "SUSEConnect"})
-"""Programs that act on more than the tree: the running system, or an account at the distributor."""
-
-_NETWORK = {"git": "clones a repository", "docker": "pulls an image", "podman": "pulls an image"}
 _URI = re.compile(r"'([^']+)' (\S+) (\d+)(?: \S+)?")
 _PATIENCE = 3600.0
-
-
-def program_at(argv: tuple[str, ...]) -> int:
-    """The place of the program in a command that may begin with ``env`` and its assignments."""
-    return next(number for number, word in enumerate(argv) if word != "env" and "=" not in word)
-
-
-def is_install(argv: tuple[str, ...]) -> bool:
-    """Whether a command has a package manager install packages."""
-    at = program_at(argv)
-    return argv[at] in {"apt-get", "dnf", "yum", "tdnf", "zypper"} and "install" in argv[at:]
-
-
-def is_pip_install(argv: tuple[str, ...]) -> bool:
-    """Whether a command has pip install wheels."""
-    return argv[1:4] == ("-m", "pip", "install")
 
 
 class Closure:
@@ -87,19 +85,25 @@ class Closure:
                 self._place(artifact)
         for file in step.files:
             self._write(file.path, file.content, int(file.mode, 8))
-        for argv in step.commands:
-            name = argv[program_at(argv)]
-            if is_install(argv):
-                self.say(f"{step.title}: looking up and downloading packages")
-                self._download(argv)
-                self._note(step)
-            elif is_pip_install(argv):
-                self._wheels(argv)
-                self._note(step)
-            elif name in _NETWORK:
-                self.left.append(f"{step.title}: `{name}` {_NETWORK[name]}, which is not in the bundle")
-            if is_real and name not in _NOT_HERE:
-                self.must(argv)
+        for action in actions_of(step):
+            self._look_up(step, action)
+            if is_real and not _needs_more(action):
+                for argv in spelled(action):
+                    self.must(argv)
+
+    def _look_up(self, step: Step, action: AnyAction) -> None:
+        """Download what an action would bring, or note that it is not brought along."""
+        found = installs(action)
+        wheels = wheels_of(action)
+        if found is not None:
+            self.say(f"{step.title}: looking up and downloading packages")
+            self._download(*found)
+            self._note(step)
+        elif wheels:
+            self.must(wheels_to(f"{PACKAGES}/wheels", wheels))
+            self._note(step)
+        elif left := _left_by(action):
+            self.left.append(f"{step.title}: {left}, which is not in the bundle")
 
     def must(self, argv: tuple[str, ...]) -> str:
         """Run a command in the tree; what it printed. Raises GpustackError where it fails."""
@@ -115,20 +119,13 @@ class Closure:
             raise GpustackError(msg, code="command-failed", where="bundle", hint=hint)
         return done.out
 
-    def _download(self, argv: tuple[str, ...]) -> None:
-        at = argv.index("install", program_at(argv)) + 1
-        name = argv[program_at(argv)]
-        if name == "apt-get":
-            archives = ("-o", f"Dir::Cache::archives={PACKAGES}/debs/")
-            told = self.must((*argv[:at], *archives, "--print-uris", *argv[at:]))
-            self._apt_addresses(told.splitlines())
-            self.must((*argv[:at], *archives, "--download-only", *argv[at:]))
-        elif name == "zypper":
-            front = (*argv[: at - 1], "--pkg-cache-dir", f"{PACKAGES}/new")
-            self.must((*front, "install", "--download-only", *argv[at:]))
-        else:
-            where = ("--downloadonly", f"--downloaddir={PACKAGES}/new")
-            self.must((*argv[:at], *where, *argv[at:]))
+    def _download(self, name: ManagerName, argv: Argv) -> None:
+        tool = manager(name)
+        folder = f"{PACKAGES}/{'debs' if name == 'apt' else 'new'}"
+        addresses = tool.addresses(argv, folder)
+        if addresses:
+            self._apt_addresses(self.must(addresses).splitlines())
+        self.must(tool.download(argv, folder))
 
     def _note(self, step: Step) -> None:
         """Say of new files which step they came with, and put .rpm files aside: dnf's next transaction removes them."""
@@ -151,10 +148,6 @@ class Closure:
                 lies = self._inside("/" + url.removeprefix("file:").lstrip("/"))
                 _copy(lies, self._inside(f"{PACKAGES}/debs/{name}"))
 
-    def _wheels(self, argv: tuple[str, ...]) -> None:
-        words = tuple(word for word in argv[4:] if word not in {"--upgrade", "--force-reinstall"})
-        self.must((*argv[:3], "download", "--dest", f"{PACKAGES}/wheels", *words))
-
     def _place(self, artifact: Artifact) -> None:
         target = self._inside(artifact.path)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -173,6 +166,43 @@ class Closure:
             msg = "leads out of the tree through a link"
             raise GpustackError(msg, code="unsafe-path", where=path, hint="give the root of a whole system: --root DIR")
         return place
+
+
+def _needs_more(action: AnyAction) -> bool:
+    """Whether an action acts on more than the tree: the running system, or an account at the distributor."""
+    match action:
+        case EnableService() | DisableService() | RestartService() | RebuildInitramfs():
+            return True
+        case EnableSource(needs_account=account):
+            return account
+        case Words(argv=argv):
+            return bool(missing_system(argv)) or needs_account(argv)
+        case _:
+            return False
+
+
+def wheels_of(action: AnyAction) -> Argv:
+    """The command by which an action has pip install wheels, () where it does not."""
+    match action:
+        case InstallWheels():
+            return spelled(action)[0]
+        case Words(argv=argv) if is_pip_install(argv):
+            return argv
+        case _:
+            return ()
+
+
+def _left_by(action: AnyAction) -> str:
+    """What an action fetches that no bundle holds, "" for nothing."""
+    match action:
+        case Clone():
+            return "`git` clones a repository"
+        case PullImage(engine=engine):
+            return f"`{engine}` pulls an image"
+        case Words(argv=argv):
+            return fetched_by(argv)
+        case _:
+            return ""
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -7,30 +7,35 @@ import re
 import shutil
 from pathlib import Path
 
-from msgspec import UNSET
 from msgspec.structs import replace
 
 from gpustack.errors import GpustackError
 from gpustack.install.root import Target
 from gpustack.install.supply.bundle import Bundle
 from gpustack.install.supply.cache import has_sum, is_private, take
-from gpustack.install.supply.closure import is_install, is_pip_install, program_at
 from gpustack.install.supply.repository import DEB, RPM, WHEELS
+from gpustack.model.actions import (
+    AnyAction,
+    EnableSource,
+    InstallWheels,
+    MakeFolders,
+    Package,
+    PackageAction,
+    Remove,
+    Words,
+)
 from gpustack.model.plan import Plan
 from gpustack.model.steps import FileWrite, Step
+from gpustack.plan.commands import commands_of, wheels_from
 from gpustack.plan.document import digest_of
-
-STATE = "/var/lib/gpustack/bundle"
-"""Where package managers are told of the bundle; their own settings are left alone."""
+from gpustack.plan.former import actions_of, is_pip_install, manager_of, needs_account
+from gpustack.plan.installing import with_actions, with_packages
+from gpustack.plan.managers import manager
+from gpustack.plan.managers.base import BUNDLE, BUNDLE_INDEXES, BUNDLE_LIST, BUNDLE_REPOSITORIES
 
 _PLACE = "/var/cache/gpustack/bundle"
-_LIST, _INDEXES, _REPOSITORIES = f"{STATE}/apt.list", f"{STATE}/apt-indexes", f"{STATE}/repositories"
-_KEY = f"{STATE}/key.asc"
+_KEY = f"{BUNDLE}/key.asc"
 """The one key that package managers get: written from the plan, so nobody exchanges it after it was checked."""
-
-_NEEDS_AN_ACCOUNT = frozenset({"subscription-manager", "SUSEConnect"})
-_SETTINGS_ONLY = frozenset({"config-manager"})
-"""What dnf does to its own settings, which no network is asked for."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9._/+-]+")
 """Paths that mean the same in the settings of every package manager."""
@@ -93,71 +98,63 @@ def offline_plan(bundle: Bundle, place: str) -> Plan:
 
 def _introduction(bundle: Bundle, place: str) -> list[Step]:
     files = [FileWrite(path=_KEY, content=bundle.key)]
-    commands: list[tuple[str, ...]] = [("install", "-d", "-m", "0755", "--", f"{_INDEXES}/partial", _REPOSITORIES)]
     if bundle.has(DEB):
         entry = f"deb [signed-by={_KEY}] file://{place}/{DEB} ./\n"
-        files.append(FileWrite(path=_LIST, content=entry))
+        files.append(FileWrite(path=BUNDLE_LIST, content=entry))
     if bundle.has(RPM):
         # The packages keep their publishers' signatures; here the signed index vouches for each of them by its sha256.
         entry = (
             f"[gpustack-bundle]\nname=gpustack bundle\nbaseurl=file://{place}/{RPM}\nenabled=1\n"
             f"gpgcheck=0\nrepo_gpgcheck=1\ngpgkey=file://{_KEY}\nmetadata_expire=1\n"
         )
-        files.append(FileWrite(path=f"{_REPOSITORIES}/gpustack-bundle.repo", content=entry))
+        files.append(FileWrite(path=f"{BUNDLE_REPOSITORIES}/gpustack-bundle.repo", content=entry))
     if len(files) == 1:
         return []
+    actions = (MakeFolders(paths=(f"{BUNDLE_INDEXES}/partial", BUNDLE_REPOSITORIES)),)
+    undo = (Remove(paths=(BUNDLE,), whole=True),)
     step = Step(
         id=f"bundle-{bundle.manifest.plan[:12]}",
         component="",
         kind="add-repository",
         title="add the bundle as a package source",
         why=f"packages come from {place}, whose index is signed with the key {bundle.manifest.fingerprint}",
-        commands=tuple(commands),
         files=tuple(files),
-        undo=(("rm", "-rf", "--", STATE),),
+        commands=commands_of(actions),
+        undo=commands_of(undo),
         phase="preflight",
+        actions=actions,
+        undo_actions=undo,
     )
     return [step]
 
 
 def _step(step: Step, bundle: Bundle, place: str) -> Step:
-    commands = []
-    for argv in step.commands:
-        words = _offline(argv, bundle, place)
-        if words:
-            commands.append(words)
-    changed = {"actions": UNSET, "undo_actions": UNSET} if tuple(commands) != step.commands else {}
-    return replace(step, commands=tuple(commands), **changed)
+    return with_actions(step, (one for action in actions_of(step) for one in _offline(action, bundle, place)))
 
 
-def _offline(argv: tuple[str, ...], bundle: Bundle, place: str) -> tuple[str, ...]:
-    """The command as it runs without a network; empty where it does nothing without one."""
-    at = program_at(argv)
-    name = argv[at]
-    if name in _NEEDS_AN_ACCOUNT:
-        return ()
-    if is_pip_install(argv):
-        return ("env", "PIP_NO_INDEX=1", f"PIP_FIND_LINKS={place}/{WHEELS}", *argv)
-    front, rest = argv[: at + 1], argv[at + 1 :]
-    if name == "apt-get":
-        settings = (
-            f"Dir::Etc::sourcelist={_LIST}",
-            "Dir::Etc::sourceparts=-",
-            f"Dir::State::lists={_INDEXES}",
-            "APT::Sandbox::User=root",
-        )
-        return (*front, *(word for one in settings for word in ("-o", one)), *rest)
-    if name in {"dnf", "yum", "tdnf"} and not _SETTINGS_ONLY.intersection(rest):
-        packages = tuple(_from_bundle(word, bundle, place) for word in rest) if is_install(argv) else rest
-        return (*front, f"--setopt=reposdir={_REPOSITORIES}", *packages)
-    if name == "zypper":
-        # A refresh of a repository by its name would ask the network; the bundle's own is read when it is needed.
-        rest = rest[: rest.index("refresh") + 1] if "refresh" in rest else rest
-        return (*front, "--reposd-dir", _REPOSITORIES, "--gpg-auto-import-keys", *rest)
-    return argv
+def _offline(action: AnyAction, bundle: Bundle, place: str) -> tuple[AnyAction, ...]:
+    """The action as it is taken without a network; () where it does nothing without one."""
+    action = with_packages(action, lambda packages: [_from_bundle(one, bundle, place) for one in packages])
+    wheels = f"{place}/{WHEELS}"
+    match action:
+        case EnableSource(needs_account=True):
+            return ()
+        case PackageAction():
+            return (replace(action, bundle=True),)
+        case InstallWheels():
+            return (replace(action, wheels=wheels),)
+        case Words(argv=argv) if needs_account(argv):
+            return ()
+        case Words(argv=argv) if is_pip_install(argv):
+            return (Words(argv=wheels_from(wheels, argv)),)
+        case Words(argv=argv):
+            name = manager_of(argv)
+            return (Words(argv=manager(name).offline(argv)),) if name else (action,)
+        case _:
+            return (action,)
 
 
-def _from_bundle(word: str, bundle: Bundle, place: str) -> str:
+def _from_bundle(package: Package, bundle: Bundle, place: str) -> Package:
     """A package that the plan names by its address, as the bundle has it."""
-    name = bundle.manifest.artifacts.get(word, "")
-    return f"{place}/{name}" if name else word
+    name = bundle.manifest.artifacts.get(package.name, "")
+    return Package(name=f"{place}/{name}") if name else package

@@ -10,7 +10,7 @@ from gpustack.model.architectures import debian_name
 from gpustack.model.conditions import Condition, spelled
 from gpustack.model.host import RepositoryEntry
 from gpustack.model.steps import FileWrite
-from gpustack.plan.managers.base import Place
+from gpustack.plan.managers.base import BUNDLE_INDEXES, BUNDLE_LIST, Place
 
 _ENV = ("env", "DEBIAN_FRONTEND=noninteractive")
 _GET = (*_ENV, "apt-get", "-o", "DPkg::Lock::Timeout=300")
@@ -95,6 +95,28 @@ class Apt:
     def word(self, package: Package) -> str:
         return f"{package.name}={package.pin}" if package.pin else package.name
 
+    def read(self, word: str) -> Package:
+        name, _, pin = word.partition("=") if "/" not in word else (word, "", "")
+        return Package(name=name, pin=pin)
+
+    def switches(self, packages: Sequence[Package]) -> tuple[str, ...]:  # noqa: ARG002 (apt takes files as they are)
+        return ()
+
+    def offline(self, argv: Argv) -> Argv:
+        settings = (
+            f"Dir::Etc::sourcelist={BUNDLE_LIST}",
+            "Dir::Etc::sourceparts=-",
+            f"Dir::State::lists={BUNDLE_INDEXES}",
+            "APT::Sandbox::User=root",
+        )
+        return _with_options(argv, settings) if "apt-get" in argv else argv
+
+    def addresses(self, argv: Argv, folder: str) -> Argv:
+        return _fetching(argv, folder, "--print-uris")
+
+    def download(self, argv: Argv, folder: str) -> Argv:
+        return _fetching(argv, folder, "--download-only")
+
     def provides(self, name: str) -> Condition | None:  # noqa: ARG002 (dpkg knows packages only)
         return None
 
@@ -103,6 +125,16 @@ class Apt:
 
     def hold_tools(self) -> tuple[str, ...]:
         return ()
+
+
+def _with_options(argv: Argv, settings: Sequence[str]) -> Argv:
+    at = argv.index("apt-get") + 1
+    return (*argv[:at], *(word for one in settings for word in ("-o", one)), *argv[at:])
+
+
+def _fetching(argv: Argv, folder: str, how: str) -> Argv:
+    at = argv.index("install") + 1
+    return (*argv[:at], "-o", f"Dir::Cache::archives={folder}/", how, *argv[at:])
 
 
 def _switched(action: do.DisableRepository | do.EnableRepository) -> tuple[Argv, ...]:

@@ -18,6 +18,14 @@ CACHE = "/var/cache/gpustack"
 """Where a plan's downloads lie."""
 
 
+BUNDLE = "/var/lib/gpustack/bundle"
+"""Where package managers are told of a bundle; their own settings are left alone."""
+
+BUNDLE_LIST = f"{BUNDLE}/apt.list"
+BUNDLE_INDEXES = f"{BUNDLE}/apt-indexes"
+BUNDLE_REPOSITORIES = f"{BUNDLE}/repositories"
+
+
 class Place(Struct, frozen=True, kw_only=True):
     """One repository as a plan adds it.
 
@@ -81,6 +89,26 @@ class Manager(Protocol):
 
     def word(self, package: Package) -> str:
         """The package and its pin as one word of the command line."""
+        ...
+
+    def read(self, word: str) -> Package:
+        """The package that a word of the command line names; a file, an address or a capability is its own name."""
+        ...
+
+    def switches(self, packages: Sequence[Package]) -> tuple[str, ...]:
+        """What an installation has to be told because files are among these."""
+        ...
+
+    def offline(self, argv: Argv) -> Argv:
+        """The command with packages from a bundle, whose settings lie in ``BUNDLE``; itself where it asks nobody."""
+        ...
+
+    def addresses(self, argv: Argv, folder: str) -> Argv:
+        """The command that prints what an installing one would download, () where the manager cannot."""
+        ...
+
+    def download(self, argv: Argv, folder: str) -> Argv:
+        """The command that downloads to ``folder`` what an installing one would install."""
         ...
 
     def provides(self, name: str) -> Condition | None:

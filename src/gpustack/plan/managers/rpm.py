@@ -10,9 +10,10 @@ from gpustack.model.actions import Argv, ManagerName, Package
 from gpustack.model.conditions import Condition, spelled
 from gpustack.model.host import RepositoryEntry
 from gpustack.model.steps import FileWrite
-from gpustack.plan.managers.base import Place
+from gpustack.plan.managers.base import BUNDLE_REPOSITORIES, Place
 
 KEY_FOLDER = "/etc/pki/rpm-gpg"
+_PINNED = re.compile(r"(?P<name>[a-zA-Z].*?)-(?P<pin>\d[^-]*(?:-[^-]+)?)")
 _CAPABILITY = re.compile(r".*[(/].*")
 
 
@@ -114,6 +115,27 @@ class RpmManager:
     def word(self, package: Package) -> str:
         pin = package.pin.removesuffix("-*")
         return f"{package.name}-{pin}" if pin else package.name
+
+    def read(self, word: str) -> Package:
+        found = None if set(word) & set("/(*") else _PINNED.fullmatch(word)
+        return Package(name=found["name"], pin=found["pin"]) if found else Package(name=word)
+
+    def switches(self, packages: Sequence[Package]) -> tuple[str, ...]:  # noqa: ARG002 (for those that need one)
+        return ()
+
+    def offline(self, argv: Argv) -> Argv:
+        # Its settings are its own business, which no network is asked for.
+        if self.name not in argv or "config-manager" in argv:
+            return argv
+        at = argv.index(self.name) + 1
+        return (*argv[:at], f"--setopt=reposdir={BUNDLE_REPOSITORIES}", *argv[at:])
+
+    def addresses(self, argv: Argv, folder: str) -> Argv:  # noqa: ARG002 (it prints none)
+        return ()
+
+    def download(self, argv: Argv, folder: str) -> Argv:
+        at = argv.index("install") + 1
+        return (*argv[:at], "--downloadonly", f"--downloaddir={folder}", *argv[at:])
 
     def provides(self, name: str) -> Condition | None:
         capability = _CAPABILITY.fullmatch(name)

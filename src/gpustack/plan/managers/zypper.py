@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gpustack.model import actions as do
 from gpustack.model.actions import Argv, Package
-from gpustack.plan.managers.base import Place
+from gpustack.plan.managers.base import BUNDLE_REPOSITORIES, Place
 from gpustack.plan.managers.rpm import RpmManager
 
 _ZYPPER = ("zypper", "--non-interactive")
@@ -37,7 +37,28 @@ class Zypper(RpmManager):
     def install(self, action: do.InstallPackages) -> Argv:
         extra = ("--force-resolution",) if action.replaces else ()
         down = ("--oldpackage",) if action.downgrade else ()
-        return (*_ZYPPER, "install", *extra, "--auto-agree-with-licenses", *down, *map(self.word, action.packages))
+        switches = (*extra, "--auto-agree-with-licenses", *down, *self.switches(action.packages))
+        return (*_ZYPPER, "install", *switches, *map(self.word, action.packages))
+
+    def read(self, word: str) -> Package:
+        name, _, pin = word.partition("=") if "/" not in word else (word, "", "")
+        return Package(name=name, pin=pin)
+
+    def switches(self, packages: Sequence[Package]) -> tuple[str, ...]:
+        # Each of the files is known by its sum; that it has no signature besides stops nobody.
+        return ("--allow-unsigned-rpm",) if any(one.name.startswith("/") for one in packages) else ()
+
+    def offline(self, argv: Argv) -> Argv:
+        if "zypper" not in argv:
+            return argv
+        at = argv.index("zypper") + 1
+        # A refresh of a repository by its name would ask the network; the bundle's own is read when it is needed.
+        rest = argv[at : argv.index("refresh") + 1] if "refresh" in argv else argv[at:]
+        return (*argv[:at], "--reposd-dir", BUNDLE_REPOSITORIES, "--gpg-auto-import-keys", *rest)
+
+    def download(self, argv: Argv, folder: str) -> Argv:
+        at = argv.index("install")
+        return (*argv[:at], "--pkg-cache-dir", folder, "install", "--download-only", *argv[at + 1 :])
 
     def word(self, package: Package) -> str:
         pin = package.pin.removesuffix("-*")
