@@ -6,6 +6,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from gpustack.model.actions import AnyAction
+from gpustack.plan.commands import spelled
 from gpustack.plan.draft import Draft
 from gpustack.plan.draft import draft as typed
 
@@ -29,3 +31,9 @@ def draft(
     if commands and "done_when" not in fields:
         step = replace(step, done_when="never")
     return replace(made, step=step)
+
+
+def words(action: AnyAction) -> tuple[str, ...]:
+    """The one command of an action."""
+    [argv] = spelled(action)
+    return argv

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from gpustack.model import actions as do
 from gpustack.model.actions import Argv
-from gpustack.plan.managers import manager
+from gpustack.plan.managers import manager, windows
 
 _PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 _PACKAGES = "PKG_CONFIG_PATH=/usr/local/lib/pkgconfig"
@@ -54,8 +54,10 @@ def spelled(action: do.AnyAction) -> tuple[Argv, ...]:  # noqa: C901, PLR0911, P
             tool = manager(action.manager)
             commands = tool.commands(action)
             return tuple(map(tool.offline, commands)) if action.bundle else commands
-        case do.Words(argv=argv) | do.Cmdlet(argv=argv):
+        case do.Words(argv=argv):
             return (argv,)
+        case do.WindowsAction():
+            return windows.commands(action)
         case do.Look(argv=argv, environment=environment):
             return (("env", *environment, *argv) if environment else argv,)
         case do.Run():
@@ -64,8 +66,6 @@ def spelled(action: do.AnyAction) -> tuple[Argv, ...]:  # noqa: C901, PLR0911, P
             return (argv,)
         case do.ByHand(commands=commands):
             return commands
-        case do.RunMsys(bash=bash, script=script):
-            return ((bash, "--login", script),)
         case do.Verify(components=components):
             return (("gpustack", "verify", *components),)
         case do.TakeKey() | do.CheckKeyFile():

@@ -107,6 +107,6 @@ def touched_by(action: do.AnyAction) -> Touched:  # noqa: C901, PLR0911, PLR0912
             return _NOTHING
         case do.PullImage() | do.RemoveImage() | do.StartContainer() | do.RemoveContainer() | do.ByHand():
             return _NOTHING
-        case do.Words() | do.Cmdlet() | do.RunMsys():
+        case do.Words() | do.WindowsAction():
             # What words may change is worked out step by step; nothing of Windows is carried out here.
             return _NOTHING

@@ -43,8 +43,7 @@ def way_back(action: do.AnyAction) -> WayBack:  # noqa: PLR0911 (one for each wa
             | do.AwaitServer()
             | do.Look()
             | do.Verify()
-            | do.Cmdlet()
-            | do.RunMsys()
+            | do.WindowsAction()
         ):
             return "command"
         case _:

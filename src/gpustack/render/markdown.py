@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 
+from gpustack.model.actions import AnyAction
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Artifact, FileWrite, Step
+from gpustack.plan.commands import commands_of
+from gpustack.plan.former import actions_of, undo_actions_of
 from gpustack.render.commands import command_line, fetch, is_manual, printed
 from gpustack.visible import is_visible, one_line, visible
 
@@ -83,11 +86,11 @@ def _step(plan: Plan, number: int, step: Step) -> list[str]:
     for file in step.files:
         lines += _file(file)
     if step.commands:
-        lines += _commands(step.commands, windows=windows)
+        lines += _commands(actions_of(step), windows=windows)
     if step.reboot_after:
         lines += [*_prose("Go on with the next step once the machine is up again."), ""]
     if step.undo:
-        lines += ["Taken back by:", "", *_commands(step.undo, windows=windows)]
+        lines += ["Taken back by:", "", *_commands(undo_actions_of(step), windows=windows)]
     elif step.undo_note:
         lines += [*_prose(f"Nothing takes it back: {step.undo_note}."), ""]
     found = _sources(step.sources)
@@ -126,12 +129,12 @@ def _file(file: FileWrite) -> list[str]:
     ]
 
 
-def _commands(commands: tuple[tuple[str, ...], ...], *, windows: bool) -> list[str]:
+def _commands(actions: tuple[AnyAction, ...], *, windows: bool) -> list[str]:
     if windows:
         from gpustack.render.powershell_plain import plain  # noqa: PLC0415 (only plans for Windows show it)
 
-        return [*_fenced("powershell", "\n".join(line for argv in commands for line in plain(argv))), ""]
-    return [*_fenced("sh", "\n".join(command_line(argv) for argv in commands)), ""]
+        return [*_fenced("powershell", "\n".join(line for action in actions for line in plain(action))), ""]
+    return [*_fenced("sh", "\n".join(command_line(argv) for argv in commands_of(actions))), ""]
 
 
 def _sources(addresses: tuple[str, ...]) -> list[str]:

@@ -2,34 +2,36 @@
 
 from __future__ import annotations
 
+from gpustack.model import actions as do
+from gpustack.model.actions import AnyAction
 from gpustack.model.steps import Artifact
-from gpustack.plan.managers.windows import COMMANDS
-from gpustack.render.powershell import literal
+from gpustack.plan.commands import spelled
+from gpustack.plan.managers.windows import SCOPE
+from gpustack.render.powershell import command, literal
 
 
-def plain(argv: tuple[str, ...]) -> list[str]:
-    """One command of a plan as lines of PowerShell."""
-    name, *words = argv
-    if name not in COMMANDS:
-        return [" ".join(["&", literal(name), *map(literal, words)])]
-    values = _values(name, words)
-    path, target = values.get("-Path", ""), values.get("-Destination", "")
-    match name:
-        case "Copy-StackItem":
-            return [_folder(target), f"Copy-Item -Path {path} -Destination {target} -Recurse -Force"]
-        case "Move-StackItem":
-            return [_folder(target), f"Move-Item -Path {path} -Destination {target}"]
-        case "Rename-StackFolder":
-            return [f"Move-Item -LiteralPath {values['-LiteralPath']} -Destination {target}"]
-        case "Remove-StackItem":
-            return [f"Remove-Item -Path {path} -Recurse -Force"]
-        case "Assert-StackHash":
-            file, algorithm = values["-LiteralPath"], values["-Algorithm"]
-            return [f"(Get-FileHash -LiteralPath {file} -Algorithm {algorithm}).Hash -eq {values['-Hash']}  # True"]
-        case _ if name.endswith(("Variable", "Path")):
-            return _environment(name, values)
+def plain(action: AnyAction) -> list[str]:
+    """One action of a plan as lines of PowerShell."""
+    match action:
+        case do.CopyFiles(pattern=pattern, folder=folder):
+            copy = f"Copy-Item -Path {literal(pattern)} -Destination {literal(folder)} -Recurse -Force"
+            return [_folder(literal(folder)), copy]
+        case do.MoveFiles(pattern=pattern, folder=folder):
+            move = f"Move-Item -Path {literal(pattern)} -Destination {literal(folder)}"
+            return [_folder(literal(folder)), move]
+        case do.RenameFolder(path=path, new=new):
+            return [f"Move-Item -LiteralPath {literal(path)} -Destination {literal(new)}"]
+        case do.RemoveFiles(pattern=pattern):
+            return [f"Remove-Item -Path {literal(pattern)} -Recurse -Force"]
+        case do.AssertSum(path=path, algorithm=algorithm, digest=digest):
+            found = f"(Get-FileHash -LiteralPath {literal(path)} -Algorithm {literal(algorithm)}).Hash"
+            return [f"{found} -eq {literal(digest)}  # True"]
+        case do.SetVariable() | do.RestoreVariable() | do.AddPath() | do.RemovePath() | do.UndoPath():
+            return [_environment(action)]
+        case do.MakeFolder() | do.LeaveMark() | do.ExpandArchive():
+            return [command(argv) for argv in spelled(action)]
         case _:
-            return [" ".join([name, *(f"{key} {value}".rstrip() for key, value in values.items())])]
+            return [" ".join(["&", *map(literal, argv)]) for argv in spelled(action)]
 
 
 def download(artifact: Artifact) -> list[str]:
@@ -43,29 +45,23 @@ def download(artifact: Artifact) -> list[str]:
     return lines
 
 
-def _values(name: str, words: list[str]) -> dict[str, str]:
-    """The parameters of a command with their values as literals; a switch has ""."""
-    found: dict[str, str] = {}
-    rest = iter(words)
-    for word in rest:
-        found[word] = literal(next(rest, "")) if COMMANDS[name].get(word) else ""
-    return found
-
-
 def _folder(path: str) -> str:
     return f"$null = New-Item -ItemType Directory -Path {path} -Force"
 
 
-def _environment(name: str, values: dict[str, str]) -> list[str]:
-    scope = values.get("-Scope", "'Machine'")
-    if name == "Set-StackVariable":
-        return [f"[Environment]::SetEnvironmentVariable({values['-Name']}, {values['-Value']}, {scope})"]
-    if name == "Restore-StackVariable":
-        return [f"[Environment]::SetEnvironmentVariable({values['-Name']}, $null, {scope})  # or its old value"]
-    entry = values["-Entry"]
-    old = f"[Environment]::GetEnvironmentVariable('Path', {scope})"
-    if name == "Add-StackPath":
-        new = f"{entry} + ';' + {old}"
-    else:
-        new = f"(({old} -split ';' | Where-Object {{ $_ -ne {entry} }}) -join ';')"
-    return [f"[Environment]::SetEnvironmentVariable('Path', {new}, {scope})"]
+_Variable = do.SetVariable | do.RestoreVariable | do.AddPath | do.RemovePath | do.UndoPath
+
+
+def _environment(action: _Variable) -> str:
+    scope = literal(SCOPE)
+    match action:
+        case do.SetVariable(name=name, value=value):
+            return f"[Environment]::SetEnvironmentVariable({literal(name)}, {literal(value)}, {scope})"
+        case do.RestoreVariable(name=name):
+            return f"[Environment]::SetEnvironmentVariable({literal(name)}, $null, {scope})  # or its old value"
+        case do.AddPath(folder=folder) | do.RemovePath(folder=folder) | do.UndoPath(folder=folder):
+            entry, old = literal(folder), f"[Environment]::GetEnvironmentVariable('Path', {scope})"
+            new = f"(({old} -split ';' | Where-Object {{ $_ -ne {entry} }}) -join ';')"
+            if isinstance(action, do.AddPath):
+                new = f"{entry} + ';' + {old}"
+            return f"[Environment]::SetEnvironmentVariable('Path', {new}, {scope})"

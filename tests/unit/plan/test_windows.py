@@ -8,10 +8,12 @@ from typing import NamedTuple
 
 import pytest
 from msgspec.structs import replace
+from tests.by_hand import words
 
 from gpustack.detect.describe import describe
 from gpustack.errors import NoSolutionError, UnsupportedError
 from gpustack.matrix.index import Matrix, load_matrix
+from gpustack.model import actions as do
 from gpustack.model.host import Installed
 from gpustack.model.plan import Plan
 from gpustack.model.request import Request
@@ -119,16 +121,16 @@ class TestGuideOf805:
         step = find(planned(ERA_805), "files-cudnn")
         staging = r"C:\Program Files\gpustack\unpacked\cudnn-8.0.5.39_cuda11.0"
         assert step.commands[:3] == (
-            win.copy(rf"{staging}\*\bin\cudnn*.dll", rf"{TOOLKITS}\v11.0\bin").argv,
-            win.copy(rf"{staging}\*\include\cudnn*.h", rf"{TOOLKITS}\v11.0\include").argv,
-            win.copy(rf"{staging}\*\lib\x64\cudnn*.lib", rf"{TOOLKITS}\v11.0\lib\x64").argv,
+            words(do.CopyFiles(pattern=rf"{staging}\*\bin\cudnn*.dll", folder=rf"{TOOLKITS}\v11.0\bin")),
+            words(do.CopyFiles(pattern=rf"{staging}\*\include\cudnn*.h", folder=rf"{TOOLKITS}\v11.0\include")),
+            words(do.CopyFiles(pattern=rf"{staging}\*\lib\x64\cudnn*.lib", folder=rf"{TOOLKITS}\v11.0\lib\x64")),
         )
         assert "which prints cuda*.dll, cuda*.h and cuda*.lib, but the files are called cudnn*" in step.why
 
     def test_3_3_step_4_set_cuda_path(self) -> None:
         step = find(planned(ERA_805), "install-cudnn")
-        assert win.set_variable("CUDA_PATH", rf"{TOOLKITS}\v11.0").argv in step.commands
-        assert win.restore_variable("CUDA_PATH").argv in step.undo
+        assert words(do.SetVariable(name="CUDA_PATH", value=rf"{TOOLKITS}\v11.0")) in step.commands
+        assert words(do.RestoreVariable(name="CUDA_PATH")) in step.undo
 
     def test_3_3_step_5_include_cudnn_lib_in_the_project(self) -> None:
         """Printed cuda.lib, which is the driver's import library."""
@@ -189,16 +191,16 @@ class TestGuideOf896:
         step = find(planned(ERA_896), "files-cudnn")
         staging = r"C:\Program Files\gpustack\unpacked\cudnn-8.9.6.50_cuda12"
         assert step.commands[:3] == (
-            win.copy(rf"{staging}\*\bin\cudnn*.dll", rf"{CUDNN}\v8.9\bin").argv,
-            win.copy(rf"{staging}\*\include\cudnn*.h", rf"{CUDNN}\v8.9\include").argv,
-            win.copy(rf"{staging}\*\lib\x64\cudnn*.lib", rf"{CUDNN}\v8.9\lib\x64").argv,
+            words(do.CopyFiles(pattern=rf"{staging}\*\bin\cudnn*.dll", folder=rf"{CUDNN}\v8.9\bin")),
+            words(do.CopyFiles(pattern=rf"{staging}\*\include\cudnn*.h", folder=rf"{CUDNN}\v8.9\include")),
+            words(do.CopyFiles(pattern=rf"{staging}\*\lib\x64\cudnn*.lib", folder=rf"{CUDNN}\v8.9\lib\x64")),
         )
         assert r"NVIDIA\CUDA for the folder NVIDIA\CUDNN" in step.why
 
     def test_2_3_step_4_add_the_bin_directory_to_path(self) -> None:
         step = find(planned(ERA_896), "install-cudnn")
-        assert win.add_path(rf"{CUDNN}\v8.9\bin").argv in step.commands
-        assert win.undo_path(rf"{CUDNN}\v8.9\bin").argv in step.undo
+        assert words(do.AddPath(folder=rf"{CUDNN}\v8.9\bin")) in step.commands
+        assert words(do.UndoPath(folder=rf"{CUDNN}\v8.9\bin")) in step.undo
 
     def test_2_3_step_5_add_cudnn_to_the_visual_studio_project(self) -> None:
         why = find(planned(ERA_896), "project-cudnn").why
@@ -210,8 +212,8 @@ class TestGuideOf896:
         plan = planned(ERA_896, ("cuda", "12.2.2", "zip"), ("cudnn", "8.8.1.3", "zip"))
         assert plan.stack["cudnn"].state == "upgrade"
         older = find(plan, "older-cudnn")
-        assert win.remove_path(rf"{CUDNN}\v8.8\bin").argv in older.commands
-        assert win.add_path(rf"{CUDNN}\v8.8\bin", if_present=True).argv in older.undo
+        assert words(do.RemovePath(folder=rf"{CUDNN}\v8.8\bin")) in older.commands
+        assert words(do.AddPath(folder=rf"{CUDNN}\v8.8\bin", if_present=True)) in older.undo
         folder = find(plan, "folder-cudnn")
         assert folder.commands[0][:3] == ("Rename-StackFolder", "-LiteralPath", rf"{CUDNN}\v8.9")
         same = planned(ERA_896, ("cuda", "12.2.2", "zip"), ("cudnn", "8.9.5.30", "zip"))
@@ -263,8 +265,8 @@ def test_an_older_toolkit_in_the_same_folder_is_kept_aside() -> None:
     """Leftovers of another release beside new DLLs are error 126 later (tensorflow issue 54784)."""
     step = find(planned(ERA_896), "folder-cuda")
     folder, aside = rf"{TOOLKITS}\v12.2", rf"{TOOLKITS}\v12.2.before-12.2.2"
-    assert step.commands[0] == win.rename_folder(folder, aside).argv
-    assert step.undo == (win.remove(folder).argv, win.rename_folder(aside, folder).argv)
+    assert step.commands[0] == words(do.RenameFolder(path=folder, new=aside))
+    assert step.undo == (words(do.RemoveFiles(pattern=folder)), words(do.RenameFolder(path=aside, new=folder)))
     assert step.done_when == rf"path {folder}\.gpustack\cuda-12.2.2"
 
 

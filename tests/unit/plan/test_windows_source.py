@@ -13,9 +13,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tests.by_hand import words
 from tests.unit.plan.test_windows import Case, find, order, plan_of
 
 from gpustack.errors import UnsupportedError
+from gpustack.model import actions as do
 from gpustack.model.plan import Plan
 from gpustack.plan.managers import windows as win
 from gpustack.plan.methods import source_windows, source_windows_scripts
@@ -96,7 +98,10 @@ class TestFfmpegForWindows:
         plan = planned()
         step = find(plan, "nv-sdk-ffmpeg")
         toolkit = r"C:\Program Files\NVIDIA GPU Computing Toolkit\CUDA\v12.9"
-        assert win.copy(rf"{toolkit}\lib\x64\*", r"C:\gpustack\nv_sdk-12.9.2\lib").argv in step.commands
+        assert (
+            words(do.CopyFiles(pattern=rf"{toolkit}\lib\x64\*", folder=r"C:\gpustack\nv_sdk-12.9.2\lib"))
+            in step.commands
+        )
         assert "--extra-ldflags=-libpath:C:/gpustack/nv_sdk-12.9.2/lib" in script(plan, "build-ffmpeg.sh")
         newer = planned("cuda==13.0.* ffmpeg==9.0.2")
         assert not any(step.id.startswith("nv-sdk") for step in newer.steps)
@@ -126,8 +131,8 @@ class TestFfmpegForWindows:
         plan = planned()
         install = find(plan, "install-ffmpeg")
         prefix = rf"{win.ROOT}\programs\ffmpeg-7.1.5"
-        assert install.undo == (win.undo_path(rf"{prefix}\bin").argv, win.remove(prefix).argv)
-        assert win.remove(source_windows.WORK).argv in find(plan, "folder-build").undo
+        assert install.undo == (words(do.UndoPath(folder=rf"{prefix}\bin")), words(do.RemoveFiles(pattern=prefix)))
+        assert words(do.RemoveFiles(pattern=source_windows.WORK)) in find(plan, "folder-build").undo
         assert all(step.undo or step.undo_note for step in plan.steps)
 
     def test_arm_is_refused(self) -> None:

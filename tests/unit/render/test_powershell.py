@@ -11,9 +11,11 @@ import tree_sitter
 import tree_sitter_powershell
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.by_hand import words
 from tests.golden_plans import cases, outcome, script_of
 
 from gpustack.errors import UsageError
+from gpustack.model import actions as do
 from gpustack.model.host import Host, OperatingSystem
 from gpustack.model.plan import Plan, StackEntry
 from gpustack.model.request import Request
@@ -175,7 +177,9 @@ def test_commands_carry_their_values_and_nothing_more(path: str, value: str) -> 
     argv = ("Set-StackVariable", "-Name", path, "-Value", value, "-Scope", "Machine")
     assert commands_of(command(argv)) == [argv]
     # A value that looks like a parameter is quoted, so it stays a value.
-    assert commands_of(command(win.copy("-Force", "-Recurse").argv)) == [win.copy("-Force", "-Recurse").argv]
+    assert commands_of(command(words(do.CopyFiles(pattern="-Force", folder="-Recurse")))) == [
+        words(do.CopyFiles(pattern="-Force", folder="-Recurse"))
+    ]
 
 
 @given(program=texts, arguments=st.lists(texts, min_size=1, max_size=3))
@@ -190,7 +194,14 @@ def test_programs_get_their_arguments_one_by_one(program: str, arguments: list[s
 @settings(max_examples=20, deadline=None)
 def test_no_field_of_a_plan_gets_out_of_its_place(a: str, b: str, c: str, d: str) -> None:
     made = plan(
-        step(1, title=a, why=b, commands=(win.remove(c).argv,), undo=(win.move(d, a).argv,), done_when=f"path {b}"),
+        step(
+            1,
+            title=a,
+            why=b,
+            commands=(words(do.RemoveFiles(pattern=c)),),
+            undo=(words(do.MoveFiles(pattern=d, folder=a)),),
+            done_when=f"path {b}",
+        ),
         step(2, title=b, kind="manual", commands=((c, d),), why=d, done_when=f"file {a} {'0' * 64}"),
         step(3, kind="download", artifacts=(Artifact(url=a, path=b, sha256=c, size=7),)),
         step(4, kind="write-file", files=(FileWrite(path=c, content=d),)),
@@ -202,8 +213,8 @@ def test_no_field_of_a_plan_gets_out_of_its_place(a: str, b: str, c: str, d: str
     assert script.isascii()
     assert faults(script) == []
     found = commands_of(script)
-    assert win.remove(c).argv in found
-    assert win.move(d, a).argv in found
+    assert words(do.RemoveFiles(pattern=c)) in found
+    assert words(do.MoveFiles(pattern=d, folder=a)) in found
     # A condition stands on one line and names something.
     assert not b or "\n" in b or ("Test-Path", "-LiteralPath", b) in found
     assert ("Save-StackFile", "-Uri", a, "-LiteralPath", b, *(("-Hash", c) if c else ()), "-Size", "7") in found
@@ -218,7 +229,12 @@ def known_commands() -> frozenset[str]:
 
 
 SIMPLE = (
-    step(1, commands=(win.remove("x").argv, win.move("x", "y").argv), undo=(win.remove("x").argv,), done_when="path x"),
+    step(
+        1,
+        commands=(words(do.RemoveFiles(pattern="x")), words(do.MoveFiles(pattern="x", folder="y"))),
+        undo=(words(do.RemoveFiles(pattern="x")),),
+        done_when="path x",
+    ),
     step(2, kind="manual", commands=(("a", "b"),), done_when=f"file x {'0' * 64}"),
     step(3, kind="download", artifacts=(Artifact(url="u", path="p"),)),
     step(4, kind="write-file", files=(FileWrite(path="p", content="c"),)),
@@ -249,9 +265,14 @@ def test_the_script_is_strict_and_stops_at_the_first_error() -> None:
 
 
 def test_steps_run_in_order_and_are_taken_back_in_reverse() -> None:
-    one = step(1, commands=(win.remove("a").argv,), undo=(win.remove("b").argv,), done_when="path a b")
-    two = step(2, commands=(win.remove("c").argv,), undo=(win.remove("d").argv,))
-    three = step(3, commands=(win.remove("e").argv,), undo_note="it stays")
+    one = step(
+        1,
+        commands=(words(do.RemoveFiles(pattern="a")),),
+        undo=(words(do.RemoveFiles(pattern="b")),),
+        done_when="path a b",
+    )
+    two = step(2, commands=(words(do.RemoveFiles(pattern="c")),), undo=(words(do.RemoveFiles(pattern="d")),))
+    three = step(3, commands=(words(do.RemoveFiles(pattern="e")),), undo_note="it stays")
     tail = render(plan(one, two, three)).rpartition("if ($Rollback) {")[2]
     assert [word for word in tail.split() if "-Step" in word] == [
         *("Undo-Step02", "Undo-Step01"),
@@ -261,7 +282,9 @@ def test_steps_run_in_order_and_are_taken_back_in_reverse() -> None:
 
 def test_what_was_never_done_is_not_taken_back() -> None:
     made = step(
-        commands=(win.mark("m").argv,), undo=(win.remove("folder").argv,), done_when=r"path C:\Program Files\x\m"
+        commands=(words(do.LeaveMark(path="m")),),
+        undo=(words(do.RemoveFiles(pattern="folder")),),
+        done_when=r"path C:\Program Files\x\m",
     )
     body = render(plan(made)).partition("function Undo-Step01 {")[2].partition("\n}\n")[0]
     guard, _, rest = body.partition("Write-Host '--- roll back")
@@ -272,14 +295,16 @@ def test_what_was_never_done_is_not_taken_back() -> None:
 
 def test_a_sum_is_found_behind_a_path_with_spaces() -> None:
     digest = "a" * 64
-    script = render(plan(step(commands=(win.mark("m").argv,), done_when=rf"file C:\Program Files\a b.zip {digest}")))
+    script = render(
+        plan(step(commands=(words(do.LeaveMark(path="m")),), done_when=rf"file C:\Program Files\a b.zip {digest}"))
+    )
     guard = ("Test-Sum", "-LiteralPath", r"C:\Program Files\a b.zip", "-Algorithm", "SHA256", "-Hash", digest)
     assert guard in commands_of(script)
 
 
 def test_a_manual_step_stops_the_script_only_where_others_wait_for_it() -> None:
     hand = step(1, kind="manual", done_when="path x", commands=((r"C:\a b\setup.exe", "it's"),))
-    waits = step(2, commands=(win.remove("a").argv,), depends_on=("s1",))
+    waits = step(2, commands=(words(do.RemoveFiles(pattern="a")),), depends_on=("s1",))
     looks = step(3, commands=(("gpustack", "verify"),), depends_on=("s1",), phase="verification")
     stopping, going = render(plan(hand, waits)), render(plan(hand, looks))
     assert "exit 5" in stopping

@@ -178,17 +178,3 @@ class Words(Action, frozen=True, kw_only=True):
     """
 
     argv: Argv
-
-
-class Cmdlet(Action, frozen=True, kw_only=True):
-    """A command of `gpustack.plan.managers.windows`, or a program of Windows with its arguments."""
-
-    argv: Argv
-
-
-class RunMsys(Action, frozen=True, kw_only=True):
-    """Run a bash script of the plan in its own MSYS2; ``packages`` are those of MSYS2 that it installs."""
-
-    bash: str
-    script: str
-    packages: tuple[str, ...] = ()

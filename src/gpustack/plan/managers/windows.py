@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 
-from gpustack.model.actions import Cmdlet
+from gpustack.model import actions as do
+from gpustack.model.actions import Argv
 
 ROOT = r"C:\Program Files\gpustack"
 r"""Where a plan's own files lie: not in ProgramData, where every user may plant a file before we read it."""
@@ -45,66 +46,36 @@ def safe_name(text: str) -> str:
     return _UNSAFE.sub("_", text).lstrip(".") or "file"
 
 
-def make_folder(path: str) -> Cmdlet:
-    """Make a folder and those above it; one that is there already is left as it is."""
-    return Cmdlet(argv=("New-Item", "-ItemType", "Directory", "-Path", path, "-Force"))
-
-
-def mark(path: str) -> Cmdlet:
-    """Leave an empty file as the sign that a step is done; the folder has to be there."""
-    return Cmdlet(argv=("New-Item", "-ItemType", "File", "-Path", path, "-Force"))
-
-
-def unpack(archive: str, folder: str) -> Cmdlet:
-    """Unpack a zip archive into a folder."""
-    return Cmdlet(argv=("Expand-Archive", "-LiteralPath", archive, "-DestinationPath", folder, "-Force"))
-
-
-def assert_hash(path: str, algorithm: str, digest: str) -> Cmdlet:
-    """Stop, and delete the file, when its sum is another one."""
-    return Cmdlet(argv=("Assert-StackHash", "-LiteralPath", path, "-Algorithm", algorithm, "-Hash", digest))
-
-
-def copy(pattern: str, folder: str) -> Cmdlet:
-    """Copy what matches into a folder, over older files; an error when nothing matches."""
-    return Cmdlet(argv=("Copy-StackItem", "-Path", pattern, "-Destination", folder))
-
-
-def move(pattern: str, folder: str) -> Cmdlet:
-    """Move what matches into a folder; what that has already stays as it is. Nothing that matches is fine."""
-    return Cmdlet(argv=("Move-StackItem", "-Path", pattern, "-Destination", folder))
-
-
-def rename_folder(path: str, new: str) -> Cmdlet:
-    """Give a folder another name where it is there; an error when both are."""
-    return Cmdlet(argv=("Rename-StackFolder", "-LiteralPath", path, "-Destination", new))
-
-
-def remove(pattern: str) -> Cmdlet:
-    """Delete what matches, folders with their content; nothing that matches is fine."""
-    return Cmdlet(argv=("Remove-StackItem", "-Path", pattern))
-
-
-def set_variable(name: str, value: str) -> Cmdlet:
-    """Set an environment variable of the machine; its value before the first change is kept."""
-    return Cmdlet(argv=("Set-StackVariable", "-Name", name, "-Value", value, "-Scope", SCOPE))
-
-
-def restore_variable(name: str) -> Cmdlet:
-    """Give an environment variable its kept value back, or delete it where it had none."""
-    return Cmdlet(argv=("Restore-StackVariable", "-Name", name, "-Scope", SCOPE))
-
-
-def add_path(folder: str, *, if_present: bool = False) -> Cmdlet:
-    """Put a folder in front of the machine's PATH, once; with ``if_present`` only a folder that exists."""
-    return Cmdlet(argv=("Add-StackPath", "-Entry", folder, "-Scope", SCOPE, *(("-IfPresent",) if if_present else ())))
-
-
-def remove_path(folder: str) -> Cmdlet:
-    """Take a folder off the machine's PATH, whoever put it there."""
-    return Cmdlet(argv=("Remove-StackPath", "-Entry", folder, "-Scope", SCOPE))
-
-
-def undo_path(folder: str) -> Cmdlet:
-    """Take a folder off the machine's PATH where ``add_path`` put it there."""
-    return Cmdlet(argv=("Undo-StackPath", "-Entry", folder, "-Scope", SCOPE))
+def commands(action: do.AnyWindowsAction) -> tuple[Argv, ...]:  # noqa: C901, PLR0911, PLR0912 (one for each action)
+    """The commands of an action for Windows."""
+    match action:
+        case do.MakeFolder(path=path):
+            return (("New-Item", "-ItemType", "Directory", "-Path", path, "-Force"),)
+        case do.LeaveMark(path=path):
+            return (("New-Item", "-ItemType", "File", "-Path", path, "-Force"),)
+        case do.ExpandArchive(archive=archive, folder=folder):
+            return (("Expand-Archive", "-LiteralPath", archive, "-DestinationPath", folder, "-Force"),)
+        case do.AssertSum(path=path, algorithm=algorithm, digest=digest):
+            return (("Assert-StackHash", "-LiteralPath", path, "-Algorithm", algorithm, "-Hash", digest),)
+        case do.CopyFiles(pattern=pattern, folder=folder):
+            return (("Copy-StackItem", "-Path", pattern, "-Destination", folder),)
+        case do.MoveFiles(pattern=pattern, folder=folder):
+            return (("Move-StackItem", "-Path", pattern, "-Destination", folder),)
+        case do.RenameFolder(path=path, new=new):
+            return (("Rename-StackFolder", "-LiteralPath", path, "-Destination", new),)
+        case do.RemoveFiles(pattern=pattern):
+            return (("Remove-StackItem", "-Path", pattern),)
+        case do.SetVariable(name=name, value=value):
+            return (("Set-StackVariable", "-Name", name, "-Value", value, "-Scope", SCOPE),)
+        case do.RestoreVariable(name=name):
+            return (("Restore-StackVariable", "-Name", name, "-Scope", SCOPE),)
+        case do.AddPath(folder=folder, if_present=if_present):
+            return (("Add-StackPath", "-Entry", folder, "-Scope", SCOPE, *(("-IfPresent",) if if_present else ())),)
+        case do.RemovePath(folder=folder):
+            return (("Remove-StackPath", "-Entry", folder, "-Scope", SCOPE),)
+        case do.UndoPath(folder=folder):
+            return (("Undo-StackPath", "-Entry", folder, "-Scope", SCOPE),)
+        case do.RunProgram(argv=argv):
+            return (argv,)
+        case do.RunMsys(bash=bash, script=script):
+            return ((bash, "--login", script),)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from gpustack.errors import UnsupportedError
-from gpustack.model.actions import Cmdlet, RunMsys
+from gpustack.model import actions as do
 from gpustack.model.facts import Archive
 from gpustack.model.resolution import Pick
 from gpustack.model.steps import Artifact, FileWrite
@@ -71,8 +71,8 @@ def drafts(ctx: Context, pick: Pick) -> list[Draft]:
     return [_studio(ctx), *tools, *sources, *_ffmpeg(ctx, pick, folder, sources[-1].key)]
 
 
-def _run(name: str, packages: tuple[str, ...] = ()) -> RunMsys:
-    return RunMsys(bash=_BASH, script=scripts.mixed(rf"{_SCRIPTS}\{name}"), packages=packages)
+def _run(name: str, packages: tuple[str, ...] = ()) -> do.RunMsys:
+    return do.RunMsys(bash=_BASH, script=scripts.mixed(rf"{_SCRIPTS}\{name}"), packages=packages)
 
 
 def _file(name: str, content: str) -> FileWrite:
@@ -92,20 +92,24 @@ def _work_folder() -> Draft:
         why="FFmpeg's makefiles and MSYS2 take no blanks in a path, so Program Files will not do; below C:\\ every "
         "user may make folders, so one that is there already is set aside and the rights are narrowed",
         actions=(
-            win.rename_folder(WORK, f"{WORK}.before"),
-            win.make_folder(WORK),
-            Cmdlet(
+            do.RenameFolder(path=WORK, new=f"{WORK}.before"),
+            do.MakeFolder(path=WORK),
+            do.RunProgram(
                 argv=(
                     *("icacls.exe", WORK, "/inheritance:r", "/grant:r"),
                     *(f"{_ADMINISTRATORS}:(OI)(CI)F", f"{_SYSTEM}:(OI)(CI)F", f"{_USERS}:(OI)(CI)RX"),
                 )
             ),
-            win.remove(rf"{WORK}\*"),
-            win.make_folder(rf"{WORK}\.gpustack"),
-            win.make_folder(win.STATE),
-            win.mark(_READY),
+            do.RemoveFiles(pattern=rf"{WORK}\*"),
+            do.MakeFolder(path=rf"{WORK}\.gpustack"),
+            do.MakeFolder(path=win.STATE),
+            do.LeaveMark(path=_READY),
         ),
-        undo=(win.remove(WORK), win.remove(_READY), win.rename_folder(f"{WORK}.before", WORK)),
+        undo=(
+            do.RemoveFiles(pattern=WORK),
+            do.RemoveFiles(pattern=_READY),
+            do.RenameFolder(path=f"{WORK}.before", new=WORK),
+        ),
         done_when=f"path {_READY}",
         phase="prerequisites",
     )
@@ -126,7 +130,7 @@ def _msys(ctx: Context) -> list[Draft]:
         title=f"download {row.file}",
         why="MSYS2 as an archive that unpacks itself, pinned by the sha256 that its authors' set-up program asks for",
         artifacts=(Artifact(url=row.url, path=path, sha256=row.sha256),),
-        undo=(win.remove(path),),
+        undo=(do.RemoveFiles(pattern=path),),
         done_when=f"file {path} {row.sha256}",
         phase="prerequisites",
         sources=ctx.addresses(row),
@@ -141,9 +145,9 @@ def _msys(ctx: Context) -> list[Draft]:
         r"beside any C:\msys64 that is there, and pacman checks the signature of every package",
         files=(_file("update.cmd", scripts.UPDATE), _file("studio.cmd", scripts.STUDIO)),
         actions=(
-            Cmdlet(argv=(path, "-y", f"-o{WORK}")),
-            Cmdlet(argv=("cmd.exe", "/d", "/c", rf"{_SCRIPTS}\update.cmd")),
-            win.mark(marker),
+            do.RunProgram(argv=(path, "-y", f"-o{WORK}")),
+            do.RunProgram(argv=("cmd.exe", "/d", "/c", rf"{_SCRIPTS}\update.cmd")),
+            do.LeaveMark(path=marker),
         ),
         undo_note=f"it goes with {WORK}",
         done_when=f"path {marker}",
@@ -172,7 +176,7 @@ def _packages(ctx: Context, pick: Pick) -> list[Draft]:
             why=f"building {pick.component} needs them"
             + ("; yasm, which the guide names, is not taken by FFmpeg 8.0 and newer" if "nasm" in row.packages else ""),
             files=(_file(f"{name}.sh", scripts.packages(row.packages)),),
-            actions=(_run(f"{name}.sh", row.packages), win.mark(marker)),
+            actions=(_run(f"{name}.sh", row.packages), do.LeaveMark(path=marker)),
             undo_note=f"they go with {WORK}",
             done_when=f"path {marker}",
             phase="prerequisites",
@@ -230,8 +234,8 @@ def _sources(ctx: Context, pick: Pick, folder: str) -> list[Draft]:
             title=f"clone {pick.component} at the tag {row.tag}",
             why=f"the check-out fails unless the tag stands for {row.commit}; the guide clones the newest state",
             files=(_file(script, scripts.clone(remote.url, row.tag, row.commit, folder)),),
-            actions=(_run(script), win.mark(marker)),
-            undo=(win.remove(folder), win.remove(marker)),
+            actions=(_run(script), do.LeaveMark(path=marker)),
+            undo=(do.RemoveFiles(pattern=folder), do.RemoveFiles(pattern=marker)),
             done_when=f"path {marker}",
             phase="applications",
             sources=ctx.addresses(row, remote),
@@ -250,8 +254,8 @@ def _unpack(ctx: Context, pick: Pick, row: Archive, folder: str) -> Draft:
         title=f"unpack {row.file} into {folder}",
         why="a release that is pinned: the guide clones the newest state, which may not build",
         files=(_file(script, scripts.unpack(path_of(pick, row), folder)),),
-        actions=(_run(script), win.mark(marker)),
-        undo=(win.remove(folder), win.remove(marker)),
+        actions=(_run(script), do.LeaveMark(path=marker)),
+        undo=(do.RemoveFiles(pattern=folder), do.RemoveFiles(pattern=marker)),
         done_when=f"path {marker}",
         phase="applications",
         sources=ctx.addresses(row),
@@ -273,8 +277,8 @@ def _headers(ctx: Context, pick: Pick, folder: str, after: str) -> Draft:
         title=f"install nv-codec-headers {pick.version} below {prefix}",
         why=reason_of(pick),
         files=(_file("headers.sh", scripts.headers(folder, prefix, pick.version)),),
-        actions=(_run("headers.sh"), win.mark(marker)),
-        undo=(win.remove(prefix), win.remove(marker)),
+        actions=(_run("headers.sh"), do.LeaveMark(path=marker)),
+        undo=(do.RemoveFiles(pattern=prefix), do.RemoveFiles(pattern=marker)),
         done_when=f"path {marker}",
         phase="applications",
         sources=ctx.matrix.addresses(("nv-codec-headers/nvh",)),
@@ -311,12 +315,12 @@ def _ffmpeg(ctx: Context, pick: Pick, folder: str, after: str) -> list[Draft]:
         why="; ".join((reason_of(pick), *reasons, "all processors build")),
         files=(_file("build-ffmpeg.sh", script),),
         actions=(
-            Cmdlet(
+            do.RunProgram(
                 argv=("cmd.exe", "/d", "/c", rf"{_SCRIPTS}\studio.cmd", scripts.mixed(rf"{_SCRIPTS}\build-ffmpeg.sh"))
             ),
-            win.mark(marker),
+            do.LeaveMark(path=marker),
         ),
-        undo=(win.remove(stage), win.remove(marker)),
+        undo=(do.RemoveFiles(pattern=stage), do.RemoveFiles(pattern=marker)),
         done_when=f"path {marker}",
         phase="applications",
         sources=ctx.matrix.addresses(("ffmpeg/fftags", "ffmpeg/conf", f"{SUBJECT}/ffplatform")),
@@ -335,12 +339,12 @@ def _toolkit_files(cuda: str, sdk: str) -> Draft:
         title=f"copy the headers and libraries of CUDA {cuda} to {sdk}",
         why="the guide's folder nv_sdk: libnpp is linked, and configure takes no path with blanks",
         actions=(
-            win.remove(sdk),
-            win.copy(rf"{prefix}\include\*", rf"{sdk}\include"),
-            win.copy(rf"{prefix}\lib\x64\*", rf"{sdk}\lib"),
-            win.mark(marker),
+            do.RemoveFiles(pattern=sdk),
+            do.CopyFiles(pattern=rf"{prefix}\include\*", folder=rf"{sdk}\include"),
+            do.CopyFiles(pattern=rf"{prefix}\lib\x64\*", folder=rf"{sdk}\lib"),
+            do.LeaveMark(path=marker),
         ),
-        undo=(win.remove(sdk), win.remove(marker)),
+        undo=(do.RemoveFiles(pattern=sdk), do.RemoveFiles(pattern=marker)),
         done_when=f"path {marker}",
         phase="applications",
     )
@@ -358,13 +362,13 @@ def _install(pick: Pick, stage: str, prefix: str, built: str) -> Draft:
         r"DLL of MSYS2, so nothing is copied beside them (the guide copies all of C:\msys64\mingw64\bin where "
         "libbz2-1.dll is missing)",
         actions=(
-            win.remove(prefix),
-            win.copy(rf"{stage}\*", prefix),
-            win.make_folder(rf"{prefix}\.gpustack"),
-            win.mark(marker),
-            win.add_path(rf"{prefix}\bin"),
+            do.RemoveFiles(pattern=prefix),
+            do.CopyFiles(pattern=rf"{stage}\*", folder=prefix),
+            do.MakeFolder(path=rf"{prefix}\.gpustack"),
+            do.LeaveMark(path=marker),
+            do.AddPath(folder=rf"{prefix}\bin"),
         ),
-        undo=(win.undo_path(rf"{prefix}\bin"), win.remove(prefix)),
+        undo=(do.UndoPath(folder=rf"{prefix}\bin"), do.RemoveFiles(pattern=prefix)),
         done_when=f"path {marker}",
         phase="applications",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpustack.model import actions as do
 from gpustack.model.facts import Archive
 from gpustack.model.resolution import Pick
 from gpustack.plan.components import component
@@ -45,14 +46,14 @@ def _own_folder(ctx: Context, pick: Pick, row: Archive) -> list[Draft]:
         title=f"unpack {row.file} into {prefix}",
         why=f"{reason_of(pick)}; a folder for each version leaves older ones as they are",
         actions=(
-            win.remove(staging),
-            win.unpack(path, staging),
-            win.copy(rf"{staging}\*\*", prefix),
-            win.remove(staging),
-            win.make_folder(rf"{prefix}\.gpustack"),
-            win.mark(marker),
+            do.RemoveFiles(pattern=staging),
+            do.ExpandArchive(archive=path, folder=staging),
+            do.CopyFiles(pattern=rf"{staging}\*\*", folder=prefix),
+            do.RemoveFiles(pattern=staging),
+            do.MakeFolder(path=rf"{prefix}\.gpustack"),
+            do.LeaveMark(path=marker),
         ),
-        undo=(win.remove(prefix),),
+        undo=(do.RemoveFiles(pattern=prefix),),
         done_when=f"path {marker}",
         phase=phase,
         sources=ctx.addresses(row),
@@ -64,8 +65,8 @@ def _own_folder(ctx: Context, pick: Pick, row: Archive) -> list[Draft]:
         kind="set-environment",
         title=f"put the libraries of {name} {pick.version} on the machine's PATH",
         why="Windows looks for DLLs along the PATH; releases keep them in lib or in bin, so both count where they are",
-        actions=tuple(win.add_path(folder, if_present=True) for folder in folders),
-        undo=tuple(win.undo_path(folder) for folder in folders),
+        actions=tuple(do.AddPath(folder=folder, if_present=True) for folder in folders),
+        undo=tuple(do.UndoPath(folder=folder) for folder in folders),
         phase=phase,
         sources=ctx.addresses(row),
     )

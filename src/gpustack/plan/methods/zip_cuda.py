@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpustack.model.actions import ByHand, Cmdlet
+from gpustack.model import actions as do
 from gpustack.model.facts import Archive
 from gpustack.model.resolution import Pick
 from gpustack.plan.context import Context
@@ -44,29 +44,29 @@ def drafts(ctx: Context, pick: Pick, rows: tuple[Archive, ...]) -> list[Draft]:
     return [*found, _studio(ctx, prefix, studio)] if studio else found
 
 
-def environment_commands(cuda: str) -> tuple[Cmdlet, ...]:
+def environment_commands(cuda: str) -> tuple[do.AnyWindowsAction, ...]:
     """The commands that make builds and programs find a toolkit."""
     prefix = prefix_of(cuda)
     major, minor = release_of(cuda)
     return (
-        win.set_variable("CUDA_PATH", prefix),
-        win.set_variable(f"CUDA_PATH_V{major}_{minor}", prefix),
-        win.add_path(rf"{prefix}\libnvvp", if_present=True),
-        win.add_path(rf"{prefix}\bin\x64", if_present=True),
-        win.add_path(rf"{prefix}\bin"),
+        do.SetVariable(name="CUDA_PATH", value=prefix),
+        do.SetVariable(name=f"CUDA_PATH_V{major}_{minor}", value=prefix),
+        do.AddPath(folder=rf"{prefix}\libnvvp", if_present=True),
+        do.AddPath(folder=rf"{prefix}\bin\x64", if_present=True),
+        do.AddPath(folder=rf"{prefix}\bin"),
     )
 
 
-def environment_undo(cuda: str) -> tuple[Cmdlet, ...]:
+def environment_undo(cuda: str) -> tuple[do.AnyWindowsAction, ...]:
     """The commands that take ``environment_commands`` back."""
     prefix = prefix_of(cuda)
     major, minor = release_of(cuda)
     return (
-        win.undo_path(rf"{prefix}\bin"),
-        win.undo_path(rf"{prefix}\bin\x64"),
-        win.undo_path(rf"{prefix}\libnvvp"),
-        win.restore_variable(f"CUDA_PATH_V{major}_{minor}"),
-        win.restore_variable("CUDA_PATH"),
+        do.UndoPath(folder=rf"{prefix}\bin"),
+        do.UndoPath(folder=rf"{prefix}\bin\x64"),
+        do.UndoPath(folder=rf"{prefix}\libnvvp"),
+        do.RestoreVariable(name=f"CUDA_PATH_V{major}_{minor}"),
+        do.RestoreVariable(name="CUDA_PATH"),
     )
 
 
@@ -81,11 +81,11 @@ def _folder(pick: Pick, prefix: str) -> Draft:
         why="files of two releases in one folder make builds fail in odd ways; the older one is kept as "
         f"{aside} for a rollback",
         actions=(
-            win.rename_folder(prefix, aside),
-            win.make_folder(rf"{prefix}\.gpustack"),
-            win.mark(marker),
+            do.RenameFolder(path=prefix, new=aside),
+            do.MakeFolder(path=rf"{prefix}\.gpustack"),
+            do.LeaveMark(path=marker),
         ),
-        undo=(win.remove(prefix), win.rename_folder(aside, prefix)),
+        undo=(do.RemoveFiles(pattern=prefix), do.RenameFolder(path=aside, new=prefix)),
         done_when=f"path {marker}",
         phase="toolkit",
     )
@@ -101,11 +101,11 @@ def _unpack(ctx: Context, pick: Pick, row: Archive, prefix: str, *, after: tuple
         title=f"unpack {row.file} into {prefix}",
         why=f"{reason_of(pick)}; the archive's own top folder is left out",
         actions=(
-            win.remove(staging),
-            win.unpack(path_of(pick, row), staging),
-            win.copy(rf"{staging}\*\*", prefix),
-            win.remove(staging),
-            win.mark(marker),
+            do.RemoveFiles(pattern=staging),
+            do.ExpandArchive(archive=path_of(pick, row), folder=staging),
+            do.CopyFiles(pattern=rf"{staging}\*\*", folder=prefix),
+            do.RemoveFiles(pattern=staging),
+            do.LeaveMark(path=marker),
         ),
         undo_note="its files go with the folder of the toolkit",
         done_when=f"path {marker}",
@@ -157,7 +157,7 @@ def _by_installer(ctx: Context, pick: Pick, row: Archive) -> list[Draft]:
         title=f"run {row.file}, as Custom, without its display driver where yours is newer",
         why=f"the vendor has no zip archives of CUDA {pick.version}; run silently its installer also replaces the "
         f"display driver, so a person chooses; it makes {prefix} and sets CUDA_PATH and PATH",
-        actions=(ByHand(commands=((path_of(pick, row),),)),),
+        actions=(do.ByHand(commands=((path_of(pick, row),),)),),
         undo_note="Windows lists what the installer brought under Installed apps",
         done_when=rf"path {prefix}\bin\nvcc.exe",
         phase="toolkit",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from gpustack.model import actions as do
 from gpustack.model.facts import Archive
 from gpustack.model.resolution import Pick
 from gpustack.plan.context import Context
@@ -83,8 +84,12 @@ def _unpack(ctx: Context, pick: Pick, row: Archive, *, after: tuple[str, ...]) -
         kind="extract",
         title=f"unpack {row.file}",
         why="a folder for each version: what is copied from it can be compared with it later",
-        actions=(win.remove(staging), win.unpack(path_of(pick, row), staging), win.mark(marker)),
-        undo=(win.remove(marker), win.remove(staging)),
+        actions=(
+            do.RemoveFiles(pattern=staging),
+            do.ExpandArchive(archive=path_of(pick, row), folder=staging),
+            do.LeaveMark(path=marker),
+        ),
+        undo=(do.RemoveFiles(pattern=marker), do.RemoveFiles(pattern=staging)),
         done_when=f"path {marker}",
         phase=PHASE,
         sources=ctx.addresses(row),
@@ -95,21 +100,25 @@ def _set_aside(ctx: Context, row: Archive, layout: Layout) -> Draft:
     """Both guides delete the older cuDNN before an upgrade (3.4 and 2.4); we keep it for a rollback."""
     prefix, name = layout.prefix, staging_of(row).rpartition("\\")[2]
     marker = marker_of(prefix, f"ready-{name}")
+    actions: tuple[do.AnyAction, ...]
+    undo: tuple[do.AnyAction, ...]
     if layout.joins:
         aside = rf"{prefix}\.gpustack\before-{name}"
         title = f"move cuDNN files that are in {prefix} already aside"
-        actions = tuple(win.move(rf"{prefix}\{files}", rf"{aside}\{folder}") for files, folder in FILES)
+        actions = tuple(
+            do.MoveFiles(pattern=rf"{prefix}\{files}", folder=rf"{aside}\{folder}") for files, folder in FILES
+        )
         undo = (
-            *(win.remove(rf"{prefix}\{files}") for files, _ in FILES),
-            *(win.move(rf"{aside}\{folder}\*", rf"{prefix}\{folder}") for _, folder in FILES),
-            win.remove(aside),
-            win.remove(marker),
+            *(do.RemoveFiles(pattern=rf"{prefix}\{files}") for files, _ in FILES),
+            *(do.MoveFiles(pattern=rf"{aside}\{folder}\*", folder=rf"{prefix}\{folder}") for _, folder in FILES),
+            do.RemoveFiles(pattern=aside),
+            do.RemoveFiles(pattern=marker),
         )
     else:
         aside = f"{prefix}.before-{name}"
         title = f"make {prefix}, an older cuDNN there set aside"
-        actions = (win.rename_folder(prefix, aside),)
-        undo = (win.remove(prefix), win.rename_folder(aside, prefix))
+        actions = (do.RenameFolder(path=prefix, new=aside),)
+        undo = (do.RemoveFiles(pattern=prefix), do.RenameFolder(path=aside, new=prefix))
     return draft(
         "folder:cudnn",
         after=("install:cuda",),
@@ -118,7 +127,7 @@ def _set_aside(ctx: Context, row: Archive, layout: Layout) -> Draft:
         title=title,
         why="a newer cuDNN over an older one leaves DLLs of both; the guides delete the older one before an upgrade, "
         f"this plan keeps it in {aside} for a rollback",
-        actions=(*actions, win.make_folder(rf"{prefix}\.gpustack"), win.mark(marker)),
+        actions=(*actions, do.MakeFolder(path=rf"{prefix}\.gpustack"), do.LeaveMark(path=marker)),
         undo=undo,
         done_when=f"path {marker}",
         phase=PHASE,
@@ -130,12 +139,14 @@ def _copy(ctx: Context, pick: Pick, row: Archive, layout: Layout, *, after: tupl
     prefix, staging = layout.prefix, staging_of(row)
     marker = marker_of(prefix, row.file)
     if is_within(pick.version, "<9"):
-        actions = tuple(win.copy(rf"{staging}\*\{files}", rf"{prefix}\{folder}") for files, folder in FILES)
+        actions = tuple(
+            do.CopyFiles(pattern=rf"{staging}\*\{files}", folder=rf"{prefix}\{folder}") for files, folder in FILES
+        )
         why = f"as in {layout.guide}, which prints cuda*.dll, cuda*.h and cuda*.lib, but the files are called cudnn*"
         if not layout.joins:
             why += r", and NVIDIA\CUDA for the folder NVIDIA\CUDNN"
     else:
-        actions = tuple(win.copy(rf"{staging}\*\{tree}", prefix) for tree in _TREES)
+        actions = tuple(do.CopyFiles(pattern=rf"{staging}\*\{tree}", folder=prefix) for tree in _TREES)
         why = "in the layout that cuDNN 8.9 began with; some archives have further folders in bin and lib"
     return draft(
         "files:cudnn",
@@ -144,8 +155,8 @@ def _copy(ctx: Context, pick: Pick, row: Archive, layout: Layout, *, after: tupl
         kind="run",
         title=f"copy cuDNN {pick.version} into {prefix}",
         why=f"{reason_of(pick)}; {why}",
-        actions=(*actions, win.mark(marker)),
-        undo=(win.remove(marker),),
+        actions=(*actions, do.LeaveMark(path=marker)),
+        undo=(do.RemoveFiles(pattern=marker),),
         undo_note="the files go with the step that made room for them",
         done_when=f"path {marker}",
         phase=PHASE,
@@ -163,8 +174,8 @@ def _environment(ctx: Context, pick: Pick, layout: Layout) -> Draft:
         title = rf"put {layout.prefix}\bin on the machine's PATH"
         why = f"as in {layout.guide}: Windows finds cuDNN's DLLs by it; programs see the change when they start anew"
         folders = (rf"{layout.prefix}\bin\x64", rf"{layout.prefix}\bin")
-        actions = (win.add_path(folders[0], if_present=True), win.add_path(folders[1]))
-        undo = tuple(win.undo_path(folder) for folder in folders)
+        actions = (do.AddPath(folder=folders[0], if_present=True), do.AddPath(folder=folders[1]))
+        undo = tuple(do.UndoPath(folder=folder) for folder in folders)
     return draft(
         "install:cudnn",
         after=("files:cudnn",),
@@ -195,8 +206,8 @@ def _older(ctx: Context, pick: Pick, layout: Layout) -> list[Draft]:
             kind="set-environment",
             title=f"take cuDNN {there.version} off the machine's PATH",
             why=f"{old} in front of the new folder would win; the files stay there",
-            actions=(win.remove_path(rf"{old}\bin"), win.remove_path(rf"{old}\bin\x64")),
-            undo=tuple(win.add_path(rf"{old}\{folder}", if_present=True) for folder in (r"bin\x64", "bin")),
+            actions=(do.RemovePath(folder=rf"{old}\bin"), do.RemovePath(folder=rf"{old}\bin\x64")),
+            undo=tuple(do.AddPath(folder=rf"{old}\{folder}", if_present=True) for folder in (r"bin\x64", "bin")),
             phase=PHASE,
             sources=(layout.source,),
         )

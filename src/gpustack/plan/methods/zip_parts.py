@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpustack.model.actions import Cmdlet
+from gpustack.model import actions as do
 from gpustack.model.facts import Archive
 from gpustack.model.resolution import Pick
 from gpustack.model.steps import Artifact
@@ -33,7 +33,7 @@ def path_of(pick: Pick, row: Archive) -> str:
 def fetch(ctx: Context, pick: Pick, row: Archive, phase: str) -> Draft:
     """The step that downloads and checks one file. Its key is ``archive:FILE``."""
     path = path_of(pick, row)
-    actions: tuple[Cmdlet, ...] = ()
+    actions: tuple[do.AnyWindowsAction, ...] = ()
     host = row.url.partition("://")[2].partition("/")[0]
     if row.sha256:
         why = "pinned by its sha256"
@@ -41,7 +41,7 @@ def fetch(ctx: Context, pick: Pick, row: Archive, phase: str) -> Draft:
             why += "; the vendor's server gives it without the log-in that the guides ask for"
     elif row.md5:
         why = "only its md5 is published: that tells a damaged file, and https where it comes from"
-        actions = (win.assert_hash(path, "MD5", row.md5),)
+        actions = (do.AssertSum(path=path, algorithm="MD5", digest=row.md5),)
     else:
         why = "no checksum is published: it is trusted because it comes over https"
     if not row.sha256:
@@ -54,7 +54,7 @@ def fetch(ctx: Context, pick: Pick, row: Archive, phase: str) -> Draft:
         why=why,
         actions=actions,
         artifacts=(Artifact(url=row.url, path=path, sha256=row.sha256, size=row.size),),
-        undo=(win.remove(path),),
+        undo=(do.RemoveFiles(pattern=path),),
         done_when=f"file {path} {row.sha256}" if row.sha256 else "never",
         phase=phase,
         sources=ctx.addresses(row),
