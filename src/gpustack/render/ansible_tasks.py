@@ -11,6 +11,7 @@ from gpustack.model.conditions import conditions
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Artifact, FileWrite, Step
 from gpustack.plan.former import actions_of
+from gpustack.plan.managers.database import rpm_is_there
 from gpustack.render.ansible_modules import uses
 from gpustack.render.ansible_sources import deb822
 from gpustack.render.ansible_use import Use, command, demand_exact, needs_excuse
@@ -251,7 +252,7 @@ def _tasks(writer: Writer, step: Step, action: Use, register: str, *, alone: boo
 
 def _query(action: Use, register: str) -> Task:
     keys: dict[str, Value] = {
-        "ansible.builtin.command": command(("rpm", "--query", *action.query)).arguments,
+        "ansible.builtin.command": command(rpm_is_there(*action.query)).arguments,
         "register": f"{register}_there",
         "changed_when": False,
         "failed_when": False,

@@ -21,8 +21,8 @@ from gpustack.install.journal.records import (
     UndoFailed,
     Undone,
 )
-from gpustack.install.run import packages
-from gpustack.install.run.packages import Snapshot
+from gpustack.plan.managers import database
+from gpustack.plan.managers.database import Snapshot
 
 State = Literal["begun", "done", "failed", "interrupted", "paused", "skipped", "undoing", "undo-failed", "undone"]
 Rollback = Literal["none", "begun", "done"]
@@ -50,7 +50,7 @@ class StepHistory:
         if difference is not None:
             self._attempt = difference
             if self.before is None:
-                self.before = packages.applied(first, difference)
+                self.before = database.applied(first, difference)
 
     def end(self, record: StepEnded) -> None:
         self.state = record.outcome
@@ -58,7 +58,7 @@ class StepHistory:
         if record.outcome == "paused" and not self.asked_in:
             self.asked_in = record.boot
         if record.packages is not None:
-            self.changed |= packages.difference(self._attempt, record.packages).keys()
+            self.changed |= database.difference(self._attempt, record.packages).keys()
 
 
 class History:
@@ -180,7 +180,7 @@ class History:
         self._change(record.step, record.changed)
         self.brought.update(record.brought)
         if record.packages is not None:
-            self.packages = packages.applied(self.first or {}, record.packages)
+            self.packages = database.applied(self.first or {}, record.packages)
             self._see(record.packages)
             for name in (name for name, state in record.packages.items() if state):
                 self.brought_by.setdefault(name, record.step)

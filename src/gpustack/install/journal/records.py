@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from gpustack.install.run.packages import Snapshot
+from gpustack.plan.managers.database import Snapshot
 
 Outcome = Literal["done", "failed", "interrupted", "paused", "skipped"]
 

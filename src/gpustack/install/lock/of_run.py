@@ -12,13 +12,14 @@ from msgspec.structs import replace
 from gpustack.errors import GpustackError
 from gpustack.install.lock import document as locks
 from gpustack.install.root import Target
-from gpustack.install.run.packages import Query, is_installed, snapshot, tool_of, version_in
 from gpustack.install.run.state import SYSTEM, runs, state_folder, user_folder
 from gpustack.install.supply.rpm_index import listed, plain
 from gpustack.model.host import Host
 from gpustack.model.lock import Lock, LockedPackage
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Artifact
+from gpustack.plan.managers.database import Query, is_installed, snapshot, tool_of, version_in
+from gpustack.plan.managers.database import addresses as addresses_of
 from gpustack.system.hashed import sha256_of_file
 from gpustack.system.run import LocalRunner
 
@@ -143,7 +144,7 @@ def _with_files(packages: list[LockedPackage], query: Query) -> list[LockedPacka
     while asked:
         words = tuple(f"{one.name}={one.version}" for one in asked.values())
         try:
-            told = query(("apt-get", "download", "--print-uris", *words))
+            told = query(addresses_of(words))
         except GpustackError as exc:
             gone = {name for name in _NO_SOURCE.findall(exc.message) if name in asked}
             if not gone:

@@ -31,6 +31,7 @@ from gpustack.model.actions import (
 from gpustack.model.steps import Artifact, FileWrite, Kind, Step
 from gpustack.plan.commands import spelled
 from gpustack.plan.former import actions_of, missing_system, rpm_file_in, words_of
+from gpustack.plan.managers.database import rpm_in_file, rpm_is_there
 from gpustack.render.commands import command_line
 from gpustack.system.files import write_atomically
 from gpustack.system.jobs import ENVIRONMENT
@@ -221,10 +222,9 @@ def _is_installed_file(work: Workplace, action: AnyAction) -> bool:
             return False
     if not path:
         return False
-    form = ("--queryformat", "%{NAME}-%{VERSION}-%{RELEASE}.%{ARCH}")
     try:
-        name = work.query(("rpm", "--query", "--package", *form, path))
-        work.query(("rpm", "--query", name))
+        name = work.query(rpm_in_file(path))
+        work.query(rpm_is_there(name))
     except GpustackError:
         return False
     return PurePosixPath(name).name == name

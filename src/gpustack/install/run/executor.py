@@ -19,13 +19,13 @@ from gpustack.install.journal.history import History
 from gpustack.install.journal.records import CommandBegun, Outcome, StepBegun, StepEnded
 from gpustack.install.options import Setting
 from gpustack.install.root import Target
-from gpustack.install.run import packages
-from gpustack.install.run.packages import Snapshot
 from gpustack.install.run.state import Run
 from gpustack.install.run.touched_paths import changes_packages, places_of
 from gpustack.install.supply.fetching import Files
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Step
+from gpustack.plan.managers import database
+from gpustack.plan.managers.database import Snapshot
 from gpustack.render.commands import command_line
 from gpustack.system.jobs import Job, born, follow, still_running
 from gpustack.system.run import Finished, LocalRunner
@@ -74,7 +74,7 @@ class Workplace:
         self.files = Files(setting.download, setting.report, self.check_interrupts)
         self.journal = Journal(run.journal, run.reserve)
         self.watch = Watch(target, Store(run.kept), self.history)
-        self.tool = packages.tool_of(plan.host.os.family)
+        self.tool = database.tool_of(plan.host.os.family)
         self._first: Snapshot | None = None
 
     @property
@@ -96,7 +96,7 @@ class Workplace:
 
     def snapshot(self) -> Snapshot:
         """The packages that are there now."""
-        return packages.snapshot(self.tool, self.query)
+        return database.snapshot(self.tool, self.query)
 
     @property
     def first(self) -> Snapshot:
@@ -109,7 +109,7 @@ class Workplace:
 
     def changes_since_first(self) -> Snapshot:
         """What the package database has now that it did not have when the run began."""
-        return packages.difference(self.first, self.snapshot())
+        return database.difference(self.first, self.snapshot())
 
     def command(self, step: Step | None, argv: tuple[str, ...], *, limit: float | None = None) -> Finished:
         """Run one command, recorded. Raises StoppedError where a signal came."""
@@ -162,7 +162,7 @@ def carry_out(work: Workplace, step: Step, action: Action) -> None:
     touches = changes_packages(step)
     work.journal.demand_room()
     before = work.watch.before(roots)
-    there = packages.difference(work.first, work.snapshot()) if touches else None
+    there = database.difference(work.first, work.snapshot()) if touches else None
     work.journal.append(StepBegun(step=step.id, before=before, packages=there))
     began = time.monotonic()
     outcome: Outcome = "failed"

@@ -6,10 +6,10 @@ import os
 
 from gpustack.install.run.actions import content_of
 from gpustack.install.run.executor import Workplace
-from gpustack.install.run.packages import Snapshot
 from gpustack.install.run.touched_paths import changes_packages
 from gpustack.install.supply.cache import has_sum
 from gpustack.model.steps import Artifact, FileWrite, Step
+from gpustack.plan.managers.database import Snapshot
 
 
 def done_steps(work: Workplace) -> set[str]:

@@ -14,13 +14,13 @@ from gpustack.error_ids import ErrorId
 from gpustack.errors import GpustackError
 from gpustack.install.changes.backups import remove
 from gpustack.install.run import package_manager_locks as locks
-from gpustack.install.run import packages
 from gpustack.install.run.executor import Workplace
 from gpustack.install.run.touched_paths import changes_packages, places_of
 from gpustack.install.supply.signatures import unsafe_entries
 from gpustack.model.actions import InstallPackages, RefreshIndex, RemovePackages, Words
 from gpustack.model.steps import Step
 from gpustack.plan.former import actions_of, asks_repositories, packages_in
+from gpustack.plan.managers import database
 
 FLOOR = 32 * 2**20
 """Bytes that have to be free on every file system that is written: journal, settings, package database."""
@@ -116,7 +116,7 @@ def _package_database(work: Workplace, steps: list[Step]) -> Iterator[Obstacle]:
     except GpustackError as error:
         yield Obstacle(what=error.message, cure="mend the package database first", code="package-database-broken")
         return
-    broken = packages.broken(work.tool, there)
+    broken = database.broken(work.tool, there)
     # What our own interrupted step left half-way is mended when that step begins again.
     was_ours = any(step.before is not None for step in work.history.steps.values())
     if broken and not was_ours:
@@ -176,7 +176,7 @@ def _unreachable(work: Workplace, steps: list[Step]) -> Iterator[tuple[str, str]
     if work.tool != "dpkg" or not any(_refreshes(step) for step in steps):
         return
     with suppress(GpustackError):
-        told = work.query(("apt-get", "--print-uris", "update"))
+        told = work.query(database.INDEXES)
         for address in list(dict.fromkeys(_RELEASE.findall(told)))[:_MOST_LOOKED_AT]:
             if address.startswith(_SKIPPED):
                 continue

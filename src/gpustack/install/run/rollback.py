@@ -9,13 +9,13 @@ from gpustack.install.changes.watch import SHARED
 from gpustack.install.journal.history import History
 from gpustack.install.journal.records import RollbackBegun, RolledBack
 from gpustack.install.run import package_manager_locks as locks
-from gpustack.install.run import packages
 from gpustack.install.run.executor import Workplace
 from gpustack.install.run.touched_paths import changes_packages, places_of
 from gpustack.install.run.undo import run_all, undo
 from gpustack.model.actions import AnyAction
 from gpustack.model.steps import Step
 from gpustack.plan.former import undo_actions_of
+from gpustack.plan.managers import database
 from gpustack.plan.undoing import WayBack, way_back
 
 _SUPPLY = ("/etc/apt/", "/etc/dnf/", "/etc/pki/", "/etc/yum", "/etc/zypp/", "/usr/share/keyrings/")
@@ -166,7 +166,7 @@ def _differences(work: Workplace, steps: list[Step]) -> Left:
             run.append(f"changed during the rollback, by a script of a package or by somebody: {path} ({what})")
         elif path in history.brought:
             run.append(f"a folder of the run into which somebody put files since; they are kept: {path}")
-        elif path in history.touched and path != packages.MARKS:
+        elif path in history.touched and path != database.MARKS:
             shared = ", and what the run added to it may still be in it" if path.startswith(SHARED) else ""
             run.append(f"changed by somebody since, and kept{shared}: {path} ({what})")
         else:
@@ -174,8 +174,8 @@ def _differences(work: Workplace, steps: list[Step]) -> Left:
     if history.first is not None:
         ours = {name for step in history.steps.values() for name in step.changed}
         there = work.snapshot()
-        for name, state in packages.difference(packages.settled(history.first), packages.settled(there)).items():
-            now, then = (packages.version_in(one) or "absent" for one in (state, history.first.get(name, "")))
+        for name, state in database.difference(database.settled(history.first), database.settled(there)).items():
+            now, then = (database.version_in(one) or "absent" for one in (state, history.first.get(name, "")))
             text = f"changed by somebody since, and kept: package {name} ({now} now, {then} before)"
             (run if name in ours else later).append(text)
     return Left(run=tuple(run), later=tuple(later))

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from gpustack.errors import GpustackError
 from gpustack.install.journal.records import UndoBegun, UndoFailed, Undone
 from gpustack.install.run import package_manager_locks as locks
-from gpustack.install.run import packages
 from gpustack.install.run.actions import is_left_out
 from gpustack.install.run.executor import StoppedError, Workplace
 from gpustack.install.run.touched_paths import changes_packages, places_of
@@ -15,6 +14,7 @@ from gpustack.model.actions import AnyAction, PackageAction, Words
 from gpustack.model.steps import Step
 from gpustack.plan.commands import commands_of
 from gpustack.plan.former import actions_of, is_of_packages
+from gpustack.plan.managers import database
 from gpustack.render.commands import command_line
 from gpustack.system.run import Finished
 
@@ -84,15 +84,15 @@ def packages_back(work: Workplace, step: Step) -> None:
     before = former.before or {}
     repair(work, step)
     _move(work, step, {name: before.get(name, "") for name in sorted(former.changed)})
-    text = work.watch.former_text(packages.MARKS) if work.tool == "dpkg" else ""
-    for argv in packages.marks(text, sorted(name for name in former.changed if before.get(name))) if text else ():
+    text = work.watch.former_text(database.MARKS) if work.tool == "dpkg" else ""
+    for argv in database.marks(text, sorted(name for name in former.changed if before.get(name))) if text else ():
         _when_free(work, step, argv)
     if work.tool == "rpm" and former.was_cut:
         names = {*former.changed, *_named(step, before)} & before.keys()
         _make_whole(work, step, {name: before[name] for name in sorted(names)})
 
 
-def _move(work: Workplace, step: Step, wanted: packages.Snapshot) -> None:
+def _move(work: Workplace, step: Step, wanted: database.Snapshot) -> None:
     """To ``wanted``. Raises GpustackError where the packages are not so afterwards.
 
     Twice, as a package may only come back once another one is gone.
@@ -105,7 +105,7 @@ def _move(work: Workplace, step: Step, wanted: packages.Snapshot) -> None:
         if not missing:
             return
         others = whole.keys() - {name for name, state in missing.items() if not state}
-        for ways in packages.commands_back(work.tool, work.plan.host.os.family or "", missing, there, others):
+        for ways in database.commands_back(work.tool, work.plan.host.os.family or "", missing, there, others):
             for argv in ways:
                 if strangers := _removed_besides(work, argv, missing):
                     said[f"`{command_line(argv)[:200]}`"] = f"not run: it would remove {', '.join(sorted(strangers))}"
@@ -115,7 +115,7 @@ def _move(work: Workplace, step: Step, wanted: packages.Snapshot) -> None:
                     break
                 said[f"`{command_line(argv)[:200]}`"] = done.error or done.out.strip()[-_TOLD:]
     try:
-        packages.demand(work.tool, wanted, _own(work, wanted, work.snapshot()))
+        database.demand(work.tool, wanted, _own(work, wanted, work.snapshot()))
     except GpustackError as error:
         raise GpustackError(
             error.message,
@@ -125,21 +125,22 @@ def _move(work: Workplace, step: Step, wanted: packages.Snapshot) -> None:
         ) from error
 
 
-def _removed_besides(work: Workplace, argv: tuple[str, ...], wanted: packages.Snapshot) -> set[str]:
+def _removed_besides(work: Workplace, argv: tuple[str, ...], wanted: database.Snapshot) -> set[str]:
     """The packages that a command of apt would remove though they were there before the run."""
-    if argv[0] != "apt-get" or "--no-remove" in argv:
+    look = database.simulated(argv)
+    if not look:
         return set()
     try:
-        told = work.query(packages.simulated(argv))
+        told = work.query(look)
     except GpustackError:
         return set()
-    return packages.removed(told) - {name.partition(":")[0] for name, state in wanted.items() if not state}
+    return database.removed(told) - {name.partition(":")[0] for name, state in wanted.items() if not state}
 
 
-def _own(work: Workplace, wanted: packages.Snapshot, there: packages.Snapshot) -> packages.Snapshot:
+def _own(work: Workplace, wanted: database.Snapshot, there: database.Snapshot) -> database.Snapshot:
     """The states of the packages concerned, "" where they are not there; without those that are somebody else's."""
     states = {name: there.get(name, "") for name in wanted}
-    return packages.own(states, work.history.seen_states, work.first)
+    return database.own(states, work.history.seen_states, work.first)
 
 
 def _when_free(work: Workplace, step: Step, argv: tuple[str, ...]) -> Finished:
@@ -156,15 +157,15 @@ def _named(step: Step, there: Iterable[str]) -> list[str]:
     return [name for name, bare in names if any(f"{word}-".startswith(f"{bare}-") for word in step.packages)]
 
 
-def _make_whole(work: Workplace, step: Step, wanted: packages.Snapshot) -> None:
+def _make_whole(work: Workplace, step: Step, wanted: database.Snapshot) -> None:
     """Bring back the files of packages that a killed rpm was about to remove or replace: its database still has them.
 
     Raises GpustackError where the repository does not have them any more.
     """
-    torn = [one for one in packages.rpm_files(wanted) if not _is_whole(work, one)]
+    torn = [one for one in database.rpm_files(wanted) if not _is_whole(work, one)]
     if not torn:
         return
-    done = work.command(step, packages.again(work.plan.host.os.family or "", torn))
+    done = work.command(step, database.again(work.plan.host.os.family or "", torn))
     left = [one.spelled for one in torn if not _is_whole(work, one)]
     if left:
         msg = f"files of packages are gone or of another version: {', '.join(left)}"
@@ -173,9 +174,9 @@ def _make_whole(work: Workplace, step: Step, wanted: packages.Snapshot) -> None:
         )
 
 
-def _is_whole(work: Workplace, one: packages.RpmPackage) -> bool:
+def _is_whole(work: Workplace, one: database.RpmPackage) -> bool:
     try:
-        work.query(("rpm", "--verify", "--nodeps", "--noscripts", "--noconfig", "--nomtime", one.spelled))
+        work.query(database.rpm_is_whole(one.spelled))
     except GpustackError:
         return False
     return True
@@ -183,12 +184,12 @@ def _is_whole(work: Workplace, one: packages.RpmPackage) -> bool:
 
 def repair(work: Workplace, step: Step) -> None:
     """End what a killed package manager began, so that the database can be worked with."""
-    if not packages.broken(work.tool, work.snapshot()):
+    if not database.broken(work.tool, work.snapshot()):
         return
-    for argv in packages.repairs(work.tool):
+    for argv in database.repairs(work.tool):
         _when_free(work, step, argv)
     # A package that is half unpacked is unpacked whole first: only then its files are known, and can be removed.
-    if packages.broken(work.tool, work.snapshot()):
+    if database.broken(work.tool, work.snapshot()):
         for argv in commands_of(action for action in actions_of(step) if _is_of_packages(action)):
             _when_free(work, step, argv)
 

@@ -9,6 +9,7 @@ from gpustack.errors import GpustackError
 from gpustack.install.supply.closure import PACKAGES, Closure
 from gpustack.install.supply.signing import BundleKey
 from gpustack.model.lock import LockedPackage
+from gpustack.plan.managers.database import rpm_in_file
 from gpustack.system.hashed import sha256_of_file
 from gpustack.system.packed import ENDINGS, unpacked
 from gpustack.system.run import LocalRunner
@@ -70,7 +71,7 @@ def take_rpms(closure: Closure, folder: Path, key: BundleKey) -> list[LockedPack
     locked = []
     for file in files:
         inside = f"{PACKAGES}/rpms/{file.name}"
-        told = closure.must(("rpm", "--query", "--package", "--nosignature", "--queryformat", _RPM_FORM, inside))
+        told = closure.must(rpm_in_file(inside, _RPM_FORM))
         name, version, arch = told.strip().splitlines()[-1].split("\t")
         locked.append(
             LockedPackage(

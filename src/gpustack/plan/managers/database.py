@@ -8,11 +8,11 @@ from typing import Literal
 from msgspec import Struct
 
 from gpustack.errors import GpustackError
+from gpustack.model.actions import Argv
 
 Snapshot = dict[str, str]
 """From a package ("NAME:ARCH" or "NAME.ARCH") to "VERSION WANT STATUS" of dpkg, or the versions of rpm."""
 
-Argv = tuple[str, ...]
 Query = Callable[[Argv], str]
 """Runs a command that only reads and returns what it printed. Raises GpustackError where it fails."""
 
@@ -24,6 +24,32 @@ _APT = (
     *("apt-get", "-y", "--allow-downgrades", "--allow-change-held-packages", "--no-install-recommends"),
     *("-o", "DPkg::Lock::Timeout=300"),
 )
+
+
+INDEXES: Argv = ("apt-get", "--print-uris", "update")
+"""Prints the addresses of every index that apt would read."""
+
+_RPM_NAME = "%{NAME}-%{VERSION}-%{RELEASE}.%{ARCH}"
+
+
+def addresses(words: Iterable[str]) -> Argv:
+    """Prints where apt would download packages from, each NAME=VERSION."""
+    return ("apt-get", "download", "--print-uris", *words)
+
+
+def rpm_is_there(*names: str) -> Argv:
+    """Fails where rpm has not all of these."""
+    return ("rpm", "--query", *names)
+
+
+def rpm_in_file(path: str, form: str = _RPM_NAME) -> Argv:
+    """Prints what is in an .rpm file, by default its whole name; who signed it is asked elsewhere."""
+    return ("rpm", "--query", "--package", "--nosignature", "--queryformat", form, path)
+
+
+def rpm_is_whole(name: str) -> Argv:
+    """Fails where files of a package are not as rpm put them; settings may be."""
+    return ("rpm", "--verify", "--nodeps", "--noscripts", "--noconfig", "--nomtime", name)
 
 
 def tool_of(family: str | None) -> Tool:
@@ -138,8 +164,8 @@ def marks(text: str, names: Iterable[str]) -> tuple[Argv, ...]:
 
 
 def simulated(argv: Argv) -> Argv:
-    """The command that only tells what a command of apt would do."""
-    return (argv[0], "--simulate", *argv[1:])
+    """The command that only tells what a command of apt would do; () for others, and where apt removes nothing."""
+    return (argv[0], "--simulate", *argv[1:]) if argv[0] == "apt-get" and "--no-remove" not in argv else ()
 
 
 def removed(told: str) -> set[str]:
