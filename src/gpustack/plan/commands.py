@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from gpustack.model import actions as do
 from gpustack.model.actions import Argv
-from gpustack.plan.managers import manager, windows
+from gpustack.plan.managers import manager
 
 _PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 _PACKAGES = "PKG_CONFIG_PATH=/usr/local/lib/pkgconfig"
@@ -57,6 +57,8 @@ def spelled(action: do.AnyAction) -> tuple[Argv, ...]:  # noqa: C901, PLR0911, P
         case do.Words(argv=argv):
             return (argv,)
         case do.WindowsAction():
+            from gpustack.plan.managers import windows  # noqa: PLC0415 (only plans for Windows need it)
+
             return windows.commands(action)
         case do.Look(argv=argv, environment=environment):
             return (("env", *environment, *argv) if environment else argv,)

@@ -36,7 +36,7 @@ _CONTAINED = frozenset(
 _ELSEWHERE = ("/proc", "/sys", "/dev", "/run", "/etc")
 """Places that are none of the tree's own, and one that is watched anyway."""
 
-_PATH = re.compile(r"(?:--?[\w-]+=|[A-Z_]+=)?(/[^:]*)")
+_PATH = r"(?:--?[\w-]+=|[A-Z_]+=)?(/[^:]*)"
 _BY_RUNFILES = "/usr/local/cuda"
 """The link that NVIDIA's .run files set without being told: no command names it."""
 
@@ -123,7 +123,7 @@ def touched_by_words(kind: Kind, argv: Argv) -> tuple[tuple[str, ...], bool, boo
 def named_places(argv: Argv) -> set[str]:
     """The places that a command names and may write to; its program is read only, but for a virtual environment's."""
     words = words_of(argv)
-    found = {match.group(1).rstrip("/") for word in words[1:] if (match := _PATH.fullmatch(word))}
+    found = {match.group(1).rstrip("/") for word in words[1:] if (match := re.fullmatch(_PATH, word))}
     if argv[0] == "env":
         found |= {word.partition("=")[2] for word in argv if word.startswith("--chdir=")}
     place = PurePosixPath(words[0])
