@@ -195,4 +195,4 @@ def test_a_bundle_whose_fingerprint_nobody_got_and_drift_that_nobody_read(world:
                 told[reader] = (done.returncode, done.stderr.decode())
             assert told["there"][0] == 0, told
             assert told["gone"][0] == 1
-            assert "error: standard output cannot be written: Broken pipe" in told["gone"][1]
+            assert "error[not-writable]: standard output cannot be written: Broken pipe" in told["gone"][1]

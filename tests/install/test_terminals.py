@@ -182,7 +182,7 @@ def test_a_signal_in_a_step(world: World, tmp_path: Path, stall: str, number: si
         process.send_signal(number)
         told = process.communicate(timeout=120)[1]
         assert process.returncode == 128 + number, told
-        assert f"error: interrupted by {number.name}\nhint: `gpustack install --resume`" in told
+        assert f"error[interrupted]: interrupted by {number.name}\nhint: `gpustack install --resume`" in told
         last = records(made)[-1]
         assert (last["event"], last["outcome"]) == ("end", "interrupted")
         assert_none_runs(made)
