@@ -1,4 +1,4 @@
-# Red Hat Enterprise Linux 9, x86_64: plan 2f00ed00b6f7972724010abce9af414282bc7104b4b5290cdcbfc75aa5aa40e1
+# Red Hat Enterprise Linux 9, x86_64: plan 0677fe8b0727abbbbb265006d153cf6e3ab13078c2dd893584b2387235d8273d
 # docker build --platform linux/amd64 --tag NAME - <THIS-FILE; run with --gpus all
 # warning: driver: left out, as a container gets them from its host
 # warning: enable CodeReady Builder: left out, as containers use the subscription of the machine that builds
@@ -64,6 +64,6 @@ RUN dnf -y install zlib \
 ENV NVIDIA_VISIBLE_DEVICES=all
 ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility
 ENV PATH=/usr/local/cuda-13.2/bin:${PATH}
-LABEL gpustack.plan="2f00ed00b6f7972724010abce9af414282bc7104b4b5290cdcbfc75aa5aa40e1" \
+LABEL gpustack.plan="0677fe8b0727abbbbb265006d153cf6e3ab13078c2dd893584b2387235d8273d" \
       gpustack.cuda="13.2.2" \
       gpustack.cudnn="9.14.0.64"

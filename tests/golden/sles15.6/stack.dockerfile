@@ -1,5 +1,5 @@
 # SUSE Linux Enterprise Server 15 SP6, x86_64: plan
-#   f77346a75c332bb767f7a9ce7f5e8679e5d08c91a7f600ad894c7e8cdac32890
+#   ab492680a86a263aa0d1e14edb3ee55b8431411750e8ff9cacf855b6e915e923
 # docker build --platform linux/amd64 --tag NAME - <THIS-FILE; run with --gpus all
 # warning: SUSE Linux Enterprise Server 15 SP6 reached its end of life on 2025-12-31: nothing is fixed in it
 #   any more
@@ -89,6 +89,6 @@ RUN zypper --non-interactive install --auto-agree-with-licenses libz1 \
 ENV NVIDIA_VISIBLE_DEVICES=all
 ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility
 ENV PATH=/usr/local/cuda-13.2/bin:${PATH}
-LABEL gpustack.plan="f77346a75c332bb767f7a9ce7f5e8679e5d08c91a7f600ad894c7e8cdac32890" \
+LABEL gpustack.plan="ab492680a86a263aa0d1e14edb3ee55b8431411750e8ff9cacf855b6e915e923" \
       gpustack.cuda="13.2.2" \
       gpustack.cudnn="9.28.0.42"

@@ -1,4 +1,4 @@
-# Ubuntu 22.04 LTS, x86_64: plan 1a218fbe52ad3f184c806f6e94d5ac7b6977cf54c7879611ec9c7e6d6c52dae5
+# Ubuntu 22.04 LTS, x86_64: plan 2f70cbd55812328d0a791585a0b6f172e364b9904c0a518c14d83799c0f8e845
 # docker build --platform linux/amd64 --tag NAME - <THIS-FILE; run with --gpus all
 # warning: driver: left out, as a container gets them from its host
 
@@ -126,7 +126,7 @@ RUN ln -sfn /usr/local/ffmpeg-9.0.2/bin/ffmpeg /usr/local/bin/ffmpeg \
 ENV NVIDIA_VISIBLE_DEVICES=all
 ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility,video
 ENV PATH=/usr/local/cuda-13.2/bin:${PATH}
-LABEL gpustack.plan="1a218fbe52ad3f184c806f6e94d5ac7b6977cf54c7879611ec9c7e6d6c52dae5" \
+LABEL gpustack.plan="2f70cbd55812328d0a791585a0b6f172e364b9904c0a518c14d83799c0f8e845" \
       gpustack.cuda="13.2.2" \
       gpustack.tensorrt="11.1.0.106" \
       gpustack.nv-codec-headers="13.0.19.0" \
