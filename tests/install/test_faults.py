@@ -298,7 +298,7 @@ def test_nobody_to_ask(world: World, tmp_path: Path) -> None:
     with world.fresh(tmp_path / "layer") as made:
         done = world.call(made.root.path, world.save(tmp_path))
         assert done.code == 2
-        assert "nobody can be asked" in done.err
+        assert "cannot ask for confirmation" in done.err
         assert made.changes() == {}
 
 

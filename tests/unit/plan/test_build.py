@@ -202,7 +202,7 @@ def test_a_repository_that_is_there_is_used_and_not_doubled() -> None:
     good = RepositoryEntry(path="/etc/apt/sources.list.d/cuda.list", url=URL, signed_by="/usr/share/keyrings/cuda.gpg")
     made = plan(host(repositories=(good,)), CUDA)
     assert not any("cuda-keyring" in word for argv in commands(made) for word in argv)
-    assert any(step.kind == "note" and "is there already" in step.title for step in made.steps)
+    assert any(step.kind == "note" and "is already set up" in step.title for step in made.steps)
 
 
 def test_an_unsigned_entry_for_the_same_address_is_switched_off() -> None:

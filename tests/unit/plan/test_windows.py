@@ -89,7 +89,7 @@ class TestGuideOf805:
         plan = planned(ERA_805)
         assert "driver" not in plan.stack
         assert any(
-            re.search(r"On Windows the driver .* needs driver 451\.\d+ or newer", text) for text in plan.warnings
+            re.search(r"On Windows the driver .* requires driver 451\.\d+ or newer", text) for text in plan.warnings
         )
 
     def test_3_1_2_installing_the_cuda_toolkit_for_windows(self) -> None:
@@ -158,7 +158,7 @@ class TestGuideOf896:
 
     def test_2_1_1_installing_nvidia_graphic_drivers(self) -> None:
         plan = planned(ERA_896)
-        assert any("needs driver 528.33 or newer" in text for text in plan.warnings)
+        assert any("requires driver 528.33 or newer" in text for text in plan.warnings)
         with pytest.raises(UnsupportedError, match="On Windows the driver"):
             planned("driver cuda")
 
@@ -283,7 +283,7 @@ def test_tensorrt_has_a_folder_for_each_version() -> None:
     step = find(plan, "unpack-tensorrt")
     assert step.commands[2][-1] == r"C:\Program Files\NVIDIA\TensorRT\v10.13.3.9"
     assert any("has no published sha256" in text for text in plan.warnings)
-    assert "nobody published its sum" in find(plan, "archive-tensorrt").why
+    assert "no checksum is published" in find(plan, "archive-tensorrt").why
     assert "cuda-12.9" in find(plan, "archive-tensorrt").artifacts[0].url
 
 

@@ -52,7 +52,7 @@ def test_pass(answer: Any, identity: str, changes: dict[str, Any], detail: str) 
     assert (result.status, result.reason, result.detail) == ("pass", "", detail)
 
 
-TOO_OLD = "CUDA 13.0.2 is not compatible with driver 535.104.05: CUDA 13.0.2 needs driver 580 or newer"
+TOO_OLD = "CUDA 13.0.2 is not compatible with driver 535.104.05: CUDA 13.0.2 requires driver 580 or newer"
 OLD = {"module": driver("535.104.05"), "versions": {"cuda": "13.0.2"}}
 FAILS: list[tuple[str, dict[str, Any], str, str]] = [
     (
@@ -90,21 +90,21 @@ FAILS: list[tuple[str, dict[str, Any], str, str]] = [
         "cuda.driver",
         {"module": driver("550.54.15"), "copies": (COMPAT,), "versions": {"cuda": "13.0.2"}},
         (
-            "CUDA 13.0.2 is not compatible with driver 550.54.15: CUDA 13.0.2 needs driver 580 or newer; the forward compatibility library /usr/local/cuda-13.0/compat/libcuda.so.1 does not support driver branch 550 either"
+            "CUDA 13.0.2 is not compatible with driver 550.54.15: CUDA 13.0.2 requires driver 580 or newer; the forward compatibility library /usr/local/cuda-13.0/compat/libcuda.so.1 does not support driver branch 550 either"
         ),
         "install a newer driver: `gpustack install driver`",
     ),
     (
         "cuda.host-compiler",
         {"gcc": "14.2.0"},
-        ("CUDA 12.4.1 is not compatible with GCC 14.2.0: CUDA 12.4.1 asks for GCC 6 to before 14"),
+        ("CUDA 12.4.1 is not compatible with GCC 14.2.0: CUDA 12.4.1 recommends GCC 6 to before 14"),
         "install a supported GCC as well, and build with `nvcc -ccbin g++-VERSION`",
     ),
     (
         "cuda.gpu",
         {"gpu": {"compute_capability": "12.0", "name": "RTX 5090"}},
         (
-            "CUDA 12.4.1 is not compatible with RTX 5090 (0000:01:00.0, compute capability 12.0): CUDA 12.4.1 needs a GPU of compute capability 5.0 to before 10"
+            "CUDA 12.4.1 is not compatible with RTX 5090 (0000:01:00.0, compute capability 12.0): CUDA 12.4.1 requires a GPU of compute capability 5.0 to before 10"
         ),
         "`gpustack install cuda`",
     ),

@@ -105,19 +105,19 @@ FAILS: list[tuple[str, dict[str, Any], str, str]] = [
     (
         "cudnn.cuda",
         {"versions": {"cuda": "13.0.2"}},
-        ("cuDNN 9.1.0 is not compatible with CUDA 13.0.2: cuDNN 9.1.0 needs CUDA 11 to before 12 or 12 to before 13"),
+        ("cuDNN 9.1.0 is not compatible with CUDA 13.0.2: cuDNN 9.1.0 requires CUDA 11.x or 12.x"),
         "install a compatible cuDNN: `gpustack install cudnn 'cuda==13.0.2'`",
     ),
     (
         "cudnn.driver",
         {"module": OLD_DRIVER},
-        "cuDNN 9.1.0 is not compatible with driver 470.42.01: cuDNN 9.1.0 needs driver 525.60.13 or newer",
+        "cuDNN 9.1.0 is not compatible with driver 470.42.01: cuDNN 9.1.0 requires driver 525.60.13 or newer",
         "install a newer driver: `gpustack install 'driver>=525.60.13'`",
     ),
     (
         "cudnn.driver",
         {"module": OLD_DRIVER, "environment": "container"},
-        "cuDNN 9.1.0 is not compatible with driver 470.42.01: cuDNN 9.1.0 needs driver 525.60.13 or newer",
+        "cuDNN 9.1.0 is not compatible with driver 470.42.01: cuDNN 9.1.0 requires driver 525.60.13 or newer",
         "install a newer driver on the container's host: `gpustack install 'driver>=525.60.13'`",
     ),
 ]

@@ -209,7 +209,7 @@ FAILS: list[tuple[str, dict[str, Any], str, str]] = [
     (
         "driver.supports-gpu",
         {"gpu": {"name": "B200", "driver_first": None, "compute_capability": "10.0"}},
-        "driver 550.54.15 is not compatible with B200 (0000:01:00.0, compute capability 10.0): driver 550.54.15 needs a GPU of compute capability 5.0 to 9.0",
+        "driver 550.54.15 is not compatible with B200 (0000:01:00.0, compute capability 10.0): driver 550.54.15 requires a GPU of compute capability 5.0 to 9.0",
         "`gpustack install driver`",
     ),
     (
