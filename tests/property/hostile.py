@@ -7,8 +7,13 @@ from typing import Any
 
 import msgspec
 from hypothesis import strategies as st
+from msgspec import UNSET
+from msgspec.structs import replace
 
 from gpustack.model.plan import Plan
+from gpustack.model.steps import Step
+from gpustack.plan.commands import commands_of, packages_of
+from gpustack.plan.former import actions_of, undo_actions_of
 
 HOSTILE = (
     "plain",
@@ -92,7 +97,22 @@ def planted(plan: Plan, where: list[Place], text: str) -> Plan | None:
         for word in place[:-1]:
             inner = inner[word]
         inner[place[-1]] = text
+    for _, number, field, *_rest in (place for place in where if place[0] == "steps"):
+        if field in {"commands", "undo", "packages"}:
+            # Words that are not those of its actions are those of a plan without them.
+            document["steps"][number].pop("actions", None)
+            document["steps"][number].pop("undo_actions", None)
     try:
-        return msgspec.convert(document, Plan)
+        plan = msgspec.convert(document, Plan)
     except msgspec.ValidationError:
         return None
+    return replace(plan, steps=tuple(map(_derived, plan.steps)))
+
+
+def _derived(step: Step) -> Step:
+    """The step with the commands that its actions come to."""
+    if step.actions is UNSET:
+        return step
+    actions = actions_of(step)
+    undo = commands_of(undo_actions_of(step))
+    return replace(step, commands=commands_of(actions), packages=packages_of(actions), undo=undo)

@@ -82,7 +82,11 @@ def dockerfile(text: str) -> Any:
         if name == "LABEL":
             # A Dockerfile reads an escaped dollar sign in double quotes as a shell does; shlex leaves the backslash.
             script = re.sub(r"(\\\\)|\\\$", lambda match: match[1] or "$", script)
-        found.append([name, *shlex.split(script)] if name != "COPY" else [name, rest])
+        if name == "COPY":
+            option, _, paths = rest.partition(" ")
+            found.append([name, option, *(json.loads(paths) if paths.startswith("[") else paths.split(" "))])
+        else:
+            found.append([name, *shlex.split(script)])
     return found
 
 
