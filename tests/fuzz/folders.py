@@ -158,7 +158,7 @@ def bundle_of(forge: Any) -> Maker:
             (top / name).write_bytes(content)
         if rng.randrange(4) == 0:
             odd(rng, top)
-        return [("install", "--bundle", str(top), "--root", str(bare_tree(folder)), "--dry-run")]
+        return [("install", "--bundle", str(top), "--root", str(bare_tree(folder, "debian", "12")), "--dry-run")]
 
     return bundle
 

@@ -22,6 +22,7 @@ from tests.unit.render.cases import plan_for
 from gpustack import resources
 from gpustack.install.lock import document as locks
 from gpustack.model.actions import Words as WordsAction
+from gpustack.model.host import OperatingSystem
 from gpustack.model.lock import Lock, LockedPackage
 from gpustack.model.plan import Plan
 from gpustack.model.steps import FileWrite, Step
@@ -75,8 +76,11 @@ def good_plans() -> tuple[bytes, ...]:
 
 
 @cache
-def small_plan() -> bytes:
-    """Files, and a command that no tree has: what can be carried out in a tree without any program."""
+def small_plan(*, fails: bool) -> bytes:
+    """Files, which a tree without any program can be given, and perhaps a command, which fails there.
+
+    For a system without a package manager that gpustack knows: no program of the tree is asked what is installed.
+    """
     steps = [
         draft(
             name,
@@ -95,7 +99,10 @@ def small_plan() -> bytes:
     last = draft(
         "run", component="", kind="run", title="run", why="so", phase="applications", actions=(WordsAction(argv=("no-program", "/etc/four")),)
     )  # fmt: skip
-    return dump(make_plan([*steps, last])).encode()
+    made = make_plan([*steps, last] if fails else steps)
+    system = OperatingSystem(id="alpine", version_id="3.20", family="none")
+    made = replace(made, host=replace(made.host, os=system))
+    return dump(replace(made, digest=digest_of(made))).encode()
 
 
 def first_edition(step: Step) -> Step:
@@ -128,10 +135,11 @@ def spoilt_plan(rng: Random, good: bytes) -> bytes:
     return perhaps_damaged(rng, sealed(rng, document))
 
 
-def bare_tree(folder: Path) -> Path:
+def bare_tree(folder: Path, name: str, version: str) -> Path:
+    """A tree of this system without any program."""
     tree = folder / "tree"
     (tree / "etc").mkdir(parents=True)
-    (tree / "etc/os-release").write_text('ID=debian\nVERSION_ID="12"\n')
+    (tree / "etc/os-release").write_text(f'ID={name}\nVERSION_ID="{version}"\n')
     (tree / "etc/one.conf").write_text("before = 1\n")
     return tree
 
@@ -139,16 +147,18 @@ def bare_tree(folder: Path) -> Path:
 def plan(rng: Random, folder: Path) -> list[Words]:
     path = folder / "plan.json"
     if rng.randrange(3) == 0:
-        path.write_bytes(spoilt_plan(rng, small_plan()))
-        tree = str(bare_tree(folder))
+        path.write_bytes(spoilt_plan(rng, small_plan(fails=rng.randrange(2) == 0)))
+        tree = str(bare_tree(folder, "alpine", "3.20"))
         again = ("install", rng.choice(("--rollback", "--resume")), "--root", tree, "--yes")
         return [
             ("install", str(path), "--root", tree, "--yes", "--wait", "0"),
             again,
             ("install", "--rollback", "--root", tree, "--yes"),
         ]
-    path.write_bytes(spoilt_plan(rng, rng.choice(good_plans())))
-    tree = str(bare_tree(folder))
+    good = rng.choice(good_plans())
+    path.write_bytes(spoilt_plan(rng, good))
+    system = json.loads(good)["host"]["os"]
+    tree = str(bare_tree(folder, system["id"], system["version_id"] or ""))
     return [("render", str(path), "--format", rng.choice(FORMS)), ("install", str(path), "--root", tree, "--dry-run")]
 
 
