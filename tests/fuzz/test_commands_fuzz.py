@@ -177,6 +177,8 @@ def test_a_model_may_name_files_that_cannot_be(
     name: str, shown: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "digits/1").mkdir(parents=True)
+    for place in (tmp_path, tmp_path / "digits"):
+        (place / "link").symlink_to(f"/opt/{'n' * 300}")
     for field in (
         f'output [ {{ name: "y" label_filename: "{name}" }} ]',
         f'default_model_filename: "{name}"',

@@ -63,7 +63,7 @@ def judge(matrix: Matrix, repository: Path, release: str, capabilities: tuple[st
     findings: list[Finding] = []
     models: dict[str, tuple[int, ...]] = {}
     try:
-        folders = sorted(path for path in repository.iterdir() if path.is_dir() and not path.name.startswith("."))
+        folders = sorted(path for path in repository.iterdir() if _is_folder(path) and not path.name.startswith("."))
     except OSError as exc:
         msg = f"the model repository cannot be read: {exc.strerror or exc}"
         raise DocumentError(
@@ -93,7 +93,7 @@ def _spelled(path: Path) -> str:
 
 
 def _is_there(path: Path) -> bool:
-    """Whether there is something; a name of a configuration that no file can have names nothing."""
+    """Whether there is something; a name that no file can have, in a configuration or a link, names nothing."""
     try:
         return path.exists()
     except (OSError, ValueError):
@@ -102,6 +102,10 @@ def _is_there(path: Path) -> bool:
 
 def _is_file(path: Path) -> bool:
     return _is_there(path) and path.is_file()
+
+
+def _is_folder(path: Path) -> bool:
+    return _is_there(path) and path.is_dir()
 
 
 class _Model:
@@ -149,7 +153,7 @@ class _Model:
 
     def _read(self) -> Message | None:
         path = self._folder / "config.pbtxt"
-        if not path.is_file():
+        if not _is_file(path):
             if needs_config(self._release):
                 self._add(
                     _error,
@@ -189,7 +193,7 @@ class _Model:
     def _find_versions(self) -> tuple[int, ...]:
         found: list[int] = []
         for path in sorted(self._folder.iterdir()):
-            if not path.is_dir() or path.name == "configs" or path.name.startswith("."):
+            if not _is_folder(path) or path.name == "configs" or path.name.startswith("."):
                 continue
             if not re.fullmatch(r"\d+", path.name):
                 self._add(_warning, _spelled(path), "is not a number: servers ignore it as a version")
