@@ -182,7 +182,7 @@ def installed(folder: Path, code: str) -> Path:
 def test_a_package_brings_checks(tmp_path: Path) -> None:
     code = (
         "from gpustack.verify.declare import check, passed\n"
-        "@check('site.kernel', title='kernel', expects='One.', mends='reboot')\n"
+        "@check('site.kernel', title='kernel', expects='One.', fix='reboot')\n"
         "def kernel(context):\n    return passed(context.host.arch or '')\n"
     )
     path = f"{installed(tmp_path, code)}:{':'.join(sys.path)}"
@@ -341,18 +341,18 @@ import ctypes, subprocess, sys, time
 from pathlib import Path
 from gpustack.verify.declare import Outcome, check, passed
 
-@check("site.hangs", title="hangs", expects="It ends.", mends="Mend it.", level="{level}", limit_s=0.2)
+@check("site.hangs", title="hangs", expects="It ends.", fix="Mend it.", level="{level}", limit_s=0.2)
 def hangs(context):
     ctypes.PyDLL(None).usleep(1)
     Path("{mark}").write_text(str(__import__("os").getpid()))
     while True:
         time.sleep(3600)
 
-@check("site.after", title="after", expects="It ends.", mends="Mend it.", level="{level}", needs=("site.hangs",))
+@check("site.after", title="after", expects="It ends.", fix="Mend it.", level="{level}", needs=("site.hangs",))
 def after(context):
     return passed()
 
-@check("site.other", title="other", expects="It ends.", mends="Mend it.", level="{level}")
+@check("site.other", title="other", expects="It ends.", fix="Mend it.", level="{level}")
 def other(context):
     return passed("still here")
 """
@@ -391,7 +391,7 @@ from gpustack.verify.declare import Outcome, check, passed
 from gpustack.model.results import Measurement
 
 def declare(name, answer):
-    check(f"site.{name}", title=name, expects="It holds.", mends="Mend it.", level="LEVEL")(answer)
+    check(f"site.{name}", title=name, expects="It holds.", fix="Mend it.", level="LEVEL")(answer)
 
 declare("nothing", lambda context: None)
 declare("word", lambda context: "pass")

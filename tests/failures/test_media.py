@@ -26,14 +26,13 @@ from gpustack.model.results import CheckResult
 from gpustack.system.run import Finished
 from gpustack.verify import declare
 from gpustack.verify.declare import Context
-from gpustack.verify.ffmpeg.programs import Place, Program
+from gpustack.verify.ffmpeg.programs import Location, Program
 from gpustack.verify.ffmpeg.setup import failure
-from gpustack.verify.tensorrt.digits_engine import compared
-from gpustack.verify.tensorrt.libraries import Binding, Library, why
+from gpustack.verify.tensorrt.digits_engine import compare_outputs
+from gpustack.verify.tensorrt.libraries import Binding, Library, failure_reason
 from gpustack.verify.tensorrt.onnx import load_digits
-from gpustack.verify.triton.infer import Question, check_output
-from gpustack.verify.triton.own_server import Program as ServerProgram
-from gpustack.verify.triton.own_server import free_ports, started
+from gpustack.verify.triton.infer import Sample, check_output
+from gpustack.verify.triton.own_server import ServerProgram, find_free_ports, start_server
 
 CONSUMER = {"name": "GeForce RTX 3080", "pci_id": "10de:2206", "compute_capability": "8.6", "nvenc": 1, "nvdec": 1}
 
@@ -98,7 +97,7 @@ def test_no_ffmpeg_and_a_saved_one(facts: Matrix, compare: Compare, monkeypatch:
 
 def test_an_ffmpeg_that_hangs_is_told(facts: Matrix, compare: Compare) -> None:
     context = Context(host=HEALTHY, matrix=facts, runner=Scripted())
-    program = Program(place=Place(path="/usr/bin/ffmpeg", origin="distribution"))
+    program = Program(place=Location(path="/usr/bin/ffmpeg", origin="distribution"))
     late = Finished(argv=("ffmpeg",), code=None, error="no answer within 120 s")
     outcome = failure(context, program, late, "encoding with h264_nvenc")
     compare("ffmpeg-hangs", {"fail": outcome.reason, "fix": outcome.fix})
@@ -137,11 +136,11 @@ def test_answers_of_tensorrt(compare: Compare) -> None:
     right = [list(one) for one in digits.probabilities]
     other = [right[1], *right[1:]]
     texts = {
-        "a crash": why(Finished(argv=("x",), code=-11)),
-        "no words": why(Finished(argv=("x",), code=3)),
-        "too few values": compared([right[0][:3]], digits)[1],
-        "wrong values": compared(other, digits)[1],
-        "too few pictures": compared(right[:2], digits)[1],
+        "a crash": failure_reason(Finished(argv=("x",), code=-11)),
+        "no words": failure_reason(Finished(argv=("x",), code=3)),
+        "too few values": compare_outputs([right[0][:3]], digits)[1],
+        "wrong values": compare_outputs(other, digits)[1],
+        "too few pictures": compare_outputs(right[:2], digits)[1],
     }
     compare("tensorrt-answers", texts)
 
@@ -177,7 +176,7 @@ def test_servers_of_the_first_protocol(ask: Ask, compare: Compare) -> None:
 
 
 def test_answers_whose_truth_is_not_known(compare: Compare) -> None:
-    ask = Question(tensor=("x", "FP32", (1, 4)), values=[0.0] * 4, output="y")
+    ask = Sample(tensor=("x", "FP32", (1, 4)), values=[0.0] * 4, output="y")
     compare("triton-unknown", {"said": check_output([1.0, 2.0], ask, 0.0, "HTTP").said})
 
 
@@ -239,10 +238,10 @@ def test_a_server_of_this_host_that_fails(
         if pid.exists():
             os.kill(int(pid.read_text(encoding="utf-8")), signal.SIGKILL)
     program = ServerProgram(path=stub_server("never ready"), backends=tmp_path / "backends")
-    with started(program, tmp_path / "never", free_ports(), patience_s=0.5) as running:
+    with start_server(program, tmp_path / "never", find_free_ports(), patience_s=0.5) as running:
         texts["never ready"] = running.fault
     (tmp_path / "file").touch()
-    with started(program, tmp_path / "file", free_ports()) as running:
+    with start_server(program, tmp_path / "file", find_free_ports()) as running:
         texts["no room"] = running.fault.replace(str(tmp_path), "$TMP")
     compare("triton-own-server", texts)
 

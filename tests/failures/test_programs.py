@@ -65,7 +65,7 @@ def test_compilers(context: Context, compare: Compare) -> None:
         "no end": (NO_ANSWER, ""),
     }
     found = {
-        name: build.not_built(context, end, KIT, "/usr/bin/g++ 14.2", chosen_by)
+        name: build.build_failure(context, end, KIT, "/usr/bin/g++ 14.2", chosen_by)
         for name, (end, chosen_by) in said.items()
     }
     found["none at all"] = build._no_compiler(KIT, (), "")

@@ -19,7 +19,7 @@ from gpustack.verify.ffmpeg.engines import Chip
 from gpustack.verify.ffmpeg.lists import About
 from gpustack.verify.frame import host_facts
 from gpustack.verify.tensorrt import error_texts as words
-from gpustack.verify.tensorrt.error_texts import meaning
+from gpustack.verify.tensorrt.error_texts import explain_error
 
 
 def test_what_every_check_expects_and_what_mends_it(compare: Compare) -> None:
@@ -28,7 +28,7 @@ def test_what_every_check_expects_and_what_mends_it(compare: Compare) -> None:
     for component in declare.COMPONENTS:
         for one in sorted(declare.checks_of(component), key=lambda one: one.id):
             texts[f"{one.id} expects"] = one.expects
-            texts[f"{one.id} mends"] = one.mends
+            texts[f"{one.id} fix"] = one.fix
     compare("declared", texts)
 
 
@@ -119,7 +119,7 @@ def test_errors_of_ffmpeg(compare: Compare, facts: Matrix) -> None:
     for name, said in SAID.items():
         for place, scene in SCENES.items():
             found = diagnose(facts, said, 1, scene)
-            parts = {"cause": found.cause, "cure": found.cure, "needs": found.needs, "has": found.has}
+            parts = {"cause": found.cause, "fix": found.fix, "needs": found.needs, "has": found.has}
             known = {text for key, text in texts.items() if key.startswith(f"{name}, ")}
             texts |= {f"{name}, {place}, {part}": text for part, text in parts.items() if text not in known}
     compare("ffmpeg-errors", texts)
@@ -160,11 +160,11 @@ TENSORRT = {
 def test_errors_of_tensorrt(compare: Compare) -> None:
     texts: dict[str, str] = {}
     for name, said in TENSORRT.items():
-        found = meaning(said)
-        texts |= {f"{name}, cause": found.cause, f"{name}, cure": found.cure}
+        found = explain_error(said)
+        texts |= {f"{name}, cause": found.cause, f"{name}, cure": found.fix}
     for said in words._KNOWN:
-        found = meaning(said)
-        texts |= {f"{said!r} cause".replace(": ", ""): found.cause, f"{said!r} cure".replace(": ", ""): found.cure}
+        found = explain_error(said)
+        texts |= {f"{said!r} cause".replace(": ", ""): found.cause, f"{said!r} cure".replace(": ", ""): found.fix}
     compare("tensorrt-errors", texts)
 
 
@@ -194,7 +194,7 @@ def test_engine_files(compare: Compare) -> None:
     for name, (content, size, library, capability) in cases.items():
         verdict = judge_engine(engine_of(content[:40], size), library, capability, "this host")
         assert not verdict.fits, name
-        texts |= {f"{name} reason": verdict.reason, f"{name} cure": verdict.cure}
+        texts |= {f"{name} reason": verdict.reason, f"{name} cure": verdict.fix}
     unknown = judge_engine(engine_of(rtx, 100), "1.7.0", None, "this host")
     texts["rtx without GPU"] = unknown.reason
     assert unknown.fits
@@ -208,4 +208,4 @@ def test_engine_files(compare: Compare) -> None:
 
 @pytest.mark.parametrize("text", list(TENSORRT.values()))
 def test_no_error_of_tensorrt_is_left_without_words(text: str) -> None:
-    assert meaning(text).cause
+    assert explain_error(text).cause

@@ -16,8 +16,8 @@ from gpustack.matrix.index import load_matrix
 from gpustack.model.host import Gpu
 from gpustack.system.run import LocalRunner
 from gpustack.verify.api import verify
-from gpustack.verify.cuda.toolchain import homes
-from gpustack.verify.cudnn.digits import own_sample
+from gpustack.verify.cuda.toolchain import find_homes
+from gpustack.verify.cudnn.digits import run_digits
 from gpustack.verify.declare import Context
 
 H100 = Gpu(name="H100", pci_id="10de:2330", bus_id="0000:01:00.0", compute_capability="9.0")
@@ -28,8 +28,8 @@ def main() -> None:
     host = msgspec.structs.replace(detect(None, matrix), gpus=(H100,))
     quick = {one.id: one for one in verify(("cudnn",), "quick", host, matrix, LocalRunner()).checks}
     context = Context(host=host, matrix=matrix, runner=LocalRunner(), work=Path(sys.argv[1]))
-    found = homes(context, "cudnn.h", "libcudnn", "cudnn")
-    outcome = own_sample(context, found[0], 0) if found else None
+    found = find_homes(context, "cudnn.h", "libcudnn", "cudnn")
+    outcome = run_digits(context, found[0], 0) if found else None
     installed = host.installed.get("cudnn")
     told = {
         "installed": [installed.version, installed.method] if installed else None,

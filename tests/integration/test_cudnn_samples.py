@@ -129,7 +129,7 @@ def test_what_the_sample_says_is_judged(
     context: Context, wheel: Home, tmp_path: Path, lines: tuple[str, ...], code: int, status: str, reason: str, fix: str
 ) -> None:
     folder = installed(tmp_path, program(*lines, code=code))
-    answer = told(vendor.vendor_sample(context, wheel))
+    answer = told(vendor.run_vendor_sample(context, wheel))
     assert answer == (status, reason.format(folder=folder, home=wheel.include), fix)
     # The installed folder is as it was.
     assert sorted(path.name for path in (folder / "mnistCUDNN").iterdir()) == ["Makefile", "fp16_emu.o", "mnistCUDNN"]
@@ -151,7 +151,7 @@ def test_make_is_told_what_is_here(context: Context, wheel: Home, tmp_path: Path
         "\t@ls *.o >> said 2>/dev/null || true\n"
     )
     installed(tmp_path, recipe + program(VERSIONS, PASSED))
-    assert told(vendor.vendor_sample(context, wheel))[0] == "pass"
+    assert told(vendor.run_vendor_sample(context, wheel))[0] == "pass"
     said = (context.folder / "cudnn_samples_v9/mnistCUDNN/said").read_text().splitlines()
     assert said == [
         *(str(TOOLKIT), "g++", "89 90", str(wheel.include), f"{wheel.include}:{tmp_path}/freeimage"),
@@ -184,7 +184,7 @@ def test_a_sample_that_is_not_built_is_no_verdict_on_cudnn(
     context: Context, wheel: Home, tmp_path: Path, recipe: str, why: str
 ) -> None:
     folder = installed(tmp_path, recipe)
-    answer = vendor.vendor_sample(context, wheel)
+    answer = vendor.run_vendor_sample(context, wheel)
     assert isinstance(answer, vendor.NotRun)
     assert answer.reason == f"NVIDIA's mnistCUDNN in {folder} was not built: {why}"
     assert answer.evidence
@@ -192,7 +192,7 @@ def test_a_sample_that_is_not_built_is_no_verdict_on_cudnn(
 
 def test_samples_of_another_major_version(context: Context, wheel: Home, tmp_path: Path) -> None:
     folder = installed(tmp_path, program(PASSED), major=8)
-    assert told(vendor.vendor_sample(context, wheel)) == (
+    assert told(vendor.run_vendor_sample(context, wheel)) == (
         "not run", f"NVIDIA's samples in {folder} are for another major version", ""
     )  # fmt: skip
 
@@ -202,7 +202,7 @@ def test_samples_that_only_cmake_builds(context: Context, wheel: Home, tmp_path:
     folder = installed(tmp_path, program(PASSED))
     (folder / "mnistCUDNN/Makefile").unlink()
     reason = f"{folder}/mnistCUDNN was skipped: it has no Makefile"
-    assert told(vendor.vendor_sample(context, wheel)) == ("not run", reason, "")
+    assert told(vendor.run_vendor_sample(context, wheel)) == ("not run", reason, "")
 
 
 def test_without_freeimage(context: Context, wheel: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,13 +210,13 @@ def test_without_freeimage(context: Context, wheel: Home, tmp_path: Path, monkey
     if any(Path(place, "FreeImage.h").exists() for place in ("/usr/include", "/usr/local/include")):
         pytest.skip("FreeImage's headers are installed on this machine")
     monkeypatch.delenv("CPATH")
-    assert told(vendor.vendor_sample(context, wheel)) == (
+    assert told(vendor.run_vendor_sample(context, wheel)) == (
         "not run", f"{folder}/mnistCUDNN was skipped: it requires FreeImage", ""
     )  # fmt: skip
 
 
 def test_no_samples_at_all(context: Context, wheel: Home) -> None:
-    assert vendor.vendor_sample(context, wheel) == vendor.NotRun()
+    assert vendor.run_vendor_sample(context, wheel) == vendor.NotRun()
 
 
 @pytest.mark.parametrize(("name", "major"), [("cudnn.h", 7), ("cudnn_version.h", 8)])

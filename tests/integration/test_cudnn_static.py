@@ -21,7 +21,7 @@ from gpustack.system.run import LocalRunner
 from gpustack.verify import samples
 from gpustack.verify.cuda.build import Built
 from gpustack.verify.cuda.toolchain import Home
-from gpustack.verify.cudnn.digits import own_sample
+from gpustack.verify.cudnn.digits import run_digits
 from gpustack.verify.cudnn.static import build_static
 from gpustack.verify.declare import Context, Outcome
 
@@ -105,7 +105,7 @@ def test_the_network_holds_cudnn(context: Context, tmp_path: Path, major: int) -
     assert isinstance(built, Built), built
     needed = subprocess.run(["readelf", "-d", str(built.program)], capture_output=True, text=True, check=True).stdout
     assert "libcudnn" not in needed
-    outcome = own_sample(context, home, 0, built)
+    outcome = run_digits(context, home, 0, built)
     assert outcome.reason.startswith(NO_DRIVER)
     (said,) = outcome.evidence.values()
     # What nobody calls registered itself; without the archives whole the version would be 0.

@@ -15,8 +15,8 @@ from tests.integration.nvcc import HOST, TOOLKIT, answered
 from gpustack.matrix.index import load_matrix
 from gpustack.system.run import LocalRunner
 from gpustack.verify.cuda.build import Built, build
-from gpustack.verify.cuda.toolchain import Home, compiler, homes, toolkit
-from gpustack.verify.cudnn.digits import own_sample
+from gpustack.verify.cuda.toolchain import Home, find_homes, select_compiler, select_toolkit
+from gpustack.verify.cudnn.digits import run_digits
 from gpustack.verify.declare import Context, Outcome
 from gpustack.verify.nccl import smoke as nccl_smoke
 
@@ -32,7 +32,7 @@ def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Context:
 
 
 def test_nvcc_is_the_one_that_cuda_home_names(context: Context) -> None:
-    kit = toolkit(context)
+    kit = select_toolkit(context)
     assert kit is not None
     assert (kit.nvcc, kit.release, kit.version, kit.root) == (f"{TOOLKIT}/bin/nvcc", "13.0", "13.0.88", TOOLKIT)
 
@@ -98,7 +98,7 @@ def test_a_gcc_that_nvcc_refuses_is_passed_over(
     claims(tmp_path, "g++", "16.1.0")
     claims(tmp_path, "g++-14", "14.2.0")
     monkeypatch.setenv("PATH", str(tmp_path))
-    found = compiler(context)
+    found = select_compiler(context)
     assert (found.path, found.version, found.seen) == ("g++-14", "14.2.0", ("g++ 16.1.0", "g++-14 14.2.0"))
 
 
@@ -129,7 +129,7 @@ def test_a_gcc_that_nvcc_refuses_and_the_user_insists_on(
 
 def test_a_header_that_is_missing_is_named(context: Context, tmp_path: Path) -> None:
     (tmp_path / "cudnn.h").write_text('#include "cudnn_ops.h"\n')
-    outcome = own_sample(context, Home(include=tmp_path, library=tmp_path / "libcudnn.so", origin="system"), 0)
+    outcome = run_digits(context, Home(include=tmp_path, library=tmp_path / "libcudnn.so", origin="system"), 0)
     assert (outcome.status, outcome.reason) == ("fail", "the header cudnn_ops.h is missing")
     assert (
         outcome.fix == "install the development package that contains it (for CUDA's headers: `gpustack install cuda`)"
@@ -184,9 +184,9 @@ def test_the_network_is_built_and_linked_against_cudnn(
     folder = unpacked(wheel, tmp_path / "wheel") / "cudnn"
     shared = context.shared
     shared.once("sites", lambda: (tmp_path / "wheel",))
-    (home,) = homes(context, "cudnn.h", "libcudnn", "cudnn")
+    (home,) = find_homes(context, "cudnn.h", "libcudnn", "cudnn")
     assert (home.include, home.library) == (folder / "include", folder / "lib" / soname)
-    outcome = own_sample(context, home, 0)
+    outcome = run_digits(context, home, 0)
     assert isinstance(outcome, Outcome)
     assert outcome.reason.startswith("CUDA fails before cuDNN is used: error 35 (cudaErrorInsufficientDriver)")
     (said,) = outcome.evidence.values()

@@ -16,7 +16,7 @@ from gpustack.model.host import Copy, Gpu, Host, Installed, OperatingSystem
 from gpustack.model.results import CheckResult
 from gpustack.system.run import LocalRunner
 from gpustack.verify.declare import Context
-from gpustack.verify.ffmpeg.media import lay_clip
+from gpustack.verify.ffmpeg.media import write_clip
 from gpustack.verify.frame.runner import run_checks
 
 Wheel = Callable[[str], Path]
@@ -155,7 +155,7 @@ def decoder(tmp_path_factory: pytest.TempPathFactory, codec_headers: Path) -> Pa
     """A folder with a stand-in for libnvcuvid, and beside it the frames of gpustack's clip, decoded by software."""
     folder = tmp_path_factory.mktemp("decoder")
     compiled("libnvcuvid.so.1", folder, codec_headers)
-    clip = lay_clip(folder)
+    clip = write_clip(folder)
     words = ["-v", "error", "-i", str(clip), "-vf", "pad=640:368", "-pix_fmt", "nv12", "-f", "rawvideo", "frames.yuv"]
     subprocess.run(["ffmpeg", *words], check=True, cwd=folder)
     return folder

@@ -13,8 +13,8 @@ import pytest
 from gpustack.errors import UnsupportedError
 from gpustack.system.run import LocalRunner
 from gpustack.verify.ffmpeg import media
-from gpustack.verify.ffmpeg.bench import lay_long_clip, works
-from gpustack.verify.ffmpeg.programs import Place, Program, describe
+from gpustack.verify.ffmpeg.bench import possible_loads, write_long_clip
+from gpustack.verify.ffmpeg.programs import Location, Program, describe
 from gpustack.verify.frame.bench_table import Bench, as_text
 from gpustack.verify.tensorrt.bench import percentile, precisions
 
@@ -42,9 +42,13 @@ def test_a_table_has_units_and_gaps() -> None:
 
 
 def test_loads_follow_what_the_program_and_the_chip_have() -> None:
-    able = Program(place=Place(path="/f", origin=""), accelerations=frozenset({"cuda"}))
-    assert [one.name for one in works(able, ())] == ["decode h264"]
-    assert [one.name for one in works(able, ("h264",))] == ["decode h264", "encode h264", "transcode h264 to h264"]
+    able = Program(place=Location(path="/f", origin=""), accelerations=frozenset({"cuda"}))
+    assert [one.name for one in possible_loads(able, ())] == ["decode h264"]
+    assert [one.name for one in possible_loads(able, ("h264",))] == [
+        "decode h264",
+        "encode h264",
+        "transcode h264 to h264",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -54,19 +58,19 @@ def test_loads_follow_what_the_program_and_the_chip_have() -> None:
 def test_the_long_clip_holds_every_frame_that_is_counted(
     tmp_path: Path, seconds: float, size: tuple[int, int], wanted: tuple[int, int]
 ) -> None:
-    ffmpeg = describe(Place(path="/usr/bin/ffmpeg", origin="distribution"), LocalRunner())
-    clip = lay_long_clip(tmp_path, seconds, size, ffmpeg, LocalRunner())
+    ffmpeg = describe(Location(path="/usr/bin/ffmpeg", origin="distribution"), LocalRunner())
+    clip = write_long_clip(tmp_path, seconds, size, ffmpeg, LocalRunner())
     assert (clip.frames, clip.rate) == wanted
     raw = tmp_path / "raw.yuv"
     assert media.decode(ffmpeg, clip.path, raw, LocalRunner(), scale=(64, 36)).code == 0
-    assert media.frames_in(raw, (64, 36)) == clip.frames
+    assert media.count_frames(raw, (64, 36)) == clip.frames
     assert media.inspect(ffmpeg.path, clip.path, LocalRunner()).size == size
 
 
 def test_a_clip_of_another_size_takes_an_encoder(tmp_path: Path) -> None:
-    unable = Program(place=Place(path="/f", origin=""))
+    unable = Program(place=Location(path="/f", origin=""))
     with pytest.raises(UnsupportedError, match="it has no software encoder"):
-        lay_long_clip(tmp_path, 17, (1280, 720), unable, LocalRunner())
+        write_long_clip(tmp_path, 17, (1280, 720), unable, LocalRunner())
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 from tests.media.conftest import H200, Check, host_with
 
 from gpustack.system.run import LocalRunner
-from gpustack.verify.ffmpeg.programs import Place, describe
+from gpustack.verify.ffmpeg.programs import Location, describe
 
 CONFIGURE = (
     "--disable-x86asm", "--disable-everything", "--disable-autodetect", "--disable-doc", "--disable-debug",
@@ -112,7 +112,7 @@ def test_a_minimal_build_holds_nvenc_and_nvdec(packed: Path, tmp_path: Path, che
     run(tree, "make", f"-j{os.cpu_count()}")
     run(tree, "make", "install")
 
-    built = describe(Place(path=str(prefix / "bin" / "ffmpeg"), origin="own build", on_path=True), LocalRunner())
+    built = describe(Location(path=str(prefix / "bin" / "ffmpeg"), origin="own build", on_path=True), LocalRunner())
     assert {name for name in built.encoders if "nvenc" in name} == {"h264_nvenc", "hevc_nvenc"}
     assert {name for name in built.decoders if "cuvid" in name} == {"h264_cuvid", "hevc_cuvid"}
     assert "cuda" in built.accelerations

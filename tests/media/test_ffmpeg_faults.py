@@ -23,21 +23,21 @@ from gpustack.verify.ffmpeg import media
 from gpustack.verify.ffmpeg import quick as ffmpeg
 from gpustack.verify.ffmpeg import smoke as ffmpeg_smoke
 from gpustack.verify.ffmpeg.guide import guide_commands
-from gpustack.verify.ffmpeg.programs import Place, Program, describe
-from gpustack.verify.ffmpeg.transcode import Task, Way, judge, transcode, way_of
+from gpustack.verify.ffmpeg.programs import Location, Program, describe
+from gpustack.verify.ffmpeg.transcode import Task, Way, choose_way, judge_output, transcode
 
 RUN = LocalRunner()
 WAY = Way(name="software", before=(), filter="scale=480:270:flags=bilinear", size=(480, 270))
 X264 = ("-c:v", "libx264", "-preset", "ultrafast")
-PLACE = Place(path="/opt/ffmpeg/bin/ffmpeg", origin="own build", on_path=True)
+PLACE = Location(path="/opt/ffmpeg/bin/ffmpeg", origin="own build", on_path=True)
 Turned = Callable[..., Path]
 
 
 @pytest.fixture(scope="module")
 def task(ffmpegs: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Task:
     folder = tmp_path_factory.mktemp("clip")
-    program = describe(Place(path=ffmpegs["5"], origin="test"), RUN)
-    return Task(program=program, clip=media.lay_clip(folder), runner=RUN, env={})
+    program = describe(Location(path=ffmpegs["5"], origin="test"), RUN)
+    return Task(program=program, clip=media.write_clip(folder), runner=RUN, env={})
 
 
 @pytest.fixture(scope="module")
@@ -61,9 +61,9 @@ def turned(task: Task, made: Path, tmp_path: Path) -> Turned:
 
 
 def test_another_codec_or_size(task: Task, made: Path, tmp_path: Path) -> None:
-    assert judge(task, "hevc", WAY, made, tmp_path).faults == ("the output's codec is h264 instead of hevc",)
+    assert judge_output(task, "hevc", WAY, made, tmp_path).faults == ("the output's codec is h264 instead of hevc",)
     whole = msgspec.structs.replace(WAY, size=(640, 360))
-    assert judge(task, "h264", whole, made, tmp_path).faults == ("its size is 480x270 instead of 640x360",)
+    assert judge_output(task, "h264", whole, made, tmp_path).faults == ("its size is 480x270 instead of 640x360",)
 
 
 @pytest.mark.parametrize(
@@ -87,18 +87,18 @@ def test_another_codec_or_size(task: Task, made: Path, tmp_path: Path) -> None:
 def test_another_stream(
     task: Task, turned: Turned, tmp_path: Path, name: str, options: tuple[str, ...], fault: str
 ) -> None:
-    assert judge(task, "h264", WAY, turned(name, *options), tmp_path).faults == (fault,)
+    assert judge_output(task, "h264", WAY, turned(name, *options), tmp_path).faults == (fault,)
 
 
 def test_no_file_or_one_that_is_damaged(task: Task, turned: Turned, tmp_path: Path) -> None:
-    assert judge(task, "h264", WAY, tmp_path / "nothing.mp4", tmp_path).faults == (
+    assert judge_output(task, "h264", WAY, tmp_path / "nothing.mp4", tmp_path).faults == (
         "the output contains no video stream",
     )
     path = turned("damaged.mp4", "-movflags", "faststart", "-c", "copy")
     content = path.read_bytes()
     start = content.index(b"mdat") + 4
     path.write_bytes(content[:start] + bytes(len(content) - start))
-    (fault,) = judge(task, "h264", WAY, path, tmp_path).faults
+    (fault,) = judge_output(task, "h264", WAY, path, tmp_path).faults
     size = fault.partition("(0 > ")[2].partition(")")[0]
     assert (
         fault == f"the output contains 0 frames instead of 48 (decoding stopped: Invalid NAL unit size (0 > {size}).)"
@@ -107,7 +107,7 @@ def test_no_file_or_one_that_is_damaged(task: Task, turned: Turned, tmp_path: Pa
 
 def test_a_clip_that_went_away(task: Task, made: Path, tmp_path: Path) -> None:
     lost = msgspec.structs.replace(task, clip=tmp_path / "lost.h264")
-    assert judge(lost, "h264", WAY, made, tmp_path).faults == (
+    assert judge_output(lost, "h264", WAY, made, tmp_path).faults == (
         "the software decoder wrote nothing to compare with: no complete frame to compare",
     )
 
@@ -149,7 +149,7 @@ def test_the_way_that_a_build_offers(accelerations: set[str], decoders: set[str]
         decoders=frozenset(decoders),
         filters=frozenset(filters),
     )
-    assert way_of(program).name == name
+    assert choose_way(program).name == name
 
 
 def test_what_a_build_lacks_is_told(matrix: Matrix) -> None:

@@ -16,7 +16,7 @@ from gpustack.verify.ffmpeg.engines import (
     Chip,
     session_limit,
 )
-from gpustack.verify.ffmpeg.guide import Row, spelled, with_before_inputs
+from gpustack.verify.ffmpeg.guide import Row, adapt_to_release, insert_before_inputs
 from gpustack.verify.ffmpeg.media import streams
 from gpustack.verify.nv_codec_headers.api import HeadersRow, api_of_driver, api_of_headers, driver_for_api
 
@@ -67,8 +67,8 @@ def test_every_error_of_the_facts_is_recognised_and_has_cause_and_cure(matrix: M
             continue
         told = diagnose(matrix, text, 1, Setup(driver="580.159.04", chip=Chip(name="L4", nvenc=2), about=V9))
         assert not told.cause.startswith("FFmpeg stopped"), told
-        assert told.cure
-        assert "(unknown)" not in told.cause + told.cure
+        assert told.fix
+        assert "(unknown)" not in told.cause + told.fix
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[f"{row['key']}-{number}" for number, row in enumerate(ROWS)])
@@ -107,7 +107,7 @@ def test_the_driver_is_named_for_every_api_that_the_facts_know(matrix: Matrix) -
             first = driver_for_api(matrix, api)
             assert first is not None
             assert f"which requires driver {first} or newer" in told.cause
-            assert hint == first or hint not in told.cause + told.cure
+            assert hint == first or hint not in told.cause + told.fix
 
 
 def test_the_driver_that_is_needed_is_named_even_where_ffmpeg_says_unknown(matrix: Matrix) -> None:
@@ -119,8 +119,8 @@ def test_the_driver_that_is_needed_is_named_even_where_ffmpeg_says_unknown(matri
     assert told.key == "driver_too_old"
     assert told.needs == "NVENC API 12.1 (driver 530.41.03 or newer)"
     assert told.has == "NVENC API 11.1 (driver 515.48.07)"
-    assert "(unknown)" not in told.cause + told.cure
-    assert "gpustack install 'driver>=530.41.03'" in told.cure
+    assert "(unknown)" not in told.cause + told.fix
+    assert "gpustack install 'driver>=530.41.03'" in told.fix
 
 
 def test_an_api_that_no_fact_knows_is_told_without_a_number(matrix: Matrix) -> None:
@@ -177,7 +177,7 @@ def test_a_container_that_sees_some_gpus_is_not_a_chip_without_encoder(matrix: M
     text = "OpenEncodeSessionEx failed: unsupported device (2): (no details)\nNo capable devices found"
     told = diagnose(matrix, text, 187, Setup(chip=Chip(name="L40S", nvenc=3), in_container=True, about=V9))
     assert "has one: drivers 565 to 595" in told.cause
-    assert "610" in told.cure
+    assert "610" in told.fix
 
 
 @pytest.mark.parametrize(
@@ -195,14 +195,14 @@ def test_a_container_that_sees_some_gpus_is_not_a_chip_without_encoder(matrix: M
 def test_a_missing_libcuda_has_three_causes(matrix: Matrix, scene: Setup, cause: str, cure: str) -> None:
     told = diagnose(matrix, "[h264_nvenc @ 0x0] Cannot load libcuda.so.1", 255, scene)
     assert cause in told.cause
-    assert cure in told.cure
+    assert cure in told.fix
 
 
 def test_ffmpegs_hint_about_the_driver_is_not_believed_where_the_library_is_missing(matrix: Matrix) -> None:
     text = "Cannot load libnvidia-encode.so.1\nThe minimum required Nvidia driver for nvenc is 470.57.02 or newer"
     told = diagnose(matrix, text, 255, Setup(in_container=True))
     assert "libnvidia-encode.so.1 is not available in this container" in told.cause
-    assert "470" not in told.cause + told.cure
+    assert "470" not in told.cause + told.fix
 
 
 def test_exit_statuses_mean_something_from_6_1_on(matrix: Matrix) -> None:
@@ -262,11 +262,11 @@ ROW = Row(
 )
 def test_commands_are_spelled_as_each_release_takes_them(version: str, has_npp: bool, wanted: str) -> None:
     about = lists.About(version=version, major=int(version[0]))
-    assert " ".join(spelled(ROW, about, has_npp=has_npp)) == wanted
+    assert " ".join(adapt_to_release(ROW, about, has_npp=has_npp)) == wanted
 
 
 def test_options_before_every_input() -> None:
-    assert with_before_inputs(("-y", "-i", "a", "-i", "b"), ("-threads", "8")) == (
+    assert insert_before_inputs(("-y", "-i", "a", "-i", "b"), ("-threads", "8")) == (
         "-y",
         "-threads",
         "8",

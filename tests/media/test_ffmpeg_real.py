@@ -17,10 +17,10 @@ from gpustack.verify.ffmpeg import media
 from gpustack.verify.ffmpeg.causes import Setup
 from gpustack.verify.ffmpeg.diagnosis import diagnose
 from gpustack.verify.ffmpeg.engines import chip_of
-from gpustack.verify.ffmpeg.full import lay_inputs
-from gpustack.verify.ffmpeg.guide import GuideCommand, guide_commands, missing
-from gpustack.verify.ffmpeg.programs import Place, Program, describe, places
-from gpustack.verify.ffmpeg.transcode import Task, Way, judge, transcode
+from gpustack.verify.ffmpeg.full import write_inputs
+from gpustack.verify.ffmpeg.guide import GuideCommand, guide_commands, missing_parts
+from gpustack.verify.ffmpeg.programs import Location, Program, describe, find_places
+from gpustack.verify.ffmpeg.transcode import Task, Way, judge_output, transcode
 from gpustack.verify.frame.runner import run_checks
 
 RUN = LocalRunner()
@@ -28,7 +28,7 @@ ENCODE = ("-hide_banner", "-f", "lavfi", "-i", "testsrc2=size=640x360:rate=30:du
 
 
 def program(path: str) -> Program:
-    return describe(Place(path=path, origin="test", on_path=True), RUN)
+    return describe(Location(path=path, origin="test", on_path=True), RUN)
 
 
 def test_versions_lists_and_apis(ffmpegs: dict[str, str]) -> None:
@@ -56,7 +56,7 @@ def test_every_ffmpeg_is_found_once_and_path_comes_first(tmp_path: Path) -> None
         (tmp_path / place).chmod(0o755)
     (tmp_path / "usr/local/bin").mkdir(parents=True)
     (tmp_path / "usr/local/bin/ffmpeg").symlink_to(tmp_path / "opt/ffmpeg-8/bin/ffmpeg")
-    found = places("/usr/local/bin:/usr/bin", root=tmp_path)
+    found = find_places("/usr/local/bin:/usr/bin", root=tmp_path)
     assert [(one.path.removeprefix(str(tmp_path)), one.origin, one.on_path) for one in found] == [
         ("/usr/local/bin/ffmpeg", "own build", True),
         ("/usr/bin/ffmpeg", "distribution", True),
@@ -83,7 +83,7 @@ def test_an_ffmpeg_on_no_path_is_found_with_its_origin(tmp_path: Path, path: str
     (tmp_path / path).chmod(0o755)
     if beside:
         (tmp_path / beside).mkdir(parents=True)
-    assert places("/usr/bin", root=tmp_path) == (Place(path=str(tmp_path / path), origin=origin),)
+    assert find_places("/usr/bin", root=tmp_path) == (Location(path=str(tmp_path / path), origin=origin),)
 
 
 def test_a_snap_is_a_link_to_what_starts_snaps(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_a_snap_is_a_link_to_what_starts_snaps(tmp_path: Path) -> None:
     (tmp_path / "usr/bin/snap").chmod(0o755)
     (tmp_path / "snap/bin/ffmpeg").symlink_to(tmp_path / "usr/bin/snap")
     for search in ("/usr/bin", "/snap/bin"):
-        (found,) = places(search, root=tmp_path)
+        (found,) = find_places(search, root=tmp_path)
         assert (found.origin, found.on_path) == ("snap", search == "/snap/bin")
 
 
@@ -132,7 +132,7 @@ def test_every_command_of_the_guide_is_parsed_up_to_the_missing_driver(
     commands = guide_commands(matrix, tested)
     assert len(commands) == 20
     for command in commands:
-        assert missing(command, tested) == ()
+        assert missing_parts(command, tested) == ()
         end = told_of(tested, command, tmp_path)
         told = diagnose(matrix, end.err, end.code, Setup(about=tested.about))
         assert end.code, command.key
@@ -160,21 +160,21 @@ def test_every_command_of_the_guide_stops_at_what_a_plain_build_lacks(
     """FFmpeg 4.2 and 7.0 without NVIDIA code: nothing in a command is told as wrong but what was not compiled in."""
     tested = program(ffmpegs[major])
     for command in guide_commands(matrix, tested):
-        assert missing(command, tested) or command.key == "multi_decode"
+        assert missing_parts(command, tested) or command.key == "multi_decode"
         end = told_of(tested, command, tmp_path)
         told = diagnose(matrix, end.err, end.code, Setup(about=tested.about))
         assert (end.code != 0, told.key) == (True, "not_compiled"), (command.key, end.err)
-        assert "gpustack install ffmpeg" in told.cure
+        assert "gpustack install ffmpeg" in told.fix
 
 
 def test_the_smoke_transcode_judges_what_software_made(ffmpegs: dict[str, str], tmp_path: Path) -> None:
     """The judge is tried on real files; libx264 stands where NVENC would, as no encoder chip is here."""
     tested = program(ffmpegs["5"])
-    task = Task(program=tested, clip=media.lay_clip(tmp_path), runner=RUN, env={})
+    task = Task(program=tested, clip=media.write_clip(tmp_path), runner=RUN, env={})
     way = Way(name="software", before=(), filter="scale=480:270:flags=bilinear", size=(480, 270))
     made = tmp_path / "made.mp4"
     assert transcode(task, way, "libx264", made).code == 0
-    good = judge(task, "h264", way, made, tmp_path)
+    good = judge_output(task, "h264", way, made, tmp_path)
     assert good.faults == ()
     assert good.measurements["h264_frames"].value == media.CLIP_FRAMES
     assert float(good.measurements["h264_psnr"].value) > 30
@@ -184,13 +184,13 @@ def test_likeness_of_known_differences(tmp_path: Path) -> None:
     one, other = tmp_path / "a", tmp_path / "b"
     one.write_bytes(bytes(16 * 16 * 3 // 2 * 2))
     other.write_bytes((b"\x0a" * 256 + bytes(128)) * 2)
-    assert media.likeness(one, one, (16, 16)) == media.Likeness(psnr=math.inf, ssim=1.0)
-    far = media.likeness(one, other, (16, 16))
+    assert media.compare_frames(one, one, (16, 16)) == media.Likeness(psnr=math.inf, ssim=1.0)
+    far = media.compare_frames(one, other, (16, 16))
     # Ten of brightness everywhere, nothing of colour, which is a third of the bytes; flat blocks differ in brightness only.
     assert far.psnr == pytest.approx(10 * math.log10(255**2 / (100 * 2 / 3)), rel=1e-2)
     assert far.ssim == pytest.approx((0.01 * 255) ** 2 / (100 + (0.01 * 255) ** 2))
     with pytest.raises(ValueError, match="no complete frame"):
-        media.likeness(one, tmp_path / "a", (64, 64))
+        media.compare_frames(one, tmp_path / "a", (64, 64))
 
 
 @pytest.mark.parametrize("major", ["5", "9"])
@@ -281,7 +281,7 @@ def test_a_broken_program_is_named(check: Check, tmp_path: Path) -> None:
 def test_inputs_are_made_by_the_tested_program(ffmpegs: dict[str, str], matrix: Matrix, tmp_path: Path) -> None:
     tested = program(ffmpegs["9"])
     command = next(one for one in guide_commands(matrix, tested) if one.key == "transcode_1to1")
-    assert lay_inputs(tested, command, tmp_path, RUN) is None
+    assert write_inputs(tested, command, tmp_path, RUN) is None
     found = media.inspect(tested.path, tmp_path / "input.mp4", RUN)
     assert (found.codec, found.size, found.audio) == ("h264", (1920, 1080), "aac")
 

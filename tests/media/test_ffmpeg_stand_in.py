@@ -22,8 +22,8 @@ from gpustack.verify.ffmpeg.diagnosis import diagnose
 from gpustack.verify.ffmpeg.engines import chip_of
 from gpustack.verify.ffmpeg.full import guide
 from gpustack.verify.ffmpeg.guide import guide_commands
-from gpustack.verify.ffmpeg.programs import Place, describe, introduce
-from gpustack.verify.ffmpeg.transcode import Task, judge, transcode, way_of
+from gpustack.verify.ffmpeg.programs import Location, describe, identify
+from gpustack.verify.ffmpeg.transcode import Task, choose_way, judge_output, transcode
 
 pytestmark = pytest.mark.usefixtures("software_gpu")
 HOST = host_with(T4, driver="610.43.02")
@@ -37,7 +37,7 @@ def test_the_whole_way_through_the_gpu(check: Check, ffmpegs: dict[str, str], ma
     assert found["ffmpeg.nvdec"].detail.startswith("-hwaccel cuda and h264_cuvid: 48 frames of 640x360, bit-identical")
     encoded = found["ffmpeg.nvenc"]
     left = {"5": "av1_nvenc is not compiled in", "9": "the GPU does not encode av1"}[major]
-    called = f"{ffmpegs[major]} ({introduce(Place(path=ffmpegs[major], origin=''), RUN).about.word}, given)"
+    called = f"{ffmpegs[major]} ({identify(Location(path=ffmpegs[major], origin=''), RUN).about.word}, given)"
     assert encoded.detail == f"decode, scale_cuda, encode: h264, hevc; {left} ({called})"
     for codec in ("h264", "hevc"):
         assert encoded.measurements[f"{codec}_frames"].value == media.CLIP_FRAMES
@@ -103,7 +103,7 @@ def test_what_an_encoder_does_wrong_is_found_out(
 def test_what_this_encoder_cannot_do_is_told_apart(
     matrix: Matrix, ffmpegs: dict[str, str], major: str, size: str, options: str, key: str, words: str
 ) -> None:
-    program = introduce(Place(path=ffmpegs[major], origin="test"), RUN)
+    program = identify(Location(path=ffmpegs[major], origin="test"), RUN)
     source = (
         "-hide_banner",
         "-f",
@@ -128,9 +128,9 @@ def test_an_encoder_that_hangs_is_ended(
     ffmpegs: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NVENC_FAULT", "hang:5")
-    program = describe(Place(path=ffmpegs["5"], origin="test"), RUN)
-    task = Task(program=program, clip=media.lay_clip(tmp_path), runner=RUN, env={}, limit_s=2)
-    end = transcode(task, way_of(program), "h264_nvenc", tmp_path / "made.mp4")
+    program = describe(Location(path=ffmpegs["5"], origin="test"), RUN)
+    task = Task(program=program, clip=media.write_clip(tmp_path), runner=RUN, env={}, limit_s=2)
+    end = transcode(task, choose_way(program), "h264_nvenc", tmp_path / "made.mp4")
     assert (end.code, end.error) == (None, "no answer within 2 s")
 
 
@@ -163,13 +163,13 @@ def test_what_a_decoder_does_wrong_is_found_out(
 
 def test_a_frame_late_is_another_picture(ffmpegs: dict[str, str], tmp_path: Path) -> None:
     """The right number of frames of the right size, each where its neighbour belongs: the hardest fault to see."""
-    program = describe(Place(path=ffmpegs["5"], origin="test"), RUN)
-    task = Task(program=program, clip=media.lay_clip(tmp_path), runner=RUN, env={})
+    program = describe(Location(path=ffmpegs["5"], origin="test"), RUN)
+    task = Task(program=program, clip=media.write_clip(tmp_path), runner=RUN, env={})
     made = tmp_path / "late.mp4"
     late = "tpad=start=1:start_mode=clone,trim=end_frame=48,scale=480:270"
     words = (program.path, "-v", "error", "-i", str(task.clip), "-vf", late, "-c:v", "libx264", str(made))
     assert RUN.run(words).code == 0
-    found = judge(task, "h264", way_of(program), made, tmp_path)
+    found = judge_output(task, "h264", choose_way(program), made, tmp_path)
     assert found.measurements["h264_frames"].value == media.CLIP_FRAMES
     assert "its image differs from the clip's" in found.faults[0]
 
@@ -220,7 +220,7 @@ def test_every_command_of_the_guide_makes_its_streams(
 ) -> None:
     path = ffmpegs[major]
     found = check("ffmpeg", "full", HOST, ffmpeg=path)
-    keys = {one.key for one in guide_commands(matrix, describe(Place(path=path, origin="test"), RUN))}
+    keys = {one.key for one in guide_commands(matrix, describe(Location(path=path, origin="test"), RUN))}
     assert {f"ffmpeg.guide-{key.replace('_', '-').lower()}" for key in keys} == {
         name for name in found if name.startswith("ffmpeg.guide-")
     }

@@ -13,9 +13,9 @@ from gpustack.matrix.index import Matrix
 from gpustack.triton.engine import engine_of, judge_engine, read_engine
 from gpustack.triton.served import tensorrt_of_triton
 from gpustack.verify.tensorrt import trtexec
-from gpustack.verify.tensorrt.digits_engine import compared
-from gpustack.verify.tensorrt.error_texts import meaning
-from gpustack.verify.tensorrt.libraries import in_words, libraries
+from gpustack.verify.tensorrt.digits_engine import compare_outputs
+from gpustack.verify.tensorrt.error_texts import explain_error
+from gpustack.verify.tensorrt.libraries import search_libraries, version_text
 from gpustack.verify.tensorrt.onnx import digits_model, load_digits
 from gpustack.versions import version
 
@@ -81,7 +81,7 @@ def test_engines_and_libraries(built: str, library: str, fits: bool, words: str)
     verdict = judge_engine(engine_of(head(b"ftrt", built, 100), 100), library, "9.0", "this host")
     assert verdict.fits is fits
     assert words in verdict.reason
-    assert fits or f"rebuild it with TensorRT {library} on this host" in verdict.cure
+    assert fits or f"rebuild it with TensorRT {library} on this host" in verdict.fix
 
 
 def test_an_rtx_engine_is_judged_by_the_gpu() -> None:
@@ -178,21 +178,23 @@ def test_only_options_of_the_release_are_given_to_trtexec(matrix: Matrix, releas
 
 def test_what_errors_mean() -> None:
     text = "The engine plan file is not compatible with this version of TensorRT, expecting library version 8.6.1.6 got 8.5.3.1, please rebuild."
-    assert meaning(text).cause == "the engine was built by TensorRT 8.5.3.1, but TensorRT 8.6.1.6 is installed"
+    assert explain_error(text).cause == "the engine was built by TensorRT 8.5.3.1, but TensorRT 8.6.1.6 is installed"
     seen = (
         "IRuntime::deserializeCudaEngine: Error Code 6: API Usage Error (The engine cannot run on this GPU, which has"
         " compute capability 9.0. Supported compute capabilities: 8.0 8.6 8.9 12.0 12.1 >12.0. TensorRT-RTX does not"
     )
-    refused = meaning(seen)
+    refused = explain_error(seen)
     assert refused.refusal
     assert (
         "does not support this GPU: compute capability 9.0, supported are 8.0 8.6 8.9 12.0 12.1 >12.0" in refused.cause
     )
-    assert "driver is missing" in meaning("Cuda Runtime (cudaError 35: CUDA driver version is insufficient)").cause
+    assert (
+        "driver is missing" in explain_error("Cuda Runtime (cudaError 35: CUDA driver version is insufficient)").cause
+    )
 
 
 def test_numbers_of_the_library() -> None:
-    assert [in_words(one) for one in (8601, 8600, 101303, 110000)] == ["8.6.1", "8.6.0", "10.13.3", "11.0.0"]
+    assert [version_text(one) for one in (8601, 8600, 101303, 110000)] == ["8.6.1", "8.6.0", "10.13.3", "11.0.0"]
 
 
 def test_every_library_is_found_once(tmp_path: Path) -> None:
@@ -204,7 +206,7 @@ def test_every_library_is_found_once(tmp_path: Path) -> None:
     packages = tmp_path / "site-packages"
     (packages / "tensorrt_libs").mkdir(parents=True)
     (packages / "tensorrt_libs" / "libnvinfer.so.8").touch()
-    found = libraries("", [str(packages)], tmp_path)
+    found = search_libraries("", [str(packages)], tmp_path)
     assert [(Path(one.path).name, one.major, one.from_wheel) for one in found] == [
         ("libnvinfer.so.10", 10, False),
         ("libnvinfer.so.8", 8, True),
@@ -214,12 +216,12 @@ def test_every_library_is_found_once(tmp_path: Path) -> None:
 def test_answers_are_compared_with_the_reference() -> None:
     digits = load_digits()
     right = [list(one) for one in digits.probabilities]
-    assert compared(right, digits) == (0.0, "")
+    assert compare_outputs(right, digits) == (0.0, "")
     wrong = [list(one) for one in digits.probabilities]
     wrong[3] = wrong[3][::-1]
-    assert "recognizes image 3 as 6 instead of 3" in compared(wrong, digits)[1]
-    assert "only 1 of 20 images" in compared(right[:1], digits)[1]
-    assert compared([[float("nan")] * 10], digits)[1]
+    assert "recognizes image 3 as 6 instead of 3" in compare_outputs(wrong, digits)[1]
+    assert "only 1 of 20 images" in compare_outputs(right[:1], digits)[1]
+    assert compare_outputs([[float("nan")] * 10], digits)[1]
 
 
 def test_rtx_builds_for_every_architecture_without_a_gpu(
@@ -297,6 +299,6 @@ def test_what_was_seen_on_an_h200_is_kept() -> None:
     ],
 )
 def test_what_tensorrt_8_6_said_on_an_h200_has_a_cause_and_a_cure(said: str, cause: str) -> None:
-    found = meaning(said)
+    found = explain_error(said)
     assert found.cause == cause
-    assert found.cure
+    assert found.fix

@@ -23,10 +23,10 @@ from tests.media.stubs import tensorrt_era
 import gpustack
 from gpustack.matrix.index import Matrix
 from gpustack.system.run import LocalRunner
-from gpustack.triton.artifacts import kept_in
+from gpustack.triton.artifacts import read_kept
 from gpustack.verify.declare import Context
 from gpustack.verify.tensorrt.bench import Settings, bench
-from gpustack.verify.tensorrt.digits_engine import compared, lay_model
+from gpustack.verify.tensorrt.digits_engine import compare_outputs, write_model
 from gpustack.verify.tensorrt.libraries import CHILD
 from gpustack.verify.tensorrt.onnx import INPUT, OUTPUT
 
@@ -122,7 +122,7 @@ class Child:
 
     def __init__(self, folder: Path, stands_in: Path, era: str, batch: int) -> None:
         self.folder, self.batch = folder, batch
-        self.model, self.floats, self.digits = lay_model(folder, batch)
+        self.model, self.floats, self.digits = write_model(folder, batch)
         self._environment = {**os.environ, **settings(stands_in, era)}
 
     def ask(self, **request: Any) -> dict[str, Any]:
@@ -147,7 +147,7 @@ def test_the_child_builds_runs_and_measures_with_every_era(tmp_path: Path, stand
     told = child.run(streams=[1, 3], iterations=10, profile=True)
     assert told["ok"], told
     single = [row[at : at + 10] for row in told["outputs"] for at in range(0, len(row), 10)]
-    worst, fault = compared(single, child.digits)
+    worst, fault = compare_outputs(single, child.digits)
     assert (worst < 1e-6, fault) == (True, "")
     assert len(single) == 24, "20 pictures in batches of 8"
     one, three = told["timing"]
@@ -195,7 +195,7 @@ def test_verify_builds_runs_keeps_and_loads(
     assert found.status == "pass", found
     assert f"Python's tensorrt {era}: engine of TensorRT {era}" in found.detail
     assert "run in a new process, every output correct; kept as" in found.detail
-    assert {(one.kind, one.compute_capability) for one in kept_in(kept)} == {("onnx", ""), ("tensorrt", "8.9")}
+    assert {(one.kind, one.compute_capability) for one in read_kept(kept)} == {("onnx", ""), ("tensorrt", "8.9")}
     engine = next(kept.glob("*.engine"))
     loaded = check("tensorrt", "smoke", host_with(L4), python=sys.executable, engine=str(engine))
     assert (loaded["tensorrt.engine"].status, loaded["tensorrt.load"].status) == ("pass", "pass")

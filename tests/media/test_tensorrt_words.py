@@ -10,7 +10,7 @@ import pytest
 from gpustack.matrix.index import Matrix
 from gpustack.triton.engine import engine_of, judge_engine
 from gpustack.triton.served import with_version
-from gpustack.verify.tensorrt.error_texts import meaning, nearest
+from gpustack.verify.tensorrt.error_texts import choose_message, explain_error
 
 SEEN = json.loads(
     (Path(__file__).parent.parent / "fixtures" / "h200" / "tensorrt-8.6.0-damaged.json").read_text(encoding="utf-8")
@@ -41,9 +41,9 @@ CAUSES = {
 
 @pytest.mark.parametrize("case", [one for one in SEEN["cases"] if not one["ok"]], ids=lambda one: str(one["case"]))
 def test_every_failure_that_was_seen_has_a_cause_and_a_cure(case: dict[str, list[str]]) -> None:
-    found = meaning(nearest(case["messages"]))
+    found = explain_error(choose_message(case["messages"]))
     assert found.cause == CAUSES[str(case["case"])]
-    assert found.cure
+    assert found.fix
 
 
 def test_what_was_loaded_in_spite_of_its_damage_is_known() -> None:
@@ -128,15 +128,17 @@ OTHER_RELEASE = "find a release that does: `gpustack plan tensorrt`"
 
 @pytest.mark.parametrize(("said", "cause"), PUBLIC)
 def test_what_users_report(said: str, cause: str) -> None:
-    found = meaning(said)
+    found = explain_error(said)
     assert found.cause == cause
-    assert found.cure
-    assert (found.cure == OTHER_RELEASE) is said.startswith(("Target GPU", "IBuilder"))
+    assert found.fix
+    assert (found.fix == OTHER_RELEASE) is said.startswith(("Target GPU", "IBuilder"))
 
 
 def test_an_error_that_is_known_comes_before_one_that_is_not_and_before_warnings() -> None:
     known = "ERROR: [runtime] Serialization assertion a == b failed"
-    assert nearest(["WARNING: libcudnn is old", "ERROR: something", known]) == known
-    assert nearest(["ERROR: something", "WARNING: CUDA initialization failure with error: 100"]).startswith("WARNING")
-    assert nearest(["WARNING: slow", "ERROR: first", "ERROR: second"]) == "ERROR: first"
-    assert nearest(["WARNING: slow"]) == "TensorRT reported no reason"
+    assert choose_message(["WARNING: libcudnn is old", "ERROR: something", known]) == known
+    assert choose_message(["ERROR: something", "WARNING: CUDA initialization failure with error: 100"]).startswith(
+        "WARNING"
+    )
+    assert choose_message(["WARNING: slow", "ERROR: first", "ERROR: second"]) == "ERROR: first"
+    assert choose_message(["WARNING: slow"]) == "TensorRT reported no reason"

@@ -25,8 +25,8 @@ from gpustack.triton.client import Server, server_at
 from gpustack.triton.pbtxt import Name, first, parse, write
 from gpustack.triton.rules import judge
 from gpustack.triton.served import tensorrt_of_triton
-from gpustack.triton.store import NewModel, lay_out
-from gpustack.verify.triton.own_server import Program, free_ports, lay_double, started
+from gpustack.triton.store import NewModel, create_version
+from gpustack.verify.triton.own_server import ServerProgram, find_free_ports, start_server, write_double
 
 
 def test_text_of_protobuf_is_read_and_written() -> None:
@@ -118,7 +118,7 @@ def test_nobody_listens(check: Check) -> None:
 
 
 @pytest.fixture(scope="module")
-def tritonserver(wheel: Wheel, tmp_path_factory: pytest.TempPathFactory) -> Program:
+def tritonserver(wheel: Wheel, tmp_path_factory: pytest.TempPathFactory) -> ServerProgram:
     """The server of the wheel nvidia-pytriton, laid out like a server's own folder, with the backend of this Python."""
     packed = wheel("nvidia-pytriton==0.7.0")
     # The wheel's Python backend was built for the numpy of its day.
@@ -138,7 +138,7 @@ def tritonserver(wheel: Wheel, tmp_path_factory: pytest.TempPathFactory) -> Prog
         f'exec {inside / "bin" / "tritonserver"} --allow-gpu-metrics=false "$@"\n'
     )
     program.chmod(0o755)
-    return Program(path=program, backends=home / "backends")
+    return ServerProgram(path=program, backends=home / "backends")
 
 
 def until(holds: Callable[[], bool], seconds: float = 30.0) -> bool:
@@ -149,8 +149,8 @@ def until(holds: Callable[[], bool], seconds: float = 30.0) -> bool:
 
 
 @pytest.fixture(scope="module")
-def running(tritonserver: Program, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with started(tritonserver, tmp_path_factory.mktemp("run"), free_ports()) as found:
+def running(tritonserver: ServerProgram, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with start_server(tritonserver, tmp_path_factory.mktemp("run"), find_free_ports()) as found:
         assert found.server, (found.fault, found.log)
         yield found.server
 
@@ -180,7 +180,7 @@ def test_a_model_that_was_unloaded_is_missed(check: Check, running: Server) -> N
         assert until(lambda: v2.model_ready(running, "gpustack_double").is_ok)
 
 
-def test_our_own_server_is_started_and_stopped(check: Check, tritonserver: Program) -> None:
+def test_our_own_server_is_started_and_stopped(check: Check, tritonserver: ServerProgram) -> None:
     found = check("triton", "smoke", host_with(L4), tritonserver=str(tritonserver.path))["triton.own-server"]
     assert found.status == "pass", found
     assert found.detail.endswith("started, correct output, metrics, stopped")
@@ -191,18 +191,18 @@ def _processes() -> list[str]:
     return subprocess.run(["ps", "-wweo", "args"], capture_output=True, text=True, check=True).stdout.splitlines()
 
 
-def test_a_port_that_is_taken_is_told(tritonserver: Program, tmp_path: Path) -> None:
-    ports = free_ports()
+def test_a_port_that_is_taken_is_told(tritonserver: ServerProgram, tmp_path: Path) -> None:
+    ports = find_free_ports()
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", ports[0]))
         taken.listen()
-        with started(tritonserver, tmp_path, ports) as found:
+        with start_server(tritonserver, tmp_path, ports) as found:
             assert found.server is None
     assert "ended with exit status 1 before it was ready" in found.fault
     assert "in use" in found.fault or "failed to start HTTP service" in found.fault
 
 
-def test_a_model_with_a_wrong_answer_is_found_out(check: Check, tritonserver: Program, tmp_path: Path) -> None:
+def test_a_model_with_a_wrong_answer_is_found_out(check: Check, tritonserver: ServerProgram, tmp_path: Path) -> None:
     """Slow to load as well: the server is waited for, then its answer is wrong."""
     with _server(
         tritonserver, tmp_path, "* numpy.float32(2)", "* numpy.float32(3)", load="import time; time.sleep(1)"
@@ -212,7 +212,7 @@ def test_a_model_with_a_wrong_answer_is_found_out(check: Check, tritonserver: Pr
     assert "the output is wrong: [0, 3, 6, 9] instead of [0, 2, 4, 6]" in found["triton.infer"].reason
 
 
-def test_a_server_killed_in_the_middle_is_told(check: Check, tritonserver: Program, tmp_path: Path) -> None:
+def test_a_server_killed_in_the_middle_is_told(check: Check, tritonserver: ServerProgram, tmp_path: Path) -> None:
     dies = "import os, signal; os.kill(int(open('PID').read()), signal.SIGKILL)\n            doubled"
     with _server(tritonserver, tmp_path, "doubled", dies.replace("PID", str(tmp_path / "pid")), once=True) as server:
         found = check("triton", "smoke", host_with(L4), url=server.url)
@@ -224,13 +224,13 @@ class _server:  # noqa: N801 (used like a function)
     """A real server whose model was changed: words replaced in it, or something done while it loads."""
 
     def __init__(
-        self, program: Program, folder: Path, old: str, new: str, *, load: str = "", once: bool = False
+        self, program: ServerProgram, folder: Path, old: str, new: str, *, load: str = "", once: bool = False
     ) -> None:
-        lay_double(folder / "models")
+        write_double(folder / "models")
         path = folder / "models" / "gpustack_double" / "1" / "model.py"
         text = path.read_text().replace(old, new, 1 if once else -1)
         path.write_text(f"{load}\n{text}")
-        ports = free_ports()
+        ports = find_free_ports()
         words = [f"--{kind}-port={port}" for kind, port in zip(("http", "grpc", "metrics"), ports, strict=True)]
         command = [
             str(program.path),
@@ -273,9 +273,9 @@ def test_a_repository_is_laid_out_as_its_release_reads_it(matrix: Matrix, tmp_pa
     store = tmp_path / "store"
     engine = tmp_path / "engine"
     model = new(tmp_path, labels=("zero", "one"), max_batch=8, keep=2, copies=2, gpus=(0,))
-    folder = lay_out(store, model, "25.03")
+    folder = create_version(store, model, "25.03")
     engine.write_bytes(head("10.9.0.34", 120))
-    lay_out(store, new(tmp_path, number=2, files={"8.9": engine, "9.0": engine}, keep=0), "25.03")
+    create_version(store, new(tmp_path, number=2, files={"8.9": engine, "9.0": engine}, keep=0), "25.03")
     assert (folder / "prob_labels.txt").read_text() == "zero\none\n"
     assert sorted(path.name for path in (folder / "2").iterdir()) == ["model_cc8_9.plan", "model_cc9_0.plan"]
     config = parse((folder / "config.pbtxt").read_text())
@@ -296,12 +296,12 @@ def test_a_repository_is_laid_out_as_its_release_reads_it(matrix: Matrix, tmp_pa
 def test_a_version_is_never_written_over(tmp_path: Path) -> None:
     from gpustack.errors import UsageError
 
-    lay_out(tmp_path / "store", new(tmp_path), "25.03")
+    create_version(tmp_path / "store", new(tmp_path), "25.03")
     with pytest.raises(UsageError, match="already exists"):
-        lay_out(tmp_path / "store", new(tmp_path), "25.03")
+        create_version(tmp_path / "store", new(tmp_path), "25.03")
     for wrong in ({"name": "../evil"}, {"number": 0}, {"files": {}}, {"files": {"x": tmp_path / "engine"}}):
         with pytest.raises(UsageError):
-            lay_out(tmp_path / "other", new(tmp_path, **wrong), "25.03")
+            create_version(tmp_path / "other", new(tmp_path, **wrong), "25.03")
     assert not (tmp_path / "other").exists()
 
 
@@ -419,9 +419,9 @@ def test_a_tritonclient_without_grpc_is_as_good_as_none(tmp_path: Path) -> None:
     (tmp_path / "numpy.py").touch()
     program = (
         "from gpustack.triton.client import server_at\n"
-        "from gpustack.verify.triton.infer import Question, over_grpc\n"
-        "ask = Question(tensor=('IN', 'FP32', (4,)), values=[0.0] * 4, output='OUT')\n"
-        "print(over_grpc(server_at('localhost'), 'any', ask))\n"
+        "from gpustack.verify.triton.infer import Sample, infer_over_grpc\n"
+        "ask = Sample(tensor=('IN', 'FP32', (4,)), values=[0.0] * 4, output='OUT')\n"
+        "print(infer_over_grpc(server_at('localhost'), 'any', ask))\n"
     )
     paths = f"{tmp_path}:{os.environ['PYTHONPATH']}" if "PYTHONPATH" in os.environ else str(tmp_path)
     ended = subprocess.run(

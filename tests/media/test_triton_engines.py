@@ -16,11 +16,11 @@ from gpustack.errors import DocumentError, UsageError
 from gpustack.matrix.index import Matrix
 from gpustack.system.run import Background
 from gpustack.triton import v2
-from gpustack.triton.artifacts import choose, keep, kept_in
+from gpustack.triton.artifacts import choose_files, keep_file, read_kept
 from gpustack.triton.client import Server
 from gpustack.triton.rules import judge
 from gpustack.triton.served import tensorrt_of_triton
-from gpustack.verify.triton.own_server import Program, free_ports, lay_double
+from gpustack.verify.triton.own_server import ServerProgram, find_free_ports, write_double
 
 __all__ = ["tritonserver"]
 
@@ -80,15 +80,15 @@ def kept(tmp_path: Path) -> Path:
         ("1.7.1.116", "tensorrt-rtx", "8.9"),
     ):  # fmt: skip
         engine.write_bytes(head(number, 103)[:-3] + capability.encode())
-        keep(folder, engine, kind, "digits", version=number, capability=capability)
+        keep_file(folder, engine, kind, "digits", version=number, capability=capability)
     engine.write_bytes(b"onnx")
-    keep(folder, engine, "onnx", "digits")
+    keep_file(folder, engine, "onnx", "digits")
     return folder
 
 
 def test_a_server_gets_the_engines_of_its_own_tensorrt(matrix: Matrix, kept: Path) -> None:
-    assert len(kept_in(kept)) == 5
-    chosen = choose(kept, "24.02", tensorrt_of_triton(matrix, "24.02") or "")
+    assert len(read_kept(kept)) == 5
+    chosen = choose_files(kept, "24.02", tensorrt_of_triton(matrix, "24.02") or "")
     assert (chosen.platform, sorted(chosen.files)) == ("tensorrt_plan", ["8.9", "9.0"])
     assert {path.name for path in chosen.files.values()} == {
         "digits-tensorrt-8.6.3.1-cc8.9.engine",
@@ -96,36 +96,36 @@ def test_a_server_gets_the_engines_of_its_own_tensorrt(matrix: Matrix, kept: Pat
     }
     assert [one for one in chosen.skipped if "built by TensorRT 8.6.1.6, but Triton 24.02 has 8.6.3" in one]
     assert [one for one in chosen.skipped if "Triton does not support engines of TensorRT-RTX" in one]
-    other = choose(kept, "25.03", tensorrt_of_triton(matrix, "25.03") or "")
+    other = choose_files(kept, "25.03", tensorrt_of_triton(matrix, "25.03") or "")
     assert (other.platform, {one.name for one in other.files.values()}) == ("onnxruntime_onnx", {"digits.onnx"})
 
 
 def test_what_was_kept_is_what_is_served(kept: Path, tmp_path: Path) -> None:
     (kept / "digits.onnx").write_bytes(b"other")
     with pytest.raises(DocumentError, match="was changed"):
-        kept_in(kept)
+        read_kept(kept)
     (kept / "digits.onnx.about.json").write_text(
         json.dumps({"file": "../x", "kind": "onnx", "sha256": "", "network": ""})
     )
     with pytest.raises(DocumentError, match="was changed"):
-        kept_in(kept)
+        read_kept(kept)
     (kept / "digits.onnx.about.json").write_text("{")
     with pytest.raises(DocumentError, match="the description cannot be read"):
-        kept_in(kept)
+        read_kept(kept)
     with pytest.raises(DocumentError, match="the folder has no artifacts of gpustack verify"):
-        kept_in(tmp_path)
+        read_kept(tmp_path)
 
 
 def test_a_release_that_is_known_in_part_takes_what_may_fit(kept: Path) -> None:
-    chosen = choose(kept, "24.05", "8.6")
+    chosen = choose_files(kept, "24.05", "8.6")
     assert sorted(chosen.files) == ["8.9", "9.0"]
-    assert choose(kept, "25.03", "").platform == "onnxruntime_onnx"
+    assert choose_files(kept, "25.03", "").platform == "onnxruntime_onnx"
 
 
 def test_nothing_that_fits_is_refused_with_each_reason(kept: Path) -> None:
     (kept / "digits.onnx.about.json").unlink()
     with pytest.raises(UsageError, match="no file is compatible with Triton") as caught:
-        choose(kept, "25.03", "10.9.0.34")
+        choose_files(kept, "25.03", "10.9.0.34")
     assert "digits-tensorrt-8.6.1.6-cc9.0.engine: built by TensorRT 8.6.1.6" in str(caught.value)
 
 
@@ -160,23 +160,23 @@ def built(wheel: Wheel, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_what_verify_built_is_kept_with_what_it_is(built: Path) -> None:
-    found = {(one.kind, one.version, one.compute_capability) for one in kept_in(built)}
+    found = {(one.kind, one.version, one.compute_capability) for one in read_kept(built)}
     rtx = {("tensorrt-rtx", "1.7.1.116", one) for one in ("8.0", "8.6", "8.9", "12.0")}
     assert found == {("onnx", "", ""), *rtx}
 
 
 @pytest.fixture
-def offered(tritonserver: Program, built: Path, tmp_path: Path) -> Iterator[tuple[Server, str]]:
+def offered(tritonserver: ServerProgram, built: Path, tmp_path: Path) -> Iterator[tuple[Server, str]]:
     """A real server over the repository of `model-store --from`, beside a model of its Python backend; and its log."""
     store = tmp_path / "models"
     done = gpustack("triton", "model-store", str(store), "--from", str(built), "--release", "24.11", "--cpu")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "gpustack_digits: version 1" in done.stdout
     assert done.stderr.count("Triton does not support engines of TensorRT-RTX") == 4
-    lay_double(store)
+    write_double(store)
     again = gpustack("triton", "model-store", str(store), "--release", "24.11", "--format", "json")
     assert (again.returncode, json.loads(again.stdout)["findings"]) == (0, [])
-    ports, log = free_ports(), tmp_path / "log"
+    ports, log = find_free_ports(), tmp_path / "log"
     words = [f"--{kind}-port={port}" for kind, port in zip(("http", "grpc", "metrics"), ports, strict=True)]
     words += [f"--{kind}-address=127.0.0.1" for kind in ("http", "grpc", "metrics")]
     command = (str(tritonserver.path), f"--model-repository={store}", f"--backend-directory={tritonserver.backends}")

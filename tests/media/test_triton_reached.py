@@ -23,18 +23,18 @@ from gpustack.triton import v1, v2
 from gpustack.triton.client import Server, server_at
 from gpustack.triton.releases import ReleaseRow
 from gpustack.verify.triton.endpoint import DOUBLE, detect_protocol
-from gpustack.verify.triton.infer import Question, over_grpc, question
-from gpustack.verify.triton.own_server import Program, free_ports, started
+from gpustack.verify.triton.infer import Sample, infer_over_grpc, make_sample
+from gpustack.verify.triton.own_server import ServerProgram, find_free_ports, start_server
 
 __all__ = ["tritonserver"]
 HOST = host_with(L4)
 
 
 @pytest.fixture(scope="module")
-def running(tritonserver: Program, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def running(tritonserver: ServerProgram, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("reached")
     (folder / "models" / "idle" / "1").mkdir(parents=True)
-    with started(tritonserver, folder, free_ports()) as found:
+    with start_server(tritonserver, folder, find_free_ports()) as found:
         assert found.server, (found.fault, found.log)
         # Another model is in the repository, which nobody loaded: the server loads what it is told to.
         shutil.copytree(folder / "models" / DOUBLE, folder / "models" / "idle", dirs_exist_ok=True)
@@ -43,11 +43,11 @@ def running(tritonserver: Program, tmp_path_factory: pytest.TempPathFactory) -> 
         yield found.server
 
 
-def asking(server: Server) -> Question:
+def asking(server: Server) -> Sample:
     described = v2.describe(server, DOUBLE)
     assert isinstance(described, v2.Model)
-    ask = question(described)
-    assert isinstance(ask, Question)
+    ask = make_sample(described)
+    assert isinstance(ask, Sample)
     return ask
 
 
@@ -59,8 +59,8 @@ def test_grpc_gives_the_right_answer(check: Check, running: Server) -> None:
 
 def test_grpc_tells_a_wrong_answer_an_unknown_model_and_who_is_not_there(running: Server) -> None:
     ask = asking(running)
-    wrong = Question(tensor=ask.tensor, values=ask.values, output=ask.output, expected=[9.0, 9.0, 9.0, 9.0])
-    other = Question(tensor=ask.tensor, values=ask.values, output="NOBODY")
+    wrong = Sample(tensor=ask.tensor, values=ask.values, output=ask.output, expected=[9.0, 9.0, 9.0, 9.0])
+    other = Sample(tensor=ask.tensor, values=ask.values, output="NOBODY")
     cases = {
         "the output is wrong: [0, 2, 4, 6] instead of [9, 9, 9, 9]": (running, DOUBLE, wrong),
         "the response over gRPC has no output NOBODY": (running, DOUBLE, other),
@@ -81,7 +81,7 @@ def test_grpc_tells_a_wrong_answer_an_unknown_model_and_who_is_not_there(running
             ask,
         )
         for words, (server, model, given) in cases.items():
-            tried = over_grpc(server, model, given)
+            tried = infer_over_grpc(server, model, given)
             assert tried is not None, words
             assert words in tried.fault, tried
 
@@ -265,7 +265,7 @@ def test_what_live_means_follows_the_release(matrix: Matrix) -> None:
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_a_server_of_ours_ends_however_we_end(tritonserver: Program, tmp_path: Path, how: signal.Signals) -> None:
+def test_a_server_of_ours_ends_however_we_end(tritonserver: ServerProgram, tmp_path: Path, how: signal.Signals) -> None:
     """Stopped by Ctrl-C, told to end, or killed: a server that was started here is not left behind."""
     path = f"{elsewhere(tritonserver, tmp_path)}:{os.environ['PATH']}"
     ours = subprocess.Popen(
@@ -284,7 +284,7 @@ def test_a_server_of_ours_ends_however_we_end(tritonserver: Program, tmp_path: P
         ours.wait()
 
 
-def elsewhere(tritonserver: Program, folder: Path) -> Path:
+def elsewhere(tritonserver: ServerProgram, folder: Path) -> Path:
     """The server, answering on another port than it was asked for: who waits for it waits until the signal comes."""
     programs = folder / "opt" / "bin"
     programs.mkdir(parents=True)
@@ -292,7 +292,7 @@ def elsewhere(tritonserver: Program, folder: Path) -> Path:
     program = programs / "tritonserver"
     program.write_text(
         "#!/bin/sh\nfor word do\n    shift\n"
-        f'    case $word in --http-port=*) word=--http-port={free_ports()[0]} ;; esac\n    set -- "$@" "$word"\n'
+        f'    case $word in --http-port=*) word=--http-port={find_free_ports()[0]} ;; esac\n    set -- "$@" "$word"\n'
         f'done\nexec {tritonserver.path} "$@"\n'
     )
     program.chmod(0o755)

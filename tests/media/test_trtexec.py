@@ -13,7 +13,7 @@ from gpustack.system.run import Finished
 from gpustack.verify.tensorrt import trtexec
 from gpustack.verify.tensorrt.bench import COLUMNS
 from gpustack.verify.tensorrt.digits_engine import trtexec_fault
-from gpustack.verify.tensorrt.error_texts import meaning
+from gpustack.verify.tensorrt.error_texts import explain_error
 
 SEEN = Path(__file__).parent.parent / "fixtures" / "h100"
 """One H100, 2026-11-21: trtexec of 8.6.0, built from NVIDIA's sources, over the wheel's libraries."""
@@ -65,7 +65,7 @@ def test_a_real_measurement_and_its_files() -> None:
 def test_every_failure_that_was_seen_is_told(name: str, code: int, state: str, cause: str) -> None:
     told, end = said(name, code)
     assert (told.state, told.has_passed) == (state, False)
-    assert cause in meaning(trtexec_fault(end, told)).cause
+    assert cause in explain_error(trtexec_fault(end, told)).cause
 
 
 def test_a_trtexec_that_dies_without_a_word_is_told_by_its_signal() -> None:

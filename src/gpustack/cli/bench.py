@@ -63,7 +63,7 @@ def bench(
         chosen = tensorrt.Settings(
             batches=counts["batch"],
             streams=counts["streams"],
-            precisions=tensorrt.precisions_named(precision),
+            precisions=tensorrt.parse_precisions(precision),
             iterations=iterations,
             profile=keep,
             note=note(),

@@ -50,7 +50,7 @@ def triton(
     from gpustack.errors import UsageError
     from gpustack.triton.releases import newest, release_row
     from gpustack.triton.rules import judge
-    from gpustack.triton.store import lay_out
+    from gpustack.triton.store import create_version
 
     if action != "model-store":
         message = f"{action!r} is not an action of triton"
@@ -60,7 +60,7 @@ def triton(
     if digits or engine or built:
         with _files(matrix, month, tuple(engine or ()), built) as (platform, files):
             directory.mkdir(parents=True, exist_ok=True)
-            lay_out(directory, _model(platform, files, (version, keep, copies), on_cpu=on_cpu), month)
+            create_version(directory, _model(platform, files, (version, keep, copies), on_cpu=on_cpu), month)
     found = judge(matrix, directory, month, tuple(compute or ()))
     frame.page(frame.to_json(found) if format is TextOrJson.JSON else _as_text(found, month))
     return 0 if found.is_good else 1
@@ -74,7 +74,7 @@ def _files(
     import tempfile
 
     from gpustack.errors import UsageError
-    from gpustack.triton.artifacts import choose
+    from gpustack.triton.artifacts import choose_files
     from gpustack.triton.releases import release_row
     from gpustack.verify.tensorrt.onnx import digits_model, load_digits
 
@@ -82,7 +82,7 @@ def _files(
         message = "--engine and --from exclude each other"
         raise UsageError(message, code="conflicting-options", where="--from", hint="use one of them")
     if built:
-        chosen = choose(built, month, release_row(matrix, month).tensorrt)
+        chosen = choose_files(built, month, release_row(matrix, month).tensorrt)
         for line in chosen.skipped:
             frame.warn(f"skipped: {line}")
         yield chosen.platform, chosen.files

@@ -32,7 +32,7 @@ class Artifact(Struct, frozen=True, kw_only=True):
     compute_capability: str = ""
 
 
-def keep(  # noqa: PLR0913 (the source, and its description)
+def keep_file(  # noqa: PLR0913 (the source, and its description)
     folder: Path, source: Path, kind: str, network: str, *, version: str = "", capability: str = ""
 ) -> Path:
     """Copy ``source`` into ``folder`` under a descriptive name, with its description. Raises OSError.
@@ -58,7 +58,7 @@ def keep(  # noqa: PLR0913 (the source, and its description)
     return place
 
 
-def kept_in(folder: Path) -> tuple[Artifact, ...]:
+def read_kept(folder: Path) -> tuple[Artifact, ...]:
     """Every file kept in ``folder``, unchanged.
 
     Raises DocumentError (exit 2) where there is none, a description cannot be read, or a file was changed.
@@ -89,13 +89,13 @@ class Chosen(Struct, frozen=True, kw_only=True):
     skipped: tuple[str, ...] = ()
 
 
-def choose(folder: Path, release: str, tensorrt: str) -> Chosen:
+def choose_files(folder: Path, release: str, tensorrt: str) -> Chosen:
     """The kept files in ``folder`` that a server of ``release`` with that ``tensorrt`` ("" unknown) loads.
 
     Engines of its own TensorRT come first, one for each compute capability; else the ONNX file, which every server
     runs. Raises UsageError (exit 2) where no file is compatible, with the reason for each.
     """
-    kept = kept_in(folder)
+    kept = read_kept(folder)
     engines: dict[str, Path] = {}
     skipped: list[str] = []
     for one in kept:

@@ -116,7 +116,7 @@ class Verdict(Struct, frozen=True, kw_only=True):
 
     fits: bool | None
     reason: str = ""
-    cure: str = ""
+    fix: str = ""
 
 
 def judge_engine(engine: Engine, library: str, capability: str | None, place: str) -> Verdict:
@@ -127,7 +127,7 @@ def judge_engine(engine: Engine, library: str, capability: str | None, place: st
     the builder: loaders compare it, or its serialization version.
     """
     if engine.fault:
-        return Verdict(fits=False, reason=engine.fault, cure="rebuild the engine, or copy the file again")
+        return Verdict(fits=False, reason=engine.fault, fix="rebuild the engine, or copy the file again")
     rebuild = f"rebuild it with TensorRT {library} on {place}"
     if engine.kind == "tensorrt-rtx":
         return _rtx(engine, capability)
@@ -136,16 +136,16 @@ def judge_engine(engine: Engine, library: str, capability: str | None, place: st
         return Verdict(
             fits=False,
             reason=f"it was built for compute capability {own}, but the GPU of {place} has {capability}",
-            cure=rebuild,
+            fix=rebuild,
         )
     if not engine.version:
-        return Verdict(fits=None, reason="its header does not contain the TensorRT version that built it", cure=rebuild)
+        return Verdict(fits=None, reason="its header does not contain the TensorRT version that built it", fix=rebuild)
     same = same_release(engine.version, library)
     if same:
         return Verdict(fits=True)
     if same is None:
         known = f"it was built by TensorRT {engine.version}, and {place} has {library}"
-        return Verdict(fits=None, reason=f"{known}: it loads only if the full versions are equal", cure=rebuild)
+        return Verdict(fits=None, reason=f"{known}: it loads only if the full versions are equal", fix=rebuild)
     mine, theirs = version(engine.version), version(library)
     has = f"it was built by TensorRT {engine.version}, but {place} has {library}"
     majors = (mine.numbers[0], theirs.numbers[0])
@@ -153,9 +153,9 @@ def judge_engine(engine: Engine, library: str, capability: str | None, place: st
         return Verdict(
             fits=False,
             reason=f"{has}: it loads only if it was built version-compatible (--versionCompatible)",
-            cure=rebuild,
+            fix=rebuild,
         )
-    return Verdict(fits=False, reason=f"{has}, which cannot load it", cure=rebuild)
+    return Verdict(fits=False, reason=f"{has}, which cannot load it", fix=rebuild)
 
 
 _RELEASE = 3
@@ -182,5 +182,5 @@ def _rtx(engine: Engine, capability: str | None) -> Verdict:
         fits=False,
         reason=f"it was built for compute capability {', '.join(engine.targets) or 'unknown'}, but this GPU has"
         f" {capability}",
-        cure="build it for this GPU, or use TensorRT if TensorRT-RTX does not support the GPU",
+        fix="build it for this GPU, or use TensorRT if TensorRT-RTX does not support the GPU",
     )

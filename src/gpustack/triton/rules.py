@@ -35,7 +35,7 @@ class ConfigName(Struct, frozen=True, kw_only=True):
     name: str
 
 
-class Finding(Struct, frozen=True, kw_only=True):
+class Violation(Struct, frozen=True, kw_only=True):
     """A fault or a warning (``severity`` "error", "warning"), with its place and what fixes it."""
 
     severity: str
@@ -48,7 +48,7 @@ class Judgement(Struct, frozen=True, kw_only=True):
     """A checked repository: its models with the versions that would be served, and the findings."""
 
     models: dict[str, tuple[int, ...]]
-    findings: tuple[Finding, ...]
+    findings: tuple[Violation, ...]
 
     @property
     def is_good(self) -> bool:
@@ -60,7 +60,7 @@ def judge(matrix: Matrix, repository: Path, release: str, capabilities: tuple[st
 
     Raises DocumentError for a folder that does not exist or cannot be read.
     """
-    findings: list[Finding] = []
+    findings: list[Violation] = []
     models: dict[str, tuple[int, ...]] = {}
     try:
         folders = sorted(path for path in repository.iterdir() if _is_folder(path) and not path.name.startswith("."))
@@ -79,12 +79,12 @@ def judge(matrix: Matrix, repository: Path, release: str, capabilities: tuple[st
     return Judgement(models=models, findings=tuple(findings))
 
 
-def _error(place: str, message: str, fix: str = "") -> Finding:
-    return Finding(severity="error", place=place, message=message, fix=fix)
+def _error(place: str, message: str, fix: str = "") -> Violation:
+    return Violation(severity="error", place=place, message=message, fix=fix)
 
 
-def _warning(place: str, message: str, fix: str = "") -> Finding:
-    return Finding(severity="warning", place=place, message=message, fix=fix)
+def _warning(place: str, message: str, fix: str = "") -> Violation:
+    return Violation(severity="warning", place=place, message=message, fix=fix)
 
 
 def _spelled(path: Path) -> str:
@@ -116,7 +116,7 @@ class _Model:
         self._folder = folder
         self._release = release
         self._capabilities = capabilities
-        self.findings: list[Finding] = []
+        self.findings: list[Violation] = []
         self._config = self._read()
         self._kind = self._kind_of()
         self._versions = self._find_versions()
@@ -339,6 +339,6 @@ class _Model:
                 continue
             verdict = judge_engine(engine, library, None, f"Triton {self._release}")
             if verdict.fits is False:
-                self._add(_error, place, verdict.reason, verdict.cure)
+                self._add(_error, place, verdict.reason, verdict.fix)
             elif verdict.fits is None:
-                self._add(_warning, place, verdict.reason, verdict.cure)
+                self._add(_warning, place, verdict.reason, verdict.fix)

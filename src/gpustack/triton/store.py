@@ -42,7 +42,7 @@ class NewModel(Struct, frozen=True, kw_only=True):
 _FILE = {"tensorrt_plan": "model.plan", "onnxruntime_onnx": "model.onnx"}
 
 
-def lay_out(repository: Path, model: NewModel, release: str) -> Path:
+def create_version(repository: Path, model: NewModel, release: str) -> Path:
     """Write ``model`` into the repository as servers of ``release`` read it: its folder.
 
     An existing version is never overwritten. Raises UsageError (exit 2) for what no server supports.

@@ -12,7 +12,7 @@ from gpustack.model.results import CheckResult, Report
 from gpustack.system.run import Runner
 from gpustack.verify.declare import Context, Note, silent
 from gpustack.verify.frame.report import build_report, exit_code
-from gpustack.verify.frame.runner import Interrupted, level_named, run_checks
+from gpustack.verify.frame.runner import Interrupted, parse_level, run_checks
 from gpustack.verify.writers import MODULES as _FORMATS
 from gpustack.verify.writers import writer
 
@@ -47,7 +47,7 @@ def verify(  # noqa: PLR0913, PLR0917 (one argument for each option of the comma
     """
     now = datetime.now(tz=timezone.utc).isoformat(timespec="seconds") if started is None else started
     context = Context(host=host, matrix=matrix, runner=runner, clock=clock, given=dict(given or {}))
-    known = level_named(level)
+    known = parse_level(level)
     results = run_checks(components, known, context, require, kept=kept, note=note, started=now)
     return build_report(host, results, known, started=now)
 

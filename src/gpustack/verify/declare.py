@@ -120,7 +120,7 @@ class Check(Struct, frozen=True, kw_only=True):
     """One check, with everything known about it in one declaration.
 
     ``needs`` are checks that must pass before this one makes sense; ``unless`` are conditions of the host under
-    which there is nothing to check, each returning the skip or None. ``expects`` and ``mends`` are sentences: what
+    which there is nothing to check, each returning the skip or None. ``expects`` and ``fix`` are sentences: what
     must be true, and what to do if it is not. ``limit_s`` is the time limit in seconds.
     ``alone`` marks a measurement: it runs while no other check does. ``is_foreign`` marks a check that is not
     gpustack's own: its code may do anything, for any length of time.
@@ -131,7 +131,7 @@ class Check(Struct, frozen=True, kw_only=True):
     level: Level
     title: str
     expects: str
-    mends: str
+    fix: str
     function: Callable[[Context], Outcome]
     needs: tuple[str, ...] = ()
     unless: tuple[Callable[[Host], Outcome | None], ...] = ()
@@ -148,7 +148,7 @@ def check(  # noqa: PLR0913 (one argument for each part of a declaration)
     *,
     title: str,
     expects: str,
-    mends: str,
+    fix: str,
     level: Level = "quick",
     needs: tuple[str, ...] = (),
     unless: tuple[Callable[[Host], Outcome | None], ...] = (),
@@ -168,7 +168,7 @@ def check(  # noqa: PLR0913 (one argument for each part of a declaration)
                 level=level,
                 title=title,
                 expects=expects,
-                mends=mends,
+                fix=fix,
                 function=function,
                 needs=needs,
                 unless=unless,

@@ -15,7 +15,7 @@ from gpustack.model.results import CheckResult, Measurement
 from gpustack.system.run import Finished
 from gpustack.verify import api
 from gpustack.verify.cuda import smoke as cuda_smoke
-from gpustack.verify.cuda.build import not_built
+from gpustack.verify.cuda.build import build_failure
 from gpustack.verify.cuda.measure import Measured
 from gpustack.verify.cuda.toolchain import Home, Toolkit
 from gpustack.verify.cudnn import answers
@@ -229,13 +229,13 @@ def test_an_older_nccl_than_the_header(context: Context) -> None:
 
 
 def test_how_versions_are_counted() -> None:
-    assert [answers.spelled(number) for number in (7605, 8907, 90100, 91400)] == [
+    assert [answers.version_text(number) for number in (7605, 8907, 90100, 91400)] == [
         "7.6.5",
         "8.9.7",
         "9.1.0",
         "9.14.0",
     ]
-    assert [all_reduce.spelled(number) for number in (2708, 2804, 20908, 22809)] == [
+    assert [all_reduce.version_text(number) for number in (2708, 2804, 20908, 22809)] == [
         "2.7.8",
         "2.8.4",
         "2.9.8",
@@ -305,7 +305,7 @@ def test_a_program_that_adds_wrongly(context: Context) -> None:
 )
 def test_what_the_linker_lacks_is_named(context: Context, said: str, reason: str, fix: str) -> None:
     kit = Toolkit(nvcc="nvcc", release="13.0", version="13.0.88", root=Path("/usr/local/cuda"))
-    outcome = not_built(context, finished(code=1, err=said), kit, "g++ 13.3.0", "")
+    outcome = build_failure(context, finished(code=1, err=said), kit, "g++ 13.3.0", "")
     assert (outcome.status, outcome.reason, outcome.fix) == ("fail", reason, fix)
 
 

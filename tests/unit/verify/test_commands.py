@@ -32,7 +32,7 @@ def context(matrix: Matrix, healthy: Host, tmp_path: Path, monkeypatch: pytest.M
 
 def made(identity: str, function: Any, **fields: Any) -> Check:
     return Check(
-        id=identity, component="a", level="smoke", title=identity, expects="it holds", mends="mend it",
+        id=identity, component="a", level="smoke", title=identity, expects="it holds", fix="mend it",
         function=function, **fields,
     )  # fmt: skip
 

@@ -20,7 +20,7 @@ from gpustack.model.host import Host
 from gpustack.model.results import CheckResult
 from gpustack.system.run import LocalRunner
 from gpustack.verify.declare import Context, checks_of
-from gpustack.verify.driver.dcgm import read
+from gpustack.verify.driver.dcgm import parse_diagnosis
 from gpustack.verify.frame import runner
 
 ISOLATE, RESET, CONFIG = 2, 6, 5
@@ -241,4 +241,4 @@ def test_a_diagnosis_that_was_not_made_is_no_verdict(
 
 @pytest.mark.parametrize("text", ["[1]", "{", '{"other": {}}', '{"DCGM Diagnostic": 3}', "null"])
 def test_what_is_not_dcgms_is_not_read(text: str) -> None:
-    assert read(text) is None
+    assert parse_diagnosis(text) is None

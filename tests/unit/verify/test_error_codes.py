@@ -9,7 +9,7 @@ from gpustack.model.host import Copy, Environment, Host
 from gpustack.verify.cuda.errors import explain
 from gpustack.verify.declare import Context
 from gpustack.verify.driver.nvml import Health
-from gpustack.verify.driver.smoke_modes import unreadable
+from gpustack.verify.driver.smoke_modes import health_failure
 
 
 @pytest.fixture(scope="module")
@@ -210,7 +210,7 @@ NVML = [
 
 @pytest.mark.parametrize(("code", "cause", "fix"), NVML, ids=[str(row[0]) for row in NVML])
 def test_a_code_of_nvml(facts: Matrix, code: int, cause: str, fix: str) -> None:
-    outcome = unreadable(on(facts, "bare-metal"), Health(error="Words of NVML", code=code))
+    outcome = health_failure(on(facts, "bare-metal"), Health(error="Words of NVML", code=code))
     assert outcome is not None
     assert (outcome.status, outcome.reason, outcome.fix) == ("fail", f"NVML reports 'Words of NVML': {cause}", fix)
 

@@ -13,7 +13,7 @@ from gpustack.model.host import Host
 from gpustack.system.paths import matches
 from gpustack.system.run import Finished
 from gpustack.verify.api import verify
-from gpustack.verify.frame.pythons import holds, package_folders
+from gpustack.verify.frame.pythons import has_name, package_folders
 
 
 class Recorder:
@@ -72,8 +72,8 @@ def test_packages_of_a_python_are_found_by_files(tmp_path: Path, monkeypatch: py
     monkeypatch.delenv("PYTHONPATH", raising=False)
     found = package_folders("python3")
     assert found == (str(packages),)
-    assert holds(found, "tensorrt")
-    assert not holds(found, "torch")
+    assert has_name(found, "tensorrt")
+    assert not has_name(found, "torch")
 
 
 def test_a_path_file_adds_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

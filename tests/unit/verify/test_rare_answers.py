@@ -21,7 +21,7 @@ from gpustack.verify.declare import Context, Outcome
 from gpustack.verify.driver import full as driver_full
 from gpustack.verify.driver import smoke as driver_smoke
 from gpustack.verify.driver import smoke_modes as driver_smoke_modes
-from gpustack.verify.driver.nvml import GpuHealth, Health, health
+from gpustack.verify.driver.nvml import GpuHealth, Health, read_health
 from gpustack.verify.nccl import full as nccl_full
 from gpustack.verify.nccl import smoke as nccl_smoke
 
@@ -94,7 +94,7 @@ def test_no_host_compiler(seen: tuple[str, ...], wanted: str, expected: tuple[st
     ids=["gcc", "architecture"],
 )
 def test_nvcc_that_refuses(context: Context, said: str, expected: tuple[str, str, str]) -> None:
-    assert told(build.not_built(context, ended(err=said), KIT, "g++ 16.1.0", "")) == expected
+    assert told(build.build_failure(context, ended(err=said), KIT, "g++ 16.1.0", "")) == expected
 
 
 def test_programs_that_give_no_answer(context: Context) -> None:
@@ -155,7 +155,7 @@ class _NoGpu:
 def test_nothing_to_measure(context: Context) -> None:
     context.shared.once("toolkit", lambda: KIT)
     context.shared.once("host-compiler", lambda: HostCompiler(path="g++", version="13.3.0"))
-    outcome = measure.measured(msgspec.structs.replace(context, runner=_NoGpu()))
+    outcome = measure.measure_gpus(msgspec.structs.replace(context, runner=_NoGpu()))
     assert isinstance(outcome, Outcome)
     assert told(outcome) == ("skip", "CUDA lists no GPU to measure", "")
 
@@ -251,7 +251,7 @@ class _Broken:
 
 def test_a_probe_that_breaks(context: Context) -> None:
     broken = msgspec.structs.replace(context, runner=_Broken())
-    assert health(broken).error == "the probe of NVML failed (exit code 1)"
+    assert read_health(broken).error == "the probe of NVML failed (exit code 1)"
     assert told(driver_smoke_modes.modes(broken)) == (
         "error", "NVML could not be queried: the probe of NVML failed (exit code 1)", ""
     )  # fmt: skip

@@ -18,7 +18,7 @@ from gpustack.verify import declare
 from gpustack.verify.declare import COMPONENTS, Check, Context, Outcome, passed, skipped
 from gpustack.verify.frame import runner
 from gpustack.verify.frame.commands import LimitedRunner
-from gpustack.verify.frame.runner import level_named, run_checks
+from gpustack.verify.frame.runner import parse_level, run_checks
 
 
 def results(context: Context, *components: str, require: tuple[str, ...] = ()) -> dict[str, CheckResult]:
@@ -42,7 +42,7 @@ def made(identity: str, function: Any, **fields: Any) -> Check:
         level="quick",
         title=identity,
         expects="it holds",
-        mends="mend it",
+        fix="mend it",
         function=function,
         **fields,
     )
@@ -68,7 +68,7 @@ def test_every_check_says_what_it_expects_and_how_to_mend_it() -> None:
             assert one.id.startswith(f"{component}.")
             assert one.title
             assert one.expects.endswith(".")
-            assert one.mends
+            assert one.fix
             assert all("." in need for need in one.needs)
 
 
@@ -83,7 +83,7 @@ def test_a_check_is_declared_in_the_folder_of_its_component_and_the_module_of_it
 
 def test_two_checks_of_one_name_are_refused() -> None:
     declare.checks_of("driver")
-    decorate = declare.check("driver.module", title="again", expects="it", mends="it")
+    decorate = declare.check("driver.module", title="again", expects="it", fix="it")
     with pytest.raises(ValueError, match=r"the id driver\.module of a check is used twice"):
         decorate(lambda _: passed())
 
@@ -203,9 +203,9 @@ def test_unknown_names(
 
 
 def test_an_unknown_level_is_refused() -> None:
-    assert level_named("smoke") == "smoke"
+    assert parse_level("smoke") == "smoke"
     with pytest.raises(UsageError) as caught:
-        level_named("slow")
+        parse_level("slow")
     assert (caught.value.message, caught.value.hint) == ("unknown level 'slow'", "known: quick, smoke, full")
 
 

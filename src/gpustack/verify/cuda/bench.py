@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from gpustack.errors import GpustackError, UnsupportedError
-from gpustack.verify.cuda.measure import measured
+from gpustack.verify.cuda.measure import measure_gpus
 from gpustack.verify.declare import Context, Outcome
 from gpustack.verify.frame import host_facts
 from gpustack.verify.frame.bench_table import Bench, Cell
@@ -17,7 +17,7 @@ from gpustack.verify.frame.bench_table import Bench, Cell
 def bench(context: Context) -> Bench:
     """Measure every GPU. Raises UnsupportedError (exit 4) where that is not possible, GpustackError where it fails."""
     with tempfile.TemporaryDirectory(prefix="gpustack-bench-") as name:
-        found = measured(msgspec.structs.replace(context, work=Path(name)))
+        found = measure_gpus(msgspec.structs.replace(context, work=Path(name)))
     if isinstance(found, Outcome):
         kind = UnsupportedError if found.status == "skip" else GpustackError
         raise kind(found.reason, where="bench gpu", hint=found.fix)

@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from gpustack.system.run import Finished
-from gpustack.verify.cuda.toolchain import Home, HostCompiler, Toolkit, compiler, targets, toolkit
+from gpustack.verify.cuda.toolchain import Home, HostCompiler, Toolkit, gencode_options, select_compiler, select_toolkit
 from gpustack.verify.declare import Context, Outcome, errored, failed, skipped
 from gpustack.verify.frame.commands import evidence_of, first_line
 from gpustack.verify.samples import place
@@ -43,21 +43,21 @@ def build(
     context: Context, source: str, *uses: Home, options: tuple[str, ...] = (), cross: Cross | None = None
 ) -> Built | Outcome:
     """Build the sample ``source`` in the check's folder; the outcome where it cannot be built."""
-    kit = toolkit(context)
+    kit = select_toolkit(context)
     if kit is None:
         return skipped("no nvcc was found to build a program", "`gpustack install cuda`")
-    host = HostCompiler(path=cross.compiler) if cross else compiler(context)
+    host = HostCompiler(path=cross.compiler) if cross else select_compiler(context)
     if host.path is None:
         return _no_compiler(kit, host.seen, host.wanted)
     (file,) = place(context.folder, source)
     program = context.folder / file.stem
     end = context.run(
-        kit.nvcc, "-std=c++14", "-ccbin", host.path, *targets(context), *options,
+        kit.nvcc, "-std=c++14", "-ccbin", host.path, *gencode_options(context), *options,
         *_includes(uses), "-o", str(program), str(file), *_libraries(uses), *_own_libraries(kit, cross),
         timeout=BUILD_S,
     )  # fmt: skip
     if end.code != 0:
-        return not_built(context, end, kit, f"{host.path} {host.version}".strip(), host.chosen_by)
+        return build_failure(context, end, kit, f"{host.path} {host.version}".strip(), host.chosen_by)
     return Built(program=program, end=end, folders=tuple(str(home.library.parent) for home in uses))
 
 
@@ -90,7 +90,7 @@ def _no_compiler(kit: Toolkit, seen: tuple[str, ...], wanted: str) -> Outcome:
     )
 
 
-def not_built(context: Context, end: Finished, kit: Toolkit, host: str, chosen_by: str) -> Outcome:
+def build_failure(context: Context, end: Finished, kit: Toolkit, host: str, chosen_by: str) -> Outcome:
     """Why nvcc failed, by its output."""
     evidence = evidence_of(end, work=context.work)
     if end.code is None:

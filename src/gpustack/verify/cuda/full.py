@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpustack.verify.cuda.measure import measured
+from gpustack.verify.cuda.measure import measure_gpus
 from gpustack.verify.declare import Context, Outcome, check, passed
 from gpustack.verify.frame import host_facts
 
@@ -12,14 +12,14 @@ from gpustack.verify.frame import host_facts
     level="full",
     title="copies between host and GPUs, and between GPUs",
     expects="Copies to and from every GPU, and between GPUs, succeed.",
-    mends="`gpustack verify driver --level smoke` shows what CUDA reports for each GPU.",
+    fix="`gpustack verify driver --level smoke` shows what CUDA reports for each GPU.",
     needs=("cuda.run",),
     unless=(host_facts.no_gpu,),
     limit_s=600.0,
     alone=True,
 )
 def copies(context: Context) -> Outcome:
-    answer = measured(context)
+    answer = measure_gpus(context)
     if isinstance(answer, Outcome):
         return answer
     found = {

@@ -10,10 +10,10 @@ from gpustack.model.results import Measurement
 from gpustack.system.run import Finished
 from gpustack.verify.cuda.build import Built, build
 from gpustack.verify.cuda.errors import explain
-from gpustack.verify.cuda.toolchain import homes
+from gpustack.verify.cuda.toolchain import find_homes
 from gpustack.verify.declare import Context, Outcome, errored, failed, skipped
 from gpustack.verify.frame.commands import evidence_of, first_line
-from gpustack.verify.frame.probes import lines_of
+from gpustack.verify.frame.probes import parse_lines
 
 
 class Measured(Struct, frozen=True, kw_only=True):
@@ -24,18 +24,18 @@ class Measured(Struct, frozen=True, kw_only=True):
     evidence: dict[str, str]
 
 
-def measured(context: Context) -> tuple[Measured, ...] | Outcome:
+def measure_gpus(context: Context) -> tuple[Measured, ...] | Outcome:
     """The measurements of every GPU that CUDA lists, or why there are none."""
     return context.shared.once("measured", lambda: _measure(context))
 
 
 def _measure(context: Context) -> tuple[Measured, ...] | Outcome:
-    blas = homes(context, "cublas_v2.h", "libcublas", "cuda")[:1]
+    blas = find_homes(context, "cublas_v2.h", "libcublas", "cuda")[:1]
     built = build(context, "measure.cu", *blas, options=("-O2", *(("-DWITH_CUBLAS",) if blas else ())))
     if isinstance(built, Outcome):
         return built
     end = context.run(str(built.program), "-1", timeout=60.0, env=built.environment)
-    count = next((int(line["count"]) for line in lines_of(end.out) if "count" in line), None)
+    count = next((int(line["count"]) for line in parse_lines(end.out) if "count" in line), None)
     if count is None:
         return _broken(context, "CUDA", end)
     if count == 0:
@@ -47,7 +47,7 @@ def _each(context: Context, built: Built, count: int) -> tuple[Measured, ...] | 
     found = []
     for number in range(count):
         end = context.run(str(built.program), str(number), timeout=150.0, env=built.environment)
-        lines = lines_of(end.out)
+        lines = parse_lines(end.out)
         if end.code != 0 or not lines:
             return _broken(context, f"GPU {number}", end)
         values = {
@@ -59,7 +59,7 @@ def _each(context: Context, built: Built, count: int) -> tuple[Measured, ...] | 
 
 def _broken(context: Context, what: str, end: Finished) -> Outcome:
     evidence = evidence_of(end, work=context.work)
-    broken = next((line for line in lines_of(end.out) if "step" in line), None)
+    broken = next((line for line in parse_lines(end.out) if "step" in line), None)
     if broken is None:
         return errored(f"the measurement of {what} failed: {end.error or first_line(end)}", evidence=evidence)
     cause, fix = explain(int(broken["code"]), context, str(broken.get("name", "")))

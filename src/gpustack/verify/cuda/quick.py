@@ -24,7 +24,7 @@ def _version(host: Host) -> str:
     "cuda.toolkit",
     title="toolkit found",
     expects="A CUDA toolkit is installed, and its version is known.",
-    mends=INSTALL,
+    fix=INSTALL,
     unless=(_no_toolkit,),
 )
 def toolkit(context: Context) -> Outcome:
@@ -43,7 +43,7 @@ def toolkit(context: Context) -> Outcome:
     "cuda.driver",
     title="driver is new enough for this toolkit",
     expects="The driver can run what this toolkit builds.",
-    mends="`gpustack plan driver cuda` finds a compatible driver and toolkit.",
+    fix="`gpustack plan driver cuda` finds a compatible driver and toolkit.",
     needs=("cuda.toolkit", "driver.version"),
     unless=(_no_toolkit, host_facts.is_jetson),
 )
@@ -108,7 +108,7 @@ def _newer_driver(host: Host, answer: Fit) -> str:
     "cuda.host-compiler",
     title="host compiler is supported by nvcc",
     expects="This nvcc supports the system's GCC.",
-    mends="Install a supported GCC and select it: `nvcc -ccbin g++-VERSION`.",
+    fix="Install a supported GCC and select it: `nvcc -ccbin g++-VERSION`.",
     needs=("cuda.toolkit",),
     unless=(_no_toolkit, host_facts.is_windows),
 )
@@ -132,7 +132,7 @@ def host_compiler(context: Context) -> Outcome:
     "cuda.gpu",
     title="toolkit supports the GPUs",
     expects="This toolkit builds for the compute capability of every GPU.",
-    mends="Install a toolkit that supports the GPU: `gpustack install cuda`.",
+    fix="Install a toolkit that supports the GPU: `gpustack install cuda`.",
     needs=("cuda.toolkit",),
     unless=(_no_toolkit, host_facts.no_gpu),
 )

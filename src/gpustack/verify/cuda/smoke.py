@@ -6,11 +6,11 @@ from gpustack.model.results import Measurement
 from gpustack.system.run import Finished
 from gpustack.verify.cuda.build import build
 from gpustack.verify.cuda.errors import explain
-from gpustack.verify.cuda.toolchain import compiler, toolkit
+from gpustack.verify.cuda.toolchain import select_compiler, select_toolkit
 from gpustack.verify.declare import Context, Outcome, check, errored, failed, passed
 from gpustack.verify.frame import host_facts
-from gpustack.verify.frame.commands import ended, evidence_of
-from gpustack.verify.frame.probes import gpu_called, lines_of
+from gpustack.verify.frame.commands import describe_end, evidence_of
+from gpustack.verify.frame.probes import gpu_label, parse_lines
 
 
 @check(
@@ -18,7 +18,7 @@ from gpustack.verify.frame.probes import gpu_called, lines_of
     level="smoke",
     title="nvcc builds a program",
     expects="nvcc builds a program for the host's GPUs with a host compiler that it supports.",
-    mends="Install a toolkit and a compatible g++: `gpustack install cuda`.",
+    fix="Install a toolkit and a compatible g++: `gpustack install cuda`.",
     needs=("cuda.toolkit",),
     limit_s=300.0,
 )
@@ -26,7 +26,7 @@ def compiles(context: Context) -> Outcome:
     built = build(context, "vector.cu")
     if isinstance(built, Outcome):
         return built
-    kit, host = toolkit(context), compiler(context)
+    kit, host = select_toolkit(context), select_compiler(context)
     release = kit.version if kit else ""
     return passed(
         f"{kit.nvcc if kit else 'nvcc'} {release} with {host.path} {host.version}".rstrip(),
@@ -41,7 +41,7 @@ def compiles(context: Context) -> Outcome:
     level="smoke",
     title="a CUDA program runs on every GPU",
     expects="A CUDA program built here computes correct results on every GPU.",
-    mends="`gpustack verify driver --level smoke` shows what CUDA reports for each GPU.",
+    fix="`gpustack verify driver --level smoke` shows what CUDA reports for each GPU.",
     needs=("cuda.compile", "driver.context"),
     unless=(host_facts.no_gpu,),
     limit_s=300.0,
@@ -56,11 +56,11 @@ def runs(context: Context) -> Outcome:
 def judge(context: Context, end: Finished) -> Outcome:
     """Judge the output of the program that adds vectors."""
     evidence = evidence_of(end, work=context.work)
-    lines = lines_of(end.out)
+    lines = parse_lines(end.out)
     broken = next((line for line in lines if "step" in line), None)
     if broken is not None:
         cause, fix = explain(int(broken["code"]), context, str(broken.get("name", "")))
-        where = gpu_called(context.host, broken) if int(broken.get("gpu", -1)) >= 0 else "CUDA"
+        where = gpu_label(context.host, broken) if int(broken.get("gpu", -1)) >= 0 else "CUDA"
         return failed(f"{where}: {cause}", fix, evidence=evidence)
     if end.code is None:
         return errored(f"the program produced no output: {end.error}", evidence=evidence)
@@ -68,14 +68,14 @@ def judge(context: Context, end: Finished) -> Outcome:
     wrong = [line for line in ran if line["wrong"]]
     if wrong:
         return failed(
-            f"{gpu_called(context.host, wrong[0])} computed wrong results: {wrong[0]['wrong']:,} of 1,048,576 sums",
+            f"{gpu_label(context.host, wrong[0])} computed wrong results: {wrong[0]['wrong']:,} of 1,048,576 sums",
             "take the GPU out of service and replace it",
             evidence=evidence,
         )
     if end.code != 0 or not ran:
-        return failed(f"the program {ended(end)}", evidence=evidence)
+        return failed(f"the program {describe_end(end)}", evidence=evidence)
     return passed(
-        f"correct results on {', '.join(gpu_called(context.host, line) for line in ran)}",
+        f"correct results on {', '.join(gpu_label(context.host, line) for line in ran)}",
         actual=f"{len(ran)} GPUs",
         evidence=evidence,
     )

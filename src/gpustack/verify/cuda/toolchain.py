@@ -44,7 +44,7 @@ class Home(Struct, frozen=True, kw_only=True):
     origin: str
 
 
-def toolkit(context: Context) -> Toolkit | None:
+def select_toolkit(context: Context) -> Toolkit | None:
     """The nvcc that builds: of CUDA_HOME, of PATH, of the toolkit that was found, of a Python environment."""
     return context.shared.once("toolkit", lambda: _find_toolkit(context))
 
@@ -56,7 +56,10 @@ def _find_toolkit(context: Context) -> Toolkit | None:
     candidates.append("nvcc")
     if installed and installed.path:
         candidates.append(f"{installed.path}/bin/nvcc")
-    candidates += ["/usr/local/cuda/bin/nvcc", *(str(site / "nvidia/cu13/bin/nvcc") for site in sites(context))]
+    candidates += [
+        "/usr/local/cuda/bin/nvcc",
+        *(str(site / "nvidia/cu13/bin/nvcc") for site in find_site_folders(context)),
+    ]
     for nvcc in candidates:
         end = context.run(nvcc, "--version", timeout=20.0)
         match = re.search(r"release (\d+\.\d+), V([\d.]+)", end.out)
@@ -74,7 +77,7 @@ def _root_of(context: Context, nvcc: str) -> Path:
     return Path(nvcc).resolve().parent.parent
 
 
-def compiler(context: Context) -> HostCompiler:
+def select_compiler(context: Context) -> HostCompiler:
     """The host compiler by the matrix: NVCC_CCBIN if the user set it, else the first g++ that this nvcc supports."""
     return context.shared.once("host-compiler", lambda: _find_compiler(context))
 
@@ -84,7 +87,7 @@ def _find_compiler(context: Context) -> HostCompiler:
     if set_by_user:
         version = _gcc_version(context, set_by_user)
         return HostCompiler(path=set_by_user, version=version or "", chosen_by="NVCC_CCBIN")
-    kit = toolkit(context)
+    kit = select_toolkit(context)
     seen: list[str] = []
     wanted = ""
     for name in ("g++", *(f"g++-{major}" for major in range(_NEWEST_GCC, _OLDEST_GCC - 1, -1))):
@@ -104,7 +107,7 @@ def _gcc_version(context: Context, name: str) -> str | None:
     return host_facts.upstream(end.out.strip()) if end.code == 0 else None
 
 
-def targets(context: Context) -> tuple[str, ...]:
+def gencode_options(context: Context) -> tuple[str, ...]:
     """Nvcc's -gencode options: machine code for each kind of GPU on the host, and PTX for the newest."""
     capabilities = {gpu.compute_capability for gpu in host_facts.own_gpus(context.host) if gpu.compute_capability}
     numbers = sorted({text.replace(".", "") for text in capabilities}, key=int)
@@ -112,7 +115,7 @@ def targets(context: Context) -> tuple[str, ...]:
     return (*options, *(f"-gencode=arch=compute_{number},code=compute_{number}" for number in numbers[-1:]))
 
 
-def sites(context: Context) -> tuple[Path, ...]:
+def find_site_folders(context: Context) -> tuple[Path, ...]:
     """The site-packages folders of the Python that runs gpustack and of the one on PATH."""
     return context.shared.once("sites", lambda: _find_sites(context))
 
@@ -127,10 +130,10 @@ def _find_sites(context: Context) -> tuple[Path, ...]:
     return tuple(folder for folder in folders if folder.is_dir())
 
 
-def homes(context: Context, header: str, stem: str, component: str) -> tuple[Home, ...]:
+def find_homes(context: Context, header: str, stem: str, component: str) -> tuple[Home, ...]:
     """Every place with both ``header`` and the library ``stem`` ("libcudnn"), the system's first, wheels' last."""
     folders: list[tuple[Path, Iterable[Path]]] = []
-    kit = toolkit(context)
+    kit = select_toolkit(context)
     multiarch = f"{context.host.arch or 'x86_64'}-linux-gnu"
     libraries = [Path(f"/usr/lib/{multiarch}"), Path("/usr/lib64"), Path("/usr/lib")]
     roots = [Path(f"/usr/include/{multiarch}"), Path("/usr/include")]
@@ -139,7 +142,7 @@ def homes(context: Context, header: str, stem: str, component: str) -> tuple[Hom
         if root is not None:
             inside = [root / "lib64", root / "lib", *root.glob("targets/*/lib")]
             folders += [(include, inside) for include in (root / "include", *root.glob("targets/*/include"))]
-    for site in sites(context):
+    for site in find_site_folders(context):
         for wheel in sorted(site.glob(f"nvidia/*/include/{header}")):
             folders.append((wheel.parent, [wheel.parent.parent / "lib"]))
     found: dict[tuple[Path, Path], Home] = {}

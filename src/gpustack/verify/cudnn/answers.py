@@ -15,8 +15,8 @@ from gpustack.verify.cuda.errors import explain
 from gpustack.verify.cuda.toolchain import Home
 from gpustack.verify.cudnn.quick import INSTALL
 from gpustack.verify.declare import Context, Outcome, errored, failed, passed
-from gpustack.verify.frame.commands import ended, evidence_of
-from gpustack.verify.frame.probes import lines_of
+from gpustack.verify.frame.commands import describe_end, evidence_of
+from gpustack.verify.frame.probes import parse_lines
 
 _NOT_INITIALIZED = (
     "cuDNN does not initialize; common causes: it was built for another CUDA than the loaded one, its libraries come"
@@ -27,7 +27,7 @@ _NOT_INITIALIZED = (
 def judge(context: Context, home: Home, end: Finished) -> Outcome:
     """What the output of the network's program means."""
     evidence = evidence_of(end, work=context.work)
-    lines = lines_of(end.out)
+    lines = parse_lines(end.out)
     versions = next((line for line in lines if "header" in line), None)
     if versions is None:
         return _not_started(home, end, evidence)
@@ -42,19 +42,20 @@ def judge(context: Context, home: Home, end: Finished) -> Outcome:
         return errored(f"the network's program produced no output: {end.error}", evidence=evidence)
     answer = next((line for line in lines if "digits" in line), None)
     if answer is None:
-        return failed(f"the network's program {ended(end)}", evidence=evidence)
+        return failed(f"the network's program {describe_end(end)}", evidence=evidence)
     known = "".join(str(digit) for digit in _network()["digits"])
     if answer["wrong"] or answer["digits"] != known:
         return failed(
-            f"cuDNN {spelled(versions['library'])} computed wrong results: it recognized {answer['digits']} instead of"
+            f"cuDNN {version_text(versions['library'])} computed wrong results: it recognized {answer['digits']}"
+            " instead of"
             f" {known}",
             "reinstall cuDNN; if that does not help, try another GPU",
             evidence=evidence,
         )
     return passed(
-        f"Test passed! cuDNN {spelled(versions['library'])} of {_main(loaded) or home.library}"
+        f"Test passed! cuDNN {version_text(versions['library'])} of {_main(loaded) or home.library}"
         f" recognized {len(known)} digits correctly",
-        actual=spelled(versions["library"]),
+        actual=version_text(versions["library"]),
         measurements={"distance-from-reference": Measurement(value=answer["most_apart"])},
         evidence=evidence,
     )
@@ -64,7 +65,7 @@ def _network() -> dict[str, Any]:
     return msgspec.json.decode((samples.FOLDER / "digits/network.json").read_bytes(), type=dict[str, Any])
 
 
-def spelled(number: int) -> str:
+def version_text(number: int) -> str:
     """The version of cuDNN's number: 8907 is 8.9.7, and from 9 on 91400 is 9.14.0."""
     if number >= 90000:
         return f"{number // 10000}.{number // 100 % 100}.{number % 100}"
@@ -78,15 +79,16 @@ def _main(loaded: list[str]) -> str:
 def mismatch(home: Home, versions: dict[str, Any], loaded: list[str], evidence: dict[str, str]) -> Outcome | None:
     """The failure of a runtime that is older than the headers, or of another major version."""
     built, runs = int(versions["header"]), int(versions["library"])
-    if runs >= built and spelled(runs).split(".")[0] == spelled(built).split(".")[0]:
+    if runs >= built and version_text(runs).split(".")[0] == version_text(built).split(".")[0]:
         return None
     place = _main(loaded) or "another copy"
     return failed(
-        f"programs built with cuDNN {spelled(built)} ({home.include}/cudnn.h) load {spelled(runs)} from {place}: the"
+        f"programs built with cuDNN {version_text(built)} ({home.include}/cudnn.h) load {version_text(runs)} from"
+        f" {place}: the"
         " runtime must have the same major version and must not be older",
         f"remove the folder of {place} from LD_LIBRARY_PATH and /etc/ld.so.conf.d, or install both from one release",
-        expected=f"cuDNN {spelled(built)} or newer",
-        actual=f"cuDNN {spelled(runs)}",
+        expected=f"cuDNN {version_text(built)} or newer",
+        actual=f"cuDNN {version_text(runs)}",
         evidence=evidence,
     )
 
@@ -115,7 +117,7 @@ def _not_started(home: Home, end: Finished, evidence: dict[str, str]) -> Outcome
         )
     if end.code is None:
         return errored(f"the network's program produced no output: {end.error}", evidence=evidence)
-    return failed(f"the network's program {ended(end)}", evidence=evidence)
+    return failed(f"the network's program {describe_end(end)}", evidence=evidence)
 
 
 def _broken(context: Context, line: dict[str, Any], evidence: dict[str, str]) -> Outcome:
@@ -123,10 +125,10 @@ def _broken(context: Context, line: dict[str, Any], evidence: dict[str, str]) ->
     if step.startswith("cuda "):
         cause, fix = explain(code, context, name)
         return failed(f"CUDA fails before cuDNN is used: {cause}", fix, evidence=evidence)
-    return refused(name, step.removeprefix("cudnn "), evidence)
+    return status_failure(name, step.removeprefix("cudnn "), evidence)
 
 
-def refused(name: str, call: str, evidence: dict[str, str]) -> Outcome:
+def status_failure(name: str, call: str, evidence: dict[str, str]) -> Outcome:
     """What a status of cuDNN means, and what fixes it; ``call`` is the call that returned it."""
     if name == "CUDNN_STATUS_NOT_INITIALIZED":
         return failed(

@@ -9,14 +9,14 @@ from gpustack.verify.cudnn.answers import judge
 from gpustack.verify.declare import Context, Outcome
 
 
-def build_own(context: Context, home: Home, *, cross: Cross | None = None) -> Built | Outcome:
+def build_digits(context: Context, home: Home, *, cross: Cross | None = None) -> Built | Outcome:
     """Build the network with one copy of cuDNN, for this machine or for ``cross``."""
     return build(context, "digits.cpp", home, options=("-Wno-deprecated-declarations",), cross=cross)
 
 
-def own_sample(context: Context, home: Home, gpu: int, built: Built | None = None) -> Outcome:
+def run_digits(context: Context, home: Home, gpu: int, built: Built | None = None) -> Outcome:
     """Build the network with one copy of cuDNN, run it on one GPU, and check its answers."""
-    program = built or build_own(context, home)
+    program = built or build_digits(context, home)
     if isinstance(program, Outcome):
         return program
     samples.place(context.folder, "digits/network.f32", "digits/pictures.u8")

@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 from gpustack.verify.cuda.build import Cross, build
-from gpustack.verify.cuda.toolchain import Home, toolkit
-from gpustack.verify.cudnn.digits import build_own
+from gpustack.verify.cuda.toolchain import Home, select_toolkit
+from gpustack.verify.cudnn.digits import build_digits
 from gpustack.verify.declare import Context, Outcome, check, failed, needless, passed, skipped
 from gpustack.verify.frame.commands import evidence_of
 
@@ -29,11 +29,11 @@ _NO_QNX = "QNX's compiler was not found: QNX_HOST has no usr/bin/aarch64-unknown
     level="full",
     title="cuDNN programs build for other machines",
     expects="For each installed cross toolkit, a program builds for that machine's architecture.",
-    mends="Reinstall the cross packages of CUDA and cuDNN: `gpustack install cudnn --target sbsa`.",
+    fix="Reinstall the cross packages of CUDA and cuDNN: `gpustack install cudnn --target sbsa`.",
     limit_s=400.0,
 )
 def cross(context: Context) -> Outcome:
-    kit = toolkit(context)
+    kit = select_toolkit(context)
     there = [name for name in TARGETS if kit and (kit.root / "targets" / name / "include").is_dir()]
     if kit is None or not there or context.host.arch == "aarch64":
         return needless("no cross toolkit is installed")
@@ -75,7 +75,7 @@ def _built(context: Context, root: Path, compiler: str) -> Outcome:
     """The network built for one target, or a program without cuDNN where the target's is missing."""
     name = root.name
     home, what = _cudnn_of(root), Cross(folder=name, compiler=compiler)
-    built = build_own(context, home, cross=what) if home else build(context, "vector.cu", cross=what)
+    built = build_digits(context, home, cross=what) if home else build(context, "vector.cu", cross=what)
     if isinstance(built, Outcome):
         return built
     machine = machine_of(built.program)

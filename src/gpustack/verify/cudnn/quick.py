@@ -38,7 +38,7 @@ def _no_cudnn(host: Host) -> Outcome | None:
     "cudnn.found",
     title="library found",
     expects="The loader finds libcudnn.",
-    mends=INSTALL,
+    fix=INSTALL,
 )
 def found(context: Context) -> Outcome:
     host = context.host
@@ -64,7 +64,7 @@ def found(context: Context) -> Outcome:
     "cudnn.versions",
     title="header, library and package have one version",
     expects="The library that programs load, the header and the package are of one release.",
-    mends="Keep one cuDNN: remove copies of other releases.",
+    fix="Keep one cuDNN: remove copies of other releases.",
     needs=("cudnn.found",),
 )
 def versions(context: Context) -> Outcome:
@@ -104,7 +104,7 @@ def versions(context: Context) -> Outcome:
     "cudnn.cuda",
     title="compatible with the CUDA toolkit",
     expects="This cuDNN is compatible with the installed CUDA.",
-    mends="Install the cuDNN for the installed CUDA: `gpustack install cudnn`.",
+    fix="Install the cuDNN for the installed CUDA: `gpustack install cudnn`.",
     needs=("cudnn.found",),
     unless=(_no_cudnn,),
 )
@@ -120,7 +120,7 @@ def cuda(context: Context) -> Outcome:
     "cudnn.driver",
     title="driver is new enough for this cuDNN",
     expects="The driver can run this cuDNN.",
-    mends="`gpustack plan driver cudnn` finds a compatible driver and cuDNN.",
+    fix="`gpustack plan driver cudnn` finds a compatible driver and cuDNN.",
     needs=("cudnn.found", "driver.version"),
     unless=(_no_cudnn, host_facts.is_jetson),
 )

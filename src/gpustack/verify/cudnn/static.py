@@ -7,7 +7,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from gpustack.verify.cuda.build import Built, build
-from gpustack.verify.cuda.toolchain import Home, toolkit
+from gpustack.verify.cuda.toolchain import Home, select_toolkit
 from gpustack.verify.cudnn.quick import INSTALL
 from gpustack.verify.cudnn.vendor import major_of
 from gpustack.verify.declare import Context, Outcome, needless, skipped
@@ -24,7 +24,7 @@ class Parts(Struct, frozen=True, kw_only=True):
 
 def build_static(context: Context, home: Home) -> Built | Outcome:
     """The network built with the static libraries in the folder of ``home``, or why it is not."""
-    kit, major = toolkit(context), major_of(home)
+    kit, major = select_toolkit(context), major_of(home)
     rows = context.matrix.rows("cudnn", "static_link", Parts)
     parts = next((row for row in rows if row.major == major), None)
     own = _archives(home.library.parent, parts.archives, major) if parts else []

@@ -10,9 +10,9 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from gpustack.system.run import Finished
-from gpustack.verify.cuda.build import not_built
-from gpustack.verify.cuda.toolchain import Home, HostCompiler, Toolkit, compiler, toolkit
-from gpustack.verify.cudnn.answers import mismatch, refused, spelled
+from gpustack.verify.cuda.build import build_failure
+from gpustack.verify.cuda.toolchain import Home, HostCompiler, Toolkit, select_compiler, select_toolkit
+from gpustack.verify.cudnn.answers import mismatch, status_failure, version_text
 from gpustack.verify.declare import Context, Outcome, errored, failed, passed
 from gpustack.verify.frame import host_facts
 from gpustack.verify.frame.commands import evidence_of, first_line
@@ -35,7 +35,7 @@ class NotRun(Struct, frozen=True, kw_only=True):
     evidence: dict[str, str] = field(default_factory=dict)
 
 
-def vendor_sample(context: Context, home: Home) -> Outcome | NotRun:
+def run_vendor_sample(context: Context, home: Home) -> Outcome | NotRun:
     """The result of NVIDIA's sample for this cuDNN's major version, or why it did not run."""
     there = {number: SAMPLES / f"cudnn_samples_v{number}" for number in MAJORS}
     there = {number: folder for number, folder in there.items() if (folder / "mnistCUDNN").is_dir()}
@@ -64,7 +64,7 @@ def major_of(home: Home) -> int | None:
 
 def run_sample(context: Context, folder: Path, home: Home) -> Outcome | NotRun:
     """Build the mnistCUDNN of ``folder`` from a copy against one cuDNN, run it and judge it."""
-    kit, host = toolkit(context), compiler(context)
+    kit, host = select_toolkit(context), select_compiler(context)
     if kit is None or host.path is None:
         return NotRun(reason=f"{folder}/mnistCUDNN was skipped: it requires nvcc and a host compiler")
     if not _has_freeimage(folder):
@@ -137,7 +137,7 @@ def _not_made(context: Context, made: Finished, kit: Toolkit, host: HostCompiler
         said = next((line.strip() for line in text.splitlines() if "cannot find" in line or "rror:" in line), "")
         why = f"its Makefile could not link FreeImage{f': {said}' if said else ''}"
     else:
-        why = not_built(context, made, kit, f"{host.path} {host.version}".strip(), host.chosen_by).reason
+        why = build_failure(context, made, kit, f"{host.path} {host.version}".strip(), host.chosen_by).reason
         if any(words in text for words in _OLD_SAMPLE):
             why += f"; these samples are older than CUDA {kit.release}"
     return NotRun(
@@ -155,13 +155,13 @@ def _judged(folder: Path, home: Home, ran: Finished, evidence: dict[str, str]) -
     if ran.code is None:
         return errored(f"mnistCUDNN produced no output: {ran.error}", evidence=evidence)
     if ran.code == 0 and "Test passed!" in text and "Test failed!" not in text:
-        release = spelled(int(match[1])) if match else ""
+        release = version_text(int(match[1])) if match else ""
         with_it = f" with cuDNN {release}" if release else ""
         return passed(f"NVIDIA's mnistCUDNN in {folder}{with_it}: Test passed!", actual=release, evidence=evidence)
     # Its tables of algorithms contain statuses too, even in a run that passes.
     status = re.search(r"(?:cudnn|CUDNN) failure\W+(?:Error: )?(CUDNN_STATUS_\w+)", text)
     if status:
-        return refused(status[1], "a call in NVIDIA's mnistCUDNN", evidence)
+        return status_failure(status[1], "a call in NVIDIA's mnistCUDNN", evidence)
     cuda = re.search(r"[Cc]uda failure\W+(?:Error: )?([^)\n]+)", text)
     if cuda:
         return failed(

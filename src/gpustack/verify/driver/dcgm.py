@@ -15,7 +15,7 @@ _RESET, _ISOLATE = 6, 2
 """Severities for which DCGM itself says what to do; those of `dcgmErrorSeverity_enum`."""
 
 
-class Finding(Struct, frozen=True, kw_only=True):
+class DiagResult(Struct, frozen=True, kw_only=True):
     """A result that is not a pass: its test, the GPU by DCGM's number ("" for all), and DCGM's message.
 
     ``code`` and ``severity`` are DCGM's own numbers; 0 where its release does not report them.
@@ -35,7 +35,7 @@ class Finding(Struct, frozen=True, kw_only=True):
         return f"{self.test}{place}: {self.says or 'no reason reported'}{number}"
 
     @property
-    def cure(self) -> str:
+    def fix(self) -> str:
         """What DCGM's severity requires; "" where it requires nothing definite."""
         which = f"`-i {self.gpu}`" if self.gpu else "`-i N`"
         if self.severity == _RESET:
@@ -49,12 +49,12 @@ class Diagnosis(Struct, frozen=True, kw_only=True):
     version: str = ""
     tests: tuple[str, ...] = ()
     gpus: int = 0
-    failures: tuple[Finding, ...] = ()
-    skips: tuple[Finding, ...] = ()
+    failures: tuple[DiagResult, ...] = ()
+    skips: tuple[DiagResult, ...] = ()
     refused: str = ""
 
 
-def read(text: str) -> Diagnosis | None:
+def parse_diagnosis(text: str) -> Diagnosis | None:
     """The diagnosis in ``text``; None where that is not DCGM's JSON."""
     start, end = text.find("{"), text.rfind("}")
     try:
@@ -86,7 +86,7 @@ def _tests(root: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from (test for test in _list(_object(category).get("tests")) if isinstance(test, dict))
 
 
-def _results(test: dict[str, Any]) -> Iterator[tuple[Finding, str]]:
+def _results(test: dict[str, Any]) -> Iterator[tuple[DiagResult, str]]:
     """Each result with its status; DCGM 4's summary where no single result is a failure."""
     name = str(test.get("name", "?"))
     said = [_finding(name, result) for result in _list(test.get("results")) if isinstance(result, dict)]
@@ -96,13 +96,13 @@ def _results(test: dict[str, Any]) -> Iterator[tuple[Finding, str]]:
         yield _finding(name, summary)
 
 
-def _finding(name: str, result: dict[str, Any]) -> tuple[Finding, str]:
+def _finding(name: str, result: dict[str, Any]) -> tuple[DiagResult, str]:
     status = str(result.get("status", "")).lower()
     error: dict[str, Any] = next(iter(_errors(result.get("warnings"))), {})
     gpu = result.get("gpu_id", result.get("gpu_ids", result.get("entity_id", "")))
     if result.get("entity_group", "GPU") != "GPU":
         gpu = ""
-    finding = Finding(
+    finding = DiagResult(
         test=name,
         gpu=str(gpu),
         says=str(error.get("says", "")),

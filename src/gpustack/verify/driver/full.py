@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from gpustack.model.results import Measurement
-from gpustack.verify.cuda.measure import Measured, measured
+from gpustack.verify.cuda.measure import Measured, measure_gpus
 from gpustack.verify.declare import Context, Outcome, check, failed, passed
 from gpustack.verify.driver.figures import figures_of
-from gpustack.verify.driver.nvml import GpuHealth, health, unreadable
+from gpustack.verify.driver.nvml import GpuHealth, health_failure, read_health
 from gpustack.verify.frame import host_facts
-from gpustack.verify.frame.probes import gpu_called
+from gpustack.verify.frame.probes import gpu_label
 
 LEAST_RATIO = 0.6
 """Below this share of the datasheet's figure a board is faulty: the middle of what DCGM requires of boards."""
@@ -19,14 +19,14 @@ LEAST_RATIO = 0.6
     level="full",
     title="memory errors",
     expects="No GPU has uncorrected memory errors, failed row remapping or a pending row remapping.",
-    mends="Reset the GPU or reboot; if errors recur, replace the GPU.",
+    fix="Reset the GPU or reboot; if errors recur, replace the GPU.",
     needs=("driver.module",),
     unless=(host_facts.no_gpu,),
     limit_s=40.0,
 )
 def memory_errors(context: Context) -> Outcome:
-    found = health(context)
-    bad = unreadable(context, found)
+    found = read_health(context)
+    bad = health_failure(context, found)
     if bad is not None:
         return bad
     for gpu in found.gpus:
@@ -80,14 +80,14 @@ _THROTTLE = {
     level="full",
     title="clocks, power and temperature",
     expects="Neither heat nor the machine's power supply throttles a GPU.",
-    mends="See `nvidia-smi -q -d PERFORMANCE,POWER,TEMPERATURE`; check cooling, power cables and power limit.",
+    fix="See `nvidia-smi -q -d PERFORMANCE,POWER,TEMPERATURE`; check cooling, power cables and power limit.",
     needs=("driver.module",),
     unless=(host_facts.no_gpu,),
     limit_s=40.0,
 )
 def clocks(context: Context) -> Outcome:
-    found = health(context)
-    bad = unreadable(context, found)
+    found = read_health(context)
+    bad = health_failure(context, found)
     if bad is not None:
         return bad
     values: dict[str, Measurement] = {}
@@ -123,14 +123,14 @@ def _measurements(gpu: GpuHealth) -> dict[str, Measurement]:
     level="full",
     title="memory bandwidth and matrix rate against the datasheet",
     expects=f"Every GPU reaches {LEAST_RATIO:.0%} of its datasheet's memory bandwidth and matrix rate.",
-    mends="Find what throttles the GPU: `nvidia-smi -q -d PERFORMANCE,POWER,TEMPERATURE`.",
+    fix="Find what throttles the GPU: `nvidia-smi -q -d PERFORMANCE,POWER,TEMPERATURE`.",
     needs=("driver.context", "cuda.compile"),
     unless=(host_facts.no_gpu,),
     limit_s=600.0,
     alone=True,
 )
 def throughput(context: Context) -> Outcome:
-    answer = measured(context)
+    answer = measure_gpus(context)
     if isinstance(answer, Outcome):
         return answer
     values: dict[str, Measurement] = {}
@@ -142,7 +142,7 @@ def throughput(context: Context) -> Outcome:
             if ratio is None:
                 continue
             values[f"gpu{number}-{name}-ratio"] = Measurement(value=ratio, unit="of datasheet")
-            said = f"{gpu_called(context.host, one.about)}: {ratio:.0%} of {product}'s {name.replace('-', ' ')}"
+            said = f"{gpu_label(context.host, one.about)}: {ratio:.0%} of {product}'s {name.replace('-', ' ')}"
             (slow if ratio < LEAST_RATIO else remarks).append(said)
     evidence = {name: text for one in answer for name, text in one.evidence.items()}
     if slow:

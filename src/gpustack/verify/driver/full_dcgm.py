@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from gpustack.verify.declare import Context, Outcome, check, errored, failed, needless, passed, skipped
-from gpustack.verify.driver.dcgm import Diagnosis, read
+from gpustack.verify.driver.dcgm import Diagnosis, parse_diagnosis
 from gpustack.verify.frame import host_facts
 from gpustack.verify.frame.commands import evidence_of, first_line
 
@@ -27,7 +27,7 @@ _REFUSED_FOR = {
     level="full",
     title="DCGM diagnostics",
     expects="`dcgmi diag -r 1` passes on every GPU.",
-    mends="See the output of `dcgmi diag -r 1`.",
+    fix="See the output of `dcgmi diag -r 1`.",
     needs=("driver.module",),
     unless=(host_facts.no_gpu,),
     limit_s=300.0,
@@ -44,7 +44,7 @@ def dcgm(context: Context) -> Outcome:
         return errored(f"dcgmi: {end.error}", evidence=evidence)
     if _NO_ENGINE.search(end.out + end.err):
         return skipped("DCGM is installed, but its host engine is not running", "`sudo systemctl start nvidia-dcgm`")
-    diagnosis = read(end.out)
+    diagnosis = parse_diagnosis(end.out)
     if diagnosis is None:
         return errored(f"dcgmi ends with exit code {end.code}: {first_line(end)}", evidence=evidence)
     return _judged(diagnosis, end.code, evidence)
@@ -56,11 +56,11 @@ def _judged(found: Diagnosis, code: int, evidence: dict[str, str]) -> Outcome:
         return _refused(name, found.refused, evidence)
     if found.failures:
         # DCGM reports every GPU; a GPU to isolate comes before settings to change.
-        gravest = max(found.failures, key=lambda one: (one.cure != "", one.code != 0))
+        gravest = max(found.failures, key=lambda one: (one.fix != "", one.code != 0))
         more = len(found.failures) - 1
         return failed(
             f"{name} found a fault: {gravest.sentence}" + (f"; and {more} more" if more else ""),
-            gravest.cure,
+            gravest.fix,
             detail="; ".join(one.sentence for one in found.failures),
             evidence=evidence,
         )

@@ -12,7 +12,7 @@ from gpustack.verify.frame import host_facts
     level="full",
     title="kernel log since boot",
     expects="The kernel log has no GPU error: no RmInitAdapter, no Xid that indicates a hardware fault.",
-    mends="Look up the Xid number; read the messages before it in `sudo dmesg`.",
+    fix="Look up the Xid number; read the messages before it in `sudo dmesg`.",
     unless=(host_facts.no_gpu,),
     limit_s=30.0,
 )

@@ -30,7 +30,7 @@ class Line(Struct, frozen=True, kw_only=True):
     fix: str
 
 
-class Action(Struct, frozen=True, kw_only=True):
+class XidAction(Struct, frozen=True, kw_only=True):
     """What NVIDIA's catalog requires after an Xid; ``grave`` where restarting programs is not enough."""
 
     action: str
@@ -98,7 +98,7 @@ def _place(lines: list[str], number: int) -> str:
 
 def _xids(matrix: Matrix, log: str) -> list[_Seen]:
     known = {row.number: row for row in matrix.rows(SUBJECT, "xids", Xid)}
-    actions = {row.action: row for row in matrix.rows(SUBJECT, "xid_actions", Action)}
+    actions = {row.action: row for row in matrix.rows(SUBJECT, "xid_actions", XidAction)}
     seen = []
     for match in _XID.finditer(log):
         number, row = int(match[2]), known.get(int(match[2]))

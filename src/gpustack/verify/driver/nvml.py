@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from gpustack.verify.cuda.errors import SUBJECT, Meaning
 from gpustack.verify.declare import Context, Outcome, errored, failed, skipped
 from gpustack.verify.frame.commands import evidence_of
-from gpustack.verify.frame.probes import lines_of, python_probe
+from gpustack.verify.frame.probes import parse_lines, python_probe
 
 
 class GpuHealth(Struct, frozen=True, kw_only=True):
@@ -64,7 +64,7 @@ class Health(Struct, frozen=True, kw_only=True):
     evidence: dict[str, str] = field(default_factory=dict)
 
 
-def health(context: Context) -> Health:
+def read_health(context: Context) -> Health:
     """What NVML reports on this host."""
     return context.shared.once("nvml-health", lambda: _ask(context))
 
@@ -72,14 +72,14 @@ def health(context: Context) -> Health:
 def _ask(context: Context) -> Health:
     end = python_probe(context, "nvml_health.py", timeout=30.0)
     evidence = evidence_of(end, work=context.work)
-    lines: list[dict[str, Any]] = lines_of(end.out)
+    lines: list[dict[str, Any]] = parse_lines(end.out)
     if not lines:
         words = end.error or f"the probe of NVML failed (exit code {end.code})"
         return Health(error=words, hung=end.code is None, evidence=evidence)
     return msgspec.convert({**lines[-1], "evidence": evidence}, Health)
 
 
-def unreadable(context: Context, found: Health) -> Outcome | None:
+def health_failure(context: Context, found: Health) -> Outcome | None:
     """The outcome where NVML did not respond; None where it did."""
     if found.hung:
         return failed(

@@ -16,7 +16,7 @@ KERNEL_LOG = "check `sudo dmesg` for NVRM and Xid messages"
     "driver.module",
     title="kernel module loaded",
     expects="NVIDIA's kernel module is loaded, and no other module holds a GPU.",
-    mends="Install the driver (`gpustack install driver`) and load it (`sudo modprobe nvidia`).",
+    fix="Install the driver (`gpustack install driver`) and load it (`sudo modprobe nvidia`).",
     unless=(host_facts.foreign_driver, host_facts.no_gpu),
 )
 def module(context: Context) -> Outcome:
@@ -76,7 +76,7 @@ def _about_kernel(context: Context, version: str) -> str:
     "driver.version",
     title="module, libraries and packages have one version",
     expects="The loaded module, the driver libraries and the driver packages all have exactly the same version.",
-    mends="Reboot: `sudo reboot`. If the versions still differ, reinstall the driver from one source: `gpustack"
+    fix="Reboot: `sudo reboot`. If the versions still differ, reinstall the driver from one source: `gpustack"
     " install driver`.",
     needs=("driver.module",),
     unless=(host_facts.foreign_driver, host_facts.no_gpu),
@@ -135,7 +135,7 @@ def _apart(loaded: str, copy: Copy | None, package: str | None, actual: str) -> 
     "driver.nvml",
     title="NVML responds",
     expects="NVML, the management library, loads and lists the GPUs.",
-    mends="Reinstall the driver, so that libnvidia-ml.so.1 matches the module: `gpustack install driver`, then reboot.",
+    fix="Reinstall the driver, so that libnvidia-ml.so.1 matches the module: `gpustack install driver`, then reboot.",
     needs=("driver.module", "driver.version"),
     unless=(host_facts.no_gpu,),
 )
@@ -186,7 +186,7 @@ def _no_nvml(host: Host) -> Outcome:
     "driver.gpus",
     title="driver lists every GPU",
     expects="The driver lists every NVIDIA GPU on the PCI bus.",
-    mends="Check the kernel log (`sudo dmesg`) for the GPU's bus address.",
+    fix="Check the kernel log (`sudo dmesg`) for the GPU's bus address.",
     needs=("driver.nvml",),
     unless=(host_facts.no_gpu,),
 )
@@ -217,7 +217,7 @@ def gpus(context: Context) -> Outcome:
     "driver.flavour",
     title="kernel module flavour supports the GPUs",
     expects="The flavour of the kernel module (open or proprietary) supports every GPU.",
-    mends="`gpustack install driver --kernel-module open` (or `proprietary`), whichever the GPU supports; then reboot.",
+    fix="`gpustack install driver --kernel-module open` (or `proprietary`), whichever the GPU supports; then reboot.",
     needs=("driver.module",),
     unless=(host_facts.foreign_driver, host_facts.no_gpu),
 )
@@ -262,7 +262,7 @@ def _each(gpus: tuple[Gpu, ...]) -> str:
     title="driver supports the GPUs",
     expects="The driver's branch supports every GPU: it is not older than the first branch for the GPU, nor newer than"
     " the last.",
-    mends="Install a driver of a branch that supports the GPU: `gpustack install driver`.",
+    fix="Install a driver of a branch that supports the GPU: `gpustack install driver`.",
     unless=(host_facts.no_gpu, host_facts.not_counted),
 )
 def supports_gpu(context: Context) -> Outcome:
@@ -325,7 +325,7 @@ def _no_fabric(host: Host) -> Outcome | None:
     "driver.fabric-manager",
     title="Fabric Manager matches the driver",
     expects="On NVSwitch systems, Fabric Manager is installed and matches the driver version exactly.",
-    mends="Install Fabric Manager in the driver's exact version: `gpustack install fabric-manager`.",
+    fix="Install Fabric Manager in the driver's exact version: `gpustack install fabric-manager`.",
     unless=(host_facts.foreign_driver, host_facts.no_gpu, _no_fabric),
 )
 def fabric_manager(context: Context) -> Outcome:
@@ -365,7 +365,7 @@ def fabric_manager(context: Context) -> Outcome:
     "driver.persistence",
     title="persistence (advice)",
     expects="The driver stays initialized while no program uses a GPU.",
-    mends="`sudo systemctl enable --now nvidia-persistenced`",
+    fix="`sudo systemctl enable --now nvidia-persistenced`",
     needs=("driver.nvml",),
     unless=(host_facts.foreign_driver, host_facts.no_gpu, host_facts.in_container),
 )

@@ -10,10 +10,10 @@ from gpustack.model.host import Host
 from gpustack.system.run import Finished
 from gpustack.verify.cuda.errors import explain
 from gpustack.verify.declare import Context, Outcome, check, errored, failed, needless, passed, skipped
-from gpustack.verify.driver.nvml import health
+from gpustack.verify.driver.nvml import read_health
 from gpustack.verify.frame import host_facts
 from gpustack.verify.frame.commands import evidence_of
-from gpustack.verify.frame.probes import bus, gpu_called, lines_of, python_probe
+from gpustack.verify.frame.probes import bus, gpu_label, parse_lines, python_probe
 
 PROC_GPUS = Path("/proc/driver/nvidia/gpus")
 
@@ -23,23 +23,23 @@ PROC_GPUS = Path("/proc/driver/nvidia/gpus")
     level="smoke",
     title="a CUDA context on every GPU",
     expects="libcuda initializes, and a context, an allocation and a copy succeed on every GPU.",
-    mends="Follow the fix shown with the error; otherwise check `sudo dmesg` for NVRM and Xid messages.",
+    fix="Follow the fix shown with the error; otherwise check `sudo dmesg` for NVRM and Xid messages.",
     needs=("driver.module",),
     unless=(host_facts.no_gpu,),
     limit_s=120.0,
 )
 def contexts(context: Context) -> Outcome:
     end = _probe(context)
-    lines = {line["step"]: line for line in lines_of(end.out) if line.get("step") not in {"begin", "end"}}
+    lines = {line["step"]: line for line in parse_lines(end.out) if line.get("step") not in {"begin", "end"}}
     evidence = evidence_of(end, work=context.work)
     broken = _before_gpus(context, lines, end, evidence)
     if broken is not None:
         return broken
-    begun = [line for line in lines_of(end.out) if line.get("step") == "begin"]
-    ended = {line["gpu"]: line for line in lines_of(end.out) if line.get("step") == "end"}
+    begun = [line for line in parse_lines(end.out) if line.get("step") == "begin"]
+    ended = {line["gpu"]: line for line in parse_lines(end.out) if line.get("step") == "end"}
     for line in begun:
         done = ended.get(line["gpu"])
-        called = gpu_called(context.host, line)
+        called = gpu_label(context.host, line)
         if done is None:
             return failed(
                 f"{called} does not respond: no context was created within {end.seconds:.0f} s",
@@ -53,8 +53,8 @@ def contexts(context: Context) -> Outcome:
         if done["at"]:
             return failed(f"{called} returns corrupted data", "replace the GPU", evidence=evidence)
     return passed(
-        f"CUDA {_spelled(lines['count']['cuda'])} through {lines['load'].get('library') or 'libcuda.so.1'}: "
-        + ", ".join(gpu_called(context.host, line) for line in begun),
+        f"CUDA {_version_text(lines['count']['cuda'])} through {lines['load'].get('library') or 'libcuda.so.1'}: "
+        + ", ".join(gpu_label(context.host, line) for line in begun),
         actual=f"{len(begun)} GPUs",
         evidence=evidence,
     )
@@ -101,7 +101,7 @@ def _not_loaded(host: Host, words: str, evidence: dict[str, str]) -> Outcome:
     return failed(f"the driver library cannot be loaded: {words}", "`gpustack install driver`", evidence=evidence)
 
 
-def _spelled(number: int) -> str:
+def _version_text(number: int) -> str:
     """The version of CUDA's number: 13000 is 13.0."""
     return f"{number // 1000}.{number % 1000 // 10}"
 
@@ -111,17 +111,17 @@ def _spelled(number: int) -> str:
     level="smoke",
     title="PCI bus, kernel module, NVML and CUDA list the same GPUs",
     expects="The kernel module, NVML and CUDA list every GPU on the PCI bus, with the same UUID.",
-    mends="Check `sudo dmesg` for the missing GPU's bus address.",
+    fix="Check `sudo dmesg` for the missing GPU's bus address.",
     needs=("driver.context",),
     unless=(host_facts.no_gpu,),
     limit_s=60.0,
 )
 def lists(context: Context) -> Outcome:
-    found = health(context)
-    begun = [line for line in lines_of(_probe(context).out) if line.get("step") == "begin"]
+    found = read_health(context)
+    begun = [line for line in parse_lines(_probe(context).out) if line.get("step") == "begin"]
     by_cuda = {bus(str(line.get("bus"))): str(line.get("uuid", "")) for line in begun}
     by_nvml = {bus(gpu.bus_id): (gpu.uuid or "").removeprefix("GPU-") for gpu in found.gpus if not gpu.error}
-    by_module = _of_proc(PROC_GPUS)
+    by_module = _read_proc(PROC_GPUS)
     on_bus = {bus(gpu.bus_id) for gpu in host_facts.own_gpus(context.host) if gpu.bus_id}
     if context.host.environment == "wsl":
         return needless("in WSL the GPUs are not on the PCI bus")
@@ -149,7 +149,7 @@ def lists(context: Context) -> Outcome:
     return passed(", ".join(f"{place} is GPU-{uuid}" for place, uuid in by_nvml.items()), actual=f"{len(by_nvml)} GPUs")
 
 
-def _of_proc(folder: Path) -> dict[str, str]:
+def _read_proc(folder: Path) -> dict[str, str]:
     """Place on the bus and UUID of each GPU by the kernel module's own files."""
     found: dict[str, str] = {}
     try:

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from gpustack.verify.cuda.errors import SUBJECT
 from gpustack.verify.declare import Context, Outcome, check, failed, needless, passed
-from gpustack.verify.driver.nvml import GpuHealth, health, unreadable
+from gpustack.verify.driver.nvml import GpuHealth, health_failure, read_health
 from gpustack.verify.frame import host_facts
 
 _FABRIC_DONE = 3
@@ -39,14 +39,14 @@ LIBRARIES = {
     title="fabric, MIG and compute mode allow programs",
     expects="The NVSwitch fabric (if any) is initialized, GPUs in MIG mode have instances, and no GPU is in prohibited"
     " compute mode.",
-    mends="`nvidia-smi -q -d COMPUTE`, `nvidia-smi mig -lgi`, `systemctl status nvidia-fabricmanager`",
+    fix="`nvidia-smi -q -d COMPUTE`, `nvidia-smi mig -lgi`, `systemctl status nvidia-fabricmanager`",
     needs=("driver.module",),
     unless=(host_facts.no_gpu,),
     limit_s=40.0,
 )
 def modes(context: Context) -> Outcome:
-    found = health(context)
-    bad = unreadable(context, found)
+    found = read_health(context)
+    bad = health_failure(context, found)
     if bad is not None:
         return bad
     for gpu in found.gpus:
@@ -112,7 +112,7 @@ def _mode(gpu: GpuHealth) -> str:
     level="smoke",
     title="driver libraries for compute, utility and video",
     expects="The driver's libraries for compute, utility and video are on the loader's path.",
-    mends="Install the driver's libraries: `gpustack install driver`.",
+    fix="Install the driver's libraries: `gpustack install driver`.",
     needs=("driver.module",),
     unless=(host_facts.no_gpu, host_facts.is_jetson),
 )

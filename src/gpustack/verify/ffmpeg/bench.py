@@ -17,7 +17,7 @@ from gpustack.verify.ffmpeg.causes import FEWER_THREADS
 from gpustack.verify.ffmpeg.diagnosis import diagnose, last_error
 from gpustack.verify.ffmpeg.engines import CODECS, session_limit
 from gpustack.verify.ffmpeg.programs import Program
-from gpustack.verify.ffmpeg.setup import chip, main_gpu, setup_of, tested
+from gpustack.verify.ffmpeg.setup import chip_under_test, main_gpu, program_under_test, setup_of
 from gpustack.verify.frame import host_facts
 from gpustack.verify.frame.bench_table import Bench, Cell
 from gpustack.versions import version
@@ -31,7 +31,7 @@ _RATE, _LASTS = 30, 2
 """Frames per second and seconds of a generated clip, before it is repeated."""
 
 
-class Work(Struct, frozen=True, kw_only=True):
+class Load(Struct, frozen=True, kw_only=True):
     """One kind of load: the options before and after the input, and the engines that it uses."""
 
     name: str
@@ -49,16 +49,16 @@ class Clip(Struct, frozen=True, kw_only=True):
     rate: int
 
 
-def works(program: Program, codecs: tuple[str, ...]) -> tuple[Work, ...]:
+def possible_loads(program: Program, codecs: tuple[str, ...]) -> tuple[Load, ...]:
     """Every load that this program supports on this GPU's engines."""
-    found: list[Work] = []
+    found: list[Load] = []
     if "cuda" in program.accelerations:
-        found.append(Work(name="decode h264", engine="NVDEC", before=_CUDA, after=("-f", "null", "-")))
+        found.append(Load(name="decode h264", engine="NVDEC", before=_CUDA, after=("-f", "null", "-")))
     for codec in codecs:
         encoder = ("-c:v", f"{codec}_nvenc", "-f", "null", "-")
-        found.append(Work(name=f"encode {codec}", engine="NVENC", before=(), after=encoder))
+        found.append(Load(name=f"encode {codec}", engine="NVENC", before=(), after=encoder))
         if "cuda" in program.accelerations:
-            found.append(Work(name=f"transcode h264 to {codec}", engine="both", before=_CUDA, after=encoder))
+            found.append(Load(name=f"transcode h264 to {codec}", engine="both", before=_CUDA, after=encoder))
     return tuple(found)
 
 
@@ -70,7 +70,7 @@ def bench(
     Raises UnsupportedError (exit 4) where there is no GPU, no FFmpeg that can use it, or none that makes a clip of
     ``size``.
     """
-    program, gpu, found = tested(context), main_gpu(context.host), chip(context)
+    program, gpu, found = program_under_test(context), main_gpu(context.host), chip_under_test(context)
     if gpu is None or program is None or context.runner is None:
         msg = "no NVIDIA GPU was found" if gpu is None else "no FFmpeg was found"
         raise UnsupportedError(msg, code="benchmark-unavailable", hint="`gpustack verify ffmpeg` lists what was found")
@@ -82,14 +82,14 @@ def bench(
     limit = session_limit(context.matrix, found, host_facts.driver_version(context.host))
     notes = [found.why_no_nvenc] if found.nvenc == 0 else []
     with tempfile.TemporaryDirectory(prefix="gpustack-bench-") as name:
-        clip = lay_long_clip(Path(name), seconds, size, program, context.runner)
+        clip = write_long_clip(Path(name), seconds, size, program, context.runner)
         rows: list[dict[str, Cell]] = []
-        for work in works(program, codecs):
+        for work in possible_loads(program, codecs):
             for count in sessions:
                 if limit is not None and "encode" in work.name and count > limit:
                     notes.append(f"{work.name} with {count} sessions was skipped: the driver allows {limit}")
                     continue
-                row = measured(context, program, work, clip, count)
+                row = measure_sessions(context, program, work, clip, count)
                 if isinstance(row, str):
                     notes.append(f"{work.name} with {count} sessions: {row}")
                 else:
@@ -124,13 +124,13 @@ def environment(context: Context) -> dict[str, str]:
     }
 
 
-def lay_long_clip(folder: Path, seconds: float, size: tuple[int, int], program: Program, runner: Runner) -> Clip:
+def write_long_clip(folder: Path, seconds: float, size: tuple[int, int], program: Program, runner: Runner) -> Clip:
     """A clip of ``size`` as often as ``seconds`` take, as one elementary stream.
 
     Raises UnsupportedError where ``program`` has no software encoder to make one of another size than gpustack's own.
     """
     if size == media.CLIP_SIZE:
-        one, frames, rate = media.lay_clip(folder), media.CLIP_FRAMES, media.CLIP_RATE
+        one, frames, rate = media.write_clip(folder), media.CLIP_FRAMES, media.CLIP_RATE
     else:
         one, frames, rate = _generated(folder, size, program, runner), _RATE * _LASTS, _RATE
     times = max(1, math.ceil(seconds * rate / frames))
@@ -158,7 +158,7 @@ def _generated(folder: Path, size: tuple[int, int], program: Program, runner: Ru
     return path
 
 
-def measured(context: Context, program: Program, work: Work, clip: Clip, count: int) -> dict[str, Cell] | str:
+def measure_sessions(context: Context, program: Program, work: Load, clip: Clip, count: int) -> dict[str, Cell] | str:
     """Run ``count`` sessions at once: the row, or why there is none."""
     runner = context.runner
     if runner is None:

@@ -58,7 +58,7 @@ class Diagnosis(Struct, frozen=True, kw_only=True):
 
     key: str
     cause: str
-    cure: str = ""
+    fix: str = ""
     needs: str = ""
     has: str = ""
 
@@ -77,7 +77,7 @@ def _driver_too_old(matrix: Matrix, text: str, setup: Setup) -> Diagnosis:
         return Diagnosis(
             key="driver_too_old",
             cause=f"this FFmpeg was built for a newer NVENC API than {own} supports",
-            cure=f"install a newer driver{where}, or use an FFmpeg built with older nv-codec-headers",
+            fix=f"install a newer driver{where}, or use an FFmpeg built with older nv-codec-headers",
         )
     need, found = match[1], match[2]
     first = driver_for_api(matrix, need, setup.system)
@@ -87,7 +87,7 @@ def _driver_too_old(matrix: Matrix, text: str, setup: Setup) -> Diagnosis:
     return Diagnosis(
         key="driver_too_old",
         cause=f"this FFmpeg was built for NVENC API {need}{required}, but {own} supports only NVENC API {found}",
-        cure=f"install {wanted}{where}{command}, or use an FFmpeg built with nv-codec-headers {found} or older",
+        fix=f"install {wanted}{where}{command}, or use an FFmpeg built with nv-codec-headers {found} or older",
         needs=f"NVENC API {need} ({wanted})",
         has=f"NVENC API {found} ({own})",
     )
@@ -96,25 +96,25 @@ def _driver_too_old(matrix: Matrix, text: str, setup: Setup) -> Diagnosis:
 def _no_libcuda(_matrix: Matrix, _text: str, setup: Setup) -> Diagnosis:
     if setup.in_container:
         cause = "no NVIDIA driver is available in this container: libcuda.so.1 was not found"
-        cure = "start it with `--gpus all` and NVIDIA_DRIVER_CAPABILITIES=compute,video,utility"
+        fix = "start it with `--gpus all` and NVIDIA_DRIVER_CAPABILITIES=compute,video,utility"
     elif setup.hidden_libcuda:
         cause = f"the driver's library {setup.hidden_libcuda} is not on the loader's path"
         folder = setup.hidden_libcuda.rpartition("/")[0]
-        cure = f"add {folder} to a file in /etc/ld.so.conf.d and run `sudo ldconfig`"
+        fix = f"add {folder} to a file in /etc/ld.so.conf.d and run `sudo ldconfig`"
     else:
         cause = "the driver's library libcuda.so.1 was not found"
-        cure = "`gpustack install driver`"
-    return Diagnosis(key="no_libcuda", cause=cause, cure=cure)
+        fix = "`gpustack install driver`"
+    return Diagnosis(key="no_libcuda", cause=cause, fix=fix)
 
 
 def _video_library(name: str, key: str, setup: Setup) -> Diagnosis:
     if setup.in_container:
         cause = f"the driver's {name} is not available in this container, although libcuda is"
-        cure = "start it with NVIDIA_DRIVER_CAPABILITIES=compute,video,utility (or all)"
+        fix = "start it with NVIDIA_DRIVER_CAPABILITIES=compute,video,utility (or all)"
     else:
         cause = f"the driver's {name} is not installed, although libcuda is: the driver has no video libraries"
-        cure = "install the driver's video libraries: `gpustack install driver`"
-    return Diagnosis(key=key, cause=cause, cure=cure)
+        fix = "install the driver's video libraries: `gpustack install driver`"
+    return Diagnosis(key=key, cause=cause, fix=fix)
 
 
 def _no_encode_library(_matrix: Matrix, _text: str, setup: Setup) -> Diagnosis:
@@ -134,28 +134,28 @@ def _missing_symbol(_matrix: Matrix, text: str, setup: Setup) -> Diagnosis:
     return Diagnosis(
         key="missing_symbol",
         cause=f"{own} is older than the headers that this FFmpeg was built with: its library has no {symbol}",
-        cure="install a newer driver, or use an FFmpeg built with older nv-codec-headers",
+        fix="install a newer driver, or use an FFmpeg built with older nv-codec-headers",
     )
 
 
 def _no_nvenc(_matrix: Matrix, _text: str, setup: Setup) -> Diagnosis:
     chip = setup.chip
     if chip.nvenc == 0:
-        return Diagnosis(key="no_nvenc", cause=chip.why_no_nvenc, cure="encode in software, or on another GPU")
+        return Diagnosis(key="no_nvenc", cause=chip.why_no_nvenc, fix="encode in software, or on another GPU")
     if setup.in_container:
         return Diagnosis(
             key="no_nvenc",
             cause=f"the driver reports no encoder, but {chip.name} has one: drivers 565 to 595 do so in a container"
             " that"
             " has only some GPUs of its host",
-            cure="start the container with every GPU (`--gpus all`) and select one with `-gpu N`, or use driver 610 or"
+            fix="start the container with every GPU (`--gpus all`) and select one with `-gpu N`, or use driver 610 or"
             " newer",
         )
     known = f"{chip.name} should have one" if chip.nvenc else f"whether {chip.name} has one is unknown"
     return Diagnosis(
         key="no_nvenc",
         cause=f"the driver reports no encoder (unsupported device); {known}",
-        cure="check whether the GPU is in MIG mode or passed through to a virtual machine, or select another: `-gpu N`",
+        fix="check whether the GPU is in MIG mode or passed through to a virtual machine, or select another: `-gpu N`",
     )
 
 
@@ -164,7 +164,7 @@ def _session_limit(_matrix: Matrix, _text: str, setup: Setup) -> Diagnosis:
     return Diagnosis(
         key="session_limit",
         cause=f"the limit of encode sessions is reached ({limit})",
-        cure="stop other encodes (`nvidia-smi encodersessions` lists them), or use a board without a limit",
+        fix="stop other encodes (`nvidia-smi encodersessions` lists them), or use a board without a limit",
         needs="a free encode session",
         has=f"limit {setup.limit}" if setup.limit else "",
     )
@@ -179,7 +179,7 @@ def _memory_or_limit(matrix: Matrix, text: str, setup: Setup) -> Diagnosis:
     return Diagnosis(
         key="session_limit",
         cause="the driver allows no further encode session: its session limit is reached, or the GPU's memory is full",
-        cure="stop other encodes and programs on this GPU (`nvidia-smi` lists them)",
+        fix="stop other encodes and programs on this GPU (`nvidia-smi` lists them)",
     )
 
 
@@ -187,7 +187,7 @@ def _out_of_memory(_matrix: Matrix, _text: str, setup: Setup) -> Diagnosis:
     return Diagnosis(
         key="out_of_memory",
         cause=f"the memory of {setup.chip.name} is full",
-        cure="stop other programs on this GPU (`nvidia-smi` lists them), or encode fewer streams at once",
+        fix="stop other programs on this GPU (`nvidia-smi` lists them), or encode fewer streams at once",
     )
 
 
@@ -195,7 +195,7 @@ def _no_device(_matrix: Matrix, _text: str, setup: Setup) -> Diagnosis:
     return Diagnosis(
         key="no_cuda_device",
         cause="the driver's library found no GPU",
-        cure="check CUDA_VISIBLE_DEVICES and the container's `--gpus` option"
+        fix="check CUDA_VISIBLE_DEVICES and the container's `--gpus` option"
         if setup.in_container
         else "check CUDA_VISIBLE_DEVICES; `gpustack verify driver` shows whether the kernel module is loaded",
     )
@@ -206,7 +206,7 @@ def _wrong_gpu(_matrix: Matrix, _text: str, setup: Setup) -> Diagnosis:
     return Diagnosis(
         key="bad_gpu_index",
         cause=f"the GPU index is out of range, or that GPU has no encoder ({seen} visible)",
-        cure="omit `-gpu`, or use a valid index: it counts from 0 among the GPUs of CUDA_VISIBLE_DEVICES",
+        fix="omit `-gpu`, or use a valid index: it counts from 0 among the GPUs of CUDA_VISIBLE_DEVICES",
     )
 
 
@@ -215,7 +215,7 @@ def _codec(_matrix: Matrix, _text: str, setup: Setup) -> Diagnosis:
     return Diagnosis(
         key="codec_unsupported",
         cause=f"the encoder of {setup.chip.name} does not support this codec{own}",
-        cure="use another encoder: every GPU with NVENC supports h264_nvenc",
+        fix="use another encoder: every GPU with NVENC supports h264_nvenc",
     )
 
 
@@ -225,7 +225,7 @@ def _format(_matrix: Matrix, text: str, setup: Setup) -> Diagnosis:
     return Diagnosis(
         key="format_unsupported",
         cause=f"the encoder of {setup.chip.name} rejects the input: {said}",
-        cure="convert the frames first: `-pix_fmt yuv420p`, or `p010le` with hevc_nvenc",
+        fix="convert the frames first: `-pix_fmt yuv420p`, or `p010le` with hevc_nvenc",
     )
 
 
@@ -235,7 +235,7 @@ def _too_large(_matrix: Matrix, text: str, setup: Setup) -> Diagnosis:
     return Diagnosis(
         key="too_large",
         cause=f"the frame is too large for the encoder of {setup.chip.name} with this codec{said}",
-        cure="scale the video down, or use hevc_nvenc, which supports larger frames",
+        fix="scale the video down, or use hevc_nvenc, which supports larger frames",
     )
 
 
@@ -244,7 +244,7 @@ def _bad_version(_matrix: Matrix, _text: str, setup: Setup) -> Diagnosis:
     return Diagnosis(
         key="bad_version",
         cause=f"{own} does not support the nv-codec-headers that this FFmpeg was built with",
-        cure="use an FFmpeg built with nv-codec-headers that this driver supports, or install another driver",
+        fix="use an FFmpeg built with nv-codec-headers that this driver supports, or install another driver",
     )
 
 
@@ -253,7 +253,7 @@ def _surfaces(_matrix: Matrix, _text: str, _scene: Setup) -> Diagnosis:
         key="too_many_surfaces",
         cause="this FFmpeg requests one NVDEC surface for each thread, and uses more threads on this machine than NVDEC"
         " has surfaces (32)",
-        cure=f"put `{' '.join(FEWER_THREADS)}` before -i, or use a newer FFmpeg",
+        fix=f"put `{' '.join(FEWER_THREADS)}` before -i, or use a newer FFmpeg",
     )
 
 
@@ -261,7 +261,7 @@ def _no_surfaces(_matrix: Matrix, _text: str, _scene: Setup) -> Diagnosis:
     return Diagnosis(
         key="no_surfaces_left",
         cause="the encoder holds every surface that NVDEC decodes into, because of look-ahead or many frames in flight",
-        cure=f"put `{' '.join(MORE_SURFACES)}` before -i, reduce look-ahead, or use a newer FFmpeg",
+        fix=f"put `{' '.join(MORE_SURFACES)}` before -i, reduce look-ahead, or use a newer FFmpeg",
     )
 
 
@@ -272,8 +272,8 @@ def _preset(_matrix: Matrix, text: str, _scene: Setup) -> Diagnosis:
         if gone
         else "this FFmpeg does not support the requested preset"
     )
-    cure = "use FFmpeg 4.4 or newer with presets p1 to p7" if gone else "use presets p1 to p7 with -tune instead"
-    return Diagnosis(key="preset_gone" if gone else "preset_unknown", cause=cause, cure=cure)
+    fix = "use FFmpeg 4.4 or newer with presets p1 to p7" if gone else "use presets p1 to p7 with -tune instead"
+    return Diagnosis(key="preset_gone" if gone else "preset_unknown", cause=cause, fix=fix)
 
 
 def _not_compiled(_matrix: Matrix, text: str, _scene: Setup) -> Diagnosis:
@@ -285,7 +285,7 @@ def _not_compiled(_matrix: Matrix, text: str, _scene: Setup) -> Diagnosis:
         if filter_only
         else f"{name} was not compiled into this FFmpeg"
     )
-    return Diagnosis(key="not_compiled", cause=cause, cure="`gpustack install ffmpeg` builds one with NVENC and NVDEC")
+    return Diagnosis(key="not_compiled", cause=cause, fix="`gpustack install ffmpeg` builds one with NVENC and NVDEC")
 
 
 def _option(_matrix: Matrix, text: str, setup: Setup) -> Diagnosis:
@@ -296,12 +296,12 @@ def _option(_matrix: Matrix, text: str, setup: Setup) -> Diagnosis:
         return Diagnosis(
             key="not_compiled",
             cause=f"this FFmpeg has no option -{name}: it belongs to {owner}, which are not compiled in or too old",
-            cure="`gpustack install ffmpeg` builds one with NVENC and NVDEC",
+            fix="`gpustack install ffmpeg` builds one with NVENC and NVDEC",
         )
     return Diagnosis(
         key="option_gone",
         cause=f"{f'FFmpeg {setup.about.word}' if setup.about.word else 'this FFmpeg'} has no option -{name}",
-        cure="use -fps_mode: it replaced -vsync in FFmpeg 5.1, and 9.0 removed -vsync"
+        fix="use -fps_mode: it replaced -vsync in FFmpeg 5.1, and 9.0 removed -vsync"
         if name == "vsync"
         else "list the options: `ffmpeg -h full`",
     )
@@ -311,7 +311,7 @@ def _dash(_matrix: Matrix, _text: str, _scene: Setup) -> Diagnosis:
     return Diagnosis(
         key="typo_dash",
         cause="an option begins with a typographic dash (\u2013), so FFmpeg treats it as a file name",
-        cure="type a plain hyphen (-); copied guides often contain the other one",
+        fix="type a plain hyphen (-); copied guides often contain the other one",
     )
 
 

@@ -96,7 +96,7 @@ def guide_commands(matrix: Matrix, program: Program) -> tuple[GuideCommand, ...]
 
 def _command(row: Row, program: Program) -> GuideCommand:
     has_npp = "scale_npp" in program.filters
-    words = spelled(row, program.about, has_npp=has_npp)
+    words = adapt_to_release(row, program.about, has_npp=has_npp)
     return GuideCommand(
         key=row.key,
         purpose=row.purpose,
@@ -112,7 +112,7 @@ def _takes_npp(row: Row) -> bool:
     return "scale_npp" in row.command
 
 
-def spelled(row: Row, about: About, *, has_npp: bool) -> tuple[str, ...]:
+def adapt_to_release(row: Row, about: About, *, has_npp: bool) -> tuple[str, ...]:
     """The arguments of a guide's command as this FFmpeg supports them.
 
     Releases before 5.1 know only the global -vsync, those before 4.4 only the old presets; scale_npp stays where it
@@ -168,12 +168,12 @@ def _uses(words: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*named, *found)))
 
 
-def missing(command: GuideCommand, program: Program) -> tuple[str, ...]:
+def missing_parts(command: GuideCommand, program: Program) -> tuple[str, ...]:
     """What ``command`` uses that ``program`` was not compiled with."""
     there = program.encoders | program.decoders | program.filters
     return tuple(name for name in command.uses if name not in there)
 
 
-def with_before_inputs(words: tuple[str, ...], before: tuple[str, ...]) -> tuple[str, ...]:
+def insert_before_inputs(words: tuple[str, ...], before: tuple[str, ...]) -> tuple[str, ...]:
     """``words`` with the options ``before`` put in front of every input."""
     return tuple(part for word in words for part in ((*before, word) if word == "-i" else (word,)))

@@ -57,7 +57,7 @@ def inspect(program: str, path: Path, runner: Runner) -> Streams:
     return streams(runner.run((program, "-hide_banner", "-i", str(path)), timeout=20).err)
 
 
-def lay_clip(folder: Path) -> Path:
+def write_clip(folder: Path) -> Path:
     """Write gpustack's clip into ``folder``."""
     path = folder / CLIP
     path.write_bytes((files("gpustack.verify") / "samples" / CLIP).read_bytes())
@@ -83,7 +83,7 @@ def frame_bytes(size: tuple[int, int]) -> int:
     return size[0] * size[1] * 3 // 2
 
 
-def frames_in(path: Path, size: tuple[int, int]) -> float:
+def count_frames(path: Path, size: tuple[int, int]) -> float:
     """How many NV12 frames a raw file holds; a fraction where it ends in the middle of one."""
     return path.stat().st_size / frame_bytes(size) if path.is_file() else 0
 
@@ -109,13 +109,13 @@ class Likeness(Struct, frozen=True, kw_only=True):
     ssim: float
 
 
-def likeness(one: Path, other: Path, size: tuple[int, int]) -> Likeness:
+def compare_frames(one: Path, other: Path, size: tuple[int, int]) -> Likeness:
     """Compare two raw NV12 files frame by frame: every frame's PSNR, the SSIM of frames spread from first to last.
 
     Computed here and not by FFmpeg's filters: minimal builds have none, and they pair frames by time stamps, so that
     a frame's neighbour is compared. Raises ValueError where a file has no frame.
     """
-    count = int(min(frames_in(one, size), frames_in(other, size)))
+    count = int(min(count_frames(one, size), count_frames(other, size)))
     if count == 0:
         msg = "no complete frame to compare"
         raise ValueError(msg)

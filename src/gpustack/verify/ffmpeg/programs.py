@@ -40,7 +40,7 @@ _PYTHONS = (
 )
 
 
-class Place(Struct, frozen=True, kw_only=True):
+class Location(Struct, frozen=True, kw_only=True):
     """The path of an FFmpeg, and its origin: distribution, own build, wheel, conda, or a path from the user."""
 
     path: str
@@ -55,7 +55,7 @@ class Program(Struct, frozen=True, kw_only=True):
     alone identifies it.
     """
 
-    place: Place
+    place: Location
     about: lists.About = lists.About()
     encoders: frozenset[str] = frozenset()
     decoders: frozenset[str] = frozenset()
@@ -84,12 +84,12 @@ class Program(Struct, frozen=True, kw_only=True):
         return f"{self.path} ({self.about.word or 'version unknown'}, {self.place.origin}{not_run})"
 
 
-def places(search: str, *, root: Path = Path("/"), pythons: Iterable[str] = ()) -> tuple[Place, ...]:
+def find_places(search: str, *, root: Path = Path("/"), pythons: Iterable[str] = ()) -> tuple[Location, ...]:
     """The FFmpegs below ``root``, each file once: those on the PATH ``search`` first, in its order.
 
     ``pythons`` are further folders of Python packages to look into.
     """
-    found: dict[str, Place] = {}
+    found: dict[str, Location] = {}
 
     def take(path: Path, origin: str, *, on_path: bool = False) -> None:
         try:
@@ -98,7 +98,7 @@ def places(search: str, *, root: Path = Path("/"), pythons: Iterable[str] = ()) 
         except (OSError, RuntimeError):
             return
         if stat.S_ISREG(state.st_mode) and os.access(path, os.X_OK):
-            found.setdefault(key, Place(path=str(path), origin=origin, on_path=on_path))
+            found.setdefault(key, Location(path=str(path), origin=origin, on_path=on_path))
 
     for path, origin, on_path in _candidates(search, root, pythons):
         take(path, origin, on_path=on_path)
@@ -135,7 +135,7 @@ def _origin(path: Path, root: Path) -> str:
     return "own build"
 
 
-def introduce(place: Place, runner: Runner) -> Program:
+def identify(place: Location, runner: Runner) -> Program:
     """The version and build of the program at ``place``, without its lists."""
     said = runner.run((place.path, "-hide_banner", "-version"), timeout=20)
     if said.code != 0:
@@ -144,13 +144,13 @@ def introduce(place: Place, runner: Runner) -> Program:
     return Program(place=place, about=lists.about(said.out))
 
 
-def describe(place: Place, runner: Runner) -> Program:
+def describe(place: Location, runner: Runner) -> Program:
     """The version, build and lists of the program at ``place``."""
 
     def ask(switch: str) -> str:
         return runner.run((place.path, "-hide_banner", switch), timeout=20).out
 
-    own = introduce(place, runner)
+    own = identify(place, runner)
     if own.error:
         return own
     return Program(
@@ -164,7 +164,7 @@ def describe(place: Place, runner: Runner) -> Program:
     )
 
 
-def _api(place: Place, runner: Runner) -> str:
+def _api(place: Location, runner: Runner) -> str:
     """The NVENC API inside the program, else inside the libavcodec that it loads."""
     from gpustack.verify.ffmpeg.binary import nvenc_api  # noqa: PLC0415 (not needed to name a program)
 
@@ -178,13 +178,13 @@ def _api(place: Place, runner: Runner) -> str:
     return ""
 
 
-def _libavcodec(place: Place, runner: Runner) -> tuple[Path, ...]:
+def _libavcodec(place: Location, runner: Runner) -> tuple[Path, ...]:
     listed = runner.run(("ldd", place.path), timeout=10).out
     found = (line.partition("=>")[2].split() for line in listed.splitlines() if "libavcodec" in line)
     return tuple(Path(words[0]) for words in found if words and words[0].startswith("/"))
 
 
-def choose(programs: Iterable[Program]) -> Program | None:
+def choose_program(programs: Iterable[Program]) -> Program | None:
     """The one to test: the first on PATH with NVIDIA support, else any such, else the first that runs."""
     able = [one for one in programs if not one.error]
     gpu = [one for one in able if one.has_nvenc or one.has_nvdec]

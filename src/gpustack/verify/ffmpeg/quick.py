@@ -5,8 +5,8 @@ from __future__ import annotations
 from gpustack.model.host import Host
 from gpustack.verify.declare import Context, Outcome, check, failed, needless, passed, skipped
 from gpustack.verify.ffmpeg.engines import chip_of
-from gpustack.verify.ffmpeg.programs import choose
-from gpustack.verify.ffmpeg.setup import INSTALL, is_of_use, named, programs, tested
+from gpustack.verify.ffmpeg.programs import choose_program
+from gpustack.verify.ffmpeg.setup import INSTALL, describe_programs, identify_programs, is_relevant, program_under_test
 from gpustack.verify.frame import host_facts
 from gpustack.verify.nv_codec_headers.api import api_of_driver, api_of_headers, judge_api
 
@@ -19,14 +19,14 @@ def _no_ffmpeg(context: Context) -> Outcome | None:
         if "ffmpeg" in context.host.installed:
             return skipped("the host is a saved snapshot: its FFmpeg cannot be run")
         return skipped("no FFmpeg was found", INSTALL)
-    return None if tested(context) else skipped("no FFmpeg was found", INSTALL)
+    return None if program_under_test(context) else skipped("no FFmpeg was found", INSTALL)
 
 
 @check(
     "ffmpeg.found",
     title="FFmpeg found",
     expects="FFmpeg is installed, and the program under test is known.",
-    mends=INSTALL,
+    fix=INSTALL,
     limit_s=120,
 )
 def found(context: Context) -> Outcome:
@@ -37,11 +37,11 @@ def found(context: Context) -> Outcome:
         known = context.host.installed.get("ffmpeg")
         paths = ", ".join(copy.path for copy in copies)
         return passed(f"FFmpeg {known.version if known and known.version else 'of unknown version'}: {paths}")
-    is_tested = is_of_use(context)
-    all_here = programs(context) if is_tested else named(context)
+    is_tested = is_relevant(context)
+    all_here = describe_programs(context) if is_tested else identify_programs(context)
     if not all_here:
         return skipped("no FFmpeg was found", INSTALL)
-    chosen = choose(all_here)
+    chosen = choose_program(all_here)
     broken = "; ".join(f"{one.path} does not run: {one.error}" for one in all_here if one.error)
     if chosen is None:
         return failed(broken, f"{INSTALL}, or remove the broken program")
@@ -56,22 +56,22 @@ def found(context: Context) -> Outcome:
     "ffmpeg.compiled",
     title="NVENC, NVDEC and CUDA filters compiled in",
     expects="FFmpeg was built with nv-codec-headers: it has encoders, decoders and filters for NVIDIA GPUs.",
-    mends=INSTALL,
+    fix=INSTALL,
     needs=("ffmpeg.found",),
     limit_s=120,
 )
 def compiled(context: Context) -> Outcome:
-    if context.runner is not None and not is_of_use(context):
+    if context.runner is not None and not is_relevant(context):
         return needless("no NVIDIA GPU was found", "`gpustack verify ffmpeg` checks the build anyway")
     excused = _no_ffmpeg(context)
-    program = None if excused else tested(context)
+    program = None if excused else program_under_test(context)
     if excused or program is None:
         return excused or skipped("no FFmpeg was found", INSTALL)
     encoders = sorted(name for name in program.encoders if name.endswith("_nvenc"))
     decoders = sorted(name for name in program.decoders if name.endswith("_cuvid"))
     filters = sorted(name for name in program.filters if name.endswith(("_cuda", "_npp")))
     if not encoders and not decoders and "cuda" not in program.accelerations:
-        other = next((one for one in programs(context) if one.has_nvenc and not one.error), None)
+        other = next((one for one in describe_programs(context) if one.has_nvenc and not one.error), None)
         elsewhere = f"; {other.called} has them" if other else ""
         return failed(f"{program.called} was built without NVENC and NVDEC{elsewhere}", INSTALL)
     lacks = [
@@ -97,14 +97,14 @@ def _no_use(host: Host) -> Outcome | None:
     "ffmpeg.driver",
     title="driver supports the NVENC API of the build",
     expects="The driver is new enough for the nv-codec-headers that this FFmpeg was built with.",
-    mends="Install a newer driver (`gpustack install driver`), or an FFmpeg built with older nv-codec-headers.",
+    fix="Install a newer driver (`gpustack install driver`), or an FFmpeg built with older nv-codec-headers.",
     needs=("ffmpeg.found", "driver.version"),
     unless=(_no_use, host_facts.not_counted),
     limit_s=120,
 )
 def driver(context: Context) -> Outcome:
     excused = _no_ffmpeg(context)
-    program = tested(context)
+    program = program_under_test(context)
     if excused or program is None:
         return excused or skipped("no FFmpeg was found", INSTALL)
     if not program.has_nvenc:

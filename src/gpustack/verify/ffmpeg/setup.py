@@ -12,7 +12,7 @@ from gpustack.system.run import Finished
 from gpustack.verify.declare import Context, Outcome, failed
 from gpustack.verify.ffmpeg.engines import Chip, chip_of, session_limit
 from gpustack.verify.ffmpeg.lists import About
-from gpustack.verify.ffmpeg.programs import Place, Program, choose, describe, introduce, places
+from gpustack.verify.ffmpeg.programs import Location, Program, choose_program, describe, find_places, identify
 from gpustack.verify.frame import host_facts
 from gpustack.verify.frame.commands import evidence_of
 from gpustack.verify.frame.pythons import package_folders, search_path
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 INSTALL = "`gpustack install ffmpeg`"
 
 
-def programs(context: Context) -> tuple[Program, ...]:
+def describe_programs(context: Context) -> tuple[Program, ...]:
     """Every FFmpeg of this machine, described once for all checks; () where the host is a saved snapshot."""
     runner = context.runner
     if runner is None:
@@ -32,7 +32,7 @@ def programs(context: Context) -> tuple[Program, ...]:
     return context.shared.once("ffmpeg programs", lambda: tuple(describe(one, runner) for one in _places(context)))
 
 
-def named(context: Context) -> tuple[Program, ...]:
+def identify_programs(context: Context) -> tuple[Program, ...]:
     """Every FFmpeg of this machine without its lists; the distribution's is known by its package and not run."""
     runner = context.runner
     if runner is None:
@@ -43,22 +43,22 @@ def named(context: Context) -> tuple[Program, ...]:
         if known is not None and known.version and known.method == "distro" and known.path == place.path:
             found.append(Program(place=place, about=About(word=known.version, version=known.version), is_run=False))
         else:
-            found.append(introduce(place, runner))
+            found.append(identify(place, runner))
     return tuple(found)
 
 
-def is_of_use(context: Context) -> bool:
+def is_relevant(context: Context) -> bool:
     """Whether the capabilities of FFmpeg matter: the host has a GPU, or FFmpeg was requested by name."""
     return bool(context.host.gpus) or "ffmpeg" in context.asked or "ffmpeg" in context.given
 
 
-def _places(context: Context) -> tuple[Place, ...]:
+def _places(context: Context) -> tuple[Location, ...]:
     given = context.given.get("ffmpeg")
     if given:
         # Checks run in folders of their own, where a relative path leads elsewhere.
         path = Path(given)
-        return (Place(path=str(path.absolute()) if path.exists() else given, origin="given", on_path=True),)
-    return places(context.given.get("path") or os.environ.get("PATH", ""), pythons=_packages(context))
+        return (Location(path=str(path.absolute()) if path.exists() else given, origin="given", on_path=True),)
+    return find_places(context.given.get("path") or os.environ.get("PATH", ""), pythons=_packages(context))
 
 
 def _packages(context: Context) -> tuple[str, ...]:
@@ -68,9 +68,9 @@ def _packages(context: Context) -> tuple[str, ...]:
     return tuple(name for name in (*sys.path, *found) if name.endswith("-packages"))
 
 
-def tested(context: Context) -> Program | None:
+def program_under_test(context: Context) -> Program | None:
     """The FFmpeg under test."""
-    return choose(programs(context))
+    return choose_program(describe_programs(context))
 
 
 def main_gpu(host: Host) -> Gpu | None:
@@ -79,7 +79,7 @@ def main_gpu(host: Host) -> Gpu | None:
     return next((gpu for gpu in own if gpu.nvenc), None) or next(iter(own), None)
 
 
-def chip(context: Context) -> Chip:
+def chip_under_test(context: Context) -> Chip:
     """The video engines of the GPU under test; unknown where the host has no GPU."""
     gpu = main_gpu(context.host)
     return chip_of(context.matrix, gpu) if gpu else Chip(name="this GPU")
@@ -99,7 +99,7 @@ def setup_of(context: Context, program: Program) -> Setup:
     from gpustack.verify.ffmpeg.causes import Setup  # noqa: PLC0415 (not needed at level quick)
 
     host = context.host
-    found = chip(context)
+    found = chip_under_test(context)
     driver = host_facts.driver_version(host)
     hidden = [copy.path for copy in host_facts.copies_of(host, "driver") if "libcuda.so" in copy.path and not copy.wins]
     seen = any(copy.wins for copy in host_facts.copies_of(host, "driver"))
@@ -125,7 +125,7 @@ def failure(context: Context, program: Program, end: Finished, doing: str) -> Ou
     found = diagnose(context.matrix, end.err + end.out, end.code, setup_of(context, program))
     return failed(
         f"{doing}: {found.cause}",
-        found.cure,
+        found.fix,
         expected=found.needs,
         actual=found.has,
         evidence=evidence_of(end, work=context.work),

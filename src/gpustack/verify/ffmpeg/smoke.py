@@ -11,8 +11,8 @@ from gpustack.verify.ffmpeg import media
 from gpustack.verify.ffmpeg.engines import CODECS, Chip, session_limit
 from gpustack.verify.ffmpeg.programs import Program
 from gpustack.verify.ffmpeg.quick import _no_ffmpeg
-from gpustack.verify.ffmpeg.setup import INSTALL, chip, failure, gpu_environment, tested
-from gpustack.verify.ffmpeg.transcode import Task, decode_on_gpu, judge, patiently, transcode, way_of
+from gpustack.verify.ffmpeg.setup import INSTALL, chip_under_test, failure, gpu_environment, program_under_test
+from gpustack.verify.ffmpeg.transcode import Task, choose_way, decode_on_gpu, judge_output, run_with_remedies, transcode
 from gpustack.verify.frame import host_facts
 from gpustack.verify.frame.commands import evidence_of
 
@@ -22,7 +22,7 @@ _SESSIONS = ("nvidia-smi", "--query-gpu=encoder.stats.sessionCount", "--format=c
 def ready(context: Context) -> tuple[Program, Runner] | Outcome:
     """The program under test and the runner, or why there is nothing to test."""
     excused = host_facts.no_gpu(context.host) or _no_ffmpeg(context)
-    program = tested(context)
+    program = program_under_test(context)
     if excused or program is None or context.runner is None:
         return excused or skipped("no FFmpeg was found", INSTALL)
     return program, context.runner
@@ -33,7 +33,7 @@ def ready(context: Context) -> tuple[Program, Runner] | Outcome:
     level="smoke",
     title="NVDEC output matches the software decoder",
     expects="GPU decoding of H.264 is bit-identical to software decoding.",
-    mends="See FFmpeg's log under 'evidence' in the JSON or HTML report.",
+    fix="See FFmpeg's log under 'evidence' in the JSON or HTML report.",
     needs=("ffmpeg.compiled",),
     limit_s=180,
 )
@@ -46,10 +46,10 @@ def nvdec(context: Context) -> Outcome:
     decoders += ["h264_cuvid"] if "h264_cuvid" in program.decoders else []
     if not decoders:
         return failed(f"{program.called} was built without NVDEC", INSTALL)
-    clip = media.lay_clip(context.folder)
+    clip = media.write_clip(context.folder)
     software = context.folder / "software.yuv"
     plain = media.decode(program, clip, software, runner)
-    if media.frames_in(software, media.CLIP_SIZE) != media.CLIP_FRAMES:
+    if media.count_frames(software, media.CLIP_SIZE) != media.CLIP_FRAMES:
         return errored("the software decoder of this FFmpeg failed to decode the clip", evidence=evidence_of(plain))
     task = Task(program=program, clip=clip, runner=runner, env=gpu_environment(context.host))
     evidence: dict[str, str] = {}
@@ -57,13 +57,13 @@ def nvdec(context: Context) -> Outcome:
     advice = ""
     for decoder in decoders:
         hardware = context.folder / f"{decoder}.yuv"
-        ended = patiently(context.matrix, partial(decode_on_gpu, task, decoder, hardware))
+        ended = run_with_remedies(context.matrix, partial(decode_on_gpu, task, decoder, hardware))
         evidence.update(evidence_of(*ended.ends, work=context.work))
         advice = f"; {ended.note}" if ended.note else advice
         name = "-hwaccel cuda" if decoder == "cuda" else decoder
         if ended.last.code != 0:
             return failure(context, program, ended.last, f"decoding with {name}")
-        count = media.frames_in(hardware, media.CLIP_SIZE)
+        count = media.count_frames(hardware, media.CLIP_SIZE)
         measured[f"{decoder}_frames"] = Measurement(value=count, unit="frames")
         if not media.same_bytes(hardware, software):
             wrong = f"{count:g} of {media.CLIP_FRAMES} frames" if count != media.CLIP_FRAMES else "different pixels"
@@ -90,7 +90,7 @@ def _sessions_in_use(context: Context) -> int | None:
     level="smoke",
     title="an encode session is available",
     expects="Fewer encode sessions are open than the driver allows on this board.",
-    mends="Stop other encodes: `nvidia-smi encodersessions` lists them.",
+    fix="Stop other encodes: `nvidia-smi encodersessions` lists them.",
     needs=("ffmpeg.found",),
     limit_s=30,
 )
@@ -98,7 +98,7 @@ def sessions(context: Context) -> Outcome:
     start = ready(context)
     if isinstance(start, Outcome):
         return start
-    found = chip(context)
+    found = chip_under_test(context)
     if found.nvenc == 0:
         return skipped(found.why_no_nvenc)
     used = _sessions_in_use(context)
@@ -135,7 +135,7 @@ def _encoders(program: Program, found: Chip) -> tuple[list[str], list[str]]:
     level="smoke",
     title="NVENC smoke transcode",
     expects="The GPU decodes, scales and encodes; frames, size, codec, duration and image of the output are correct.",
-    mends="See FFmpeg's log under 'evidence' in the JSON or HTML report.",
+    fix="See FFmpeg's log under 'evidence' in the JSON or HTML report.",
     needs=("ffmpeg.compiled", "ffmpeg.sessions"),
     limit_s=300,
 )
@@ -144,26 +144,26 @@ def nvenc(context: Context) -> Outcome:
     if isinstance(start, Outcome):
         return start
     program, runner = start
-    found = chip(context)
+    found = chip_under_test(context)
     if found.nvenc == 0:
         return _no_encoder(context, program, runner, found)
     codecs, left = _encoders(program, found)
     if not codecs:
         return failed(f"{program.called} has no encoder for this GPU: {'; '.join(left)}", INSTALL)
-    clip = media.lay_clip(context.folder)
-    way = way_of(program)
+    clip = media.write_clip(context.folder)
+    way = choose_way(program)
     task = Task(program=program, clip=clip, runner=runner, env=gpu_environment(context.host))
     evidence: dict[str, str] = {}
     measured: dict[str, Measurement] = {}
     for codec in codecs:
         made = context.folder / f"{codec}.mp4"
-        ended = patiently(context.matrix, partial(transcode, task, way, f"{codec}_nvenc", made))
+        ended = run_with_remedies(context.matrix, partial(transcode, task, way, f"{codec}_nvenc", made))
         evidence.update(evidence_of(*ended.ends, work=context.work))
         if ended.note and ended.note not in left:
             left.append(ended.note)
         if ended.last.code != 0:
             return failure(context, program, ended.last, f"encoding with {codec}_nvenc")
-        judged = judge(task, codec, way, made, context.folder)
+        judged = judge_output(task, codec, way, made, context.folder)
         measured.update(judged.measurements)
         if judged.faults:
             return failed(
@@ -186,6 +186,6 @@ def _no_encoder(context: Context, program: Program, runner: Runner, found: Chip)
 
 def try_encoder(program: Program, runner: Runner, context: Context) -> Finished:
     """Encode the clip with h264_nvenc from software frames, and discard the output."""
-    clip = media.lay_clip(context.folder)
+    clip = media.write_clip(context.folder)
     words = (program.path, "-hide_banner", "-y", "-i", str(clip), "-vf", "format=yuv420p", "-c:v", "h264_nvenc")
     return runner.run((*words, "-f", "null", "-"), timeout=60, env=gpu_environment(context.host))

@@ -35,7 +35,7 @@ class Way(Struct, frozen=True, kw_only=True):
     size: tuple[int, int]
 
 
-def way_of(program: Program) -> Way:
+def choose_way(program: Program) -> Way:
     """The longest path on the GPU that this build supports: scale_cuda, else the decoder's own resizer, else none."""
     width, height = SCALED
     for name in ("scale_cuda", "scale_npp"):
@@ -79,7 +79,7 @@ class Ended(Struct, frozen=True, kw_only=True):
     note: str = ""
 
 
-def patiently(matrix: Matrix, run: Callable[[tuple[str, ...]], Finished]) -> Ended:
+def run_with_remedies(matrix: Matrix, run: Callable[[tuple[str, ...]], Finished]) -> Ended:
     """Run without further options, and once more with those that fix the failure, where some are known.
 
     ``run`` takes the options before the input. A run that succeeds may have reported such a failure too: it has then
@@ -100,14 +100,14 @@ class Judged(Struct, frozen=True, kw_only=True):
     measurements: dict[str, Measurement]
 
 
-def stopped(end: Finished) -> str:
+def stop_remark(end: Finished) -> str:
     """Why decoding a file stopped before its end, as a remark; "" where it did not."""
     if end.code == 0:
         return ""
     return f" (decoding stopped: {last_error(end.err) or end.error or f'exit code {end.code}'})"
 
 
-def judge(task: Task, codec: str, way: Way, made: Path, folder: Path) -> Judged:
+def judge_output(task: Task, codec: str, way: Way, made: Path, folder: Path) -> Judged:
     """Compare the file ``made`` with the software path of the same clip: codec, size, duration, frames, picture."""
     program, runner = task.program, task.runner
     found = media.inspect(program.path, made, runner)
@@ -127,13 +127,13 @@ def judge(task: Task, codec: str, way: Way, made: Path, folder: Path) -> Judged:
     own, reference = folder / f"{codec}-gpu.yuv", folder / f"{codec}-software.yuv"
     back = media.decode(program, made, own, runner)
     media.decode(program, task.clip, reference, runner, scale=way.size)
-    count = media.frames_in(own, way.size)
+    count = media.count_frames(own, way.size)
     measured = {f"{codec}_frames": Measurement(value=count, unit="frames")}
     if back.code != 0 or count != media.CLIP_FRAMES:
-        fault = f"the output contains {count:g} frames instead of {media.CLIP_FRAMES}{stopped(back)}"
+        fault = f"the output contains {count:g} frames instead of {media.CLIP_FRAMES}{stop_remark(back)}"
         return Judged(faults=(fault,), measurements=measured)
     try:
-        near = media.likeness(own, reference, way.size)
+        near = media.compare_frames(own, reference, way.size)
     except ValueError as exc:
         return Judged(faults=(f"the software decoder wrote nothing to compare with: {exc}",), measurements=measured)
     finally:

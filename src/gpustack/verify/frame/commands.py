@@ -71,7 +71,7 @@ def first_line(end: Finished) -> str:
     return lines[0].strip() if lines else "no output"
 
 
-def ended(end: Finished) -> str:
+def describe_end(end: Finished) -> str:
     """How a program without usable output ended, as the rest of a sentence: a crash, or exit code and message."""
     if end.code is not None and end.code < 0:
         return f"crashed ({signal_in_words(-end.code)})"

@@ -15,7 +15,7 @@ from gpustack.verify.frame import host_facts
 from gpustack.verify.samples import place
 
 
-def lines_of(text: str) -> list[dict[str, Any]]:
+def parse_lines(text: str) -> list[dict[str, Any]]:
     """The JSON objects among the lines of ``text``; other lines, which libraries print, are ignored."""
     found: list[dict[str, Any]] = []
     for line in text.splitlines():
@@ -45,7 +45,7 @@ def gpu_at(host: Host, place_on_bus: str | None) -> Gpu | None:
     return next((gpu for gpu in host.gpus if bus(gpu.bus_id) == bus(place_on_bus)), None) if place_on_bus else None
 
 
-def gpu_called(host: Host, line: dict[str, Any]) -> str:
+def gpu_label(host: Host, line: dict[str, Any]) -> str:
     """The name of the GPU that a probe's line is about."""
     gpu = gpu_at(host, line.get("bus") or line.get("bus_id"))
     if gpu is not None:

@@ -89,7 +89,7 @@ def _added(folder: str) -> Iterator[str]:
                 yield os.path.normpath(os.path.join(folder, line.strip()))
 
 
-def holds(folders: tuple[str, ...], start: str) -> bool:
+def has_name(folders: tuple[str, ...], start: str) -> bool:
     """Whether the name of anything in these folders begins with ``start``."""
     return any(name.startswith(start) for folder in folders for name in _names(folder))
 

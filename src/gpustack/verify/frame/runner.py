@@ -187,7 +187,7 @@ class _Answer:
             level=check.level,
             duration_s=round(seconds, 6),
             reason=_clean(outcome.reason),
-            fix=_clean(outcome.fix or {"fail": check.mends, "error": _ERROR_FIX}.get(outcome.status, "")),
+            fix=_clean(outcome.fix or {"fail": check.fix, "error": _ERROR_FIX}.get(outcome.status, "")),
             detail=_clean(outcome.detail),
             expected=_clean(outcome.expected or (check.expects if outcome.status == "fail" else "")),
             actual=_clean(outcome.actual),
@@ -262,7 +262,7 @@ def _in_order(checks: list[Check]) -> list[Check]:
     return list(ordered.values())
 
 
-def level_named(name: str) -> Level:
+def parse_level(name: str) -> Level:
     """The level called ``name``. Raises UsageError with the known names."""
     found = next((level for level in LEVELS if level == name), None)
     if found is None:

@@ -26,7 +26,7 @@ from gpustack.verify.declare import (
     register,
     skipped,
 )
-from gpustack.verify.frame.commands import ended, evidence_of
+from gpustack.verify.frame.commands import describe_end, evidence_of
 
 GROUP = "gpustack.checks"
 """The entry point group: each names a module that declares checks when it is imported."""
@@ -127,7 +127,7 @@ def _declare(path: Path, one: SiteCheck) -> None:
                 level=one.level,
                 title=one.title or " ".join(one.command),
                 expects=_in_words(one),
-                mends=one.hint,
+                fix=one.hint,
                 function=lambda context: _judge(one, context),
                 needs=one.needs,
                 limit_s=one.timeout,
@@ -166,7 +166,7 @@ def _judge(one: SiteCheck, context: Context) -> Outcome:
             continue
         search = _search(context, pattern, text)
         if search.code not in {0, _NOT_FOUND}:
-            why = search.error or f"the search {ended(search)}"
+            why = search.error or f"the search {describe_end(search)}"
             return errored(
                 f"the output of {called} could not be searched for {pattern!r}{where}: {why}",
                 "use an expression without nested repetitions in `expect`",

@@ -8,10 +8,10 @@ from gpustack.model.results import Measurement
 from gpustack.system.run import Finished
 from gpustack.verify.cuda.build import build
 from gpustack.verify.cuda.errors import explain
-from gpustack.verify.cuda.toolchain import homes
+from gpustack.verify.cuda.toolchain import find_homes
 from gpustack.verify.declare import Context, Outcome, errored, failed, passed, skipped
-from gpustack.verify.frame.commands import ended, evidence_of, first_line
-from gpustack.verify.frame.probes import lines_of
+from gpustack.verify.frame.commands import describe_end, evidence_of, first_line
+from gpustack.verify.frame.probes import parse_lines
 from gpustack.verify.nccl.quick import INSTALL
 
 DEBUG = "Run `NCCL_DEBUG=WARN gpustack verify nccl --level smoke --format json`; NCCL's log is in 'evidence'."
@@ -19,7 +19,7 @@ DEBUG = "Run `NCCL_DEBUG=WARN gpustack verify nccl --level smoke --format json`;
 
 def run(context: Context, mib: int) -> Outcome:
     """Build the program and run it; it measures with buffers of ``mib`` MiB, or not at all for 0."""
-    home = next(iter(homes(context, "nccl.h", "libnccl", "nccl")), None)
+    home = next(iter(find_homes(context, "nccl.h", "libnccl", "nccl")), None)
     if home is None:
         return skipped("no nccl.h with its library was found to build with", INSTALL)
     built = build(context, "allreduce.cu", home)
@@ -32,7 +32,7 @@ def run(context: Context, mib: int) -> Outcome:
 def judge(context: Context, end: Finished) -> Outcome:
     """Judge the program's output."""
     evidence = evidence_of(end, work=context.work)
-    lines = lines_of(end.out)
+    lines = parse_lines(end.out)
     head = next((line for line in lines if "header" in line), None)
     broken = next((line for line in lines if "step" in line), None)
     if broken is not None and str(broken["step"]).startswith("cuda "):
@@ -55,14 +55,14 @@ def judge(context: Context, end: Finished) -> Outcome:
         return errored(f"the all-reduce produced no output: {end.error or first_line(end)}", evidence=evidence)
     if int(head["library"]) < int(head["header"]):
         return failed(
-            f"programs built with NCCL {spelled(head['header'])} load the older {spelled(head['library'])}",
+            f"programs built with NCCL {version_text(head['header'])} load the older {version_text(head['library'])}",
             "keep one NCCL on the loader's path",
             evidence=evidence,
         )
     sums = [line for line in lines if "wrong" in line]
     bad = [line for line in sums if line["wrong"]]
     if not bad and (not sums or end.code != 0):
-        return failed(f"the all-reduce program {ended(end)}", evidence=evidence)
+        return failed(f"the all-reduce program {describe_end(end)}", evidence=evidence)
     if bad:
         which = ", ".join(str(line["gpu"]) for line in bad)
         return failed(
@@ -75,15 +75,15 @@ def judge(context: Context, end: Finished) -> Outcome:
     }
     measured = ", ".join(f"{name} {float(one.value):.4g} {one.unit}" for name, one in values.items())
     return passed(
-        f"NCCL {spelled(head['library'])}: correct sums on {len(sums)} GPU{'s' if len(sums) > 1 else ''}"
+        f"NCCL {version_text(head['library'])}: correct sums on {len(sums)} GPU{'s' if len(sums) > 1 else ''}"
         f"{f'; {measured}' if measured else ''}",
-        actual=spelled(head["library"]),
+        actual=version_text(head["library"]),
         measurements=values,
         evidence=evidence,
     )
 
 
-def spelled(number: int) -> str:
+def version_text(number: int) -> str:
     """The version of NCCL's number: 2804 is 2.8.4, and from 2.9 on 22809 is 2.28.9."""
     if number >= 10000:
         return f"{number // 10000}.{number // 100 % 100}.{number % 100}"

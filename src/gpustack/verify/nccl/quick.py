@@ -26,7 +26,7 @@ def _no_nccl(host: Host) -> Outcome | None:
     "nccl.found",
     title="library found",
     expects="The loader or a Python environment provides libnccl.",
-    mends=INSTALL,
+    fix=INSTALL,
     unless=(_no_nccl,),
 )
 def found(context: Context) -> Outcome:
@@ -51,7 +51,7 @@ def found(context: Context) -> Outcome:
     "nccl.cuda",
     title="compatible with the CUDA toolkit",
     expects="This NCCL is compatible with the installed CUDA.",
-    mends="Install the NCCL for the installed CUDA: `gpustack install nccl`.",
+    fix="Install the NCCL for the installed CUDA: `gpustack install nccl`.",
     needs=("nccl.found",),
     unless=(_no_nccl,),
 )

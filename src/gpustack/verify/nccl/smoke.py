@@ -12,7 +12,7 @@ from gpustack.verify.nccl.all_reduce import DEBUG, run
     level="smoke",
     title="all-reduce over all GPUs",
     expects="An all-reduce over all GPUs returns the correct sum on each.",
-    mends=DEBUG,
+    fix=DEBUG,
     needs=("nccl.found", "cuda.compile", "driver.context"),
     unless=(host_facts.no_gpu,),
     limit_s=300.0,

@@ -41,7 +41,7 @@ def absent(host: Host) -> Outcome:
     "nv-codec-headers.found",
     title="headers found by pkg-config",
     expects="pkg-config finds ffnvcodec, as FFmpeg's configure requires.",
-    mends=INSTALL,
+    fix=INSTALL,
 )
 def found(context: Context) -> Outcome:
     answer = _query(context)
@@ -63,7 +63,7 @@ def found(context: Context) -> Outcome:
     "nv-codec-headers.driver",
     title="driver supports their NVENC API",
     expects="The driver is new enough for software built with these headers.",
-    mends="`gpustack plan driver nv-codec-headers` finds compatible versions.",
+    fix="`gpustack plan driver nv-codec-headers` finds compatible versions.",
     needs=("nv-codec-headers.found", "driver.version"),
     unless=(host_facts.not_counted,),
 )

@@ -24,7 +24,7 @@ int main(void)
     level="smoke",
     title="a program compiles with them",
     expects="A C program that includes the headers compiles and prints their NVENC API.",
-    mends=INSTALL,
+    fix=INSTALL,
     needs=("nv-codec-headers.found",),
     limit_s=60,
 )

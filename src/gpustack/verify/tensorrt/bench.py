@@ -17,14 +17,14 @@ from gpustack.verify.frame.bench_table import Bench, Cell
 from gpustack.verify.tensorrt import trtexec
 from gpustack.verify.tensorrt.digits_engine import (
     build_by_python,
-    compared,
+    compare_outputs,
     find_trtexec,
-    lay_model,
     release_of,
     trtexec_fault,
+    write_model,
 )
-from gpustack.verify.tensorrt.error_texts import meaning, nearest
-from gpustack.verify.tensorrt.libraries import Binding, ask, bindings, why
+from gpustack.verify.tensorrt.error_texts import choose_message, explain_error
+from gpustack.verify.tensorrt.libraries import Binding, failure_reason, find_bindings, run_child
 from gpustack.verify.tensorrt.onnx import INPUT, OUTPUT
 from gpustack.versions import version
 
@@ -67,7 +67,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     note: Note = silent
 
 
-def precisions_named(text: str) -> tuple[str, ...]:
+def parse_precisions(text: str) -> tuple[str, ...]:
     """The precisions of a list such as "fp32,fp16". Raises UsageError for an unknown name."""
     named = tuple(dict.fromkeys(one.strip() for one in text.split(",") if one.strip()))
     unknown = [one for one in named if one not in {"fp32", "fp16", "bf16"}]
@@ -80,8 +80,8 @@ def precisions_named(text: str) -> tuple[str, ...]:
 def bench(context: Context, settings: Settings) -> Bench:
     """Measure the TensorRT of this host. Raises UnsupportedError (exit 4) without GPU or TensorRT."""
     gpu = next(iter(host_facts.own_gpus(context.host)), None)
-    module = next((one for one in bindings(context) if not one.error and not one.is_rtx), None)
-    module = module or next((one for one in bindings(context) if not one.error), None)
+    module = next((one for one in find_bindings(context) if not one.error and not one.is_rtx), None)
+    module = module or next((one for one in find_bindings(context) if not one.error), None)
     program = find_trtexec(context)
     if gpu is None or (module is None and program is None):
         msg = "no NVIDIA GPU was found" if gpu is None else "no TensorRT that builds engines was found"
@@ -188,19 +188,19 @@ def _by_python(context: Context, module: Binding | None, settings: Settings, bat
         return "no Python module of TensorRT was found"
     made = build_by_python(context, module, context.folder, batch=batch, precision=precision)
     if made.fault:
-        return meaning(made.fault).cause
-    _, floats, digits = lay_model(context.folder, batch)
+        return explain_error(made.fault).cause
+    _, floats, digits = write_model(context.folder, batch)
     request = {
         "do": "run", "module": module.module, "engine": str(made.engine), "input": str(floats), "input_name": INPUT,
         "output_name": OUTPUT, "batch": batch, "streams": settings.streams, "iterations": settings.iterations,
         "profile": settings.profile is not None,
     }  # fmt: skip
-    answer, end = ask(context, module.python, request, timeout=300)
+    answer, end = run_child(context, module.python, request, timeout=300)
     if answer is None or not answer["ok"]:
-        said = why(end) if answer is None else nearest(answer["messages"])
-        return meaning(said).cause
+        said = failure_reason(end) if answer is None else choose_message(answer["messages"])
+        return explain_error(said).cause
     single = [row[at : at + _DIGITS] for row in answer["outputs"] for at in range(0, len(row), _DIGITS)]
-    _, fault = compared(single, digits)
+    _, fault = compare_outputs(single, digits)
     if fault:
         return f"not reported, as the outputs are wrong: {fault}"
     build = {name: one.value for name, one in made.measurements.items()}
@@ -250,14 +250,14 @@ def _by_trtexec(  # noqa: PLR0913, PLR0917 (the parts of one measurement)
     precision: str,
 ) -> Found | str:
     """The rows of one engine, built in one run of trtexec and measured in others."""
-    model, _, _ = lay_model(context.folder, batch)
+    model, _, _ = write_model(context.folder, batch)
     engine = context.folder / f"digits-{batch}-{precision}.engine"
     words = trtexec.build_words(str(model), str(engine), release, precision)
     end = context.run(str(program), *words, timeout=600)
     built = trtexec.read(end.out + end.err)
     fault = trtexec_fault(end, built)
     if fault or not engine.is_file():
-        return meaning(fault or "trtexec passed, but wrote no engine").cause
+        return explain_error(fault or "trtexec passed, but wrote no engine").cause
     rows: list[dict[str, Cell]] = []
     layers = context.folder / f"layers-{batch}-{precision}.json"
     for count in settings.streams:
@@ -267,7 +267,7 @@ def _by_trtexec(  # noqa: PLR0913, PLR0917 (the parts of one measurement)
         said = trtexec.read(end.out + end.err)
         fault = trtexec_fault(end, said)
         if fault:
-            return meaning(fault).cause
+            return explain_error(fault).cause
         latency = said.rows.get("Latency", {})
         rows.append(
             {

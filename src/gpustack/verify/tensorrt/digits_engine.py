@@ -14,8 +14,8 @@ from gpustack.verify.declare import Context
 from gpustack.verify.frame import host_facts
 from gpustack.verify.frame.commands import evidence_of
 from gpustack.verify.tensorrt import trtexec
-from gpustack.verify.tensorrt.error_texts import nearest
-from gpustack.verify.tensorrt.libraries import Binding, ask, why
+from gpustack.verify.tensorrt.error_texts import choose_message
+from gpustack.verify.tensorrt.libraries import Binding, failure_reason, run_child
 from gpustack.verify.tensorrt.onnx import INPUT, OUTPUT, Digits, digits_model, load_digits
 
 TOLERANCE = 0.02
@@ -35,7 +35,7 @@ class Built(Struct, frozen=True, kw_only=True):
     evidence: dict[str, str] = {}
 
 
-def lay_model(folder: Path, batch: int = 1) -> tuple[Path, Path, Digits]:
+def write_model(folder: Path, batch: int = 1) -> tuple[Path, Path, Digits]:
     """Write the network and its input images into ``folder``: the ONNX file, the floats, and what they mean."""
     digits = load_digits()
     model, floats = folder / MODEL, folder / "pictures.f32"
@@ -53,7 +53,7 @@ def as_floats(picture: bytes) -> bytes:
     return array("f", [value / 255 for value in picture]).tobytes()
 
 
-def keep_built(context: Context, built: Built, kind: str, capability: str) -> str:
+def keep_engine(context: Context, built: Built, kind: str, capability: str) -> str:
     """Keep the engine and its ONNX file in the folder that the user specified: a sentence on it, "" without a folder.
 
     Raises OSError where that folder cannot be written.
@@ -61,26 +61,26 @@ def keep_built(context: Context, built: Built, kind: str, capability: str) -> st
     given = context.given.get("artifacts")
     if not given:
         return ""
-    from gpustack.triton.artifacts import keep  # noqa: PLC0415 (seldom asked for)
+    from gpustack.triton.artifacts import keep_file  # noqa: PLC0415 (seldom asked for)
 
     folder, read = Path(given), read_engine(built.engine)
-    keep(folder, built.engine.parent / MODEL, "onnx", NETWORK)
-    place = keep(folder, built.engine, kind, NETWORK, version=read.version, capability=capability)
+    keep_file(folder, built.engine.parent / MODEL, "onnx", NETWORK)
+    place = keep_file(folder, built.engine, kind, NETWORK, version=read.version, capability=capability)
     return f"; kept as {place}"
 
 
 def build_by_python(context: Context, binding: Binding, folder: Path, **request: Any) -> Built:  # noqa: ANN401 (what the child takes)
     """Build the engine with a Python module of TensorRT, in a child process."""
-    model, _, _ = lay_model(folder, request.pop("batch", 1))
+    model, _, _ = write_model(folder, request.pop("batch", 1))
     engine = folder / request.pop("name", "digits.engine")
     request = {"do": "build", "module": binding.module, "onnx": str(model), "engine": str(engine), **request}
-    answer, end = ask(context, binding.python, request, timeout=600)
+    answer, end = run_child(context, binding.python, request, timeout=600)
     evidence = evidence_of(end, work=context.work)
     if answer is None:
-        return Built(engine=engine, fault=why(end), evidence=evidence)
+        return Built(engine=engine, fault=failure_reason(end), evidence=evidence)
     messages = tuple(answer["messages"])
     if not answer["ok"]:
-        return Built(engine=engine, fault=nearest(messages), messages=messages, evidence=evidence)
+        return Built(engine=engine, fault=choose_message(messages), messages=messages, evidence=evidence)
     measured = {
         "build": Measurement(value=round(answer["seconds"], 3), unit="s"),
         "engine": Measurement(value=answer["bytes"], unit="bytes"),
@@ -90,7 +90,7 @@ def build_by_python(context: Context, binding: Binding, folder: Path, **request:
 
 def run_by_python(context: Context, binding: Binding, engine: Path, folder: Path) -> Built:
     """Load the engine in a new process, run it on every image, and compare the outputs."""
-    _, floats, digits = lay_model(folder)
+    _, floats, digits = write_model(folder)
     request = {
         "do": "run",
         "module": binding.module,
@@ -100,15 +100,18 @@ def run_by_python(context: Context, binding: Binding, engine: Path, folder: Path
         "output_name": OUTPUT,
         "batch": 1,
     }
-    answer, end = ask(context, binding.python, request, timeout=120)
+    answer, end = run_child(context, binding.python, request, timeout=120)
     evidence = evidence_of(end, work=context.work)
     if answer is None:
-        return Built(engine=engine, fault=why(end), evidence=evidence)
+        return Built(engine=engine, fault=failure_reason(end), evidence=evidence)
     if not answer["ok"]:
         return Built(
-            engine=engine, fault=nearest(answer["messages"]), messages=tuple(answer["messages"]), evidence=evidence
+            engine=engine,
+            fault=choose_message(answer["messages"]),
+            messages=tuple(answer["messages"]),
+            evidence=evidence,
         )
-    worst, fault = compared(answer["outputs"], digits)
+    worst, fault = compare_outputs(answer["outputs"], digits)
     measured = {
         "load": Measurement(value=round(answer["load_seconds"], 3), unit="s"),
         "largest_difference": Measurement(value=float(f"{worst:.3g}")),
@@ -116,7 +119,7 @@ def run_by_python(context: Context, binding: Binding, engine: Path, folder: Path
     return Built(engine=engine, fault=fault, measurements=measured, evidence=evidence)
 
 
-def compared(outputs: list[list[float]], digits: Digits) -> tuple[float, str]:
+def compare_outputs(outputs: list[list[float]], digits: Digits) -> tuple[float, str]:
     """The largest difference from the reference, and what is wrong with the outputs ("" if nothing is)."""
     worst = 0.0
     for place, (got, wanted) in enumerate(zip(outputs, digits.probabilities, strict=False)):
@@ -139,12 +142,14 @@ def compared(outputs: list[list[float]], digits: Digits) -> tuple[float, str]:
 def load_by_python(context: Context, binding: Binding, engine: Path) -> Built:
     """Load an engine in a process of its own and run nothing."""
     request = {"do": "read", "module": binding.module, "engine": str(engine)}
-    answer, end = ask(context, binding.python, request, timeout=120)
+    answer, end = run_child(context, binding.python, request, timeout=120)
     evidence = evidence_of(end, work=context.work)
     if answer is None:
-        return Built(engine=engine, fault=why(end), evidence=evidence)
+        return Built(engine=engine, fault=failure_reason(end), evidence=evidence)
     messages = tuple(answer["messages"])
-    return Built(engine=engine, fault="" if answer["ok"] else nearest(messages), messages=messages, evidence=evidence)
+    return Built(
+        engine=engine, fault="" if answer["ok"] else choose_message(messages), messages=messages, evidence=evidence
+    )
 
 
 def find_trtexec(context: Context) -> Path | None:
@@ -166,7 +171,7 @@ def release_of(context: Context, program: Path) -> str:
 
 def build_by_trtexec(context: Context, program: Path, release: str, folder: Path) -> tuple[Built, trtexec.Said]:
     """Build the engine with trtexec."""
-    model, _, _ = lay_model(folder)
+    model, _, _ = write_model(folder)
     engine = folder / "digits.engine"
     end = context.run(str(program), *trtexec.build_words(str(model), str(engine), release), timeout=600)
     said = trtexec.read(end.out + end.err)
@@ -188,13 +193,17 @@ def trtexec_fault(end: Finished, said: trtexec.Said) -> str:
         return ""
     if end.code is None:
         return end.error
-    words = nearest(f"ERROR: {one}" for one in said.errors).removeprefix("ERROR: ") if said.errors else why(end)
+    words = (
+        choose_message(f"ERROR: {one}" for one in said.errors).removeprefix("ERROR: ")
+        if said.errors
+        else failure_reason(end)
+    )
     return f"trtexec {said.state or 'stopped without a result'}: {words}"
 
 
 def run_by_trtexec(context: Context, program: Path, release: str, engine: Path, folder: Path) -> Built:
     """Load the engine with trtexec for one image and compare its output file."""
-    _, _, digits = lay_model(folder)
+    _, _, digits = write_model(folder)
     one, output = folder / "picture.f32", folder / "output.json"
     one.write_bytes(as_floats(digits.pictures[0]))
     words = trtexec.run_words(str(engine), release, inputs=f"{INPUT}:{one}", output=str(output))
@@ -216,6 +225,6 @@ def run_by_trtexec(context: Context, program: Path, release: str, engine: Path, 
         labels=digits.labels[:1],
         probabilities=digits.probabilities[:1],
     )
-    worst, fault = compared([got], first)
+    worst, fault = compare_outputs([got], first)
     measured = {"largest_difference": Measurement(value=float(f"{worst:.3g}"))}
     return Built(engine=engine, fault=fault, measurements=measured, evidence=evidence)

@@ -19,26 +19,26 @@ class Meaning(Struct, frozen=True, kw_only=True):
     """What an error means. ``refusal``: TensorRT does not support this here; the host is not at fault."""
 
     cause: str
-    cure: str = ""
+    fix: str = ""
     refusal: bool = False
 
 
-def meaning(said: str) -> Meaning:
+def explain_error(said: str) -> Meaning:
     """What an error message of TensorRT means; the message itself where its meaning is unknown."""
     found = _versions(said) or _gpus(said)
     if found:
         return found
-    for text, (cause, cure) in _KNOWN.items():
+    for text, (cause, fix) in _KNOWN.items():
         if text in said:
-            return Meaning(cause=cause, cure=cure)
+            return Meaning(cause=cause, fix=fix)
     return Meaning(cause=said)
 
 
-def nearest(messages: Iterable[str]) -> str:
-    """The message nearest to the cause: the first whose meaning is known, else the first error."""
+def choose_message(messages: Iterable[str]) -> str:
+    """The message choose_message to the cause: the first whose meaning is known, else the first error."""
     kept = tuple(messages)
     faults = [one for one in kept if one.startswith(("ERROR", "INTERNAL", "In node"))]
-    known = (one for one in (*faults, *kept) if meaning(one).cause != one)
+    known = (one for one in (*faults, *kept) if explain_error(one).cause != one)
     return next(iter((*known, *faults)), "TensorRT reported no reason")
 
 
@@ -48,13 +48,13 @@ def _versions(said: str) -> Meaning | None:
     match = _EXPECTED.search(said)
     if match:
         builder = f"TensorRT {match[2]}" if match[2] else "another TensorRT"
-        return Meaning(cause=f"the engine was built by {builder}, but TensorRT {match[1]} is installed", cure=again)
+        return Meaning(cause=f"the engine was built by {builder}, but TensorRT {match[1]} is installed", fix=again)
     match = _SERIALIZED.search(said)
     if match:
         return Meaning(
             cause="the engine was built by another release of TensorRT, or is damaged:"
             f" its serialization version is {match[2]}, and this TensorRT reads {match[1]}",
-            cure=again,
+            fix=again,
         )
     return None
 
@@ -65,26 +65,26 @@ def _gpus(said: str) -> Meaning | None:
     if match:
         return Meaning(
             cause=f"the engine was built for compute capability {match[2]}, but this GPU has {match[1]}",
-            cure="rebuild the engine on this GPU",
+            fix="rebuild the engine on this GPU",
         )
     match = _TARGET.search(said)
     if match:
         return Meaning(
             cause=f"this TensorRT does not support this GPU (compute capability {match[1]}.{match[2]})",
-            cure="find a release that does: `gpustack plan tensorrt`",
+            fix="find a release that does: `gpustack plan tensorrt`",
         )
     match = _SUPPORTED.search(said)
     if match:
         return Meaning(
             cause=f"TensorRT-RTX does not support this GPU: compute capability {match[1]}, supported are {match[2]}",
-            cure="use TensorRT itself on this GPU: `gpustack install tensorrt`",
+            fix="use TensorRT itself on this GPU: `gpustack install tensorrt`",
             refusal=True,
         )
     match = _TURING.search(said)
     if match:
         return Meaning(
             cause=f"TensorRT-RTX cannot build this network for Turing (7.5): {match[2]}",
-            cure="build for compute capability 8.0 or newer, or use a lower precision for Turing",
+            fix="build for compute capability 8.0 or newer, or use a lower precision for Turing",
             refusal=True,
         )
     return None

@@ -14,7 +14,7 @@ from gpustack.system.paths import glob
 from gpustack.system.run import Finished
 from gpustack.verify.declare import Context
 from gpustack.verify.frame.commands import signal_in_words
-from gpustack.verify.frame.pythons import holds, package_folders, search_path
+from gpustack.verify.frame.pythons import has_name, package_folders, search_path
 
 _NAME = re.compile(r"^(libnvinfer|libtensorrt_rtx)\.so\.(\d+)(?:\.(\d+(?:\.\d+)*))?$")
 _STARTS = ("libnvinfer.", "libtensorrt_rtx.")
@@ -57,7 +57,7 @@ class Binding(Struct, frozen=True, kw_only=True):
         return self.module.startswith("tensorrt_rtx")
 
 
-def libraries(search: str, packages: Iterable[str], root: Path = Path("/")) -> tuple[Library, ...]:
+def search_libraries(search: str, packages: Iterable[str], root: Path = Path("/")) -> tuple[Library, ...]:
     """Every TensorRT library: in the folders of ``search`` (an LD_LIBRARY_PATH), of the system, and in wheels."""
     found: dict[str, Library] = {}
     folders = [(root / name.lstrip("/"), False) for name in search.split(os.pathsep) if name.startswith("/")]
@@ -78,7 +78,7 @@ def libraries(search: str, packages: Iterable[str], root: Path = Path("/")) -> t
     return tuple(found.values())
 
 
-def ask(context: Context, python: str, request: dict[str, Any], *, timeout: float = 60.0) -> tuple[Any, Finished]:
+def run_child(context: Context, python: str, request: dict[str, Any], *, timeout: float = 60.0) -> tuple[Any, Finished]:
     """Run ``request`` with ``python`` in a process of its own: the answer (None without one), and how it ended."""
     import json  # noqa: PLC0415 (most hosts have no TensorRT)
 
@@ -97,7 +97,7 @@ def ask(context: Context, python: str, request: dict[str, Any], *, timeout: floa
         return None, end
 
 
-def why(end: Finished) -> str:
+def failure_reason(end: Finished) -> str:
     """Why a child printed no answer: Python's last line, or the signal that ended it."""
     if end.code is None:
         return end.error
@@ -107,7 +107,7 @@ def why(end: Finished) -> str:
     return lines[-1] if lines else f"exit status {end.code}"
 
 
-def pythons(context: Context) -> tuple[str, ...]:
+def candidate_pythons(context: Context) -> tuple[str, ...]:
     """The Pythons to search: the one that the user specified, else python3 of PATH and this one."""
     import sys  # noqa: PLC0415 (only this function reads its path)
 
@@ -117,17 +117,17 @@ def pythons(context: Context) -> tuple[str, ...]:
     return tuple(dict.fromkeys(("python3", sys.executable)))
 
 
-def bindings(context: Context) -> tuple[Binding, ...]:
+def find_bindings(context: Context) -> tuple[Binding, ...]:
     """The TensorRT modules of these Pythons, found once; modules that are not installed are ignored."""
 
     def find() -> tuple[Binding, ...]:
         found: list[Binding] = []
-        for python in pythons(context):
+        for python in candidate_pythons(context):
             folders = _folders(context, python)
-            if folders is not None and not holds(folders, "tensorrt"):
+            if folders is not None and not has_name(folders, "tensorrt"):
                 continue
             for module in MODULES:
-                answer, end = ask(context, python, {"do": "info", "module": module})
+                answer, end = run_child(context, python, {"do": "info", "module": module})
                 if answer is not None:
                     found.append(
                         Binding(
@@ -137,8 +137,8 @@ def bindings(context: Context) -> tuple[Binding, ...]:
                             libraries=tuple(answer["libraries"]),
                         )
                     )
-                elif end.code is not None and "No module named" not in why(end):
-                    found.append(Binding(python=python, module=module, error=why(end)))
+                elif end.code is not None and "No module named" not in failure_reason(end):
+                    found.append(Binding(python=python, module=module, error=failure_reason(end)))
         return tuple(_once(found))
 
     return context.shared.once("tensorrt bindings", find)
@@ -159,28 +159,28 @@ def _once(found: list[Binding]) -> list[Binding]:
     return list(kept.values())
 
 
-def all_libraries(context: Context) -> tuple[Library, ...]:
+def find_libraries(context: Context) -> tuple[Library, ...]:
     """Every TensorRT library of this machine, found once."""
 
     def find() -> tuple[Library, ...]:
         packages: list[str] = []
-        for python in pythons(context):
+        for python in candidate_pythons(context):
             folders = _folders(context, python)
             packages += search_path(context, python) if folders is None else folders
-        return libraries(os.environ.get("LD_LIBRARY_PATH", ""), dict.fromkeys(packages))
+        return search_libraries(os.environ.get("LD_LIBRARY_PATH", ""), dict.fromkeys(packages))
 
     return context.shared.once("tensorrt libraries", find)
 
 
-def loaded_by_c(context: Context, major: int, name: str = "libnvinfer") -> tuple[str, str] | None:
+def load_as_cpp(context: Context, major: int, name: str = "libnvinfer") -> tuple[str, str] | None:
     """The version and path of the ``name``.so.``major`` that a C++ program loads; None where the loader finds none."""
-    answer, _ = ask(context, pythons(context)[0], {"do": "load", "soname": f"{name}.so.{major}"})
+    answer, _ = run_child(context, candidate_pythons(context)[0], {"do": "load", "soname": f"{name}.so.{major}"})
     if answer is None:
         return None
-    return in_words(int(answer["number"])), next(iter(answer["libraries"]), "")
+    return version_text(int(answer["number"])), next(iter(answer["libraries"]), "")
 
 
-def in_words(number: int) -> str:
+def version_text(number: int) -> str:
     """The release of getInferLibVersion's number: 8601 is 8.6.1, 101303 is 10.13.3."""
     if number >= 100000:
         return f"{number // 10000}.{number // 100 % 100}.{number % 100}"

@@ -8,19 +8,19 @@ from gpustack.model.host import Host
 from gpustack.verify.declare import Context, Outcome, check, failed, needless, passed, skipped
 from gpustack.verify.frame import host_facts
 from gpustack.verify.frame.rules import Part, compute_capability_of, full_version, judge_fit, same_release
-from gpustack.verify.tensorrt.libraries import all_libraries, bindings, loaded_by_c
+from gpustack.verify.tensorrt.libraries import find_bindings, find_libraries, load_as_cpp
 
 INSTALL = "`gpustack install tensorrt`"
 
 
 def version_here(context: Context) -> str | None:
     """The TensorRT that programs get: what Python loads, else the loader's, else the installed one."""
-    own = next((one.version for one in bindings(context) if one.version and not one.is_rtx), None)
+    own = next((one.version for one in find_bindings(context) if one.version and not one.is_rtx), None)
     if own:
         return own
-    for library in all_libraries(context):
+    for library in find_libraries(context):
         if library.name == "libnvinfer" and not library.from_wheel:
-            loaded = loaded_by_c(context, library.major)
+            loaded = load_as_cpp(context, library.major)
             if loaded:
                 return loaded[0]
     return host_facts.installed_version(context.host, "tensorrt")
@@ -30,7 +30,7 @@ def version_here(context: Context) -> str | None:
     "tensorrt.found",
     title="TensorRT found",
     expects="TensorRT is installed, and the version that C++ and Python programs load is known.",
-    mends=INSTALL,
+    fix=INSTALL,
     limit_s=180,
 )
 def found(context: Context) -> Outcome:
@@ -41,13 +41,13 @@ def found(context: Context) -> Outcome:
             return skipped("no TensorRT was found", INSTALL)
         listed = "; ".join(host_facts.describe_copy(one) for one in copies)
         return passed(f"TensorRT {own or 'of unknown version'}{f': {listed}' if listed else ''}")
-    here, modules = all_libraries(context), bindings(context)
+    here, modules = find_libraries(context), find_bindings(context)
     if not here and not modules:
         return skipped("no TensorRT was found", INSTALL)
     parts = [f"{one.path}{' (wheel)' if one.from_wheel else ''}" for one in here]
     majors = {(one.name, one.major) for one in here if not one.from_wheel}
     for name, major in sorted(majors):
-        loaded = loaded_by_c(context, major, name) if name == "libnvinfer" else None
+        loaded = load_as_cpp(context, major, name) if name == "libnvinfer" else None
         if loaded:
             parts.append(f"C++ loads {name}.so.{major} {loaded[0]} from {loaded[1]}")
         elif name == "libnvinfer":
@@ -67,14 +67,14 @@ def found(context: Context) -> Outcome:
     "tensorrt.versions",
     title="C++ and Python load the same version",
     expects="C++ and Python programs load the same TensorRT, so that each runs the other's engines.",
-    mends="Keep one TensorRT: remove the copy that you do not need, or install the wheel of the library's release.",
+    fix="Keep one TensorRT: remove the copy that you do not need, or install the wheel of the library's release.",
     needs=("tensorrt.found",),
     limit_s=180,
 )
 def versions(context: Context) -> Outcome:
-    modules = [one for one in bindings(context) if one.version and not one.is_rtx]
-    majors = sorted({one.major for one in all_libraries(context) if not one.from_wheel and one.name == "libnvinfer"})
-    loaded = [answer for major in majors if (answer := loaded_by_c(context, major))]
+    modules = [one for one in find_bindings(context) if one.version and not one.is_rtx]
+    majors = sorted({one.major for one in find_libraries(context) if not one.from_wheel and one.name == "libnvinfer"})
+    loaded = [answer for major in majors if (answer := load_as_cpp(context, major))]
     if not modules or not loaded:
         return needless("only C++ or only Python has TensorRT: nothing to compare")
     python = modules[0]
@@ -97,7 +97,7 @@ def _none(host: Host) -> Outcome | None:
     "tensorrt.fit",
     title="compatible with CUDA, driver and GPUs",
     expects="This TensorRT is compatible with the installed CUDA, the driver and every GPU.",
-    mends="Install a compatible TensorRT: `gpustack plan tensorrt` finds one.",
+    fix="Install a compatible TensorRT: `gpustack plan tensorrt` finds one.",
     needs=("tensorrt.found",),
     unless=(_none, host_facts.is_jetson),
     limit_s=120,
@@ -119,7 +119,7 @@ def fits(context: Context) -> Outcome:
 def _library_for(context: Context, kind: str) -> str | None:
     """The version that would load an engine of ``kind`` here."""
     if kind == "tensorrt-rtx":
-        return next((one.version for one in bindings(context) if one.is_rtx and one.version), None)
+        return next((one.version for one in find_bindings(context) if one.is_rtx and one.version), None)
     return version_here(context)
 
 
@@ -127,7 +127,7 @@ def _library_for(context: Context, kind: str) -> str | None:
     "tensorrt.engine",
     title="engine file is compatible",
     expects="The engine was built by this TensorRT for this GPU, and the file is intact.",
-    mends="Rebuild the engine on the host that will run it.",
+    fix="Rebuild the engine on the host that will run it.",
     needs=(),
     limit_s=120,
 )
@@ -168,7 +168,7 @@ def engine(context: Context) -> Outcome:
     if not verdict.fits:
         return failed(
             f"{path.name}: {verdict.reason}",
-            verdict.cure,
+            verdict.fix,
             expected=f"TensorRT {library}" if library else "",
             actual=read.called,
         )

@@ -13,14 +13,14 @@ from gpustack.verify.tensorrt.digits_engine import (
     build_by_python,
     build_by_trtexec,
     find_trtexec,
-    keep_built,
+    keep_engine,
     load_by_python,
     release_of,
     run_by_python,
     run_by_trtexec,
 )
-from gpustack.verify.tensorrt.error_texts import meaning
-from gpustack.verify.tensorrt.libraries import Binding, all_libraries, bindings
+from gpustack.verify.tensorrt.error_texts import explain_error
+from gpustack.verify.tensorrt.libraries import Binding, find_bindings, find_libraries
 from gpustack.verify.tensorrt.quick import INSTALL, version_here
 
 TARGETS = {"7.5": "SM75", "8.0": "SM80", "8.6": "SM86", "8.9": "SM89", "12.0": "SM120"}
@@ -28,10 +28,10 @@ TARGETS = {"7.5": "SM75", "8.0": "SM80", "8.6": "SM86", "8.9": "SM89", "12.0": "
 
 
 def _failure(built: Built, doing: str) -> Outcome:
-    known = meaning(built.fault)
+    known = explain_error(built.fault)
     return failed(
         f"{doing}: {known.cause}",
-        known.cure,
+        known.fix,
         detail="; ".join(built.messages[:3]),
         measurements=built.measurements,
         evidence=built.evidence,
@@ -43,16 +43,16 @@ def _failure(built: Built, doing: str) -> Outcome:
     level="smoke",
     title="an engine builds from ONNX, runs and reloads",
     expects="TensorRT builds an engine of a small network, and its outputs match the reference.",
-    mends="See TensorRT's log under 'evidence' in the JSON or HTML report.",
+    fix="See TensorRT's log under 'evidence' in the JSON or HTML report.",
     needs=("tensorrt.found",),
     unless=(host_facts.no_gpu,),
     limit_s=900,
 )
 def build(context: Context) -> Outcome:
-    module = next((one for one in bindings(context) if not one.is_rtx and not one.error), None)
+    module = next((one for one in find_bindings(context) if not one.is_rtx and not one.error), None)
     program = find_trtexec(context)
     if module is None and program is None:
-        here = [one for one in all_libraries(context) if one.name == "libnvinfer"]
+        here = [one for one in find_libraries(context) if one.name == "libnvinfer"]
         if here:
             return skipped(
                 f"{here[0].path} was found, but neither trtexec nor the Python module, which build engines",
@@ -115,7 +115,7 @@ def _passed(
     if read.fault:
         return failed(f"{maker} built a damaged engine: {read.fault}", evidence=evidence)
     gpu = next(iter(host_facts.own_gpus(context.host)), None)
-    kept = keep_built(context, made, read.kind, (gpu.compute_capability if gpu else None) or "")
+    kept = keep_engine(context, made, read.kind, (gpu.compute_capability if gpu else None) or "")
     detail = f"{maker}: {read.called}, {read.size} bytes; run in a new process, every output correct{kept}"
     return passed(detail, actual=read.version, measurements=measured, evidence=evidence)
 
@@ -125,7 +125,7 @@ def _passed(
     level="smoke",
     title="engine file loads",
     expects="The TensorRT of this host loads the specified engine file.",
-    mends="Rebuild the engine on the host that will run it.",
+    fix="Rebuild the engine on the host that will run it.",
     needs=("tensorrt.found",),
     unless=(host_facts.no_gpu,),
     limit_s=180,
@@ -143,7 +143,7 @@ def load(context: Context) -> Outcome:
     except OSError as exc:
         return failed(f"{path} cannot be read: {exc.strerror or exc}", "specify an existing, readable file")
     is_rtx = read.kind == "tensorrt-rtx"
-    module = next((one for one in bindings(context) if one.is_rtx == is_rtx and not one.error), None)
+    module = next((one for one in find_bindings(context) if one.is_rtx == is_rtx and not one.error), None)
     if module is None:
         wanted = "tensorrt_rtx" if is_rtx else "tensorrt"
         return skipped(
@@ -161,12 +161,12 @@ def load(context: Context) -> Outcome:
     level="smoke",
     title="TensorRT-RTX builds engines, with or without a GPU",
     expects="TensorRT-RTX builds an engine for every architecture that it supports, and runs the one for this GPU.",
-    mends="See TensorRT-RTX's log under 'evidence' in the JSON or HTML report.",
+    fix="See TensorRT-RTX's log under 'evidence' in the JSON or HTML report.",
     needs=("tensorrt.found",),
     limit_s=300,
 )
 def rtx(context: Context) -> Outcome:
-    module = next((one for one in bindings(context) if one.is_rtx and not one.error), None)
+    module = next((one for one in find_bindings(context) if one.is_rtx and not one.error), None)
     if module is None:
         return needless("no TensorRT-RTX was found")
     built: dict[str, Built] = {}
@@ -179,10 +179,10 @@ def rtx(context: Context) -> Outcome:
             read = read_engine(made.engine)
             if capability not in read.targets or read.fault:
                 return _wrong_target(read, capability)
-            keep_built(context, made, read.kind, capability)
+            keep_engine(context, made, read.kind, capability)
             built[capability] = made
             continue
-        known = meaning(made.fault)
+        known = explain_error(made.fault)
         if not known.refusal:
             return _failure(made, f"building an engine for compute capability {capability}")
         refused.setdefault(known.cause)
@@ -222,7 +222,7 @@ def _run_rtx(context: Context, module: Binding, built: dict[str, Built]) -> str 
     ran = run_by_python(context, module, made.engine, context.folder)
     if not ran.fault:
         return f"run on {gpus[0].called}, every output correct"
-    known = meaning(ran.fault)
+    known = explain_error(ran.fault)
     if known.refusal or capability not in built:
         return f"not run on {gpus[0].called}: {known.cause}"
     return _failure(ran, f"running the engine on {gpus[0].called}")

@@ -20,7 +20,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     why: str = ""
 
 
-def endpoint(context: Context) -> Endpoint | None:
+def find_endpoint(context: Context) -> Endpoint | None:
     """The server of ``--url``; None without one. Its protocol is detected once."""
     url = context.given.get("url")
     if not url:
@@ -59,7 +59,7 @@ class Choice(Struct, frozen=True, kw_only=True):
     why: str = ""
 
 
-def model_of(context: Context, found: Endpoint) -> Choice:
+def choose_model(context: Context, found: Endpoint) -> Choice:
     """The model that the user specified, else one of gpustack's own, else the first that is ready."""
     given = context.given.get("model")
     if given:

@@ -29,7 +29,7 @@ class Tried(Struct, frozen=True, kw_only=True):
     seconds: float = 0.0
 
 
-class Question(Struct, frozen=True, kw_only=True):
+class Sample(Struct, frozen=True, kw_only=True):
     """An input and the expected output, None where it is not known."""
 
     tensor: tuple[str, str, tuple[int, ...]]
@@ -38,7 +38,7 @@ class Question(Struct, frozen=True, kw_only=True):
     expected: list[float] | None = None
 
 
-def question(model: v2.Model) -> Question | str:
+def make_sample(model: v2.Model) -> Sample | str:
     """The input for ``model``; why there is none, as a sentence."""
     if not model.inputs or not model.outputs:
         return "its metadata has no inputs or no outputs"
@@ -48,7 +48,7 @@ def question(model: v2.Model) -> Question | str:
         digits = load_digits()
         values = [pixel / 255 for pixel in digits.pictures[0]]
         expected = list(digits.probabilities[0])
-        return Question(tensor=(INPUT, "FP32", (1, 1, 28, 28)), values=values, output=OUTPUT, expected=expected)
+        return Sample(tensor=(INPUT, "FP32", (1, 1, 28, 28)), values=values, output=OUTPUT, expected=expected)
     if len(model.inputs) > 1:
         return f"it has {len(model.inputs)} inputs, for which no correct output is known"
     count = 1
@@ -58,26 +58,26 @@ def question(model: v2.Model) -> Question | str:
         return f"its input is {datatype} of shape {list(shape)}, which is not tested"
     values = [float(number % 7) if datatype in _FLOATS else number % 2 for number in range(count)]
     known = [2 * value for value in values] if model.name == DOUBLE else None
-    return Question(tensor=(name, datatype, whole), values=values, output=model.outputs[0][0], expected=known)
+    return Sample(tensor=(name, datatype, whole), values=values, output=model.outputs[0][0], expected=known)
 
 
-def over_v2(server: Server, model: str, clock: Callable[[], float]) -> Tried:
+def infer_over_v2(server: Server, model: str, clock: Callable[[], float]) -> Tried:
     """Infer over HTTP, and over gRPC if tritonclient is installed, with an input by the model's metadata."""
     described = v2.describe(server, model)
     if isinstance(described, Answer):
         return Tried(fault=f"its metadata could not be read: {described.why}")
-    ask = question(described)
-    if not isinstance(ask, Question):
+    ask = make_sample(described)
+    if not isinstance(ask, Sample):
         return Tried(skipped=ask)
-    tried = over_http(server, model, ask, clock)
-    by_grpc = None if tried.fault else over_grpc(server, model, ask)
+    tried = infer_over_http(server, model, ask, clock)
+    by_grpc = None if tried.fault else infer_over_grpc(server, model, ask)
     if tried.fault or (by_grpc is not None and by_grpc.fault):
         return by_grpc or tried
     also = by_grpc.said if by_grpc else "gRPC was not tested: the Python package tritonclient is not installed"
     return Tried(said=f"{tried.said}; {also}", seconds=tried.seconds)
 
 
-def over_http(server: Server, model: str, ask: Question, clock: Callable[[], float]) -> Tried:
+def infer_over_http(server: Server, model: str, ask: Sample, clock: Callable[[], float]) -> Tried:
     """Infer over HTTP and check the output."""
     started = clock()
     answer = v2.infer(server, model, ask.tensor, ask.values)
@@ -90,7 +90,7 @@ def over_http(server: Server, model: str, ask: Question, clock: Callable[[], flo
     return check_output(got, ask, seconds, "HTTP")
 
 
-def check_output(got: list[float], ask: Question, seconds: float, by: str) -> Tried:
+def check_output(got: list[float], ask: Sample, seconds: float, by: str) -> Tried:
     """Compare an output with the expected one."""
     if ask.expected is None:
         if not all(value == value for value in got):  # noqa: PLR0124 (NaN alone differs from itself)
@@ -108,7 +108,7 @@ def _shown(values: list[float]) -> str:
     return "[" + ", ".join(f"{value:.4g}" for value in values[:4]) + (", ...]" if len(values) > 4 else "]")
 
 
-def over_grpc(server: Server, model: str, ask: Question) -> Tried | None:
+def infer_over_grpc(server: Server, model: str, ask: Sample) -> Tried | None:
     """Infer over gRPC if tritonclient is installed; None if it is not."""
     try:
         import numpy  # noqa: ICN001, PLC0415 (only installed with tritonclient)
@@ -134,11 +134,11 @@ def over_grpc(server: Server, model: str, ask: Question) -> Tried | None:
     return check_output([float(value) for value in answer.flatten()], ask, 0.0, "gRPC")
 
 
-def over_v1(found: Endpoint, model: str, clock: Callable[[], float]) -> Tried:
+def infer_over_v1(found: Endpoint, model: str, clock: Callable[[], float]) -> Tried:
     """Infer by the v1 protocol with a model of the digits network."""
     digits = load_digits()
     values = [pixel / 255 for pixel in digits.pictures[0]]
-    ask = Question(
+    ask = Sample(
         tensor=(INPUT, "FP32", (1, 1, 28, 28)), values=values, output=OUTPUT, expected=list(digits.probabilities[0])
     )
     status = v1.status(found.server, model)
@@ -150,7 +150,7 @@ def over_v1(found: Endpoint, model: str, clock: Callable[[], float]) -> Tried:
     return Tried(fault=f"version {max(numbers)} by its number: {again.fault}") if again.fault else tried
 
 
-def _once(server: Server, model: str, ask: Question, clock: Callable[[], float], number: int) -> Tried:
+def _once(server: Server, model: str, ask: Sample, clock: Callable[[], float], number: int) -> Tried:
     """One inference by the v1 protocol, of the version ``number``; 0 for the latest."""
     started = clock()
     answer = v1.infer(server, model, (INPUT, OUTPUT, 10), ask.values, number)

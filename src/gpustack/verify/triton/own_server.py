@@ -39,7 +39,7 @@ _READY_S = 60.0
 _PAUSE_S = 0.1
 
 
-class Program(Struct, frozen=True, kw_only=True):
+class ServerProgram(Struct, frozen=True, kw_only=True):
     """A tritonserver, and the folder of its backends."""
 
     path: Path
@@ -54,16 +54,16 @@ class Running(Struct, frozen=True, kw_only=True):
     log: str = ""
 
 
-def find_server(given: str | None) -> Program | None:
+def find_server(given: str | None) -> ServerProgram | None:
     """The tritonserver that the user specified, or on PATH, or where the container image has it."""
     named = given or shutil.which("tritonserver") or next((one for one in PLACES if os.access(one, os.X_OK)), None)
     if not named:
         return None
     path = Path(named)
-    return Program(path=path, backends=path.parent.parent / "backends")
+    return ServerProgram(path=path, backends=path.parent.parent / "backends")
 
 
-def lay_double(repository: Path) -> None:
+def write_double(repository: Path) -> None:
     """Write the model that doubles numbers, which requires the Python backend and no GPU."""
     folder = repository / DOUBLE
     (folder / "1").mkdir(parents=True)
@@ -80,7 +80,7 @@ def lay_double(repository: Path) -> None:
     (folder / "config.pbtxt").write_text(write(configuration), encoding="utf-8")
 
 
-def free_ports() -> tuple[int, int, int]:
+def find_free_ports() -> tuple[int, int, int]:
     """Three consecutive free ports: HTTP, gRPC, metrics. Raises OSError where none were found."""
     for _ in range(50):
         with socket.socket() as probe:
@@ -102,8 +102,8 @@ def _is_free(port: int) -> bool:
 
 
 @contextmanager
-def started(
-    program: Program, folder: Path, ports: tuple[int, int, int], patience_s: float = _READY_S
+def start_server(
+    program: ServerProgram, folder: Path, ports: tuple[int, int, int], patience_s: float = _READY_S
 ) -> Iterator[Running]:
     """Run the server on loopback for as long as the block lasts.
 
@@ -122,7 +122,7 @@ def started(
         "--log-verbose=0",
     )
     try:
-        lay_double(repository)
+        write_double(repository)
         background = Background(words, log, cwd=folder)
     except OSError as exc:
         yield Running(server=None, fault=f"{program.path} cannot be started: {exc}")

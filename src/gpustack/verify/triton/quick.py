@@ -28,7 +28,7 @@ def _release_of(context: Context) -> str | None:
     "triton.found",
     title="server found",
     expects="Triton is installed, or this is a Triton container.",
-    mends=INSTALL,
+    fix=INSTALL,
 )
 def found(context: Context) -> Outcome:
     own = context.host.installed.get("triton")
@@ -51,7 +51,7 @@ def _none(host: Host) -> Outcome | None:
     "triton.driver",
     title="driver is new enough for this server",
     expects="The driver is new enough for the CUDA in the server's image.",
-    mends="Install a newer driver (`gpustack install driver`), or use an older release of the server.",
+    fix="Install a newer driver (`gpustack install driver`), or use an older release of the server.",
     needs=("triton.found", "driver.version"),
     unless=(_none, host_facts.not_counted),
 )

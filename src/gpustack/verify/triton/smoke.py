@@ -9,9 +9,9 @@ from gpustack.model.results import Measurement
 from gpustack.triton import v1, v2
 from gpustack.triton.client import Answer, Server, escaped
 from gpustack.verify.declare import Context, Outcome, check, failed, needless, passed, skipped
-from gpustack.verify.triton.endpoint import DIGITS, DOUBLE, Endpoint, endpoint, model_of
-from gpustack.verify.triton.infer import over_v1, over_v2
-from gpustack.verify.triton.own_server import find_server, free_ports, started
+from gpustack.verify.triton.endpoint import DIGITS, DOUBLE, Endpoint, choose_model, find_endpoint
+from gpustack.verify.triton.infer import infer_over_v1, infer_over_v2
+from gpustack.verify.triton.own_server import find_free_ports, find_server, start_server
 
 _KNOWN_ANSWER = "use a model whose outputs are known: `gpustack triton model-store DIR --digits`"
 
@@ -21,7 +21,7 @@ def _of_server(look: Callable[[Context, Endpoint], Outcome]) -> Callable[[Contex
 
     @functools.wraps(look)
     def ask(context: Context) -> Outcome:
-        found = endpoint(context)
+        found = find_endpoint(context)
         if found is None:
             return needless("no server was specified", "specify the server: `--url http://localhost:8000`")
         if not found.protocol:
@@ -37,7 +37,7 @@ def _of_model(look: Callable[[Context, Endpoint, str], Outcome]) -> Callable[[Co
     @_of_server
     @functools.wraps(look)
     def ask(context: Context, found: Endpoint) -> Outcome:
-        choice = model_of(context, found)
+        choice = choose_model(context, found)
         if not choice.model:
             return skipped(choice.why, "load a model, or specify one with `--model NAME`")
         return look(context, found, choice.model)
@@ -50,7 +50,7 @@ def _of_model(look: Callable[[Context, Endpoint, str], Outcome]) -> Callable[[Co
     level="smoke",
     title="server is live",
     expects="The server reports that it is live.",
-    mends="Check the server's log: `docker logs CONTAINER`.",
+    fix="Check the server's log: `docker logs CONTAINER`.",
     limit_s=60,
 )
 @_of_server
@@ -73,7 +73,7 @@ def live(context: Context, found: Endpoint) -> Outcome:
     level="smoke",
     title="server is ready",
     expects="The server reports that it is ready (with strict readiness: that every model is loaded).",
-    mends="List the models that are not ready, with the reason: `curl -X POST URL/v2/repository/index`.",
+    fix="List the models that are not ready, with the reason: `curl -X POST URL/v2/repository/index`.",
     needs=("triton.live",),
     limit_s=60,
 )
@@ -111,7 +111,7 @@ def _not_ready(found: Endpoint) -> str:
     level="smoke",
     title="a model is ready",
     expects="The model under test is loaded and ready.",
-    mends="Find the reason in the server's log; `gpustack triton model-store DIR` checks the model's folder.",
+    fix="Find the reason in the server's log; `gpustack triton model-store DIR` checks the model's folder.",
     needs=("triton.live",),
     limit_s=60,
 )
@@ -158,7 +158,7 @@ def _not_loaded(server: Server, name: str) -> Outcome:
     level="smoke",
     title="one inference with a correct output",
     expects="An inference over HTTP, and over gRPC if tritonclient is installed, returns the correct output.",
-    mends="Check the server's log; if the output is wrong, check the model's file and configuration.",
+    fix="Check the server's log; if the output is wrong, check the model's file and configuration.",
     needs=("triton.model",),
     limit_s=120,
 )
@@ -167,7 +167,9 @@ def infer(context: Context, found: Endpoint, name: str) -> Outcome:
     if found.protocol == "v1" and name != DIGITS:
         return skipped(f"{name} was not tested: the v1 protocol does not report its inputs", _KNOWN_ANSWER)
     tried = (
-        over_v1(found, name, context.clock) if found.protocol == "v1" else over_v2(found.server, name, context.clock)
+        infer_over_v1(found, name, context.clock)
+        if found.protocol == "v1"
+        else infer_over_v2(found.server, name, context.clock)
     )
     if tried.fault:
         return failed(f"{name}: {tried.fault}")
@@ -182,7 +184,7 @@ def infer(context: Context, found: Endpoint, name: str) -> Outcome:
     level="smoke",
     title="statistics count the inference",
     expects="The server's statistics count the model's inferences, and none of them failed.",
-    mends="Check the server's log for the failed inferences.",
+    fix="Check the server's log for the failed inferences.",
     needs=("triton.infer",),
     limit_s=60,
 )
@@ -211,7 +213,7 @@ def statistics(_context: Context, found: Endpoint, name: str) -> Outcome:
     level="smoke",
     title="metrics are available",
     expects="The metrics service responds in Prometheus' text format and has the counters of inferences.",
-    mends="Publish its port (-p8002:8002), and start the server without --allow-metrics=false.",
+    fix="Publish its port (-p8002:8002), and start the server without --allow-metrics=false.",
     needs=("triton.live",),
     limit_s=60,
 )
@@ -227,7 +229,7 @@ def metrics(context: Context, found: Endpoint) -> Outcome:
         return failed(f"{found.server.metrics.url}/metrics cannot be read: {answer.why}")
     counted = v2.counters(answer.text)
     lacking = _missing_metrics(answer.text) if found.protocol == "v2" else []
-    if lacking and model_of(context, found).model:
+    if lacking and choose_model(context, found).model:
         return failed(
             f"the metrics lack {', '.join(lacking)}",
             f"another program may use that port: check `curl {found.server.metrics.url}/metrics`",
@@ -242,7 +244,7 @@ def metrics(context: Context, found: Endpoint) -> Outcome:
     title="a server started here works",
     expects="The Triton of this host starts on loopback, loads a model of the Python backend, infers correctly, and"
     " stops.",
-    mends="See the server's log under 'evidence' in the JSON or HTML report.",
+    fix="See the server's log under 'evidence' in the JSON or HTML report.",
     needs=("triton.found",),
     limit_s=150,
 )
@@ -254,7 +256,7 @@ def own_server(context: Context) -> Outcome:
         return needless("tritonserver is not installed on this host", "for a server in a container use `--url`")
     if not (program.backends / "python").is_dir():
         return skipped(f"{program.backends} has no Python backend, which the test model requires")
-    with started(program, context.folder, free_ports()) as running:
+    with start_server(program, context.folder, find_free_ports()) as running:
         evidence = {"server.log": running.log}
         server = running.server
         if server is None:
@@ -275,7 +277,7 @@ def own_server(context: Context) -> Outcome:
 
 def _test_own_model(context: Context, server: Server) -> str:
     """What is wrong with the responses of the server that was started here; "" if nothing is."""
-    tried = over_v2(server, DOUBLE, context.clock)
+    tried = infer_over_v2(server, DOUBLE, context.clock)
     if tried.fault or tried.skipped:
         return f"{DOUBLE}: {tried.fault or tried.skipped}"
     lacking = _missing_metrics(server.metrics.get("/metrics").text)
