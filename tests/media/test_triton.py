@@ -101,11 +101,11 @@ def test_the_first_protocol(check: Check) -> None:
         assert "version 1 is MODEL_UNAVAILABLE" in away["triton.ready"].reason
         assert "no version of gpustack_digits is ready" in away["triton.model"].reason
         unknown = check("triton", "smoke", host_with(L4), url=url, model="other")["triton.model"]
-        assert "other is not known to the server" in unknown.reason
+        assert "the server does not have other" in unknown.reason
 
         behaviour.is_live = False
         dead = check("triton", "smoke", host_with(L4), url=url, release="18.09")["triton.live"]
-        assert "in this release live means that every model is loaded" in dead.reason
+        assert "in this release, live means that every model is loaded" in dead.reason
 
 
 def test_nobody_listens(check: Check) -> None:
