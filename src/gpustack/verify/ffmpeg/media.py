@@ -23,7 +23,7 @@ _AUDIO = re.compile(r"Stream #\d+:\d+.*?: Audio: (\w+)")
 _DURATION = re.compile(r"Duration: (\d+):(\d\d):(\d\d(?:\.\d+)?)")
 _SAMPLED = 6
 _STRIDE = 3
-"""Every third byte is looked at: that is both colours, and other columns in each row."""
+"""Every third byte is compared: that covers both colours, and different columns in each row."""
 _BLOCK = 8
 _C1, _C2 = (0.01 * 255) ** 2, (0.03 * 255) ** 2
 """What keeps the similarity of flat blocks from a division by nothing, as its authors chose."""

@@ -19,7 +19,7 @@ _HOST_ALLOC_PORTABLE = 1
 _WARM_UP_S = 0.3
 """Runs before any is timed: clocks go up under load only."""
 _MEASURED_S = 0.5
-"""How long runs a second are counted at the least."""
+"""Minimum time over which runs per second are counted."""
 _PROFILED = 50
 """Runs over which the time of each layer is measured."""
 

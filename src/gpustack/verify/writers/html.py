@@ -96,7 +96,7 @@ def _worst_first(report: Report) -> str:
     if not bad:
         return ""
     items = "".join(f"<li>{_text(one.reason or one.title)}</li>" for one in bad)
-    return f"<section><h2>To mend</h2><ol>{items}</ol></section>"
+    return f"<section><h2>To fix</h2><ol>{items}</ol></section>"
 
 
 def _measured(report: Report) -> str:
@@ -153,7 +153,7 @@ _WIDTH, _BAR = 340, 10
 
 
 def _chart(unit: str, values: list[tuple[str, float]]) -> str:
-    """A bar a value. Name and value are text beside it, which wraps where an SVG's would be cut off."""
+    """One bar for each value. Name and value are HTML text, which wraps where an SVG's would be cut off."""
     most = max((value for _, value in values if value > 0), default=0.0)
     # A share of a datasheet's figure is drawn against the whole figure.
     scale = max(most, 1.0) if unit.startswith("of ") else most
