@@ -18,12 +18,18 @@ FOLDER = Path(__file__).parents[2] / "matrices"
 @lru_cache(maxsize=1)
 def rule_rows() -> tuple[dict[str, Any], ...]:
     """Every row of every table of rules that is more than advice."""
-    bounds = yaml.safe_load((FOLDER / "bounds.yaml").read_text(encoding="utf-8"))["tables"]["bounds"]["rows"]
+    bounds = read((FOLDER / "bounds.yaml").read_text(encoding="utf-8"))["bounds"]["rows"]
     named = {f"@{row['name']}": str(row["version"]) for row in bounds}
     texts = [path.read_text(encoding="utf-8") for path in sorted(FOLDER.glob("*.yaml"))]
     texts = [re.sub(r"@[a-z0-9-]+", lambda match: named.get(match.group(), match.group()), text) for text in texts]
-    tables = [yaml.safe_load(text)["tables"]["rules"]["rows"] for text in texts if "\n  rules:\n" in text]
+    tables = [read(text)["rules"]["rows"] for text in texts if "\n  rules:\n" in text]
     return tuple(row for rows in tables for row in rows if row.get("strength") != "advised")
+
+
+def read(text: str) -> dict[str, Any]:
+    """The tables of a matrix file; by libyaml where PyYAML has it, since its own loader takes minutes for all files."""
+    tables: dict[str, Any] = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))["tables"]
+    return tables
 
 
 def breaches(stack: dict[str, str], methods: dict[str, str], host: Host) -> list[str]:
