@@ -28,7 +28,8 @@ def rule_rows() -> tuple[dict[str, Any], ...]:
 
 def read(text: str) -> dict[str, Any]:
     """The tables of a matrix file; by libyaml where PyYAML has it, since its own loader takes minutes for all files."""
-    tables: dict[str, Any] = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))["tables"]
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    tables: dict[str, Any] = yaml.load(text, Loader=loader)["tables"]  # noqa: S506 (both are safe)
     return tables
 
 
