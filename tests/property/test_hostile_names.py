@@ -63,7 +63,8 @@ def user_data(text: str) -> Any:
     """Maps, lists and argument lists; the words of the scripts in it as a shell reads them."""
     document = yaml.safe_load(text)
     for file in document.get("write_files", ()):
-        if file["path"].startswith(("/var/lib/cloud/", "/var/lib/gpustack/")):  # the others are files of the plan
+        # The others are files of the plan, some of which wait for their place.
+        if file["path"].startswith(("/var/lib/cloud/", "/var/lib/gpustack/")) and file["path"].endswith(".sh"):
             checked = subprocess.run(["dash", "-n"], input=file["content"].encode(), capture_output=True, check=False)
             assert checked.returncode == 0, checked.stderr
             file["content"] = shlex.split(file["content"], comments=True)
