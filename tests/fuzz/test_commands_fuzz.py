@@ -8,6 +8,8 @@ import os
 import shutil
 import signal
 import stat
+import subprocess
+import sys
 import traceback
 from collections import Counter
 from collections.abc import Iterator
@@ -23,6 +25,7 @@ from tests.install.bundles import Forge
 from tests.integration.keys import make_signing_keys
 from tests.property.test_hidden_characters import unseen
 
+from gpustack import resources
 from gpustack.cli import main
 
 CODES = {
@@ -63,25 +66,40 @@ def watchdog() -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
+def in_process(words: Words) -> tuple[int, str, str]:
+    out, err = io.StringIO(), io.StringIO()
+    with watchdog(), redirect_stdout(out), redirect_stderr(err):
+        code = main(list(words))
+    return code, out.getvalue(), err.getvalue()
+
+
+def as_program(words: Words) -> tuple[int, str, str]:
+    """What really installs has mounts and signals of its own, so it has to be a process of its own."""
+    command = [sys.executable, "-m", "gpustack", *words]
+    environment = {**os.environ, "PYTHONPATH": str(resources.folder("matrices").parent / "src")}
+    done = subprocess.run(
+        command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=LONGEST
+    )
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+
 def faults(words: Words) -> tuple[int | None, list[str]]:
     """The exit code of a command line, and what is wrong with how it ended."""
-    out, err = io.StringIO(), io.StringIO()
     try:
-        with watchdog(), redirect_stdout(out), redirect_stderr(err):
-            code = main(list(words))
-    except HungError:
+        code, out, err = (as_program if "--yes" in words else in_process)(words)
+    except (HungError, subprocess.TimeoutExpired):
         return None, ["does not end"]
     except BaseException:  # noqa: BLE001 (whatever comes out of a command is told)
         return None, [traceback.format_exc()]
-    told = out.getvalue() + err.getvalue()
+    told = out + err
     found = []
-    if "internal-fault" in err.getvalue() or "Traceback" in told:
-        found.append(err.getvalue()[-2000:])
+    if "internal-fault" in err or "Traceback" in told:
+        found.append(err[-2000:])
     if code not in CODES[words[0]]:
-        found.append(f"exit code {code}: {err.getvalue()[:500]}")
+        found.append(f"exit code {code}: {err[:500]}")
     if unseen(told):
         found.append(f"characters that cannot be seen: {sorted(map(ascii, unseen(told)))}")
-    if code in {1, 2} and not err.getvalue() and words[0] != "triton":
+    if code in {1, 2} and not err and words[0] != "triton":
         found.append("a refusal without a word")
     return code, found
 
