@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from tests.downloads.conftest import Place
@@ -146,11 +151,43 @@ def test_a_server_that_nobody_vouches_for_is_refused(place: Place, monkeypatch: 
 
 
 def test_a_proxy_of_the_environment_is_used(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("https_proxy", "http://localhost:1")
-    monkeypatch.setenv("no_proxy", "")
-    with pytest.raises(TransferError, match="Connection refused"):
-        place.fetch(place.offer())
+    with socket.socket() as closed:  # bound, and nobody listens
+        closed.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{closed.getsockname()[1]}")
+        monkeypatch.setenv("no_proxy", "")
+        with pytest.raises(TransferError, match="Connection refused"):
+            place.fetch(place.offer())
     assert not place.files.asked
+
+
+def test_a_proxy_that_wants_a_name_is_told_from_one_that_is_broken(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("no_proxy", "")
+    for answer, said in (("407 Proxy Authentication Required", "wants a name"), ("502 Bad Gateway 407", "failed: 502")):
+        with proxy_that_answers(answer) as port:
+            monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{port}")
+            with pytest.raises(TransferError, match=said):
+                place.fetch(place.offer())
+
+
+@contextmanager
+def proxy_that_answers(status: str) -> Iterator[int]:
+    class Refusal(BaseHTTPRequestHandler):
+        def do_CONNECT(self) -> None:
+            self.wfile.write(f"HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n".encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Refusal) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield server.server_port
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def test_all_that_is_missing_is_told_at_once(place: Place) -> None:

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -44,8 +44,9 @@ class Terminal:
     def code(self) -> int:
         """Its exit code, once it has ended."""
         code = self.process.wait(timeout=60)
-        os.set_blocking(self.outer, False)
-        self.shown += os.read(self.outer, 65536).decode()
+        with suppress(OSError):  # the terminal has no end any more, and all that was said in it is read
+            while True:
+                self.shown += os.read(self.outer, 65536).decode()
         return code
 
 

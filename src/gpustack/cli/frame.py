@@ -118,9 +118,12 @@ def draw(text: str) -> None:
 
 def confirm(question: str) -> bool:
     """Whether the person at the terminal says yes; no where the terminal is gone."""
+    from gpustack.system.signals import await_input
+
     while True:
         draw(f"{visible(question)} [y/N]: ")
         try:
+            await_input(sys.stdin.fileno())
             line = sys.stdin.readline()
         except (OSError, ValueError):  # ValueError: letters of no alphabet
             line = ""

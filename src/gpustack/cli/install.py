@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from gpustack.cli import frame
 from gpustack.cli.asking import asked
 from gpustack.cli.declare import Argument, Option, command
-from gpustack.cli.options import CHOICE_OPTIONS, LockOption, MinSpeedOption, MirrorOption
+from gpustack.cli.options import CHOICE_OPTIONS, LockOption, MinSpeedOption, MirrorOption, WaitOption
 from gpustack.cli.stack_options import StackOptions
 
 if TYPE_CHECKING:
@@ -59,29 +59,17 @@ def install(
     mirror: MirrorOption = None,
     min_speed: MinSpeedOption = None,
     lock: LockOption = None,
-    wait: Annotated[
-        float | None,
-        Option(
-            "--wait",
-            metavar="SECONDS",
-            min=0,
-            help="How long to wait for locks held by other processes (default: 300).",
-        ),
-    ] = None,
+    wait: WaitOption = None,
 ) -> int:
     """Carry out a plan on this machine or in a tree; every step is journaled and can be rolled back.
 
     With requirements it plans first, shows the plan, and asks.
     """
     from gpustack.cli.supply import origin_of, supply_of
-    from gpustack.install.journal.records import Origin
 
     # What is made has the modes that it has everywhere, whatever the caller's umask is, as in the rendered script.
     os.umask(0o022)
-    matrices = frame.settings().matrices
-    named = Origin(
-        reboot=reboot.value if reboot else "", wait=wait, matrices=str(matrices.absolute()) if matrices else ""
-    )
+    named = _named(reboot, wait)
     how = _options(root, named, is_asked=not yes)
     _demand_one_task(what, {"--resume": resume, "--rollback": rollback, "--abandon": abandon}, dry_run=dry_run)
     given = origin_of(bundle=bundle, fingerprint=fingerprint, mirrors=mirror or [], lock=lock, min_speed=min_speed)
@@ -93,6 +81,16 @@ def install(
     if abandon:
         return _abandon(how, supply)
     return _install(asked(what, options, root=root), how, supply.named(named), dry_run=dry_run)
+
+
+def _named(reboot: RebootPolicy | None, wait: float | None) -> "Origin":
+    """The options of this call that a later ``--resume`` has to know."""
+    from gpustack.install.journal.records import Origin
+
+    matrices = frame.settings().matrices
+    return Origin(
+        reboot=reboot.value if reboot else "", wait=wait, matrices=str(matrices.absolute()) if matrices else ""
+    )
 
 
 def _options(root: Path | None, named: "Origin", *, is_asked: bool) -> "Options":

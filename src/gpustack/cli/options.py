@@ -76,6 +76,12 @@ MirrorOption = Annotated[
         help="Take files whose address begins with FROM from TO instead; repeatable.",
     ),
 ]
+WaitOption = Annotated[
+    float | None,
+    Option(
+        "--wait", metavar="SECONDS", min=0, help="How long to wait for locks held by other processes (default: 300)."
+    ),
+]
 MinSpeedOption = Annotated[
     float | None,
     Option(

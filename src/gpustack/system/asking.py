@@ -93,7 +93,7 @@ def _one(asking: Asking, url: str, headers: dict[str, str], timeout: tuple[float
         msg = f"the server's certificate is not trusted: {cause(exc)}"
         raise TransferError(msg, code="certificate-refused", where=shown(url), hint=_HINT_TLS) from exc
     except requests.exceptions.ProxyError as exc:
-        if "407" not in str(exc):
+        if "failed: 407 " not in cause(exc):  # the words of http.client
             raise BrokenError(cause(exc)) from exc
         msg = "the proxy wants a name and a password, or does not take those that it got"
         raise TransferError(msg, code="proxy-refused", where=shown(url), hint=_HINT_PROXY) from exc

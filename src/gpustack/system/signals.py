@@ -54,6 +54,24 @@ def answer(ask: Callable[[], bool]) -> bool:
     return is_yes
 
 
+def await_input(descriptor: int) -> None:
+    """Wait in the main thread until ``descriptor`` can be read, or a handler raises.
+
+    A signal between Python's last look and the start of a plain read would not be heard before the next key.
+    """
+    import select  # noqa: PLC0415 (only where a person is asked)
+
+    reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    former = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    try:
+        while descriptor not in select.select([descriptor, reader], [], [])[0]:
+            os.read(reader, 64)
+    finally:
+        signal.set_wakeup_fd(former)
+        os.close(reader)
+        os.close(writer)
+
+
 class Interrupts:
     """Such signals are noted; whoever runs a command or begins a step asks for ``number``, 0 where none came."""
 
