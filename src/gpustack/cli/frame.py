@@ -151,6 +151,11 @@ def _is_terminal(stream: TextIO | None) -> bool:
     return stream is not None and not stream.closed and stream.isatty()
 
 
+def width() -> int:
+    """Columns of the terminal that standard output is, else 80: a pipe gets the same text everywhere."""
+    return os.get_terminal_size(sys.stdout.fileno()).columns if _is_terminal(sys.stdout) else 80
+
+
 def warn(text: str) -> None:
     """A warning to standard error, unless quiet."""
     if not settings().is_quiet:

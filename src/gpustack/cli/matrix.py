@@ -30,6 +30,7 @@ def matrix(
         str | None,
         Option("--complete", metavar="RELEASE", help="With check: what RELEASE lacks that the one before it had."),
     ] = None,
+    all: Annotated[bool, Option("--all", help="With show: every row of a version, with its sources.")] = False,
     format: Annotated[str, Option("--format", metavar="FORMAT", help="text or json.")] = "text",
 ) -> int:
     """The facts, each with its source, its date and how it is known."""
@@ -44,7 +45,7 @@ def matrix(
     elif action is Action.SOURCES:
         frame.page(_sources(facts, what, as_json=as_json))
     else:
-        frame.page(_show(facts, what, as_json=as_json))
+        frame.page(_show(facts, what, as_json=as_json, is_whole=all))
     return 0
 
 
@@ -84,7 +85,7 @@ def _sources(facts: "Matrix", subject: str | None, *, as_json: bool) -> str:
     return "\n".join(lines)
 
 
-def _show(facts: "Matrix", what: str | None, *, as_json: bool) -> str:
+def _show(facts: "Matrix", what: str | None, *, as_json: bool, is_whole: bool) -> str:
     from gpustack.errors import UsageError
     from gpustack.matrix.show import everything_about, rows_of, source_named
 
@@ -99,10 +100,13 @@ def _show(facts: "Matrix", what: str | None, *, as_json: bool) -> str:
     if "/" in what:
         found = [source_named(facts, what)]
     elif re.search(r"[=<>!~]", what):
+        from gpustack.cli.matrix_summary import summary
         from gpustack.solve.requirements import parse_requirement
 
         requirement = parse_requirement(what)
         found = everything_about(facts, requirement.component, requirement.versions)
+        if not as_json and not is_whole:
+            return summary(found, requirement.component, what, frame.width())
     else:
         subject, _, table = what.partition(".")
         found = rows_of(facts, _subject(facts, subject), table)
@@ -113,20 +117,14 @@ def _show(facts: "Matrix", what: str | None, *, as_json: bool) -> str:
 
 def _row_text(facts: "Matrix", row: dict[str, Any]) -> str:
     """One row for people: where it stands, its values, how it is known and where it comes from."""
+    from gpustack.cli.matrix_summary import value_text
+
     place = row.pop("in", "")
     sources = tuple(row.pop("src", ()))
     known = row.pop("known", "")
-    values = "  ".join(f"{name}={_value(value)}" for name, value in row.items())
+    values = "  ".join(f"{name}={value_text(value)}" for name, value in row.items())
     addresses = "".join(f"\n    [{address}]" for address in facts.addresses(sources))
     return f"{place}: {values}  ({known}){addresses}"
-
-
-def _value(value: object) -> str:
-    if isinstance(value, list):
-        return ",".join(_value(item) for item in value)
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{k}: {_value(v)}" for k, v in value.items()) + "}"
-    return str(value)
 
 
 def _subject(facts: "Matrix", name: str) -> str:
