@@ -16,6 +16,8 @@ import pytest
 from gpustack.errors import GpustackError
 from gpustack.install.supply import archives
 from gpustack.install.supply.archives import ArchiveError, Contents, inspect
+from gpustack.model.actions import Unpack
+from gpustack.plan.commands import spelled
 
 Entry = tuple[str, bytes, dict[str, object]]
 F, D, L, H = tarfile.REGTYPE, tarfile.DIRTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE
@@ -118,12 +120,14 @@ def test_names_are_judged_as_they_are_unpacked(name: str, tmp_path: Path) -> Non
 
 
 def test_what_publishers_pack_lies_where_it_was_judged_to_lie(tmp_path: Path) -> None:
-    """By the real tar: the same names, links and hard links without their first part."""
-    path = tar(tmp_path / "a.tar", *ORDINARY, entry("./cudnn-archive/dot", size=1))
+    """By the real tar, as a step calls it: without the first part of names and links, and for nobody else to write."""
+    path = tar(tmp_path / "a.tar", *ORDINARY, entry("./cudnn-archive/dot", size=1, mode=0o777))
     assert inspect(path, 1).members == 9
     folder = tmp_path / "out"
     folder.mkdir()
-    subprocess.run(["tar", "-x", f"--file={path}", f"--directory={folder}", "--strip-components=1"], check=True)
+    for command in spelled(Unpack(archive=str(path), folder=str(folder))):
+        subprocess.run(command, check=True, umask=0o022)
+    assert (folder / "cudnn-archive/dot").stat().st_mode & 0o7777 == 0o755
     assert {str(one.relative_to(folder)) for one in folder.rglob("*")} >= {
         "lib/libcudnn.so",
         "include/b.h",

@@ -221,8 +221,8 @@ def _files(action: _Files) -> tuple[Argv, ...]:  # noqa: C901, PLR0911, PLR0912 
         case do.Remove(paths=paths, whole=whole):
             return (("rm", "-rf" if whole else "-f", "--", *paths),)
         case do.Unpack(archive=archive, folder=folder, own=own):
-            owner = ("--no-same-owner",) if own else ()
-            tar = ("tar", "--extract", f"--file={archive}", f"--directory={folder}", "--strip-components=1", *owner)
+            plain = ("--no-same-owner", "--no-same-permissions") if own else ()
+            tar = ("tar", "--extract", f"--file={archive}", f"--directory={folder}", "--strip-components=1", *plain)
             return (tar,)
         case do.Readable(folder=folder):
             return (("chmod", "-R", "a+rX", "--", folder),)

@@ -1,5 +1,5 @@
 # SUSE Linux Enterprise Server 15 SP6, x86_64: plan
-#   ab492680a86a263aa0d1e14edb3ee55b8431411750e8ff9cacf855b6e915e923
+#   670f27da0e3315d4b9fa29c803cad6142f0628a211b99431219ad534b62d7cb9
 # docker build --platform linux/amd64 --tag NAME - <THIS-FILE; run with --gpus all
 # warning: SUSE Linux Enterprise Server 15 SP6 reached its end of life on 2025-12-31: nothing is fixed in it
 #   any more
@@ -71,7 +71,7 @@ RUN zypper --non-interactive install --auto-agree-with-licenses libz1 \
  && install -d -m 0755 -- /var/cache/gpustack/cudnn-9.28.0.42/cudnn-linux-x86_64-9.28.0.42_cuda13-archive.unpacked \
  && tar --extract --file=/var/cache/gpustack/cudnn-9.28.0.42/cudnn-linux-x86_64-9.28.0.42_cuda13-archive.tar.xz \
       --directory=/var/cache/gpustack/cudnn-9.28.0.42/cudnn-linux-x86_64-9.28.0.42_cuda13-archive.unpacked \
-      --strip-components=1 --no-same-owner \
+      --strip-components=1 --no-same-owner --no-same-permissions \
  && chmod -R a+rX -- /var/cache/gpustack/cudnn-9.28.0.42/cudnn-linux-x86_64-9.28.0.42_cuda13-archive.unpacked \
  && install -d -m 0755 -- /usr/local/cuda-13.2/include /usr/local/cuda-13.2/lib64 \
  && cp -R -P --remove-destination -- \
@@ -89,6 +89,6 @@ RUN zypper --non-interactive install --auto-agree-with-licenses libz1 \
 ENV NVIDIA_VISIBLE_DEVICES=all
 ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility
 ENV PATH=/usr/local/cuda-13.2/bin:${PATH}
-LABEL gpustack.plan="ab492680a86a263aa0d1e14edb3ee55b8431411750e8ff9cacf855b6e915e923" \
+LABEL gpustack.plan="670f27da0e3315d4b9fa29c803cad6142f0628a211b99431219ad534b62d7cb9" \
       gpustack.cuda="13.2.2" \
       gpustack.cudnn="9.28.0.42"

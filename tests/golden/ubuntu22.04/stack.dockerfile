@@ -1,4 +1,4 @@
-# Ubuntu 22.04 LTS, x86_64: plan 2f70cbd55812328d0a791585a0b6f172e364b9904c0a518c14d83799c0f8e845
+# Ubuntu 22.04 LTS, x86_64: plan 11532cafc2260b1c0bf02c41d135985cac0c772a22af4d271c856643f12bb9c4
 # docker build --platform linux/amd64 --tag NAME - <THIS-FILE; run with --gpus all
 # warning: driver: left out, as a container gets them from its host
 
@@ -68,6 +68,7 @@ RUN apt-get update \
  && install -d -m 0755 -- /usr/local/src/nv-codec-headers-13.0.19.0 \
  && tar --extract --file=/var/cache/gpustack/nv-codec-headers-13.0.19.0/nv-codec-headers-13.0.19.0.tar.gz \
       --directory=/usr/local/src/nv-codec-headers-13.0.19.0 --strip-components=1 --no-same-owner \
+      --no-same-permissions \
  && install -d -m 0755 -- /usr/local/src/nv-codec-headers-13.0.19.0/.gpustack \
  && touch -- /usr/local/src/nv-codec-headers-13.0.19.0/.gpustack/nv-codec-headers-13.0.19.0.tar.gz \
  && make -C /usr/local/src/nv-codec-headers-13.0.19.0 install PREFIX=/usr/local \
@@ -94,7 +95,7 @@ RUN apt-get update \
  && [ "$(sha256sum </var/cache/gpustack/ffmpeg-9.0.2/ffmpeg-9.0.2.tar.xz)" = '8c3850283eb25fa026482078a04051e0be17347b09ef81a0849bec15a96e002e  -' ] \
  && install -d -m 0755 -- /usr/local/src/ffmpeg-9.0.2 \
  && tar --extract --file=/var/cache/gpustack/ffmpeg-9.0.2/ffmpeg-9.0.2.tar.xz \
-      --directory=/usr/local/src/ffmpeg-9.0.2 --strip-components=1 --no-same-owner \
+      --directory=/usr/local/src/ffmpeg-9.0.2 --strip-components=1 --no-same-owner --no-same-permissions \
  && install -d -m 0755 -- /usr/local/src/ffmpeg-9.0.2/.gpustack \
  && touch -- /usr/local/src/ffmpeg-9.0.2/.gpustack/ffmpeg-9.0.2.tar.xz \
  && env PATH=/usr/local/cuda-13.2/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
@@ -126,7 +127,7 @@ RUN ln -sfn /usr/local/ffmpeg-9.0.2/bin/ffmpeg /usr/local/bin/ffmpeg \
 ENV NVIDIA_VISIBLE_DEVICES=all
 ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility,video
 ENV PATH=/usr/local/cuda-13.2/bin:${PATH}
-LABEL gpustack.plan="2f70cbd55812328d0a791585a0b6f172e364b9904c0a518c14d83799c0f8e845" \
+LABEL gpustack.plan="11532cafc2260b1c0bf02c41d135985cac0c772a22af4d271c856643f12bb9c4" \
       gpustack.cuda="13.2.2" \
       gpustack.tensorrt="11.1.0.106" \
       gpustack.nv-codec-headers="13.0.19.0" \

@@ -66,7 +66,7 @@ class Remove(Action, frozen=True, kw_only=True):
 class Unpack(Action, frozen=True, kw_only=True):
     """Unpack an archive into a folder that is there, without the archive's own top folder.
 
-    ``own``: the files belong to whoever unpacks, whatever the archive says.
+    ``own``: the files belong to whoever unpacks, and nobody else can write them, whatever the archive says.
     """
 
     archive: str

@@ -10,8 +10,8 @@ from gpustack.model.resolution import Pick
 from gpustack.plan.context import Context
 from gpustack.plan.preparation import SUBJECT
 
-TAR_SWITCHES = ("--strip-components=1", "--no-same-owner")
-"""How a source archive is unpacked: into the folder named, whoever its files belonged to."""
+TAR_SWITCHES = ("--strip-components=1", "--no-same-owner", "--no-same-permissions")
+"""How a source archive is unpacked: into the folder named, whoever its files belonged to and could write them."""
 
 
 class Tagged(Struct, frozen=True, kw_only=True):
