@@ -92,7 +92,7 @@ def _of_release(
         yield from _driver(family, repo, release, rows)
         return
     for row in rows:
-        if row.role not in {"main", "meta", "runtime", "dev", "samples"}:
+        if row.role not in {"main", "runtime", "samples"}:
             continue
         pinned = _version(row, family, repo, release)
         if component == "cuda":
@@ -107,9 +107,8 @@ def _of_release(
             row.packages[1:] if row.exact else row.packages[:1],
         )
         for name in row.packages:
-            # As the vendor has it: tools and headers name the very build of the libraries; the meta package does not.
-            operator = ">=" if row.role == "meta" else "="
-            depends = () if name in runtime else tuple((part, operator, pinned) for part in runtime)
+            # As the vendor has it: tools and headers name the very build of the libraries.
+            depends = () if name in runtime else tuple((part, "=", pinned) for part in runtime)
             yield Package(name, pinned, depends)
 
 
