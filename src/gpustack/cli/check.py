@@ -36,19 +36,33 @@ def check(
     request = Request(requirements=merge(tuple(parse_requirement(text) for text in combination)))
     verdict = judge(matrix, host_of(matrix, **options), request, with_hints=True)
     frame.page(frame.to_json(verdict) if format is TextOrJson.JSON else _text(verdict))
-    if verdict.conflicts:
-        return INCOMPATIBLE
-    return UNKNOWN if verdict.unknown else 0
+    return {"compatible": 0, "incompatible": INCOMPATIBLE, "unknown": UNKNOWN}[verdict.verdict]
 
 
 def _text(verdict: "Verdict") -> str:
+    from gpustack.solve.words import title
+
     lines = []
     for conflict in verdict.conflicts:
         lines.append(f"conflict between {' and '.join(conflict.between)}")
         lines.append(f"  {conflict.reason}")
         lines += [f"  [{source}]" for source in conflict.sources]
-    lines += [f"unknown: {text}" for text in verdict.unknown]
+    lines += [f"unknown: {one.reason}" for one in verdict.unknown]
     lines += [f"warning: {text}" for text in verdict.warnings]
     lines += [f"hint: {text}" for text in verdict.hints]
-    answer = "incompatible" if verdict.conflicts else "unknown" if verdict.unknown else "compatible"
-    return "\n".join([answer, *lines])
+    lines += [f"for {title(one.property)} {one.value}, the default of {one.system}" for one in verdict.assumed]
+    lines += _not_judged(verdict)
+    return "\n".join([verdict.verdict, *lines])
+
+
+def _not_judged(verdict: "Verdict") -> list[str]:
+    """One line for each property that is not known, with the rules that ask for it."""
+    from gpustack.solve.words import title
+
+    rules: dict[tuple[str, str], list[str]] = {}
+    for one in verdict.not_judged:
+        rules.setdefault((one.property, one.option), []).append(one.rule)
+    return [
+        f"not judged: {title(name)} is unknown ({option} gives it): {', '.join(ids)}"
+        for (name, option), ids in rules.items()
+    ]

@@ -11,22 +11,30 @@ class Kind(str, Enum):
     """The documents that have a schema."""
 
     HOST = "host"
+    CHECK = "check"
     PLAN = "plan"
     LOCK = "lock"
     REPORT = "report"
 
 
 @command("schema", example="gpustack schema plan")
-def schema(kind: Annotated[Kind, Argument(metavar="KIND", help="host, plan, lock or report.")]) -> int:
+def schema(kind: Annotated[Kind, Argument(metavar="KIND", help="host, check, plan, lock or report.")]) -> int:
     """Print the JSON Schema of a document."""
     import msgspec
 
     from gpustack.model.host import Host
     from gpustack.model.lock import Lock
     from gpustack.model.plan import Plan
+    from gpustack.model.resolution import Verdict
     from gpustack.model.results import Report
 
-    kinds: dict[Kind, type] = {Kind.HOST: Host, Kind.PLAN: Plan, Kind.LOCK: Lock, Kind.REPORT: Report}
+    kinds: dict[Kind, type] = {
+        Kind.HOST: Host,
+        Kind.CHECK: Verdict,
+        Kind.PLAN: Plan,
+        Kind.LOCK: Lock,
+        Kind.REPORT: Report,
+    }
     document = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"gpustack {kind.value} document",

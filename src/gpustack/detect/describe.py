@@ -48,7 +48,6 @@ def describe(
         gpus=tuple(resolve_gpu(name, products) for name in gpus) if products is not None else (),
         installed={"driver": Installed(version=_driver(driver), method="unknown")} if driver is not None else {},
         glibc=system.glibc or None,
-        gcc=system.gcc or None,
         described=True,
     )
 

@@ -31,7 +31,7 @@ CHECKED_WITH = {"fabric-manager": "driver", "tensorrt-rtx": "tensorrt", "contain
 MIRRORED = {"fabric-manager": "driver"}
 """Components whose versions are those of another, because they must be equal to the last digit."""
 
-PROPERTIES = ("compute-capability", "kernel", "glibc", "gcc", "clang", "msvc")
+PROPERTIES = ("compute-capability", "kernel", "glibc", "gcc", "clang", "msvc", "python")
 """What a rule may demand of a host besides components."""
 
 

@@ -146,6 +146,8 @@ class Host(Struct, frozen=True, kw_only=True):
     copies: tuple[Copy, ...] = ()
     glibc: Numbered | None = None
     gcc: str | None = None
+    clang: str | None = None
+    msvc: str | None = None
     python: str | None = None
     repositories: tuple[RepositoryEntry, ...] = ()
     keys: tuple[str, ...] = ()

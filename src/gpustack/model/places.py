@@ -35,6 +35,7 @@ class System(Struct, frozen=True, kw_only=True, omit_defaults=True):
     kernel: str = ""
     gcc: str = ""
     glibc: str = ""
+    python: str = ""
     initramfs: str = ""
     binaries: Literal["", "none"] = ""
     lts: str = ""

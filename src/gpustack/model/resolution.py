@@ -61,11 +61,52 @@ class Conflict(Struct, frozen=True, kw_only=True):
     sources: tuple[str, ...] = ()
 
 
-class Verdict(Struct, frozen=True, kw_only=True):
-    """What ``check`` answers. Unknown is neither compatible nor incompatible. ``hints`` say what would go together."""
+class Unknown(Struct, frozen=True, kw_only=True):
+    """Why there is no answer: facts that end, or a rule that ``needs`` a property of the system that is not known.
 
+    ``rule`` is the id of that rule and ``option`` the option that gives the property; "" where no rule is concerned.
+    """
+
+    reason: str
+    rule: str = ""
+    needs: str = ""
+    option: str = ""
+    sources: tuple[str, ...] = ()
+
+
+class NotJudged(Struct, frozen=True, kw_only=True):
+    """A rule about what differs from host to host, and is not known here. The verdict stands without it."""
+
+    rule: str
+    property: str
+    option: str
+    reason: str
+
+
+class Assumed(Struct, frozen=True, kw_only=True):
+    """A property that was judged by the default of the system, since nothing is known of the host's own."""
+
+    property: str
+    value: str
+    system: str
+    option: str
+
+
+Answer = Literal["compatible", "incompatible", "unknown"]
+
+
+class Verdict(Struct, frozen=True, kw_only=True):
+    """What ``check`` answers. ``compatible`` is true for the first of the three verdicts only.
+
+    ``hints`` say what would be compatible. A known conflict decides, whatever else is unknown.
+    """
+
+    schema: Literal["gpustack/check/v1"] = "gpustack/check/v1"
+    verdict: Answer
     compatible: bool
     conflicts: tuple[Conflict, ...] = ()
     warnings: tuple[str, ...] = ()
-    unknown: tuple[str, ...] = ()
+    unknown: tuple[Unknown, ...] = ()
+    not_judged: tuple[NotJudged, ...] = ()
+    assumed: tuple[Assumed, ...] = ()
     hints: tuple[str, ...] = ()

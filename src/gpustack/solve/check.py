@@ -7,7 +7,7 @@ import msgspec
 from gpustack.matrix.index import Matrix
 from gpustack.model.host import Host
 from gpustack.model.request import Request
-from gpustack.model.resolution import Conflict, Verdict
+from gpustack.model.resolution import Answer, Conflict, Unknown, Verdict
 from gpustack.solve.advice import advice
 from gpustack.solve.causes import (
     Asked,
@@ -25,6 +25,7 @@ from gpustack.solve.offers import POSSIBLE
 from gpustack.solve.question import Candidate, Question
 from gpustack.solve.requirements import parse_requirement
 from gpustack.solve.search import Chosen, Search
+from gpustack.solve.unjudged import assumed, not_judged, unknown_rules
 from gpustack.solve.unknown import outside_of_the_facts, unknown_pairs, unknown_versions
 
 
@@ -39,14 +40,27 @@ def check(matrix: Matrix, host: Host, request: Request, *, with_hints: bool = Fa
 
         found = [NoCombination(smallest_cause(search))]
     picks = _given_picks(question, solution or {})
-    unknown = (*unknown_versions(question), *outside_of_the_facts(question), *unknown_pairs(question, picks))
+    judged = picks or {name: question.candidates(name)[0] for name in _given(question) if question.candidates(name)}
+    unknown = _unknown(question, picks, judged)
+    answer: Answer = "incompatible" if found else "unknown" if unknown else "compatible"
     return Verdict(
-        compatible=not found and not unknown,
+        verdict=answer,
+        compatible=answer == "compatible",
         conflicts=_conflicts(question, found),
         warnings=tuple(advice(question, picks)),
         unknown=unknown,
+        not_judged=not_judged(question, judged),
+        assumed=assumed(question, judged),
         hints=_hints(question, search) if found and with_hints else (),
     )
+
+
+def _unknown(question: Question, picks: dict[str, Candidate], judged: dict[str, Candidate]) -> tuple[Unknown, ...]:
+    """Everything for want of which there is no verdict; ``picks`` are the versions that go together, if any do."""
+    found = [*unknown_versions(question), *outside_of_the_facts(question), *unknown_pairs(question, picks)]
+    for candidate in judged.values():
+        found += unknown_rules(question, candidate, judged)
+    return tuple(dict.fromkeys(found))
 
 
 def _conflicts(question: Question, found: list[Finding]) -> tuple[Conflict, ...]:

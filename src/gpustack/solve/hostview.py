@@ -8,21 +8,45 @@ from functools import cached_property
 
 from gpustack.model.facts import When
 from gpustack.model.host import Gpu, Host
+from gpustack.model.places import System
 from gpustack.versions import is_within
 
 _LEADING_VERSION = re.compile(r"\d+(?:\.\d+)*")
 
 
-class HostView:
-    """The view of one host under one request. Values that are not known make a rule not apply.
+OPTIONS = {
+    "os": "--os",
+    "arch": "--arch",
+    "environment": "--environment",
+    "gpu": "--gpu",
+    "compute-capability": "--gpu",
+    "kernel": "--kernel",
+    "glibc": "--glibc",
+    "gcc": "--gcc",
+    "clang": "--clang",
+    "msvc": "--msvc",
+    "python": "--python",
+}
+"""The option that gives each property of a host that a rule may ask for."""
 
-    ``method_of`` tells by which method a component is had; it is asked only where a rule is about methods.
+SYSTEM_FIXED = frozenset({"os", "arch", "environment", "glibc", "python"})
+"""What a release of a system decides: without it there is no verdict. The rest differs from host to host."""
+
+
+class HostView:
+    """The view of one host under one request. A rule that asks for what is not known is reported as not judged.
+
+    ``method_of`` tells by which method a component is had; it is asked only where a rule is about methods. ``systems``
+    are the rows of the host's system and of the one that it derives from: the defaults of what is not known.
     """
 
-    def __init__(self, host: Host, method_of: Callable[[str], str] | None = None) -> None:
+    def __init__(
+        self, host: Host, method_of: Callable[[str], str] | None = None, systems: tuple[System, ...] = ()
+    ) -> None:
         self.host = host
         self._method_of = method_of
-        self._held: dict[tuple[When, str], bool] = {}
+        self._systems = systems
+        self._lacking: dict[tuple[When, str], str | None] = {}
 
     @property
     def is_windows(self) -> bool:
@@ -40,40 +64,67 @@ class HostView:
         return tuple(dict.fromkeys(gpu.compute_capability for gpu in self.host.gpus if gpu.compute_capability))
 
     def values(self, property_name: str) -> tuple[str, ...]:
-        """What the host has of a property; () when it is not known. A rule has to hold for every value."""
+        """What the host has of a property, or its system by default; () when neither is known.
+
+        A rule has to hold for every value.
+        """
+        if property_name == "compute-capability":
+            return self.capabilities
+        found = _leading(self._own(property_name)) or _leading(self.default(property_name)[0])
+        return tuple(_msc_ver(text) for text in found) if property_name == "msvc" else found
+
+    def _own(self, property_name: str) -> str | None:
+        host = self.host
         match property_name:
-            case "compute-capability":
-                return self.capabilities
             case "kernel":
-                return _leading(self.host.next_kernel or self.host.kernel)
-            case "glibc":
-                return _leading(self.host.glibc)
-            case "gcc":
-                return _leading(self.host.gcc)
+                return host.next_kernel or host.kernel
+            case "glibc" | "gcc" | "clang" | "msvc" | "python":
+                return getattr(host, property_name) or None
             case _:
-                return ()
+                return None
+
+    def default(self, property_name: str) -> tuple[str, str]:
+        """What the host's system has of a property by default, and what the system is called; "" where not known."""
+        # A derivative keeps the base's libraries and compilers; its kernel may be its own.
+        for system in self._systems[:1] if property_name == "kernel" else self._systems:
+            value = getattr(system, property_name, "")
+            if value:
+                return value, self._systems[0].name
+        return "", ""
+
+    def is_assumed(self, property_name: str) -> bool:
+        """Whether the value of a property that differs from host to host is no more than the system's default."""
+        is_own = property_name in SYSTEM_FIXED or bool(_leading(self._own(property_name)))
+        return not is_own and bool(_leading(self.default(property_name)[0]))
 
     def holds(self, when: When, component: str) -> bool:
         """Whether all conditions of a rule about ``component`` are known to hold here."""
-        key = (when, component)
-        if key not in self._held:
-            self._held[key] = self._evaluate(when, component)
-        return self._held[key]
+        return self.lacking(when, component) == ""
 
-    def _evaluate(self, when: When, component: str) -> bool:
+    def lacking(self, when: When, component: str) -> str | None:
+        """The property for want of which nobody knows whether the conditions hold; "" they do, None they do not."""
+        key = (when, component)
+        if key not in self._lacking:
+            self._lacking[key] = self._evaluate(when, component)
+        return self._lacking[key]
+
+    def _evaluate(self, when: When, component: str) -> str | None:
         host = self.host
-        if when.os and (when.os == "windows") != self.is_windows:
-            return False
-        if when.arch and host.arch not in when.arch:
-            return False
-        if when.environment and (host.environment or "bare-metal") not in when.environment:
-            return False
-        if when.method and (self._method_of(component) if self._method_of else "network") not in when.method:
-            return False
-        if when.fabric and self._is_single_in_a_machine_of_its_own:
-            return False
-        needs_gpu = bool(when.gpu_class or when.compute_capability or when.gpu or when.fabric is not None)
-        return not needs_gpu or any(_gpu_meets(gpu, when) for gpu in host.gpus)
+        answers: list[str | None] = []
+        if when.os:
+            family = None if host.os.id is None and host.os.family is None else self.system("")
+            answers.append(_among(family, (when.os,), "os"))
+        if when.arch:
+            answers.append(_among(host.arch, when.arch, "arch"))
+        if when.environment:
+            answers.append(_among(host.environment, when.environment, "environment"))
+        if when.method:
+            method = self._method_of(component) if self._method_of else "network"
+            answers.append(_among(method, when.method, "method"))
+        if when.gpu_class or when.compute_capability or when.gpu or when.fabric is not None:
+            is_outside = when.fabric and self._is_single_in_a_machine_of_its_own
+            answers.append(None if is_outside else _any_meets(host.gpus, when))
+        return _together(answers)
 
     @cached_property
     def _is_single_in_a_machine_of_its_own(self) -> bool:
@@ -85,16 +136,45 @@ class HostView:
         return tuple(dict.fromkeys(gpu.called for gpu in self.host.gpus if gpu.compute_capability == capability))
 
 
-def _gpu_meets(gpu: Gpu, when: When) -> bool:
-    if when.gpu_class and gpu.kind not in when.gpu_class:
-        return False
-    if when.gpu and gpu.name not in when.gpu:
-        return False
-    if when.fabric is not None and (gpu.fabric == "nvswitch") != when.fabric:
-        return False
+def _among(value: str | None, wanted: tuple[str, ...], name: str) -> str | None:
+    """Whether a value meets a condition: "" yes, None no, and the property's name where the value is not known."""
+    return name if value is None else "" if value in wanted else None
+
+
+def _together(answers: list[str | None]) -> str | None:
+    """Whether all conditions are met: None where one is not, else what is lacking, if anything is."""
+    return None if None in answers else next((answer for answer in answers if answer), "")
+
+
+def _any_meets(gpus: tuple[Gpu, ...], when: When) -> str | None:
+    """Whether any GPU meets the conditions: "" yes, None no, and what is lacking where nobody knows."""
+    answers = [_gpu_meets(gpu, when) for gpu in gpus] or ["gpu"]
+    return "" if "" in answers else next((answer for answer in answers if answer), None)
+
+
+def _gpu_meets(gpu: Gpu, when: When) -> str | None:
+    answers: list[str | None] = []
+    if when.gpu_class:
+        answers.append(_among(gpu.kind, when.gpu_class, "gpu"))
+    if when.gpu:
+        answers.append(_among(gpu.name, when.gpu, "gpu"))
+    if when.fabric is not None:
+        answers.append("" if (gpu.fabric == "nvswitch") == when.fabric else None)
     if when.compute_capability:
-        return bool(gpu.compute_capability) and is_within(gpu.compute_capability or "", when.compute_capability)
-    return True
+        answers.append(_of_capability(gpu.compute_capability, when.compute_capability))
+    return _together(answers)
+
+
+def _of_capability(capability: str | None, wanted: str) -> str | None:
+    if not capability:
+        return "compute-capability"
+    return "" if is_within(capability, wanted) else None
+
+
+def _msc_ver(text: str) -> str:
+    """The number that a Visual C++ calls itself in _MSC_VER: 1944 for 19.44."""
+    major, _, rest = text.partition(".")
+    return f"{major}{rest.partition('.')[0].zfill(2)[:2]}" if rest and len(major) == 2 else text
 
 
 def _leading(text: str | None) -> tuple[str, ...]:

@@ -82,9 +82,13 @@ class HostRows:
     @cached_property
     def glibc(self) -> str:
         """The host's C library, that of its system where it is not known; "" where neither is."""
-        row = self.system
-        base = self._matrix.system(row.base) if row is not None else None
-        return self._host.glibc or (base or row).glibc if row is not None else self._host.glibc or ""
+        return self._host.glibc or next((row.glibc for row in self.systems if row.glibc), "")
+
+    @cached_property
+    def systems(self) -> tuple[System, ...]:
+        """The row of the host's system, then that of the system which it derives from."""
+        base = self._matrix.system(self.system.base) if self.system is not None else None
+        return tuple(row for row in (self.system, base) if row is not None)
 
     def served(self, component: str) -> tuple[str, ...]:
         """The ranges of versions that this host's repository folders carry."""

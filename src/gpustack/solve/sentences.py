@@ -144,6 +144,8 @@ def last_branch(question: Question, component: str, name: str) -> str:
 def host_has(question: Question, name: str) -> str:
     """What the host has of a property: "This host has GeForce GTX 1050 (compute capability 6.1)"."""
     values = question.view.values(name)
+    if question.view.is_assumed(name):
+        return f"The default of {question.view.default(name)[1]} is {title(name)} {', '.join(values)}"
     if name != "compute-capability":
         return f"This host has {title(name)} {', '.join(values)}"
     named = [f"{', '.join(question.view.gpus_with(value))} (compute capability {value})" for value in values]

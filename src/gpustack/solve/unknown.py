@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from gpustack.model.resolution import Unknown
 from gpustack.solve.question import Candidate, Question
 from gpustack.solve.words import title
 from gpustack.versions import is_within, version, version_range
@@ -21,7 +22,7 @@ COVERED_PAIRS = (
 """Pairs for which every release has a fact, or else the answer is unknown: the second limits the first."""
 
 
-def unknown_versions(question: Question) -> list[str]:
+def unknown_versions(question: Question) -> list[Unknown]:
     """What was asked for and no release of the facts is, with the nearest that are."""
     found = []
     for name, requirement in question.asked.items():
@@ -32,7 +33,8 @@ def unknown_versions(question: Question) -> list[str]:
             continue  # two exact versions of one thing: a conflict, and nothing that facts could know
         elsewhere = [r for r in question.matrix.releases(name) if is_within(r.version, requirement.versions)]
         what = "the facts know this version for other systems only" if elsewhere else "no fact knows this version"
-        found.append(f"{requirement}: {what}; {nearest_known(question, name, requirement.versions)}")
+        near = nearest_known(question, name, requirement.versions)
+        found.append(Unknown(reason=f"{requirement}: {what}; {near}"))
     return found
 
 
@@ -62,7 +64,7 @@ def _as_of(question: Question, component: str) -> str:
     return f", which were read on {read} (newer ones: --matrices DIR)" if read else ""
 
 
-def unknown_pairs(question: Question, picks: Mapping[str, Candidate]) -> list[str]:
+def unknown_pairs(question: Question, picks: Mapping[str, Candidate]) -> list[Unknown]:
     """Pairs of known versions that no rule speaks of although every release should have one."""
     found = []
     for subject, other in COVERED_PAIRS:
@@ -70,15 +72,18 @@ def unknown_pairs(question: Question, picks: Mapping[str, Candidate]) -> list[st
         if one is None or two is None or not one.is_known or not two.is_known:
             continue
         if not question.book.covers(subject, one.version, other, question.view):
-            found.append(
-                f"{subject}=={one.version} with {other}=={two.version}: compatibility unknown: no fact covers this pair"
-            )
+            pair = f"{subject}=={one.version} with {other}=={two.version}"
+            found.append(Unknown(reason=f"{pair}: compatibility unknown: no fact covers this pair"))
     return found
 
 
-def outside_of_the_facts(question: Question) -> list[str]:
+def outside_of_the_facts(question: Question) -> list[Unknown]:
     """What the facts do not speak of here: on a Jetson what is made for servers, on Windows what is made for Linux."""
-    return [f"{requirement}: {why}" for name, requirement in question.asked.items() if (why := limit(question, name))]
+    return [
+        Unknown(reason=f"{requirement}: {why}")
+        for name, requirement in question.asked.items()
+        if (why := limit(question, name))
+    ]
 
 
 def limit(question: Question, component: str) -> str:

@@ -25,6 +25,11 @@ TITLES = {
     "gcc": "GCC",
     "clang": "Clang",
     "msvc": "MSVC",
+    "python": "Python",
+    "os": "operating system",
+    "arch": "architecture",
+    "environment": "environment",
+    "gpu": "GPU",
 }
 
 

@@ -21,7 +21,9 @@ def ask(on: Host, *texts: str) -> Verdict:
 
 
 def test_a_combination_that_fits() -> None:
-    assert ask(host(HOPPER), "cuda==12.2.0", "driver==535.1", "cudnn==8.9.7") == Verdict(compatible=True)
+    assert ask(host(HOPPER), "cuda==12.2.0", "driver==535.1", "cudnn==8.9.7") == Verdict(
+        verdict="compatible", compatible=True
+    )
 
 
 @pytest.mark.parametrize(
@@ -96,11 +98,14 @@ def test_a_version_that_no_fact_knows_is_unknown_and_the_nearest_are_named() -> 
     verdict = ask(host(HOPPER), "cuda==12.7.0")
     assert not verdict.compatible
     assert not verdict.conflicts
-    assert verdict.unknown == ("cuda==12.7.0: no fact knows this version; the nearest known are 12.2.0 and 12.8.0",)
+    assert [one.reason for one in verdict.unknown] == [
+        "cuda==12.7.0: no fact knows this version; the nearest known are 12.2.0 and 12.8.0"
+    ]
+    assert verdict.verdict == "unknown"
 
 
 def test_one_nearest_version_is_one_and_two_versions_of_one_thing_are_a_conflict_only() -> None:
-    assert ask(host(HOPPER), "cuda==99").unknown[0].partition("; ")[2].startswith("the nearest known is ")
+    assert ask(host(HOPPER), "cuda==99").unknown[0].reason.partition("; ")[2].startswith("the nearest known is ")
     verdict = ask(host(HOPPER), "cuda==12.2.0,==12.8.0")
     assert verdict.conflicts
     assert not verdict.unknown

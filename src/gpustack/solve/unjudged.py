@@ -1,0 +1,112 @@
+"""Rules that could not be judged for want of a property of the host, and defaults that were taken for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from msgspec import Struct
+
+from gpustack.model.facts import COMPONENTS
+from gpustack.model.resolution import Assumed, NotJudged, Unknown
+from gpustack.solve.hostview import OPTIONS, SYSTEM_FIXED
+from gpustack.solve.question import Candidate, Question
+from gpustack.solve.rulebook import BoundRule
+from gpustack.solve.words import title
+
+
+class Lacking(Struct, frozen=True):
+    """A rule about a version, and the property of the host for want of which it was not judged."""
+
+    bound: BoundRule
+    property: str
+
+
+def lacking(question: Question, candidate: Candidate, picks: Mapping[str, Candidate]) -> Iterator[Lacking]:
+    """Every rule about this version that might refuse it, or what is beside it, and that nobody could judge."""
+    view, name = question.view, candidate.component
+    for other, rules in question.book.applying(name, candidate.version).items():
+        if other in COMPONENTS:
+            partner = picks.get(other)
+            values: tuple[str, ...] = () if partner is None else (partner.version,)
+        else:
+            values = view.values(other)
+            if not values or (other == "compute-capability" and _has_unknown_gpu(question)):
+                yield from (Lacking(bound, other) for bound in rules if view.lacking(bound.rule.when, name) is not None)
+                continue
+        for bound in rules:
+            missing = view.lacking(bound.rule.when, name)
+            if missing and not all(bound.accepts(candidate.version, value) for value in values):
+                yield Lacking(bound, missing)
+
+
+def _has_unknown_gpu(question: Question) -> bool:
+    return any(not gpu.compute_capability for gpu in question.host.gpus)
+
+
+def decides(question: Question, one: Lacking) -> bool:
+    """Whether the verdict hangs on a rule: it may refuse, and asks for what the system fixes or for a GPU that is here.
+
+    Advice never decides, and what differs from host to host leaves the verdict as it is.
+    """
+    if one.bound.is_advice:
+        return False
+    return one.property in SYSTEM_FIXED or (one.property in {"compute-capability", "gpu"} and bool(question.host.gpus))
+
+
+def unknown_rules(question: Question, candidate: Candidate, picks: Mapping[str, Candidate]) -> Iterator[Unknown]:
+    """The rules on which the verdict about a version hangs and that could not be judged."""
+    for one in lacking(question, candidate, picks):
+        if decides(question, one):
+            yield unknown_rule(question, candidate, one)
+
+
+def unknown_rule(question: Question, candidate: Candidate, one: Lacking) -> Unknown:
+    """A rule that could not be judged, as the verdict names it."""
+    from gpustack.solve.sentences import rule_sentence  # noqa: PLC0415 (most rules can be judged)
+
+    sentence = rule_sentence(question, one.bound)
+    option = OPTIONS[one.property]
+    return Unknown(
+        reason=(
+            f"{candidate.component}=={candidate.version}: {sentence.text}; the {title(one.property)} of this host is"
+            f" unknown ({option} gives it)"
+        ),
+        rule=one.bound.rule.id,
+        needs=one.property,
+        option=option,
+        sources=sentence.sources,
+    )
+
+
+def not_judged(question: Question, picks: Mapping[str, Candidate]) -> tuple[NotJudged, ...]:
+    """The other rules that could not be judged: what they ask for differs from host to host, or they are advice."""
+    found: dict[tuple[str, str], NotJudged] = {}
+    for candidate in picks.values():
+        for one in lacking(question, candidate, picks):
+            if decides(question, one):
+                continue
+            option = OPTIONS[one.property]
+            found[one.bound.rule.id, one.property] = NotJudged(
+                rule=one.bound.rule.id,
+                property=one.property,
+                option=option,
+                reason=f"the {title(one.property)} of this host is unknown",
+            )
+    return tuple(found.values())
+
+
+def assumed(question: Question, picks: Mapping[str, Candidate]) -> tuple[Assumed, ...]:
+    """The defaults of the system that rules about these versions were judged by."""
+    view = question.view
+    names = {
+        name: None
+        for candidate in picks.values()
+        for name, rules in question.book.applying(candidate.component, candidate.version).items()
+        if name not in COMPONENTS
+        and view.is_assumed(name)
+        and any(view.lacking(bound.rule.when, candidate.component) is not None for bound in rules)
+    }
+    return tuple(
+        Assumed(property=name, value=", ".join(view.values(name)), system=view.default(name)[1], option=OPTIONS[name])
+        for name in names
+    )
