@@ -1,4 +1,4 @@
-# Azure Linux 3, x86_64: plan a18f1e020284f222d5595ec2c512767236aa9ea0d4e5a2eb0ceb6a77afe8b4e9
+# Azure Linux 3, x86_64: plan 11158326c58e6fccf23719df2bfa1a69d29035ed52e65fd32cf2966bf835ccee
 # docker build --platform linux/amd64 --tag NAME - <THIS-FILE; run with --gpus all
 # warning: driver: left out, as a container gets them from its host
 
@@ -49,5 +49,5 @@ RUN tdnf -y install cuda-toolkit-13-2-13.2.2-1 \
 ENV NVIDIA_VISIBLE_DEVICES=all
 ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility
 ENV PATH=/usr/local/cuda-13.2/bin:${PATH}
-LABEL gpustack.plan="a18f1e020284f222d5595ec2c512767236aa9ea0d4e5a2eb0ceb6a77afe8b4e9" \
+LABEL gpustack.plan="11158326c58e6fccf23719df2bfa1a69d29035ed52e65fd32cf2966bf835ccee" \
       gpustack.cuda="13.2.2"

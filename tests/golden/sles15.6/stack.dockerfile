@@ -1,5 +1,5 @@
 # SUSE Linux Enterprise Server 15 SP6, x86_64: plan
-#   670f27da0e3315d4b9fa29c803cad6142f0628a211b99431219ad534b62d7cb9
+#   9a3dfafb6d8cb3caa1a834555d508a80f5f75fe578b575126020dc3303adefd7
 # docker build --platform linux/amd64 --tag NAME - <THIS-FILE; run with --gpus all
 # warning: SUSE Linux Enterprise Server 15 SP6 reached its end of life on 2025-12-31: nothing is fixed in it
 #   any more
@@ -89,6 +89,6 @@ RUN zypper --non-interactive install --auto-agree-with-licenses libz1 \
 ENV NVIDIA_VISIBLE_DEVICES=all
 ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility
 ENV PATH=/usr/local/cuda-13.2/bin:${PATH}
-LABEL gpustack.plan="670f27da0e3315d4b9fa29c803cad6142f0628a211b99431219ad534b62d7cb9" \
+LABEL gpustack.plan="9a3dfafb6d8cb3caa1a834555d508a80f5f75fe578b575126020dc3303adefd7" \
       gpustack.cuda="13.2.2" \
       gpustack.cudnn="9.28.0.42"

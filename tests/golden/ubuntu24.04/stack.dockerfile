@@ -1,4 +1,4 @@
-# Ubuntu 24.04 LTS, x86_64: plan 581e6e702fc03b677b6d2c3cc7c2f81673cbb8a99a562bd85f337eacb4efc813
+# Ubuntu 24.04 LTS, x86_64: plan 220cb7359b1d9a19107a3ce1cdc1f8763f667ab9c94a98285530653a79e3369b
 # docker build --platform linux/amd64 --tag NAME - <THIS-FILE; run with --gpus all
 # warning: driver: left out, as a container gets them from its host
 
@@ -44,6 +44,6 @@ RUN apt-get update \
 ENV NVIDIA_VISIBLE_DEVICES=all
 ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility
 ENV PATH=/usr/local/cuda-13.2/bin:${PATH}
-LABEL gpustack.plan="581e6e702fc03b677b6d2c3cc7c2f81673cbb8a99a562bd85f337eacb4efc813" \
+LABEL gpustack.plan="220cb7359b1d9a19107a3ce1cdc1f8763f667ab9c94a98285530653a79e3369b" \
       gpustack.cuda="13.2.2" \
       gpustack.cudnn="9.23.2.1"
