@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from gpustack.detect.gpu_names import resolve_gpu
+from gpustack.detect.machines import Named, architecture_of, resolve
 from gpustack.detect.products import Products
 from gpustack.errors import UnsupportedError, UsageError
 from gpustack.matrix.index import Matrix
@@ -26,11 +26,11 @@ def describe(
     Raises UsageError for words without meaning and UnsupportedError for a system that no fact knows.
     """
     system, version = parse_system(os, matrix)
-    if len(gpus) > MAX_GPUS:
-        msg = f"{len(gpus)} GPUs: no host has so many"
-        raise UsageError(msg, code="invalid-value", where="--gpu", hint=f"name at most {MAX_GPUS}")
-    products = Products(matrix) if gpus else None
+    named = _named(matrix, gpus)
     environment = _environment(system)
+    found = tuple(gpu for one in named for gpu in one.gpus)
+    if environment == "bare-metal" and any(gpu.is_vgpu for gpu in found):
+        environment = "vm"
     return Host(
         os=OperatingSystem(
             id=system.id,
@@ -43,9 +43,9 @@ def describe(
             base=system.base or None,
             system=system.key,
         ),
-        arch=_architecture(arch, environment),
+        arch=_architecture(arch, environment, named),
         environment=environment,
-        gpus=tuple(resolve_gpu(name, products) for name in gpus) if products is not None else (),
+        gpus=found,
         installed={"driver": Installed(version=_driver(driver), method="unknown")} if driver is not None else {},
         glibc=system.glibc or None,
         described=True,
@@ -100,10 +100,25 @@ def _nearest(text: str, known: list[str]) -> str:
     return ", ".join(get_close_matches(text, known, n=6, cutoff=0.3) or sorted(known)[-6:])
 
 
-def _architecture(text: str | None, environment: Environment) -> str:
+def _named(matrix: Matrix, names: tuple[str, ...]) -> list[Named]:
+    products = Products(matrix)
+    named = [resolve(name, matrix, products) for name in names[: MAX_GPUS + 1]]
+    count = max(len(names), sum(len(one.gpus) for one in named))
+    if count > MAX_GPUS:
+        msg = f"{count} GPUs: no host has so many"
+        raise UsageError(msg, code="invalid-value", where="--gpu", hint=f"name at most {MAX_GPUS}")
+    return named
+
+
+def _architecture(text: str | None, environment: Environment, named: list[Named]) -> str:
+    machines = [one.machine for one in named if one.machine is not None]
+    machine = architecture_of(machines)
     if text is None:
-        return "aarch64" if environment == "jetson" else "x86_64"
+        return machine or ("aarch64" if environment == "jetson" else "x86_64")
     found = architecture(text.strip().lower())
+    if found is not None and machine not in {None, found.name}:
+        msg = f"{machines[0].name} is a machine of architecture {machine}, not {found.name}"
+        raise UsageError(msg, code="conflicting-options", where="--arch", hint=f"leave --arch out, or give {machine}")
     if found is None:
         msg = f"{text[:40]!r} is not an architecture that NVIDIA's software exists for"
         raise UsageError(

@@ -68,18 +68,18 @@ def _by_capability(text: str, products: Products) -> Gpu:
         known = sorted({gpu.compute_capability for gpu in everything if gpu.compute_capability}, key=version_key)
         msg = f"no known GPU has compute capability {text!r}"
         raise UsageError(msg, code="unknown-gpu", where="--gpu", hint=f"known: {', '.join(known)}")
-    merged = _merged(found, None)
+    shared = merged(found, None)
     firsts = [gpu.driver_first for gpu in found if gpu.driver_first]
     first = min(firsts, key=version_key, default=None)
     return Gpu(
-        architecture=merged.architecture,
+        architecture=shared.architecture,
         compute_capability=text,
-        kind=merged.kind,
-        open_module=merged.open_module,
+        kind=shared.kind,
+        open_module=shared.open_module,
         driver_first=first,
-        driver_last=merged.driver_last,
-        nvenc=merged.nvenc,
-        nvdec=merged.nvdec,
+        driver_last=shared.driver_last,
+        nvenc=shared.nvenc,
+        nvdec=shared.nvdec,
     )
 
 
@@ -176,11 +176,11 @@ def _one_of(name: str, found: list[_Named]) -> Gpu:
         msg = f"{name!r} is ambiguous: {', '.join(shown)}"
         raise UsageError(msg, code="ambiguous-gpu", where="--gpu", hint="give the full name or the PCI id")
     measured = [one.gpu for one in gpus.values() if one.gpu.memory_mib] or [one.gpu for one in gpus.values()]
-    return _merged(measured, min((one.spelling for one in found), key=lambda spelling: (len(spelling), spelling)))
+    return merged(measured, min((one.spelling for one in found), key=lambda spelling: (len(spelling), spelling)))
 
 
-def _merged(gpus: list[Gpu], spelling: str | None) -> Gpu:
-    """What several GPUs share; fields in which they differ are unknown."""
+def merged(gpus: list[Gpu], spelling: str | None) -> Gpu:
+    """What several GPUs share; fields in which they differ are unknown. ``spelling`` is the name where they differ."""
     if len(gpus) == 1:
         return gpus[0]
     shared = {}

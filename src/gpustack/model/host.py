@@ -42,7 +42,8 @@ class Gpu(Struct, frozen=True, kw_only=True):
     """One GPU. ``pci_id`` is "10de:2335"; ``memory_mib`` in MiB; ``nvenc``/``nvdec`` count engines (None: not known).
 
     ``kind`` is the product class of the matrix (datacenter, professional, consumer, soc); ``open_module`` says whether
-    open kernel modules can, must or cannot drive it; ``bound`` is the kernel module that holds it now.
+    open kernel modules can, must or cannot drive it; ``bound`` is the kernel module that holds it now. ``part`` names
+    what there is of it where it is not the whole: "MIG 1g.5gb", "vGPU T4-16Q", "vGPU" where the type is not known.
     """
 
     name: str | None = None
@@ -60,12 +61,19 @@ class Gpu(Struct, frozen=True, kw_only=True):
     driver_first: Digits | None = None
     driver_last: Digits | None = None
     bound: str | None = None
+    part: str | None = None
     uuid: str | None = None
 
     @property
     def called(self) -> str:
-        """What to call it: its name, else its PCI id."""
-        return self.name or self.pci_id or "unnamed GPU"
+        """What to call it: its name, else its PCI id, and the part of it that there is."""
+        name = self.name or self.pci_id or "unnamed GPU"
+        return f"{name} {self.part}" if self.part else name
+
+    @property
+    def is_vgpu(self) -> bool:
+        """Whether a hypervisor's vGPU software shares it out."""
+        return (self.part or "").startswith("vGPU")
 
 
 class Installed(Struct, frozen=True, kw_only=True):

@@ -24,7 +24,9 @@ NEVER_INSTALLED = {"container", "wsl", "jetson", "chroot"}
 
 
 def driver_owner(host: Host) -> str:
-    """Who else the driver belongs to: an environment of NEVER_INSTALLED, "windows", or "" where it is ours."""
+    """Who else the driver belongs to: a key of DRIVER_OWNERS, or "" where it is ours."""
+    if any(gpu.is_vgpu for gpu in host.gpus):
+        return "vgpu"
     if host.os.family == "windows":
         return "windows"
     return host.environment if host.environment in NEVER_INSTALLED else ""
@@ -35,6 +37,10 @@ DRIVER_OWNERS = {
     "container": "In a container the driver is that of the host below: install it there",
     "jetson": "On Jetson the driver is part of Jetson Linux (L4T): it comes with a JetPack release",
     "chroot": "In a chroot the driver is that of the running system",
+    "vgpu": (
+        "A vGPU needs the guest driver of NVIDIA's vGPU software, of the branch of its host: it comes from the"
+        " licensing portal or from the cloud"
+    ),
     "windows": "On Windows the driver comes with NVIDIA's own installer or Windows Update",
 }
 """Who owns the driver where gpustack never installs one."""

@@ -88,10 +88,18 @@ def outside_of_the_facts(question: Question) -> list[Unknown]:
 
 def limit(question: Question, component: str) -> str:
     """Why the facts about a component do not hold on this kind of host, "" where they do."""
+    if component == "driver" and any(gpu.is_vgpu for gpu in question.host.gpus):
+        return VGPU_DRIVER
     if question.host.environment == "jetson":
         return ON_JETSON.get(component, "")
     return ON_WINDOWS.get(component, "") if question.view.is_windows else ""
 
+
+VGPU_DRIVER = (
+    "a vGPU runs on the guest drivers of NVIDIA's vGPU software, which have releases of their own, and no fact lists"
+    " them; those of servers and desktops do not drive it"
+)
+"""Why there is no verdict on a driver beside a vGPU."""
 
 ON_JETSON = {
     "driver": "on Jetson the driver is part of Jetson Linux (L4T), and no fact says which release of it has which",

@@ -1,0 +1,109 @@
+"""Names that are no GPU's own: systems (DGX H100), cloud shapes (p5.48xlarge), MIG instances and vGPUs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gpustack.detect.gpu_names import merged, resolve_gpu, words_of
+from gpustack.detect.products import Products, gpu_of
+from gpustack.errors import UsageError
+from gpustack.matrix.index import Matrix
+from gpustack.model.host import Gpu
+
+_MIG = re.compile(r"(?i)(.+?)[ -]+MIG[ -]+((?:\d+c\.)?(\d+)g\.\d+gb(?:[+.][\w.+]+)?)")
+_VGPU = re.compile(r"(?i)(?:(?:NVIDIA|GRID|Tesla)[ -]+)*(.+?)-((?:\d+-)?\d+[ABCQ](?:ME\w*)?)")
+_AZURE = "standard_"
+_SUBJECT = "gpu-names"
+MAX_SLICES = 7
+"""No GPU has more MIG slices."""
+
+
+class Machine(Struct, frozen=True, kw_only=True):
+    """A system or cloud shape: ``count`` GPUs, of one of ``devices``. ``share`` vgpu: it gets parts of them."""
+
+    name: str
+    devices: tuple[str, ...]
+    count: int
+    arch: str
+    share: str = ""
+
+
+class _Board(Struct, frozen=True, kw_only=True):
+    """What the name of a vGPU type calls a board, where that is not the name of a GPU."""
+
+    board: str
+    device: str
+
+
+class Named(NamedTuple):
+    """What a name means: its GPUs, and the machine where it is that of one."""
+
+    gpus: tuple[Gpu, ...]
+    machine: Machine | None = None
+
+
+def resolve(text: str, matrix: Matrix, products: Products) -> Named:
+    """The GPUs that ``--gpu`` names: of a machine, a MIG instance, a vGPU, or one whole GPU. Raises UsageError."""
+    machine = _machine(text.strip(), matrix)
+    if machine is not None:
+        gpu = merged([gpu_of(row) for one in machine.devices if (row := products.find(one[2:], None))], machine.name)
+        return Named((_part(gpu, "vGPU") if machine.share == "vgpu" else gpu,) * machine.count, machine)
+    part_of = _mig(text.strip(), products) or _vgpu(text.strip(), matrix, products)
+    return Named((part_of or resolve_gpu(text, products),))
+
+
+def _machine(text: str, matrix: Matrix) -> Machine | None:
+    """The machine of this name, in any case; a cloud shape is spelled as its cloud spells it."""
+    shape = text.lower().removeprefix(_AZURE)
+    words = tuple(word for word in words_of(text) if word != "nvidia")
+    for row in matrix.rows(_SUBJECT, "machines", Machine):
+        if words_of(row.name) == words:
+            return row
+    rows = matrix.rows(_SUBJECT, "instances", Machine)
+    return next((row for row in rows if row.name.lower().removeprefix(_AZURE) == shape), None)
+
+
+def _mig(text: str, products: Products) -> Gpu | None:
+    """The GPU that a MIG instance, as ``nvidia-smi`` prints it, is a part of; None where the name is of none."""
+    match = _MIG.fullmatch(text)
+    if match is None:
+        return None
+    gpu = resolve_gpu(match[1], products)
+    row = products.find((gpu.pci_id or "").removeprefix("10de:"), None)
+    most = MAX_SLICES if row is None or row.mig_max is None else row.mig_max
+    if int(match[3]) > most:
+        msg = f"{match[1]!r} has no MIG instance {match[2]!r}"
+        fix = f"its profiles have 1 to {most} slices" if most else "this GPU cannot be partitioned by MIG"
+        raise UsageError(msg, code="unknown-gpu", where="--gpu", hint=fix)
+    return _part(gpu, f"MIG {match[2]}")
+
+
+def _vgpu(text: str, matrix: Matrix, products: Products) -> Gpu | None:
+    """The GPU that a vGPU, as ``nvidia-smi`` prints it, is a part of; None where the name is of none."""
+    match = _VGPU.fullmatch(text)
+    if match is None:
+        return None
+    boards = matrix.rows(_SUBJECT, "vgpu_boards", _Board)
+    device = next((row.device for row in boards if row.board.lower() == match[1].lower()), None)
+    gpu = resolve_gpu(f"10de:{device[2:]}" if device else match[1], products)
+    return _part(gpu, f"vGPU {match[1]}-{match[2]}")
+
+
+def _part(gpu: Gpu, part: str) -> Gpu:
+    """A part of a GPU: its engines and its memory are not those of the whole, except where there are none."""
+    nvenc, nvdec = (0 if count == 0 else None for count in (gpu.nvenc, gpu.nvdec))
+    return replace(gpu, part=part, memory_mib=None, nvenc=nvenc, nvdec=nvdec)
+
+
+def architecture_of(machines: Iterable[Machine]) -> str | None:
+    """The architecture that all these machines have; None where there are none. Raises UsageError where they differ."""
+    found = {machine.arch: machine.name for machine in machines}
+    if len(found) > 1:
+        msg = f"{' and '.join(found.values())} are machines of different architectures ({', '.join(found)})"
+        raise UsageError(msg, code="conflicting-options", where="--gpu", hint="name one machine")
+    return next(iter(found), None)
