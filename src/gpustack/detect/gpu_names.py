@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gpustack.detect.products import Integrated, Products, device_digits, gpu_of, integrated_gpu
 from gpustack.errors import UsageError
@@ -183,7 +183,7 @@ def merged(gpus: list[Gpu], spelling: str | None) -> Gpu:
     """What several GPUs share; fields in which they differ are unknown. ``spelling`` is the name where they differ."""
     if len(gpus) == 1:
         return gpus[0]
-    shared = {}
+    shared: dict[str, Any] = {}
     for field in Gpu.__struct_fields__:
         values = {getattr(gpu, field) for gpu in gpus}
         shared[field] = values.pop() if len(values) == 1 else None

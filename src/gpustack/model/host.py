@@ -43,7 +43,8 @@ class Gpu(Struct, frozen=True, kw_only=True):
 
     ``kind`` is the product class of the matrix (datacenter, professional, consumer, soc); ``open_module`` says whether
     open kernel modules can, must or cannot drive it; ``bound`` is the kernel module that holds it now. ``part`` names
-    what there is of it where it is not the whole: "MIG 1g.5gb", "vGPU T4-16Q", "vGPU" where the type is not known.
+    what there is of it where it is not the whole: "MIG 1g.5gb", "vGPU T4-16Q", "vGPU" where the type is not known;
+    left out of the document where it is the whole.
     """
 
     name: str | None = None
@@ -61,7 +62,7 @@ class Gpu(Struct, frozen=True, kw_only=True):
     driver_first: Digits | None = None
     driver_last: Digits | None = None
     bound: str | None = None
-    part: str | None = None
+    part: str | UnsetType = UNSET
     uuid: str | None = None
 
     @property
@@ -73,7 +74,7 @@ class Gpu(Struct, frozen=True, kw_only=True):
     @property
     def is_vgpu(self) -> bool:
         """Whether a hypervisor's vGPU software shares it out."""
-        return (self.part or "").startswith("vGPU")
+        return bool(self.part) and str(self.part).startswith("vGPU")
 
 
 class Installed(Struct, frozen=True, kw_only=True):
