@@ -1,11 +1,12 @@
-"""Read again what NVIDIA's toolkit wheels say of compilers, C library and GPUs, and compare it with matrices/cuda.yaml.
+"""Read again what NVIDIA's toolkit wheels say of compilers, C library and GPUs, and compare it with the facts.
 
     .venv/bin/python ci/read_bounds.py FOLDER [--download]
 
 FOLDER holds wheels of the projects in PROJECTS; ``--download`` lets pip fetch those that are missing there (about
 1.5 GB for all). Read are crt/host_config.h (gcc, clang, Visual C++), crt/math_functions.h (the first glibc whose
 declarations clash), what ptxas accepts (compute capabilities) and the tags of the wheels in the facts (oldest glibc).
-Prints each difference from the release rows and the rules; exit code 1 where there is one, 2 where nothing was read.
+Prints each difference from the release rows and the rules (matrices/cuda.yaml, nccl.yaml); exit code 1 where there is
+one, 2 where nothing was read.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ PROJECTS = ("nvidia-cuda-nvcc-cu11", "nvidia-cuda-nvcc-cu12", "nvidia-cuda-nvcc"
 TAGS = ("manylinux_2_28", "manylinux_2_27", "manylinux2014", "manylinux2010", "manylinux1")
 DECLARED_SINCE = {"2.41": ("sinpi", "cospi"), "2.42": ("rsqrt",)}
 """Functions of C23 that glibc declares for C++ too, by the glibc that began it."""
+TAGGED = ("cuda", "nccl")
+"""Components whose rules on the oldest glibc follow the tags; cuDNN's come from its libraries, which ask for less."""
 OLDEST_TAGGED = 17
 """Wheels tagged for glibc 2.17 load on everything that the rules speak of: there is no floor to check."""
 
@@ -141,7 +144,7 @@ def _rule_differences(matrix: Matrix, release: str, bounds: Bounds) -> Iterator[
     if bounds.gcc_max is not None:
         probes += [("glibc", glibc, not _clashes(glibc, bounds.glibc_below)) for glibc in ("2.40", *DECLARED_SINCE)]
     for name, value, wanted in probes:
-        if _passes(matrix, release, name, value) != wanted:
+        if _passes(matrix, ("cuda", release), name, value) != wanted:
             yield f"{release}: the rules {'refuse' if wanted else 'accept'} {name} {value}; the headers do not"
 
 
@@ -149,27 +152,28 @@ def _clashes(glibc: str, first: str | None) -> bool:
     return first is not None and version(glibc) >= version(first)
 
 
-def _passes(matrix: Matrix, release: str, name: str, value: str, *, advised: bool = True) -> bool:
-    """Whether every rule about this release and property accepts the value."""
-    rules = [row for row in matrix.rules("cuda") if row.needs == name and (advised or row.strength != "advised")]
-    bound = [row for row in rules if is_within(release, row.of.removeprefix("cuda"))]
+def _passes(matrix: Matrix, release: tuple[str, str], name: str, value: str, *, advised: bool = True) -> bool:
+    """Whether every rule about this release of a component and a property accepts the value."""
+    component, number = release
+    rules = [row for row in matrix.rules(component) if row.needs == name and (advised or row.strength != "advised")]
+    bound = [row for row in rules if is_within(number, row.of.removeprefix(component))]
     return all(any(is_within(value, text) for text in row.any) for row in bound)
 
 
 def _floor_differences(matrix: Matrix) -> Iterator[str]:
-    """Each toolkit release of which whole wheel sets are known: the newest glibc that one of them asks for."""
-    floors: dict[str, set[str]] = {}
+    """Each release of which whole wheel sets are known: the newest glibc that one of its wheels asks for."""
+    floors: dict[tuple[str, str], set[str]] = {}
     for row in matrix.rows("wheels", "archives", Wheel):
-        if row.component == "cuda" and row.platform == "linux-x86_64" and row.needs_glibc:
-            floors.setdefault(row.version, set()).add(row.needs_glibc)
+        if row.component in TAGGED and row.platform == "linux-x86_64" and row.needs_glibc:
+            floors.setdefault((row.component, row.version), set()).add(row.needs_glibc)
     for release, found in floors.items():
         floor = max(found, key=lambda text: version(text).key)
         major, minor = version(floor).numbers
         below = f"{major}.{minor - 1}"
         if not _passes(matrix, release, "glibc", floor, advised=False):
-            yield f"{release}: the rules refuse glibc {floor}; its wheels load with it"
+            yield f"{' '.join(release)}: the rules refuse glibc {floor}; its wheels load with it"
         elif minor > OLDEST_TAGGED and _passes(matrix, release, "glibc", below, advised=False):
-            yield f"{release}: the rules accept glibc {below}; its wheels ask for {floor}"
+            yield f"{' '.join(release)}: the rules accept glibc {below}; its wheels ask for {floor}"
 
 
 def download(folder: Path) -> None:

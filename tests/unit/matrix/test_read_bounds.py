@@ -115,4 +115,4 @@ class WithoutTheFloor(Matrix):
 def test_a_missing_rule_on_the_oldest_glibc_is_found() -> None:
     assert not list(program.differences(Matrix(open_store()), {}))
     found = list(program.differences(WithoutTheFloor(open_store()), {}))
-    assert "12.9.1: the rules accept glibc 2.26; its wheels ask for 2.27" in found
+    assert "cuda 12.9.1: the rules accept glibc 2.26; its wheels ask for 2.27" in found
