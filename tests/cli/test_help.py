@@ -11,7 +11,8 @@ import pytest
 from gpustack.cli import COMMANDS
 
 COMMON = {"--verbose", "--quiet", "--color", "--matrices", "--help"}
-HOST = {"--root", "--host", "--os", "--arch", "--gpu", "--driver"}
+HOST = {"--root", "--host", "--os", "--arch", "--gpu", "--driver", "--kernel", "--gcc", "--clang", "--msvc", "--glibc"}
+HOST |= {"--python", "--secure-boot", "--environment"}
 PLAN = {"--file", "--method", "--policy", "--kernel-module"}
 OPTIONS = {
     "detect": {"--root", "--format", "--record"},

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from gpustack.cli.declare import Argument
-from gpustack.cli.options import KernelModule, Policy, host_of
+from gpustack.cli.options import KernelModule, Policy, fields_of, host_of
 from gpustack.cli.stack_options import StackOptions
 from gpustack.errors import UsageError
 
@@ -33,11 +33,7 @@ def asked(requirements: list[str] | None, options: Mapping[str, Any], **more: An
 
     ``options`` are those of the groups that the command takes, ``more`` fields of `StackOptions`.
     """
-    fields: dict[str, Any] = {
-        _FIELDS.get(key, key): tuple(value) if isinstance(value, list) else value
-        for key, value in options.items()
-        if key != "file" and value is not None
-    }
+    fields = fields_of({key: value for key, value in options.items() if key != "file"})
     given = StackOptions(requirements=tuple(requirements or ()), **fields, **more)
     file: Path | None = options.get("file")
     if file is None:
@@ -45,10 +41,6 @@ def asked(requirements: list[str] | None, options: Mapping[str, Any], **more: An
     from gpustack.cli.requestfile import read_request_file
 
     return read_request_file(file, given)
-
-
-_FIELDS = {"method": "methods", "gpu": "gpus", "detailed_exitcode": "is_exit_detailed"}
-"""Fields of `StackOptions` that are not called as their option is."""
 
 
 def host_and_request(matrix: Matrix, question: StackOptions) -> tuple[Host, Request]:
@@ -59,7 +51,7 @@ def host_and_request(matrix: Matrix, question: StackOptions) -> tuple[Host, Requ
 
     requirements = merge(tuple(parse_requirement(text) for text in question.requirements))
     methods = parse_methods(question.methods)
-    host = host_of(matrix, question.root, question.host, question.os, question.arch, question.gpus, question.driver)
+    host = host_of(matrix, question)
     if not requirements:
         names = _TARGET_REQUIREMENTS.get(question.target or "") or _default_requirements(host)
         requirements = tuple(parse_requirement(name) for name in names)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from gpustack.cli import frame
 from gpustack.cli.declare import Argument, Option, command
-from gpustack.cli.options import HOST_OPTIONS, TextOrJson, host_of
+from gpustack.cli.options import HOST_OPTIONS, HostQuestion, TextOrJson, fields_of, host_of
 
 if TYPE_CHECKING:
     from gpustack.model.resolution import Verdict
@@ -34,7 +34,7 @@ def check(
 
     matrix = frame.matrix()
     request = Request(requirements=merge(tuple(parse_requirement(text) for text in combination)))
-    verdict = judge(matrix, host_of(matrix, **options), request, with_hints=True)
+    verdict = judge(matrix, host_of(matrix, HostQuestion(**fields_of(options))), request, with_hints=True)
     frame.page(frame.to_json(verdict) if format is TextOrJson.JSON else _text(verdict))
     return {"compatible": 0, "incompatible": INCOMPATIBLE, "unknown": UNKNOWN}[verdict.verdict]
 

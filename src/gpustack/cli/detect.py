@@ -5,7 +5,7 @@ from typing import Annotated
 
 from gpustack.cli import frame
 from gpustack.cli.declare import Option, command
-from gpustack.cli.options import Root, TextOrJson, host_of
+from gpustack.cli.options import HostQuestion, Root, TextOrJson, host_of
 from gpustack.cli.outputs import folder
 
 
@@ -24,7 +24,7 @@ def detect(
         from gpustack.detect.record import record as save
 
         save(gather(root), folder(record, "--record"))
-    host = host_of(frame.matrix(), root, None, None, None, None, None)
+    host = host_of(frame.matrix(), HostQuestion(root=root))
     if format is TextOrJson.JSON:
         frame.document(frame.to_json(host))
     else:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
+
+from msgspec import Struct
 
 from gpustack.cli.declare import Option
 from gpustack.errors import UsageError
 
 if TYPE_CHECKING:
+    from gpustack.detect.properties import Properties
     from gpustack.matrix.index import Matrix
     from gpustack.model.host import Host
 
@@ -42,6 +45,23 @@ class KernelModule(str, Enum):
     PROPRIETARY = "proprietary"
 
 
+class OnOff(str, Enum):
+    """On or off."""
+
+    ON = "on"
+    OFF = "off"
+
+
+class EnvironmentName(str, Enum):
+    """Where a host runs."""
+
+    BARE_METAL = "bare-metal"
+    VM = "vm"
+    CONTAINER = "container"
+    WSL = "wsl"
+    JETSON = "jetson"
+
+
 Root = Annotated[Path | None, Option("--root", metavar="DIR", help="Read another file system tree instead of /.")]
 HostFile = Annotated[
     Path | None, Option("--host", metavar="FILE", help="A host saved by `gpustack detect --format json`.")
@@ -50,9 +70,17 @@ Os = Annotated[str | None, Option("--os", metavar="NAME", help="Describe a host:
 Arch = Annotated[str | None, Option("--arch", metavar="ARCH", help="x86_64 or aarch64, with --os.")]
 Gpu = Annotated[
     list[str] | None,
-    Option("--gpu", metavar="NAME", help='A GPU of the host: "H200", 10de:2335 or cc:9.0; repeatable; with --os.'),
+    Option("--gpu", metavar="NAME", help='A GPU of the host: "H200", 10de:2335 or cc:9.0; repeatable.'),
 ]
-Driver = Annotated[str | None, Option("--driver", metavar="VERSION", help="The driver it has, with --os.")]
+Driver = Annotated[str | None, Option("--driver", metavar="VERSION", help="The driver it has.")]
+Kernel = Annotated[str | None, Option("--kernel", metavar="RELEASE", help="Its kernel: 6.17.0-8-generic.")]
+Gcc = Annotated[str | None, Option("--gcc", metavar="VERSION", help="Its GCC: 14.2.")]
+Clang = Annotated[str | None, Option("--clang", metavar="VERSION", help="Its Clang: 19.")]
+Msvc = Annotated[str | None, Option("--msvc", metavar="VERSION", help="Its Visual C++: 19.44.")]
+Glibc = Annotated[str | None, Option("--glibc", metavar="VERSION", help="Its C library: 2.41.")]
+Python = Annotated[str | None, Option("--python", metavar="VERSION", help="Its Python: 3.12.")]
+SecureBoot = Annotated[OnOff | None, Option("--secure-boot", help="Whether it starts signed kernels only.")]
+EnvironmentOption = Annotated[EnvironmentName | None, Option("--environment", help="Where it runs.")]
 MethodOption = Annotated[
     list[str] | None,
     Option(
@@ -100,7 +128,22 @@ OutOption = Annotated[Path | None, Option("--out", metavar="FILE", help="Save th
 DetailedExitCode = Annotated[bool | None, Option("--detailed-exitcode", help="Exit 6 when changes are pending.")]
 
 # Groups of options that several commands take whole: name of the argument, its type; none is given by default.
-HOST_OPTIONS: Group = {"root": Root, "host": HostFile, "os": Os, "arch": Arch, "gpu": Gpu, "driver": Driver}
+HOST_OPTIONS: Group = {
+    "root": Root,
+    "host": HostFile,
+    "os": Os,
+    "arch": Arch,
+    "gpu": Gpu,
+    "driver": Driver,
+    "kernel": Kernel,
+    "gcc": Gcc,
+    "clang": Clang,
+    "msvc": Msvc,
+    "glibc": Glibc,
+    "python": Python,
+    "secure_boot": SecureBoot,
+    "environment": EnvironmentOption,
+}
 CHOICE_OPTIONS: Group = {
     "file": RequestFile,
     "method": MethodOption,
@@ -115,32 +158,83 @@ PLAN_OPTIONS: Group = {
 }
 
 
-def host_of(  # one argument for each option that can name a host
-    matrix: Matrix,
-    root: Path | None,
-    host: Path | None,
-    os: str | None,
-    arch: str | None,
-    gpu: Sequence[str] | None,
-    driver: str | None,
-) -> Host:
-    """The host that the options name: a tree, a saved document, a description, or this machine. Raises UsageError."""
-    given = [name for name, value in (("--root", root), ("--host", host), ("--os", os)) if value is not None]
+class HostQuestion(Struct, frozen=True, kw_only=True):
+    """The options that name or describe a host, and those that change what is known of it."""
+
+    root: Path | None = None
+    host: Path | None = None
+    os: str | None = None
+    arch: str | None = None
+    gpus: tuple[str, ...] = ()
+    driver: str | None = None
+    kernel: str | None = None
+    gcc: str | None = None
+    clang: str | None = None
+    msvc: str | None = None
+    glibc: str | None = None
+    python: str | None = None
+    secure_boot: OnOff | None = None
+    environment: EnvironmentName | None = None
+
+
+FIELDS = {"method": "methods", "gpu": "gpus", "detailed_exitcode": "is_exit_detailed"}
+"""Fields of `HostQuestion` and `StackOptions` that are not called as their option is."""
+
+
+def fields_of(options: Mapping[str, Any]) -> dict[str, Any]:
+    """What was given of some options, by the field that holds it."""
+    return {
+        FIELDS.get(key, key): tuple(value) if isinstance(value, list) else value
+        for key, value in options.items()
+        if value is not None
+    }
+
+
+def host_of(matrix: Matrix, question: HostQuestion) -> Host:
+    """The host that the options name: a tree, a saved document, a description, or this machine; changed by the others.
+
+    Raises UsageError.
+    """
+    named = (("--root", question.root), ("--host", question.host), ("--os", question.os))
+    given = [name for name, value in named if value is not None]
     if len(given) > 1:
         msg = f"{' and '.join(given)} name two different hosts"
         raise UsageError(msg, code="conflicting-options", hint="give one of --root, --host and --os")
-    described = [n for n, v in (("--arch", arch), ("--gpu", gpu or None), ("--driver", driver)) if v is not None]
-    if described and os is None:
-        msg = f"{described[0]} describes a host, so it needs --os"
-        raise UsageError(msg, code="missing-argument", hint=f"for example --os ubuntu24.04 {described[0]} ...")
-    if os is not None:
+    if question.arch is not None and question.os is None:
+        msg = "--arch describes a host, so it needs --os"
+        raise UsageError(msg, code="missing-argument", hint="for example --os ubuntu24.04 --arch ...")
+    if question.os is not None:
         from gpustack.detect.describe import describe
 
-        return describe(matrix, os=os, arch=arch, gpus=tuple(gpu or ()), driver=driver)
-    if host is not None:
+        return describe(
+            matrix, os=question.os, arch=question.arch, gpus=question.gpus, properties=_properties(question)
+        )
+    found = _found(matrix, question)
+    if question == HostQuestion(root=question.root, host=question.host):
+        return found
+    from gpustack.detect.describe import redescribed
+
+    return redescribed(matrix, found, gpus=question.gpus, properties=_properties(question))
+
+
+def _properties(question: HostQuestion) -> Properties:
+    from gpustack.detect.properties import Properties
+
+    names = ("driver", "kernel", "gcc", "clang", "msvc", "glibc", "python")
+    return Properties(
+        **{name: getattr(question, name) for name in names},
+        secure_boot=None if question.secure_boot is None else question.secure_boot is OnOff.ON,
+        environment=None if question.environment is None else question.environment.value,
+    )
+
+
+def _found(matrix: Matrix, question: HostQuestion) -> Host:
+    """The host in a document, in a tree, or this machine."""
+    root = question.root
+    if question.host is not None:
         from gpustack.detect.hostfile import load
 
-        return load(host)
+        return load(question.host)
     if root is not None and not _is_folder(root):
         msg = f"{root} is not a folder"
         raise UsageError(msg, code="not-a-folder", hint="--root takes the root folder of a file system tree")

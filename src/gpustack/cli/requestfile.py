@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from gpustack.cli.options import KernelModule, Policy
+from gpustack.cli.options import EnvironmentName, KernelModule, OnOff, Policy
 from gpustack.cli.stack_options import StackOptions
 from gpustack.errors import DocumentError, UsageError
 
@@ -99,6 +99,14 @@ _KINDS: dict[str, tuple[str, type]] = {
     "os": ("os", str),
     "arch": ("arch", str),
     "driver": ("driver", str),
+    "kernel": ("kernel", str),
+    "gcc": ("gcc", str),
+    "clang": ("clang", str),
+    "msvc": ("msvc", str),
+    "glibc": ("glibc", str),
+    "python": ("python", str),
+    "secure-boot": ("secure_boot", OnOff),
+    "environment": ("environment", EnvironmentName),
     "matrices": ("matrices", Path),
     "format": ("format", str),
     "out": ("out", Path),

@@ -2,12 +2,10 @@
 
 from pathlib import Path
 
-from msgspec import Struct
-
-from gpustack.cli.options import KernelModule, Policy
+from gpustack.cli.options import HostQuestion, KernelModule, Policy
 
 
-class StackOptions(Struct, frozen=True, kw_only=True):
+class StackOptions(HostQuestion, frozen=True, kw_only=True):
     """The options that ask for a stack, from the command line and from gpustack.toml together."""
 
     requirements: tuple[str, ...] = ()
@@ -15,12 +13,6 @@ class StackOptions(Struct, frozen=True, kw_only=True):
     policy: Policy | None = None
     kernel_module: KernelModule | None = None
     target: str | None = None
-    root: Path | None = None
-    host: Path | None = None
-    os: str | None = None
-    arch: str | None = None
-    gpus: tuple[str, ...] = ()
-    driver: str | None = None
     matrices: Path | None = None
     format: str | None = None
     out: Path | None = None

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from gpustack.cli import frame
 from gpustack.cli.declare import Argument, Option, command
-from gpustack.cli.options import HostFile, Root, host_of
+from gpustack.cli.options import HostFile, HostQuestion, Root, host_of
 from gpustack.cli.outputs import STANDARD, save
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def _verifier(
     runner = LocalRunner() if root is None and host is None else None
 
     def again(kept: "Iterable[CheckResult]") -> "Report":
-        found = host_of(matrix, root, host, None, None, None, None)
+        found = host_of(matrix, HostQuestion(root=root, host=host))
         return run(components, level, found, matrix, runner, require, kept=kept, note=note(), given=given)
 
     return again

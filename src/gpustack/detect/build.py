@@ -33,6 +33,7 @@ def host_of(evidence: Evidence, matrix: Matrix) -> Host:
         copies=(*scene.copies, *toolkit_copies(scene)),
         glibc=_glibc(scene),
         gcc=_gcc(scene),
+        clang=_numbers(scene, "clang", r"\d+(?:\.\d+)*"),
         python=_python(scene),
         repositories=repositories.nvidia_repositories(scene.sources),
         keys=scene.keys,

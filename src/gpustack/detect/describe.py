@@ -4,34 +4,43 @@ from __future__ import annotations
 
 import re
 
+from msgspec.structs import replace
+
 from gpustack.detect.machines import Named, architecture_of, resolve
 from gpustack.detect.products import Products
+from gpustack.detect.properties import Properties, changed
 from gpustack.errors import UnsupportedError, UsageError
 from gpustack.matrix.index import Matrix
 from gpustack.model.architectures import architecture
-from gpustack.model.host import Environment, Host, Installed, OperatingSystem
+from gpustack.model.host import Environment, Host, OperatingSystem
 from gpustack.model.places import System, find_system
 
 MAX_GPUS = 64
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
 _RELEASE = re.compile(r"[vV]?\d[\w.]*")
-_DRIVER = re.compile(r"\d{3}(?:\.\d{1,3}){0,2}")
 
 
-def describe(
-    matrix: Matrix, *, os: str, arch: str | None, gpus: tuple[str, ...] = (), driver: str | None = None
+def describe(  # noqa: PLR0913 (one argument for each option that says which host)
+    matrix: Matrix,
+    *,
+    os: str,
+    arch: str | None,
+    gpus: tuple[str, ...] = (),
+    driver: str | None = None,
+    properties: Properties | None = None,
 ) -> Host:
     """The host of these options; without ``arch`` it is x86_64 (a Jetson: aarch64).
 
     Raises UsageError for words without meaning and UnsupportedError for a system that no fact knows.
     """
     system, version = parse_system(os, matrix)
+    given = properties or Properties()
     named = _named(matrix, gpus)
-    environment = _environment(system)
+    environment = given.environment or _environment(system)
     found = tuple(gpu for one in named for gpu in one.gpus)
-    if environment == "bare-metal" and any(gpu.is_vgpu for gpu in found):
+    if given.environment is None and environment == "bare-metal" and any(gpu.is_vgpu for gpu in found):
         environment = "vm"
-    return Host(
+    host = Host(
         os=OperatingSystem(
             id=system.id,
             version_id=version or None,
@@ -45,11 +54,15 @@ def describe(
         ),
         arch=_architecture(arch, environment, named),
         environment=environment,
-        gpus=found,
-        installed={"driver": Installed(version=_driver(driver), method="unknown")} if driver is not None else {},
         glibc=system.glibc or None,
         described=True,
     )
+    return changed(host, given if driver is None else replace(given, driver=driver), found)
+
+
+def redescribed(matrix: Matrix, host: Host, *, gpus: tuple[str, ...], properties: Properties) -> Host:
+    """A host that was found, with the GPUs and properties that are given in place of its own. Raises UsageError."""
+    return changed(host, properties, tuple(gpu for one in _named(matrix, gpus) for gpu in one.gpus))
 
 
 def _name(system: System, version: str) -> str:
@@ -131,10 +144,3 @@ def _environment(system: System) -> Environment:
     if system.id.startswith("wsl-"):
         return "wsl"
     return "jetson" if system.id == "l4t" else "bare-metal"
-
-
-def _driver(text: str) -> str:
-    if not _DRIVER.fullmatch(text):
-        msg = f"{text[:40]!r} is not a driver version"
-        raise UsageError(msg, code="invalid-value", where="--driver", hint="for example 580.95.05")
-    return text
