@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from msgspec import Struct
+
 from gpustack.model.resolution import Unknown
 from gpustack.solve.question import Candidate, Question
 from gpustack.solve.words import title
@@ -89,15 +91,32 @@ def outside_of_the_facts(question: Question) -> list[Unknown]:
 def limit(question: Question, component: str) -> str:
     """Why the facts about a component do not hold on this kind of host, "" where they do."""
     if component == "driver" and any(gpu.is_vgpu for gpu in question.host.gpus):
-        return VGPU_DRIVER
+        return "" if _is_guest_driver(question) else VGPU_DRIVER
     if question.host.environment == "jetson":
         return ON_JETSON.get(component, "")
     return ON_WINDOWS.get(component, "") if question.view.is_windows else ""
 
 
+def _is_guest_driver(question: Question) -> bool:
+    """Whether the one driver that was asked for is a guest driver that vGPU software had for this system."""
+    asked = question.asked["driver"].versions
+    system = "windows" if question.view.is_windows else "linux"
+    return asked.startswith("==") and any(
+        row.os == system and is_within(row.version, asked)
+        for row in question.matrix.rows("gpu-names", "vgpu_guests", _VgpuGuest)
+    )
+
+
+class _VgpuGuest(Struct, frozen=True, kw_only=True):
+    """A guest driver of the vGPU software."""
+
+    version: str
+    os: str
+
+
 VGPU_DRIVER = (
-    "a vGPU runs on the guest drivers of NVIDIA's vGPU software, which have releases of their own, and no fact lists"
-    " them; those of servers and desktops do not drive it"
+    "a vGPU runs on the guest drivers of NVIDIA's vGPU software, which have releases of their own; no fact lists"
+    " this one among them, and the drivers of servers and desktops do not drive it"
 )
 """Why there is no verdict on a driver beside a vGPU."""
 

@@ -98,9 +98,10 @@ def test_no_driver_of_servers_is_promised_to_a_vgpu(matrix: Matrix) -> None:
     for name in ("GRID T4-16Q", "Standard_NV36ads_A10_v5", "g6f.xlarge"):
         found = host(name, matrix)
         assert found.environment == "vm"
-        compatible, why = answer(matrix, found, "driver==580.95.05")
+        compatible, why = answer(matrix, found, "driver==590.48.01")
         assert not compatible
         assert "vGPU" in why
+        assert answer(matrix, found, "driver==580.95.05")[0], "the guest driver of vGPU 19.2"
     assert answer(matrix, host("GRID T4-16Q", matrix), "cudnn==9.10.2.21", "cuda==12.9.1")[0]
 
 
