@@ -138,6 +138,7 @@ class GpuProduct(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ``kind``: datacenter, professional, consumer, soc, mobile-... ; ``open_module``: impossible, possible, required.
     ``nvenc``/``nvdec`` are engines on the board (0: known to be none, None: not known). ``fabric``: "" or the reason
     why a fabric manager is needed on its baseboard ("nvswitch", "nvl72", ...). ``sessions``: NVENC session limit class.
+    ``driver_listed`` is the first driver that NVIDIA lists it for, ``open_listed`` the first of the open modules.
     ``bandwidth_gbs``/``fp16_tflops`` are datasheet figures (GB/s; dense TFLOP/s).
     """
 
@@ -150,6 +151,8 @@ class GpuProduct(Struct, frozen=True, kw_only=True, omit_defaults=True):
     kind: str = ""
     open_module: Literal["", "impossible", "possible", "required"] = ""
     driver_first: str = ""
+    driver_listed: str = ""
+    open_listed: str = ""
     driver_last: str = ""
     memory_gib: float | None = None
     nvenc: int | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from gpustack.solve.listed import remarks
 from gpustack.solve.question import Candidate, Question
 from gpustack.solve.sentences import host_has, rule_sentence
 
@@ -21,6 +22,7 @@ def advice(question: Question, picks: Mapping[str, Candidate]) -> list[str]:
             )
             for bound in breaches:
                 found[f"{rule_sentence(question, bound).text}; this is {second.version}"] = None
+        found |= dict.fromkeys(remarks(question, candidate))
     if "ffmpeg" in picks:
         found |= dict.fromkeys(
             f"{gpu.called} has no NVENC: FFmpeg can decode on it (NVDEC) but not encode"

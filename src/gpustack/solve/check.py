@@ -21,6 +21,7 @@ from gpustack.solve.causes import (
     RefusedPair,
 )
 from gpustack.solve.flavour import flavours
+from gpustack.solve.listed import unlisted_gpus
 from gpustack.solve.offers import POSSIBLE
 from gpustack.solve.question import Candidate, Question
 from gpustack.solve.requirements import parse_requirement
@@ -58,6 +59,7 @@ def check(matrix: Matrix, host: Host, request: Request, *, with_hints: bool = Fa
 def _unknown(question: Question, picks: dict[str, Candidate], judged: dict[str, Candidate]) -> tuple[Unknown, ...]:
     """Everything for want of which there is no verdict; ``picks`` are the versions that go together, if any do."""
     found = [*unknown_versions(question), *outside_of_the_facts(question), *unknown_pairs(question, picks)]
+    found += unlisted_gpus(question, picks)
     for candidate in judged.values():
         found += unknown_rules(question, candidate, judged)
     return tuple(dict.fromkeys(found))

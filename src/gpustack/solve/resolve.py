@@ -21,6 +21,7 @@ from gpustack.solve.causes import (
     UnknownVersion,
 )
 from gpustack.solve.flavour import flavours
+from gpustack.solve.listed import unlisted_gpus
 from gpustack.solve.offers import POSSIBLE
 from gpustack.solve.question import DRIVER_OWNERS, KERNEL_SIDE, Candidate, Question, driver_owner
 from gpustack.solve.reasons import reasons
@@ -134,7 +135,8 @@ def _state(question: Question, candidate: Candidate) -> State:
 
 def _warnings(question: Question, solution: Chosen) -> list[str]:
     picks = {name: candidate for name, candidate in solution.items() if candidate is not None}
-    return [*advice(question, picks), *_driver_warnings(question, solution)]
+    unlisted = [one.reason for one in unlisted_gpus(question, picks)]
+    return [*advice(question, picks), *unlisted, *_driver_warnings(question, solution)]
 
 
 def _driver_warnings(question: Question, solution: Chosen) -> list[str]:

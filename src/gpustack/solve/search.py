@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from gpustack.model.facts import COMPONENTS
 from gpustack.solve.causes import Asked, Constraint, Pair, Refusal, Unwanted
+from gpustack.solve.listed import doubts
 from gpustack.solve.offers import POSSIBLE
 from gpustack.solve.question import KERNEL_SIDE, Candidate, Question
 from gpustack.solve.refusals import Refusals
@@ -160,7 +161,7 @@ class Search:
         for candidate in self.domain(name):
             if not self._fits(candidate, chosen):
                 continue
-            if self.advice(candidate, chosen) is None or candidate.is_installed:
+            if candidate.is_installed or not (doubts(self.question, candidate) or self.advice(candidate, chosen)):
                 yield candidate
             else:
                 later.append(candidate)

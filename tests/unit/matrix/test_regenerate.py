@@ -14,6 +14,7 @@ from gpustack import resources
 sys.path.insert(0, str(resources.folder("matrices").parent / "ci"))
 
 import regenerate_archives as program
+import regenerate_gpu_lists as gpu_lists
 
 RECORDED = Path(__file__).parents[2] / "fixtures" / "manifests"
 
@@ -38,3 +39,26 @@ def test_a_manifest_that_is_not_known_by_its_sum_is_refused(tmp_path: Path, name
     (tmp_path / name).write_text(json.dumps(content))
     with pytest.raises(ValueError, match=r"cuda-manifests.yaml has .* for"):
         program.regenerate(tmp_path)
+
+
+def test_lists_of_gpus_begin_where_every_later_list_of_the_branch_has_the_gpu() -> None:
+    lists = {
+        "550.1": {"aaaa"},
+        "550.2": {"aaaa", "bbbb", "cccc"},
+        "550.10": {"aaaa", "bbbb"},
+        "560.1": {"cccc"},
+    }
+    assert gpu_lists.firsts(lists) == {
+        "aaaa": {"550": "550.1"},
+        "bbbb": {"550": "550.2"},
+        "cccc": {"560": "560.1"},
+    }
+
+
+def test_lists_of_gpus_are_written_in_the_form_of_the_file() -> None:
+    written = gpu_lists.regenerate({"580.1": {"2335"}, "580.2": {"2335", "2c3a"}}, {"470.1": {"0fc0"}})
+    head = gpu_lists.TABLE.read_text(encoding="utf-8").partition("  branches:")[0]
+    assert written.startswith(head)
+    assert "{list: open, branch: 580, first: 580.1, last: 580.2, src: [openreadme]}" in written
+    assert "{device: 0x2c3a, open: [580.2], src: [openreadme]}" in written
+    assert "{device: 0x0fc0, own: [470.1], src: [ubuntu, suse]}" in written

@@ -1,0 +1,226 @@
+"""Whether NVIDIA lists a GPU in a driver release, and by which evidence: tables of the open modules, the driver's list.
+
+A list that names a device is proof. That one does not is a doubt only where the list tells of all GPUs that the
+release drives: for GPUs that only the open modules drive, for architectures of which the lists are known to be whole,
+and for whoever asks for the open modules. Elsewhere the proprietary modules may drive what the list leaves out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property, lru_cache
+from typing import Literal
+
+from msgspec import Struct
+
+from gpustack.matrix.index import Matrix
+from gpustack.model.host import Gpu
+from gpustack.model.places import GpuProduct
+from gpustack.model.resolution import Unknown
+from gpustack.solve.question import Candidate, Question
+from gpustack.versions import version
+
+EvidenceKind = Literal["runs-here", "open-list", "own-list", "changelog", "unlisted", "open-list-only", "no-list"]
+
+SUBJECT = "gpu-lists"
+
+
+class DeviceLists(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The first release of each branch whose list names a device: of the open modules, and the driver's own."""
+
+    device: str
+    open: tuple[str, ...] = ()
+    own: tuple[str, ...] = ()
+    src: tuple[str, ...] = ()
+
+
+class BranchRead(Struct, frozen=True, kw_only=True):
+    """A driver branch whose lists were read, from the release ``first`` to the release ``last``."""
+
+    list: Literal["open", "own"]
+    branch: str
+    first: str
+    last: str
+
+
+class Architecture(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the GPU facts say of an architecture's lists: ``lists_whole`` where they leave out no GPU that is driven."""
+
+    id: str
+    lists_whole: bool = False
+    src: tuple[str, ...] = ()
+
+
+class Evidence(Struct, frozen=True, kw_only=True):
+    """By what a GPU and a driver release are judged. ``first`` are the releases from which on NVIDIA lists the GPU.
+
+    ``is_decisive`` is true where nothing but what the lists name can drive the GPU.
+    """
+
+    kind: EvidenceKind
+    gpu: Gpu
+    driver: str
+    is_decisive: bool = False
+    first: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+
+    @property
+    def doubt(self) -> str:
+        """Why nothing is known of this pair, "" where something is."""
+        if self.kind != "unlisted":
+            return ""
+        return f"driver=={self.driver}: NVIDIA lists {self.gpu.called} from {_listed(self.first, self.driver)}"
+
+    @property
+    def remark(self) -> str:
+        """What ought to be said although the pair is judged by its architecture; "" where there is nothing."""
+        name = self.gpu.called
+        if self.kind == "open-list-only":
+            return (
+                f"no list that was read names {name} for driver {self.driver}; NVIDIA lists it for the open kernel"
+                f" modules from {_listed(self.first, self.driver)}, which proves nothing for the proprietary ones"
+            )
+        if self.kind == "no-list" and self.is_decisive and self.gpu.pci_id:
+            return f"none of NVIDIA's lists of GPUs that were read names {name} for any driver"
+        return ""
+
+
+def evidence(question: Question, gpu: Gpu, candidate: Candidate) -> Evidence:
+    """By what this GPU and this driver release for Linux are judged, besides the window of the architecture."""
+    book = _book(question.matrix)
+    driver = candidate.version
+    if candidate.is_installed and gpu.bound == "nvidia":
+        return Evidence(kind="runs-here", gpu=gpu, driver=driver)
+    kind, first, src = book.lookup(gpu, driver)
+    is_decisive = _is_decisive(question, gpu)
+    if kind == "unlisted" and not is_decisive:
+        kind = "open-list-only"
+    return Evidence(kind=kind, gpu=gpu, driver=driver, is_decisive=is_decisive, first=first, sources=src)
+
+
+def unlisted_gpus(question: Question, picks: Mapping[str, Candidate]) -> list[Unknown]:
+    """GPUs that NVIDIA lists from a later driver release on."""
+    return [
+        Unknown(reason=one.doubt, sources=question.matrix.addresses(one.sources))
+        for candidate in picks.values()
+        for one in doubts(question, candidate)
+    ]
+
+
+def doubts(question: Question, candidate: Candidate) -> tuple[Evidence, ...]:
+    """The GPUs of the host of which NVIDIA's lists for this driver release say nothing although they name all."""
+    return tuple(one for one in _of_host(question, candidate) if one.doubt)
+
+
+def remarks(question: Question, candidate: Candidate) -> tuple[str, ...]:
+    """What the lists leave open for GPUs that the proprietary modules drive as well."""
+    return tuple(dict.fromkeys(one.remark for one in _of_host(question, candidate) if one.remark))
+
+
+def _of_host(question: Question, candidate: Candidate) -> list[Evidence]:
+    if candidate.component != "driver" or question.view.system("driver") != "linux":
+        return []
+    if question.host.environment == "jetson" or not candidate.is_known:
+        return []
+    return [evidence(question, gpu, candidate) for gpu in question.host.gpus]
+
+
+def _is_decisive(question: Question, gpu: Gpu) -> bool:
+    """Whether a list that leaves this GPU out leaves nothing else to drive it."""
+    if gpu.open_module == "required" or question.request.kernel_module == "open":
+        return True
+    rows = question.matrix.rows("gpus", "architectures", Architecture)
+    return any(row.lists_whole and row.id == (gpu.architecture or "").lower() for row in rows)
+
+
+def _listed(first: tuple[str, ...], driver: str) -> str:
+    """The first release that lists a GPU, in words: of the driver's branch, else of the next one that has any."""
+    branch = driver.partition(".")[0]
+    own = next((text for text in first if text.partition(".")[0] == branch), "")
+    later = next((text for text in first if version(text) > version(driver)), "")
+    if own or later:
+        return f"{own or later} on"
+    return f"{first[-1]} on, and not in branch {branch} as far as its lists were read"
+
+
+class ListBook:
+    """The lists of one matrix, arranged for look-up by device."""
+
+    def __init__(self, matrix: Matrix) -> None:
+        self._matrix = matrix
+        self._devices = {row.device.removeprefix("0x"): row for row in matrix.rows(SUBJECT, "devices", DeviceLists)}
+        self._read: dict[str, dict[int, BranchRead]] = {"open": {}, "own": {}}
+        for row in matrix.rows(SUBJECT, "branches", BranchRead):
+            self._read[row.list][int(row.branch)] = row
+
+    def lookup(self, gpu: Gpu, driver: str) -> tuple[EvidenceKind, tuple[str, ...], tuple[str, ...]]:
+        """The kind of evidence, the releases from which on the GPU is listed, and the sources."""
+        device = (gpu.pci_id or "").rpartition(":")[2].lower()
+        row = self._devices.get(device, DeviceLists(device=device))
+        board = self._boards.get((device, gpu.subsystem_id or "")) if gpu.subsystem_id else None
+        if board is not None and version(driver) < version(board.driver_listed):
+            return "unlisted", (board.driver_listed,), board.src
+        if self._names("open", row.open, driver):
+            return "open-list", row.open, row.src
+        if self._names("own", row.own, driver):
+            return "own-list", row.own, row.src
+        product = self._stated.get(device)
+        if product is not None and version(driver) >= version(product.driver_listed):
+            return "changelog", (product.driver_listed,), product.src
+        if row.open:
+            return "unlisted", row.open, row.src
+        return ("unlisted", (product.driver_listed,), product.src) if product is not None else ("no-list", (), ())
+
+    @cached_property
+    def _stated(self) -> dict[str, GpuProduct]:
+        """Products that a changelog, a guide or a list withdrawn later names before every list does, by device."""
+        return {
+            _device(row): row
+            for row in self._matrix.products
+            if row.driver_listed
+            and (
+                not row.open_listed
+                or version(row.driver_listed) < version(row.open_listed)
+                or _device(row) not in self._devices
+            )
+        }
+
+    @cached_property
+    def _boards(self) -> dict[tuple[str, str], GpuProduct]:
+        """Boards that are listed later than another one of the same device id."""
+        return {
+            (_device(row), row.subsystem): row
+            for row in self._matrix.products
+            if row.subsystem and row.open_listed and version(row.open_listed) < version(row.driver_listed or "0")
+        }
+
+    def _names(self, kind: str, firsts: tuple[str, ...], driver: str) -> bool:
+        """Whether a list names the device for this release: that of its branch, or of what came before it."""
+        if not firsts:
+            return False
+        first = {int(text.partition(".")[0]): text for text in firsts}
+        branch, read = int(driver.partition(".")[0]), self._read[kind]
+        own = read.get(branch)
+        if own is not None and version(driver) >= version(own.first):
+            if branch in first:
+                return version(driver) >= version(first[branch])
+            # Newer than all lists of its branch that were read: it names what was listed elsewhere since then.
+            return version(driver) > version(own.last) and self._is_after(firsts, branch, own.last)
+        nearest = max((number for number in read if number < branch), default=None)
+        return nearest is not None and (nearest in first or self._is_after(firsts, branch, read[nearest].last))
+
+    def _is_after(self, firsts: tuple[str, ...], branch: int, last: str) -> bool:
+        """Whether a release of an earlier branch, not older than ``last``, is one of these."""
+        dates = {row.version: row.date for row in self._matrix.releases("driver")}
+        day = dates.get(last, "")
+        return bool(day) and any(dates.get(text, "") >= day for text in firsts if int(text.partition(".")[0]) < branch)
+
+
+def _device(row: GpuProduct) -> str:
+    return row.device.lower().removeprefix("0x")
+
+
+@lru_cache(maxsize=4)
+def _book(matrix: Matrix) -> ListBook:
+    """The list book of a matrix, made once."""
+    return ListBook(matrix)
