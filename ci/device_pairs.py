@@ -20,9 +20,11 @@ from gpustack.solve.flavour import flavours
 from gpustack.solve.listed import evidence
 from gpustack.solve.question import Candidate, Question
 from gpustack.solve.refusals import Refusals
+from gpustack.solve.unjudged import unknown_rules
 
 MEANING = {
     "window": "incompatible: no branch of it drives the architecture, or no flavour of its modules the GPU",
+    "no-capability": "unknown: which branches drive the GPU depends on a compute capability that nobody names",
     "open-list": "compatible: the table of the open kernel modules names the GPU",
     "own-list": "compatible: the driver's own list names the GPU",
     "changelog": "compatible: a changelog, a guide or a list under another id of the product names the GPU",
@@ -55,6 +57,8 @@ def judged(matrix: Matrix) -> Iterator[tuple[GpuProduct, str, str]]:
         for candidate in candidates:
             if refusals.first_by_host(candidate) is not None or not flavours(question, candidate.version):
                 yield product, candidate.version, "window"
+            elif next(unknown_rules(question, candidate, {}), None) is not None:
+                yield product, candidate.version, "no-capability"
             else:
                 yield product, candidate.version, evidence(question, question.host.gpus[0], candidate).kind
 
