@@ -132,8 +132,8 @@ def _system(action: _System) -> tuple[Argv, ...]:
             return (("systemctl", "restart", unit),)
         case do.BuildModules(kernels=kernels):
             return tuple(("dkms", "autoinstall", "-k", kernel) for kernel in kernels)
-        case do.Reboot():
-            return (("systemctl", "reboot"),)
+        case do.Reboot(systemd=systemd):
+            return (("systemctl", "reboot") if systemd else ("shutdown", "-r", "now"),)
 
 
 _Containers = do.PullImage | do.RemoveImage | do.StartContainer | do.RemoveContainer | do.AwaitServer

@@ -21,6 +21,7 @@ _WITH_ACCOUNT = frozenset({"subscription-manager", "SUSEConnect"})
 """Programs that ask the system's publisher, by the account that the machine is registered with."""
 
 _RPM_ADDRESS = re.compile(r"https://.*/([a-z-]+)-(\d[^-/]*)-[^-/]+\.rpm")
+_CAN_BUILD = 'test -e "/lib/modules/$(uname -r)/build" && command -v gcc && command -v make'
 _SUSE_KERNEL = re.compile(r"(.+)-([a-z0-9_]+)")
 
 
@@ -33,6 +34,23 @@ class Headers(Struct, frozen=True, kw_only=True):
     follow: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
     why: str = ""
+    src: tuple[str, ...] = ()
+
+
+class Starter(Struct, frozen=True, kw_only=True):
+    """What starts the services of systems that have no systemd."""
+
+    systems: tuple[str, ...]
+    starts: str
+    src: tuple[str, ...] = ()
+
+
+class ByHand(Struct, frozen=True, kw_only=True):
+    """A command of a package manager that plans do not speak: a person gives it."""
+
+    systems: tuple[str, ...]
+    command: tuple[str, ...]
+    note: str = ""
     src: tuple[str, ...] = ()
 
 
@@ -180,6 +198,51 @@ def kernel_headers(ctx: Context) -> Draft | None:
         phase="prerequisites",
         sources=ctx.addresses(*used),
     )
+
+
+def headers_by_hand(ctx: Context) -> Draft:
+    """The step where the facts have no packages of headers: a person installs them, and the plan looks whether."""
+    row = next(iter(rows_for(ctx, ctx.matrix.rows(SUBJECT, "headers_by_hand", ByHand))), None)
+    how = f", {row.note}" if row and row.note else ""
+    return draft(
+        "headers",
+        after=["tools"],
+        component="driver",
+        kind="manual",
+        title="install gcc, make and the headers of the kernel that runs",
+        why=f"the driver's installer compiles the kernel modules and stops without them. {ctx.system.name} has its own "
+        f"names for these packages{how}; the plan goes on once /lib/modules/$(uname -r)/build is there",
+        actions=(do.ByHand(commands=(row.command,) if row else ()),),
+        undo_note="headers do no harm and stay",
+        done_when=done.succeeds("sh", "-c", _CAN_BUILD),
+        phase="prerequisites",
+        sources=ctx.addresses(row),
+    )
+
+
+def headers_match(ctx: Context) -> list[Draft]:
+    """The step that looks for the headers of the running kernel where its release was not known to the plan."""
+    if ctx.kernels:
+        return []
+    look = draft(
+        "headers-match",
+        after=["headers"],
+        component="driver",
+        kind="run",
+        title="check that the headers are those of the kernel that runs",
+        why="the release of the kernel was not known to this plan, and a package manager installs the newest headers. "
+        "Where this fails, reboot into the newest kernel and go on, or plan with --kernel",
+        actions=(do.Look(argv=("sh", "-c", _CAN_BUILD)),),
+        undo_note="nothing is changed",
+        done_when=done.succeeds("sh", "-c", _CAN_BUILD),
+        phase="prerequisites",
+    )
+    return [look]
+
+
+def starter(ctx: Context) -> Starter | None:
+    """What starts services on the host's system in place of systemd; None where systemd does."""
+    return next(iter(rows_for(ctx, ctx.matrix.rows(SUBJECT, "no_systemd", Starter))), None)
 
 
 def _row_for_kernel(rows: tuple[Headers, ...], kernel: str) -> Headers | None:

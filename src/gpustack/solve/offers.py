@@ -90,8 +90,8 @@ class OfferBook:
         if method not in POSSIBLE[component]:
             return None
         match method:
-            case "network":
-                return self._from_network(component, version)
+            case "network" | "distro":
+                return self._from_repository(component, version, method)
             case "tar" | "zip":
                 return self._from_archives(component, version)
             case "local":
@@ -103,8 +103,6 @@ class OfferBook:
             case "source" | "container":
                 is_there = self._builds_here() if method == "source" else bool(self._images(version))
                 return Offer() if is_there else None
-            case "distro":
-                return _from_packages(version, self._main_sets(component, method))
 
     def _builds_here(self) -> bool:
         """Whether sources are built here: on Windows Visual C++ does so for x86-64."""
@@ -117,13 +115,13 @@ class OfferBook:
         rows = self._matrix.rows("triton", "images", ServerImage)
         return tuple(row for row in rows if (row.release, row.variant) == (version, "py3"))
 
-    def _from_network(self, component: str, version: str) -> Offer | None:
-        if not self._is_served(component, version):
+    def _from_repository(self, component: str, version: str, method: Method) -> Offer | None:
+        if not self._is_served(component, version, method):
             return None
-        return _from_packages(version, self._main_sets(component, "network"))
+        return _from_packages(version, self._main_sets(component, method))
 
-    def _is_served(self, component: str, version: str) -> bool:
-        return any(is_within(version, text) for text in self.rows.served(component))
+    def _is_served(self, component: str, version: str, method: Method = "network") -> bool:
+        return any(is_within(version, text) for text in self.rows.served(component, method))
 
     def _main_sets(self, component: str, method: Method) -> tuple[PackageSet, ...]:
         """The package sets that bring the component itself."""

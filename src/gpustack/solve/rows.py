@@ -47,7 +47,7 @@ class HostRows:
     def __init__(self, matrix: Matrix, host: Host) -> None:
         self._matrix = matrix
         self._host = host
-        self._ranges: dict[str, tuple[str, ...]] = {}
+        self._ranges: dict[tuple[str, Method], tuple[str, ...]] = {}
         self._sets: dict[tuple[str, Method], tuple[PackageSet, ...]] = {}
         self._archives: dict[tuple[str, Method], dict[str, list[Archive]]] = {}
         self._wheels: dict[str, dict[str, list[Wheel]]] = {}
@@ -90,16 +90,16 @@ class HostRows:
         base = self._matrix.system(self.system.base) if self.system is not None else None
         return tuple(row for row in (self.system, base) if row is not None)
 
-    def served(self, component: str) -> tuple[str, ...]:
-        """The ranges of versions that this host's repository folders carry."""
-        if component not in self._ranges:
+    def served(self, component: str, method: Method = "network") -> tuple[str, ...]:
+        """The ranges of versions that this host's repository folders carry, or its distribution's own archive."""
+        if (component, method) not in self._ranges:
             repo = OWN_REPOSITORY.get(component, self._host.os.repo)
-            self._ranges[component] = tuple(
+            self._ranges[component, method] = tuple(
                 row.versions
                 for row in self._matrix.availability(MIRRORED.get(component, component))
-                if row.method == "network" and row.repo == repo and _serves(row.arch, self.folders)
+                if row.method == method and row.repo == repo and _serves(row.arch, self.folders)
             )
-        return self._ranges[component]
+        return self._ranges[component, method]
 
     def repository(self, component: str) -> Repository | None:
         """The repository that a component comes from: its own where the facts have one, else NVIDIA's folder."""

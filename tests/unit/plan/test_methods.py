@@ -7,6 +7,7 @@ import re
 import subprocess
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.unit.plan.making import CUDA, DRIVER, commands, host, pick, plan, refusal, words
@@ -119,6 +120,68 @@ def test_the_distributions_packages_come_with_its_components() -> None:
     demand_sound(made)
     assert "non-free-firmware" in words(made)
     assert "nvidia-driver=535.261.03-1" in words(made)
+
+
+@pytest.mark.parametrize(
+    ("component", "version", "sections"),
+    [
+        ("ffmpeg", "5.1.9", set()),
+        ("nv-codec-headers", "11.1.5.2", set()),
+        ("cuda", "11.8.0", {"contrib", "non-free"}),
+        ("driver", "535.261.03", {"contrib", "non-free", "non-free-firmware"}),
+    ],
+)
+def test_components_of_the_archive_are_added_for_what_lies_in_them(
+    component: str, version: str, sections: set[str]
+) -> None:
+    flavour = {"flavour": "proprietary"} if component == "driver" else {}
+    made = plan(host("debian12"), pick(component, version, "distro", **flavour))
+    asked = " ".join(word for argv in commands(made) if "sed" in argv for word in argv)
+    assert set(re.findall(r" (contrib|non-free-firmware|non-free)/", asked)) == sections
+
+
+def test_a_version_that_nobody_saw_in_the_archive_is_not_planned_from_it() -> None:
+    message = refusal(host("ubuntu24.04"), "driver==595.112.07", method="distro").message
+    assert "distro" in message
+
+
+NOBLE, HARDWARE_ENABLEMENT = "6.8.0-139-generic", "7.0.0-31-generic"
+
+
+@pytest.mark.parametrize(
+    ("kernel", "follows"),
+    [
+        (NOBLE, "linux-modules-nvidia-595-open-generic"),
+        (HARDWARE_ENABLEMENT, "linux-modules-nvidia-595-open-generic-hwe-24.04"),
+    ],
+)
+def test_with_secure_boot_on_the_modules_that_canonical_signs_are_installed(kernel: str, follows: str) -> None:
+    machine = host("ubuntu24.04", kernel=kernel, secure_boot=True)
+    made = plan(machine, pick("driver", "595.91.07", "distro", flavour="open"))
+    demand_sound(made)
+    install = next(step for step in made.steps if "install-driver" in step.id)
+    assert {f"linux-modules-nvidia-595-open-{kernel}", follows} <= set(install.packages)
+    assert "Secure Boot is on" in install.why
+    assert "mokutil" not in words(made)
+    assert "linux-headers" not in words(made)
+
+
+@pytest.mark.parametrize(
+    ("fields", "version"),
+    [
+        ({"kernel": NOBLE, "secure_boot": False}, "595.91.07"),
+        ({"kernel": NOBLE, "secure_boot": True}, "615.71.09"),
+        ({"kernel": "6.8.0-1031-realtime", "secure_boot": True}, "595.91.07"),
+        ({"kernel": NOBLE, "next_kernel": "6.8.0-1031-realtime", "secure_boot": True}, "595.91.07"),
+    ],
+)
+def test_modules_are_built_where_none_are_signed_for_a_kernel(fields: dict[str, Any], version: str) -> None:
+    made = plan(host("ubuntu24.04", **fields), pick("driver", version, "distro", flavour="open"))
+    assert "linux-modules-nvidia" not in words(made)
+    assert "linux-headers" in words(made)
+    is_on = fields["secure_boot"]
+    assert ("mokutil --import" in words(made)) is is_on
+    assert any("enrols a key" in text for text in made.warnings) is is_on
 
 
 def test_triton_speaks_the_words_of_its_era() -> None:

@@ -75,6 +75,53 @@ def test_the_order_around_the_driver() -> None:
     assert step(made, "install-driver").undo == (("nvidia-uninstall", "--silent"),)
 
 
+LINUX = sorted(
+    row.key
+    for row in matrix().systems
+    if row.family != "windows"
+    and not (row.binaries or row.is_read_only or row.support == "own channel")
+    and row.id not in {"wsl-ubuntu", "l4t"}
+)
+
+
+@pytest.mark.parametrize("system", LINUX)
+def test_headers_compiler_and_make_are_there_before_the_installer_builds(system: str) -> None:
+    made = plan(host(system, gpus=("A10",)), pick("driver", "595.84", "runfile", flavour="open"))
+    before = made.steps[: next(number for number, one in enumerate(made.steps) if "install-driver" in one.id)]
+    headers = [one for one in before if one.id.startswith("headers-") and "match" not in one.id]
+    assert len(headers) == 1
+    if headers[0].kind == "manual":
+        assert "/lib/modules/$(uname -r)/build" in headers[0].done_when
+        return
+    assert any("headers" in name or "devel" in name for name in headers[0].packages)
+    names = {name for one in before for name in one.packages}
+    assert {"gcc", "make"} <= names or "build-essential" in names
+    assert any("/lib/modules/$(uname -r)/build" in " ".join(argv) for one in before for argv in one.commands)
+
+
+@pytest.mark.parametrize("system", ["centos6", "devuan", "gentoo", "slackware", "void"])
+def test_where_there_is_no_systemd_nothing_is_asked_of_it(system: str) -> None:
+    made = plan(host(system, gpus=("A10",)), pick("driver", "595.84", "runfile", flavour="open"))
+    assert "systemctl" not in words(made)
+    assert ("shutdown", "-r", "now") in commands(made)
+    assert any("nvidia-persistenced has to be started at each boot" in text for text in made.warnings)
+
+
+@pytest.mark.parametrize(
+    ("system", "kernel", "package"),
+    [
+        ("amzn2", "5.10.245-245.983.amzn2.x86_64", "kernel-devel-5.10.245-245.983.amzn2.x86_64"),
+        ("ol9", "6.12.0-100.28.2.2.el9uek.x86_64", "kernel-uek-devel-6.12.0-100.28.2.2.el9uek.x86_64"),
+        ("photon5.0", "6.1.10-10.ph5-esx", "linux-esx-devel-6.1.10-10.ph5"),
+        ("devuan", "6.1.0-40-amd64", "linux-headers-6.1.0-40-amd64"),
+    ],
+)
+def test_the_headers_are_those_of_the_running_kernel(system: str, kernel: str, package: str) -> None:
+    made = plan(host(system, gpus=("A10",), kernel=kernel), pick("driver", "595.84", "runfile", flavour="open"))
+    assert package in step(made, "headers").packages
+    assert not any("headers-match" in one.id for one in made.steps)
+
+
 def test_a_gpu_that_nouveau_holds_needs_a_reboot_before() -> None:
     gpu = replace(host().gpus[0], bound="nouveau")
     made = plan(replace(host(), gpus=(gpu,)), pick("driver", "595.84", "runfile", flavour="open"))

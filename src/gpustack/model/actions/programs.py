@@ -38,7 +38,9 @@ class BuildModules(Action, frozen=True, kw_only=True):
 
 
 class Reboot(Action, frozen=True, kw_only=True):
-    """Boot the machine anew."""
+    """Boot the machine anew, by systemd where it is there."""
+
+    systemd: bool = True
 
 
 class RunInstaller(Action, frozen=True, kw_only=True):

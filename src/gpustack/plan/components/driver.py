@@ -15,10 +15,14 @@ from gpustack.plan.preparation import (
     Initramfs,
     SecureBoot,
     enable,
+    headers_by_hand,
+    headers_match,
     install_tools,
     kernel_headers,
     rows_for,
+    starter,
 )
+from gpustack.plan.signed_modules import signed_modules
 
 BLACKLIST = "/etc/modprobe.d/gpustack-blacklist.conf"
 PERSISTENCE = "nvidia-persistenced.service"
@@ -31,8 +35,14 @@ class Driver(Component):
 
     def before(self, ctx: Context, pick: Pick) -> list[Draft]:
         drafts = enable(ctx, ["driver"]) if pick.method in {"network", "local"} else []
-        headers = None if ctx.host.environment == "container" else kernel_headers(ctx)
-        drafts += [headers] if headers else []
+        is_built = ctx.host.environment != "container" and not signed_modules(ctx, pick)
+        headers = kernel_headers(ctx) if is_built else None
+        if pick.method != "runfile" or ctx.is_image:
+            drafts += [headers] if headers else []
+        elif headers is None:
+            drafts.append(headers_by_hand(ctx))
+        else:
+            drafts += [headers, *headers_match(ctx)]
         return drafts + _conflicting_modules(ctx, pick)
 
     def roles(self, ctx: Context, pick: Pick) -> tuple[str, ...]:  # noqa: ARG002 (the same for every pick)
@@ -41,8 +51,8 @@ class Driver(Component):
         return ("main", *parts, "video") if ctx.has_video else ("main", *parts)
 
     def after(self, ctx: Context, pick: Pick, installed: tuple[str, ...]) -> list[Draft]:
-        drafts = [_persistence(ctx, installed)]
-        drafts += enrol_key(ctx, installed)
+        drafts = [_persistence(ctx, installed)] if starter(ctx) is None else []
+        drafts += [] if signed_modules(ctx, pick) else enrol_key(ctx, installed)
         if not ctx.is_image:
             drafts.append(_reboot(ctx, pick, tuple(one.key for one in drafts) + installed))
         return drafts
@@ -182,7 +192,7 @@ def _reboot(ctx: Context, pick: Pick, after: tuple[str, ...]) -> Draft:
         kind="reboot",
         title="reboot",
         why=why,
-        actions=(do.Reboot(),),
+        actions=(do.Reboot(systemd=starter(ctx) is None),),
         undo_note="a reboot takes nothing back",
         phase="reboot",
         sources=ctx.addresses(ctx.matrix.conflicts.get("driver_library_mismatch")),

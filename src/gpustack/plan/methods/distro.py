@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpustack.model import actions as do
+from gpustack.model.actions import Package
 from gpustack.model.resolution import Pick
 from gpustack.plan import done
 from gpustack.plan.components import component
@@ -14,6 +15,7 @@ from gpustack.plan.methods.base import MethodPlanner
 from gpustack.plan.methods.driver_lock import unattended
 from gpustack.plan.methods.network import packages_of, sets
 from gpustack.plan.preparation import enable, refresh_system
+from gpustack.plan.signed_modules import signed_modules, sources_of_signed_modules
 
 
 class Distro(MethodPlanner):
@@ -24,8 +26,9 @@ class Distro(MethodPlanner):
         tool = manager(ctx.system.family)
         extra = ("persistenced",) if pick.component == "driver" else ()
         rows = sets(pick, (*part.roles(ctx, pick), *extra))
-        packages = packages_of(pick, rows)
-        before = enable(ctx, ["distro"])
+        signed = signed_modules(ctx, pick) if pick.component == "driver" else ()
+        packages = [*packages_of(pick, rows), *(Package(name=name) for name in signed)]
+        before = enable(ctx, [f"distro-{_section_of(ctx, pick)}"])
         before += [refresh_system(ctx)] if tool.name == "apt" and not before else []
         before += part.before(ctx, pick)
         before += unattended(ctx, tool) if pick.component == "driver" else []
@@ -38,7 +41,7 @@ class Distro(MethodPlanner):
             component=pick.component,
             kind="install-packages",
             title=f"install {pick.component} {pick.version} of {ctx.system.name}",
-            why=f"{reason_of(pick)}; its archive has this version and brings its updates",
+            why=f"{reason_of(pick)}; its archive has this version and brings its updates{_signed(ctx, signed)}",
             actions=(
                 do.InstallPackages(
                     manager=tool.name,
@@ -48,11 +51,29 @@ class Distro(MethodPlanner):
             undo=(do.RemovePackages(manager=tool.name, names=tuple(one.name for one in packages), with_parts=True),),
             done_when=done.packages(tool, packages),
             phase=part.phase,
-            sources=ctx.addresses(*rows),
+            sources=tuple(
+                dict.fromkeys((*ctx.addresses(*rows), *(sources_of_signed_modules(ctx, pick) if signed else ())))
+            ),
         )
         # The toolkit of a distribution lies on the path by itself, so its environment needs no step.
         after = [] if pick.component == "cuda" else part.after(ctx, pick, (install.key,))
         return [*before, install, *after]
+
+
+def _signed(ctx: Context, names: tuple[str, ...]) -> str:
+    if not names:
+        return ""
+    return (
+        f". Secure Boot is on: the modules are those that {ctx.base.name} builds and signs for its kernels, which need "
+        "no compiler and no key to be enrolled, and follow the kernel's updates"
+    )
+
+
+def _section_of(ctx: Context, pick: Pick) -> str:
+    """Whose components of the archive are enabled: the driver's hold the toolkit and cuDNN too."""
+    driver = ctx.changes("driver")
+    is_held = pick.component in {"cuda", "cudnn"} and driver is not None and driver.method == "distro"
+    return "driver" if is_held else pick.component
 
 
 PLANNER = Distro()

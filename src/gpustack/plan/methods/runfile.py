@@ -17,7 +17,7 @@ from gpustack.plan.managers import NAMES, manager
 from gpustack.plan.managers.base import CACHE
 from gpustack.plan.methods.base import MethodPlanner
 from gpustack.plan.preflight import UNINSTALL_DRIVER
-from gpustack.plan.preparation import enable, install_tools
+from gpustack.plan.preparation import enable, install_tools, rows_for, starter
 from gpustack.versions import is_within
 
 _INSTALLER = "driver-installers"
@@ -34,9 +34,14 @@ class FlavourFlag(Struct, frozen=True, kw_only=True):
 
 
 class BuildNeeds(Struct, frozen=True, kw_only=True):
-    """The packages that a .run file needs; ``dkms`` tells whether they bring it."""
+    """The packages that a .run file needs; ``dkms`` tells whether they bring it.
+
+    ``systems`` are those of the family whose own repositories, or what the plan adds to them, have these packages;
+    a row without them is for all others.
+    """
 
     family: str
+    systems: tuple[str, ...] = ()
     component: str
     packages: tuple[str, ...]
     dkms: bool
@@ -57,7 +62,7 @@ class Runfile(MethodPlanner):
         install = (_driver if pick.component == "driver" else _toolkit)(ctx, pick, row, after=after)
         installed = [install]
         if pick.component == "driver":
-            installed.append(_persistence_unit(ctx, install.key))
+            installed += _persistence_unit(ctx, install.key)
         return [*before, download, *installed, *part.after(ctx, pick, tuple(one.key for one in installed))]
 
 
@@ -122,7 +127,9 @@ def _flavour(ctx: Context, pick: Pick) -> tuple[str, ...]:
 
 def _row_of_needs(ctx: Context, name: str) -> BuildNeeds | None:
     rows = ctx.matrix.rows(_INSTALLER, "build_needs", BuildNeeds)
-    return next((row for row in rows if (row.family, row.component) == (ctx.system.family, name)), None)
+    found = [row for row in rows if (row.family, row.component) == (ctx.system.family, name)]
+    exact = rows_for(ctx, [row for row in found if row.systems])
+    return next(iter(exact or [row for row in found if not row.systems]), None)
 
 
 def _has_dkms(ctx: Context) -> bool:
@@ -131,10 +138,14 @@ def _has_dkms(ctx: Context) -> bool:
 
 
 def _needs(ctx: Context, pick: Pick) -> list[Draft]:
-    """The compiler, and dkms from where the system's own repositories, or EPEL, have it."""
+    """The compiler, and dkms from where the system's own repositories, or EPEL, have it.
+
+    Where a plan installs no packages, a step by hand brings them together with the kernel headers.
+    """
     row = _row_of_needs(ctx, pick.component)
     if row is None or ctx.system.family not in NAMES:
-        ctx.warn(f"the facts do not say what a .run file needs on {ctx.system.name}: gcc, make, kernel headers")
+        if pick.component != "driver":
+            ctx.warn(f"the facts do not say what a .run file needs on {ctx.system.name}: gcc, make")
         return []
     tool = manager(ctx.system.family)
     first = enable(ctx, ["driver"]) if row.dkms and tool.name == "dnf" else []
@@ -199,10 +210,18 @@ def _quiet_gpu(ctx: Context) -> list[Draft]:
     return drafts
 
 
-def _persistence_unit(ctx: Context, after: str) -> Draft:
-    """The packages bring the daemon's unit; a .run file leaves it in an archive."""
+def _persistence_unit(ctx: Context, after: str) -> list[Draft]:
+    """The packages bring the daemon's unit; a .run file leaves it in an archive, of use where systemd starts it."""
+    other = starter(ctx)
+    if other is not None:
+        ctx.warn(
+            f"{ctx.system.name} starts its services by {other.starts}, not by systemd: no step enables the persistence "
+            "daemon. /usr/bin/nvidia-persistenced has to be started at each boot there, or GPUs lose their state "
+            "while no program uses them"
+        )
+        return []
     folder = f"{CACHE}/nvidia-persistenced-init"
-    return draft(
+    unit = draft(
         "persistence-unit",
         after=[after],
         component="driver",
@@ -219,6 +238,7 @@ def _persistence_unit(ctx: Context, after: str) -> Draft:
         phase="driver",
         sources=ctx.matrix.addresses((f"{_INSTALLER}/gcp",)),
     )
+    return [unit]
 
 
 PLANNER = Runfile()
