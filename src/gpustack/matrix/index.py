@@ -96,6 +96,11 @@ class Matrix:
                 found[source.address] = None
         return tuple(sorted(found, key=lambda address: not address.startswith("https://")))
 
+    def read_on(self, keys: tuple[str, ...]) -> str:
+        """The last day on which one of these sources, named globally, was read; "" where none says."""
+        found = [(key.partition("/")[2], self.sources(key.partition("/")[0])) for key in keys]
+        return max((sources[short].read for short, sources in found if short in sources), default="")
+
     def releases(self, component: str) -> tuple[Release, ...]:
         """The known releases of a component, newest first."""
         name = MIRRORED.get(component, component)

@@ -123,7 +123,8 @@ class Release(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Availability(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """Which versions of a component a place offers: a vendor repository folder (``repo``) for an architecture folder.
 
-    ``versions`` is a range over the component's releases; ``basis`` is "seen", "range" (both ends seen) or "guide".
+    ``versions`` is a range over the component's releases. ``basis`` is "seen", "range" (both ends seen), "bundled" (the
+    driver of a toolkit that was seen there) or "guide" (guides name the folder, and nobody read what it holds).
     """
 
     component: str

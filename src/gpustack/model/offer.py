@@ -66,12 +66,14 @@ class Offer(Struct, frozen=True, kw_only=True):
     ``with_cuda`` are the CUDA versions that it is built for (() any), ``flavours`` the kernel module flavours that its
     packages bring. The rows are those for the CUDA and the flavour of a finished stack, and empty before there is one:
     ``packages`` of every role, the most exact row first; ``cross_packages`` those for the target of a request, from
-    ``cross_repository``.
+    ``cross_repository``. ``unread`` is the day up to which nobody had read that the repository holds this version: the
+    vendor's guides name the folder only; "" where somebody did.
     """
 
     with_cuda: tuple[str, ...] = ()
     flavours: tuple[str, ...] = ()
     repository: Repository | None = None
+    unread: str = ""
     packages: tuple[PackageSet, ...] = ()
     cross_repository: Repository | None = None
     cross_packages: tuple[PackageSet, ...] = ()

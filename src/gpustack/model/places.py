@@ -181,6 +181,5 @@ class ConflictRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     fix: tuple[str, ...] = ()
     detect: tuple[str, ...] = ()
     reboot: str = ""
-    basis: str = ""
     known: Known = ""
     src: tuple[str, ...] = ()

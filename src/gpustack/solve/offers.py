@@ -190,7 +190,8 @@ class OfferBook:
             case "network" | "distro":
                 packages = self._packages(component, version, method, cuda=cuda, flavour=flavour)
                 repository = self.rows.repository(component) if method == "network" else None
-                return Offer(packages=packages, repository=repository)
+                unread = self.rows.unread(component, version, method)
+                return Offer(packages=packages, repository=repository, unread=unread)
             case "local":
                 # The installer holds the packages of the network repository, so a driver's names are those from there.
                 names: Method = "network" if component == "driver" else "local"

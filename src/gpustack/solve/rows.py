@@ -6,7 +6,7 @@ from functools import cached_property
 
 from gpustack.matrix.index import Matrix
 from gpustack.model.architectures import architecture
-from gpustack.model.facts import MIRRORED, Archive, PackageSet
+from gpustack.model.facts import MIRRORED, Archive, Availability, PackageSet
 from gpustack.model.host import Host
 from gpustack.model.offer import Wheel
 from gpustack.model.places import Repository, System
@@ -22,6 +22,9 @@ INSTALLERS = {**ARCHIVES, "cuda": "cuda-installers", "driver": "driver-installer
 
 OWN_REPOSITORY = {"container-toolkit": "container-toolkit"}
 """Components that the vendor serves from a repository of their own, the same for every system of a family."""
+
+NAMED_BY_GUIDES = "guide"
+"""The basis of availability rows of which nobody has read the folder."""
 
 JETSON = "linux-aarch64"
 """The platform of archives for Jetsons up to Orin; later ones take those of servers."""
@@ -93,13 +96,23 @@ class HostRows:
     def served(self, component: str, method: Method = "network") -> tuple[str, ...]:
         """The ranges of versions that this host's repository folders carry, or its distribution's own archive."""
         if (component, method) not in self._ranges:
-            repo = OWN_REPOSITORY.get(component, self._host.os.repo)
-            self._ranges[component, method] = tuple(
-                row.versions
-                for row in self._matrix.availability(MIRRORED.get(component, component))
-                if row.method == method and row.repo == repo and _serves(row.arch, self.folders)
-            )
+            self._ranges[component, method] = tuple(row.versions for row in self._folders(component, method))
         return self._ranges[component, method]
+
+    def unread(self, component: str, version: str, method: Method) -> str:
+        """The day up to which nobody had read that a folder holds this version, which guides only name; else ""."""
+        rows = [row for row in self._folders(component, method) if is_within(version, row.versions)]
+        if not rows or any(row.basis != NAMED_BY_GUIDES for row in rows):
+            return ""
+        return self._matrix.read_on(tuple(key for row in rows for key in row.src))
+
+    def _folders(self, component: str, method: Method) -> tuple[Availability, ...]:
+        repo = OWN_REPOSITORY.get(component, self._host.os.repo)
+        return tuple(
+            row
+            for row in self._matrix.availability(MIRRORED.get(component, component))
+            if row.method == method and row.repo == repo and _serves(row.arch, self.folders)
+        )
 
     def repository(self, component: str) -> Repository | None:
         """The repository that a component comes from: its own where the facts have one, else NVIDIA's folder."""

@@ -10,11 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.plan.making import CUDA, DRIVER, commands, host, pick, plan, refusal, words
+from tests.unit.plan.making import CUDA, DRIVER, commands, host, matrix, pick, plan, refusal, words
 from tests.unit.plan.test_build import demand_sound
 
 from gpustack.model.host import Gpu, Installed
+from gpustack.model.request import Request
+from gpustack.plan.build import build
 from gpustack.plan.draft import draft
+from gpustack.solve.requirements import parse_requirement
+from gpustack.solve.resolve import resolve
 
 
 def test_an_archive_is_pinned_and_its_links_stay_links() -> None:
@@ -138,6 +142,30 @@ def test_components_of_the_archive_are_added_for_what_lies_in_them(
     made = plan(host("debian12"), pick(component, version, "distro", **flavour))
     asked = " ".join(word for argv in commands(made) if "sed" in argv for word in argv)
     assert set(re.findall(r" (contrib|non-free-firmware|non-free)/", asked)) == sections
+
+
+@pytest.mark.parametrize(
+    ("system", "asked", "is_warned"),
+    [
+        ("debian13", "driver", True),
+        ("amzn2023", "cuda", True),
+        ("fedora42", "driver==590.48.01", True),
+        ("ubuntu24.04", "driver", False),
+        ("rhel9", "cuda", False),
+    ],
+)
+def test_a_folder_that_only_guides_name_is_planned_with_a_warning(system: str, asked: str, is_warned: bool) -> None:
+    machine = host(system)
+    request = Request(requirements=(parse_requirement(asked),), methods={"": "network"})
+    made = build(machine, request, resolve(matrix(), machine, request), matrix())
+    told = [text for text in made.warnings if re.search(r"as far as read on 2026-\d\d-\d\d, nobody has seen", text)]
+    assert bool(told) is is_warned
+
+
+def test_the_folder_of_debian_13_has_no_driver_for_gpus_before_turing() -> None:
+    message = refusal(host("debian13", gpus=("GTX 1060",)), "driver==580.*", method="network").message
+    assert "580" in message
+    assert "590.44.01" in message
 
 
 def test_a_version_that_nobody_saw_in_the_archive_is_not_planned_from_it() -> None:

@@ -27,6 +27,7 @@ class Network(MethodPlanner):
     def drafts(self, ctx: Context, pick: Pick) -> list[Draft]:
         part = component(pick.component)
         rows = sets(pick, part.roles(ctx, pick))
+        warn_of_unread(ctx, pick)
         origin = pick.offer.repository
         repository = component_repository(ctx, pick, origin) if origin is not None else []
         before = part.before(ctx, pick) + (enable(ctx, ["cuda"]) if pick.component == "cuda" else [])
@@ -116,6 +117,17 @@ def warn_of_composed(ctx: Context, rows: Iterable[PackageSet]) -> None:
                 f"the package name {names} follows the names of other releases and was not seen anywhere:"
                 " check that the repository has it"
             )
+
+
+def warn_of_unread(ctx: Context, pick: Pick) -> None:
+    """Warn where the vendor's guides name a folder, and nobody has read which versions it holds."""
+    origin = pick.offer.repository
+    if pick.offer.unread and origin is not None:
+        ctx.warn(
+            f"as far as read on {pick.offer.unread}, nobody has seen {pick.component} {pick.version} in the folder "
+            f"{origin.repo}/{origin.arch}: the vendor's guides name the folder, but its index was not read. Where the "
+            "version is missing, the package manager stops, and another --method is needed"
+        )
 
 
 def hold_step(ctx: Context, pick: Pick, rows: tuple[PackageSet, ...]) -> list[Draft]:
