@@ -23,18 +23,26 @@ def check(
     options: Mapping[str, Any],
     combination: Annotated[
         list[str],
-        Argument(metavar="COMPONENT==VERSION...", help="Components and versions to check, e.g. cuda==13.0.2."),
+        Argument(
+            metavar="COMPONENT==VERSION...",
+            help="Components and versions to check, e.g. cuda==13.0.2; codecs of the GPU, e.g. nvenc-av1.",
+        ),
     ],
     format: Annotated[TextOrJson, Option("--format")] = TextOrJson.TEXT,
 ) -> int:
     """Is this combination compatible, and why (not)? Exit 0 yes, 3 no, 7 not known."""
     from gpustack.model.request import Request
     from gpustack.solve.check import check as judge
+    from gpustack.solve.codecs import codec_word
     from gpustack.solve.requirements import merge, parse_requirement
 
     matrix = frame.matrix()
-    request = Request(requirements=merge(tuple(parse_requirement(text) for text in combination)))
-    verdict = judge(matrix, host_of(matrix, HostQuestion(**fields_of(options))), request, with_hints=True)
+    codecs = tuple(word for text in combination if (word := codec_word(text)) is not None)
+    components = tuple(parse_requirement(text) for text in combination if codec_word(text) is None)
+    request = Request(requirements=merge(components))
+    verdict = judge(
+        matrix, host_of(matrix, HostQuestion(**fields_of(options))), request, codecs=codecs, with_hints=True
+    )
     frame.page(frame.to_json(verdict) if format is TextOrJson.JSON else _text(verdict))
     return {"compatible": 0, "incompatible": INCOMPATIBLE, "unknown": UNKNOWN}[verdict.verdict]
 

@@ -46,7 +46,16 @@ class Resolution(Struct, frozen=True, kw_only=True):
         return next((pick for pick in self.picks if pick.component == component), None)
 
 
-ConflictKind = Literal["foreign-system", "refused-by-host", "no-common-flavour", "refused-pair", "no-combination"]
+ConflictKind = Literal[
+    "foreign-system",
+    "refused-by-host",
+    "no-common-flavour",
+    "refused-pair",
+    "no-combination",
+    "video-engine",
+    "session-limit",
+    "image",
+]
 
 
 class Conflict(Struct, frozen=True, kw_only=True):
@@ -72,6 +81,23 @@ class Unknown(Struct, frozen=True, kw_only=True):
     needs: str = ""
     option: str = ""
     sources: tuple[str, ...] = ()
+
+
+class Findings(Struct, frozen=True, kw_only=True):
+    """What one part of a question found; parts are added to each other, and to a verdict."""
+
+    conflicts: tuple[Conflict, ...] = ()
+    unknown: tuple[Unknown, ...] = ()
+    warnings: tuple[str, ...] = ()
+    hints: tuple[str, ...] = ()
+
+    def __add__(self, other: Findings) -> Findings:
+        return Findings(
+            conflicts=self.conflicts + other.conflicts,
+            unknown=self.unknown + other.unknown,
+            warnings=self.warnings + other.warnings,
+            hints=self.hints + other.hints,
+        )
 
 
 class NotJudged(Struct, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ import msgspec
 from gpustack.matrix.index import Matrix
 from gpustack.model.host import Host
 from gpustack.model.request import Request
-from gpustack.model.resolution import Answer, Conflict, Unknown, Verdict
+from gpustack.model.resolution import Answer, Conflict, Findings, Unknown, Verdict
 from gpustack.solve.advice import advice
 from gpustack.solve.causes import (
     Asked,
@@ -30,8 +30,13 @@ from gpustack.solve.unjudged import assumed, not_judged, unknown_rules
 from gpustack.solve.unknown import outside_of_the_facts, unknown_pairs, unknown_versions
 
 
-def check(matrix: Matrix, host: Host, request: Request, *, with_hints: bool = False) -> Verdict:
-    """The verdict on the components of ``request`` with each other and on ``host``; what would go costs searches."""
+def check(
+    matrix: Matrix, host: Host, request: Request, *, codecs: tuple[str, ...] = (), with_hints: bool = False
+) -> Verdict:
+    """The verdict on the components of ``request`` with each other and on ``host``; what would go costs searches.
+
+    ``codecs`` are questions to its video engines (``codec_word``).
+    """
     question = Question(matrix, host, request, mode="check")
     search = Search(question)
     found = _direct_findings(question, search)
@@ -42,18 +47,29 @@ def check(matrix: Matrix, host: Host, request: Request, *, with_hints: bool = Fa
         found = [NoCombination(smallest_cause(search))]
     picks = _given_picks(question, solution or {})
     judged = picks or {name: question.candidates(name)[0] for name in _given(question) if question.candidates(name)}
-    unknown = _unknown(question, picks, judged)
-    answer: Answer = "incompatible" if found else "unknown" if unknown else "compatible"
+    more = _asked_beside(question, codecs)
+    conflicts = _conflicts(question, found) + more.conflicts
+    unknown = _unknown(question, picks, judged) + more.unknown
+    answer: Answer = "incompatible" if conflicts else "unknown" if unknown else "compatible"
     return Verdict(
         verdict=answer,
         compatible=answer == "compatible",
-        conflicts=_conflicts(question, found),
-        warnings=tuple(advice(question, picks)),
+        conflicts=conflicts,
+        warnings=(*advice(question, picks), *more.warnings),
         unknown=unknown,
         not_judged=not_judged(question, judged),
         assumed=assumed(question, judged),
-        hints=_hints(question, search) if found and with_hints else (),
+        hints=(*(_hints(question, search) if found and with_hints else ()), *more.hints),
     )
+
+
+def _asked_beside(question: Question, codecs: tuple[str, ...]) -> Findings:
+    """What is asked beside components: of video engines."""
+    if not codecs:
+        return Findings()
+    from gpustack.solve.codecs import codec_findings  # noqa: PLC0415 (few ask for codecs)
+
+    return codec_findings(question, codecs)
 
 
 def _unknown(question: Question, picks: dict[str, Candidate], judged: dict[str, Candidate]) -> tuple[Unknown, ...]:

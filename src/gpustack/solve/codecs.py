@@ -1,0 +1,289 @@
+"""What the video engines of a GPU can do, asked for by name: nvenc-av1, nvdec-hevc-422, nvenc-sessions==5."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from msgspec import Struct
+
+from gpustack.errors import UsageError
+from gpustack.model.host import Gpu
+from gpustack.model.resolution import Conflict, Findings, Unknown
+from gpustack.solve.question import Question
+from gpustack.solve.words import ranges_in_words
+from gpustack.versions import is_within, version_key
+
+_CODEC = {"h264": "H.264", "hevc": "HEVC", "av1": "AV1", "vp8": "VP8", "vp9": "VP9", "vc1": "VC-1"}
+_MORE = {"422": "4:2:2", "444": "4:4:4", "10bit": "10 bit", "12bit": "12 bit", "8k": "8K", "bframes": "B-frames"}
+
+ENCODED = {
+    "h264": "h264_420", "h264-10bit": "h264_10bit", "h264-422": "h264_422", "h264-444": "h264_444",
+    "h264-lossless": "h264_lossless", "hevc": "hevc_420", "hevc-10bit": "hevc_10bit", "hevc-422": "hevc_422",
+    "hevc-444": "hevc_444", "hevc-lossless": "hevc_lossless", "hevc-8k": "hevc_8k", "hevc-bframes": "hevc_bframes",
+    "av1": "av1_420",
+}  # fmt: skip
+"""What can be asked of an encoder, and its column."""
+
+DECODED: dict[str, tuple[str, int]] = {
+    "mpeg1": ("mpeg1", 0), "mpeg2": ("mpeg2", 0), "mpeg4": ("mpeg4", 0), "vc1": ("vc1", 0), "vp8": ("vp8", 0),
+    "vp9": ("vp9_bits", 8), "vp9-10bit": ("vp9_bits", 10), "vp9-12bit": ("vp9_bits", 12), "h264": ("h264_8bit", 0),
+    "h264-10bit": ("h264_10bit", 0), "h264-422": ("h264_422", 0), "hevc": ("hevc_420_bits", 8),
+    "hevc-10bit": ("hevc_420_bits", 10), "hevc-12bit": ("hevc_420_bits", 12), "hevc-422": ("hevc_422", 0),
+    "hevc-444": ("hevc_444", 0), "av1": ("av1_bits", 8), "av1-10bit": ("av1_bits", 10),
+}  # fmt: skip
+"""What can be asked of a decoder: its column and, where that lists bit depths, the depth."""
+
+SESSIONS = re.compile(r"nvenc-sessions(?:==|>=)([1-9]\d{0,3})")
+_WORD = re.compile(r"(nvenc|nvdec)-\S+")
+HEADERS = "nv-codec-headers"
+
+
+class _Row(Struct, frozen=True, kw_only=True):
+    """What a product (of one device), or a row of the vendor's support matrix (of many), says of its engines."""
+
+    name: str
+    device: str = ""
+    subsystem: str = ""
+    devices: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
+    encode: str = ""
+    decode: str = ""
+    sessions: str = ""
+    src: tuple[str, ...] = ()
+
+
+class _Limit(Struct, frozen=True, kw_only=True):
+    """A number of sessions that a system may hold, and the first drivers that are known to allow it."""
+
+    limit: int
+    driver_linux: str = ""
+    driver_windows: str = ""
+    src: tuple[str, ...] = ()
+
+
+class _Need(Struct, frozen=True, kw_only=True):
+    """The headers (and with them the NVENC API) that brought an ability."""
+
+    ability: str
+    headers: str
+    src: tuple[str, ...] = ()
+
+
+class _Engines(Struct, frozen=True, kw_only=True):
+    """The class of an engine of one GPU: its row, and where that is from. None where it is not known or not one."""
+
+    row: dict[str, Any] | None
+    sources: tuple[str, ...]
+
+
+def codec_word(text: str) -> str | None:
+    """The question that a word of the command line is: "nvenc-av1"; None where it is a component.
+
+    Raises UsageError for a codec or a feature that cannot be asked for.
+    """
+    lowered = "".join(text.split()).lower()
+    if not _WORD.fullmatch(lowered):
+        return None
+    engine, _, ability = lowered.partition("-")
+    known: tuple[str, ...] = tuple(ENCODED if engine == "nvenc" else DECODED)
+    if ability in known or SESSIONS.fullmatch(lowered):
+        return lowered
+    msg = f"{text!r} is nothing that can be asked of {engine.upper()}"
+    sessions = "; nvenc-sessions==5 asks for sessions at once" if engine == "nvenc" else ""
+    raise UsageError(
+        msg, code="malformed-requirement", hint=f"{', '.join(f'{engine}-{one}' for one in known)}{sessions}"
+    )
+
+
+def codec_findings(question: Question, words: tuple[str, ...]) -> Findings:
+    """What refuses these abilities on the host of ``question``, with the driver and the headers that it asks for."""
+    found = Findings()
+    for word in dict.fromkeys(words):
+        asked = SESSIONS.fullmatch(word)
+        found += _sessions(question, word, int(asked[1])) if asked else _ability(question, word)
+    return found
+
+
+def _ability(question: Question, word: str) -> Findings:
+    gpus = question.host.gpus
+    if not gpus:
+        return Findings(unknown=(Unknown(reason=f"{word}: no GPU is given", needs="gpu", option="--gpu"),))
+    engine, _, ability = word.partition("-")
+    answers = [(gpu, *_answer(question, gpu, engine, ability)) for gpu in gpus]
+    can = [gpu for gpu, answer, _ in answers if answer]
+    open_ = [gpu for gpu, answer, _ in answers if answer is None]
+    sources = tuple(dict.fromkeys(one for _, _, addresses in answers for one in addresses))
+    what = f"{engine.upper()} of {_names(gpus)}"
+    if not can and not open_:
+        between = (word, f"gpu: {_names(gpus)}")
+        reason = f"{_why_not(question, gpus, engine, ability)}."
+        return Findings(conflicts=(Conflict(kind="video-engine", between=between, reason=reason, sources=sources),))
+    if not can:
+        reason = f"{word}: no fact says whether {what} {_does(engine)} {_said(ability)}"
+        return Findings(unknown=(Unknown(reason=reason, needs="gpu", option="--gpu", sources=sources),))
+    others = [gpu for gpu, answer, _ in answers if not answer]
+    mixed = (f"{word}: true of {_names(can)}, not known or not true of {_names(others)}",) if others else ()
+    return Findings(warnings=mixed) + _needs(question, word)
+
+
+def _answer(question: Question, gpu: Gpu, engine: str, ability: str) -> tuple[bool | None, tuple[str, ...]]:
+    """Whether the GPU's engine has the ability, None where no fact says it; with the addresses.
+
+    What a MIG instance or a vGPU has of the engines of its GPU is not known.
+    """
+    found = _engines(question, gpu, engine)
+    if (gpu.nvenc if engine == "nvenc" else gpu.nvdec) == 0:
+        return False, found.sources
+    if found.row is None:
+        return None, found.sources
+    if engine == "nvenc":
+        whole = found.row.get(ENCODED[ability])
+    else:
+        column, bits = DECODED[ability]
+        whole = (bits in found.row.get(column, ())) if bits else found.row.get(column)
+    return (None if whole and gpu.part else whole), found.sources
+
+
+def _engines(question: Question, gpu: Gpu, engine: str) -> _Engines:
+    """The class of the GPU's encoder or decoder."""
+    matrix, column = question.matrix, "encode" if engine == "nvenc" else "decode"
+    rows = _rows(question, gpu)
+    named = {getattr(row, column) for row in rows} - {""}
+    own = [row for row in _classes(question, engine) if named == {row["id"]}]
+    boards = [row for row in rows if not row.device] or rows
+    sources = matrix.addresses(tuple(dict.fromkeys(key for row in boards for key in row.src)))
+    return _Engines(row=own[0] if own else None, sources=sources)
+
+
+def _classes(question: Question, engine: str) -> tuple[dict[str, Any], ...]:
+    if engine == "nvenc":
+        return question.matrix.rows("nvenc", "encode_classes", dict)
+    return question.matrix.rows("nvenc", "decode_classes", dict)
+
+
+def _rows(question: Question, gpu: Gpu) -> list[_Row]:
+    """What the tables of products and of the support matrix say of this GPU."""
+    products = question.matrix.rows("gpus", "products", _Row)
+    device = (gpu.pci_id or "").replace("10de:", "0x")
+    if device:
+        same = [row for row in products if row.device == device]
+        found = [row for row in same if (row.subsystem or None) == gpu.subsystem_id] or same
+    else:
+        name = (gpu.name or "").lower()
+        found = [row for row in products if name in {row.name.lower(), *map(str.lower, row.aliases)}]
+    ids = {device, f"{device}/{gpu.subsystem_id}"} - {""}
+    boards = question.matrix.rows("nvenc", "gpus", _Row)
+    return [*found, *(row for row in boards if ids.intersection(row.devices) or row.name == gpu.name)]
+
+
+def _why_not(question: Question, gpus: tuple[Gpu, ...], engine: str, ability: str) -> str:
+    engines = [gpu.nvenc if engine == "nvenc" else gpu.nvdec for gpu in gpus]
+    if all(count == 0 for count in engines):
+        return f"{_names(gpus)} has no {engine.upper()}"
+    sentence = f"{engine.upper()} of {_names(gpus)} does not {_does(engine)[:-1]} {_said(ability)}"
+    column = ENCODED[ability] if engine == "nvenc" else DECODED[ability][0]
+    bits = 0 if engine == "nvenc" else DECODED[ability][1]
+    able = [
+        row["generation"]
+        for row in _classes(question, engine)
+        if row.get("generation") and (bits in row.get(column, ()) if bits else row.get(column))
+    ]
+    own = _engines(question, gpus[0], engine).row or {}
+    if not able or not own.get("generation"):
+        return sentence
+    first = min(able, key=version_key)
+    return f"{sentence}: generation {first} of it is the first that does, this one is {own['generation']}"
+
+
+def _needs(question: Question, word: str) -> Findings:
+    """The headers that brought the ability, and the driver that these require: conflicts, or a remark."""
+    need = next((row for row in question.matrix.rows("nvenc", "codec_needs", _Need) if row.ability == word), None)
+    if need is None:
+        return Findings()
+    sources = question.matrix.addresses(need.src)
+    drivers, headers = _driver_range(question, need.headers), f">={need.headers}"
+    wanted = {"driver": drivers, HEADERS: (headers,)}
+    conflicts, remarks = [], []
+    for component, ranges in wanted.items():
+        versions = _versions(question, component)
+        said = f"{word} requires {component} {ranges_in_words(ranges)}"
+        if versions and not any(is_within(one, text) for one in versions for text in ranges):
+            reason = f"{said}; this is {', '.join(versions)}."
+            between = (word, f"{component}=={versions[0]}")
+            conflicts.append(Conflict(kind="refused-pair", between=between, reason=reason, sources=sources))
+        elif not versions and component == "driver":
+            remarks.append(said)
+    return Findings(conflicts=tuple(conflicts), warnings=tuple(remarks))
+
+
+def _driver_range(question: Question, headers: str) -> tuple[str, ...]:
+    """The drivers on which binaries run that were compiled with these headers."""
+    line = [row.version for row in question.matrix.releases(HEADERS) if is_within(row.version, f"=={headers}.*")]
+    for bound in question.book.applying(HEADERS, line[-1]).get("driver", ()) if line else ():
+        if question.view.holds(bound.rule.when, HEADERS):
+            return bound.rule.any
+    return ()
+
+
+def _versions(question: Question, component: str) -> tuple[str, ...]:
+    """The versions of a component that were asked for, or the one that is installed."""
+    if component not in question.asked and component not in question.host.installed:
+        return ()
+    return tuple(candidate.version for candidate in question.candidates(component))
+
+
+def _sessions(question: Question, word: str, count: int) -> Findings:
+    """Whether a system with this GPU and driver may hold so many encode sessions at once."""
+    gpus = question.host.gpus
+    if not gpus:
+        return Findings(unknown=(Unknown(reason=f"{word}: no GPU is given", needs="gpu", option="--gpu"),))
+    between = (word, f"gpu: {_names(gpus)}")
+    if all(gpu.nvenc == 0 for gpu in gpus):
+        conflict = Conflict(kind="video-engine", between=between, reason=f"{_names(gpus)} has no NVENC.")
+        return Findings(conflicts=(conflict,))
+    rows = [row for gpu in gpus for row in _rows(question, gpu)]
+    kinds = {row.sessions for row in rows} - {"", "n/a", "0"}
+    sources = question.matrix.addresses(tuple(dict.fromkeys(key for row in rows for key in row.src)))
+    if "unrestricted" in kinds and kinds == {"unrestricted"} and not any(gpu.part for gpu in gpus):
+        return Findings()
+    most = [int(kind) for kind in kinds if kind.isdigit()]
+    if not most or "unrestricted" in kinds or any(gpu.part for gpu in gpus):
+        reason = f"{word}: no fact says how many encode sessions {_names(gpus)} may hold"
+        return Findings(unknown=(Unknown(reason=reason, needs="gpu", option="--gpu", sources=sources),))
+    if count > max(most):
+        reason = f"A system with {_names(gpus)} holds {max(most)} encode sessions at most, whatever its driver."
+        return Findings(conflicts=(Conflict(kind="session-limit", between=between, reason=reason, sources=sources),))
+    return _by_driver(question, word, count)
+
+
+def _by_driver(question: Question, word: str, count: int) -> Findings:
+    """The limit of the driver, as far as the first driver of each limit is known."""
+    limits = question.matrix.rows("nvenc", "session_limits", _Limit)
+    column = "driver_windows" if question.view.system("driver") == "windows" else "driver_linux"
+    firsts = {row.limit: getattr(row, column) for row in limits if getattr(row, column)}
+    always = min(row.limit for row in limits)
+    versions = _versions(question, "driver")
+    of_driver = [
+        limit for limit, first in firsts.items() if versions and all(is_within(one, f">={first}") for one in versions)
+    ]
+    if count <= max([always, *of_driver]):
+        return Findings()
+    known = ", ".join(f"{limit} from driver {first} on" for limit, first in sorted(firsts.items()))
+    reason = f"{word}: the limit depends on the driver; known are {always} with any, {known}"
+    sources = question.matrix.addresses(tuple(dict.fromkeys(key for row in limits for key in row.src)))
+    return Findings(unknown=(Unknown(reason=reason, needs="driver", option="--driver", sources=sources),))
+
+
+def _names(gpus: tuple[Gpu, ...] | list[Gpu]) -> str:
+    return ", ".join(dict.fromkeys(gpu.called for gpu in gpus))
+
+
+def _does(engine: str) -> str:
+    return "encodes" if engine == "nvenc" else "decodes"
+
+
+def _said(ability: str) -> str:
+    """An ability as people write it: "HEVC 4:2:2"."""
+    codec, _, more = ability.partition("-")
+    return " ".join(filter(None, (_CODEC.get(codec, codec.upper()), _MORE.get(more, more))))
