@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from gpustack.model.resolution import Verdict
 
 INCOMPATIBLE = 3
+COMPILERS = ("gcc", "clang", "msvc")
 UNKNOWN = 7
 
 
@@ -39,7 +40,8 @@ def check(
     matrix = frame.matrix()
     codecs = tuple(word for text in combination if (word := codec_word(text)) is not None)
     components = tuple(parse_requirement(text) for text in combination if codec_word(text) is None)
-    request = Request(requirements=merge(components))
+    compilers = frozenset(name for name in COMPILERS if options.get(name) is not None)
+    request = Request(requirements=merge(components), compilers=compilers)
     verdict = judge(
         matrix, host_of(matrix, HostQuestion(**fields_of(options))), request, codecs=codecs, with_hints=True
     )

@@ -24,13 +24,18 @@ class Requirement(Struct, frozen=True, kw_only=True):
 
 
 class Request(Struct, frozen=True, kw_only=True):
-    """The requirements and options of one question. ``methods`` maps a component to its method, "" to all others'."""
+    """The requirements and options of one question. ``methods`` maps a component to its method, "" to all others'.
+
+    ``compilers`` are the host compilers that the question names, and not only the host: what does not compile with them
+    is no yes, where elsewhere another compiler would be taken.
+    """
 
     requirements: tuple[Requirement, ...]
     methods: dict[str, Method] = field(default_factory=dict)
     policy: Policy = "production"
     kernel_module: KernelModule = "auto"
     target: Target = ""
+    compilers: frozenset[str] = frozenset()
 
     def method(self, component: str) -> Method | None:
         """The method asked for this component, None where none was."""

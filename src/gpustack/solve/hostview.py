@@ -38,12 +38,18 @@ class HostView:
 
     ``method_of`` tells by which method a component is had; it is asked only where a rule is about methods. ``systems``
     are the rows of the host's system and of the one that it derives from: the defaults of what is not known.
+    ``compilers`` are those that the question itself names: what a rule advises of them binds.
     """
 
     def __init__(
-        self, host: Host, method_of: Callable[[str], str] | None = None, systems: tuple[System, ...] = ()
+        self,
+        host: Host,
+        method_of: Callable[[str], str] | None = None,
+        systems: tuple[System, ...] = (),
+        compilers: frozenset[str] = frozenset(),
     ) -> None:
         self.host = host
+        self._compilers = compilers
         self._method_of = method_of
         self._systems = systems
         self._lacking: dict[tuple[When, str], str | None] = {}
@@ -96,6 +102,10 @@ class HostView:
         """Whether the value of a property that differs from host to host is no more than the system's default."""
         is_own = property_name in SYSTEM_FIXED or bool(_leading(self._own(property_name)))
         return not is_own and bool(_leading(self.default(property_name)[0]))
+
+    def is_asked_for(self, property_name: str) -> bool:
+        """Whether the question names this property: a compiler that is given, and not one found or assumed."""
+        return property_name in self._compilers
 
     def holds(self, when: When, component: str) -> bool:
         """Whether all conditions of a rule about ``component`` are known to hold here."""

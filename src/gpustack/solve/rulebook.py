@@ -132,10 +132,11 @@ class RuleBook:
         self, component: str, version_text: str, name: str, view: HostView, *, advice: bool = False
     ) -> tuple[BoundRule | None, str]:
         """The first rule about one property of the host that refuses this version, with the value it refuses."""
+        binds = view.is_asked_for(name)
         for value in view.values(name):
             for bound in self.applying(component, version_text).get(name, ()):
                 if (
-                    bound.is_advice == advice
+                    (bound.is_advice and not binds) == advice
                     and view.holds(bound.rule.when, component)
                     and not bound.accepts(version_text, value)
                 ):
