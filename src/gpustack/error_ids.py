@@ -79,6 +79,7 @@ ErrorId = Literal[
     "read-only-system",
     "reboot-refused",
     "reboot-required",
+    "release-elsewhere",
     "repository-unreachable",
     "rollback-incomplete",
     "rollback-unfinished",

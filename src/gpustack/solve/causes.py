@@ -152,10 +152,21 @@ class UnknownVersion(Struct, frozen=True):
     component: str
 
 
+class Missing(Struct, frozen=True):
+    """A version with which there would be a stack, if the component's method offered it for that CUDA."""
+
+    component: str
+    version: str
+
+
 class NoStack(Struct, frozen=True):
-    """These constraints cannot hold together; without any one of them there is a stack."""
+    """These constraints cannot hold together; without any one of them there is a stack.
+
+    ``missing`` has a version for each ``Offered`` among them.
+    """
 
     constraints: frozenset[Constraint]
+    missing: tuple[Missing, ...] = ()
 
 
 Failure = SystemUnsupported | DriverOfAnother | NoSuchMethod | NoRepository | NothingOffered | UnknownVersion | NoStack

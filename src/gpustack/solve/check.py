@@ -154,7 +154,7 @@ def _refused_pair(search: Search, a: str, b: str) -> Refusal | None:
 
 def _hints(question: Question, search: Search) -> tuple[str, ...]:
     """What would go with the rest, for each thing asked for; or else what would go together at all."""
-    from gpustack.solve.conflict import MOST_RELAXATIONS, relaxed, without  # noqa: PLC0415 (most need no explanation)
+    from gpustack.solve.relaxations import MOST_RELAXATIONS, relaxed, without  # noqa: PLC0415 (most need no explanation)
 
     found = []
     for name in question.asked:

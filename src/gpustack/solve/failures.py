@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from msgspec.structs import replace
-
 from gpustack.errors import GpustackError, NoSolutionError, UnsupportedError
+from gpustack.model.request import Requirement
 from gpustack.solve.causes import (
     DriverOfAnother,
     Failure,
@@ -16,15 +15,17 @@ from gpustack.solve.causes import (
     SystemUnsupported,
     UnknownVersion,
 )
-from gpustack.solve.conflict import methods_that_work, relaxations
-from gpustack.solve.offers import POSSIBLE
+from gpustack.solve.offered import FILES, known_elsewhere
 from gpustack.solve.question import DRIVER_OWNERS, KERNEL_SIDE, Question, driver_owner
+from gpustack.solve.relaxations import relaxations, relaxed, ways_around, without
 from gpustack.solve.search import Search
 from gpustack.solve.sentences import method_limit, sentences_of
 from gpustack.solve.unknown import limit, nearest_known
 from gpustack.solve.words import in_words, title
 
-_LISTED = "`gpustack matrix list` shows what is known"
+_NOTHING = (
+    "no method offers it for this system and request; ask for other versions, or plan for another system with --os"
+)
 
 
 def error_of(question: Question, failure: Failure) -> GpustackError:
@@ -44,25 +45,31 @@ def error_of(question: Question, failure: Failure) -> GpustackError:
             )
         case NoSuchMethod(component):
             msg = f"there is no method {question.offers.method(component)} for {title(component)}"
-            return UnsupportedError(
-                msg, code="method-unsupported", hint=f"methods for it: {', '.join(POSSIBLE[component])}"
-            )
+            return UnsupportedError(msg, code="method-unsupported", hint=_ways_around(question, component))
         case NoRepository(component):
             row = question.system_row
             why = row.no_repo if row and row.no_repo else "no NVIDIA repository is known for it"
             msg = f"{host.os.name or host.os.spelled} is not supported by method network: {why}"
-            return UnsupportedError(
-                msg, code="no-repository", where=component, hint=_other_methods(question, component)
-            )
+            return UnsupportedError(msg, code="no-repository", where=component, hint=_ways_around(question, component))
         case NothingOffered(component):
             return _nothing_offered(question, component)
         case UnknownVersion(component):
             requirement = question.asked[component]
-            msg = f"no fact knows {title(component)} {in_words(requirement.versions)}"
-            near = nearest_known(question, component, requirement.versions)
-            return NoSolutionError(msg, code="unknown-version", where=str(requirement), hint=near)
+            return _unknown_version(question, requirement)
         case NoStack():
             return _no_stack(question, failure)
+
+
+def _unknown_version(question: Question, requirement: Requirement) -> GpustackError:
+    """No release for this host is in the range; one for other systems is told from one that is not known at all."""
+    component, versions = requirement.component, requirement.versions
+    where, near = str(requirement), nearest_known(question, component, versions)
+    solution = without(Search(question), component)
+    hint = "\n".join([near, *([relaxed(question, component, solution)] if solution is not None else [])])
+    if elsewhere := known_elsewhere(question, component, versions):
+        return NoSolutionError(elsewhere, code="release-elsewhere", where=where, hint=hint)
+    msg = f"{title(component)} {in_words(versions)} is not known"
+    return NoSolutionError(msg, code="unknown-version", where=where, hint=hint)
 
 
 def _nothing_offered(question: Question, component: str) -> GpustackError:
@@ -70,41 +77,31 @@ def _nothing_offered(question: Question, component: str) -> GpustackError:
     method = question.offers.method(component)
     why = limit(question, component)
     msg = (
-        f"no {method} packages of {title(component)} are known"
+        f"no {FILES[method]} of {title(component)} are known"
         f" for {host.os.name or host.os.spelled} on {host.arch or 'this architecture'}"
         f"{method_limit(question, component, method)[0] or (f': {why}' if why else '')}"
     )
-    return UnsupportedError(msg, code="not-offered", hint=_other_methods(question, component))
+    return UnsupportedError(msg, code="not-offered", hint=_ways_around(question, component))
 
 
 def _no_stack(question: Question, failure: NoStack) -> GpustackError:
     """Exit 4 where something needed is not offered at all here, exit 3 where versions do not go together."""
     lines = []
-    for sentence in sentences_of(question, failure.constraints):
+    for sentence in sentences_of(question, failure.constraints, failure.missing):
         source = f"  [{sentence.sources[0]}]" if sentence.sources else ""
         lines.append(f"  {sentence.text}.{source}")
     msg = "no compatible stack found\n" + "\n".join(lines)
     hint = "\n".join(relaxations(Search(question), failure.constraints))
-    hint = hint or f"ask for less, or for other versions: {_LISTED}"
+    hint = hint or "no other version, method or part of the request has an answer here; try another system with --os"
     if any(isinstance(one, Offered) and not question.offers.has_any(one.component) for one in failure.constraints):
         return UnsupportedError(msg, code="no-compatible-stack", where=question.host.os.spelled, hint=hint)
     return NoSolutionError(msg, code="no-compatible-stack", hint=hint)
 
 
-def _other_methods(question: Question, component: str) -> str:
-    """The methods by which the whole question has an answer, else those that offer the component at all."""
+def _ways_around(question: Question, component: str) -> str:
+    """What does work in its place, each solved again; for a system with a channel of its own, that."""
     own = question.system_row
     if own is not None and (own.is_read_only or (own.support == "own channel" and component in KERNEL_SIDE)):
-        return "take the image, or the channel, of its publisher: NVIDIA's installers have no place there"
-    found = [f"--method {component}={method}" for method, _ in methods_that_work(question, component)]
-    if found:
-        return f"try {', '.join(found)}"
-    offering = [
-        method
-        for method in POSSIBLE[component]
-        if method != question.offers.method(component)
-        and question.varied(
-            replace(question.request, methods={**question.request.methods, component: method})
-        ).offers.has_any(component)
-    ]
-    return f"methods that offer {title(component)} here: {', '.join(offering)}" if offering else _LISTED
+        return "use the publisher's image or update channel: NVIDIA's installers do not support this system"
+    found = ways_around(question, component)
+    return "\n".join(found) or known_elsewhere(question, component, "") or _NOTHING

@@ -58,9 +58,10 @@ def _error(question: Question, failure: Failure) -> GpustackError:
 
 
 def _no_stack(search: Search) -> NoStack:
-    from gpustack.solve.conflict import smallest_cause  # noqa: PLC0415 (most questions have an answer)
+    from gpustack.solve.conflict import missing_versions, smallest_cause  # noqa: PLC0415 (most questions have an answer)
 
-    return NoStack(smallest_cause(search))
+    cause = smallest_cause(search)
+    return NoStack(cause, missing_versions(search, cause))
 
 
 def _demand_possible(question: Question) -> None:

@@ -96,17 +96,18 @@ class HostRows:
     def served(self, component: str, method: Method = "network") -> tuple[str, ...]:
         """The ranges of versions that this host's repository folders carry, or its distribution's own archive."""
         if (component, method) not in self._ranges:
-            self._ranges[component, method] = tuple(row.versions for row in self._folders(component, method))
+            self._ranges[component, method] = tuple(row.versions for row in self.contents(component, method))
         return self._ranges[component, method]
 
     def unread(self, component: str, version: str, method: Method) -> str:
         """The day up to which nobody had read that a folder holds this version, which guides only name; else ""."""
-        rows = [row for row in self._folders(component, method) if is_within(version, row.versions)]
+        rows = [row for row in self.contents(component, method) if is_within(version, row.versions)]
         if not rows or any(row.basis != NAMED_BY_GUIDES for row in rows):
             return ""
         return self._matrix.read_on(tuple(key for row in rows for key in row.src))
 
-    def _folders(self, component: str, method: Method) -> tuple[Availability, ...]:
+    def contents(self, component: str, method: Method) -> tuple[Availability, ...]:
+        """What the facts say about the contents of this host's folders."""
         repo = OWN_REPOSITORY.get(component, self._host.os.repo)
         return tuple(
             row

@@ -11,6 +11,7 @@ from gpustack.solve.causes import (
     Constraint,
     Flavour,
     HostLimit,
+    Missing,
     NoFlavour,
     NoOffer,
     Offered,
@@ -21,7 +22,6 @@ from gpustack.solve.causes import (
 from gpustack.solve.question import Question
 from gpustack.solve.rulebook import BoundRule
 from gpustack.solve.words import capitalised, in_words, rule_in_words, title
-from gpustack.versions import version
 
 MOST_RULES = 3
 """At most so many sentences for one pair of components; of more rules the one of the preferred release is told."""
@@ -35,24 +35,30 @@ class Sentence(Struct, frozen=True):
 
 
 def constraint_sentences(question: Question, constraint: Constraint) -> list[Sentence]:
-    """The sentences that say what a constraint demands."""
+    """The sentences that say what a constraint demands; those of offers need the version that is missing."""
     match constraint:
         case Asked(component):
             return [asked_sentence(question, component)]
         case HostLimit(component, name):
             return _host_sentences(question, component, name)
         case Offered(component):
-            return [_offer_sentence(question, component)]
+            method, place = question.offers.method(component), question.host.os.name or question.host.os.spelled
+            return [Sentence(f"Method {method} offers no compatible {title(component)} for {place}")]
         case Flavour():
             return _flavour_sentences(question)
         case Pair(subject, other):
             return _rule_sentences(question, subject, other)
 
 
-def sentences_of(question: Question, constraints: frozenset[Constraint]) -> list[Sentence]:
-    """What was asked, then the host's limits, then what follows from them."""
+def sentences_of(
+    question: Question, constraints: frozenset[Constraint], missing: tuple[Missing, ...] = ()
+) -> list[Sentence]:
+    """What was asked, then the host's limits, then what is missing, then what follows from them."""
+    offers: dict[Constraint, list[Sentence]] = {
+        Offered(one.component): [_offer_sentence(question, one)] for one in missing
+    }
     ordered = sorted(constraints, key=_reading_order)
-    return [sentence for one in ordered for sentence in constraint_sentences(question, one)]
+    return [sentence for one in ordered for sentence in offers.get(one) or constraint_sentences(question, one)]
 
 
 def _reading_order(constraint: Constraint) -> tuple[int, int, int]:
@@ -152,22 +158,12 @@ def host_has(question: Question, name: str) -> str:
     return f"This host has {' and '.join(named)}"
 
 
-def _offer_sentence(question: Question, component: str) -> Sentence:
-    method = question.offers.method(component)
-    place = question.host.os.name or question.host.os.spelled
-    offered = sorted(
-        (
-            row.version
-            for row in question.matrix.releases(component)
-            if question.offers.offer(component, row.version) is not None
-        ),
-        key=lambda text: version(text).key,
-    )
-    why, sources = method_limit(question, component, method)
-    if not offered:
-        return Sentence(f"No fact says that method {method} offers {title(component)} for {place}{why}", sources)
-    span = offered[0] if len(offered) == 1 else f"{offered[0]} to {offered[-1]}"
-    return Sentence(f"For {place} method {method} offers {title(component)} {span}{why}", sources)
+def _offer_sentence(question: Question, missing: Missing) -> Sentence:
+    from gpustack.solve.offered import offer_text  # noqa: PLC0415 (most questions have an answer)
+
+    component = missing.component
+    why, sources = method_limit(question, component, question.offers.method(component))
+    return Sentence(f"{offer_text(question, missing)}{why}", sources)
 
 
 def method_limit(question: Question, component: str, method: str) -> tuple[str, tuple[str, ...]]:

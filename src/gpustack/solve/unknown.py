@@ -9,7 +9,7 @@ from msgspec import Struct
 from gpustack.model.resolution import Unknown
 from gpustack.solve.question import Candidate, Question
 from gpustack.solve.words import title
-from gpustack.versions import is_within, version, version_range
+from gpustack.versions import version, version_range
 
 COVERED_PAIRS = (
     ("cuda", "driver"),
@@ -33,8 +33,9 @@ def unknown_versions(question: Question) -> list[Unknown]:
             continue
         if requirement.versions.count("==") > 1:
             continue  # two exact versions of one thing: a conflict, and nothing that facts could know
-        elsewhere = [r for r in question.matrix.releases(name) if is_within(r.version, requirement.versions)]
-        what = "the facts know this version for other systems only" if elsewhere else "no fact knows this version"
+        from gpustack.solve.offered import known_elsewhere  # noqa: PLC0415 (most versions are known)
+
+        what = known_elsewhere(question, name, requirement.versions) or "this version is not known"
         near = nearest_known(question, name, requirement.versions)
         found.append(Unknown(reason=f"{requirement}: {what}; {near}"))
     return found
@@ -47,7 +48,7 @@ def nearest_known(question: Question, component: str, range_text: str) -> str:
     here = [r for r in rows if (not r.os or system in r.os) and (not r.arch or arch is None or arch in r.arch)]
     releases = sorted({row.version for row in here}, key=lambda text: version(text).key)
     if not releases:
-        return f"they hold no release of {title(component)} for {system.capitalize()} on {arch or 'this architecture'}"
+        return f"no release of {title(component)} is known for {system.capitalize()} on {arch or 'this architecture'}"
     clauses = [clause for clauses in version_range(range_text).alternatives for clause in clauses]
     if not clauses:
         return f"known are {releases[0]} to {releases[-1]}"

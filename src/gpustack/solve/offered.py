@@ -1,0 +1,130 @@
+"""What a method offers instead of a version that it lacks: the nearest ones, or builds for other versions of CUDA."""
+
+from __future__ import annotations
+
+import re
+
+from gpustack.solve.causes import Missing
+from gpustack.solve.question import Question
+from gpustack.solve.words import in_words, title
+from gpustack.versions import is_within, version, version_key
+
+FILES = {
+    "network": "packages in NVIDIA's repository",
+    "tar": "archives",
+    "zip": "zip files",
+    "local": "local repository packages",
+    "runfile": "runfiles",
+    "distro": "packages of the distribution",
+    "pip": "wheels",
+    "source": "sources",
+    "container": "images",
+}
+"""What each method installs, as people call it."""
+
+
+def offered_versions(question: Question, component: str) -> list[str]:
+    """The versions that the component's method offers here, for any CUDA, the oldest first."""
+    offers, rows = question.offers, question.matrix.releases(component)
+    found = {row.version for row in rows if offers.offer(component, row.version) is not None}
+    return sorted(found, key=version_key)
+
+
+def offer_text(question: Question, missing: Missing) -> str:
+    """What a method has instead of a version without which there is no stack."""
+    component, method = missing.component, question.offers.method(missing.component)
+    place = place_of(question)
+    offered = offered_versions(question, component)
+    if not offered:
+        return f"No {FILES[method]} of {title(component)} are known for {place}{_login(question, missing)}"
+    if missing.version in offered:
+        return _builds(question, missing.component, missing.version)
+    what = _wanted(question, component, offered)
+    rest = f"{_nearest(question, missing, offered)}{_login(question, missing)}"
+    return f"Method {method} offers no {what} for {place}; {rest}"
+
+
+def place_of(question: Question) -> str:
+    """The host's system and architecture: "Debian 12 on aarch64"."""
+    host = question.host
+    name = host.os.name or host.os.spelled
+    return f"{name} on {host.arch}" if host.arch not in {None, "x86_64"} else name
+
+
+def _wanted(question: Question, component: str, offered: list[str]) -> str:
+    """What was asked for where nothing of it is offered; else that what is offered of it is not compatible."""
+    requirement = question.asked.get(component)
+    if requirement is None or not requirement.versions:
+        return f"compatible {title(component)}"
+    asked = {candidate.version for candidate in question.candidates(component)}
+    what = f"{title(component)} {in_words(requirement.versions)}"
+    return what if asked.isdisjoint(offered) else f"compatible {what}"
+
+
+def _nearest(question: Question, missing: Missing, offered: list[str]) -> str:
+    wanted = version(missing.version)
+    below = [text for text in offered if version(text) < wanted]
+    above = [text for text in offered if version(text) > wanted]
+    if below and above:
+        return f"the nearest are {below[-1]} and {above[0]}"
+    if above:
+        return f"its oldest is {above[0]}"
+    return f"its newest is {below[-1]}{_as_far_as_read(question, missing.component)}"
+
+
+def _as_far_as_read(question: Question, component: str) -> str:
+    """The date on which the host's repository folder was read, which may have received newer releases since."""
+    if question.offers.method(component) != "network":
+        return ""
+    keys = tuple(key for row in question.offers.rows.contents(component, "network") for key in row.src)
+    read = question.matrix.read_on(keys)
+    return f", as far as read on {read}" if read else ""
+
+
+def _builds(question: Question, component: str, text: str) -> str:
+    """For which CUDA versions there are builds of a version that is offered."""
+    method = question.offers.method(component)
+    offer = question.offers.offer(component, text)
+    builds = sorted(set(offer.with_cuda if offer is not None else ()), key=_lowest)
+    files = FILES[method]
+    return (
+        f"{files[0].upper()}{files[1:]} of {title(component)} {text} for {place_of(question)} are known for CUDA"
+        f" {_listed([_build(one) for one in builds])} only"
+    )
+
+
+def _lowest(range_text: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"\d+", range_text))
+
+
+def _build(range_text: str) -> str:
+    """The CUDA of a build as its file names it: 11.0, 12.x, 12.0.1."""
+    return re.sub(r"^(\d+\.\d+)\.x$", r"\1", in_words(range_text))
+
+
+def _listed(texts: list[str]) -> str:
+    return " and ".join(filter(None, (", ".join(texts[:-1]), *texts[-1:])))
+
+
+def _login(question: Question, missing: Missing) -> str:
+    """The file of a version that cannot be downloaded without an account, where the facts know its name."""
+    component = missing.component
+    files = question.offers.rows.archives(component, question.offers.method(component))
+    asked = [candidate.version for candidate in question.candidates(component)]
+    rows = [row for text in dict.fromkeys((missing.version, *asked)) for row in files.get(text, ()) if not row.url]
+    return f"; {rows[0].file} is known, but has no public address ({rows[0].note})" if rows and rows[0].note else ""
+
+
+def known_elsewhere(question: Question, component: str, range_text: str) -> str:
+    """For which systems or architectures the facts know releases in a range that has none for this host, else ""."""
+    rows = [row for row in question.matrix.releases(component) if is_within(row.version, range_text)]
+    system, arch = question.view.system(component), question.host.arch
+    is_here = any((not row.os or system in row.os) and (not row.arch or arch in {None, *row.arch}) for row in rows)
+    if is_here or not rows:
+        return ""
+    newest = rows[0]
+    name = f"{title(component)} {newest.version}"
+    if newest.os and system not in newest.os:
+        known = [text.capitalize() for text in newest.os]
+        return f"{name} is known for {_listed(known)}, not for {system.capitalize()}"
+    return f"{name} is known for {_listed(list(newest.arch))}, not for {arch}"

@@ -1,0 +1,178 @@
+"""Hints after a failed search: what to change in the request. Each is solved again and found to work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+
+import msgspec
+
+from gpustack.model.host import Gpu
+from gpustack.model.request import Method, Requirement
+from gpustack.solve.causes import Asked, Constraint, Flavour, HostLimit, Offered, Pair
+from gpustack.solve.offers import POSSIBLE
+from gpustack.solve.question import Candidate, Question
+from gpustack.solve.requirements import parse_requirement
+from gpustack.solve.search import Chosen, Search
+from gpustack.solve.sentences import by_kind
+from gpustack.solve.words import title
+from gpustack.versions import version
+
+MOST_RELAXATIONS = 3
+
+
+def relaxations(search: Search, constraints: frozenset[Constraint]) -> tuple[str, ...]:
+    """Hints, each solved again and found to work: a requirement dropped, with the version that comes then."""
+    question = search.question
+    hints: list[str] = []
+    for one in sorted(constraints, key=by_kind):
+        match one:
+            case Asked(component):
+                solution = without(search, component)
+                hints += [relaxed(question, component, solution)] if solution is not None else []
+            case Flavour():
+                hints += _other_flavour(question)
+            case Offered(component):
+                hints += _other_method(question, component)
+            case HostLimit() | Pair():
+                pass
+    if any(isinstance(one, (Flavour, HostLimit)) for one in constraints):
+        hints = [*_apart(question), *hints]
+    if not hints and question.mode == "plan":
+        hints = [*_any_method(question), *(hint for name in question.asked for hint in _left_out(question, name))]
+    return tuple(hints[:MOST_RELAXATIONS])
+
+
+def without(search: Search, component: str) -> Chosen | None:
+    """A stack with another version of ``component`` than was asked for, of the same line where one fits."""
+    same_line = _of_the_same_line(search.question, component)
+    return same_line or search.leaving_out(frozenset({Asked(component)})).run()
+
+
+def _of_the_same_line(question: Question, component: str) -> Chosen | None:
+    """A stack with another version of the major that was asked for: the nearest thing, where there is one."""
+    candidates = question.candidates(component)
+    if component not in question.asked or not candidates:
+        return None
+    line = parse_requirement(f"{component}=={version(candidates[0].version).numbers[0]}.*")
+    others = tuple(one for one in question.request.requirements if one.component != component)
+    request = msgspec.structs.replace(question.request, requirements=(*others, line))
+    return Search(question.varied(request)).run()
+
+
+def _apart(question: Question) -> list[str]:
+    """That the request has an answer for each kind of GPU of a mixed host on a host of its own."""
+    kinds: dict[str, tuple[Gpu, ...]] = {}
+    for gpu in question.host.gpus:
+        kinds[gpu.name or gpu.pci_id or ""] = (*kinds.get(gpu.name or gpu.pci_id or "", ()), gpu)
+    found = []
+    for name, gpus in kinds.items():
+        host = msgspec.structs.replace(question.host, gpus=gpus)
+        solution = Search(question.varied(question.request, host=host)).run()
+        pick = solution.get("driver") if solution else None
+        if solution is None:
+            return []
+        found.append(f"{name} with driver {pick.version}" if pick is not None else name)
+    if len(found) < 2:
+        return []
+    return [f"all GPUs of a host share one driver; on separate hosts: {', '.join(found)}"]
+
+
+def _other_flavour(question: Question) -> list[str]:
+    """That the question has an answer when the flavour of the kernel modules is left to the GPUs."""
+    if question.request.kernel_module == "auto":
+        return []
+    request = msgspec.structs.replace(question.request, kernel_module="auto")
+    solution = Search(question.varied(request)).run()
+    pick = solution.get("driver") if solution else None
+    return [f"leave --kernel-module out: driver {pick.version} is available then"] if pick is not None else []
+
+
+def _other_method(question: Question, component: str) -> list[str]:
+    """Another method for a component with which the whole question has an answer."""
+    return [
+        f"--method {component}={method} offers {title(component)} {pick.version} here"
+        for method, pick in islice(methods_that_work(question, component), 1)
+    ]
+
+
+def ways_around(question: Question, component: str) -> tuple[str, ...]:
+    """Hints where a method has nothing of a component here: other methods, then other versions, then without it."""
+    found = [
+        f"--method {component}={method} offers {title(component)} {pick.version} here"
+        for method, pick in methods_that_work(question, component)
+    ]
+    if not found:
+        free = tuple(
+            Requirement(component=one.component) if one.component == component else one
+            for one in question.request.requirements
+        )
+        varied = question.varied(msgspec.structs.replace(question.request, requirements=free))
+        found = [
+            f"--method {component}={method} offers {title(component)} {pick.version} here, if any version will do"
+            for method, pick in methods_that_work(varied, component)
+        ]
+    return tuple(found[:MOST_RELAXATIONS]) or _any_method(question) or _left_out(question, component)
+
+
+def _any_method(question: Question) -> tuple[str, ...]:
+    """That the question has an answer where each component has the method that offers it."""
+    general = question.request.methods.get("")
+    if general is None:
+        return ()
+    methods = {name: method for name, method in question.request.methods.items() if name}
+    varied = question.varied(msgspec.structs.replace(question.request, methods=methods))
+    solution = Search(varied).run()
+    if solution is None:
+        return ()
+    named = [
+        f"{title(name)} {pick.version} by {varied.offers.method(name)}"
+        for name, pick in solution.items()
+        if pick is not None and name in question.asked
+    ]
+    return (f"leave --method {general} out: {', '.join(named)}",)
+
+
+def _left_out(question: Question, component: str) -> tuple[str, ...]:
+    """That the rest of the question has an answer without the component."""
+    rest = tuple(one for one in question.request.requirements if one.component != component)
+    if not rest:
+        return ()
+    solution = Search(question.varied(msgspec.structs.replace(question.request, requirements=rest))).run()
+    if solution is None or solution.get(component) is not None:
+        return ()
+    return (relaxed(question, component, {**solution, component: None}),)
+
+
+def methods_that_work(question: Question, component: str) -> Iterator[tuple[Method, Candidate]]:
+    """The other methods of a component with which the whole question has an answer, and what they bring."""
+    for method in POSSIBLE[component]:
+        if method == question.offers.method(component):
+            continue
+        methods = {**question.request.methods, component: method}
+        solution = Search(question.varied(msgspec.structs.replace(question.request, methods=methods))).run()
+        pick = solution.get(component) if solution else None
+        if pick is not None:
+            yield method, pick
+
+
+def relaxed(question: Question, component: str, solution: Chosen) -> str:
+    """The hint to take the version of ``component`` that the solution has."""
+    others = ", ".join(
+        f"{name} {candidate.version}"
+        for name, candidate in solution.items()
+        if candidate is not None and name != component and name in question.asked
+    )
+    pick = solution.get(component)
+    if pick is None:
+        return f"leave {component} out" + (f": then {others} is available" if others else "")
+    beside = (
+        f" is compatible with {others}"
+        if others
+        else " is available here"
+        if question.mode == "plan"
+        else " fits this host"
+    )
+    if component in question.asked:
+        return f"try {component}=={pick.version}, which{beside}"
+    return f"change the installed {component} to {pick.version}, which{beside}"
