@@ -36,11 +36,11 @@ def offer_text(question: Question, missing: Missing) -> str:
     place = place_of(question)
     offered = offered_versions(question, component)
     if not offered:
-        return f"No {FILES[method]} of {title(component)} are known for {place}{_login(question, missing)}"
+        return f"No {FILES[method]} of {title(component)} are known for {place}{_unusable(question, missing)}"
     if missing.version in offered:
         return _builds(question, missing.component, missing.version)
     what = _wanted(question, component, offered)
-    rest = f"{_nearest(question, missing, offered)}{_login(question, missing)}"
+    rest = f"{_nearest(question, missing, offered)}{_unusable(question, missing)}"
     return f"Method {method} offers no {what} for {place}; {rest}"
 
 
@@ -106,13 +106,16 @@ def _listed(texts: list[str]) -> str:
     return " and ".join(filter(None, (", ".join(texts[:-1]), *texts[-1:])))
 
 
-def _login(question: Question, missing: Missing) -> str:
-    """The file of a version that cannot be downloaded without an account, where the facts know its name."""
-    component = missing.component
-    files = question.offers.rows.archives(component, question.offers.method(component))
-    asked = [candidate.version for candidate in question.candidates(component)]
-    rows = [row for text in dict.fromkeys((missing.version, *asked)) for row in files.get(text, ()) if not row.url]
-    return f"; {rows[0].file} is known, but has no public address ({rows[0].note})" if rows and rows[0].note else ""
+def _unusable(question: Question, missing: Missing) -> str:
+    """The file of a version that nobody can download or check, where the facts know its name."""
+    component, method, rows = missing.component, question.offers.method(missing.component), question.offers.rows
+    asked = {missing.version, *(candidate.version for candidate in question.candidates(component))}
+    for row in rows.files(component, method):
+        if row.version in asked and not row.url:
+            return f"; {row.file} is known, but has no public address ({row.note})" if row.note else ""
+        if row.version in asked and method == "runfile" and not (row.sha256 or row.md5):
+            return f"; {row.file} is known, but no checksum of it is published"
+    return ""
 
 
 def known_elsewhere(question: Question, component: str, range_text: str) -> str:

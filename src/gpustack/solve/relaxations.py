@@ -16,7 +16,7 @@ from gpustack.solve.requirements import parse_requirement
 from gpustack.solve.search import Chosen, Search
 from gpustack.solve.sentences import by_kind
 from gpustack.solve.words import title
-from gpustack.versions import version
+from gpustack.versions import version, version_range
 
 MOST_RELAXATIONS = 3
 
@@ -51,10 +51,15 @@ def without(search: Search, component: str) -> Chosen | None:
 
 def _of_the_same_line(question: Question, component: str) -> Chosen | None:
     """A stack with another version of the major that was asked for: the nearest thing, where there is one."""
-    candidates = question.candidates(component)
-    if component not in question.asked or not candidates:
+    requirement = question.asked.get(component)
+    if requirement is None:
         return None
-    line = parse_requirement(f"{component}=={version(candidates[0].version).numbers[0]}.*")
+    candidates = question.candidates(component)
+    clauses = [clause for clauses in version_range(requirement.versions).alternatives for clause in clauses]
+    if not candidates and not clauses:
+        return None
+    meant = version(candidates[0].version) if candidates else clauses[0].version
+    line = parse_requirement(f"{component}=={meant.numbers[0]}.*")
     others = tuple(one for one in question.request.requirements if one.component != component)
     request = msgspec.structs.replace(question.request, requirements=(*others, line))
     return Search(question.varied(request)).run()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 
 from gpustack.matrix.index import Matrix
@@ -149,15 +150,19 @@ class HostRows:
     def archives(self, component: str, method: Method) -> dict[str, list[Archive]]:
         """The files of a component for the host's platform, by version; none where not all can be downloaded."""
         if (component, method) not in self._archives:
-            subject = (INSTALLERS if method in {"local", "runfile"} else ARCHIVES).get(component, "")
             found: dict[str, list[Archive]] = {}
-            for row in self._matrix.archives(subject):
-                if row.method == method and self._takes(component, row):
+            for row in self.files(component, method):
+                if method != "runfile" or (row.url and (row.sha256 or row.md5)):
                     found.setdefault(row.version, []).append(row)
             if (component, method) == ("cuda", "zip"):
                 self._add_installer_programs(found)
             self._archives[component, method] = found
         return self._archives[component, method]
+
+    def files(self, component: str, method: Method) -> Iterator[Archive]:
+        """All files of a component for the host's platform, those among them that nobody can download or check."""
+        subject = (INSTALLERS if method in {"local", "runfile"} else ARCHIVES).get(component, "")
+        return (row for row in self._matrix.archives(subject) if row.method == method and self._takes(component, row))
 
     def _takes(self, component: str, row: Archive) -> bool:
         """Whether a file is for this host, and of the component itself."""
@@ -167,7 +172,7 @@ class HostRows:
             return is_part and row.platform in {self.platform, _EVERYWHERE}
         if row.method == "local":
             return row.platform == self.platform and row.distro in {self._host.os.repo, ""}
-        return row.platform == self.platform and (row.method != "runfile" or bool(row.url and (row.sha256 or row.md5)))
+        return row.platform == self.platform
 
     def _add_installer_programs(self, found: dict[str, list[Archive]]) -> None:
         """Releases of CUDA before the vendor's zips have its installer program only, best the one with a sum."""

@@ -103,7 +103,10 @@ def test_a_cuda_installer_brings_its_driver_too() -> None:
     assert text.count("dpkg -i") == 1
     assert text.index("dpkg -i") < text.index("nvidia-open-560=560.35.03-*") < text.index("cuda-toolkit-12-6=12.6.2-1")
     assert "cuda-keyring" not in text
-    assert "method local offers driver" in refusal(host("ubuntu22.04"), "driver==595.112.07", method="local").message
+    assert (
+        "Method local offers no driver 595.112.07"
+        in refusal(host("ubuntu22.04"), "driver==595.112.07", method="local").message
+    )
     rpm = words(plan(host("rhel9.4"), pick("cuda", "12.6.2", "local")))
     assert re.search(r"rpm --install \S+/cuda-repo-rhel9-12-6-local-12\.6\.2\S+\.rpm", rpm)
 
@@ -116,7 +119,7 @@ def test_a_runfile_is_pinned_and_keeps_nouveau_away() -> None:
     assert "update-initramfs" in text
     toolkit = words(plan(host(), pick("cuda", "12.6.2", "runfile")))
     assert "cuda_12.6.2_560.35.03_linux.run --silent --toolkit" in toolkit
-    assert "method runfile offers driver" in refusal(host(), "driver==595.91.07", method="runfile").message
+    assert "the nearest are 595.84 and 610.43.02" in refusal(host(), "driver==595.91.07", method="runfile").message
 
 
 def test_the_distributions_packages_come_with_its_components() -> None:
@@ -247,7 +250,7 @@ def test_docker_is_configured_only_where_it_is() -> None:
 
 
 def test_a_method_without_a_planner_is_refused() -> None:
-    assert "no zip packages of CUDA" in refusal(host(), "cuda==13.0.2", method="zip").message
+    assert "no zip files of CUDA" in refusal(host(), "cuda==13.0.2", method="zip").message
 
 
 @pytest.mark.parametrize("wanted", ["right", "wrong"])

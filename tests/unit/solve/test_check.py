@@ -99,7 +99,7 @@ def test_a_version_that_no_fact_knows_is_unknown_and_the_nearest_are_named() -> 
     assert not verdict.compatible
     assert not verdict.conflicts
     assert [one.reason for one in verdict.unknown] == [
-        "cuda==12.7.0: no fact knows this version; the nearest known are 12.2.0 and 12.8.0"
+        "cuda==12.7.0: this version is not known; the nearest known are 12.2.0 and 12.8.0"
     ]
     assert verdict.verdict == "unknown"
 

@@ -122,7 +122,7 @@ def test_the_reasons_name_what_refused_the_next_newer_version() -> None:
             {},
             "no compatible stack found\n"
             "  You asked for driver 450.x.\n"
-            "  For Ubuntu 24.04 method network offers driver 535.1 to 615.1.\n"
+            "  Method network offers no driver 450.x for Ubuntu 24.04; its oldest is 535.1.\n"
             "--\n"
             "try driver==595.1, which is compatible with cuda 13.0.0",
         ),
@@ -158,7 +158,7 @@ def test_the_reasons_name_what_refused_the_next_newer_version() -> None:
             "  GTX Old cannot be driven by open kernel modules.\n"
             "  RTX New is driven by open kernel modules only.\n"
             "--\n"
-            "one driver serves all GPUs of a host; on hosts of their own they can have it: "
+            "all GPUs of a host share one driver; on separate hosts: "
             "GTX Old with driver 580.1, RTX New with driver 595.1",
         ),
         (
@@ -173,7 +173,15 @@ def test_the_reasons_name_what_refused_the_next_newer_version() -> None:
             "try cuda==12.8.0, which is compatible with cudnn 9.1.0\n"
             "try cudnn==9.14.0, which is compatible with cuda 13.0.0",
         ),
-        (host(HOPPER), ("cuda==12.7.*",), {}, "no fact knows CUDA 12.7.x\n--\nthe nearest known are 12.2.0 and 12.8.0"),
+        (
+            host(HOPPER),
+            ("cuda==12.7.*",),
+            {},
+            "CUDA 12.7.x is not known\n"
+            "--\n"
+            "the nearest known are 12.2.0 and 12.8.0\n"
+            "try cuda==12.8.0, which is available here",
+        ),
     ],
 )
 def test_a_failure_is_told_whole(on: Host, texts: tuple[str, ...], options: dict[str, object], wanted: str) -> None:

@@ -77,7 +77,7 @@ def test_the_gpus_of_a_mixed_host_are_told_apart() -> None:
     host = describe(MATRIX, os="ubuntu24.04", arch=None, gpus=("GTX 1080", "RTX 5090"))
     with pytest.raises(NoSolutionError) as caught:
         resolve(MATRIX, host, Request(requirements=(parse_requirement("driver"),)))
-    assert "on hosts of their own they can have it: GeForce GTX 1080 with driver 580." in str(caught.value.hint)
+    assert "on separate hosts: GeForce GTX 1080 with driver 580." in str(caught.value.hint)
 
 
 def test_an_installed_driver_is_kept_without_a_word_on_newer_branches() -> None:
