@@ -77,7 +77,7 @@ def _nothing_offered(question: Question, component: str) -> GpustackError:
     method = question.offers.method(component)
     why = limit(question, component)
     msg = (
-        f"no {FILES[method]} of {title(component)} are known"
+        f"no {FILES[method].format(title(component))} are known"
         f" for {host.os.name or host.os.spelled} on {host.arch or 'this architecture'}"
         f"{method_limit(question, component, method)[0] or (f': {why}' if why else '')}"
     )

@@ -10,15 +10,15 @@ from gpustack.solve.words import in_words, title
 from gpustack.versions import is_within, version, version_key
 
 FILES = {
-    "network": "packages in NVIDIA's repository",
-    "tar": "archives",
-    "zip": "zip files",
-    "local": "local repository packages",
-    "runfile": "runfiles",
-    "distro": "packages of the distribution",
-    "pip": "wheels",
-    "source": "sources",
-    "container": "images",
+    "network": "packages of {} in NVIDIA's repository",
+    "tar": "archives of {}",
+    "zip": "zip files of {}",
+    "local": "local repository packages of {}",
+    "runfile": "runfiles of {}",
+    "distro": "packages of {} from the distribution",
+    "pip": "wheels of {}",
+    "source": "sources of {}",
+    "container": "images of {}",
 }
 """What each method installs, as people call it."""
 
@@ -36,7 +36,7 @@ def offer_text(question: Question, missing: Missing) -> str:
     place = place_of(question)
     offered = offered_versions(question, component)
     if not offered:
-        return f"No {FILES[method]} of {title(component)} are known for {place}{_unusable(question, missing)}"
+        return f"No {FILES[method].format(title(component))} are known for {place}{_unusable(question, missing)}"
     if missing.version in offered:
         return _builds(question, missing.component, missing.version)
     what = _wanted(question, component, offered)
@@ -86,9 +86,9 @@ def _builds(question: Question, component: str, text: str) -> str:
     method = question.offers.method(component)
     offer = question.offers.offer(component, text)
     builds = sorted(set(offer.with_cuda if offer is not None else ()), key=_lowest)
-    files = FILES[method]
+    files = FILES[method].format(f"{title(component)} {text}")
     return (
-        f"{files[0].upper()}{files[1:]} of {title(component)} {text} for {place_of(question)} are known for CUDA"
+        f"{files[0].upper()}{files[1:]} for {place_of(question)} are known for CUDA"
         f" {_listed([_build(one) for one in builds])} only"
     )
 

@@ -39,7 +39,7 @@ def relaxations(search: Search, constraints: frozenset[Constraint]) -> tuple[str
     if any(isinstance(one, (Flavour, HostLimit)) for one in constraints):
         hints = [*_apart(question), *hints]
     if not hints and question.mode == "plan":
-        hints = [*_any_method(question), *(hint for name in question.asked for hint in _left_out(question, name))]
+        hints = [*_methods_together(question), *(hint for name in question.asked for hint in _left_out(question, name))]
     return tuple(hints[:MOST_RELAXATIONS])
 
 
@@ -101,12 +101,13 @@ def _other_method(question: Question, component: str) -> list[str]:
     ]
 
 
-def ways_around(question: Question, component: str) -> tuple[str, ...]:
-    """Hints where a method has nothing of a component here: other methods, then other versions, then without it."""
+def ways_around(question: Question, component: str) -> list[str]:
+    """Hints where a method has nothing of a component here: other methods, other versions, the rest without it."""
     found = [
         f"--method {component}={method} offers {title(component)} {pick.version} here"
         for method, pick in methods_that_work(question, component)
     ]
+    found = found or _methods_together(question)
     if not found:
         free = tuple(
             Requirement(component=one.component) if one.component == component else one
@@ -117,36 +118,49 @@ def ways_around(question: Question, component: str) -> tuple[str, ...]:
             f"--method {component}={method} offers {title(component)} {pick.version} here, if any version will do"
             for method, pick in methods_that_work(varied, component)
         ]
-    return tuple(found[:MOST_RELAXATIONS]) or _any_method(question) or _left_out(question, component)
+    return found[:MOST_RELAXATIONS] or _left_out(question, component)
 
 
-def _any_method(question: Question) -> tuple[str, ...]:
-    """That the question has an answer where each component has the method that offers it."""
-    general = question.request.methods.get("")
-    if general is None:
-        return ()
-    methods = {name: method for name, method in question.request.methods.items() if name}
-    varied = question.varied(msgspec.structs.replace(question.request, methods=methods))
-    solution = Search(varied).run()
-    if solution is None:
-        return ()
-    named = [
-        f"{title(name)} {pick.version} by {varied.offers.method(name)}"
-        for name, pick in solution.items()
-        if pick is not None and name in question.asked
-    ]
-    return (f"leave --method {general} out: {', '.join(named)}",)
+def _methods_together(question: Question) -> list[str]:
+    """Methods for all that was asked for with which it has an answer, where changing one of them is not enough."""
+    methods: dict[str, Method] = {}
+    for component in question.asked:
+        found = next((method for method in POSSIBLE[component] if _offers_asked(question, component, method)), None)
+        if found is None:
+            return []
+        methods[component] = question.offers.method(component)
+        if not _offers_asked(question, component, methods[component]):
+            methods[component] = found
+    for more in ({}, *({"driver": method} for method in POSSIBLE["driver"] if "driver" not in methods)):
+        request = msgspec.structs.replace(question.request, methods={**methods, **more})
+        solution = Search(question.varied(request)).run()
+        if solution is not None:
+            named = " ".join(f"--method {name}={method}" for name, method in request.methods.items())
+            picks = [
+                f"{title(name)} {pick.version}"
+                for name, pick in solution.items()
+                if pick is not None and name in request.methods
+            ]
+            return [f"{named} {'together offer' if len(picks) > 1 else 'offers'} {', '.join(picks)} here"]
+    return []
 
 
-def _left_out(question: Question, component: str) -> tuple[str, ...]:
+def _offers_asked(question: Question, component: str, method: Method) -> bool:
+    """Whether a method offers any version that was asked for, whatever the rest of the stack is."""
+    methods = {**question.request.methods, component: method}
+    offers = question.varied(msgspec.structs.replace(question.request, methods=methods)).offers
+    return any(offers.offer(component, one.version) is not None for one in question.candidates(component))
+
+
+def _left_out(question: Question, component: str) -> list[str]:
     """That the rest of the question has an answer without the component."""
     rest = tuple(one for one in question.request.requirements if one.component != component)
     if not rest:
-        return ()
+        return []
     solution = Search(question.varied(msgspec.structs.replace(question.request, requirements=rest))).run()
     if solution is None or solution.get(component) is not None:
-        return ()
-    return (relaxed(question, component, {**solution, component: None}),)
+        return []
+    return [relaxed(question, component, {**solution, component: None})]
 
 
 def methods_that_work(question: Question, component: str) -> Iterator[tuple[Method, Candidate]]:

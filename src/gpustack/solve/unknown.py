@@ -9,7 +9,7 @@ from msgspec import Struct
 from gpustack.model.resolution import Unknown
 from gpustack.solve.question import Candidate, Question
 from gpustack.solve.words import title
-from gpustack.versions import version, version_range
+from gpustack.versions import is_within, version, version_range
 
 COVERED_PAIRS = (
     ("cuda", "driver"),

@@ -34,6 +34,7 @@ NEAREST = re.compile(r"Method (\S+) offers no (compatible )?.*; the nearest are 
 NEWEST = re.compile(r"Method (\S+) offers no (compatible )?.*; its (newest|oldest) is (\S+?)[.,;:] ")
 OTHER_VERSION = re.compile(r"try (([a-z-]+)==\S+), which .*")
 OTHER_METHOD = re.compile(r"--method ([a-z-]+)=([a-z]+) offers .* here(, if any version will do)?")
+METHODS_TOGETHER = re.compile(r"((?:--method \S+ )+)(?:together offer|offers) .* here")
 SAYS_SO = re.compile(
     r"the nearest known (is|are) .*|leave it out of the requirements|use the publisher's image .*"
     r"|use a system that NVIDIA builds for, .*|.* is known for .*, not for .*"
@@ -142,6 +143,10 @@ def demand_working(matrix: Matrix, host: Host, asked: Request, hint: str) -> str
         methods: dict[str, Method] = {**asked.methods, match[1]: match[2]}  # type: ignore[dict-item]  # of a hint
         resolve(matrix, host, request(methods, text))
         return "method"
+    if match := METHODS_TOGETHER.fullmatch(hint):
+        several = dict(one.split("=") for one in re.findall(r"--method (\S+)", match[1]))
+        resolve(matrix, host, request(several, str(requirement)))  # type: ignore[arg-type]  # of a hint
+        return "methods"
     assert SAYS_SO.fullmatch(hint), (host.os.spelled, asked, hint)
     return ""
 
