@@ -100,7 +100,7 @@ def test_what_a_refusal_names_is_true_and_works() -> None:
             met[demand_working(matrix, host, asked, hint)] += 1
         is_known = any(is_within(row.version, f"=={line}.*") for row in matrix.releases(component))
         assert not (is_known and error.code == "unknown-version"), (about, error.message)
-    assert min(met[kind] for kind in ("nearest", "end", "builds", "version", "method", "known")) > 0, met
+    assert min(met[kind] for kind in ("nearest", "end", "version", "method", "known")) > 0, met
     assert met["refused"] > 300, met
 
 
@@ -126,8 +126,6 @@ def demand_true(matrix: Matrix, host: Host, asked: Request, sentence: str) -> st
         assert one in ends, (host.os.spelled, sentence)
         assert is_compatible or not is_within(one, requirement.versions), (host.os.spelled, sentence)
         return "end"
-    if "are known for CUDA" in sentence:
-        return "builds"
     return "known" if ", not for " in sentence else ""
 
 
@@ -160,3 +158,30 @@ def test_a_folder_that_is_behind_names_the_day_it_was_read() -> None:
     assert found is not None, error.message
     assert version(found[1]) < version("13.4")
     assert found[2] in {source.read for source in matrix.sources("repositories").values()}
+
+
+def test_a_build_that_is_missing_is_said_by_the_builds_there_are() -> None:
+    matrix = load_matrix()
+    host = describe(matrix, os="windows11", arch="x86_64", gpus=("RTX 2080",), driver=None)
+    error = refusal(matrix, host, request({"cudnn": "zip"}, "cudnn==8.0.5.*", "cuda==11.1.*"))
+    assert error is not None
+    assert "Zip files of cuDNN 8.0.5.39 for Windows 11 are known for CUDA 10.1, 10.2 and 11.0 only." in error.message
+
+
+def test_a_release_for_another_architecture_is_not_called_unknown() -> None:
+    matrix = load_matrix()
+    host = describe(matrix, os="ubuntu20.04", arch="aarch64", gpus=("A100-PCIE-40GB",), driver=None)
+    error = refusal(matrix, host, request({}, "cuda==10.2.*"))
+    assert error is not None
+    assert (error.code, error.message) == (
+        "release-elsewhere",
+        "CUDA 10.2.89 is known for x86_64 and ppc64le, not for aarch64",
+    )
+
+
+def test_a_file_behind_a_login_is_named() -> None:
+    matrix = load_matrix()
+    host = describe(matrix, os="ubuntu22.04", arch="x86_64", gpus=("T4",), driver=None)
+    error = refusal(matrix, host, request({"cudnn": "local"}, "cudnn==8.9.6.*", "cuda==12.2.*"))
+    assert error is not None
+    assert "cudnn-local-repo-ubuntu2204-8.9.6.50_1.0-1_amd64.deb is known, but has no public address" in error.message
