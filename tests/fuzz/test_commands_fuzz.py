@@ -49,7 +49,7 @@ BUNDLE = "bundle manifest"
 
 
 class HungError(BaseException):
-    """A command has not come to its end. No `Exception`, so that no command answers it."""
+    """A command is incomplete. No `Exception`, so that no command answers it."""
 
 
 @contextmanager

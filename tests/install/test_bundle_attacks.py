@@ -207,7 +207,7 @@ ATTACKS: dict[str, tuple[Callable[[Forge], None], str]] = {
     "two keys, two signatures": (append_key_and_sign_both, "holds 2 keys"),
     "another armoured key": (exchange_armoured_key, "is not the key of key.gpg"),
     "another key of the index": (key_of_index, "is not the key of key.gpg"),
-    "swapped package": (exchange_package, "gp-tool_1.0_amd64.deb has other content than was signed"),
+    "swapped package": (exchange_package, "gp-tool_1.0_amd64.deb differs from what was signed"),
     "truncated package": (truncate_package, "were signed"),
     "missing package": (package_less, "gp-lib_1.0_amd64.deb is missing"),
     "unlisted package": (unlisted_file, "'deb/extra_1.0_amd64.deb' is not in the manifest"),
@@ -285,7 +285,7 @@ def test_a_pinned_key_has_to_be_that_of_the_bundle(bundle: Forge, machine: Machi
     assert f"is signed by the key {forged.key}, and the key {bundle.key} is required" in done.stderr
     assert machine.written() == []
     for words, why in (
-        (("--bundle", bundle.folder, "--fingerprint", bundle.key[:39]), "is not a whole fingerprint"),
+        (("--bundle", bundle.folder, "--fingerprint", bundle.key[:39]), "is not a full fingerprint"),
         (("cuda", "--fingerprint", bundle.key), "there is no bundle"),
     ):
         done = machine.install(*words, "--dry-run")

@@ -67,7 +67,7 @@ def test_unpacking(kind: str, world: World, tmp_path: Path) -> None:
         failed = world.call(made.root.path, plan, "--yes", **more)
         assert failed.code == 1
         assert "No space left on device" in failed.err
-        assert "`gpustack install --resume` goes on from here" in failed.err
+        assert "`gpustack install --resume` resumes the run" in failed.err
         remount(made.upper.parent, "size=512m")
         done = world.call(made.root.path, "--resume", "--yes", **more)
         assert done.code == 0, done.err

@@ -129,7 +129,7 @@ def harm(place: Path, what: str) -> str:
         os.chown(place, 1000, 0)
         return "belongs to the user 1000"
     place.chmod(place.stat().st_mode | stat.S_IWOTH)
-    return "may be written by everybody"
+    return "is writable by everyone"
 
 
 @pytest.mark.parametrize("what", ["owner", "mode"])

@@ -237,7 +237,7 @@ def _found(matrix: Matrix, question: HostQuestion) -> Host:
         return load(question.host)
     if root is not None and not _is_folder(root):
         msg = f"{root} is not a folder"
-        raise UsageError(msg, code="not-a-folder", hint="--root takes the root folder of a file system tree")
+        raise UsageError(msg, code="not-a-folder", hint="--root requires the root folder of a file system tree")
     from gpustack.detect.api import detect
 
     return detect(root, matrix)

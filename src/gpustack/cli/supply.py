@@ -168,7 +168,7 @@ def _parsed(mirrors: list[str]) -> dict[str, str]:
 
 
 def supply_again(origin: Origin, say: Callable[[str], None]) -> Supply:
-    """What a run was begun with. Raises GpustackError where its bundle is not there any more.
+    """What a run was begun with. Raises GpustackError where its bundle no longer exists.
 
     The lock that its plan came from only tells more of what was installed, so the run goes on without it.
     """

@@ -48,7 +48,7 @@ from gpustack.system.signals import Interrupts
 
 DONE = 0
 PAUSED = 5
-AFTERWARDS = "`gpustack install --resume` goes on from here, `gpustack install --rollback` undoes what was done"
+AFTERWARDS = "`gpustack install --resume` resumes the run, `gpustack install --rollback` undoes it"
 
 
 def install(plan: Plan, setting: Setting) -> int:
@@ -97,7 +97,7 @@ def abandon(setting: Setting) -> int:
         run.abandon()
         reboot.take_away_from(target)
         mounts.allow_services(target)
-    setting.report.say(f"abandoned: the run {run.name}; its journal and what it kept stay in {run.folder}")
+    setting.report.say(f"abandoned: the run {run.name}; its journal and backups stay in {run.folder}")
     return DONE
 
 
@@ -125,7 +125,7 @@ def _target(options: Options) -> Target:
     if not root.is_dir():
         msg = f"{options.root} is not a folder"
         raise UsageError(
-            msg, code="not-a-folder", where="--root", hint="--root takes the root folder of a file system tree"
+            msg, code="not-a-folder", where="--root", hint="--root requires the root folder of a file system tree"
         )
     return Target() if str(root) == "/" else Target(root)
 

@@ -68,7 +68,7 @@ class Target(Struct, frozen=True):
                 continue
             links += 1
             if links > _MOST_LINKS:
-                msg = "too many links lead to one another"
+                msg = "too many levels of symbolic links"
                 raise GpustackError(msg, code="unsafe-path", where=path)
             done = [] if link.startswith("/") else done
             todo += [part for part in reversed(link.split("/")) if part not in {"", "."}]

@@ -50,7 +50,7 @@ def parse(raw: bytes, *, where: str) -> Plan:
     except (msgspec.ValidationError, RecursionError) as exc:
         raise unreadable(where, f"is not a plan: {exc}") from exc
     if plan.digest != digest_of(plan):
-        msg = "was changed after it was made: its digest does not fit its content"
+        msg = "was changed after it was written: its digest does not match its content"
         raise DocumentError(
             msg, code="plan-altered", where=where, hint="make the plan again with `gpustack plan --out FILE`"
         )

@@ -119,7 +119,7 @@ CHANGES: dict[str, tuple[Callable[[Path], None], str, str, str, bool]] = {
     "package gone": (
         of_package("libc6", "install ok installed", "deinstall ok config-files"),
         "package",
-        "the package libc6 2.39-0ubuntu8.6 of the lock is not installed any more",
+        "the package libc6 2.39-0ubuntu8.6 of the lock is no longer installed",
         "gpustack install LOCK (it brings libc6 back)",
         False,
     ),
@@ -149,7 +149,7 @@ CHANGES: dict[str, tuple[Callable[[Path], None], str, str, str, bool]] = {
     "hold gone": (
         of_package("libcudnn9-cuda-13", "hold ok", "install ok"),
         "hold",
-        "libcudnn9-cuda-13 is not held any more",
+        "libcudnn9-cuda-13 is no longer held",
         "apt-mark hold libcudnn9-cuda-13",
         False,
     ),
@@ -157,7 +157,7 @@ CHANGES: dict[str, tuple[Callable[[Path], None], str, str, str, bool]] = {
         second_copy,
         "copy",
         "libcudnn.so.9 is taken from /usr/local/lib/libcudnn.so.9",
-        "nobody's package owns /usr/local/lib/libcudnn.so.9",
+        "no package owns /usr/local/lib/libcudnn.so.9",
         False,
     ),
     "source changed": (without_key, "repository", "leads to http://mirror.example/", "gpustack install LOCK", False),

@@ -151,7 +151,7 @@ def test_a_disk_that_is_full_at_any_record(tmp_path: Path) -> None:
             with pytest.raises(GpustackError, match="the journal cannot be written: No space left on device"):
                 append_all(journal, large)
             assert len(RECORDS) < read(path).count == journal.history.count
-            with pytest.raises(GpustackError, match="what is done cannot be recorded: No space left on device"):
+            with pytest.raises(GpustackError, match="progress cannot be recorded: No space left on device"):
                 journal.demand_room()
             filler.unlink()
             journal.append(RunFinished())

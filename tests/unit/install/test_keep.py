@@ -267,7 +267,7 @@ def test_a_large_file_that_is_written_in_its_place(folder: Path) -> None:
     with place.open("r+b") as stream:
         stream.write(b"new")
     if is_link:
-        with pytest.raises(GpustackError, match="was changed in its place, and its old content was not kept"):
+        with pytest.raises(GpustackError, match="was changed in place, and its old content was not backed up"):
             store.put_back(place, entries[place])
         place.unlink()
     else:
@@ -280,7 +280,7 @@ def test_a_kept_content_that_was_damaged(folder: Path) -> None:
     store, entries = kept(folder, place)
     (folder / "kept" / "contents").write_bytes(b"OLD\n")
     place.unlink()
-    with pytest.raises(GpustackError, match="its kept content is not whole"):
+    with pytest.raises(GpustackError, match="its backup is incomplete"):
         store.put_back(place, entries[place])
     assert not place.exists()
 
@@ -342,7 +342,7 @@ def test_room_that_ends_in_the_middle_is_given_back(folder: Path, tiny: Path) ->
     looks = {str(place): (str(place), replace(look(place), size=0)) for place in places}
     for place in places:
         place.write_bytes(bytes(SMALL))
-    with pytest.raises(GpustackError, match="cannot be kept before it is changed: No space left on device"):
+    with pytest.raises(GpustackError, match="cannot be backed up: No space left on device"):
         Store(tiny / "kept").keep(looks)
     assert (tiny / "kept" / "contents").stat().st_size == 0
 

@@ -14,7 +14,7 @@ from gpustack.model import actions as do
 def shown() -> list[list[str]]:
     """The commands that a dry run lists under the undo."""
     made = plan(host(secure_boot=True), DRIVER, CUDA, CUDNN)
-    undo = show(made, Options()).partition("To take it back")[2].partition("\nReboot")[0]
+    undo = show(made, Options()).partition("To undo it")[2].partition("\nReboot")[0]
     return [shlex.split(line.partition(" $ ")[2]) for line in undo.splitlines() if " $ " in line]
 
 
@@ -25,7 +25,7 @@ def test_only_commands_that_a_rollback_runs_are_shown() -> None:
 
 def test_what_a_person_did_is_named() -> None:
     text = show(plan(host(secure_boot=True), DRIVER, CUDA, CUDNN), Options())
-    assert "enrol the key that signs the driver's modules: what a person does by hand" in text
+    assert "enrol the key that signs the driver's modules: what is done by hand" in text
 
 
 def test_the_plan_itself_says_how_a_person_would_undo_it() -> None:

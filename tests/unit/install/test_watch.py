@@ -147,7 +147,7 @@ def test_a_path_that_is_too_long_is_refused_before_the_step(tree: Tree) -> None:
         os.close(here)
         here = below
     os.close(here)
-    with pytest.raises(GpustackError, match="cannot be kept before it is changed: File name too long") as raised:
+    with pytest.raises(GpustackError, match="cannot be backed up: File name too long") as raised:
         tree.watch.before(ETC)
     assert raised.value.hint == "move it to a shorter path"
 

@@ -76,7 +76,7 @@ class Store:
                 contents.close()
             sync_folder(self.folder)
         except OSError as exc:
-            msg = f"cannot be kept before it is changed: {exc.strerror or exc}"
+            msg = f"cannot be backed up: {exc.strerror or exc}"
             hint = _HINT.format(self.folder) if exc.errno in {errno.ENOSPC, errno.EDQUOT} else ""
             raise GpustackError(msg, code="backup-failed", where=safe(place), hint=hint) from exc
         return kept
@@ -112,7 +112,7 @@ class Store:
         try:
             self._put_back(place, entry, names)
         except OSError as exc:
-            msg = f"cannot be put back: {exc.strerror or exc}"
+            msg = f"cannot be restored: {exc.strerror or exc}"
             raise GpustackError(msg, code="backup-failed", where=str(place)) from exc
 
     def _put_back(self, place: Path, entry: Entry, names: Iterable[Path]) -> None:
@@ -176,7 +176,7 @@ class Store:
                 contents.seek(int(begin))
                 content = contents.read(int(length))
             if len(content) != int(length) or (entry.sum and sum_of(content) != entry.sum):
-                msg = "its kept content is not whole"
+                msg = "its backup is incomplete"
                 raise GpustackError(msg, code="backup-damaged", where=str(place))
             return io.BytesIO(content)
         copy = self.folder / entry.kept
@@ -184,7 +184,7 @@ class Store:
         # A copy that is a link to the old file changes with it.
         is_link = found is not None and found.st_ino == entry.inode and found.st_mtime_ns != entry.mtime
         if found is None or found.st_size != entry.size or is_link:
-            msg = "was changed in its place, and its old content was not kept"
+            msg = "was changed in place, and its old content was not backed up"
             raise GpustackError(msg, code="backup-damaged", where=str(place))
         return copy.open("rb")
 
@@ -309,7 +309,7 @@ def remove(place: Path) -> None:
     """Remove what lies there, a folder with all that is in it; links are not followed, mounts are left alone."""
     if place.is_dir() and not place.is_symlink():
         if place == Path("/") or holds_mounts(place):
-            msg = "is a mount, or has one in it, and is not removed"
+            msg = "is or contains a mount point, so it is not removed"
             raise GpustackError(msg, code="mounted", where=str(place))
         shutil.rmtree(place)
         return

@@ -52,7 +52,7 @@ class Scan:
                 continue
             except OSError as exc:
                 hint = "move it to a shorter path" if exc.errno == errno.ENAMETOOLONG else ""
-                msg = f"cannot be kept before it is changed: {exc.strerror or exc}"
+                msg = f"cannot be backed up: {exc.strerror or exc}"
                 raise GpustackError(msg, code="backup-failed", where=safe(at)[-200:], hint=hint) from exc
         return found
 

@@ -90,7 +90,7 @@ class Journal:
             finally:
                 os.close(handle)
         except OSError as exc:
-            msg = f"what is done cannot be recorded: {exc.strerror or exc}"
+            msg = f"progress cannot be recorded: {exc.strerror or exc}"
             hint = f"make room on the file system of {self._reserve.parent}, then start again"
             raise GpustackError(msg, code="state-not-writable", where=str(self.path), hint=hint) from exc
 
@@ -180,7 +180,7 @@ def _record(line: bytes, history: History, path: Path) -> Record:
     """The next record. Raises DamagedJournalError."""
     head = _HEAD.match(line)
     if head is None:
-        raise _damaged(history, path, "is damaged, or another version of gpustack wrote it")
+        raise _damaged(history, path, "is damaged or was written by another version of gpustack")
     number = int(head[1])
     if _sum(number, line[head.end() :]) != head[2]:
         raise _damaged(history, path, "is damaged")
@@ -189,7 +189,7 @@ def _record(line: bytes, history: History, path: Path) -> Record:
     try:
         return _DECODER.decode(b"{" + line[head.end() :])
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
-        raise _damaged(history, path, "is of a kind that this version of gpustack does not know") from exc
+        raise _damaged(history, path, "is of a kind unknown to this version of gpustack") from exc
 
 
 def _is_whole(line: bytes, number: int) -> bool:
@@ -199,10 +199,10 @@ def _is_whole(line: bytes, number: int) -> bool:
 
 def _damaged(history: History, path: Path, how: str) -> DamagedJournalError:
     begun = history.begun()
-    done = f"{len(begun)} steps were begun by then" if begun else "no step was begun by then"
+    done = f"{len(begun)} steps had started by then" if begun else "no step had started by then"
     msg = f"record {history.count + 1} of the journal {how}: {history.count} records are sound, {done}"
     hint = (
-        "bring the journal back from a copy, then start again; `gpustack install --abandon` gives the run up: "
+        "restore the journal from a copy and try again; `gpustack install --abandon` gives the run up: "
         "what it did stays on the system, and so does its folder"
     )
     return DamagedJournalError(msg, history, where=str(path), hint=hint)

@@ -20,7 +20,7 @@ def lock_checks(lock: Lock, status: Status) -> tuple[CheckResult, ...]:
             id=f"{name}.lock",
             component=name,
             status="fail" if found else "pass",
-            title=f"{name} is as its lock has it",
+            title=f"{name} matches its lock",
             reason="; ".join(one.message for one in found),
             fix="; ".join(dict.fromkeys(one.cure for one in found)),
             expected=", ".join(one.expected for one in found),

@@ -57,7 +57,7 @@ def save(lock: Lock, path: Path) -> None:
     except OSError as exc:
         msg = f"cannot be written: {exc.strerror or exc}"
         raise GpustackError(
-            msg, code="not-writable", where=str(path), hint="make room, or move away what lies there"
+            msg, code="not-writable", where=str(path), hint="free some space, or move the existing file away"
         ) from exc
 
 
@@ -79,10 +79,10 @@ def parse(raw: bytes, where: str) -> Lock:
     try:
         lock = msgspec.json.decode(raw, type=Lock)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
-        msg = f"is no lock: {exc}"
+        msg = f"is not a lock file: {exc}"
         raise DocumentError(msg, code="unreadable-lock", where=where, hint=_HINT) from exc
     if lock.digest != _digest_of(lock) or lock.plan.digest != digest_of(lock.plan):
-        msg = "was changed after it was made: its digest does not fit its content"
+        msg = "was changed after it was written: its digest does not match its content"
         raise DocumentError(msg, code="unreadable-lock", where=where, hint=_HINT)
     try:
         for plan in (lock.plan, locked_plan(lock)):

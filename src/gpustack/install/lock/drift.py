@@ -77,7 +77,7 @@ class _View:
             if found:
                 message = f"the package {package.name} is at {found}; the lock has {package.version}"
             else:
-                message = f"the package {package.name} {package.version} of the lock is not installed any more"
+                message = f"the package {package.name} {package.version} of the lock is no longer installed"
             yield Drift(
                 kind="package",
                 what=package.name,
@@ -100,7 +100,7 @@ class _View:
                 continue
             if any(self._speaks_of(package, now or before) for package in self._moved()):
                 continue
-            has = f"is {found}" if found else "is not there any more" if now is None else "has no version"
+            has = f"is {found}" if found else "no longer exists" if now is None else "has no version"
             yield Drift(
                 kind="library",
                 what=name,
@@ -128,7 +128,7 @@ class _View:
                 expected,
                 module.version,
                 f"the loaded kernel module is {module.version}; the lock has",
-                "reboot: the module on the disk is loaded then",
+                "reboot to load the module on the disk",
                 reboot=True,
             )
 
@@ -171,7 +171,7 @@ class _View:
                     what=name,
                     expected="held",
                     found="",
-                    message=f"{name} is not held any more: the next upgrade may replace it",
+                    message=f"{name} is no longer held: the next upgrade may replace it",
                     cure=_HOLD.get(self.host.os.family or "", "hold {} again").format(name),
                 )
 
@@ -202,7 +202,7 @@ class _View:
             if new is None:
                 how = "is gone"
             elif new.enabled != old.enabled:
-                how = "is switched on now" if new.enabled else "is switched off"
+                how = "is now enabled" if new.enabled else "is switched off"
             elif new.url != old.url:
                 how = f"leads to {new.url} and not to {old.url}"
             else:
@@ -262,4 +262,4 @@ def _called(copy: Copy) -> str:
 def _unshadow(copy: Copy) -> str:
     if copy.owner:
         return f"remove {copy.owner}, or take its folder off the path, then `ldconfig`"
-    return f"nobody's package owns {copy.path}: move it away, then `ldconfig`"
+    return f"no package owns {copy.path}: move it away, then `ldconfig`"

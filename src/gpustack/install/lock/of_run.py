@@ -71,7 +71,7 @@ def query_in(root: Path | None) -> Query:
         if done.code != 0:
             msg = f"`{argv[0]}` failed: {done.error or done.err.strip()[-500:]}"
             raise GpustackError(
-                msg, code="command-failed", hint="the package database has to answer for the lock to be written"
+                msg, code="command-failed", hint="the lock is written from the package database, which must answer"
             )
         return done.out
 
@@ -90,7 +90,7 @@ def _demand_same_bytes(packages: Iterable[LockedPackage], known: Mapping[_Which,
         raise GpustackError(
             msg,
             code="lock-mismatch",
-            hint="their repository replaced them; `gpustack install --rollback` takes them back",
+            hint="their repository replaced them; `gpustack install --rollback` removes them",
         )
 
 

@@ -9,12 +9,12 @@ FOLDER = "/etc/systemd/system"
 def status_units(program: str) -> dict[str, str]:
     """The service and the timer by their paths; ``program`` is the path of gpustack."""
     service = (
-        "[Unit]\nDescription=Look for drift between the GPU stack and its lock\n\n"
+        "[Unit]\nDescription=Check the GPU stack for drift from its lock\n\n"
         f"[Service]\nType=oneshot\nExecStart={quoted(program)} status\n"
         "ProtectSystem=strict\nProtectHome=read-only\nPrivateTmp=yes\nNoNewPrivileges=yes\n"
     )
     timer = (
-        "[Unit]\nDescription=Look for drift of the GPU stack every day\n\n"
+        "[Unit]\nDescription=Check the GPU stack for drift every day\n\n"
         "[Timer]\nOnCalendar=daily\nRandomizedDelaySec=1h\nPersistent=yes\n\n"
         "[Install]\nWantedBy=timers.target\n"
     )

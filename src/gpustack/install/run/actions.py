@@ -61,7 +61,7 @@ def _by_hand(work: Workplace, step: Step) -> Outcome:
         work.report.say(f"    {one_line(command_line(argv))}")
     if work.report.ask("Is it done?"):
         return "done"
-    msg = f"a step has to be done by hand: {step.title}"
+    msg = f"a step must be done by hand: {step.title}"
     raise PausedError(msg, code="by-hand", hint="do it, then `gpustack install --resume`")
 
 

@@ -28,10 +28,10 @@ def show(plan: Plan, options: Options) -> str:
     if not plan.steps:
         return lines[0] + "\n"
     lines += ["", "Downloads", *_downloads(plan)]
-    lines += ["", "To take it back (`gpustack install --rollback`)", *_undo(plan)]
+    lines += ["", "To undo it (`gpustack install --rollback`)", *_undo(plan)]
     reboots = [step for step in plan.steps if step.reboot_after]
     if reboots and options.root is None:
-        how = {"now": "it reboots and goes on by itself", "ask": "it asks", "never": "it stops, exit code 5"}
+        how = {"now": "it reboots and continues by itself", "ask": "it asks", "never": "it stops, exit code 5"}
         lines += ["", "Reboot", f"  after {_number(plan, reboots[0])}: {how[options.reboot]} (--reboot)"]
     if options.root is not None:
         lines += ["", f"Into {options.root}: commands run in it by chroot; no service is started, nothing is rebooted"]
@@ -55,7 +55,7 @@ def _downloads(plan: Plan) -> list[str]:
 
 def _undo(plan: Plan) -> list[str]:
     lines = [
-        "  files: what was there is kept and put back; packages: the set and versions from before come back",
+        "  files: previous contents are backed up and restored; packages: the previous set and versions are restored",
     ]
     for step in plan.steps:
         lines += [
@@ -81,7 +81,7 @@ def show_rollback(options: Options) -> str:
     run = to_roll_back(_state_folder(options))
     plan = run.plan()
     begun = set(run.history().begun())
-    lines = [f"The run {run.name} did these steps, which are undone, the last one first:"]
+    lines = [f"The run {run.name} did these steps; they are undone in reverse order:"]
     lines += [f"  {_number(plan, step)} {one_line(step.title)}" for step in plan.steps if step.id in begun]
     lines += [f"  cannot be rolled back: {text}" for text in _not_taken_back(plan)]
     return "\n".join(lines)
@@ -94,7 +94,7 @@ def show_abandon(options: Options) -> str:
     try:
         history = run.history()
     except DamagedJournalError as error:
-        lines += [f"  {error.message}", "  up to there it did:"]
+        lines += [f"  {error.message}", "  until then it did:"]
         history = error.history
     titles: dict[str, str] = {}
     with suppress(GpustackError):
@@ -112,11 +112,11 @@ def _not_taken_back(plan: Plan) -> list[str]:
     texts = []
     for step in plan.steps:
         if step.kind == "manual":
-            texts.append(f"{step.title}: what a person does by hand, or enrols in the firmware, is theirs to undo")
+            texts.append(f"{step.title}: what is done by hand or enrolled in the firmware must be undone by hand")
         elif step.kind == "remove-packages" and not changes_packages(step):
             texts.append(f"{step.title}: {step.undo_note}")
         elif step.kind == "remove-packages":
-            texts.append(f"{step.title}: comes back only where a repository still has these versions")
+            texts.append(f"{step.title}: restored only if a repository still has these versions")
         elif any(isinstance(action, RunInstaller) for action in actions_of(step)) and not step.undo:
             texts.append(f"{step.title}: {step.undo_note}")
     return texts

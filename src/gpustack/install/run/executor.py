@@ -90,7 +90,7 @@ class Workplace:
             why = done.error or (done.err or done.out).strip()[-500:]
             msg = f"`{command_line(argv)}` failed: {why}"
             raise GpustackError(
-                msg, code="command-failed", hint="the package database has to answer before anything is changed"
+                msg, code="command-failed", hint="the package database must answer before anything is changed"
             )
         return done.out
 
@@ -123,8 +123,8 @@ class Workplace:
         """Raise StoppedError where a signal came."""
         if self.interrupts.number:
             name = signal.Signals(self.interrupts.number).name
-            back = "`gpustack install --rollback` goes on"
-            ways = "`gpustack install --resume` goes on, `gpustack install --rollback` undoes what was done"
+            back = "`gpustack install --rollback` completes the rollback"
+            ways = "`gpustack install --resume` resumes the run, `gpustack install --rollback` undoes it"
             raise StoppedError(
                 self.interrupts.number,
                 f"interrupted by {name}",

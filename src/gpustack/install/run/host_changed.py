@@ -46,7 +46,7 @@ def demand_same_host(plan: Plan, host: Host) -> None:
             msg,
             code="plan-stale",
             where=f"plan {plan.digest[:12]}",
-            hint="make it again: `gpustack plan ... --out FILE`",
+            hint="make a new plan: `gpustack plan ... --out FILE`",
         )
 
 

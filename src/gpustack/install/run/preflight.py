@@ -48,7 +48,7 @@ def demand_ready(work: Workplace, steps: list[Step]) -> None:
     codes = {one.code for one in found}
     texts = [one.what for one in found]
     lines = "\n".join(f"  {text}" for text in texts)
-    msg = texts[0] if len(texts) == 1 else f"{len(texts)} things stand in the way:\n{lines}"
+    msg = texts[0] if len(texts) == 1 else f"{len(texts)} problems prevent the installation:\n{lines}"
     raise GpustackError(
         msg,
         code=codes.pop() if len(codes) == 1 else "not-ready",
@@ -59,7 +59,7 @@ def demand_ready(work: Workplace, steps: list[Step]) -> None:
 def _rights(work: Workplace, steps: list[Step]) -> Iterator[Obstacle]:
     needs_root = not work.target.is_live or any(step.needs_root for step in steps)
     if needs_root and os.geteuid() != 0:
-        yield Obstacle(what="this needs the rights of root", cure="run it with sudo", code="root-required")
+        yield Obstacle(what="root privileges are required", cure="run it with sudo", code="root-required")
 
 
 def _room(work: Workplace, steps: list[Step]) -> Iterator[Obstacle]:
@@ -104,7 +104,9 @@ def _package_locks(work: Workplace, steps: list[Step]) -> Iterator[Obstacle]:
         kept = locks.wait_until_free(work)
         if kept:
             yield Obstacle(
-                what=kept, cure="let it end, or wait longer with --wait SECONDS", code="package-database-locked"
+                what=kept,
+                cure="wait for it to finish, or wait longer with --wait SECONDS",
+                code="package-database-locked",
             )
 
 
@@ -114,7 +116,7 @@ def _package_database(work: Workplace, steps: list[Step]) -> Iterator[Obstacle]:
     try:
         there = work.snapshot()
     except GpustackError as error:
-        yield Obstacle(what=error.message, cure="mend the package database first", code="package-database-broken")
+        yield Obstacle(what=error.message, cure="repair the package database first", code="package-database-broken")
         return
     broken = database.broken(work.tool, there)
     # What our own interrupted step left half-way is mended when that step begins again.
@@ -123,7 +125,7 @@ def _package_database(work: Workplace, steps: list[Step]) -> Iterator[Obstacle]:
         what = f"packages are installed half-way: {', '.join(sorted(broken)[:8])}"
         yield Obstacle(
             what=what,
-            cure="`dpkg --configure -a` and `apt-get install --fix-broken` mend that",
+            cure="`dpkg --configure -a` and `apt-get install --fix-broken` repair that",
             code="package-database-broken",
         )
     wanted = _wanted(steps)
@@ -155,7 +157,7 @@ def _repositories(work: Workplace, steps: list[Step]) -> Iterator[Obstacle]:
     if work.tool and any(changes_packages(step) for step in steps):
         for path, why in unsafe_entries(work.target):
             yield Obstacle(
-                what=f"{path}: {why}", cure="switch that entry off, or give it a key", code="unsigned-repository"
+                what=f"{path}: {why}", cure="disable that entry, or configure its key", code="unsigned-repository"
             )
     for command, where in _unreachable(work, steps):
         yield Obstacle(
@@ -228,7 +230,7 @@ def _gpu_processes(work: Workplace, steps: list[Step]) -> Iterator[Obstacle]:
         shown = ", ".join(f"{name} ({process})" for process, name in sorted(others.items())[:8])
         yield Obstacle(
             what=f"programs use the GPU: {shown}",
-            cure="end them first: the driver is exchanged under them",
+            cure="stop them first: the driver is replaced while they run",
             code="gpu-in-use",
         )
 
@@ -239,7 +241,7 @@ def _reboot_pending(work: Workplace, steps: list[Step]) -> Iterator[Obstacle]:
         return
     release = os.uname().release
     if Path("/lib/modules").is_dir() and not Path(f"/lib/modules/{release}").is_dir() and _has_own_kernel():
-        what = f"the running kernel {release} is not on the disk any more: a reboot is pending"
+        what = f"the running kernel {release} is no longer on the disk: a reboot is pending"
         yield Obstacle(what=what, cure="reboot first", code="reboot-required")
 
 

@@ -35,14 +35,14 @@ def reboot_step(work: Workplace, step: Step) -> Outcome:
     if former is not None and former.asked_in and work.journal.boot and former.asked_in != work.journal.boot:
         return "done"
     policy = work.options.reboot
-    if policy == "now" or (policy == "ask" and work.report.ask("Reboot now, and go on by itself after it?")):
-        msg = "the machine reboots and goes on by itself"
+    if policy == "now" or (policy == "ask" and work.report.ask("Reboot now and continue automatically afterwards?")):
+        msg = "the machine reboots and continues by itself"
         raise PausedError(msg, hint=RESTART)
-    msg = f"a reboot is needed: {step.why}"
-    raise PausedError(msg, hint="reboot, then `gpustack install --resume` goes on")
+    msg = f"a reboot is required: {step.why}"
+    raise PausedError(msg, hint="reboot, then `gpustack install --resume`")
 
 
-RESTART = f"`journalctl -u {NAME}` shows how it goes on"
+RESTART = f"`journalctl -u {NAME}` shows its progress"
 """The hint of a pause that ends by itself; whoever catches the pause reboots."""
 
 
@@ -53,7 +53,7 @@ def unit(state: Path) -> str:
     return "\n".join(
         [
             "[Unit]",
-            "Description=Go on with the interrupted gpustack installation",
+            "Description=Resume the interrupted gpustack installation",
             "Wants=network-online.target",
             "After=network-online.target",
             "ConditionPathExists=" + f"{state}/runs".replace("%", "%%"),
@@ -73,7 +73,7 @@ def unit(state: Path) -> str:
 def arrange(state: Path) -> None:
     """Write the unit and have the next boot start it. Raises GpustackError where there is no systemd."""
     if not Path("/run/systemd/system").is_dir():
-        msg = "this machine was not booted by systemd, so nothing goes on by itself after a reboot"
+        msg = "this machine was not booted by systemd, so a run does not continue by itself after a reboot"
         raise GpustackError(msg, code="no-systemd", hint="reboot, then `gpustack install --resume`")
     # Only root reads it: the address of a proxy may hold a password.
     write_atomically(UNIT, unit(state), mode=0o600)

@@ -66,7 +66,7 @@ def roll_back(work: Workplace) -> None:
         hints += [error.hint for error in troubles if error.hint]
     if said:
         msg = "not everything could be undone:\n" + "\n".join(said)
-        ways = "`gpustack install --rollback` tries the rest again, `gpustack install --abandon` leaves it as it is"
+        ways = "`gpustack install --rollback` retries the rest, `gpustack install --abandon` leaves it as it is"
         raise RollbackFailedError(msg, hint="\n".join([*dict.fromkeys(hints), ways]))
     _conclude(work, _differences(work, [steps[name] for name in work.history.steps if name in steps]))
 
@@ -84,7 +84,7 @@ def _demand_free(work: Workplace) -> None:
             raise GpustackError(
                 kept,
                 code="package-database-locked",
-                hint="let it end, or wait longer with --wait SECONDS; nothing was undone",
+                hint="wait for it to finish, or wait longer with --wait SECONDS; nothing was undone",
             )
 
 
@@ -163,20 +163,20 @@ def _differences(work: Workplace, steps: list[Step]) -> Left:
     for path, what in work.watch.differences(_roots(steps)).items():
         is_known = path in history.found
         if not is_known:
-            run.append(f"changed during the rollback, by a script of a package or by somebody: {path} ({what})")
+            run.append(f"changed during the rollback, by a package script or another program: {path} ({what})")
         elif path in history.brought:
-            run.append(f"a folder of the run into which somebody put files since; they are kept: {path}")
+            run.append(f"a folder of the run that contains files added since, kept: {path}")
         elif path in history.touched and path != database.MARKS:
             shared = ", and what the run added to it may still be in it" if path.startswith(SHARED) else ""
-            run.append(f"changed by somebody since, and kept{shared}: {path} ({what})")
+            run.append(f"modified since the installation, kept{shared}: {path} ({what})")
         else:
-            later.append(f"changed by somebody since, and kept: {path} ({what})")
+            later.append(f"modified since the installation, kept: {path} ({what})")
     if history.first is not None:
         ours = {name for step in history.steps.values() for name in step.changed}
         there = work.snapshot()
         for name, state in database.difference(database.settled(history.first), database.settled(there)).items():
             now, then = (database.version_in(one) or "absent" for one in (state, history.first.get(name, "")))
-            text = f"changed by somebody since, and kept: package {name} ({now} now, {then} before)"
+            text = f"modified since the installation, kept: package {name} ({now} now, {then} before)"
             (run if name in ours else later).append(text)
     return Left(run=tuple(run), later=tuple(later))
 
@@ -186,8 +186,8 @@ def _conclude(work: Workplace, left: Left) -> None:
     for text in left.later:
         work.report.say(text)
     if left.run:
-        msg = "every step was undone, but not everything is as it was before the run:\n" + "\n".join(left.run)
-        raise RollbackFailedError(msg, hint="nothing more can be undone: mend by hand what is not as it should be")
+        msg = "every step was undone, but some things differ from the state before the run:\n" + "\n".join(left.run)
+        raise RollbackFailedError(msg, hint="nothing more can be undone: repair by hand what is listed")
     if left.later:
         work.report.say("rolled back: what the run changed was undone, and what others changed since was kept")
     else:

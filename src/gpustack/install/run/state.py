@@ -34,7 +34,7 @@ def state_folder(target: Target) -> Path:
     except OSError as exc:
         msg = f"the state folder cannot be read: {exc.strerror or exc}"
         raise GpustackError(
-            msg, code="state-not-writable", where=str(folder), hint="it has to be a folder; move away what lies there"
+            msg, code="state-not-writable", where=str(folder), hint="it must be a folder; move the existing file away"
         ) from exc
     return folder
 
@@ -45,7 +45,7 @@ def make_state_folder(folder: Path) -> None:
         folder.mkdir(mode=0o755, parents=True, exist_ok=True)
         (folder / "runs").mkdir(mode=0o700, exist_ok=True)
     except OSError as exc:
-        msg = f"the state folder cannot be made: {exc.strerror or exc}"
+        msg = f"the state folder cannot be created: {exc.strerror or exc}"
         raise GpustackError(
             msg, code="state-not-writable", where=str(folder), hint="mount it writable, or make room"
         ) from exc
@@ -61,18 +61,16 @@ def demand_own(place: Path) -> None:
     except FileNotFoundError:
         return
     if found.st_uid not in {0, os.geteuid()}:
-        msg = f"belongs to the user {found.st_uid}, who may have written in it"
+        msg = f"belongs to the user {found.st_uid}, who may have modified it"
         raise GpustackError(
             msg,
             code="state-unsafe",
             where=str(place),
-            hint="remove it, or see to it that it is sound and `chown root` it",
+            hint="remove it, or check its contents and `chown root` it",
         )
     if found.st_mode & stat.S_IWOTH:
-        msg = f"may be written by everybody (mode {stat.S_IMODE(found.st_mode):04o})"
-        raise GpustackError(
-            msg, code="state-unsafe", where=str(place), hint="see to it that it is sound, then `chmod o-w` it"
-        )
+        msg = f"is writable by everyone (mode {stat.S_IMODE(found.st_mode):04o})"
+        raise GpustackError(msg, code="state-unsafe", where=str(place), hint="check its contents, then `chmod o-w` it")
 
 
 def user_folder() -> Path:
@@ -134,7 +132,7 @@ class Run:
             return load(self.plan_file)
         except DocumentError as error:
             msg = f"the plan of the run {self.name} {error.message}"
-            hint = "bring it back from a copy, or `gpustack install --abandon` gives the run up as it is"
+            hint = "restore it from a copy, or abandon the run with `gpustack install --abandon`"
             raise GpustackError(msg, code="state-unreadable", where=error.where, hint=hint) from error
 
     def history(self) -> History:
@@ -151,7 +149,7 @@ class Run:
         try:
             self._lock_mark.touch(mode=0o600)
         except OSError as exc:
-            msg = f"it cannot be noted that the lock is written: {exc.strerror or exc}"
+            msg = f"cannot record that the lock is written: {exc.strerror or exc}"
             raise GpustackError(
                 msg, code="state-not-writable", where=str(self._lock_mark), hint="make room, or mount it writable"
             ) from exc
@@ -167,7 +165,7 @@ class Run:
             write_atomically(self._mark, "by `gpustack install --abandon`\n", mode=0o600)
             sync_folder(self.folder)
         except OSError as exc:
-            msg = f"it cannot be noted that the run is abandoned: {exc.strerror or exc}"
+            msg = f"cannot record that the run is abandoned: {exc.strerror or exc}"
             raise GpustackError(
                 msg, code="state-not-writable", where=str(self._mark), hint="make room, or mount it writable"
             ) from exc
@@ -227,8 +225,8 @@ def open_run(folder: Path) -> Run | None:
 def demand_no_rollback(run: Run, history: History) -> None:
     """Raise UsageError where the run is being rolled back: it cannot go on as if nothing were undone."""
     if history.rollback == "begun":
-        msg = f"the rollback of the run {run.name} has not come to its end"
-        hint = "`gpustack install --rollback` goes on with it, `gpustack install --abandon` gives the run up as it is"
+        msg = f"the rollback of the run {run.name} is incomplete"
+        hint = "`gpustack install --rollback` completes it, `gpustack install --abandon` leaves the run as it is"
         raise UsageError(msg, code="rollback-unfinished", hint=hint)
 
 
@@ -294,13 +292,13 @@ class Lock:
                 self.give()
                 msg = f"another gpustack (process {holder}) is installing into this tree"
                 raise GpustackError(
-                    msg, code="already-running", where=str(self._path), hint="wait for its end, then start again"
+                    msg, code="already-running", where=str(self._path), hint="wait until it ends, then try again"
                 )
             if not is_told:
                 say(f"waiting for another gpustack (process {holder})")
                 is_told = True
             time.sleep(0.2)
-        # On a full disk nobody learns who has the lock; that what is done cannot be recorded is said by the journal.
+        # On a full disk nobody learns who has the lock; that progress cannot be recorded is said by the journal.
         with suppress(OSError):
             os.ftruncate(self._handle, 0)
             os.pwrite(self._handle, f"{os.getpid()}\n".encode(), 0)

@@ -168,7 +168,7 @@ def _make_whole(work: Workplace, step: Step, wanted: database.Snapshot) -> None:
     done = work.command(step, database.again(work.plan.host.os.family or "", torn))
     left = [one.spelled for one in torn if not _is_whole(work, one)]
     if left:
-        msg = f"files of packages are gone or of another version: {', '.join(left)}"
+        msg = f"files of packages are missing or of another version: {', '.join(left)}"
         raise GpustackError(
             msg, code="packages-changed", where=step.title, hint=done.error or done.out.strip()[-_TOLD:]
         )

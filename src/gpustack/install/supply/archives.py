@@ -93,8 +93,8 @@ def inspect(path: Path, strip: int = 0) -> Contents:
     except (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, OSError, ValueError) as exc:
         if isinstance(exc, FileNotFoundError):
             raise
-        msg = f"is no archive that can be read: {exc}"
-        raise ArchiveError(msg, where=str(path), hint="fetch it again; it is damaged or of another kind") from exc
+        msg = f"is not a readable archive: {exc}"
+        raise ArchiveError(msg, where=str(path), hint="download it again: it is damaged or of another type") from exc
     return Contents(members=watch.count, size=watch.size)
 
 
@@ -171,7 +171,9 @@ class _Watch:
         raise ArchiveError(msg, where=str(self.path), hint=_HINT)
 
 
-_HINT = "nothing was unpacked: this is not how the publisher packs; compare the file's sum with the publisher's"
+_HINT = (
+    "nothing was unpacked: the archive is not packed as its publisher does; compare its checksum with the published one"
+)
 
 
 def _members(path: Path) -> Iterator[Member]:
@@ -229,7 +231,7 @@ def _zipped(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Member:
         msg = f"{entry.filename!r} is encrypted"
         raise ValueError(msg)
     if "\\" in entry.orig_filename or ":" in entry.orig_filename[:2]:
-        msg = f"{entry.orig_filename!r} is not a name that unzip takes as it is"
+        msg = f"{entry.orig_filename!r} is not a name that unzip accepts unchanged"
         raise ValueError(msg)
     form = stat.S_IFMT(mode)
     kind: Kind = "folder" if entry.is_dir() else "file"

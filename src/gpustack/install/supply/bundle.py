@@ -120,7 +120,7 @@ class Bundle:
         try:
             manifest = msgspec.json.decode(raw, type=Manifest)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
-            msg = f"is no manifest of a bundle: {exc}"
+            msg = f"is not a bundle manifest: {exc}"
             raise DocumentError(
                 msg, code="unreadable-bundle", where=where, hint="a newer gpustack may have made it"
             ) from exc
@@ -168,7 +168,7 @@ class Bundle:
             is_same = sha256_of_file(self.folder / name) == self.manifest.files[name].sha256
         except OSError as exc:
             return f"{name} cannot be read: {exc.strerror or exc}"
-        return "" if is_same else f"{name} has other content than was signed"
+        return "" if is_same else f"{name} differs from what was signed"
 
     def _refuse(self, why: str, wrong: list[str]) -> None:
         if wrong:
@@ -193,7 +193,7 @@ class Bundle:
         """The content of a file that the manifest names. Raises GpustackError where it is another one by now."""
         content = self._read(name, MOST_MANIFEST)
         if _sha256(content) != self.manifest.files[name].sha256:
-            msg = "has other content than was signed"
+            msg = "differs from what was signed"
             raise GpustackError(msg, code="bundle-damaged", where=str(self.folder / name), hint=CHANGED)
         return content
 
@@ -216,12 +216,12 @@ def parse_fingerprint(text: str) -> str:
     """A whole fingerprint, as gpg spells it with or without spaces. Raises UsageError."""
     plain = re.sub(r"[\s:]", "", text).upper().removeprefix("0X")
     if not re.fullmatch(r"[0-9A-F]{40}", plain):
-        msg = f"{text!r} is not a whole fingerprint of 40 hexadecimal digits"
+        msg = f"{text!r} is not a full fingerprint (40 hexadecimal digits)"
         raise UsageError(
             msg,
             code="invalid-value",
             where="--fingerprint",
-            hint="`gpustack fetch` prints that of the bundle which it makes",
+            hint="`gpustack fetch` prints the fingerprint of the bundle that it makes",
         )
     return plain
 
@@ -250,5 +250,5 @@ def _walk(folder: Path, front: str = "") -> Iterator[tuple[str, os.stat_result]]
     except OSError as exc:
         msg = f"cannot be read: {exc.strerror or exc}"
         raise GpustackError(
-            msg, code="unreadable-bundle", where=str(folder), hint="the bundle has to be readable"
+            msg, code="unreadable-bundle", where=str(folder), hint="the bundle must be readable"
         ) from exc

@@ -144,7 +144,7 @@ def _demand_own_folder(folder: Path) -> None:
             msg,
             code="folder-not-empty",
             where=str(folder),
-            hint="name a new folder, or that of a bundle to be made anew",
+            hint="name a new folder, or that of a bundle to replace",
         )
 
 

@@ -130,5 +130,5 @@ def take(source: Path, target: Path, sha256: str) -> None:
     if found != sha256:
         target.unlink()
         msg = f"was changed after it was checked: its sha256 is {found}, and {sha256} is required"
-        hint = "somebody else can write there: choose a cache of your own with GPUSTACK_CACHE, or copy the bundle again"
+        hint = "another user can write there: choose a cache of your own with GPUSTACK_CACHE, or copy the bundle again"
         raise GpustackError(msg, code="checksum-mismatch", where=str(source), hint=hint)

@@ -115,7 +115,7 @@ class Closure:
         if done.code != 0:
             told = done.error or "\n".join((done.out + done.err).strip().splitlines()[-8:])
             msg = f"`{command_line(argv)[:300]}` failed:\n{told}"
-            hint = "a package that is gone, a repository that does not answer, or one whose signature is bad"
+            hint = "a missing package, a repository that does not answer, or a bad signature"
             raise GpustackError(msg, code="command-failed", where="bundle", hint=hint)
         return done.out
 
@@ -163,7 +163,7 @@ class Closure:
         place = self.tree / PurePosixPath(path).relative_to("/")
         parent = place.parent.resolve()
         if not parent.is_relative_to(self.tree.resolve()):
-            msg = "leads out of the tree through a link"
+            msg = "is outside the tree through a link"
             raise GpustackError(msg, code="unsafe-path", where=path, hint="give the root of a whole system: --root DIR")
         return place
 

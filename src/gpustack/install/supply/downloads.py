@@ -34,7 +34,7 @@ def parse_mirrors(words: Iterable[str]) -> Mirrors:
     for word in words:
         source, _, target = word.partition("=")
         if not source.startswith("https://") or not target.startswith(("https://", "http://")):
-            msg = f"{word!r} is not FROM=TO with two beginnings of addresses"
+            msg = f"{word!r} is not FROM=TO with two address prefixes"
             hint = "for example --mirror https://developer.download.nvidia.com/=https://mirror.example/nvidia/"
             raise UsageError(msg, code="invalid-value", where="--mirror", hint=hint)
         found[source] = target

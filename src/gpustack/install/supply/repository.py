@@ -63,7 +63,7 @@ def take_rpms(closure: Closure, folder: Path, key: BundleKey) -> list[LockedPack
         return []
     maker = shutil.which("createrepo_c")
     if maker is None:
-        msg = "createrepo_c is not installed, and it makes the index of .rpm packages"
+        msg = "createrepo_c makes the index of .rpm packages and is not installed"
         raise GpustackError(
             msg, code="tool-missing", where="bundle", hint="install the package createrepo_c (Debian: createrepo-c)"
         )

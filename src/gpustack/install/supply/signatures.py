@@ -26,15 +26,15 @@ def demand_safe_repository(file: FileWrite) -> None:
         return
     off = _OFF.search(file.content)
     if off:
-        msg = f"the repository switches its checks off ({off.group(0)!r})"
+        msg = f"the repository disables its signature checks ({off.group(0)!r})"
         raise GpustackError(
-            msg, code="unsigned-repository", where=file.path, hint="make the plan again: no plan of ours does that"
+            msg, code="unsigned-repository", where=file.path, hint="make a new plan: gpustack never plans that"
         )
     is_signed = bool(_SIGNED.search(file.content))
     for address in _ADDRESSES.findall(file.content):
         is_local = bool(_LOCAL.match(address))
         if not is_signed and (is_local or not address.startswith("https://")):
-            msg = f"the repository {address} is neither signed nor reached over https"
+            msg = f"the repository {address} is neither signed nor served over https"
             raise GpustackError(
                 msg, code="unsigned-repository", where=file.path, hint="use its https address, or name its key"
             )

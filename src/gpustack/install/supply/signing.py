@@ -132,7 +132,7 @@ def _packet(raw: bytes, at: int) -> tuple[int, bytes, int]:
     begin = at + 1 + width
     # Bodies in parts, or as long as the file: no key is exported so.
     if not head & 0x80 or not width or (head & 0x40 and rest[:1] and 224 <= rest[0] < 255) or begin + length > len(raw):
-        msg = "is no OpenPGP key"
+        msg = "is not an OpenPGP key"
         raise ValueError(msg)
     return tag, raw[begin : begin + length], begin + length
 
