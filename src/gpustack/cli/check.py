@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from gpustack.model.resolution import Verdict
 
 INCOMPATIBLE = 3
-COMPILERS = ("gcc", "clang", "msvc")
+COMPILING = ("gcc", "clang", "msvc", "glibc")
+"""What makes a question one on compiling: a host compiler, or the C library whose headers it reads."""
 UNKNOWN = 7
 
 
@@ -40,8 +41,8 @@ def check(
     matrix = frame.matrix()
     codecs = tuple(word for text in combination if (word := codec_word(text)) is not None)
     components = tuple(parse_requirement(text) for text in combination if codec_word(text) is None)
-    compilers = frozenset(name for name in COMPILERS if options.get(name) is not None)
-    request = Request(requirements=merge(components), compilers=compilers)
+    named = {name for name in COMPILING if options.get(name) is not None}
+    request = Request(requirements=merge(components), compiling=frozenset(named | {"glibc"} if named else ()))
     verdict = judge(
         matrix, host_of(matrix, HostQuestion(**fields_of(options))), request, codecs=codecs, with_hints=True
     )

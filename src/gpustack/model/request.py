@@ -26,7 +26,7 @@ class Requirement(Struct, frozen=True, kw_only=True):
 class Request(Struct, frozen=True, kw_only=True):
     """The requirements and options of one question. ``methods`` maps a component to its method, "" to all others'.
 
-    ``compilers`` are the host compilers that the question names, and not only the host: what does not compile with them
+    ``compiling`` is what a question on compiling names, a host compiler or the C library: what does not compile with it
     is no yes, where elsewhere another compiler would be taken.
     """
 
@@ -35,7 +35,7 @@ class Request(Struct, frozen=True, kw_only=True):
     policy: Policy = "production"
     kernel_module: KernelModule = "auto"
     target: Target = ""
-    compilers: frozenset[str] = frozenset()
+    compiling: frozenset[str] = frozenset()
 
     def method(self, component: str) -> Method | None:
         """The method asked for this component, None where none was."""

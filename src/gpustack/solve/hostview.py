@@ -38,7 +38,7 @@ class HostView:
 
     ``method_of`` tells by which method a component is had; it is asked only where a rule is about methods. ``systems``
     are the rows of the host's system and of the one that it derives from: the defaults of what is not known.
-    ``compilers`` are those that the question itself names: what a rule advises of them binds.
+    ``compiling`` is what a question on compiling names: what a rule advises of it binds.
     """
 
     def __init__(
@@ -46,10 +46,10 @@ class HostView:
         host: Host,
         method_of: Callable[[str], str] | None = None,
         systems: tuple[System, ...] = (),
-        compilers: frozenset[str] = frozenset(),
+        compiling: frozenset[str] = frozenset(),
     ) -> None:
         self.host = host
-        self._compilers = compilers
+        self._compiling = compiling
         self._method_of = method_of
         self._systems = systems
         self._lacking: dict[tuple[When, str], str | None] = {}
@@ -104,8 +104,8 @@ class HostView:
         return not is_own and bool(_leading(self.default(property_name)[0]))
 
     def is_asked_for(self, property_name: str) -> bool:
-        """Whether the question names this property: a compiler that is given, and not one found or assumed."""
-        return property_name in self._compilers
+        """Whether the question is about this property: a compiler that is named, and not one found or assumed."""
+        return property_name in self._compiling
 
     def holds(self, when: When, component: str) -> bool:
         """Whether all conditions of a rule about ``component`` are known to hold here."""

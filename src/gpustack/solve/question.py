@@ -78,7 +78,7 @@ class Question:
 
     @cached_property
     def view(self) -> HostView:
-        return HostView(self.host, self._method, self.offers.rows.systems, self.request.compilers)
+        return HostView(self.host, self._method, self.offers.rows.systems, self.request.compiling)
 
     def _method(self, component: str) -> str:
         """The method by which a component is had; what is no component of a plan is taken as from the network."""
