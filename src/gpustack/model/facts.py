@@ -14,6 +14,7 @@ COMPONENTS = (
     "driver",
     "fabric-manager",
     "cuda",
+    "cuda-compat",
     "cudnn",
     "nccl",
     "tensorrt",
@@ -25,11 +26,16 @@ COMPONENTS = (
 )
 """Everything that has a version and a place in a stack, in the order in which it is installed."""
 
-CHECKED_WITH = {"fabric-manager": "driver", "tensorrt-rtx": "tensorrt", "container-toolkit": ""}
+CHECKED_WITH = {
+    "fabric-manager": "driver",
+    "cuda-compat": "driver",
+    "tensorrt-rtx": "tensorrt",
+    "container-toolkit": "",
+}
 """Components without checks of their own, and the one whose checks look at them ("" none)."""
 
-MIRRORED = {"fabric-manager": "driver"}
-"""Components whose versions are those of another, because they must be equal to the last digit."""
+MIRRORED = {"fabric-manager": "driver", "cuda-compat": "cuda"}
+"""Components whose versions are those of another: equal to the last digit, or made for its release line."""
 
 PROPERTIES = ("compute-capability", "kernel", "glibc", "gcc", "clang", "msvc", "python")
 """What a rule may demand of a host besides components."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from gpustack.solve.forward_compat import is_bridged
 from gpustack.solve.listed import remarks
 from gpustack.solve.question import Candidate, Question
 from gpustack.solve.sentences import host_has, rule_sentence
@@ -17,6 +18,8 @@ def advice(question: Question, picks: Mapping[str, Candidate]) -> list[str]:
             has = host_has(question, bound.rule.needs)
             found[f"{rule_sentence(question, bound).text}; {has[:1].lower()}{has[1:]}"] = None
         for other, second in picks.items():
+            if (name, other) == ("cuda", "driver") and is_bridged(question, candidate.version, second.version):
+                continue  # the libraries of cuda-compat are those of the newer driver
             breaches = question.book.one_way_breaches(
                 (name, candidate.version), (other, second.version), question.view, advice=True
             )

@@ -5,7 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 from gpustack.matrix.index import Matrix
+from gpustack.solve.question import Question
 from gpustack.versions import is_within
+
+PACKAGE = "cuda-compat"
+
+
+def is_bridged(question: Question, cuda: str, driver: str) -> bool:
+    """Whether the cuda-compat that is asked for lets programs of this CUDA run on a driver that alone is too old."""
+    if PACKAGE not in question.asked:
+        return False
+    partners = (("cuda", cuda), ("driver", driver))
+    book, view = question.book, question.view
+    return any(
+        book.covers(PACKAGE, candidate.version, "driver", view)
+        and not any(book.breach(PACKAGE, candidate.version, *one, view, advice=False) for one in partners)
+        for candidate in question.candidates(PACKAGE)
+    )
 
 
 def package_for(matrix: Matrix, cuda: str, driver: str) -> tuple[str, str] | None:

@@ -23,6 +23,7 @@ POSSIBLE: dict[str, tuple[Method, ...]] = {
     "driver": ("network", "local", "runfile", "distro"),
     "fabric-manager": ("network", "local"),
     "cuda": ("network", "tar", "zip", "local", "runfile", "distro", "pip"),
+    "cuda-compat": ("network",),
     "cudnn": ("network", "tar", "zip", "local", "distro", "pip"),
     "nccl": ("network", "tar", "local", "pip"),
     "tensorrt": ("network", "tar", "zip", "local", "pip"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gpustack.model.facts import PROPERTIES
 from gpustack.solve.causes import Breach, HostLimit, NoFlavour, NoOffer, Pair, Refusal
 from gpustack.solve.flavour import flavours
+from gpustack.solve.forward_compat import is_bridged
 from gpustack.solve.question import Candidate, Question
 from gpustack.versions import is_within
 
@@ -84,9 +85,15 @@ class Refusals:
         bound = question.book.one_way_breach(
             (subject.component, subject.version), (other.component, other.version), question.view, advice=False
         )
-        if bound is None:
+        if bound is None or self._is_bridged(subject, other):
             return []
         return [Breach(Pair(subject.component, other.component), bound, other.version)]
+
+    def _is_bridged(self, subject: Candidate, other: Candidate) -> bool:
+        """Whether a compatibility package that is asked for stands between a CUDA and its driver."""
+        if (subject.component, other.component) != ("cuda", "driver"):
+            return False
+        return is_bridged(self._question, subject.version, other.version)
 
     def _builds(self, candidate: Candidate, cuda: Candidate) -> list[Refusal]:
         """That the packages or archives of a version include no build for the CUDA version.

@@ -13,6 +13,7 @@ from gpustack.versions import is_within, version, version_range
 
 COVERED_PAIRS = (
     ("cuda", "driver"),
+    ("cuda-compat", "driver"),
     ("cudnn", "cuda"),
     ("nccl", "cuda"),
     ("tensorrt", "cuda"),
@@ -93,6 +94,8 @@ def limit(question: Question, component: str) -> str:
     """Why the facts about a component do not hold on this kind of host, "" where they do."""
     if component == "driver" and any(gpu.is_vgpu for gpu in question.host.gpus):
         return "" if _is_guest_driver(question) else VGPU_DRIVER
+    if component == "cuda-compat" and any(gpu.kind == "professional" for gpu in question.host.gpus):
+        return "of professional boards NVIDIA supports selected NGC-Ready ones, and no fact says which"
     if question.host.environment == "jetson":
         return ON_JETSON.get(component, "")
     return ON_WINDOWS.get(component, "") if question.view.is_windows else ""
@@ -122,6 +125,7 @@ VGPU_DRIVER = (
 """Why there is no verdict on a driver beside a vGPU."""
 
 ON_JETSON = {
+    "cuda-compat": "Jetson has compatibility packages of its own, and no fact speaks of them",
     "driver": "on Jetson the driver is part of Jetson Linux (L4T), and no fact says which release of it has which",
     "triton": "the facts are those of the server's images for servers; Jetson has builds of its own",
     "fabric-manager": "it belongs to servers with NVSwitches; no fact speaks of it on Jetson",
@@ -129,6 +133,7 @@ ON_JETSON = {
 """Components whose facts are those of servers and desktops, and why they do not count on a Jetson."""
 
 ON_WINDOWS = {
+    "cuda-compat": "forward compatibility is of Linux",
     "triton": "the facts are those of the server's Linux images; for WSL ask with --os wsl-ubuntu24.04",
     "container-toolkit": "the facts are those of Linux; for WSL ask with --os wsl-ubuntu24.04",
     "fabric-manager": "the facts are those of Linux",

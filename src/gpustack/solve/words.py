@@ -11,6 +11,7 @@ TITLES = {
     "driver": "driver",
     "fabric-manager": "Fabric Manager",
     "cuda": "CUDA",
+    "cuda-compat": "cuda-compat",
     "cudnn": "cuDNN",
     "nccl": "NCCL",
     "tensorrt": "TensorRT",

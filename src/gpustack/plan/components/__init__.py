@@ -11,6 +11,7 @@ _MODULES = {
     "driver": "driver",
     "fabric-manager": "fabric_manager",
     "cuda": "cuda",
+    "cuda-compat": "cuda_compat",
     "cudnn": "cudnn",
     "container-toolkit": "container_toolkit",
 }
