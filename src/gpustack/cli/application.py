@@ -10,7 +10,7 @@ import typer
 
 from gpustack import __version__
 from gpustack.cli import frame
-from gpustack.cli.declare import REQUIRED, Argument, Command, Parameter
+from gpustack.cli.declare import REQUIRED, Argument, Command, Parameter, with_values
 
 _CONTEXT = {"help_option_names": ["-h", "--help"]}
 
@@ -21,11 +21,12 @@ Run = Callable[[Command, dict[str, Any]], int]
 def run(arguments: list[str], commands: Iterable[Command], run_command: Run = frame.run) -> int:
     """Read one command line and run it; the exit code of the contract."""
     known = list(commands)
+    named = next((one for one in known if arguments[:1] == [one.name]), None)
+    words = arguments if named is None else [named.name, *with_values(named.parameters(), arguments[1:])]
     try:
-        code = _build(known, run_command)(arguments, prog_name="gpustack", standalone_mode=False)
+        code = _build(known, run_command)(words, prog_name="gpustack", standalone_mode=False)
     except _WRONG_USAGE as error:
-        is_named = bool(arguments) and any(one.name == arguments[0] for one in known)
-        return _tell(error, f"gpustack {arguments[0]}" if is_named else "gpustack")
+        return _tell(error, "gpustack" if named is None else f"gpustack {named.name}")
     return code if isinstance(code, int) else 0
 
 

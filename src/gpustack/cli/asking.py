@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
+from msgspec import UNSET
+
 from gpustack.cli.declare import Argument
 from gpustack.cli.options import KernelModule, Policy, fields_of, host_of
 from gpustack.cli.stack_options import StackOptions
@@ -47,7 +49,7 @@ def host_and_request(matrix: Matrix, question: StackOptions) -> tuple[Host, Requ
     """The host and the request that the options describe. Raises UsageError, UnsupportedError, DocumentError."""
     from gpustack.model.request import Request
     from gpustack.plan.targets import demand_host
-    from gpustack.solve.requirements import merge, parse_methods, parse_requirement
+    from gpustack.solve.requirements import merge, parse_methods, parse_requirement, parse_upgrades
 
     requirements = merge(tuple(parse_requirement(text) for text in question.requirements))
     methods = parse_methods(question.methods)
@@ -59,6 +61,7 @@ def host_and_request(matrix: Matrix, question: StackOptions) -> tuple[Host, Requ
         requirements=requirements,
         methods=methods,
         policy=(question.policy or Policy.PRODUCTION).value,
+        upgrades=parse_upgrades(question.upgrades) if question.upgrades else UNSET,
         kernel_module=(question.kernel_module or KernelModule.AUTO).value,
         target=_target(question.target),
     )

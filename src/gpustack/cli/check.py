@@ -33,6 +33,8 @@ def check(
     format: Annotated[TextOrJson, Option("--format")] = TextOrJson.TEXT,
 ) -> int:
     """Is this combination compatible, and why (not)? Exit 0 yes, 3 no, 7 not known."""
+    from msgspec import UNSET
+
     from gpustack.model.request import Request
     from gpustack.solve.check import check as judge
     from gpustack.solve.codecs import codec_word
@@ -42,7 +44,8 @@ def check(
     codecs = tuple(word for text in combination if (word := codec_word(text)) is not None)
     components = tuple(parse_requirement(text) for text in combination if codec_word(text) is None)
     named = {name for name in COMPILING if options.get(name) is not None}
-    request = Request(requirements=merge(components), compiling=frozenset(named | {"glibc"} if named else ()))
+    compiling = tuple(sorted({*named, "glibc"} if named else ())) or UNSET
+    request = Request(requirements=merge(components), compiling=compiling)
     verdict = judge(
         matrix, host_of(matrix, HostQuestion(**fields_of(options))), request, codecs=codecs, with_hints=True
     )

@@ -7,7 +7,7 @@ takes every other command line, helps, completes, and refuses. No table stands b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from types import MappingProxyType, UnionType
@@ -35,7 +35,8 @@ class Option:
     """A parameter that is given by name; a list is an option that may be repeated.
 
     ``names`` are all its spellings, ``count`` makes its value how often it stands there, ``min`` is the least number
-    that it takes, ``envvar`` the variable of the environment that stands in for it.
+    that it takes, ``envvar`` the variable of the environment that stands in for it. Where ``alone`` is given the option
+    may stand without a value and then has that one; only a word of ``words`` behind it is its value.
     """
 
     def __init__(
@@ -46,6 +47,8 @@ class Option:
         count: bool = False,
         min: float | None = None,
         envvar: str | None = None,
+        alone: str = "",
+        words: Collection[str] = (),
     ) -> None:
         self.names = names
         self.help = help
@@ -53,6 +56,8 @@ class Option:
         self.count = count
         self.min = min
         self.envvar = envvar
+        self.alone = alone
+        self.words = words
 
 
 REQUIRED: Any = ...
@@ -133,6 +138,22 @@ def command(
     Modules of commands leave ``from __future__ import annotations`` out: annotations are read as what they are.
     """
     return lambda function: Command(name=name, example=example, function=function, takes=takes, fault_code=fault_code)
+
+
+def with_values(parameters: Sequence[Parameter], words: Sequence[str]) -> list[str]:
+    """``words``, in which an option that stands alone, and may, has its value ("--upgrade" is "--upgrade=all")."""
+    alone = {
+        name: one.form
+        for one in parameters
+        if isinstance(one.form, Option) and one.form.alone
+        for name in one.form.names
+    }
+    found: list[str] = []
+    for place, word in enumerate(words):
+        form = alone.get(word)
+        is_value_next = form is not None and words[place + 1 : place + 2] and words[place + 1] in form.words
+        found.append(word if form is None or is_value_next or "--" in words[:place] else f"{word}={form.alone}")
+    return found
 
 
 def _parameter(name: str, annotation: Any, default: Any) -> Parameter:

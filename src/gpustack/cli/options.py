@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from gpustack.cli.declare import Option
 from gpustack.errors import UsageError
+from gpustack.model.facts import COMPONENTS
 
 if TYPE_CHECKING:
     from gpustack.detect.properties import Properties
@@ -88,6 +89,16 @@ MethodOption = Annotated[
     ),
 ]
 PolicyOption = Annotated[Policy | None, Option("--policy", help="How to choose (production if not given).")]
+UpgradeOption = Annotated[
+    list[str] | None,
+    Option(
+        "--upgrade",
+        metavar="[COMPONENT]",
+        alone="all",
+        words=("all", *COMPONENTS),
+        help="Take the newest of everything asked for, or of one component; else what is installed and fits stays.",
+    ),
+]
 ModuleOption = Annotated[KernelModule | None, Option("--kernel-module", help="Kernel module flavour.")]
 RequestFile = Annotated[
     Path | None, Option("--file", metavar="FILE", help="Requirements and options from a gpustack.toml.")
@@ -148,6 +159,7 @@ CHOICE_OPTIONS: Group = {
     "file": RequestFile,
     "method": MethodOption,
     "policy": PolicyOption,
+    "upgrade": UpgradeOption,
     "kernel_module": ModuleOption,
 }
 PLAN_OPTIONS: Group = {
@@ -177,7 +189,7 @@ class HostQuestion(Struct, frozen=True, kw_only=True):
     environment: EnvironmentName | None = None
 
 
-FIELDS = {"method": "methods", "gpu": "gpus", "detailed_exitcode": "is_exit_detailed"}
+FIELDS = {"method": "methods", "upgrade": "upgrades", "gpu": "gpus", "detailed_exitcode": "is_exit_detailed"}
 """Fields of `HostQuestion` and `StackOptions` that are not called as their option is."""
 
 

@@ -12,7 +12,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from gpustack.cli.declare import REQUIRED, Argument, Command, Option, Parameter
+from gpustack.cli.declare import REQUIRED, Argument, Command, Option, Parameter, with_values
 
 
 def read(command: Command, words: Sequence[str], environment: Mapping[str, str]) -> dict[str, Any] | None:
@@ -36,7 +36,7 @@ def _values(parameters: list[Parameter], words: Sequence[str], environment: Mapp
             options.update(dict.fromkeys(parameter.form.names, parameter))
     found: dict[str, Any] = {}
     places: list[str] = []
-    rest = iter(words)
+    rest = iter(with_values(parameters, words))
     for word in rest:
         if word[:1] != "-" or word == "-":
             places.append(word)

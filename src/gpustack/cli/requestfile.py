@@ -92,6 +92,7 @@ _KINDS: dict[str, tuple[str, type]] = {
     "method": ("methods", list),
     "gpu": ("gpus", list),
     "policy": ("policy", Policy),
+    "upgrade": ("upgrades", list),
     "kernel-module": ("kernel_module", KernelModule),
     "target": ("target", str),
     "root": ("root", Path),

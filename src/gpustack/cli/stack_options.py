@@ -11,6 +11,7 @@ class StackOptions(HostQuestion, frozen=True, kw_only=True):
     requirements: tuple[str, ...] = ()
     methods: tuple[str, ...] = ()
     policy: Policy | None = None
+    upgrades: tuple[str, ...] = ()
     kernel_module: KernelModule | None = None
     target: str | None = None
     matrices: Path | None = None

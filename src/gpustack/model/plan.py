@@ -26,14 +26,26 @@ PHASES = (
 
 
 class StackEntry(Struct, frozen=True, kw_only=True):
-    """One component of the stack as the plan document shows it."""
+    """One component of the stack as the plan document shows it.
+
+    ``former`` ("from" in the document) is the version before, None where there was none; plans of the first edition
+    do not say.
+    """
 
     version: str
     method: str
     reason: str
     sources: tuple[str, ...] = ()
     state: State = "install"
+    former: str | UnsetType | None = field(default=UNSET, name="from")
     flavour: Literal["", "open", "proprietary"] = ""
+
+    @property
+    def change(self) -> str:
+        """The version, behind the one that it replaces: "13.0.2 -> 13.4.1"."""
+        if self.state in {"upgrade", "downgrade"} and self.former:
+            return f"{self.former} -> {self.version}"
+        return self.version
 
 
 class BaseImage(Struct, frozen=True, kw_only=True):

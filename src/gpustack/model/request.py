@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from msgspec import Struct, field
+from msgspec import UNSET, Struct, UnsetType, field
 
 Method = Literal["network", "local", "tar", "runfile", "distro", "pip", "source", "container", "zip"]
 METHODS: tuple[Method, ...] = ("network", "local", "tar", "runfile", "distro", "pip", "source", "container", "zip")
@@ -28,6 +28,7 @@ class Request(Struct, frozen=True, kw_only=True):
 
     ``compiling`` is what a question on compiling names, a host compiler or the C library: what does not compile with it
     is no yes, where elsewhere another compiler would be taken.
+    ``upgrades`` are components that are moved to the newest that fits, "all" for each; others stay where they fit.
     """
 
     requirements: tuple[Requirement, ...]
@@ -35,8 +36,13 @@ class Request(Struct, frozen=True, kw_only=True):
     policy: Policy = "production"
     kernel_module: KernelModule = "auto"
     target: Target = ""
-    compiling: frozenset[str] = frozenset()
+    compiling: tuple[str, ...] | UnsetType = UNSET
+    upgrades: tuple[str, ...] | UnsetType = UNSET
 
     def method(self, component: str) -> Method | None:
         """The method asked for this component, None where none was."""
         return self.methods.get(component) or self.methods.get("")
+
+    def upgrades_to_newest(self, component: str) -> bool:
+        """Whether an installed version of this component may be left for a newer one."""
+        return self.upgrades is not UNSET and not {component, "all"}.isdisjoint(self.upgrades)

@@ -46,7 +46,7 @@ def build(host: Host, request: Request, resolution: Resolution, matrix: Matrix) 
         request=request,
         facts=matrix.digest,
         image=_image(ctx),
-        stack={pick.component: _entry(pick) for pick in picks},
+        stack={pick.component: _entry(ctx, pick) for pick in picks},
         steps=assemble(with_departures(ctx, drafts)),
         warnings=tuple(dict.fromkeys((*resolution.warnings, *ctx.warnings))),
     )
@@ -75,15 +75,17 @@ def _place(pick: Pick) -> int:
     return COMPONENTS.index(pick.component) if pick.component in COMPONENTS else len(COMPONENTS)
 
 
-def _entry(pick: Pick) -> StackEntry:
+def _entry(ctx: Context, pick: Pick) -> StackEntry:
     texts = dict.fromkeys(reason.text for reason in pick.reasons if reason.text)
     sources = dict.fromkeys(address for reason in pick.reasons for address in reason.sources)
+    there = ctx.host.installed.get(pick.component)
     return StackEntry(
         version=pick.version,
         method=pick.method,
         reason="; ".join(list(texts)[:_FIRST_SENTENCES]),
         sources=tuple(sources),
         state=pick.state,
+        former=there.version if there is not None else None,
         flavour=pick.flavour,
     )
 

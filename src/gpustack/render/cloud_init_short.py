@@ -51,4 +51,5 @@ def _install(plan: Plan) -> tuple[str, ...]:
     words += ["--policy", request.policy] if request.policy != "production" else []
     words += ["--kernel-module", request.kernel_module] if request.kernel_module != "auto" else []
     words += ["--target", request.target] if request.target else []
+    words += [f"--upgrade={name}" for name in request.upgrades or ()]
     return (*words, "--", *(f"{name}=={entry.version}" for name, entry in plan.stack.items()))

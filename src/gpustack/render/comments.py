@@ -24,5 +24,5 @@ def stack(plan: Plan) -> list[str]:
     found = []
     for name, entry in plan.stack.items():
         flavour = f", {entry.flavour} kernel modules" if entry.flavour else ""
-        found.append(f"# {entry.state:<9} {one_line(f'{name} {entry.version} ({entry.method}{flavour})')}")
+        found.append(f"# {entry.state:<9} {one_line(f'{name} {entry.change} ({entry.method}{flavour})')}")
     return found

@@ -27,7 +27,7 @@ def render(plan: Plan) -> str:
     lines = [f"# {text(f'GPU stack for {host.os.name or host.os.spelled}')}", "", *_host(plan), "", "## Stack", ""]
     for name, entry in plan.stack.items():
         method = f"{entry.method}, {entry.flavour} kernel modules" if entry.flavour else entry.method
-        lines += _item(f"{name} {entry.version} ({method}), {_STATES[entry.state]}: {entry.reason}")
+        lines += _item(f"{name} {entry.change} ({method}), {_STATES[entry.state]}: {entry.reason}")
         lines += [f"  {line}" for address in entry.sources for line in _item(address)]
     if not plan.stack:
         lines.append("Nothing was asked for.")

@@ -60,14 +60,14 @@ def _stack(plan: Plan) -> list[str]:
         return ["Stack  (empty)"]
     names = sorted(plan.stack, key=_order)
     width = max(len(name) for name in names)
-    versions = max(len(entry.version) for entry in plan.stack.values())
+    versions = max(len(entry.change) for entry in plan.stack.values())
     methods = max(len(_method(plan, name)) for name in names)
     lines = ["Stack"]
     for name in names:
         entry = plan.stack[name]
         mark = _MARKS[entry.state]
         method = _method(plan, name)
-        row = f"  {mark} {name:<{width}}  {entry.version:<{versions}}  {method:<{methods}}  {entry.state:<9} "
+        row = f"  {mark} {name:<{width}}  {entry.change:<{versions}}  {method:<{methods}}  {entry.state:<9} "
         lines += _wrapped(one_line(entry.reason), first=row, rest=" " * min(len(row), 60))
     return lines
 

@@ -78,7 +78,7 @@ class Question:
 
     @cached_property
     def view(self) -> HostView:
-        return HostView(self.host, self._method, self.offers.rows.systems, self.request.compiling)
+        return HostView(self.host, self._method, self.offers.rows.systems, frozenset(self.request.compiling or ()))
 
     def _method(self, component: str) -> str:
         """The method by which a component is had; what is no component of a plan is taken as from the network."""
@@ -136,10 +136,9 @@ class Question:
         return tuple(found) or self._unknown(requirement)
 
     def _with_installed(self, found: list[Candidate], installed: Candidate) -> tuple[Candidate, ...]:
-        """The installed version joins; it comes first where nothing newer was asked for."""
+        """The installed version joins; it comes first where no upgrade was asked for."""
         rest = [candidate for candidate in found if version(candidate.version) != version(installed.version)]
-        is_preferred = self.request.policy == "minimal" or installed.component not in self.asked
-        if is_preferred:
+        if self.request.policy == "minimal" or not self.request.upgrades_to_newest(installed.component):
             return (installed, *rest)
         place = next(
             (i for i, other in enumerate(found) if version(other.version) <= version(installed.version)), len(rest)

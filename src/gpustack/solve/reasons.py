@@ -19,9 +19,10 @@ def reasons(question: Question, search: Search, solution: Chosen, component: str
     pick = solution[component]
     if pick is None:
         return ()
-    found = [_origin(question, solution, component), _choice(question, pick)]
+    others = {name: other for name, other in solution.items() if name != component}
+    found = [_origin(question, solution, component), _choice(question, search, others, pick)]
     newer = _next_newer(question, pick)
-    if newer is not None:
+    if newer is not None and not (pick.is_installed and component in question.asked):
         found.append(_refused_newer(question, search, solution, pick, newer))
     return tuple(reason for reason in found if reason is not None)
 
@@ -45,14 +46,27 @@ def _origin(question: Question, solution: Chosen, component: str) -> Reason:
     return Reason(role="needed-by", text=f"needed: {sentence.text}", sources=sentence.sources)
 
 
-def _choice(question: Question, pick: Candidate) -> Reason | None:
+def _choice(question: Question, search: Search, others: Chosen, pick: Candidate) -> Reason | None:
     if pick.is_installed:
-        return Reason(role="installed", text=f"{pick.version} is installed and fits")
+        newer = _way_to_newer(question, search, others, pick)
+        return Reason(role="installed", text=f"{pick.version} is installed and fits{newer}")
     release, method = pick.release, _by_another_method(question, pick.component)
     if pick.component == "driver" and release is not None and release.kind and question.request.policy == "production":
         text = f"newest fitting release of a {_kind_in_words(release.kind)} branch (R{release.branch}){method}"
         return Reason(role="policy", text=text, sources=question.matrix.addresses(release.src))
     return Reason(role="newest", text=f"newest that fits ({question.request.policy} policy){method}")
+
+
+def _way_to_newer(question: Question, search: Search, others: Chosen, pick: Candidate) -> str:
+    """How to get a newer release of what is kept, where one of those that were asked for fits; or ""."""
+    name = pick.component
+    if name not in question.asked or question.request.upgrades_to_newest(name):
+        return ""
+    has_newer = any(
+        version(one.version) > version(pick.version) and search.refusal(one, others) is None
+        for one in question.candidates(name)
+    )
+    return f"; `--upgrade {name}` takes a newer release" if has_newer else ""
 
 
 def _by_another_method(question: Question, component: str) -> str:

@@ -106,6 +106,11 @@ def parse_methods(texts: tuple[str, ...]) -> dict[str, Method]:
     return methods
 
 
+def parse_upgrades(texts: tuple[str, ...]) -> tuple[str, ...]:
+    """``--upgrade`` and ``--upgrade cudnn``: components, or "all". Raises UsageError."""
+    return tuple(sorted({text if text == "all" else component_named(text) for text in texts}))
+
+
 def merge(requirements: tuple[Requirement, ...]) -> tuple[Requirement, ...]:
     """One requirement a component, in the order given: the clauses of all that name it, together."""
     merged: dict[str, list[str]] = {}

@@ -47,6 +47,22 @@ def test_a_needed_driver_comes_along_and_an_installed_one_that_fits_is_kept() ->
     assert [(pick.version, pick.state) for pick in answer.picks] == [("535.1", "keep"), ("12.8.0", "install")]
 
 
+def test_what_is_installed_and_fits_stays_unless_an_upgrade_is_asked_for() -> None:
+    there = host(HOPPER, driver="535.1")
+    for policy in ("production", "newest", "minimal"):
+        kept = ask(there, "driver", policy=policy).picks[0]
+        assert (kept.version, kept.state) == ("535.1", "keep")
+        assert "535.1 is installed and fits; `--upgrade driver` takes a newer release" in [
+            one.text for one in kept.reasons
+        ]
+    for upgrades, version in ((("driver",), "595.1"), (("all",), "595.1"), (("cuda",), "535.1")):
+        assert versions(ask(there, "driver", upgrades=upgrades)) == {"driver": version}
+    assert versions(ask(there, "driver", upgrades=("all",), policy="minimal")) == {"driver": "535.1"}
+    assert versions(ask(there, "driver>535.1")) == {"driver": "595.1"}
+    newest = ask(host(HOPPER, driver="615.1"), "driver").picks[0]
+    assert [one.text for one in newest.reasons] == ["asked for (any version)", "615.1 is installed and fits"]
+
+
 def test_an_installed_driver_that_does_not_fit_is_upgraded() -> None:
     answer = ask(host(HOPPER, driver="535.1"), "cuda>=13")
     assert (answer.picks[0].version, answer.picks[0].state) == ("595.1", "upgrade")
