@@ -346,6 +346,7 @@ def kept_script(one: Outcome) -> str:
     script = script_of(one)
     for function in _functions(one.case.form):
         script = script.replace(f"{function}\n", "")
+    script = script.replace(f"/script-{one.plan.digest[:12]}", "/script-PLAN") if one.plan else script
     return re.sub(r"\b[0-9a-f]{64}\b", "SHA256", re.sub(r"\n{3,}", "\n\n", script))
 
 

@@ -1,4 +1,4 @@
-# Azure Linux 3, x86_64: plan 873991b2c37a5c85099f6523e62f8e90ddb52c2a9d4f23d9286120b451dc510a
+# Azure Linux 3, x86_64: plan PLAN
 # docker build --platform linux/amd64 --tag NAME - <THIS-FILE; run with --gpus all
 # warning: driver: left out, as a container gets them from its host
 
@@ -49,5 +49,5 @@ RUN tdnf -y install cuda-toolkit-13-2-13.2.2-1 \
 ENV NVIDIA_VISIBLE_DEVICES=all
 ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility
 ENV PATH=/usr/local/cuda-13.2/bin:${PATH}
-LABEL gpustack.plan="873991b2c37a5c85099f6523e62f8e90ddb52c2a9d4f23d9286120b451dc510a" \
+LABEL gpustack.plan="PLAN" \
       gpustack.cuda="13.2.2"

@@ -1,4 +1,4 @@
-# Debian 12, x86_64: plan fa7663fa0584139cbe3fd89f756498b89f2d0085468fe3b5201f95eeeb48c86c
+# Debian 12, x86_64: plan PLAN
 # docker build --platform linux/amd64 --tag NAME - <THIS-FILE; run with --gpus all
 # warning: Debian 12 reached the end of its ordinary support on 2026-07-11; long-term support lasts to
 #   2028-06-30
@@ -54,6 +54,6 @@ RUN apt-get update \
 ENV NVIDIA_VISIBLE_DEVICES=all
 ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility
 ENV PATH=/usr/local/cuda-13.2/bin:${PATH}
-LABEL gpustack.plan="fa7663fa0584139cbe3fd89f756498b89f2d0085468fe3b5201f95eeeb48c86c" \
+LABEL gpustack.plan="PLAN" \
       gpustack.cuda="13.2.2" \
       gpustack.cudnn="9.22.0.52"

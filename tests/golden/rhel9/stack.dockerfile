@@ -1,4 +1,4 @@
-# Red Hat Enterprise Linux 9, x86_64: plan 355b3ba3998a70dc1b3d115af0d4c966cd6582e8a54066ff7aaac13c3a65df53
+# Red Hat Enterprise Linux 9, x86_64: plan PLAN
 # docker build --platform linux/amd64 --tag NAME - <THIS-FILE; run with --gpus all
 # warning: driver: left out, as a container gets them from its host
 # warning: enable CodeReady Builder: left out, as containers use the subscription of the machine that builds
@@ -64,6 +64,6 @@ RUN dnf -y install zlib \
 ENV NVIDIA_VISIBLE_DEVICES=all
 ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility
 ENV PATH=/usr/local/cuda-13.2/bin:${PATH}
-LABEL gpustack.plan="355b3ba3998a70dc1b3d115af0d4c966cd6582e8a54066ff7aaac13c3a65df53" \
+LABEL gpustack.plan="PLAN" \
       gpustack.cuda="13.2.2" \
       gpustack.cudnn="9.14.0.64"

@@ -1,5 +1,5 @@
 # SUSE Linux Enterprise Server 15 SP6, x86_64: plan
-#   a35aa8c1f77c19b4c4146e5ce2ba00feee07f33acc111bb4de710b71196497a6
+#   PLAN
 # docker build --platform linux/amd64 --tag NAME - <THIS-FILE; run with --gpus all
 # warning: SUSE Linux Enterprise Server 15 SP6 reached its end of life on 2025-12-31: nothing is fixed in it
 #   any more
@@ -89,6 +89,6 @@ RUN zypper --non-interactive install --auto-agree-with-licenses libz1 \
 ENV NVIDIA_VISIBLE_DEVICES=all
 ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility
 ENV PATH=/usr/local/cuda-13.2/bin:${PATH}
-LABEL gpustack.plan="a35aa8c1f77c19b4c4146e5ce2ba00feee07f33acc111bb4de710b71196497a6" \
+LABEL gpustack.plan="PLAN" \
       gpustack.cuda="13.2.2" \
       gpustack.cudnn="9.28.0.42"

@@ -1,4 +1,4 @@
-# Ubuntu 22.04 LTS, x86_64: plan c7c0bd1fc1a4fb8a21324ccd87e0514a2d2ae413f9ad7d1025b801c8a6b9b94c
+# Ubuntu 22.04 LTS, x86_64: plan PLAN
 # docker build --platform linux/amd64 --tag NAME - <THIS-FILE; run with --gpus all
 # warning: driver: left out, as a container gets them from its host
 
@@ -127,7 +127,7 @@ RUN ln -sfn /usr/local/ffmpeg-9.0.2/bin/ffmpeg /usr/local/bin/ffmpeg \
 ENV NVIDIA_VISIBLE_DEVICES=all
 ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility,video
 ENV PATH=/usr/local/cuda-13.2/bin:${PATH}
-LABEL gpustack.plan="c7c0bd1fc1a4fb8a21324ccd87e0514a2d2ae413f9ad7d1025b801c8a6b9b94c" \
+LABEL gpustack.plan="PLAN" \
       gpustack.cuda="13.2.2" \
       gpustack.tensorrt="11.1.0.106" \
       gpustack.nv-codec-headers="13.0.19.0" \

@@ -1,4 +1,4 @@
-# Ubuntu 24.04 LTS, x86_64: plan 377f08dffa8d17ed3b1706bd72e0eb980b820ad2e546be3484b3db30557e17b9
+# Ubuntu 24.04 LTS, x86_64: plan PLAN
 # docker build --platform linux/amd64 --tag NAME - <THIS-FILE; run with --gpus all
 # warning: driver: left out, as a container gets them from its host
 
@@ -44,6 +44,6 @@ RUN apt-get update \
 ENV NVIDIA_VISIBLE_DEVICES=all
 ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility
 ENV PATH=/usr/local/cuda-13.2/bin:${PATH}
-LABEL gpustack.plan="377f08dffa8d17ed3b1706bd72e0eb980b820ad2e546be3484b3db30557e17b9" \
+LABEL gpustack.plan="PLAN" \
       gpustack.cuda="13.2.2" \
       gpustack.cudnn="9.23.2.1"

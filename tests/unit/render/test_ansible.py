@@ -59,7 +59,7 @@ def step(identity: str = "one-000000000001", *, actions: tuple[do.AnyAction, ...
 
 @pytest.mark.parametrize("os", PLANS)
 def test_playbook_is_the_golden_one(os: str, update_golden: bool) -> None:
-    compare(GOLDEN / os / "stack.ansible", render(plan_on(os)), update=update_golden)
+    compare(GOLDEN / os / "stack.ansible", plan_on(os), render(plan_on(os)), update=update_golden)
 
 
 def golden_plans() -> dict[str, Plan]:

@@ -18,7 +18,7 @@ from gpustack.render.cloud_init import LIMIT, render
 
 @pytest.mark.parametrize("os", PLANS)
 def test_user_data_is_the_golden_one(os: str, update_golden: bool) -> None:
-    compare(GOLDEN / os / "stack.cloud-init", render(plan_on(os)), update=update_golden)
+    compare(GOLDEN / os / "stack.cloud-init", plan_on(os), render(plan_on(os)), update=update_golden)
 
 
 def accepted(path: Path, text: str) -> subprocess.CompletedProcess[str]:

@@ -26,7 +26,7 @@ NEVER = re.compile(
 
 @pytest.mark.parametrize("os", PLANS)
 def test_dockerfile_is_the_golden_one(os: str, update_golden: bool) -> None:
-    compare(GOLDEN / os / "stack.dockerfile", render(plan_on(os)), update=update_golden)
+    compare(GOLDEN / os / "stack.dockerfile", plan_on(os), render(plan_on(os)), update=update_golden)
 
 
 @pytest.mark.parametrize("os", PLANS)
