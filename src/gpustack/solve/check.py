@@ -74,7 +74,7 @@ def _asked_beside(question: Question, codecs: tuple[str, ...]) -> Findings:
 
 def _unknown(question: Question, picks: dict[str, Candidate], judged: dict[str, Candidate]) -> tuple[Unknown, ...]:
     """Everything for want of which there is no verdict; ``picks`` are the versions that go together, if any do."""
-    found = [*unknown_versions(question), *outside_of_the_facts(question), *unknown_pairs(question, picks)]
+    found = [*unknown_versions(question), *outside_of_the_facts(question, judged), *unknown_pairs(question, picks)]
     found += unlisted_gpus(question, picks)
     for candidate in judged.values():
         found += unknown_rules(question, candidate, judged)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpustack.errors import GpustackError, NoSolutionError, UnsupportedError
 from gpustack.model.request import Requirement
+from gpustack.solve.applies import outside
 from gpustack.solve.causes import (
     DriverOfAnother,
     Failure,
@@ -20,7 +21,7 @@ from gpustack.solve.question import DRIVER_OWNERS, KERNEL_SIDE, Question, driver
 from gpustack.solve.relaxations import relaxations, relaxed, ways_around, without
 from gpustack.solve.search import Search
 from gpustack.solve.sentences import method_limit, sentences_of
-from gpustack.solve.unknown import limit, nearest_known
+from gpustack.solve.unknown import nearest_known
 from gpustack.solve.words import in_words, title
 
 _NOTHING = (
@@ -75,7 +76,8 @@ def _unknown_version(question: Question, requirement: Requirement) -> GpustackEr
 def _nothing_offered(question: Question, component: str) -> GpustackError:
     host = question.host
     method = question.offers.method(component)
-    why = limit(question, component)
+    unknown = outside(question, component)
+    why = unknown.reason.partition(": ")[2] if unknown is not None else ""
     msg = (
         f"no {FILES[method].format(title(component))} are known"
         f" for {host.os.name or host.os.spelled} on {host.arch or 'this architecture'}"

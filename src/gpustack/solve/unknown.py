@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from gpustack.model.resolution import Unknown
+from gpustack.solve.applies import outside
 from gpustack.solve.question import Candidate, Question
 from gpustack.solve.words import title
 from gpustack.versions import is_within, version, version_range
@@ -81,32 +82,30 @@ def unknown_pairs(question: Question, picks: Mapping[str, Candidate]) -> list[Un
     return found
 
 
-def outside_of_the_facts(question: Question) -> list[Unknown]:
-    """What the facts do not speak of here: on a Jetson what is made for servers, on Windows what is made for Linux."""
-    return [
-        Unknown(reason=f"{requirement}: {why}")
-        for name, requirement in question.asked.items()
-        if (why := limit(question, name))
-    ]
+def outside_of_the_facts(question: Question, judged: Mapping[str, Candidate]) -> list[Unknown]:
+    """What was asked for, in a known version, on a platform or architecture of which the facts do not speak."""
+    asked = [judged[name] for name in question.asked if name in judged]
+    return [found for one in asked if (found := doubt(question, one)) is not None]
 
 
-def limit(question: Question, component: str) -> str:
-    """Why the facts about a component do not hold on this kind of host, "" where they do."""
-    if component == "driver" and any(gpu.is_vgpu for gpu in question.host.gpus):
-        return "" if _is_guest_driver(question) else VGPU_DRIVER
-    if component == "cuda-compat" and any(gpu.kind == "professional" for gpu in question.host.gpus):
-        return "of professional boards NVIDIA supports selected NGC-Ready ones, and no fact says which"
-    if question.host.environment == "jetson":
-        return ON_JETSON.get(component, "")
-    return ON_WINDOWS.get(component, "") if question.view.is_windows else ""
+def doubt(question: Question, candidate: Candidate) -> Unknown | None:
+    """Why the facts do not speak of this version on this platform and architecture; None where they do."""
+    if candidate.component == "driver" and any(gpu.is_vgpu for gpu in question.host.gpus):
+        asked = question.asked.get("driver")
+        wanted = asked.versions if asked and asked.versions.startswith("==") else f"=={candidate.version}"
+        known = _is_guest_driver(question, wanted)
+        return None if known else Unknown(reason=f"driver{wanted}: {VGPU_DRIVER}")
+    if candidate.component == "cuda-compat" and any(gpu.kind == "professional" for gpu in question.host.gpus):
+        why = "of professional boards NVIDIA supports selected NGC-Ready ones, and no fact says which"
+        return Unknown(reason=f"cuda-compat=={candidate.version}: {why}")
+    return outside(question, candidate.component, candidate.version) if candidate.is_known else None
 
 
-def _is_guest_driver(question: Question) -> bool:
-    """Whether the one driver that was asked for is a guest driver that vGPU software had for this system."""
-    asked = question.asked["driver"].versions
+def _is_guest_driver(question: Question, wanted: str) -> bool:
+    """Whether a guest driver that vGPU software had for this system is in this range."""
     system = "windows" if question.view.is_windows else "linux"
-    return asked.startswith("==") and any(
-        row.os == system and is_within(row.version, asked)
+    return any(
+        row.os == system and is_within(row.version, wanted)
         for row in question.matrix.rows("gpu-names", "vgpu_guests", _VgpuGuest)
     )
 
@@ -123,19 +122,3 @@ VGPU_DRIVER = (
     " this one among them, and the drivers of servers and desktops do not drive it"
 )
 """Why there is no verdict on a driver beside a vGPU."""
-
-ON_JETSON = {
-    "cuda-compat": "Jetson has compatibility packages of its own, and no fact speaks of them",
-    "driver": "on Jetson the driver is part of Jetson Linux (L4T), and no fact says which release of it has which",
-    "triton": "the facts are those of the server's images for servers; Jetson has builds of its own",
-    "fabric-manager": "it belongs to servers with NVSwitches; no fact speaks of it on Jetson",
-}
-"""Components whose facts are those of servers and desktops, and why they do not count on a Jetson."""
-
-ON_WINDOWS = {
-    "cuda-compat": "forward compatibility is of Linux",
-    "triton": "the facts are those of the server's Linux images; for WSL ask with --os wsl-ubuntu24.04",
-    "container-toolkit": "the facts are those of Linux; for WSL ask with --os wsl-ubuntu24.04",
-    "fabric-manager": "the facts are those of Linux",
-}
-"""Components whose facts are those of Linux, and what to ask instead."""

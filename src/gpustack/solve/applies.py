@@ -1,0 +1,81 @@
+"""Where the facts about a component hold: outside of its platforms and architectures there is no answer."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from gpustack.model.host import Host
+from gpustack.model.resolution import Unknown
+from gpustack.solve.question import Question
+from gpustack.solve.words import in_words, title
+from gpustack.versions import is_within
+
+SUBJECT = "applies"
+
+_PLATFORMS = {"jetson": "Jetson", "wsl": "WSL", "windows": "Windows", "container": "containers", "server": "Linux"}
+
+
+class Applies(Struct, frozen=True, kw_only=True):
+    """One row: a component has builds on these platforms and architectures in these versions ("" all)."""
+
+    id: str
+    component: str
+    platforms: tuple[str, ...]
+    arch: tuple[str, ...]
+    versions: str = ""
+    src: tuple[str, ...] = ()
+
+
+class Elsewhere(Struct, frozen=True, kw_only=True):
+    """What to know where a component has no row."""
+
+    component: str
+    platform: str
+    text: str
+    src: tuple[str, ...] = ()
+
+
+def platform(host: Host) -> str:
+    """The platform of a host, as the facts call it: server, container, wsl, windows or jetson."""
+    if host.os.family == "windows":
+        return "windows"
+    return host.environment if host.environment in {"jetson", "wsl", "container"} else "server"
+
+
+def outside(question: Question, component: str, version_text: str = "") -> Unknown | None:
+    """Why the facts do not say whether a component, or one version of it, runs here; None where they do.
+
+    A component without any row is one of an overlay that says nothing of it.
+    """
+    rows = [row for row in question.matrix.rows(SUBJECT, "applies", Applies) if row.component == component]
+    place, arch = platform(question.host), question.host.arch
+    here = [row for row in rows if place in row.platforms]
+    if not rows or any(_covers(row, arch, version_text) for row in here):
+        return None
+    subject = f"{component}=={version_text}" if version_text else component
+    if not here:
+        row = _elsewhere(question, component, place)
+        text = row.text if row is not None else f"no fact speaks of {title(component)} on {_PLATFORMS[place]}"
+        sources = question.matrix.addresses(row.src if row is not None else rows[0].src)
+        option = "--environment" if place in {"jetson", "container"} else "--os"
+        return Unknown(
+            reason=f"{subject}: {text}", rule=rows[0].id, needs="environment", option=option, sources=sources
+        )
+    what = f"{title(component)} {version_text}".strip()
+    known = "; ".join(f"{', '.join(row.arch)}: {in_words(row.versions) if row.versions else 'any'}" for row in here)
+    if arch is None:
+        known = f"{what} is known on {_PLATFORMS[place]} for {known}"
+        text = f"the architecture of this host is unknown (--arch gives it); {known}"
+    else:
+        text = f"no fact says that {what} has a build for {_PLATFORMS[place]} on {arch}; known for {known}"
+    sources = question.matrix.addresses(tuple(dict.fromkeys(key for row in here for key in row.src)))
+    return Unknown(reason=f"{subject}: {text}", rule=here[0].id, needs="arch", option="--arch", sources=sources)
+
+
+def _covers(row: Applies, arch: str | None, version_text: str) -> bool:
+    return arch in row.arch and (not version_text or not row.versions or is_within(version_text, row.versions))
+
+
+def _elsewhere(question: Question, component: str, place: str) -> Elsewhere | None:
+    rows = question.matrix.rows(SUBJECT, "elsewhere", Elsewhere)
+    return next((row for row in rows if (row.component, row.platform) == (component, place)), None)
