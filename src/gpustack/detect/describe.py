@@ -54,7 +54,7 @@ def describe(  # noqa: PLR0913 (one argument for each option that says which hos
         ),
         arch=_architecture(arch, environment, named),
         environment=environment,
-        glibc=system.glibc or None,
+        glibc=None if system.rolling else system.glibc or None,
         described=True,
     )
     return changed(host, given if driver is None else replace(given, driver=driver), found)

@@ -17,8 +17,9 @@ class System(Struct, frozen=True, kw_only=True, omit_defaults=True):
     folder; empty means there is none and ``no_repo`` says why and what would do. ``base`` is the system whose
     repository and packages a derivative uses ("ubuntu24.04"). ``kernel``, ``gcc``, ``glibc`` are the defaults there.
     ``binaries`` none: NVIDIA's programs cannot run there at all (another libc, another kernel, 32 bits).
-    ``lts`` is the date on which paid or extended support ends. ``immutable``: nothing can be installed into its
-    read-only system. ``support`` "own channel": its publisher's own channel brings the driver.
+    ``python`` is the version of its python3. ``rolling``: its libraries move on inside the release; the values are
+    those that were read last. ``lts`` is the date on which paid or extended support ends. ``immutable``: nothing can
+    be installed into its read-only system. ``support`` "own channel": its publisher's own channel brings the driver.
     """
 
     id: str
@@ -36,6 +37,7 @@ class System(Struct, frozen=True, kw_only=True, omit_defaults=True):
     gcc: str = ""
     glibc: str = ""
     python: str = ""
+    rolling: bool | str = False
     initramfs: str = ""
     binaries: Literal["", "none"] = ""
     lts: str = ""
@@ -65,13 +67,25 @@ def find_system(systems: tuple[System, ...], identity: str | None, version: str 
 
 
 def covers(row: str, version: str | None) -> bool:
-    """Whether a row's version is that of a host or a prefix of it; an empty one covers all."""
+    """Whether a row's version is that of a host or a prefix of it (3 is 3.0 too); an empty one covers all."""
     if not row or not version:
         return not row
     known, given = row.lower(), version.lower()
     if given[:1] == "v" and given[1:2].isdigit():  # Kylin writes V10
         given = given[1:]
-    return given == known or given.startswith(f"{known}.")
+    return given in {known, known.removesuffix(".0")} or given.startswith(f"{known}.")
+
+
+class OfferedKernel(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A further kernel that a release of a system offers besides its first one; ``comes`` says how."""
+
+    id: str
+    version: str
+    kernel: str
+    comes: str
+    note: str = ""
+    known: Known = ""
+    src: tuple[str, ...] = ()
 
 
 class Repository(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -99,13 +99,21 @@ class HostView:
         return "", ""
 
     def is_assumed(self, property_name: str) -> bool:
-        """Whether the value of a property that differs from host to host is no more than the system's default."""
-        is_own = property_name in SYSTEM_FIXED or bool(_leading(self._own(property_name)))
+        """Whether a value is no more than the system's default: of what differs from host to host, or rolls on."""
+        is_fixed = property_name in SYSTEM_FIXED and not any(system.rolling for system in self._systems)
+        is_own = is_fixed or bool(_leading(self._own(property_name)))
         return not is_own and bool(_leading(self.default(property_name)[0]))
 
     def is_asked_for(self, property_name: str) -> bool:
         """Whether the question is about this property: a compiler that is named, and not one found or assumed."""
         return property_name in self._compiling
+
+    def runs_modules_of(self, component: str, version_text: str) -> bool:
+        """Whether this very release's kernel modules run here, on the kernel that boots next too."""
+        host = self.host
+        if component != "driver" or host.module is None or not host.module.loaded:
+            return False
+        return host.module.version == version_text and host.next_kernel in {None, host.kernel}
 
     def holds(self, when: When, component: str) -> bool:
         """Whether all conditions of a rule about ``component`` are known to hold here."""

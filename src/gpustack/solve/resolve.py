@@ -21,6 +21,7 @@ from gpustack.solve.causes import (
     UnknownVersion,
 )
 from gpustack.solve.flavour import flavours
+from gpustack.solve.kernels import next_kernels
 from gpustack.solve.listed import unlisted_gpus
 from gpustack.solve.offers import POSSIBLE
 from gpustack.solve.question import DRIVER_OWNERS, KERNEL_SIDE, Candidate, Question, driver_owner
@@ -137,7 +138,9 @@ def _state(question: Question, candidate: Candidate) -> State:
 def _warnings(question: Question, solution: Chosen) -> list[str]:
     picks = {name: candidate for name, candidate in solution.items() if candidate is not None}
     unlisted = [one.reason for one in unlisted_gpus(question, picks)]
-    return [*advice(question, picks), *unlisted, *_driver_warnings(question, solution)]
+    driver = picks.get("driver")
+    coming = next_kernels(question, driver.version) if driver is not None and not question.request.target else []
+    return [*advice(question, picks), *unlisted, *coming, *_driver_warnings(question, solution)]
 
 
 def _driver_warnings(question: Question, solution: Chosen) -> list[str]:

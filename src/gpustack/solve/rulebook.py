@@ -131,12 +131,18 @@ class RuleBook:
     def property_breach(
         self, component: str, version_text: str, name: str, view: HostView, *, advice: bool = False
     ) -> tuple[BoundRule | None, str]:
-        """The first rule about one property of the host that refuses this version, with the value it refuses."""
-        binds = view.is_asked_for(name)
+        """The first rule about one property of the host that refuses this version, with the value it refuses.
+
+        A release of a system offers several kernels, so that its default one advises and refuses nothing.
+        """
+        is_kernel = name == "kernel"
+        if is_kernel and view.runs_modules_of(component, version_text):
+            return None, ""
+        is_guess, binds = is_kernel and view.is_assumed(name), view.is_asked_for(name)
         for value in view.values(name):
             for bound in self.applying(component, version_text).get(name, ()):
                 if (
-                    (bound.is_advice and not binds) == advice
+                    (is_guess or (bound.is_advice and not binds)) == advice
                     and view.holds(bound.rule.when, component)
                     and not bound.accepts(version_text, value)
                 ):

@@ -93,6 +93,10 @@ def _has_module(scene: Scene, kernel: str) -> bool:
     return dkms or bool(prebuilt)
 
 
+def _runs(scene: Scene, kernel: str) -> bool:
+    return kernel == scene.kernel and scene.module is not None and scene.module.loaded
+
+
 def _wants_module(scene: Scene) -> bool:
     return scene.environment not in _OWN_KERNEL and bool(
         scene.installed(_BUILT_PACKAGES + r"|linux-modules-nvidia-.*|kmod-nvidia.*")
@@ -110,7 +114,7 @@ def next_kernel_without_module(scene: Scene) -> Iterator[Finding]:
     if kernel is None or not _wants_module(scene) or not (built or kernel in kernels or scene.kernel in kernels):
         return
     seen_running = scene.kernel is not None and _has_module(scene, scene.kernel)
-    if _has_module(scene, kernel) or (kernel == scene.kernel and scene.module is not None and scene.module.loaded):
+    if _has_module(scene, kernel) or _runs(scene, kernel):
         return
     if kernel == scene.kernel:
         yield Finding(
@@ -179,20 +183,22 @@ def kernel_too_new(scene: Scene) -> Iterator[Finding]:
     version = scene.driver_version
     if scene.environment in _OWN_KERNEL or version is None:
         return
-    rules = [r for r in scene.matrix.rules("driver") if r.needs == "kernel"]
+    rules = [
+        rule
+        for rule in scene.matrix.rules("driver")
+        if rule.needs == "kernel" and is_within(version, rule.of.removeprefix("driver"))
+    ]
     for kernel in dict.fromkeys((scene.kernel, scene.next_kernel)):
         number = re.match(r"\d+(?:\.\d+)+", kernel or "")
-        if number is None:
+        # A distribution repairs the modules it ships: where there is a module for a kernel, it was built.
+        if kernel is None or number is None or _has_module(scene, kernel) or _runs(scene, kernel):
             continue
-        for rule in rules:
-            if is_within(version, rule.of.removeprefix("driver")) and any(
-                is_within(number[0], text) for text in rule.none
-            ):
-                yield Finding(
-                    message=f"driver {version} is known to fail on kernel {kernel}: {rule.says or rule.note}".rstrip(
-                        ": "
-                    ),
-                )
+        rule = next((rule for rule in rules if any(is_within(number[0], text) for text in rule.none)), None)
+        if rule is not None:
+            yield Finding(
+                message=f"driver {version} does not build on kernel {kernel}: {rule.says or rule.note}".rstrip(": "),
+                fix=f"{cures.plan('driver')} chooses a driver for this kernel, or boot an older kernel",
+            )
     for folder, names in scene.evidence.listings.items():
         match = re.fullmatch(r"/var/lib/dkms/nvidia[\w-]*/([\d.]+)", folder)
         if match and scene.next_kernel and "build" in names and scene.next_kernel not in names:

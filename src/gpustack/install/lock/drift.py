@@ -151,13 +151,17 @@ class _View:
         found = self.host.next_kernel or self.host.kernel
         if expected and found and expected != found:
             headers = any(one.id in {"headers_missing", "kernel_headers_missing"} for one in self.host.problems)
+            too_new = next((one for one in self.host.problems if one.id == "kernel_too_new"), None)
             yield Drift(
                 kind="kernel",
                 what="kernel",
                 expected=expected,
                 found=found,
-                message=f"the kernel that boots next is {found}; the driver was installed for {expected}",
-                cure=("install its headers, then " if headers else "")
+                message=f"the kernel that boots next is {found}; the driver was installed for {expected}"
+                + (f"; {too_new.message}" if too_new else ""),
+                cure=too_new.fix
+                if too_new and too_new.fix
+                else ("install its headers, then " if headers else "")
                 + f"`dkms autoinstall -k {found}` or `{self.install}`, then reboot and `gpustack verify driver`",
                 reboot=True,
             )
