@@ -24,31 +24,39 @@ UNKNOWN = 7
 def check(
     options: Mapping[str, Any],
     combination: Annotated[
-        list[str],
+        list[str] | None,
         Argument(
             metavar="COMPONENT==VERSION...",
             help="Components and versions to check, e.g. cuda==13.0.2; codecs of the GPU, e.g. nvenc-av1.",
         ),
-    ],
+    ] = None,
+    image: Annotated[
+        str | None,
+        Option("--image", metavar="NAME", help="A container image: nvcr.io/nvidia/pytorch:25.06-py3."),
+    ] = None,
     format: Annotated[TextOrJson, Option("--format")] = TextOrJson.TEXT,
 ) -> int:
     """Is this combination compatible, and why (not)? Exit 0 yes, 3 no, 7 not known."""
     from msgspec import UNSET
 
-    from gpustack.model.request import Request
+    from gpustack.errors import UsageError
+    from gpustack.model.request import Beside, Request
     from gpustack.solve.check import check as judge
     from gpustack.solve.codecs import codec_word
     from gpustack.solve.requirements import merge, parse_requirement
 
     matrix = frame.matrix()
-    codecs = tuple(word for text in combination if (word := codec_word(text)) is not None)
-    components = tuple(parse_requirement(text) for text in combination if codec_word(text) is None)
+    words = tuple(combination or ())
+    if not words and image is None:
+        msg = "nothing is asked"
+        raise UsageError(msg, code="missing-argument", hint="for example gpustack check cuda==13.0.2, or --image NAME")
+    codecs = tuple(word for text in words if (word := codec_word(text)) is not None)
+    components = tuple(parse_requirement(text) for text in words if codec_word(text) is None)
     named = {name for name in COMPILING if options.get(name) is not None}
     compiling = tuple(sorted({*named, "glibc"} if named else ())) or UNSET
     request = Request(requirements=merge(components), compiling=compiling)
-    verdict = judge(
-        matrix, host_of(matrix, HostQuestion(**fields_of(options))), request, codecs=codecs, with_hints=True
-    )
+    host = host_of(matrix, HostQuestion(**fields_of(options)))
+    verdict = judge(matrix, host, request, beside=Beside(codecs=codecs, image=image), with_hints=True)
     frame.page(frame.to_json(verdict) if format is TextOrJson.JSON else _text(verdict))
     return {"compatible": 0, "incompatible": INCOMPATIBLE, "unknown": UNKNOWN}[verdict.verdict]
 

@@ -46,3 +46,10 @@ class Request(Struct, frozen=True, kw_only=True):
     def upgrades_to_newest(self, component: str) -> bool:
         """Whether an installed version of this component may be left for a newer one."""
         return self.upgrades is not UNSET and not {component, "all"}.isdisjoint(self.upgrades)
+
+
+class Beside(Struct, frozen=True, kw_only=True):
+    """What ``check`` is asked beside components: codecs ("nvenc-av1"), and a container image by its name."""
+
+    codecs: tuple[str, ...] = ()
+    image: str | None = None

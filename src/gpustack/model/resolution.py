@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from gpustack.model.offer import Offer
 from gpustack.model.request import Method
@@ -118,6 +118,24 @@ class Assumed(Struct, frozen=True, kw_only=True):
     option: str
 
 
+ImageRuns = Literal[
+    "runs", "runs by minor-version compatibility", "needs forward compatibility", "does not run", "unknown"
+]
+
+
+class ImageAnswer(Struct, frozen=True, kw_only=True):
+    """How a container image runs on the host; ``smallest_driver`` without forward compatibility.
+
+    ``nearest`` is the nearest tag of its repository that runs here, "" where the image itself does, or none.
+    """
+
+    name: str
+    runs: ImageRuns
+    cuda: str = ""
+    smallest_driver: str = ""
+    nearest: str = ""
+
+
 Answer = Literal["compatible", "incompatible", "unknown"]
 
 
@@ -135,4 +153,5 @@ class Verdict(Struct, frozen=True, kw_only=True):
     unknown: tuple[Unknown, ...] = ()
     not_judged: tuple[NotJudged, ...] = ()
     assumed: tuple[Assumed, ...] = ()
+    image: ImageAnswer | UnsetType = UNSET
     hints: tuple[str, ...] = ()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from gpustack.matrix.index import Matrix
 from gpustack.model.host import Host
-from gpustack.model.request import Request
-from gpustack.model.resolution import Answer, Conflict, Findings, Unknown, Verdict
+from gpustack.model.request import Beside, Request
+from gpustack.model.resolution import Answer, Conflict, Findings, ImageAnswer, Unknown, Verdict
 from gpustack.solve.advice import advice
 from gpustack.solve.causes import (
     Asked,
@@ -31,11 +32,11 @@ from gpustack.solve.unknown import outside_of_the_facts, unknown_pairs, unknown_
 
 
 def check(
-    matrix: Matrix, host: Host, request: Request, *, codecs: tuple[str, ...] = (), with_hints: bool = False
+    matrix: Matrix, host: Host, request: Request, *, beside: Beside | None = None, with_hints: bool = False
 ) -> Verdict:
     """The verdict on the components of ``request`` with each other and on ``host``; what would go costs searches.
 
-    ``codecs`` are questions to its video engines (``codec_word``).
+    ``beside`` is what else is asked of the host: of its video engines, of a container image.
     """
     question = Question(matrix, host, request, mode="check")
     search = Search(question)
@@ -47,7 +48,7 @@ def check(
         found = [NoCombination(smallest_cause(search))]
     picks = _given_picks(question, solution or {})
     judged = picks or {name: question.candidates(name)[0] for name in _given(question) if question.candidates(name)}
-    more = _asked_beside(question, codecs)
+    more, of_image = _asked_beside(question, beside or Beside())
     conflicts = _conflicts(question, found) + more.conflicts
     unknown = _unknown(question, picks, judged) + more.unknown
     answer: Answer = "incompatible" if conflicts else "unknown" if unknown else "compatible"
@@ -59,17 +60,24 @@ def check(
         unknown=unknown,
         not_judged=not_judged(question, judged),
         assumed=assumed(question, judged),
+        image=of_image,
         hints=(*(_hints(question, search) if found and with_hints else ()), *more.hints),
     )
 
 
-def _asked_beside(question: Question, codecs: tuple[str, ...]) -> Findings:
-    """What is asked beside components: of video engines."""
-    if not codecs:
-        return Findings()
-    from gpustack.solve.codecs import codec_findings  # noqa: PLC0415 (few ask for codecs)
+def _asked_beside(question: Question, beside: Beside) -> tuple[Findings, ImageAnswer | UnsetType]:
+    """What is asked beside components: of video engines, of a container image."""
+    found = Findings()
+    if beside.codecs:
+        from gpustack.solve.codecs import codec_findings  # noqa: PLC0415 (few ask for codecs)
 
-    return codec_findings(question, codecs)
+        found += codec_findings(question, beside.codecs)
+    if beside.image is None:
+        return found, UNSET
+    from gpustack.solve.images import image_findings  # noqa: PLC0415 (few ask for images)
+
+    more, answer = image_findings(question, beside.image)
+    return found + more, answer
 
 
 def _unknown(question: Question, picks: dict[str, Candidate], judged: dict[str, Candidate]) -> tuple[Unknown, ...]:

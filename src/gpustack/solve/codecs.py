@@ -10,7 +10,9 @@ from msgspec import Struct
 from gpustack.errors import UsageError
 from gpustack.model.host import Gpu
 from gpustack.model.resolution import Conflict, Findings, Unknown
+from gpustack.solve.engines import names_of, rows_of, versions_of
 from gpustack.solve.question import Question
+from gpustack.solve.sessions import session_findings
 from gpustack.solve.words import ranges_in_words
 from gpustack.versions import is_within, version_key
 
@@ -37,29 +39,6 @@ DECODED: dict[str, tuple[str, int]] = {
 SESSIONS = re.compile(r"nvenc-sessions(?:==|>=)([1-9]\d{0,3})")
 _WORD = re.compile(r"(nvenc|nvdec)-\S+")
 HEADERS = "nv-codec-headers"
-
-
-class _Row(Struct, frozen=True, kw_only=True):
-    """What a product (of one device), or a row of the vendor's support matrix (of many), says of its engines."""
-
-    name: str
-    device: str = ""
-    subsystem: str = ""
-    devices: tuple[str, ...] = ()
-    aliases: tuple[str, ...] = ()
-    encode: str = ""
-    decode: str = ""
-    sessions: str = ""
-    src: tuple[str, ...] = ()
-
-
-class _Limit(Struct, frozen=True, kw_only=True):
-    """A number of sessions that a system may hold, and the first drivers that are known to allow it."""
-
-    limit: int
-    driver_linux: str = ""
-    driver_windows: str = ""
-    src: tuple[str, ...] = ()
 
 
 class _Need(Struct, frozen=True, kw_only=True):
@@ -101,7 +80,7 @@ def codec_findings(question: Question, words: tuple[str, ...]) -> Findings:
     found = Findings()
     for word in dict.fromkeys(words):
         asked = SESSIONS.fullmatch(word)
-        found += _sessions(question, word, int(asked[1])) if asked else _ability(question, word)
+        found += session_findings(question, word, int(asked[1])) if asked else _ability(question, word)
     return found
 
 
@@ -114,16 +93,16 @@ def _ability(question: Question, word: str) -> Findings:
     can = [gpu for gpu, answer, _ in answers if answer]
     open_ = [gpu for gpu, answer, _ in answers if answer is None]
     sources = tuple(dict.fromkeys(one for _, _, addresses in answers for one in addresses))
-    what = f"{engine.upper()} of {_names(gpus)}"
+    what = f"{engine.upper()} of {names_of(gpus)}"
     if not can and not open_:
-        between = (word, f"gpu: {_names(gpus)}")
+        between = (word, f"gpu: {names_of(gpus)}")
         reason = f"{_why_not(question, gpus, engine, ability)}."
         return Findings(conflicts=(Conflict(kind="video-engine", between=between, reason=reason, sources=sources),))
     if not can:
         reason = f"{word}: no fact says whether {what} {_does(engine)} {_said(ability)}"
         return Findings(unknown=(Unknown(reason=reason, needs="gpu", option="--gpu", sources=sources),))
     others = [gpu for gpu, answer, _ in answers if not answer]
-    mixed = (f"{word}: true of {_names(can)}, not known or not true of {_names(others)}",) if others else ()
+    mixed = (f"{word}: true of {names_of(can)}, not known or not true of {names_of(others)}",) if others else ()
     return Findings(warnings=mixed) + _needs(question, word)
 
 
@@ -148,7 +127,7 @@ def _answer(question: Question, gpu: Gpu, engine: str, ability: str) -> tuple[bo
 def _engines(question: Question, gpu: Gpu, engine: str) -> _Engines:
     """The class of the GPU's encoder or decoder."""
     matrix, column = question.matrix, "encode" if engine == "nvenc" else "decode"
-    rows = _rows(question, gpu)
+    rows = rows_of(question, gpu)
     named = {getattr(row, column) for row in rows} - {""}
     own = [row for row in _classes(question, engine) if named == {row["id"]}]
     boards = [row for row in rows if not row.device] or rows
@@ -162,26 +141,11 @@ def _classes(question: Question, engine: str) -> tuple[dict[str, Any], ...]:
     return question.matrix.rows("nvenc", "decode_classes", dict)
 
 
-def _rows(question: Question, gpu: Gpu) -> list[_Row]:
-    """What the tables of products and of the support matrix say of this GPU."""
-    products = question.matrix.rows("gpus", "products", _Row)
-    device = (gpu.pci_id or "").replace("10de:", "0x")
-    if device:
-        same = [row for row in products if row.device == device]
-        found = [row for row in same if (row.subsystem or None) == gpu.subsystem_id] or same
-    else:
-        name = (gpu.name or "").lower()
-        found = [row for row in products if name in {row.name.lower(), *map(str.lower, row.aliases)}]
-    ids = {device, f"{device}/{gpu.subsystem_id}"} - {""}
-    boards = question.matrix.rows("nvenc", "gpus", _Row)
-    return [*found, *(row for row in boards if ids.intersection(row.devices) or row.name == gpu.name)]
-
-
 def _why_not(question: Question, gpus: tuple[Gpu, ...], engine: str, ability: str) -> str:
     engines = [gpu.nvenc if engine == "nvenc" else gpu.nvdec for gpu in gpus]
     if all(count == 0 for count in engines):
-        return f"{_names(gpus)} has no {engine.upper()}"
-    sentence = f"{engine.upper()} of {_names(gpus)} does not {_does(engine)[:-1]} {_said(ability)}"
+        return f"{names_of(gpus)} has no {engine.upper()}"
+    sentence = f"{engine.upper()} of {names_of(gpus)} does not {_does(engine)[:-1]} {_said(ability)}"
     column = ENCODED[ability] if engine == "nvenc" else DECODED[ability][0]
     bits = 0 if engine == "nvenc" else DECODED[ability][1]
     able = [
@@ -206,7 +170,7 @@ def _needs(question: Question, word: str) -> Findings:
     wanted = {"driver": drivers, HEADERS: (headers,)}
     conflicts, remarks = [], []
     for component, ranges in wanted.items():
-        versions = _versions(question, component)
+        versions = versions_of(question, component)
         said = f"{word} requires {component} {ranges_in_words(ranges)}"
         if versions and not any(is_within(one, text) for one in versions for text in ranges):
             reason = f"{said}; this is {', '.join(versions)}."
@@ -224,59 +188,6 @@ def _driver_range(question: Question, headers: str) -> tuple[str, ...]:
         if question.view.holds(bound.rule.when, HEADERS):
             return bound.rule.any
     return ()
-
-
-def _versions(question: Question, component: str) -> tuple[str, ...]:
-    """The versions of a component that were asked for, or the one that is installed."""
-    if component not in question.asked and component not in question.host.installed:
-        return ()
-    return tuple(candidate.version for candidate in question.candidates(component))
-
-
-def _sessions(question: Question, word: str, count: int) -> Findings:
-    """Whether a system with this GPU and driver may hold so many encode sessions at once."""
-    gpus = question.host.gpus
-    if not gpus:
-        return Findings(unknown=(Unknown(reason=f"{word}: no GPU is given", needs="gpu", option="--gpu"),))
-    between = (word, f"gpu: {_names(gpus)}")
-    if all(gpu.nvenc == 0 for gpu in gpus):
-        conflict = Conflict(kind="video-engine", between=between, reason=f"{_names(gpus)} has no NVENC.")
-        return Findings(conflicts=(conflict,))
-    rows = [row for gpu in gpus for row in _rows(question, gpu)]
-    kinds = {row.sessions for row in rows} - {"", "n/a", "0"}
-    sources = question.matrix.addresses(tuple(dict.fromkeys(key for row in rows for key in row.src)))
-    if "unrestricted" in kinds and kinds == {"unrestricted"} and not any(gpu.part for gpu in gpus):
-        return Findings()
-    most = [int(kind) for kind in kinds if kind.isdigit()]
-    if not most or "unrestricted" in kinds or any(gpu.part for gpu in gpus):
-        reason = f"{word}: no fact says how many encode sessions {_names(gpus)} may hold"
-        return Findings(unknown=(Unknown(reason=reason, needs="gpu", option="--gpu", sources=sources),))
-    if count > max(most):
-        reason = f"A system with {_names(gpus)} holds {max(most)} encode sessions at most, whatever its driver."
-        return Findings(conflicts=(Conflict(kind="session-limit", between=between, reason=reason, sources=sources),))
-    return _by_driver(question, word, count)
-
-
-def _by_driver(question: Question, word: str, count: int) -> Findings:
-    """The limit of the driver, as far as the first driver of each limit is known."""
-    limits = question.matrix.rows("nvenc", "session_limits", _Limit)
-    column = "driver_windows" if question.view.system("driver") == "windows" else "driver_linux"
-    firsts = {row.limit: getattr(row, column) for row in limits if getattr(row, column)}
-    always = min(row.limit for row in limits)
-    versions = _versions(question, "driver")
-    of_driver = [
-        limit for limit, first in firsts.items() if versions and all(is_within(one, f">={first}") for one in versions)
-    ]
-    if count <= max([always, *of_driver]):
-        return Findings()
-    known = ", ".join(f"{limit} from driver {first} on" for limit, first in sorted(firsts.items()))
-    reason = f"{word}: the limit depends on the driver; known are {always} with any, {known}"
-    sources = question.matrix.addresses(tuple(dict.fromkeys(key for row in limits for key in row.src)))
-    return Findings(unknown=(Unknown(reason=reason, needs="driver", option="--driver", sources=sources),))
-
-
-def _names(gpus: tuple[Gpu, ...] | list[Gpu]) -> str:
-    return ", ".join(dict.fromkeys(gpu.called for gpu in gpus))
 
 
 def _does(engine: str) -> str:

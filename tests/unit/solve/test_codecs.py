@@ -7,7 +7,7 @@ import pytest
 from gpustack.detect.describe import describe
 from gpustack.errors import UsageError
 from gpustack.matrix.index import Matrix, load_matrix
-from gpustack.model.request import Request
+from gpustack.model.request import Beside, Request
 from gpustack.model.resolution import Verdict
 from gpustack.solve.check import check
 from gpustack.solve.codecs import DECODED, ENCODED, codec_word
@@ -24,7 +24,7 @@ def ask(matrix: Matrix, question: str, *gpus: str, os: str = "ubuntu24.04") -> V
     codecs = tuple(word for text in words if (word := codec_word(text)) is not None)
     components = tuple(parse_requirement(text) for text in words if codec_word(text) is None)
     host = describe(matrix, os=os, arch=None, gpus=gpus)
-    return check(matrix, host, Request(requirements=merge(components)), codecs=codecs)
+    return check(matrix, host, Request(requirements=merge(components)), beside=Beside(codecs=codecs))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,49 @@
+"""What the tables say of the video engines of a GPU, and of the versions that a question names."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from gpustack.model.host import Gpu
+from gpustack.solve.question import Question
+
+
+class EngineRow(Struct, frozen=True, kw_only=True):
+    """What a product (of one device), or a row of the vendor's support matrix (of many), says of its engines."""
+
+    name: str
+    device: str = ""
+    subsystem: str = ""
+    devices: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
+    encode: str = ""
+    decode: str = ""
+    sessions: str = ""
+    src: tuple[str, ...] = ()
+
+
+def rows_of(question: Question, gpu: Gpu) -> list[EngineRow]:
+    """What the tables of products and of the support matrix say of this GPU."""
+    products = question.matrix.rows("gpus", "products", EngineRow)
+    device = (gpu.pci_id or "").replace("10de:", "0x")
+    if device:
+        same = [row for row in products if row.device == device]
+        found = [row for row in same if (row.subsystem or None) == gpu.subsystem_id] or same
+    else:
+        name = (gpu.name or "").lower()
+        found = [row for row in products if name in {row.name.lower(), *map(str.lower, row.aliases)}]
+    ids = {device, f"{device}/{gpu.subsystem_id}"} - {""}
+    boards = question.matrix.rows("nvenc", "gpus", EngineRow)
+    return [*found, *(row for row in boards if ids.intersection(row.devices) or row.name == gpu.name)]
+
+
+def versions_of(question: Question, component: str) -> tuple[str, ...]:
+    """The versions of a component that were asked for, or the one that is installed."""
+    if component not in question.asked and component not in question.host.installed:
+        return ()
+    return tuple(candidate.version for candidate in question.candidates(component))
+
+
+def names_of(gpus: tuple[Gpu, ...] | list[Gpu]) -> str:
+    """What GPUs are called, each name once."""
+    return ", ".join(dict.fromkeys(gpu.called for gpu in gpus))

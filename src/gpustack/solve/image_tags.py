@@ -1,0 +1,83 @@
+"""The container images that the facts know, by their tags: those of NGC by month, and tags of nvidia/cuda."""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct
+
+from gpustack.model.facts import Release
+from gpustack.solve.question import Question
+from gpustack.versions import is_within, version_key
+
+REFERENCE = re.compile(r"(?:(?:nvcr|docker)\.io/)?(?:nvidia/)?([a-z0-9-]+):([A-Za-z0-9][\w.-]*)")
+_CUDA_TAG = re.compile(r"(\d+\.\d+\.\d+)-.+")
+_KINDS = {"tritonserver": "triton"}
+"""Repositories that the tables call by another name."""
+
+
+class _Row(Struct, frozen=True, kw_only=True):
+    """What an image of a month holds; ``image_cuda`` is read inside the image, ``cuda`` in its release notes."""
+
+    month: str
+    image: str = ""
+    cuda: str = ""
+    image_cuda: str = ""
+    cc_min: str = ""
+    src: tuple[str, ...] = ()
+
+
+class _Tag(Struct, frozen=True, kw_only=True):
+    """A tag of NVIDIA's CUDA images that was seen."""
+
+    tag: str
+    src: tuple[str, ...] = ()
+
+
+class Image(Struct, frozen=True, kw_only=True):
+    """One known image: its tag, its CUDA and the compute capability that it begins with."""
+
+    tag: str
+    cuda: str
+    cc_min: str = ""
+    src: tuple[str, ...] = ()
+
+
+def known_images(question: Question, repository: str) -> tuple[Image, ...]:
+    """The known images of a repository, the oldest first."""
+    matrix, kind = question.matrix, _KINDS.get(repository, repository)
+    if kind == "cuda":
+        tags = matrix.rows("ngc", "cuda_image_tags", _Tag)
+        found = [(one, match[1]) for one in tags if (match := _CUDA_TAG.fullmatch(one.tag))]
+        return tuple(Image(tag=one.tag, cuda=cuda, src=one.src) for one, cuda in found)
+    months = {row.month: row for row in matrix.rows("ngc", "months", _Row)}
+    rows = (*matrix.rows("ngc", "older_rows", _Row), *matrix.rows("ngc", "image_rows", _Row))
+    found_rows = [(row, months.get(row.month, row)) for row in rows if row.image == kind]
+    return tuple(
+        Image(
+            tag=f"{row.month}-{suffix}",
+            cuda=row.image_cuda or row.cuda or month.cuda,
+            cc_min=row.cc_min or month.cc_min,
+            src=tuple(dict.fromkeys((*row.src, *month.src))),
+        )
+        for row, month in sorted(found_rows, key=lambda one: one[0].month)
+        for suffix in ("py3", *(("tf1-py3", "tf2-py3") if kind == "tensorflow" else ()))
+    )
+
+
+def unlisted(known: tuple[Image, ...], tag: str) -> str:
+    """Why nothing is known of a tag, with the known ones around it."""
+    if not known:
+        return "no fact knows an image of this name"
+    below = [one.tag for one in known if one.tag < tag]
+    above = [one.tag for one in known if one.tag > tag]
+    near = [*below[-1:], *above[:1]]
+    return f"no fact knows this tag; the nearest known {'is' if len(near) == 1 else 'are'} {' and '.join(near)}"
+
+
+def release_of(question: Question, image: Image) -> Release | None:
+    """The CUDA release that an image holds; what is said more exactly than to three numbers is a build of it."""
+    cuda = ".".join(image.cuda.split(".")[:3])
+    rows = [row for row in question.matrix.releases("cuda") if cuda and is_within(row.version, f"=={cuda}.*")]
+    exact = [row for row in rows if version_key(row.version) == version_key(cuda)]
+    return next(iter(exact or rows), None)

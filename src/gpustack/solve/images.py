@@ -1,0 +1,186 @@
+"""Container images by their tags: which driver they run on, and how; judged by what the tables of NGC's images hold."""
+
+from __future__ import annotations
+
+from gpustack.model.facts import Release
+from gpustack.model.resolution import Conflict, Findings, ImageAnswer, ImageRuns, Unknown
+from gpustack.solve.forward_compat import PACKAGE
+from gpustack.solve.image_tags import REFERENCE, Image, known_images, release_of, unlisted
+from gpustack.solve.question import Question
+from gpustack.solve.rulebook import BoundRule
+from gpustack.solve.sentences import rule_sentence
+from gpustack.versions import is_within, version_key
+
+
+def image_findings(question: Question, name: str) -> tuple[Findings, ImageAnswer]:
+    """What refuses the image on the host of ``question``, and how it runs there."""
+    match = REFERENCE.fullmatch(name.strip())
+    known = known_images(question, match[1]) if match else ()
+    image = next((one for one in known if match and one.tag == match[2]), None)
+    if image is None or question.view.is_windows:
+        why = (
+            "images of Linux run on Windows in WSL only: ask with --os wsl-ubuntu24.04"
+            if image
+            else unlisted(known, match[2] if match else "")
+        )
+        unknown = Unknown(reason=f"image {name}: {why}")
+        return Findings(unknown=(unknown,)), ImageAnswer(name=name, runs="unknown")
+    release = release_of(question, image)
+    if release is None:
+        unknown = Unknown(reason=f"image {name}: no fact says which CUDA it holds", sources=_sources(question, image))
+        return Findings(unknown=(unknown,)), ImageAnswer(name=name, runs="unknown")
+    return _judged(question, name, image, release, known)
+
+
+def _judged(
+    question: Question, name: str, image: Image, release: Release, known: tuple[Image, ...]
+) -> tuple[Findings, ImageAnswer]:
+    gpu = _gpu_refusal(question, name, image, release)
+    drivers = _drivers(question)
+    runs: ImageRuns = "unknown" if not drivers else max((_runs(question, release, one) for one in drivers), key=_worse)
+    smallest = _smallest(question, release)
+    refused = gpu is not None or runs == "does not run"
+    nearest = _nearest(question, image, known) if refused else ""
+    answer = ImageAnswer(
+        name=name,
+        runs="does not run" if gpu is not None else runs,
+        cuda=release.version,
+        smallest_driver=smallest,
+        nearest=nearest,
+    )
+    conflicts = [gpu] if gpu is not None else []
+    warnings = [f"image {name} requires driver {smallest} or newer (CUDA {release.version})"] if not drivers else []
+    unknown = []
+    if drivers and runs == "does not run":
+        conflicts.append(_driver_conflict(question, name, image, release, drivers))
+    elif drivers and runs == "unknown":
+        reason = f"image {name}: no fact says whether cuda-compat bridges driver {drivers[0]} here"
+        unknown.append(Unknown(reason=reason, needs="gpu", option="--gpu"))
+    elif runs in {"runs by minor-version compatibility", "needs forward compatibility"}:
+        warnings.append(f"image {name} {runs} on driver {drivers[0]}: it holds CUDA {release.version}")
+    hints = (f"the nearest tag that runs here is {nearest}",) if nearest else ()
+    found = Findings(conflicts=tuple(conflicts), unknown=tuple(unknown), warnings=tuple(warnings), hints=hints)
+    return found, answer
+
+
+_ORDER: tuple[ImageRuns, ...] = (
+    "runs",
+    "runs by minor-version compatibility",
+    "needs forward compatibility",
+    "unknown",
+    "does not run",
+)
+
+
+def _worse(runs: ImageRuns) -> int:
+    return _ORDER.index(runs)
+
+
+def _gpu_refusal(question: Question, name: str, image: Image, release: Release) -> Conflict | None:
+    """What the image, or its CUDA, says against a GPU of the host."""
+    for gpu in question.host.gpus:
+        capability = gpu.compute_capability
+        if capability and image.cc_min and not is_within(capability, f">={image.cc_min}"):
+            reason = (
+                f"The image is built for compute capability {image.cc_min} and later;"
+                f" this is {gpu.called} of {capability}."
+            )
+            return _conflict(name, f"gpu: {gpu.called}", reason, _sources(question, image))
+    breach, value = question.book.property_breach("cuda", release.version, "compute-capability", question.view)
+    if breach is None:
+        return None
+    sentence = rule_sentence(question, breach)
+    named = ", ".join(question.view.gpus_with(value))
+    reason = f"The image holds CUDA {release.version}. {sentence.text}; this is {named} of {value}."
+    return _conflict(name, f"gpu: {named}", reason, (*_sources(question, image), *sentence.sources))
+
+
+def _drivers(question: Question) -> tuple[str, ...]:
+    if "driver" not in question.asked and "driver" not in question.host.installed:
+        return ()
+    return tuple(candidate.version for candidate in question.candidates("driver"))
+
+
+def _bound(question: Question, release: Release, *, advice: bool) -> BoundRule | None:
+    """The rule that says the driver of a CUDA: the smallest that works, or (advice) the one that it belongs to."""
+    rules = question.book.applying("cuda", release.version).get("driver", ())
+    held = (bound for bound in rules if question.view.holds(bound.rule.when, "cuda"))
+    return next((bound for bound in held if bound.is_advice == advice), None)
+
+
+def _runs(question: Question, release: Release, driver: str) -> ImageRuns:
+    """How programs of this CUDA run on this driver."""
+    required, own = (_bound(question, release, advice=advice) for advice in (False, True))
+    if required is None:
+        return "unknown"
+    if required.accepts(release.version, driver):
+        fits = own is None or own.accepts(release.version, driver)
+        return "runs" if fits else "runs by minor-version compatibility"
+    return _bridged(question, release, driver)
+
+
+def _bridged(question: Question, release: Release, driver: str) -> ImageRuns:
+    """Whether the cuda-compat that NVIDIA's images hold helps on an older driver: a matter of branch and of GPU."""
+    book, view = question.book, question.view
+    if not book.covers(PACKAGE, release.version, "driver", view):
+        return "unknown"
+    if book.breach(PACKAGE, release.version, "driver", driver, view, advice=False) is not None:
+        return "does not run"
+    kinds = {gpu.kind for gpu in question.host.gpus}
+    if kinds == {"datacenter"}:
+        return "needs forward compatibility"
+    return "does not run" if "consumer" in kinds else "unknown"
+
+
+def _driver_conflict(
+    question: Question, name: str, image: Image, release: Release, drivers: tuple[str, ...]
+) -> Conflict:
+    required = _bound(question, release, advice=False)
+    sentence = rule_sentence(question, required) if required is not None else None
+    compat = question.book.applying(PACKAGE, release.version).get("driver", ())
+    bridges = next((bound for bound in compat if not bound.is_advice), None)
+    parts = [f"The image holds CUDA {release.version}"]
+    if sentence is not None:
+        parts.append(f"{sentence.text}; this is driver {drivers[0]}")
+    if any(gpu.kind != "datacenter" for gpu in question.host.gpus):
+        parts.append("Forward compatibility (cuda-compat) does not exist for this class of GPU")
+    elif bridges is not None:
+        parts.append(rule_sentence(question, bridges).text)
+    sources = (*_sources(question, image), *(sentence.sources if sentence is not None else ()))
+    return _conflict(name, f"driver=={drivers[0]}", ". ".join(parts) + ".", sources)
+
+
+def _smallest(question: Question, release: Release) -> str:
+    """The smallest driver that runs programs of this CUDA without forward compatibility, "" where no fact says it."""
+    required = _bound(question, release, advice=False)
+    if required is None:
+        return ""
+    found = [row.version for row in question.matrix.releases("driver") if _is_here(question, row)]
+    fitting = [one for one in found if required.accepts(release.version, one)]
+    return min(fitting, key=version_key, default="")
+
+
+def _is_here(question: Question, row: Release) -> bool:
+    return row.status == "released" and question.view.system("driver") in row.os
+
+
+def _nearest(question: Question, image: Image, known: tuple[Image, ...]) -> str:
+    """The newest tag before this one that runs here, else the oldest after it; "" where none does."""
+    place = known.index(image)
+    drivers = _drivers(question)
+    for one in (*reversed(known[:place]), *known[place + 1 :]):
+        release = release_of(question, one)
+        if release is None or _gpu_refusal(question, one.tag, one, release) is not None:
+            continue
+        if all(_worse(_runs(question, release, driver)) < _worse("unknown") for driver in drivers):
+            return one.tag
+    return ""
+
+
+def _conflict(name: str, other: str, reason: str, sources: tuple[str, ...]) -> Conflict:
+    between = (f"image: {name}", other)
+    return Conflict(kind="image", between=between, reason=reason, sources=tuple(dict.fromkeys(sources)))
+
+
+def _sources(question: Question, image: Image) -> tuple[str, ...]:
+    return question.matrix.addresses(image.src)
