@@ -61,6 +61,7 @@ ErrorId = Literal[
     "no-terminal",
     "not-a-folder",
     "not-in-bundle",
+    "not-judged",
     "not-offered",
     "not-ready",
     "not-renderable",

@@ -17,8 +17,8 @@ PLAN = {"--file", "--method", "--policy", "--kernel-module"}
 OPTIONS = {
     "detect": {"--root", "--format", "--record"},
     "check": HOST | {"--format"},
-    "plan": HOST | PLAN | {"--target", "--format", "--out", "--detailed-exitcode"},
-    "explain": HOST | PLAN | {"--target", "--format", "--out", "--detailed-exitcode"},
+    "plan": HOST | PLAN | {"--strict", "--target", "--format", "--out", "--detailed-exitcode"},
+    "explain": HOST | PLAN | {"--strict", "--target", "--format", "--out", "--detailed-exitcode"},
     "render": {"--format"},
     "fetch": {"--to"},
     "install": PLAN | {"--dry-run", "--yes", "--root"},

@@ -29,13 +29,15 @@ def explain(
     from gpustack.cli.outputs import demand_one
     from gpustack.cli.plan import pending, save_plan
     from gpustack.plan.build import build
-    from gpustack.solve.resolve import resolve
+    from gpustack.solve.resolve import demand_judged, resolve
 
     question = asked(requirements, options)
     is_shown = demand_one({"--out": question.out}, format and format.value)
     matrix = frame.matrix(question.matrices)
     found, request = host_and_request(matrix, question)
     resolution = resolve(matrix, found, request)
+    if question.strict:
+        demand_judged(resolution)
     code = 0
     if question.out is not None or question.is_exit_detailed:  # else a stack is explained that no method brings
         made = build(found, request, resolution, matrix)

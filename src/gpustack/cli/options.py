@@ -99,6 +99,7 @@ UpgradeOption = Annotated[
         help="Take the newest of everything asked for, or of one component; else what is installed and fits stays.",
     ),
 ]
+Strict = Annotated[bool | None, Option("--strict", help="Refuse (3) a stack of which not everything can be judged.")]
 ModuleOption = Annotated[KernelModule | None, Option("--kernel-module", help="Kernel module flavour.")]
 RequestFile = Annotated[
     Path | None, Option("--file", metavar="FILE", help="Requirements and options from a gpustack.toml.")
@@ -164,6 +165,7 @@ CHOICE_OPTIONS: Group = {
 }
 PLAN_OPTIONS: Group = {
     **CHOICE_OPTIONS,
+    "strict": Strict,
     "target": TargetOption,
     "out": OutOption,
     "detailed_exitcode": DetailedExitCode,

@@ -20,11 +20,14 @@ CHANGES_PENDING = 6
 def make_plan(question: StackOptions) -> "Plan":
     """The plan for what is asked. Raises NoSolutionError (3), UnsupportedError (4), UsageError (2)."""
     from gpustack.plan.build import build
-    from gpustack.solve.resolve import resolve
+    from gpustack.solve.resolve import demand_judged, resolve
 
     matrix = frame.matrix(question.matrices)
     host, request = host_and_request(matrix, question)
-    return build(host, request, resolve(matrix, host, request), matrix)
+    resolution = resolve(matrix, host, request)
+    if question.strict:
+        demand_judged(resolution)
+    return build(host, request, resolution, matrix)
 
 
 @command(

@@ -91,6 +91,7 @@ def _requirement(path: Path, component: str, versions: object) -> str:
 _KINDS: dict[str, tuple[str, type]] = {
     "method": ("methods", list),
     "gpu": ("gpus", list),
+    "strict": ("strict", bool),
     "policy": ("policy", Policy),
     "upgrade": ("upgrades", list),
     "kernel-module": ("kernel_module", KernelModule),

@@ -35,11 +35,25 @@ class Pick(Struct, frozen=True, kw_only=True):
     reasons: tuple[Reason, ...] = ()
 
 
+class Unknown(Struct, frozen=True, kw_only=True):
+    """Why there is no answer: facts that end, or a rule that ``needs`` a property of the system that is not known.
+
+    ``rule`` is the id of that rule and ``option`` the option that gives the property; "" where no rule is concerned.
+    """
+
+    reason: str
+    rule: str = ""
+    needs: str = ""
+    option: str = ""
+    sources: tuple[str, ...] = ()
+
+
 class Resolution(Struct, frozen=True, kw_only=True):
-    """One version for each component, all compatible with each other and with the host."""
+    """One version for each component, compatible with each other and the host, but for what is ``unknown`` of them."""
 
     picks: tuple[Pick, ...]
     warnings: tuple[str, ...] = ()
+    unknown: tuple[Unknown, ...] = ()
 
     def pick(self, component: str) -> Pick | None:
         """The pick of a component, None when it is not in the stack."""
@@ -67,19 +81,6 @@ class Conflict(Struct, frozen=True, kw_only=True):
     kind: ConflictKind
     between: tuple[str, ...]
     reason: str
-    sources: tuple[str, ...] = ()
-
-
-class Unknown(Struct, frozen=True, kw_only=True):
-    """Why there is no answer: facts that end, or a rule that ``needs`` a property of the system that is not known.
-
-    ``rule`` is the id of that rule and ``option`` the option that gives the property; "" where no rule is concerned.
-    """
-
-    reason: str
-    rule: str = ""
-    needs: str = ""
-    option: str = ""
     sources: tuple[str, ...] = ()
 
 

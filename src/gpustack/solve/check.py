@@ -41,7 +41,7 @@ def check(
     question = Question(matrix, host, request, mode="check")
     search = Search(question)
     found = _direct_findings(question, search)
-    solution = None if found else search.run()
+    solution = None if found else search.best()
     if not found and solution is None:
         from gpustack.solve.conflict import smallest_cause  # noqa: PLC0415 (most combinations need no explanation)
 

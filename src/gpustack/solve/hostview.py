@@ -65,6 +65,13 @@ class HostView:
         return "windows" if self.is_windows else "linux"
 
     @cached_property
+    def is_known(self) -> bool:
+        """Whether all is known that conditions of rules ask for; GPUs that nobody names are known to be none."""
+        host = self.host
+        is_placed = host.arch is not None and host.environment is not None and host.os.id is not None
+        return is_placed and all(gpu.kind is not None and gpu.compute_capability for gpu in host.gpus)
+
+    @cached_property
     def capabilities(self) -> tuple[str, ...]:
         """The compute capabilities of the host's GPUs, each once."""
         return tuple(dict.fromkeys(gpu.compute_capability for gpu in self.host.gpus if gpu.compute_capability))

@@ -110,6 +110,10 @@ def _refused_newer(
     if refused is not None:
         sentence = refusal_in_words(question, refused)
         return Reason(role="refused-newer", text=f"{newer.version} refused: {sentence.text}", sources=sentence.sources)
+    unknown = search.doubts.of_stack({pick.component: candidate})
+    if unknown:
+        text = f"{newer.version} not chosen: it cannot be judged here: {unknown[0].reason}"
+        return Reason(role="refused-newer", text=text, sources=unknown[0].sources)
     bound = search.advice(candidate, others)
     if bound is not None:
         sentence = rule_sentence(question, bound)

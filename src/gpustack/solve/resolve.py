@@ -8,7 +8,7 @@ from gpustack.model.facts import COMPONENTS
 from gpustack.model.host import Host
 from gpustack.model.offer import Offer
 from gpustack.model.request import METHODS, Method, Request
-from gpustack.model.resolution import Pick, Resolution, State
+from gpustack.model.resolution import Pick, Resolution, State, Unknown
 from gpustack.solve.advice import advice
 from gpustack.solve.causes import (
     DriverOfAnother,
@@ -22,7 +22,6 @@ from gpustack.solve.causes import (
 )
 from gpustack.solve.flavour import flavours
 from gpustack.solve.kernels import next_kernels
-from gpustack.solve.listed import unlisted_gpus
 from gpustack.solve.offers import POSSIBLE
 from gpustack.solve.question import DRIVER_OWNERS, KERNEL_SIDE, Candidate, Question, driver_owner
 from gpustack.solve.reasons import reasons
@@ -41,7 +40,7 @@ def resolve(matrix: Matrix, host: Host, request: Request) -> Resolution:
     question = Question(matrix, host, request, mode="plan")
     _demand_possible(question)
     search = Search(question)
-    solution = search.run()
+    solution = search.best()
     if solution is None:
         raise _error(question, _no_stack(search))
     picks = tuple(
@@ -49,7 +48,21 @@ def resolve(matrix: Matrix, host: Host, request: Request) -> Resolution:
         for name in COMPONENTS
         if (candidate := solution.get(name)) is not None
     )
-    return Resolution(picks=picks, warnings=tuple(_warnings(question, solution)))
+    unknown = search.doubts.of_stack(solution)
+    warnings = tuple(_warnings(question, solution, unknown))
+    return Resolution(picks=picks, warnings=warnings, unknown=unknown)
+
+
+def demand_judged(resolution: Resolution) -> None:
+    """Refuse a stack of which not everything can be judged. Raises NoSolutionError (exit 3)."""
+    if resolution.unknown:
+        from gpustack.errors import NoSolutionError  # noqa: PLC0415 (most stacks can be judged)
+
+        told = "".join(f"\n  {one.reason}" for one in resolution.unknown)
+        options = ", ".join(dict.fromkeys(one.option for one in resolution.unknown if one.option))
+        hint = f"give {options}" if options else "ask for other versions, or leave --strict out"
+        msg = f"no stack of which everything can be judged{told}"
+        raise NoSolutionError(msg, code="not-judged", hint=hint)
 
 
 def _error(question: Question, failure: Failure) -> GpustackError:
@@ -135,12 +148,12 @@ def _state(question: Question, candidate: Candidate) -> State:
     return "upgrade" if present < version(candidate.version) else "downgrade"
 
 
-def _warnings(question: Question, solution: Chosen) -> list[str]:
+def _warnings(question: Question, solution: Chosen, unknown: tuple[Unknown, ...]) -> list[str]:
     picks = {name: candidate for name, candidate in solution.items() if candidate is not None}
-    unlisted = [one.reason for one in unlisted_gpus(question, picks)]
     driver = picks.get("driver")
     coming = next_kernels(question, driver.version) if driver is not None and not question.request.target else []
-    return [*advice(question, picks), *unlisted, *coming, *_driver_warnings(question, solution)]
+    told = [one.reason for one in unknown]
+    return [*advice(question, picks), *told, *coming, *_driver_warnings(question, solution)]
 
 
 def _driver_warnings(question: Question, solution: Chosen) -> list[str]:

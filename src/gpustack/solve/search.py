@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from gpustack.model.facts import COMPONENTS
 from gpustack.solve.causes import Asked, Constraint, Pair, Refusal, Unwanted
-from gpustack.solve.listed import doubts
+from gpustack.solve.doubts import Doubts
 from gpustack.solve.offers import POSSIBLE
 from gpustack.solve.question import KERNEL_SIDE, Candidate, Question
 from gpustack.solve.refusals import Refusals
@@ -26,19 +26,36 @@ _NOT_ADVICE_TO_CHOOSE_BY = frozenset({"gcc", "clang", "msvc"})
 
 
 class Search:
-    """One search. ``off`` are constraints that are left out (to find the cause of a failure)."""
+    """One search. ``off`` are constraints that are left out (to find the cause of a failure).
+
+    ``is_cautious`` takes nothing that cannot be judged; otherwise that is tried after what can.
+    """
 
     def __init__(
-        self, question: Question, off: frozenset[Constraint] = frozenset(), refusals: Refusals | None = None
+        self,
+        question: Question,
+        off: frozenset[Constraint] = frozenset(),
+        refusals: Refusals | None = None,
+        *,
+        is_cautious: bool = False,
     ) -> None:
         self.question = question
         self.off = off
         self.refusals = refusals or Refusals(question)
+        self.doubts = Doubts(question)
+        self._is_cautious = is_cautious
         self._freed = {one.component for one in off if isinstance(one, Asked)}
 
     def leaving_out(self, off: frozenset[Constraint]) -> Search:
         """A search of the same question with other constraints left out; what refuses which version is shared."""
         return Search(self.question, off, self.refusals)
+
+    def best(self) -> Chosen | None:
+        """A stack of which everything can be judged, else one of which not everything can; None when there is none."""
+        found = self.run()
+        if found is None or not self.doubts.of_stack(found):
+            return found
+        return Search(self.question, self.off, self.refusals, is_cautious=True).run() or found
 
     def run(self) -> Chosen | None:
         """The stack, or None when there is none."""
@@ -132,7 +149,7 @@ class Search:
         """The chosen components that refuse candidates of ``name``, or that bring it in."""
         culprits: set[str] = set()
         for candidate in self.domain(name):
-            if self.host_refusal(candidate) is None:
+            if self._runs_here(candidate):
                 culprits.update(self._refusing(candidate, chosen))
         if not is_needed:
             culprits.update(
@@ -143,7 +160,7 @@ class Search:
     def _refusing(self, candidate: Candidate, chosen: Chosen) -> Iterator[str]:
         pulled = self._pulled(candidate)
         for name, other in chosen.items():
-            if (name in pulled) if other is None else (self.pair_refusal(candidate, other) is not None):
+            if (name in pulled) if other is None else (not self._fits_with(candidate, other)):
                 yield name
 
     def _pulled(self, candidate: Candidate) -> frozenset[str]:
@@ -161,7 +178,7 @@ class Search:
         for candidate in self.domain(name):
             if not self._fits(candidate, chosen):
                 continue
-            if candidate.is_installed or not (doubts(self.question, candidate) or self.advice(candidate, chosen)):
+            if candidate.is_installed or not (self.doubts.of(candidate) or self.advice(candidate, chosen)):
                 yield candidate
             else:
                 later.append(candidate)
@@ -178,7 +195,19 @@ class Search:
         return any(self._fits(candidate, chosen) for candidate in self.domain(name))
 
     def _fits(self, candidate: Candidate, chosen: Chosen) -> bool:
-        return self.refusal(candidate, chosen) is None
+        if self.refusal(candidate, chosen) is not None:
+            return False
+        return not self._is_cautious or (
+            not self.doubts.of(candidate)
+            and not any(self.doubts.between(candidate, other) for other in chosen.values() if other is not None)
+        )
+
+    def _runs_here(self, candidate: Candidate) -> bool:
+        return self.host_refusal(candidate) is None and not (self._is_cautious and self.doubts.of(candidate))
+
+    def _fits_with(self, candidate: Candidate, other: Candidate) -> bool:
+        is_doubted = self._is_cautious and self.doubts.between(candidate, other)
+        return self.pair_refusal(candidate, other) is None and not is_doubted
 
     def refusal(self, candidate: Candidate, chosen: Chosen) -> Refusal | None:
         """What refuses this version on the host or beside what is chosen; None when nothing does."""

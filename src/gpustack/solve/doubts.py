@@ -1,0 +1,68 @@
+"""What `check` would call unknown of a version, or of two together: a plan takes it only where nothing else fits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import permutations
+
+from gpustack.model.resolution import Unknown
+from gpustack.solve.listed import unlisted_gpus
+from gpustack.solve.question import Candidate, Question
+from gpustack.solve.unjudged import unknown_rules
+from gpustack.solve.unknown import COVERED_PAIRS, doubt, unknown_pairs
+
+_COVERED = frozenset(COVERED_PAIRS)
+
+
+class Doubts:
+    """The doubts of one question, each worked out once. What is installed is there already: it is in no doubt."""
+
+    def __init__(self, question: Question) -> None:
+        self._question = question
+        self._of: dict[tuple[str, str], tuple[Unknown, ...]] = {}
+        self._between: dict[tuple[str, str, str, str], tuple[Unknown, ...]] = {}
+
+    def of(self, candidate: Candidate) -> tuple[Unknown, ...]:
+        """Why nobody can say whether this version runs on the host; () where it is known, or installed."""
+        key = (candidate.component, candidate.version)
+        found = self._of.get(key)
+        if found is None:
+            found = self._of[key] = () if candidate.is_installed else tuple(self._look(candidate))
+        return found
+
+    def _look(self, candidate: Candidate) -> list[Unknown]:
+        question = self._question
+        outside = doubt(question, candidate)
+        unlisted = unlisted_gpus(question, {candidate.component: candidate}) if candidate.component == "driver" else []
+        return [*([outside] if outside is not None else []), *unlisted, *unknown_rules(question, candidate, {})]
+
+    def between(self, one: Candidate, other: Candidate) -> tuple[Unknown, ...]:
+        """Why nobody can say whether two versions are compatible."""
+        if one.is_installed and other.is_installed:
+            return ()
+        key = (one.component, one.version, other.component, other.version)
+        found = self._between.get(key)
+        if found is None:
+            found = self._between[key] = tuple(self._look_between(one, other))
+        return found
+
+    def _look_between(self, one: Candidate, other: Candidate) -> list[Unknown]:
+        question, picks = self._question, {one.component: one, other.component: other}
+        found = unknown_pairs(question, picks) if _is_covered(one, other) else []
+        if not question.view.is_known:
+            for candidate in (one, other):
+                alone = {rule.rule for rule in unknown_rules(question, candidate, {})}
+                found += [rule for rule in unknown_rules(question, candidate, picks) if rule.rule not in alone]
+        return found
+
+    def of_stack(self, stack: Mapping[str, Candidate | None]) -> tuple[Unknown, ...]:
+        """Everything that cannot be judged of a whole stack."""
+        picks = [candidate for candidate in stack.values() if candidate is not None]
+        found = [one for candidate in picks for one in self.of(candidate)]
+        for place, one in enumerate(picks):
+            found += [doubt for other in picks[place + 1 :] for doubt in self.between(one, other)]
+        return tuple(dict.fromkeys(found))
+
+
+def _is_covered(one: Candidate, other: Candidate) -> bool:
+    return any(pair in _COVERED for pair in permutations((one.component, other.component)))
