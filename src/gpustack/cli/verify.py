@@ -37,7 +37,7 @@ _Artifacts = Annotated[
 def verify(
     components: Annotated[
         list[str] | None,
-        Argument(metavar="COMPONENT...", help="driver, cuda, cudnn, ... (default: all)."),
+        Argument(metavar="COMPONENT...", help="driver, cuda, cudnn, ...; each has to be found (default: all)."),
     ] = None,
     level: Annotated[
         str,
@@ -45,7 +45,7 @@ def verify(
     ] = "quick",
     require: Annotated[
         list[str] | None,
-        Option("--require", metavar="COMPONENT", help="Fail if this component or check is skipped. Repeatable."),
+        Option("--require", metavar="NAME", help="A component or check that may not be skipped, or gpu. Repeatable."),
     ] = None,
     checks: Annotated[
         list[Path] | None,
@@ -251,3 +251,7 @@ def _write(report: "Report", reports: tuple[tuple[str, Path], ...]) -> None:
             faults.append(fault)
     if faults:
         raise faults[0]
+    if ("text", STANDARD) not in reports and not frame.settings().is_quiet:
+        from gpustack.verify.writers.text import summary
+
+        frame.say(summary(report))

@@ -325,8 +325,8 @@ def test_nccl_of_another_cuda() -> None:
     assert found["nccl.cuda"].status in {"pass", "skip"}
 
 
-def test_no_nccl_is_a_skip() -> None:
+def test_no_nccl_where_it_is_named_is_a_failure() -> None:
     assert [(one.status, one.reason, one.fix) for one in verdicts(Host()).values()] == [
-        ("skip", "no NCCL was found", "`gpustack install nccl`"),
+        ("fail", "required, but no NCCL was found", "`gpustack install nccl`"),
         ("skip", "no NCCL was found", "`gpustack install nccl`"),
     ]

@@ -205,7 +205,7 @@ def test_an_interrupt_ends_the_commands_removes_the_folders_and_tells_what_was_f
         assert process.poll() is None, process.communicate()
     process.terminate()
     out, err = process.communicate(timeout=30)
-    assert (process.returncode, err) == (130, b"interrupted\n")
+    assert (process.returncode, err) == (130, b"3 checks: 1 passed, 2 could not run\ninterrupted\n")
     assert _is_gone(int(mark.read_text()))
     assert list(folder.iterdir()) == []
     told = {

@@ -97,6 +97,24 @@ def test_a_check_whose_need_failed_is_a_skip_with_that_reason(context: Context) 
     assert found["driver.version"].detail == found["driver.module"].reason
 
 
+def test_a_component_that_is_named_has_to_be_found(context: Context) -> None:
+    bare = on(context, gpus=(), installed={}, copies=(), module=None)
+    assert {one.status for one in results(bare).values()} == {"skip"}
+    for named, others in (("nccl", ["skip"]), ("tensorrt", ["skip"] * 3)):
+        first, *rest = results(bare, named).values()
+        assert first.status == "fail"
+        assert first.reason.startswith("required, but no ")
+        assert [one.status for one in rest] == others
+    assert {one.status for one in results(context, "cuda").values()} <= {"pass", "skip"}
+
+
+def test_a_gpu_can_be_required(context: Context) -> None:
+    for host, status in ((context, "pass"), (on(context, gpus=()), "fail")):
+        found = runner.run_checks(("cuda",), "quick", host, ("gpu",))[0]
+        assert (found.id, found.status) == ("gpu.found", status)
+    assert "GPU" in found.reason
+
+
 def test_needs_come_first_whatever_the_order_of_declaration(context: Context) -> None:
     checks = (made("a.second", lambda _: passed(), needs=("a.first",)), made("a.first", lambda _: passed()))
     assert [one.id for one in run_made(context, *checks)] == ["a.first", "a.second"]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from gpustack import __version__
 from gpustack.errors import UsageError
 from gpustack.matrix.index import Matrix
-from gpustack.model.host import Host
+from gpustack.model.host import Gpu, Host
 from gpustack.model.results import CheckResult, Measurement, Report
 from gpustack.verify import api
 from gpustack.verify.frame.report import build_report, exit_code
@@ -79,6 +79,7 @@ error  cuda.gpu        gpu
        the check itself broke
 
 4 checks: 1 passed, 1 failed, 1 skipped, 1 could not run
+not proven: that anything runs on a GPU; there is none here
 """
 
 
@@ -86,8 +87,18 @@ def test_text() -> None:
     assert api.write(report(*PLAIN), "text") == TEXT
     again = msgspec.structs.replace(PLAIN[2], id="cuda.again")
     assert api.write(report(PLAIN[2], again), "text").count("fix: install it") == 1
-    assert api.write(report(), "text") == "0 checks: nothing ran\n"
-    assert api.write(report(PLAIN[0]), "text").endswith("\n\n1 check: 1 passed\n")
+    assert api.write(report(), "text").startswith("0 checks: nothing ran\n")
+    assert "\n\n1 check: 1 passed\n" in api.write(report(PLAIN[0]), "text")
+
+
+def test_text_says_what_was_not_proven() -> None:
+    there = msgspec.structs.replace(report(PLAIN[0]), host=Host(gpus=(Gpu(name="L4"),)))
+    ends = {
+        "quick": "not proven: that a GPU computes; `--level smoke` runs programs on it\n",
+        "smoke": "1 check: 1 passed\n",
+    }
+    for level, last in ends.items():
+        assert api.write(msgspec.structs.replace(there, level=level), "text").endswith(f"\n{last}")  # type: ignore[arg-type]
 
 
 def test_text_in_colour_is_the_same_text() -> None:
@@ -99,7 +110,7 @@ def test_text_in_colour_is_the_same_text() -> None:
 def test_text_lets_no_host_steer_the_terminal() -> None:
     written = api.write(hostile(HOSTILE), "text")
     assert all(char.isprintable() or char == "\n" for char in written)
-    assert len(written.splitlines()) == 13
+    assert len(written.splitlines()) == 14
 
 
 def test_json_is_the_whole_document() -> None:

@@ -26,16 +26,21 @@ from gpustack.verify.declare import (
 )
 from gpustack.verify.declare import components as known_components
 from gpustack.verify.frame.commands import LimitedRunner
+from gpustack.verify.frame.host_facts import names_of, own_gpus
 from gpustack.verify.frame.report import build_report
+
+GPU = "gpu"
+"""What `--require` takes besides components and checks."""
 
 _ENDED = {"fail": "failed", "error": "could not run"}
 
 
 class _Required(Struct, frozen=True):
-    """What is required: whole components, and checks by id."""
+    """What is required: whole components, checks by id, and whether a GPU is."""
 
     components: frozenset[str]
     checks: frozenset[str]
+    gpu: bool = False
 
 
 def run_checks(  # noqa: PLR0913 (the options of one run)
@@ -51,7 +56,8 @@ def run_checks(  # noqa: PLR0913 (the options of one run)
 ) -> tuple[CheckResult, ...]:
     """The results of the checks of ``components`` (all, if none is named) up to ``level``, in the order of needs.
 
-    Each of ``require`` is a component or the id of a check: its skips become failures, and it runs even if its
+    A component that is named has to be there: where all its checks are skipped, the first of them fails. Each of
+    ``require`` is a component, the id of a check, or "gpu": its skips become failures, and it runs even if its
     component was not requested. ``kept`` are results of an earlier run that stand. Above level quick, ``workers``
     checks run at a time (as many as the host has room for, if None), and ``note`` receives each that starts or ends.
     Raises UsageError for an unknown name, UnsupportedError for a component or level that has no checks, and
@@ -75,7 +81,22 @@ def run_checks(  # noqa: PLR0913 (the options of one run)
     except KeyboardInterrupt as exc:
         results = tuple(done.get(one.id) or answer.interrupted(one) for one in checks)
         raise Interrupted(build_report(context.host, results, level, started=started)) from exc
-    return tuple(done[one.id] for one in checks)
+    found = answer.demand_found(asked, [done[one.id] for one in checks])
+    return (_gpu_found(context), *found) if required.gpu else tuple(found)
+
+
+def _gpu_found(context: Context) -> CheckResult:
+    """What ``--require gpu`` asks."""
+    gpus = own_gpus(context.host)
+    return CheckResult(
+        id=f"{GPU}.found",
+        component=GPU,
+        status="pass" if gpus else "fail",
+        title="the host has an NVIDIA GPU",
+        reason="" if gpus else "required, but no NVIDIA GPU was found",
+        fix="" if gpus else "`lspci -d 10de:` lists what the bus has; in a container start it with `--gpus all`",
+        detail=names_of(gpus),
+    )
 
 
 class Interrupted(KeyboardInterrupt):
@@ -153,6 +174,7 @@ class _Answer:
     def __init__(self, context: Context, required: _Required) -> None:
         self._context = context
         self._required = required
+        self._needless: set[str] = set()
 
     def __call__(self, check: Check, done: Mapping[str, CheckResult], folder: Path | None = None) -> CheckResult:
         context = msgspec.structs.replace(self._context, work=folder)
@@ -176,6 +198,8 @@ class _Answer:
 
     def _result(self, check: Check, outcome: Outcome, seconds: float) -> CheckResult:
         required = self._required
+        if outcome.needless:
+            self._needless.add(check.id)
         must = check.id in required.checks or (check.component in required.components and not outcome.needless)
         if outcome.status == "skip" and must:
             outcome = msgspec.structs.replace(outcome, status="fail", reason=f"required, but {outcome.reason}")
@@ -194,6 +218,18 @@ class _Answer:
             measurements={_clean(name): _clean_measurement(one) for name, one in outcome.measurements.items()},
             evidence={_clean(name): _clean(text) for name, text in outcome.evidence.items()},
         )
+
+    def demand_found(self, asked: tuple[str, ...], results: list[CheckResult]) -> list[CheckResult]:
+        """The results, in which the first check of a component of which nothing was found fails."""
+        for component in asked:
+            places = [place for place, one in enumerate(results) if one.component == component]
+            if any(results[place].status != "skip" for place in places):
+                continue
+            first = next((place for place in places if results[place].id not in self._needless), None)
+            if first is not None:
+                one = results[first]
+                results[first] = msgspec.structs.replace(one, status="fail", reason=f"required, but {one.reason}")
+        return results
 
 
 _LONGEST = 20_000
@@ -288,6 +324,8 @@ def _known_component(name: str) -> None:
 def _required(names: tuple[str, ...], level: Level) -> _Required:
     known = known_components()
     for name in names:
+        if name == GPU:
+            continue
         component, dot, _ = name.partition(".")
         if not dot:
             _known_component(name)
@@ -299,7 +337,8 @@ def _required(names: tuple[str, ...], level: Level) -> _Required:
             own = next(one.level for one in checks_of(component) if one.id == name)
             message = f"{name} is a check of level {own}, which does not run at level {level}"
             raise UsageError(message, code="check-not-run", where="--require", hint=f"use --level {own}")
-    return _Required(frozenset(n for n in names if "." not in n), frozenset(n for n in names if "." in n))
+    components = frozenset(name for name in names if "." not in name and name != GPU)
+    return _Required(components, frozenset(name for name in names if "." in name), GPU in names)
 
 
 def _unknown_name(name: str, candidates: Iterable[str]) -> UsageError:

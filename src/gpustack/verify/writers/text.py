@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpustack.model.results import CheckResult, Report, Status
+from gpustack.verify.frame.host_facts import own_gpus
 from gpustack.verify.frame.report import STATUSES
 from gpustack.visible import one_line
 
@@ -21,7 +22,16 @@ def write(report: Report, *, colour: bool) -> str:
         if one.fix and (one.status in {"fail", "error"} or one.fix not in shown):
             lines.append(f"{_INDENT}fix: {one_line(one.fix)}")
         shown.add(one.fix)
-    return "\n".join([*lines, *([""] if lines else []), summary(report), ""])
+    return "\n".join([*lines, *([""] if lines else []), summary(report), *_not_proven(report), ""])
+
+
+def _not_proven(report: Report) -> list[str]:
+    """What a green report does not say."""
+    if not own_gpus(report.host):
+        return ["not proven: that anything runs on a GPU; there is none here"]
+    if report.level == "quick":
+        return ["not proven: that a GPU computes; `--level smoke` runs programs on it"]
+    return []
 
 
 def summary(report: Report) -> str:
