@@ -32,6 +32,7 @@ ErrorId = Literal[
     "folder-not-empty",
     "format-unsupported",
     "gpu-in-use",
+    "impossible-host",
     "insecure-address",
     "internal-fault",
     "interrupted",

@@ -6,13 +6,13 @@ import re
 
 from msgspec.structs import replace
 
-from gpustack.detect.machines import Named, architecture_of, resolve
+from gpustack.detect.machines import Named, architecture_of, demand_possible, processor_of, resolve
 from gpustack.detect.products import Products
 from gpustack.detect.properties import Properties, changed
 from gpustack.errors import UnsupportedError, UsageError
 from gpustack.matrix.index import Matrix
 from gpustack.model.architectures import architecture
-from gpustack.model.host import Environment, Host, OperatingSystem
+from gpustack.model.host import Environment, Gpu, Host, OperatingSystem
 from gpustack.model.places import System, find_system
 
 MAX_GPUS = 64
@@ -29,7 +29,7 @@ def describe(  # noqa: PLR0913 (one argument for each option that says which hos
     driver: str | None = None,
     properties: Properties | None = None,
 ) -> Host:
-    """The host of these options; without ``arch`` it is x86_64 (a Jetson: aarch64).
+    """The host of these options; without ``arch`` it has that of its GPU's processor, else x86_64 (a Jetson: aarch64).
 
     Raises UsageError for words without meaning and UnsupportedError for a system that no fact knows.
     """
@@ -52,17 +52,26 @@ def describe(  # noqa: PLR0913 (one argument for each option that says which hos
             base=system.base or None,
             system=system.key,
         ),
-        arch=_architecture(arch, environment, named),
+        arch=_architecture(arch, named) or _usual(environment, found, matrix),
         environment=environment,
         glibc=None if system.rolling else system.glibc or None,
         described=True,
     )
+    demand_possible(host.arch, found, matrix)
     return changed(host, given if driver is None else replace(given, driver=driver), found)
+
+
+def _usual(environment: Environment, gpus: tuple[Gpu, ...], matrix: Matrix) -> str:
+    """The architecture where none is given: that of the processor which a GPU comes with, else the usual one."""
+    needed = next((arch for gpu in gpus if (arch := processor_of(gpu, matrix)[0])), "")
+    return needed or ("aarch64" if environment == "jetson" else "x86_64")
 
 
 def redescribed(matrix: Matrix, host: Host, *, gpus: tuple[str, ...], properties: Properties) -> Host:
     """A host that was found, with the GPUs and properties that are given in place of its own. Raises UsageError."""
-    return changed(host, properties, tuple(gpu for one in _named(matrix, gpus) for gpu in one.gpus))
+    found = tuple(gpu for one in _named(matrix, gpus) for gpu in one.gpus)
+    demand_possible(host.arch, found, matrix)
+    return changed(host, properties, found)
 
 
 def _name(system: System, version: str) -> str:
@@ -123,11 +132,11 @@ def _named(matrix: Matrix, names: tuple[str, ...]) -> list[Named]:
     return named
 
 
-def _architecture(text: str | None, environment: Environment, named: list[Named]) -> str:
+def _architecture(text: str | None, named: list[Named]) -> str | None:
     machines = [one.machine for one in named if one.machine is not None]
     machine = architecture_of(machines)
     if text is None:
-        return machine or ("aarch64" if environment == "jetson" else "x86_64")
+        return machine
     found = architecture(text.strip().lower())
     if found is not None and machine not in {None, found.name}:
         msg = f"{machines[0].name} is a machine of architecture {machine}, not {found.name}"

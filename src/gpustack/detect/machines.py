@@ -40,6 +40,14 @@ class _Board(Struct, frozen=True, kw_only=True):
     device: str
 
 
+class _Processors(Struct, frozen=True, kw_only=True):
+    """GPUs that exist beside processors of one architecture only, and why."""
+
+    arch: str
+    devices: tuple[str, ...]
+    text: str
+
+
 class Named(NamedTuple):
     """What a name means: its GPUs, and the machine where it is that of one."""
 
@@ -98,6 +106,24 @@ def _part(gpu: Gpu, part: str) -> Gpu:
     """A part of a GPU: its engines and its memory are not those of the whole, except where there are none."""
     nvenc, nvdec = (0 if count == 0 else None for count in (gpu.nvenc, gpu.nvdec))
     return replace(gpu, part=part, memory_mib=None, nvenc=nvenc, nvdec=nvdec)
+
+
+def processor_of(gpu: Gpu, matrix: Matrix) -> tuple[str, str]:
+    """The one architecture of hosts that can have this GPU, and why; "" where several can."""
+    if gpu.kind == "soc":
+        return "aarch64", "is one chip with an Arm processor"
+    device = f"0x{(gpu.pci_id or '').removeprefix('10de:')}"
+    rows = matrix.rows(_SUBJECT, "processors", _Processors)
+    return next(((row.arch, row.text) for row in rows if device in row.devices), ("", ""))
+
+
+def demand_possible(arch: str | None, gpus: Iterable[Gpu], matrix: Matrix) -> None:
+    """Refuse a host that cannot exist. Raises UsageError that names the architecture that would do."""
+    for gpu in gpus:
+        needed, why = processor_of(gpu, matrix)
+        if arch is not None and needed and needed != arch:
+            msg = f"{gpu.called} {why}: no {arch} host has one"
+            raise UsageError(msg, code="impossible-host", where="--gpu", hint=f"--arch {needed}")
 
 
 def architecture_of(machines: Iterable[Machine]) -> str | None:

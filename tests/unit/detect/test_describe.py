@@ -16,7 +16,7 @@ def matrix() -> Matrix:
 
 
 def gpu(name: str, matrix: Matrix) -> Gpu:
-    return describe(matrix, os="ubuntu24.04", arch="x86_64", gpus=(name,)).gpus[0]
+    return describe(matrix, os="ubuntu24.04", arch=None, gpus=(name,)).gpus[0]
 
 
 @pytest.mark.parametrize(
@@ -146,3 +146,26 @@ def test_every_product_is_found_by_its_own_id_and_capability(matrix: Matrix) -> 
         if not row.subsystem:
             found = gpu(f"10de:{row.device.lower().removeprefix('0x')}", matrix)
             assert found.name == row.name
+
+
+@pytest.mark.parametrize(
+    ("gpu_name", "arch", "right"),
+    [
+        ("GB200", "x86_64", "aarch64"),
+        ("GB300", "x86_64", "aarch64"),
+        ("GH200 480GB", "x86_64", "aarch64"),
+        ("GB10", "x86_64", "aarch64"),
+        ("Jetson AGX Orin", "x86_64", "aarch64"),
+        ("B300", "aarch64", "x86_64"),
+        ("10de:2941", "ppc64le", "aarch64"),
+    ],
+)
+def test_a_host_that_cannot_exist_is_refused_with_the_architecture_that_would_do(
+    gpu_name: str, arch: str, right: str, matrix: Matrix
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        describe(matrix, os="ubuntu24.04", arch=arch, gpus=(gpu_name,))
+    assert caught.value.code == "impossible-host"
+    assert caught.value.hint == f"--arch {right}"
+    assert describe(matrix, os="ubuntu24.04", arch=right, gpus=(gpu_name,)).arch == right
+    assert describe(matrix, os="ubuntu24.04", arch=None, gpus=(gpu_name,)).arch == right
