@@ -13,6 +13,7 @@ Strength = Literal["required", "only-if", "optional", "advised"]
 COMPONENTS = (
     "driver",
     "fabric-manager",
+    "imex",
     "cuda",
     "cuda-compat",
     "cudnn",
@@ -22,6 +23,7 @@ COMPONENTS = (
     "nv-codec-headers",
     "ffmpeg",
     "container-toolkit",
+    "dcgm",
     "triton",
 )
 """Everything that has a version and a place in a stack, in the order in which it is installed."""
@@ -31,10 +33,12 @@ CHECKED_WITH = {
     "cuda-compat": "driver",
     "tensorrt-rtx": "tensorrt",
     "container-toolkit": "",
+    "imex": "",
+    "dcgm": "",
 }
 """Components without checks of their own, and the one whose checks look at them ("" none)."""
 
-MIRRORED = {"fabric-manager": "driver", "cuda-compat": "cuda"}
+MIRRORED = {"fabric-manager": "driver", "imex": "driver", "cuda-compat": "cuda"}
 """Components whose versions are those of another: equal to the last digit, or made for its release line."""
 
 PROPERTIES = ("compute-capability", "kernel", "glibc", "gcc", "clang", "msvc", "python")

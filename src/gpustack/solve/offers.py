@@ -22,6 +22,7 @@ from gpustack.versions import is_within
 POSSIBLE: dict[str, tuple[Method, ...]] = {
     "driver": ("network", "local", "runfile", "distro"),
     "fabric-manager": ("network", "local"),
+    "imex": ("network",),
     "cuda": ("network", "tar", "zip", "local", "runfile", "distro", "pip"),
     "cuda-compat": ("network",),
     "cudnn": ("network", "tar", "zip", "local", "distro", "pip"),
@@ -31,6 +32,7 @@ POSSIBLE: dict[str, tuple[Method, ...]] = {
     "nv-codec-headers": ("source", "distro"),
     "ffmpeg": ("source", "distro"),
     "container-toolkit": ("network",),
+    "dcgm": ("network",),
     "triton": ("container",),
 }
 """The methods that exist for each component, the preferred first: what can be checked by a sum before the rest."""
@@ -214,7 +216,7 @@ class OfferBook:
         """The package sets of every role; those of IMEX have the driver's version and come with it on GPU fabrics."""
         rows = self.rows.packages(component, method)
         if component == "driver" and any(gpu.fabric for gpu in self._host.gpus):
-            rows += tuple(row for row in self.rows.packages("fabric-manager", method) if row.role == "imex")
+            rows += tuple(replace(row, role="imex") for row in self.rows.packages("imex", method))
         return for_stack(rows, version, cuda=cuda, flavour=flavour)
 
     def _local_files(self, component: str, version: str, cuda: str | None) -> tuple[Archive, ...]:

@@ -15,6 +15,7 @@ from gpustack.versions import is_within, version, version_range
 COVERED_PAIRS = (
     ("cuda", "driver"),
     ("cuda-compat", "driver"),
+    ("dcgm", "driver"),
     ("cudnn", "cuda"),
     ("nccl", "cuda"),
     ("tensorrt", "cuda"),
@@ -95,10 +96,21 @@ def doubt(question: Question, candidate: Candidate) -> Unknown | None:
         wanted = asked.versions if asked and asked.versions.startswith("==") else f"=={candidate.version}"
         known = _is_guest_driver(question, wanted)
         return None if known else Unknown(reason=f"driver{wanted}: {VGPU_DRIVER}")
-    if candidate.component == "cuda-compat" and any(gpu.kind == "professional" for gpu in question.host.gpus):
-        why = "of professional boards NVIDIA supports selected NGC-Ready ones, and no fact says which"
-        return Unknown(reason=f"cuda-compat=={candidate.version}: {why}")
+    if why := _class_of_gpu(question, candidate.component):
+        return Unknown(reason=f"{candidate.component}=={candidate.version}: {why}", needs="gpu", option="--gpu")
     return outside(question, candidate.component, candidate.version) if candidate.is_known else None
+
+
+def _class_of_gpu(question: Question, component: str) -> str:
+    """Why the facts about a component do not speak of GPUs like these, "" where they do."""
+    gpus = question.host.gpus
+    if component == "cuda-compat" and any(gpu.kind == "professional" for gpu in gpus):
+        return "of professional boards NVIDIA supports selected NGC-Ready ones, and no fact says which"
+    if component == "imex" and gpus and not any(gpu.fabric == "nvl" for gpu in gpus):
+        return "IMEX joins the GPUs of NVLink racks (GB200, GB300), and no fact speaks of it on other GPUs"
+    if component == "dcgm" and any(gpu.is_vgpu for gpu in gpus):
+        return "DCGM supports GPUs that are passed through whole, and no fact speaks of it on a vGPU"
+    return ""
 
 
 def _is_guest_driver(question: Question, wanted: str) -> bool:

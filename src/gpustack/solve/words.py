@@ -10,6 +10,7 @@ from gpustack.versions import Clause, version_range
 TITLES = {
     "driver": "driver",
     "fabric-manager": "Fabric Manager",
+    "imex": "IMEX",
     "cuda": "CUDA",
     "cuda-compat": "cuda-compat",
     "cudnn": "cuDNN",
@@ -19,6 +20,7 @@ TITLES = {
     "nv-codec-headers": "nv-codec-headers",
     "ffmpeg": "FFmpeg",
     "container-toolkit": "NVIDIA Container Toolkit",
+    "dcgm": "DCGM",
     "triton": "Triton",
     "compute-capability": "compute capability",
     "kernel": "kernel",

@@ -10,6 +10,7 @@ from gpustack.plan.components.base import Component
 _MODULES = {
     "driver": "driver",
     "fabric-manager": "fabric_manager",
+    "imex": "imex",
     "cuda": "cuda",
     "cuda-compat": "cuda_compat",
     "cudnn": "cudnn",

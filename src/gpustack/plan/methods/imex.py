@@ -43,21 +43,26 @@ def imex(ctx: Context, pick: Pick, row: PackageSet, after: Iterable[str]) -> lis
         phase="driver",
         sources=ctx.addresses(row),
     )
+    return [install, *channel_and_service("driver", ctx.addresses(row))]
+
+
+def channel_and_service(component: str, sources: tuple[str, ...]) -> list[Draft]:
+    """The steps that follow the installation of IMEX: the channel that programs open, and the service."""
     channel = draft(
         "imex-channel",
-        component="driver",
+        component=component,
         kind="write-file",
         title="make the first IMEX channel at boot",
         why="programs open it; which machines form a domain stands in /etc/nvidia-imex/nodes_config.cfg, by hand",
         files=(FileWrite(path=OPTIONS, content="# Written by gpustack\noptions nvidia NVreg_CreateImexChannel0=1\n"),),
         undo=(do.Remove(paths=(OPTIONS,)),),
         phase="driver",
-        sources=ctx.addresses(row),
+        sources=sources,
     )
     service = draft(
         "imex-service",
         after=["install:imex"],
-        component="driver",
+        component=component,
         kind="enable-service",
         title="enable IMEX",
         why="it starts at the next boot, with the new driver",
@@ -65,6 +70,6 @@ def imex(ctx: Context, pick: Pick, row: PackageSet, after: Iterable[str]) -> lis
         undo=(do.DisableService(unit=UNIT),),
         done_when=done.unit(UNIT),
         phase="driver",
-        sources=ctx.addresses(row),
+        sources=sources,
     )
-    return [install, channel, service]
+    return [channel, service]

@@ -38,7 +38,7 @@ class Network(MethodPlanner):
         install = install_step(ctx, pick, rows, phase=part.phase, after=keys)
         hold = hold_step(ctx, pick, rows)
         extra: list[Draft] = []
-        if pick.component == "driver" and is_needed(ctx):
+        if pick.component == "driver" and is_needed(ctx) and ctx.resolution.pick("imex") is None:
             for row in sets(pick, ("imex",)):
                 extra += imex(ctx, pick, row, after=(install.key,))
         after = part.after(ctx, pick, (install.key, *(one.key for one in extra)))

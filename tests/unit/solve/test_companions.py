@@ -1,0 +1,54 @@
+"""IMEX and DCGM as components."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpustack.detect.describe import describe
+from gpustack.matrix.index import Matrix, load_matrix
+from gpustack.model.request import Request
+from gpustack.plan.build import build
+from gpustack.solve.check import check
+from gpustack.solve.requirements import merge, parse_requirement
+from gpustack.solve.resolve import resolve
+
+
+@pytest.fixture(scope="module")
+def matrix() -> Matrix:
+    return load_matrix()
+
+
+def asked(question: str) -> Request:
+    return Request(requirements=merge(tuple(parse_requirement(text) for text in question.split())))
+
+
+@pytest.mark.parametrize(
+    ("question", "os", "arch", "gpu", "verdict"),
+    [
+        ("imex==580.95.05 driver==580.95.05", "ubuntu24.04", "aarch64", "GB200", "compatible"),
+        ("imex==580.95.05 driver==580.105.08", "ubuntu24.04", "aarch64", "GB200", "incompatible"),
+        ("imex==535.183.06", "ubuntu24.04", "aarch64", "GB200", "incompatible"),
+        ("imex==580.95.05 driver==580.95.05", "ubuntu24.04", "x86_64", "RTX 3060", "unknown"),
+        ("dcgm==4.5.2 driver==580.95.05", "ubuntu24.04", "x86_64", "H100", "compatible"),
+        ("dcgm==4.5.2 driver==440.33.01", "ubuntu18.04", "x86_64", "T4", "incompatible"),
+        ("dcgm==4.5.2", "ubuntu24.04", "x86_64", "GTX 680", "incompatible"),
+        ("dcgm==9.9.9", "ubuntu24.04", "x86_64", "H100", "unknown"),
+        ("dcgm==4.5.2", "ubuntu22.04", "x86_64", "GRID T4-16Q", "unknown"),
+        ("dcgm==4.5.2", "l4t36", "aarch64", "Jetson AGX Orin", "unknown"),
+    ],
+)
+def test_companions_of_the_driver(question: str, os: str, arch: str, gpu: str, verdict: str, matrix: Matrix) -> None:
+    found = check(matrix, describe(matrix, os=os, arch=arch, gpus=(gpu,)), asked(question))
+    assert found.verdict == verdict, found
+
+
+def test_imex_is_planned_once_in_the_drivers_version(matrix: Matrix) -> None:
+    host = describe(matrix, os="ubuntu24.04", arch="aarch64", gpus=("GB200",))
+    request = asked("imex driver==580.*")
+    resolution = resolve(matrix, host, request)
+    picks = {pick.component: pick.version for pick in resolution.picks}
+    assert picks["imex"] == picks["driver"]
+    plan = build(host, request, resolution, matrix)
+    words = [word for step in plan.steps for argv in step.commands for word in argv]
+    assert [word for word in words if word.startswith("nvidia-imex=")] == [f"nvidia-imex={picks['driver']}-*"]
+    assert sum("nvidia-imex.service" in argv for step in plan.steps for argv in step.commands) == 1
