@@ -76,7 +76,7 @@ def _rule_faults(facts: Matrix) -> Iterator[str]:
     for rule in facts.everywhere("rules", Rule):
         where = f"rule {rule.id}"
         if rule.id in seen:
-            yield f"{where}: the id stands twice"
+            yield f"{where}: the id occurs twice"
         seen.add(rule.id)
         component = component_of(rule)
         bound = version_range(rule.of[len(component) :])

@@ -196,7 +196,7 @@ class _Frame:
             msg = f"line {line}: a key has to be a word"
             raise ValueError(msg)
         elif value in self.content:
-            msg = f"line {line}: key {value!r} stands twice"
+            msg = f"line {line}: key {value!r} occurs twice"
             raise ValueError(msg)
         else:
             self.key = value

@@ -102,7 +102,7 @@ def _verification(picks: list[Pick], drafts: list[Draft]) -> list[Draft]:
         component="",
         kind="run",
         title="verify the stack",
-        why="an installation that ended well is no proof that a GPU computes",
+        why="a successful installation does not prove that a GPU computes",
         actions=(Verify(components=tuple(names)),),
         needs_root=False,
         undo_note="it reads only",

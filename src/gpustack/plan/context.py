@@ -35,7 +35,7 @@ class Context(Struct, frozen=True, kw_only=True, dict=True):
             return row
         name = self.host.os.id or ""
         known = sorted({row.version for row in self.matrix.systems if row.id == name})
-        msg = f"the facts know no system {self.host.os.spelled!r}"
+        msg = f"unknown system {self.host.os.spelled!r}"
         hint = f"known releases of {name}: {', '.join(known)}" if known else "`gpustack matrix list systems` shows all"
         raise UnsupportedError(msg, code="unknown-system", hint=hint)
 
@@ -48,8 +48,8 @@ class Context(Struct, frozen=True, kw_only=True, dict=True):
     def arch(self) -> str:
         """The architecture as ``uname -m`` says it. Raises UnsupportedError when it is not known."""
         if not self.host.arch:
-            msg = "the architecture of the host is not known"
-            raise UnsupportedError(msg, code="unknown-architecture", hint="say `--arch x86_64` or `--arch aarch64`")
+            msg = "the architecture of the host is unknown"
+            raise UnsupportedError(msg, code="unknown-architecture", hint="use `--arch x86_64` or `--arch aarch64`")
         return self.host.arch
 
     @property

@@ -52,7 +52,7 @@ def parse(raw: bytes, *, where: str) -> Plan:
     if plan.digest != digest_of(plan):
         msg = "was changed after it was written: its digest does not match its content"
         raise DocumentError(
-            msg, code="plan-altered", where=where, hint="make the plan again with `gpustack plan --out FILE`"
+            msg, code="plan-altered", where=where, hint="make a new plan with `gpustack plan --out FILE`"
         )
     demand_sound(plan, where)
     return plan
@@ -91,7 +91,7 @@ def demand_sound(plan: Plan, where: str) -> None:
         if step.phase not in PHASES:
             raise unreadable(where, f"step {step.id!r} has the unknown phase {step.phase!r}")
         if step.id in earlier:
-            raise unreadable(where, f"step id {step.id!r} stands twice")
+            raise unreadable(where, f"step id {step.id!r} occurs twice")
         if not earlier.issuperset(step.depends_on):
             raise unreadable(where, f"step {step.id!r} comes before one that it needs")
         if any(not argv for argv in (*step.commands, *step.undo)):
@@ -111,11 +111,11 @@ def _check_actions(step: Step, where: str) -> None:
     try:
         derived = commands_of(actions), commands_of(back), packages_of(actions)
     except ValueError as exc:
-        raise unreadable(where, f"step {step.id!r} has an action that its package manager does not have") from exc
+        raise unreadable(where, f"step {step.id!r} has an action that its package manager does not support") from exc
     if derived != (step.commands, step.undo, step.packages):
         msg = f"the commands of step {step.id!r} are not those of its actions"
         raise DocumentError(
-            msg, code="plan-altered", where=where, hint="make the plan again with `gpustack plan --out FILE`"
+            msg, code="plan-altered", where=where, hint="make a new plan with `gpustack plan --out FILE`"
         )
 
 

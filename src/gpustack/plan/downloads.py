@@ -31,15 +31,15 @@ def fetch(ctx: Context, pick: Pick, row: Archive, phase: str) -> Draft:
         why = "pinned by its sha256"
         there = f"file {path} {row.sha256}"
     elif row.md5:
-        why = "only its md5 is published: that tells a damaged file, and https where it comes from"
+        why = "only its md5 is published: it detects a damaged file, and https proves the origin"
         files = (FileWrite(path=f"{path}.md5", content=f"{row.md5}  {path}\n"),)
         look = do.Look(argv=("md5sum", "--check", "--strict", "--", f"{path}.md5"))
         actions = (look,)
         there = done.every(done.files(files), done.succeeds(*look.argv))
     else:
-        why = "no checksum is published: it is trusted because it comes over https"
+        why = "no checksum is published: the file is trusted because of https"
     if not row.sha256:
-        ctx.warn(f"{row.file} has no published sha256 and is trusted because it is served by {_host_of(row.url)}")
+        ctx.warn(f"{row.file} has no published sha256; it is trusted because it comes from {_host_of(row.url)}")
     return draft(
         f"archive:{row.file}",
         after=["archive-tools", "archive-tools-zstd"],
@@ -65,7 +65,7 @@ def archive_tools(ctx: Context, files: Iterable[Archive] = ()) -> list[Draft]:
     names = ["ca-certificates", "curl", "tar", "xz-utils"] if tool.name == "apt" else ["tar", "xz"]
     names += ["zstd"] if any(row.file.endswith(".zst") for row in files) else []
     key = "archive-tools" if "zstd" not in names else "archive-tools-zstd"
-    return common_tools(ctx, key, names, why="they fetch and unpack the files below")
+    return common_tools(ctx, key, names, why="they download and unpack the files below")
 
 
 def unpacked_path(path: str) -> str:

@@ -23,18 +23,18 @@ def check(ctx: Context, picks: list[Pick]) -> None:
     names = {pick.component for pick in picks}
     environment = ctx.host.environment
     if environment == "wsl" and names & {"driver", "fabric-manager"}:
-        msg = "under WSL the driver is that of Windows: a Linux driver would overwrite the libraries that Windows lends"
+        msg = "under WSL the driver is that of Windows: a Linux driver would overwrite the libraries of Windows"
         raise UnsupportedError(
             msg,
             code="driver-of-another",
             hint="install or update the driver in Windows; plan cuda and the libraries here",
         )
     if environment == "container" and names & {"driver", "fabric-manager"}:
-        msg = "in a container the driver is the one of the host: nothing here may install another"
+        msg = "a container uses the host's driver and must not install another"
         raise UnsupportedError(
             msg,
             code="driver-of-another",
-            hint="plan the driver on the host, and container-toolkit to lend it to containers",
+            hint="plan the driver on the host, and container-toolkit to give containers access to it",
         )
     if environment == "jetson" and names & {"driver", "fabric-manager"}:
         msg = "on Jetson the driver comes with Jetson Linux (JetPack): server driver packages do not run there"
@@ -45,7 +45,7 @@ def check(ctx: Context, picks: list[Pick]) -> None:
             msg, code="read-only-system", hint=ctx.system.no_repo or "an image with the driver built in, or a container"
         )
     if ctx.system.support == "own channel" and names & {"driver", "fabric-manager"}:
-        msg = f"on {ctx.system.name} the driver belongs to its publisher's own channel: no other may be put beside it"
+        msg = f"on {ctx.system.name} the driver belongs to its publisher's own channel: no other can be added"
         raise UnsupportedError(msg, code="driver-of-another", hint=ctx.system.no_repo)
     refuse(ctx, picks)
 
@@ -81,7 +81,7 @@ def replace_other_methods(ctx: Context, pick: Pick) -> list[Draft]:
     ctx.warn(
         f"{pick.component} {there.version or ''} is there by the method {there.method}"
         + (f" in {there.path}" if there.path else "")
-        + f": it stays, beside the one of the method {pick.method}; which one a program loads is up to its search path"
+        + f": it stays alongside the one of method {pick.method}; a program's search path decides which one it loads"
     )
     return []
 
@@ -91,7 +91,7 @@ def _replace_driver(ctx: Context) -> Draft:
     if there.method == "runfile":
         return _remove_runfile_driver(ctx)
     if not there.packages:
-        msg = f"a driver is installed by the method {there.method}, and its packages are not known"
+        msg = f"a driver is installed by method {there.method}, and its packages are not known"
         raise UnsupportedError(
             msg, code="unknown-driver-packages", hint=f"remove it first, or keep it: --method driver={there.method}"
         )
@@ -100,10 +100,10 @@ def _replace_driver(ctx: Context) -> Draft:
         component="driver",
         kind="remove-packages",
         title=f"remove the driver packages of {there.origin or there.method}",
-        why="driver packages of two origins share names and files: one set has to go first",
+        why="driver packages of two origins share names and files: remove one set first",
         actions=(do.RemovePackages(manager=manager(ctx.system.family).name, names=there.packages),),
         done_when=done.absent(there.packages),
-        undo_note=f"driver {there.version or ''} has to be installed again the way it came ({there.method})",
+        undo_note=f"driver {there.version or ''} must be reinstalled the way it was installed ({there.method})",
         phase="prerequisites",
         sources=ctx.addresses(ctx.matrix.conflicts.get("mix_driver_runfile_packages")),
     )
@@ -114,10 +114,10 @@ def _remove_runfile_driver(ctx: Context) -> Draft:
         "remove:driver-runfile",
         component="driver",
         kind="remove-packages",
-        title="remove the driver that came by runfile",
-        why="its files would overwrite those of the packages, and theirs its",
+        title="remove the driver installed by runfile",
+        why="its files and those of the packages would overwrite each other",
         actions=(do.Run(argv=UNINSTALL_DRIVER, settings=True),),
-        undo_note="it has to be installed again by its runfile",
+        undo_note="reinstall it with its runfile",
         done_when=done.succeeds("test", "!", "-e", "/usr/bin/nvidia-uninstall"),
         phase="prerequisites",
         sources=ctx.addresses(ctx.matrix.conflicts.get("mix_driver_runfile_packages")),
@@ -133,10 +133,10 @@ def _replace_toolkit(ctx: Context, pick: Pick) -> Draft:
         "remove:cuda",
         component="cuda",
         kind="manual" if runfile or not there.packages else "remove-packages",
-        title=f"remove the toolkit {there.version} that came by {there.method}",
-        why="two methods cannot own the same release folder; other releases may stay",
+        title=f"remove the toolkit {there.version} installed by {there.method}",
+        why="two methods cannot share a release folder; other releases may stay",
         actions=_toolkit_removal(ctx, tool, there),
-        undo_note=f"it has to be installed again the way it came ({there.method})",
+        undo_note=f"it must be reinstalled the way it was installed ({there.method})",
         done_when=done.succeeds("test", "!", "-e", tool) if runfile else done.absent(there.packages),
         phase="prerequisites",
         sources=ctx.addresses(ctx.matrix.conflicts.get("mix_toolkit_runfile_packages")),
@@ -169,7 +169,7 @@ def _warn_of_age(ctx: Context) -> None:
     if lts > read:
         ctx.warn(f"{name} reached the end of its ordinary support on {end}; long-term support lasts to {lts}")
     else:
-        ctx.warn(f"{name} reached its end of life on {end}: nothing is fixed in it any more")
+        ctx.warn(f"{name} reached its end of life on {end}: it receives no more fixes")
 
 
 def _pending_reboot(ctx: Context) -> Draft:
@@ -177,9 +177,9 @@ def _pending_reboot(ctx: Context) -> Draft:
         "pending-reboot",
         component="",
         kind="manual",
-        title="reboot first: the host already waits for a reboot",
-        why="a module that is built before it may be built for a kernel that is gone afterwards",
-        undo_note="a reboot takes nothing back",
+        title="reboot first: the host has a pending reboot",
+        why="a module built before it may be for a kernel that is no longer used afterwards",
+        undo_note="a reboot has nothing to undo",
         phase="preflight",
         sources=ctx.addresses(ctx.matrix.conflicts.get("running_kernel_old")),
     )
@@ -191,7 +191,7 @@ def _other_kernel(ctx: Context) -> Draft:
         component="",
         kind="note",
         title=f"kernel {ctx.host.next_kernel} boots next, {ctx.host.kernel} runs now",
-        why="headers are installed for both, so that the module is there whichever boots",
+        why="headers are installed for both, so that the module exists for whichever boots",
         needs_root=False,
         undo_note="nothing is changed",
         phase="preflight",

@@ -147,7 +147,7 @@ def enable(ctx: Context, components: Iterable[str]) -> list[Draft]:
     if not found and ctx.system.base.startswith("rhel") and ctx.system.family == "dnf":
         ctx.warn(
             f"the facts do not say which further repositories {ctx.system.name} needs (CodeReady Builder and EPEL on "
-            "its kin): without dkms and its dependencies the driver does not install"
+            "its kin): without dkms and its dependencies the driver cannot be installed"
         )
     drafts: list[Draft] = []
     for row in sorted(found, key=lambda row: row.order):
@@ -182,7 +182,7 @@ def kernel_headers(ctx: Context) -> Draft | None:
     if not names:
         return None
     tool = manager(ctx.system.family)
-    shown = " and ".join(ctx.kernels) or "the kernel, whose release is not known here"
+    shown = " and ".join(ctx.kernels) or "the kernel, whose release is unknown"
     follow = next((row.why for row in used if row.why), "")
     packages = tuple(_package(name) for name in names)
     return draft(
@@ -193,7 +193,7 @@ def kernel_headers(ctx: Context) -> Draft | None:
         title="install the kernel headers",
         why=f"the module is built for {shown}" + (f"; {follow}" if follow else ""),
         actions=(do.InstallPackages(manager=tool.name, packages=packages),),
-        undo_note="headers do no harm and stay",
+        undo_note="headers are harmless and stay",
         done_when=done.packages(tool, packages),
         phase="prerequisites",
         sources=ctx.addresses(*used),
@@ -211,9 +211,9 @@ def headers_by_hand(ctx: Context) -> Draft:
         kind="manual",
         title="install gcc, make and the headers of the kernel that runs",
         why=f"the driver's installer compiles the kernel modules and stops without them. {ctx.system.name} has its own "
-        f"names for these packages{how}; the plan goes on once /lib/modules/$(uname -r)/build is there",
+        f"names for these packages{how}; the plan continues once /lib/modules/$(uname -r)/build is there",
         actions=(do.ByHand(commands=(row.command,) if row else ()),),
-        undo_note="headers do no harm and stay",
+        undo_note="headers are harmless and stay",
         done_when=done.succeeds("sh", "-c", _CAN_BUILD),
         phase="prerequisites",
         sources=ctx.addresses(row),
@@ -274,7 +274,7 @@ def _enable_step(ctx: Context, row: Enable, after: tuple[str, ...]) -> Draft:
     if row.packages:
         packages = tuple(Package(name=_fill(name, values)) for name in row.packages)
         action: AnyAction = do.InstallPackages(manager=tool.name, packages=packages)
-        note = "a repository package does no harm and stays"
+        note = "a repository package is harmless and stays"
         # yum fails where the package at an address is there already.
         there = f"package {named[1]} {named[2]}" if named else done.packages(tool, packages)
     else:
@@ -311,9 +311,9 @@ def refresh_system(ctx: Context, after: tuple[str, ...] = ()) -> Draft:
         component="",
         kind="refresh-index",
         title="read the package indexes of the system",
-        why="the packages below are looked up in them",
+        why="the packages below are found through them",
         actions=(do.RefreshIndex(manager=manager(ctx.system.family).name),),
-        undo_note="an index takes nothing back",
+        undo_note="an index has nothing to undo",
         phase="prerequisites",
     )
 
@@ -322,7 +322,7 @@ def common_tools(ctx: Context, key: str, names: Sequence[str], *, why: str) -> l
     """The steps that install tools of the system that later steps call; apt knows no package without an index."""
     tool = manager(ctx.system.family)
     index = [refresh_system(ctx)] if tool.name == "apt" else []
-    note = "common tools stay" if len(names) > 1 else "a common tool stays"
+    note = "common tools stay" if len(names) > 1 else "a common tool, so it stays"
     return [*index, install_tools(ctx, key, names, why=why, after=[one.key for one in index], undo_note=note)]
 
 
@@ -335,7 +335,7 @@ def install_tools(  # noqa: PLR0913 (what differs between such steps; most are k
     after: Iterable[str],
     component: str = "",
     title: str = "",
-    undo_note: str = "these common tools stay",
+    undo_note: str = "common tools, so they stay",
     sources: tuple[str, ...] = (),
 ) -> Draft:
     """The step that installs packages of the system itself, which other programs may come to use and which stay."""

@@ -141,9 +141,9 @@ def _headers(ctx: Context) -> list[Draft]:
         component="driver",
         kind="run",
         title="build the driver's modules for the kernels that have none",
-        why="dkms builds them when the driver or a kernel is installed, and could not without headers",
+        why="dkms builds them when the driver or a kernel is installed, which failed without headers",
         actions=(do.BuildModules(kernels=ctx.kernels),),
-        undo_note="modules that nobody loads do no harm",
+        undo_note="modules that are not loaded are harmless",
         phase="prerequisites",
         sources=headers.step.sources,
     )
@@ -186,7 +186,7 @@ def _mend(ctx: Context, problem: Problem, row: Mend) -> Draft:
         title=row.title,
         why=problem.message,
         actions=(do.Run(argv=row.command, settings=True, packages=True),),
-        undo_note="what was wrong is not brought back",
+        undo_note="the problem is not restored",
         phase="preflight",
         sources=problem.sources or ctx.addresses(row),
     )

@@ -43,7 +43,7 @@ class RepositoryExtra(Struct, frozen=True, kw_only=True):
 def component_repository(ctx: Context, pick: Pick, row: Repository) -> list[Draft]:
     """The steps that make the repository ``row`` of a component known; the last one reads its index.
 
-    Raises UnsupportedError where its packages cannot be checked.
+    Raises UnsupportedError where so its packages cannot be checked.
     """
     tool = manager(ctx.system.family)
     place = _place(ctx, tool, row, pick.component)
@@ -93,7 +93,7 @@ def _add(ctx: Context, tool: Manager, place: Place) -> list[Draft]:
     if tool.name == "apt" and row.keyring and (row.keyring_sha256 or (key and key.status == "retired")):
         return _keyring_package(ctx, tool, place)
     if key is None:
-        msg = f"the facts know no signing key for NVIDIA's repository {row.repo}: its packages cannot be checked"
+        msg = f"the facts know no signing key for NVIDIA's repository {row.repo}: so its packages cannot be checked"
         raise UnsupportedError(
             msg, code="no-signing-key", hint="other methods are tar, runfile, pip and container (`--method`)"
         )
@@ -131,13 +131,13 @@ def _why_checked(place: Place) -> str:
     if place.signed == "packages":
         return f"packages come from {place.url}, each checked against the key {key.id}"
     return (
-        f"packages come from {place.url}; the publisher signs the metadata with the key {key.id}, and by the sums in "
-        "it every package is checked"
+        f"packages come from {place.url}; the publisher signs the metadata with the key {key.id}, and its checksums "
+        "cover every package"
     )
 
 
 def _tools(ctx: Context, tool: Manager) -> list[Draft]:
-    return common_tools(ctx, "tools", tool.tools, why="they fetch and check the keys of package repositories")
+    return common_tools(ctx, "tools", tool.tools, why="they download and check the keys of package repositories")
 
 
 def _keyring_package(ctx: Context, tool: Manager, place: Place) -> list[Draft]:
@@ -148,7 +148,7 @@ def _keyring_package(ctx: Context, tool: Manager, place: Place) -> list[Draft]:
     if row.keyring_sha256:
         trust = "its sha256 is pinned here"
     else:
-        trust = "nobody published its sha256, so it is trusted because it comes over https from NVIDIA's own host"
+        trust = "no sha256 is published; it is trusted because it comes over https from NVIDIA's own host"
         ctx.warn(f"the keyring package of {row.repo}/{row.arch} has no published sha256: {trust}")
     fetch = draft(
         f"keyring-file:{place.id}",
@@ -206,9 +206,9 @@ def _refresh(ctx: Context, tool: Manager, place: Place, *, after: tuple[str, ...
         component="",
         kind="refresh-index",
         title=f"read the package index of the {place.title}",
-        why="the packages below are looked up in it",
+        why="the packages below are found through it",
         actions=(do.RefreshIndex(manager=tool.name, section=place.section),),
-        undo_note="an index takes nothing back",
+        undo_note="an index has nothing to undo",
         phase="repositories",
         sources=ctx.addresses(place.repository),
     )
@@ -220,7 +220,7 @@ def _reuse(ctx: Context, place: Place, entry: RepositoryEntry) -> Draft:
         component="",
         kind="note",
         title=f"the {place.title} is already set up",
-        why=f"{entry.path} names it with its key, so it is used as it is and not added a second time",
+        why=f"{entry.path} names it with its key, so it is used unchanged and not added again",
         needs_root=False,
         phase="repositories",
         sources=ctx.addresses(place.repository),
@@ -230,15 +230,15 @@ def _reuse(ctx: Context, place: Place, entry: RepositoryEntry) -> Draft:
 def _disable(ctx: Context, tool: Manager, entry: RepositoryEntry, place: Place) -> Draft:
     same = _bare(entry.url) == _bare(place.url)
     why = (
-        "a second entry for one address with another key setting stops the package manager"
+        "a second entry for the same address with another key setting makes the package manager fail"
         if same
-        else f"it belongs to another system than {place.repository.repo}, and its packages would be mixed in"
+        else f"it is for a system other than {place.repository.repo}, and its packages would be mixed in"
     )
     return draft(
         f"disable:{entry.path}:{_bare(entry.url)}",
         component="",
         kind="run",
-        title=f"switch off the entry for {_bare(entry.url)} in {entry.path}",
+        title=f"disable the entry for {_bare(entry.url)} in {entry.path}",
         why=why,
         actions=(do.DisableRepository(manager=tool.name, path=entry.path, url=entry.url),),
         undo=(do.EnableRepository(manager=tool.name, path=entry.path, url=entry.url),),
@@ -276,7 +276,7 @@ def _is_safe(ctx: Context, entry: RepositoryEntry) -> bool:
     """Whether the entry's file and address may stand in a command: anything odd is left to a person."""
     plain = _FOLDERS.fullmatch(entry.path) and ".." not in entry.path and _ADDRESS.fullmatch(entry.url)
     if not plain:
-        ctx.warn(f"the repository entry {entry.url!r} in {entry.path!r} has to be switched off by hand")
+        ctx.warn(f"the repository entry {entry.url!r} in {entry.path!r} must be disabled by hand")
     return bool(plain)
 
 

@@ -53,15 +53,15 @@ def check_key(ctx: Context, tool: Manager, place: Place) -> Draft:
     check: AnyAction
     if key.fingerprint:
         check = _by_fingerprint(key.fingerprint, place, tool)
-        why = f"only the key with the fingerprint {key.fingerprint} is taken from the file"
+        why = f"only the key with the fingerprint {key.fingerprint} is imported from the file"
     elif extra and extra.sha256_without_version_line:
         sums = f"{path}.sha256"
         files = (FileWrite(path=sums, content=f"{extra.sha256_without_version_line}  {path}\n"),)
         check = do.CheckKeyFile(source=path, sums=sums, target=target)
-        why = "the file has the published sha256 once its Version line is taken out"
+        why = "the file has the published sha256 once its Version line is removed"
     elif _SHORT_ID.fullmatch(key.id):
         check = _by_fingerprint(key.id, place, tool)
-        why = f"only the key with the id {key.id} is taken; nobody has published its whole fingerprint"
+        why = f"only the key with the id {key.id} is accepted; its whole fingerprint is not published"
         ctx.warn(
             f"the whole fingerprint of the signing key {key.id} of {place.repository.repo} is not published: it is "
             "trusted by its short id and because it comes over https from NVIDIA's own host"

@@ -90,9 +90,7 @@ def _units(text: str) -> list[int]:
 
 def _unknown(name: str, word: str) -> UsageError:
     msg = f"{name} has no parameter {word!r} as the plan uses it"
-    return UsageError(
-        msg, code="not-renderable", where="plan", hint="make the plan again with `gpustack plan --out FILE`"
-    )
+    return UsageError(msg, code="not-renderable", where="plan", hint="make a new plan with `gpustack plan --out FILE`")
 
 
 def _title(plan: Plan) -> list[str]:

@@ -4,11 +4,11 @@
 
 FROM mcr.microsoft.com/azurelinux/base/core:3.0
 
-# install gnupg2: they fetch and check the keys of package repositories
+# install gnupg2: they download and check the keys of package repositories
 # add the extended repository: NVIDIA's packages depend on packages that are there
 # download the signing key D42D0685: packages of azl3 are signed with it
 # check the signing key D42D0685 and store it: only the key with the fingerprint
-#   610C7B14E068A878070DA4E99CD0A493D42D0685 is taken from the file
+#   610C7B14E068A878070DA4E99CD0A493D42D0685 is imported from the file
 # add the NVIDIA repository azl3/x86_64: packages come from
 #   https://developer.download.nvidia.com/compute/cuda/repos/azl3/x86_64/, each checked against the key
 #   D42D0685

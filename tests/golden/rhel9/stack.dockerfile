@@ -6,10 +6,10 @@
 
 FROM registry.access.redhat.com/ubi9/ubi:9.7
 
-# install gnupg2: they fetch and check the keys of package repositories
+# install gnupg2: they download and check the keys of package repositories
 # download the signing key D42D0685: packages of rhel9 are signed with it
 # check the signing key D42D0685 and store it: only the key with the fingerprint
-#   610C7B14E068A878070DA4E99CD0A493D42D0685 is taken from the file
+#   610C7B14E068A878070DA4E99CD0A493D42D0685 is imported from the file
 # add the NVIDIA repository rhel9/x86_64: packages come from
 #   https://developer.download.nvidia.com/compute/cuda/repos/rhel9/x86_64/, each checked against the key
 #   D42D0685
@@ -48,7 +48,7 @@ RUN dnf -y install cuda-toolkit-13-2-13.2.2-1 \
  && dnf clean all \
  && rm -rf /var/cache/dnf
 
-# install zlib: cuDNN loads libz.so.1 from version 8.3 on, and its packages do not all say so
+# install zlib: cuDNN 8.3 and newer loads libz.so.1, and not all of its packages depend on it
 # install cudnn 9.14.0.64: asked for (any version); pinned to 9.14.0.64-1
 # hold cudnn at 9.14.0.64: an ordinary upgrade would take the newest build, which another CUDA or driver may
 #   not fit

@@ -8,15 +8,15 @@
 
 FROM registry.suse.com/bci/bci-base:15.6
 
-# install gpg2: they fetch and check the keys of package repositories
-# install tar, xz: they fetch and unpack the files below
+# install gpg2: they download and check the keys of package repositories
+# install tar, xz: they download and unpack the files below
 # download the signing key D42D0685: packages of sles15 are signed with it
 # check the signing key D42D0685 and store it: only the key with the fingerprint
-#   610C7B14E068A878070DA4E99CD0A493D42D0685 is taken from the file
+#   610C7B14E068A878070DA4E99CD0A493D42D0685 is imported from the file
 # add the NVIDIA repository sles15/x86_64: packages come from
 #   https://developer.download.nvidia.com/compute/cuda/repos/sles15/x86_64/, each checked against the key
 #   D42D0685
-# read the package index of the NVIDIA repository sles15/x86_64: the packages below are looked up in it
+# read the package index of the NVIDIA repository sles15/x86_64: the packages below are found through it
 # DL3037: archives of distributions keep one version only, so that a pin breaks the build of tomorrow
 # hadolint ignore=DL3037
 RUN zypper --non-interactive install --auto-agree-with-licenses gpg2 \
@@ -55,11 +55,11 @@ RUN zypper --non-interactive install --auto-agree-with-licenses gpg2 \
 RUN zypper --non-interactive install --auto-agree-with-licenses cuda-toolkit-13-2=13.2.2-1 \
  && zypper clean --all
 
-# install libz1: cuDNN loads libz.so.1 from version 8.3 on, and its packages do not all say so
+# install libz1: cuDNN 8.3 and newer loads libz.so.1, and not all of its packages depend on it
 # download cudnn-linux-x86_64-9.28.0.42_cuda13-archive.tar.xz: pinned by its sha256
 # unpack cudnn-linux-x86_64-9.28.0.42_cuda13-archive.tar.xz into /usr/local/cuda-13.2: asked for (any
 #   version); links stay links
-# make the loader look again: it finds libraries by its cache
+# update the loader's cache: the loader finds libraries through its cache
 # DL3037: archives of distributions keep one version only, so that a pin breaks the build of tomorrow
 # hadolint ignore=DL3037
 RUN zypper --non-interactive install --auto-agree-with-licenses libz1 \

@@ -4,14 +4,14 @@
 
 FROM docker.io/library/ubuntu:22.04 AS runtime
 
-# read the package indexes of the system: the packages below are looked up in them
-# install ca-certificates, curl, gnupg: they fetch and check the keys of package repositories
-# install ca-certificates, curl, tar, xz-utils: they fetch and unpack the files below
+# read the package indexes of the system: the packages below are found through them
+# install ca-certificates, curl, gnupg: they download and check the keys of package repositories
+# install ca-certificates, curl, tar, xz-utils: they download and unpack the files below
 # download cuda-keyring_1.1-1_all.deb: the package with the repository's key 3bf863cc, fingerprint
 #   EB693B3035CD5710E231E123A4B469963BF863CC; its sha256 is pinned here
 # add the NVIDIA repository ubuntu2204/x86_64: cuda-keyring brings the source list, the key that it is signed
 #   by, and the preference for these packages
-# read the package index of the NVIDIA repository ubuntu2204/x86_64: the packages below are looked up in it
+# read the package index of the NVIDIA repository ubuntu2204/x86_64: the packages below are found through it
 # DL3008: archives of distributions keep one version only, so that a pin breaks the build of tomorrow
 # hadolint ignore=DL3008
 RUN apt-get update \
@@ -80,11 +80,11 @@ RUN apt-get update \
 # configure and build FFmpeg 9.0.2: asked for (any version); --enable-nvenc is said so that unfit headers stop
 #   configure, which would silently drop the encoders; nvcc compiles for 8.9, the oldest GPU here: what FFmpeg
 #   asks for by itself may be gone from the toolkit; --enable-nonfree: the GPU filters are compiled by nvcc,
-#   and the binary may not be passed on; all processors build, through ccache where it is installed; departs
+#   and the binary may not be redistributed; all processors build, through ccache where it is installed; departs
 #   from NVIDIA's guide, which prints the switch of the CUDA SDK, only a deprecated name by now, and
 #   typographic dashes, which configure does not read
 # install FFmpeg below /usr/local/ffmpeg-9.0.2 and link it into /usr/local/bin: its own folder keeps it apart
-#   from the distribution's FFmpeg, and makes it easy to take away
+#   from the distribution's FFmpeg, and makes it easy to remove
 # DL3008: archives of distributions keep one version only, so that a pin breaks the build of tomorrow
 # hadolint ignore=DL3008
 RUN apt-get update \

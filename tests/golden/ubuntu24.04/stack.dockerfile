@@ -4,13 +4,13 @@
 
 FROM docker.io/library/ubuntu:24.04
 
-# read the package indexes of the system: the packages below are looked up in them
-# install ca-certificates, curl, gnupg: they fetch and check the keys of package repositories
+# read the package indexes of the system: the packages below are found through them
+# install ca-certificates, curl, gnupg: they download and check the keys of package repositories
 # download cuda-keyring_1.1-1_all.deb: the package with the repository's key 3bf863cc, fingerprint
 #   EB693B3035CD5710E231E123A4B469963BF863CC; its sha256 is pinned here
 # add the NVIDIA repository ubuntu2404/x86_64: cuda-keyring brings the source list, the key that it is signed
 #   by, and the preference for these packages
-# read the package index of the NVIDIA repository ubuntu2404/x86_64: the packages below are looked up in it
+# read the package index of the NVIDIA repository ubuntu2404/x86_64: the packages below are found through it
 # DL3008: archives of distributions keep one version only, so that a pin breaks the build of tomorrow
 # hadolint ignore=DL3008
 RUN apt-get update \
@@ -28,7 +28,7 @@ RUN apt-get update \
  && DEBIAN_FRONTEND=noninteractive apt-get install --no-install-recommends -y cuda-toolkit-13-2=13.2.2-1 \
  && rm -rf /var/lib/apt/lists/*
 
-# install zlib1g: cuDNN loads libz.so.1 from version 8.3 on, and its packages do not all say so
+# install zlib1g: cuDNN 8.3 and newer loads libz.so.1, and not all of its packages depend on it
 # install cudnn 9.23.2.1: asked for (any version); pinned to 9.23.2.1-1
 # hold cudnn at 9.23.2.1: an ordinary upgrade would take the newest build, which another CUDA or driver may
 #   not fit

@@ -56,7 +56,7 @@ def test_every_scalar_stays_a_string_where_yaml_would_guess(tmp_path: Path) -> N
         ("version: 99.10.0", "version: newest", "field 'version': 'newest' is not a version"),
         ("os: [linux, windows]", "os: linux", "field 'os': is not a list"),
         ("known: stated", "known: sure", "source 'page': known has to be one of"),
-        ("subject: cuda", "subject: cuda\nsubject: cudnn", "key 'subject' stands twice"),
+        ("subject: cuda", "subject: cuda\nsubject: cudnn", "key 'subject' occurs twice"),
         ("fields: {version: version", "fields: {version: number9", "unknown kind 'number9'"),
     ],
 )

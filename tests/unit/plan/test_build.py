@@ -272,5 +272,5 @@ def _odd_host(text: str) -> Host:
 
 
 def test_an_unknown_system_is_refused() -> None:
-    with pytest.raises(UnsupportedError, match="no system"):
+    with pytest.raises(UnsupportedError, match="unknown system"):
         plan(Host(os=OperatingSystem(id="plan9", version_id="4"), arch="x86_64"), CUDA)

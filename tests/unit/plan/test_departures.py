@@ -37,7 +37,7 @@ def test_ffmpeg_tells_of_the_obsolete_switch_and_does_not_use_it() -> None:
 
 def test_a_driver_of_the_distribution_is_left_alone_by_unattended_upgrades() -> None:
     made = plan(host("ubuntu24.04"), pick("driver", "615.71.09", "distro", flavour="open"))
-    [lock] = [step for step in made.steps if step.title == "keep unattended upgrades off the driver"]
+    [lock] = [step for step in made.steps if step.title == "exclude the driver from unattended upgrades"]
     [file] = lock.files
     assert '"^libnvidia-";' in file.content
     titles = [step.title for step in made.steps]

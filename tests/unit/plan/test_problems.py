@@ -158,7 +158,7 @@ def test_entries_that_stop_the_package_manager_go_before_it_is_asked_anything() 
     )
     made = plan(replace(with_problem("signed_by_conflict"), repositories=entries), CUDA)
     first = next(number for number, step in enumerate(made.steps) if any("apt-get" in argv for argv in step.commands))
-    off = [number for number, step in enumerate(made.steps) if step.title.startswith("switch off")]
+    off = [number for number, step in enumerate(made.steps) if step.title.startswith("disable the entry")]
     assert off
     assert max(off) < first
 

@@ -89,12 +89,12 @@ class TestFfmpegForWindows:
         assert "studio" not in " ".join(step.id for step in cloned.steps)
 
     def test_sources_that_cannot_be_checked_are_refused(self) -> None:
-        with pytest.raises(UnsupportedError, match="neither sum nor commit") as caught:
+        with pytest.raises(UnsupportedError, match="no checksum or commit is known") as caught:
             planned("ffmpeg==4.3.9")
         assert "9.0.2" in caught.value.hint
 
     def test_nv_sdk_is_made_for_libnpp_only(self) -> None:
-        """The guide copies the toolkit's files whatever is built; configure takes no path with blanks."""
+        """The guide copies the toolkit's files whatever is built; configure accepts no path with blanks."""
         plan = planned()
         step = find(plan, "nv-sdk-ffmpeg")
         toolkit = r"C:\Program Files\NVIDIA GPU Computing Toolkit\CUDA\v12.9"

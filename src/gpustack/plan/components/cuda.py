@@ -53,8 +53,8 @@ class Cuda(Component):
                 component="cuda",
                 kind="set-environment",
                 title=f"put {prefix}/bin on the path of new shells",
-                why="nvcc is not on the path otherwise"
-                + ("; a runfile does not tell the loader of its libraries" if loader else ""),
+                why="otherwise nvcc is not on the path"
+                + ("; a runfile does not register its libraries with the loader" if loader else ""),
                 files=(FileWrite(path=PROFILE, content="\n".join(lines) + "\n"),),
                 undo=(do.Remove(paths=(PROFILE,)),),
                 phase="toolkit",
@@ -80,7 +80,7 @@ def _link(ctx: Context, pick: Pick, prefix: str, installed: tuple[str, ...]) -> 
             component="cuda",
             kind="make-link",
             title=f"point {LINK} at {prefix}",
-            why=f"{LINK} points at a folder that is gone" if stale else f"programs look for CUDA in {LINK}",
+            why=f"{LINK} points to a folder that no longer exists" if stale else f"programs look for CUDA in {LINK}",
             actions=(point,),
             undo=(back,),
             done_when=done.link("/etc/alternatives/cuda" if by_packages else LINK, prefix),

@@ -59,8 +59,8 @@ def _zlib(ctx: Context, row: FamilyPackages) -> Draft:
         row.packages,
         after=["index:system", "tools", "archive-tools"],
         component="cudnn",
-        why="cuDNN loads libz.so.1 from version 8.3 on, and its packages do not all say so",
-        undo_note="other programs use it too: it stays",
+        why="cuDNN 8.3 and newer loads libz.so.1, and not all of its packages depend on it",
+        undo_note="other programs use it too, so it stays",
         sources=ctx.addresses(row),
     )
 
@@ -75,7 +75,7 @@ def _choose(ctx: Context, pick: Pick, installed: tuple[str, ...]) -> list[Draft]
         return []
     rows = ctx.matrix.rows(SUBJECT, "alternatives", Alternative)
     row = next((one for one in rows if one.family == ctx.system.family and is_within(pick.version, one.versions)), None)
-    stays = f"cuDNN {old} stays beside {new}: programs that were built with it go on with it"
+    stays = f"cuDNN {old} stays beside {new}: programs built with it keep using it"
     if row is None:
         return [_side_by_side(ctx, installed, stays, new)]
     triplet = _TRIPLETS.get(ctx.arch)
@@ -84,17 +84,17 @@ def _choose(ctx: Context, pick: Pick, installed: tuple[str, ...]) -> list[Draft]
     choice = row.choice.replace("{triplet}", triplet or "")
     if known:
         action = do.ChooseAlternative(group=row.group, choice=choice)
-        why = f"{stays}; what is built from now on finds {new}. update-alternatives --config {row.group} switches back"
+        why = f"{stays}; programs built from now on find {new}. update-alternatives --config {row.group} switches back"
     else:
         action = do.ByHand(commands=(("update-alternatives", "--config", row.group),))
-        why = f"{stays}; choose version {new} for programs that are built from now on"
+        why = f"{stays}; choose version {new} for programs built from now on"
     return [
         draft(
             "alternatives:cudnn",
             after=installed,
             component="cudnn",
             kind="make-link" if known else "manual",
-            title=f"choose the cuDNN that programs are built with, in the alternatives of {row.group}",
+            title=f"select the cuDNN to build programs with, in the alternatives of {row.group}",
             why=why,
             actions=(action,),
             undo=(do.ChooseAlternative(group=row.group),),
@@ -111,7 +111,7 @@ def _side_by_side(ctx: Context, installed: tuple[str, ...], stays: str, new: str
         after=installed,
         component="cudnn",
         kind="note",
-        title=f"two major versions of cuDNN lie side by side; {new} is the newer one",
+        title=f"two major versions of cuDNN are installed side by side; {new} is the newer one",
         why=f"{stays}; remove its packages once nothing needs it",
         needs_root=False,
         undo_note="nothing is changed",

@@ -69,9 +69,11 @@ def _conflicting_modules(ctx: Context, pick: Pick) -> list[Draft]:
     if holding:
         reason = f"{' and '.join(holding)} holds a GPU now"
     elif pick.method == "runfile":
-        reason = "the runfile does not drive a GPU that another module holds"
+        reason = "the runfile's driver cannot use a GPU that another module holds"
     else:
-        reason = "a GPU that another module holds at boot is lost for nvidia; packages keep nouveau away, but not nova"
+        reason = (
+            "the nvidia module cannot use a GPU that another module holds at boot; packages block nouveau, not nova"
+        )
     write = draft(
         "blacklist",
         component="driver",
@@ -86,7 +88,7 @@ def _conflicting_modules(ctx: Context, pick: Pick) -> list[Draft]:
     tools = {row.tool: row for row in ctx.matrix.rows(SUBJECT, "initramfs", Initramfs)}
     tool = tools.get(ctx.system.initramfs)
     if tool is None:
-        ctx.warn("the facts do not say how this system rebuilds its initramfs: do it once the blacklist is written")
+        ctx.warn("how this system rebuilds its initramfs is not known: rebuild it once the blacklist is written")
         return [write]
     rebuild = draft(
         "initramfs",
@@ -94,7 +96,7 @@ def _conflicting_modules(ctx: Context, pick: Pick) -> list[Draft]:
         component="driver",
         kind="rebuild-initramfs",
         title="rebuild the initramfs",
-        why="without it the other module is loaded from the old initramfs at the next boot",
+        why="otherwise the old initramfs loads the other module at the next boot",
         actions=(do.RebuildInitramfs(argv=tool.command),),
         undo=(do.RebuildInitramfs(argv=tool.command),),
         phase="driver",
@@ -111,8 +113,8 @@ def _persistence(ctx: Context, installed: tuple[str, ...]) -> Draft:
         component="driver",
         kind="enable-service",
         title="enable the persistence daemon",
-        why="without it a GPU loses its state, and takes seconds to start, when no program uses it; it starts at boot"
-        + (", and not now: there is no GPU in an image" if image else ""),
+        why="without it a GPU that no program uses loses its state and takes seconds to start; it starts at boot"
+        + (", not now: an image has no GPU" if image else ""),
         actions=(do.EnableService(unit=PERSISTENCE),),
         undo=(do.DisableService(unit=PERSISTENCE),),
         done_when=done.unit(PERSISTENCE),
@@ -139,7 +141,7 @@ def enrol_key(ctx: Context, installed: tuple[str, ...]) -> list[Draft]:
         after=["index:system", "tools", "archive-tools"],
         component="driver",
         why="it enrols the key that signs the driver's modules",
-        undo_note="this common tool stays",
+        undo_note="a common tool, so it stays",
         sources=ctx.addresses(row),
     )
     enrol = draft(
@@ -149,8 +151,8 @@ def enrol_key(ctx: Context, installed: tuple[str, ...]) -> list[Draft]:
         kind="manual",
         title="enrol the key that signs the driver's modules",
         why=f"Secure Boot is on: the kernel refuses modules built here until the firmware knows {row.key}. The command "
-        "asks for a password; the next boot stops at a blue screen, where 'Enroll MOK' and that password have to be "
-        "given on the console",
+        "asks for a password; the next boot stops at a blue screen, where 'Enroll MOK' and that password must be "
+        "entered on the console",
         actions=(do.ByHand(commands=(("mokutil", "--import", row.key),)),),
         undo=(do.ByHand(commands=(("mokutil", "--delete", row.key),)),),
         # It answers in words: its exit status says the opposite of what one would think.
@@ -169,7 +171,7 @@ def _secure_boot_note(ctx: Context, row: SecureBoot, installed: tuple[str, ...])
         component="driver",
         kind="note",
         title="where Secure Boot is on, the modules need a key that the firmware knows",
-        why=f"{how}. Whether it is on is not known of a host that is described only (mokutil --sb-state tells)",
+        why=f"{how}. A described host does not say whether it is on (mokutil --sb-state shows it)",
         needs_root=False,
         undo_note="nothing is changed",
         phase="driver",
@@ -180,7 +182,7 @@ def _secure_boot_note(ctx: Context, row: SecureBoot, installed: tuple[str, ...])
 def _reboot(ctx: Context, pick: Pick, after: tuple[str, ...]) -> Draft:
     loaded = ctx.host.module.version if ctx.host.module and ctx.host.module.loaded else None
     if loaded:
-        why = f"the module {loaded} in memory and the libraries of {pick.version} do not work together"
+        why = f"the module {loaded} in memory is incompatible with the libraries of {pick.version}"
     elif any(gpu.bound == "nouveau" for gpu in ctx.host.gpus):
         why = "nouveau releases the GPU only at a reboot"
     else:
@@ -193,7 +195,7 @@ def _reboot(ctx: Context, pick: Pick, after: tuple[str, ...]) -> Draft:
         title="reboot",
         why=why,
         actions=(do.Reboot(systemd=starter(ctx) is None),),
-        undo_note="a reboot takes nothing back",
+        undo_note="a reboot has nothing to undo",
         phase="reboot",
         sources=ctx.addresses(ctx.matrix.conflicts.get("driver_library_mismatch")),
     )

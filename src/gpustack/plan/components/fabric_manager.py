@@ -37,7 +37,7 @@ class FabricManager(Component):
                 component="fabric-manager",
                 kind="enable-service",
                 title="enable the Fabric Manager",
-                why="CUDA answers with error 802 on these GPUs until it runs"
+                why="CUDA fails with error 802 on these GPUs until it runs"
                 + ("" if now else "; it starts at the next boot, with the new driver"),
                 actions=(do.EnableService(unit=UNIT, now=now),),
                 undo=(do.DisableService(unit=UNIT, now=now),),
@@ -56,7 +56,7 @@ def _umad(ctx: Context, installed: tuple[str, ...]) -> Draft:
         component="fabric-manager",
         kind="write-file",
         title="load ib_umad at boot",
-        why="the subnet manager of NVLink 5 switches talks through it",
+        why="the subnet manager of NVLink 5 switches communicates through it",
         files=(FileWrite(path=UMAD, content="# Written by gpustack\nib_umad\n"),),
         undo=(do.Remove(paths=(UMAD,)),),
         phase="driver",

@@ -54,7 +54,7 @@ def mnist(ctx: Context, pick: Pick, installed: tuple[str, ...]) -> list[Draft]:
         needs.packages,
         after=["index:system", "tools", "archive-tools"],
         component="cudnn",
-        why="the sample that proves cuDNN reads its pictures through FreeImage",
+        why="mnistCUDNN, the sample that proves cuDNN, reads its images through FreeImage",
         sources=ctx.addresses(needs),
     )
     return [tools, _run(ctx, pick, sample, cuda, (*installed, tools.key))]

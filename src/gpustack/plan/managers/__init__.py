@@ -14,6 +14,6 @@ NAMES = ("apt", "dnf", "tdnf", "yum", "zypper")
 def manager(name: str) -> Manager:
     """The manager of that name. Raises UnsupportedError when there is none."""
     if name not in NAMES:
-        msg = f"there is no way to install packages with {name or 'an unknown package manager'!r}"
+        msg = f"packages cannot be installed with {name or 'an unknown package manager'!r}"
         raise UnsupportedError(msg, code="no-package-manager", hint=f"package managers: {', '.join(NAMES)}")
     return cast("Manager", import_module(f"gpustack.plan.managers.{name}").MANAGER)

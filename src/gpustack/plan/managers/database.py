@@ -270,7 +270,7 @@ def demand(tool: Tool, wanted: Mapping[str, str], there: Mapping[str, str]) -> N
     wrong = [name for name, state in wanted.items() if there.get(name, state) != state]
     if tool and wrong:
         shown = ", ".join(f"{name} ({version_in(wanted[name]) or 'absent'} before)" for name in sorted(wrong)[:12])
-        msg = f"{len(wrong)} packages are not as they were: {shown}"
+        msg = f"{len(wrong)} packages differ from before: {shown}"
         gone = any(wanted[name] for name in wrong)
-        hint = "the repository that had them may not have that version any more" if gone else "others may need them"
+        hint = "the repository may no longer have that version" if gone else "others may need them"
         raise GpustackError(msg, code="packages-changed", hint=hint)

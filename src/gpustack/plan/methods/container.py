@@ -18,7 +18,7 @@ NAME = "triton"
 _PORTS = ("8000", "8001", "8002")
 _PYTHON_SINCE = ">=20.10"
 _PYTHON_CONFIG = """\
-# Written by gpustack: a model that answers with what it is sent. Take it away once your own models are here.
+# Written by gpustack: a model that returns its input. Remove it once you have models of your own.
 name: "identity"
 backend: "python"
 max_batch_size: 0
@@ -27,7 +27,7 @@ output [ { name: "OUTPUT0", data_type: TYPE_FP32, dims: [ -1 ] } ]
 instance_group [ { kind: KIND_CPU } ]
 """
 _PYTHON_MODEL = """\
-# Written by gpustack: answers with what it is sent.
+# Written by gpustack: returns its input.
 import triton_python_backend_utils as pb_utils
 
 
@@ -62,7 +62,7 @@ class Container(MethodPlanner):
         podman = "podman" in ctx.host.installed and "docker" not in ctx.host.installed
         engine = "podman" if podman else "docker"
         if engine not in ctx.host.installed:
-            ctx.warn("Triton runs in Docker or Podman, which this plan does not install: one of them has to be there")
+            ctx.warn("Triton runs in Docker or Podman, which this plan does not install: one of them must be installed")
         pull = draft(
             "image",
             after=["install:container-toolkit", "docker-restart", "podman-cdi"],
@@ -83,7 +83,7 @@ def _store(ctx: Context, pick: Pick) -> Draft:
     """The model repository: with a model that needs no file of the user where the image can run one."""
     if is_within(pick.version, _PYTHON_SINCE):
         model = f"{STORE}/identity"
-        why = "the server reads its models there; the model identity needs no GPU and answers with what it is sent"
+        why = "the server reads its models there; the model identity requires no GPU and returns its input"
         files: tuple[FileWrite, ...] = (
             FileWrite(path=f"{model}/config.pbtxt", content=_PYTHON_CONFIG),
             FileWrite(path=f"{model}/1/model.py", content=_PYTHON_MODEL),
@@ -91,7 +91,7 @@ def _store(ctx: Context, pick: Pick) -> Draft:
     else:
         # A model without its file would stop the server, so the pattern lies beside the repository.
         model = f"{STORE.rpartition('/')[0]}/pattern/engine"
-        why = f"the server reads its models there; {model} shows how one is laid out"
+        why = f"the server reads its models there; {model} is a template"
         files = (FileWrite(path=f"{model}/config.pbtxt", content=_ENGINE_CONFIG),)
     return draft(
         "model-store",
@@ -117,7 +117,7 @@ def _ready(ctx: Context, pick: Pick) -> Draft:
         component="triton",
         kind="run",
         title="wait until Triton has loaded its models",
-        why="a container that runs is no proof that the server answers",
+        why="a running container does not prove that the server answers",
         actions=(do.AwaitServer(url=f"http://localhost:{_PORTS[0]}/{path}"),),
         needs_root=False,
         undo_note="it reads only",

@@ -84,7 +84,7 @@ def _apt(ctx: Context, tool: Manager, pick: Pick, row: PackageSet | None) -> lis
             component="driver",
             kind="hold-packages",
             title=f"lock every driver package to {pick.version}",
-            why="the meta packages ask for 'this version or newer' of their parts, and unattended upgrades replace "
+            why="the meta packages require 'this version or newer' of their parts, and unattended upgrades replace "
             "libraries under a running module",
             files=(FileWrite(path=PREFERENCES, content=text), _unattended_file()),
             undo=(do.Remove(paths=(PREFERENCES, UNATTENDED)),),
@@ -104,8 +104,8 @@ def unattended(ctx: Context, tool: Manager) -> list[Draft]:
             "driver-lock",
             component="driver",
             kind="hold-packages",
-            title="keep unattended upgrades off the driver",
-            why="they replace libraries under a running module; apt upgrades it where a person asks, with a reboot",
+            title="exclude the driver from unattended upgrades",
+            why="they replace libraries under a running module; apt upgrades it only on request, with a reboot",
             files=(_unattended_file(),),
             undo=(do.Remove(paths=(UNATTENDED,)),),
             phase="driver",
@@ -162,8 +162,8 @@ def _unlock(ctx: Context, tool: Manager, stale: tuple[str, ...]) -> Draft:
         after=["index:cuda"],
         component="driver",
         kind="hold-packages",
-        title="lift the locks on the driver that is here",
-        why="they hide every other version from the package manager",
+        title="remove the locks on the installed driver",
+        why="the locks hide every other version from the package manager",
         actions=(do.UnholdPackages(manager=tool.name, names=stale),),
         undo=(do.HoldPackages(manager=tool.name, names=stale),),
         phase="driver",
@@ -178,7 +178,7 @@ def _stream(ctx: Context, tool: Manager, pick: Pick, row: PackageSet) -> Draft:
     instead: Literal["", "reset", "switch"] = ""
     if others:
         instead = "switch" if "driver" in ctx.host.installed else "reset"
-    why = f"it holds the branch, and the {pick.flavour or 'chosen'} kernel modules, of {pick.version}"
+    why = f"it provides the branch and the {pick.flavour or 'chosen'} kernel modules of {pick.version}"
     if others:
         why += f"; {others[0]} is enabled now and hides every other version"
     return draft(

@@ -24,25 +24,29 @@ class Window(Struct, frozen=True, kw_only=True):
 def configure_words(ctx: Context, pick: Pick, toolkit: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The words, and sentences on why they are these; ``toolkit`` are those for its headers and libraries."""
     words = ["--enable-nvenc"]
-    reasons = ["--enable-nvenc is said so that unfit headers stop configure, which would silently drop the encoders"]
+    reasons = [
+        "--enable-nvenc makes configure stop on incompatible headers, which would otherwise silently drop the encoders"
+    ]
     if not is_within(pick.version, "<4.0"):
         words += ["--enable-ffnvcodec", "--enable-nvdec"]
     words.append("--enable-cuvid")
     cuda = ctx.version("cuda")
     if cuda is None:
-        return tuple(words), (*reasons, "without a CUDA toolkit the GPU filters are left to clang, where it is there")
+        return tuple(words), (*reasons, "without a CUDA toolkit clang compiles the GPU filters, if it is installed")
     if is_within(pick.version, _NVCC_SINCE):
         arch, why = nvcc_architecture(ctx, cuda)
         words += ["--enable-cuda-nvcc", "--enable-nonfree"]
         if arch:
             words.append(f"--nvccflags=-gencode arch=compute_{arch},code=sm_{arch} -O2")
             reasons.append(why)
-        reasons.append("--enable-nonfree: the GPU filters are compiled by nvcc, and the binary may not be passed on")
+        reasons.append(
+            "--enable-nonfree: the GPU filters are compiled by nvcc, and the binary may not be redistributed"
+        )
     if is_within(pick.version, _NPP_UNTIL) and is_within(cuda, "<13"):
         words.append("--enable-libnpp")
         words += [] if "--enable-nonfree" in words else ["--enable-nonfree"]
         words += toolkit
-        reasons.append("libnpp still builds with this release and toolkit")
+        reasons.append("libnpp builds with this release and toolkit")
     return tuple(words), tuple(reasons)
 
 
@@ -60,5 +64,5 @@ def nvcc_architecture(ctx: Context, cuda: str) -> tuple[str, str]:
     if window.cc_max and not is_within(chosen, f"<={window.cc_max}"):
         chosen = window.cc_max
     whose = "the oldest GPU here" if lowest == chosen else f"the oldest that CUDA {cuda} compiles for"
-    why = f"nvcc compiles for {chosen}, {whose}: what FFmpeg asks for by itself may be gone from the toolkit"
+    why = f"nvcc compiles for {chosen}, {whose}: the toolkit may no longer support FFmpeg's default"
     return chosen.replace(".", ""), why

@@ -80,7 +80,7 @@ def _add_repository(ctx: Context, tool: Manager, pick: Pick, row: Archive) -> Dr
         component=row.component or pick.component,
         kind="add-repository",
         title=f"add the repository in {row.file}",
-        why=f"it brings the packages into {folder}: nothing more is fetched for them",
+        why=f"it copies the packages to {folder}: nothing else is downloaded",
         actions=(
             do.InstallFile(manager=tool.name, path=path_of(pick, row), name=name),
             *((do.TrustLocalKeys(manager=tool.name, folder=folder),) if tool.name == "apt" else ()),
@@ -112,7 +112,7 @@ def _by_packages(
     wanted = {name for row in sets(pick, component(pick.component).roles(ctx, pick)) for name in row.packages}
     missing = sorted(wanted - set(names))
     if missing:
-        ctx.warn(f"of {pick.component} {pick.version} these packages have no known file: {', '.join(missing)}")
+        ctx.warn(f"of {pick.component} {pick.version} no file is known for these packages: {', '.join(missing)}")
     return draft(
         f"install:{pick.component}",
         after=after,

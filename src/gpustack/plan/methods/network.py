@@ -91,7 +91,9 @@ def install_step(ctx: Context, pick: Pick, rows: tuple[PackageSet, ...], *, phas
         why=why,
         actions=(*unlock(ctx, tool, pick.component, names), install),
         undo=undo,
-        undo_note="" if undo else f"version {there.version if there else ''} was there before; plan for it to go back",
+        undo_note=""
+        if undo
+        else f"version {there.version if there else ''} was installed before; make a plan for it to return to it",
         done_when=done.packages(tool, packages),
         phase=phase,
         sources=ctx.addresses(*rows),
@@ -114,7 +116,7 @@ def warn_of_composed(ctx: Context, rows: Iterable[PackageSet]) -> None:
         if row.composed:
             names = " ".join(row.packages)
             ctx.warn(
-                f"the package name {names} follows the names of other releases and was not seen anywhere:"
+                f"the package name {names} follows the pattern of other releases and was not seen in any index:"
                 " check that the repository has it"
             )
 
@@ -145,7 +147,7 @@ def hold_step(ctx: Context, pick: Pick, rows: tuple[PackageSet, ...]) -> list[Dr
             component=pick.component,
             kind="hold-packages",
             title=f"hold {pick.component} at {pick.version}",
-            why="an ordinary upgrade would take the newest build, which another CUDA or driver may not fit",
+            why="an ordinary upgrade would install the newest build, perhaps incompatible with this CUDA or driver",
             actions=(do.HoldPackages(manager=tool.name, names=names, tools=tool.hold_tools()),),
             files=(file,) if file else (),
             undo=(do.Remove(paths=(file.path,)) if file else do.UnholdPackages(manager=tool.name, names=names),),

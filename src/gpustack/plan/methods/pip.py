@@ -106,8 +106,8 @@ def _install(ctx: Context, pick: Pick, rows: tuple[Wheel, ...], home: str, *, af
         component=pick.component,
         kind="pip-install",
         title=f"install the wheels of {pick.component} {pick.version} into {home}",
-        why=f"{reason_of(pick)}; each file by its sha256, wheels only, as a source distribution runs code of its own "
-        f"while it installs{_elsewhere(ctx, pick, rows)}",
+        why=f"{reason_of(pick)}; each file by its sha256, wheels only, because a source distribution runs its own code "
+        f"during installation{_elsewhere(ctx, pick, rows)}",
         actions=(do.InstallWheels(home=home, requirements=path, projects=words),),
         files=(FileWrite(path=path, content=requirements(rows)),),
         undo=(do.RemoveWheels(home=home, names=names), do.Remove(paths=(path,))),
@@ -150,7 +150,7 @@ def _tools(ctx: Context) -> list[Draft]:
         return []
     tool = manager(ctx.system.family)
     name = "python3-venv" if tool.name == "apt" else "python3"
-    return common_tools(ctx, "venv-tools", [name], why="it makes virtual environments")
+    return common_tools(ctx, "venv-tools", [name], why="it creates virtual environments")
 
 
 def _environment(ctx: Context, home: str, rows: tuple[Wheel, ...]) -> list[Draft]:
@@ -159,7 +159,7 @@ def _environment(ctx: Context, home: str, rows: tuple[Wheel, ...]) -> list[Draft
         after=["venv-tools"],
         component="",
         kind="run",
-        title=f"make the virtual environment {home}",
+        title=f"create the virtual environment {home}",
         why="the system's Python belongs to its package manager, which marks it as externally managed (PEP 668)",
         actions=(do.MakeVenv(folder=home),),
         undo=(do.Remove(paths=(home,), whole=True),),
@@ -176,8 +176,8 @@ def _environment(ctx: Context, home: str, rows: tuple[Wheel, ...]) -> list[Draft
         after=[made.key],
         component="",
         kind="pip-install",
-        title="bring a pip that reads the tags of these wheels, where Python's own is older",
-        why="pip before 20.3, which older systems put there, finds none of them; on others nothing is done",
+        title="install a pip that reads the tags of these wheels, if Python's own is older",
+        why="pip before 20.3, which older systems install, finds none of them; otherwise nothing changes",
         actions=(do.InstallWheels(home=home, requirements=path),),
         files=(FileWrite(path=path, content="\n".join(["# Written by gpustack", *lines]) + "\n"),),
         undo=(do.Remove(paths=(path,)),),
@@ -204,8 +204,8 @@ def _links(home: str, pick: Pick, *, after: tuple[str, ...], phase: str) -> Draf
         kind="make-link",
         title=f"name the libraries for linkers in {home}/link",
         why="wheels hold libcudnn.so.9 and no libcudnn.so, under a path with Python's version in it. Programs are "
-        f"built with -I{home}/nvidia/<part>/include -L{home}/link -Wl,-rpath,{home}/link; the loader of the system is "
-        "left alone",
+        f"built with -I{home}/nvidia/<part>/include -L{home}/link -Wl,-rpath,{home}/link; the loader of the system "
+        "stays unchanged",
         actions=(do.Run(argv=(f"{home}/bin/python3", path), touches=(f"{home}/link", f"{home}/nvidia")),),
         files=(FileWrite(path=path, content=_LINKS),),
         undo=(do.Remove(paths=(f"{home}/link", f"{home}/nvidia", path), whole=True),),

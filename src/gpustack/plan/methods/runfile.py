@@ -70,9 +70,9 @@ def _driver(ctx: Context, pick: Pick, row: Archive, *, after: tuple[str, ...]) -
     dkms = _has_dkms(ctx)
     why = [reason_of(pick), "--silent accepts the licence"]
     if dkms:
-        why.append("--dkms builds the modules again for later kernels")
+        why.append("--dkms rebuilds the modules for later kernels")
     else:
-        why.append("without dkms it has to be run again after each kernel update")
+        why.append("without dkms, run it again after each kernel update")
     words = ("--dkms",) if dkms else ()
     return draft(
         "install:driver",
@@ -105,7 +105,7 @@ def _toolkit(ctx: Context, pick: Pick, row: Archive, *, after: tuple[str, ...]) 
             do.RunInstaller(path=path_of(pick, row), arguments=("--silent", "--toolkit"), touches=(prefix, LINK)),
             do.Mark(path=marker),
         ),
-        undo_note=f"{prefix}/bin/cuda-uninstaller removes it, and asks what",
+        undo_note=f"{prefix}/bin/cuda-uninstaller removes it interactively",
         done_when=done.paths(f"{prefix}/bin/nvcc", marker),
         phase=component(pick.component).phase,
         sources=ctx.addresses(row),
@@ -145,7 +145,7 @@ def _needs(ctx: Context, pick: Pick) -> list[Draft]:
     row = _row_of_needs(ctx, pick.component)
     if row is None or ctx.system.family not in NAMES:
         if pick.component != "driver":
-            ctx.warn(f"the facts do not say what a .run file needs on {ctx.system.name}: gcc, make")
+            ctx.warn(f"what a .run file requires is not known for {ctx.system.name}: gcc, make")
         return []
     tool = manager(ctx.system.family)
     first = enable(ctx, ["driver"]) if row.dkms and tool.name == "dnf" else []
@@ -157,7 +157,7 @@ def _needs(ctx: Context, pick: Pick) -> list[Draft]:
         component=pick.component,
         why="the installer compiles the kernel modules"
         if pick.component == "driver"
-        else "the installer looks for the compiler that nvcc calls, and stops where there is none",
+        else "the installer requires the compiler that nvcc calls",
         sources=ctx.addresses(row),
     )
     return [*first, build]
@@ -178,15 +178,15 @@ def _quiet_gpu(ctx: Context) -> list[Draft]:
                 component="driver",
                 kind="reboot",
                 title=f"reboot, so that {' and '.join(held)} releases the GPU",
-                why="the installer stops where another module holds it",
+                why="the installer stops if another module holds it",
                 actions=(do.Reboot(),),
-                undo_note="a reboot takes nothing back",
+                undo_note="a reboot has nothing to undo",
                 phase="driver",
                 sources=ctx.addresses(ctx.matrix.conflicts.get("nouveau_loaded")),
             )
         )
     unknown = ctx.host.described and not held
-    also = ". Where lsmod shows nouveau, reboot once before it: the module lets go at a boot only" if unknown else ""
+    also = ". Where lsmod shows nouveau, reboot first: the module releases the GPU only at a reboot" if unknown else ""
     drafts.append(
         draft(
             "no-x-server",

@@ -52,7 +52,7 @@ class Source(MethodPlanner):
 def _build_tools(ctx: Context, pick: Pick) -> list[Draft]:
     row = family_packages(ctx, "build_tools", pick.component)
     if row is None:
-        msg = f"the facts do not say what building {pick.component} needs on {ctx.system.name or ctx.host.os.spelled}"
+        msg = f"what building {pick.component} requires is not known for {ctx.system.name or ctx.host.os.spelled}"
         raise UnsupportedError(
             msg, code="build-unsupported", hint="systems with apt, dnf, yum, tdnf or zypper can build it"
         )
@@ -79,11 +79,11 @@ def _sources(ctx: Context, pick: Pick, folder: str) -> list[Draft]:
     signer = next((row for row in ctx.matrix.rows(pick.component, "signing", Signer) if row.signs == "archives"), None)
     if found and signer is not None:
         return _signed(ctx, pick, found[0], signer, folder)
-    msg = f"the facts know neither sum, nor commit, nor signature of the sources of {pick.component} {pick.version}"
+    msg = f"no checksum, commit or signature is known for the sources of {pick.component} {pick.version}"
     raise UnsupportedError(
         msg,
         code="unverifiable-source",
-        hint="another version may be pinned; sources that cannot be checked are not built",
+        hint="try another version; sources that cannot be checked are not built",
     )
 
 
@@ -116,7 +116,7 @@ def _clone(ctx: Context, pick: Pick, row: Tagged, folder: str) -> Draft:
         component=pick.component,
         kind="download",
         title=f"clone {pick.component} at the tag {row.tag}",
-        why=f"the check-out fails unless the tag stands for the commit {row.commit}",
+        why=f"the checkout fails unless the tag is the commit {row.commit}",
         actions=(do.Clone(url=remote.url, tag=row.tag, commit=row.commit, folder=folder),),
         undo=(do.Remove(paths=(folder,), whole=True),),
         done_when=done.succeeds("git", "-C", folder, "diff", "--quiet", row.commit, "--"),
@@ -136,7 +136,7 @@ def _signed(ctx: Context, pick: Pick, row: Archive, signer: Signer, folder: str)
         component=pick.component,
         kind="download",
         title=f"download {row.file} and check its signature",
-        why=f"its sum is not published; it has to be signed by {signer.fingerprint}",
+        why=f"its checksum is not published; it must be signed by {signer.fingerprint}",
         artifacts=(
             Artifact(url=row.url, path=path, size=row.size),
             Artifact(url=f"{row.url}.asc", path=f"{path}.asc"),
@@ -223,7 +223,7 @@ def _build_ffmpeg(ctx: Context, pick: Pick, folder: str, after: tuple[str, ...])
         component="ffmpeg",
         kind="run",
         title=f"install FFmpeg below {prefix} and link it into /usr/local/bin",
-        why="its own folder keeps it apart from the distribution's FFmpeg, and makes it easy to take away",
+        why="its own folder keeps it apart from the distribution's FFmpeg, and makes it easy to remove",
         actions=(do.Make(folder=folder, words=("install",), touches=(prefix,)), *links, do.Mark(path=there)),
         undo=(
             do.Remove(paths=tuple(link.path for link in links)),

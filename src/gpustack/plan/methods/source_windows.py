@@ -61,7 +61,7 @@ def drafts(ctx: Context, pick: Pick) -> list[Draft]:
         raise UnsupportedError(msg, code="method-unsupported", hint=f"--method {pick.component}=zip, or another")
     ctx.warn(
         "the recipe for building on Windows was put together from documentation and has not been run on Windows by "
-        "gpustack's own tests: look at what each step prints"
+        "gpustack's own tests: check what each step prints"
     )
     folder = rf"{WORK}\build\{win.safe_name(f'{pick.component}-{pick.version}')}"
     tools = [_work_folder(), *_msys(ctx), *_packages(ctx, pick)]
@@ -89,8 +89,8 @@ def _work_folder() -> Draft:
         component="",
         kind="run",
         title=f"make {WORK}, which only administrators may write",
-        why="FFmpeg's makefiles and MSYS2 take no blanks in a path, so Program Files will not do; below C:\\ every "
-        "user may make folders, so one that is there already is set aside and the rights are narrowed",
+        why="FFmpeg's makefiles and MSYS2 accept no blanks in a path, which excludes Program Files; below C:\\ every "
+        "user may create folders, so an existing one is moved aside and access is restricted",
         actions=(
             do.RenameFolder(path=WORK, new=f"{WORK}.before"),
             do.MakeFolder(path=WORK),
@@ -128,7 +128,7 @@ def _msys(ctx: Context) -> list[Draft]:
         component="",
         kind="download",
         title=f"download {row.file}",
-        why="MSYS2 as an archive that unpacks itself, pinned by the sha256 that its authors' set-up program asks for",
+        why="MSYS2 as a self-extracting archive, pinned by the sha256 that its authors' setup program requires",
         artifacts=(Artifact(url=row.url, path=path, sha256=row.sha256),),
         undo=(do.RemoveFiles(pattern=path),),
         done_when=f"file {path} {row.sha256}",
@@ -160,7 +160,7 @@ def _msys(ctx: Context) -> list[Draft]:
 def _packages(ctx: Context, pick: Pick) -> list[Draft]:
     row = family_packages(ctx, "build_tools", pick.component)
     if row is None:
-        msg = f"the facts do not say what building {pick.component} needs on {ctx.system.name}"
+        msg = f"what building {pick.component} requires is not known for {ctx.system.name}"
         raise UnsupportedError(
             msg, code="build-unsupported", hint="systems with apt, dnf, yum, tdnf or zypper can build it"
         )
@@ -174,7 +174,11 @@ def _packages(ctx: Context, pick: Pick) -> list[Draft]:
             kind="install-packages",
             title=f"install {', '.join(row.packages)} into MSYS2",
             why=f"building {pick.component} needs them"
-            + ("; yasm, which the guide names, is not taken by FFmpeg 8.0 and newer" if "nasm" in row.packages else ""),
+            + (
+                "; yasm, which the guide names, is not accepted by FFmpeg 8.0 and newer"
+                if "nasm" in row.packages
+                else ""
+            ),
             files=(_file(f"{name}.sh", scripts.packages(row.packages)),),
             actions=(_run(f"{name}.sh", row.packages), do.LeaveMark(path=marker)),
             undo_note=f"they go with {WORK}",
@@ -202,7 +206,7 @@ def _studio(ctx: Context) -> Draft:
         kind="manual",
         title="install Visual Studio or its Build Tools with the C++ tools for x64",
         why="the workload 'Desktop development with C++': its licence is yours to accept, so no plan installs it"
-        f"{takes}; FFmpeg 7.0 and newer ask for C11 or C17, so the guide's Visual Studio 2013 will hardly do. "
+        f"{takes}; FFmpeg 7.0 and newer require C11 or C17, so the guide's Visual Studio 2013 is probably too old. "
         "The build finds 2017 and newer by vswhere and opens the x64 tools itself; the variable STUDIO names another",
         undo_note="Windows lists it under Installed apps",
         done_when=done.paths(finder.path),
@@ -217,7 +221,7 @@ def _sources(ctx: Context, pick: Pick, folder: str) -> list[Draft]:
         return [fetch(ctx, pick, summed, "applications"), _unpack(ctx, pick, summed, folder)]
     row = tag_of(ctx, pick)
     if row is None:
-        msg = f"the facts know neither sum nor commit of the sources of {pick.component} {pick.version}"
+        msg = f"no checksum or commit is known for the sources of {pick.component} {pick.version}"
         known = [one.version for one in ctx.matrix.archives(pick.component) if one.sha256 and one.url]
         raise UnsupportedError(
             msg, code="unverifiable-source", hint=f"on Windows {pick.component} can be built in {', '.join(known)}"
@@ -232,7 +236,7 @@ def _sources(ctx: Context, pick: Pick, folder: str) -> list[Draft]:
             component=pick.component,
             kind="download",
             title=f"clone {pick.component} at the tag {row.tag}",
-            why=f"the check-out fails unless the tag stands for {row.commit}; the guide clones the newest state",
+            why=f"the checkout fails unless the tag is {row.commit}; the guide clones the newest state",
             files=(_file(script, scripts.clone(remote.url, row.tag, row.commit, folder)),),
             actions=(_run(script), do.LeaveMark(path=marker)),
             undo=(do.RemoveFiles(pattern=folder), do.RemoveFiles(pattern=marker)),
@@ -252,7 +256,7 @@ def _unpack(ctx: Context, pick: Pick, row: Archive, folder: str) -> Draft:
         component=pick.component,
         kind="extract",
         title=f"unpack {row.file} into {folder}",
-        why="a release that is pinned: the guide clones the newest state, which may not build",
+        why="a pinned release: the guide clones the newest state, which may not build",
         files=(_file(script, scripts.unpack(path_of(pick, row), folder)),),
         actions=(_run(script), do.LeaveMark(path=marker)),
         undo=(do.RemoveFiles(pattern=folder), do.RemoveFiles(pattern=marker)),
@@ -337,7 +341,7 @@ def _toolkit_files(cuda: str, sdk: str) -> Draft:
         component="ffmpeg",
         kind="run",
         title=f"copy the headers and libraries of CUDA {cuda} to {sdk}",
-        why="the guide's folder nv_sdk: libnpp is linked, and configure takes no path with blanks",
+        why="the guide's folder nv_sdk: libnpp is linked, and configure accepts no path with blanks",
         actions=(
             do.RemoveFiles(pattern=sdk),
             do.CopyFiles(pattern=rf"{prefix}\include\*", folder=rf"{sdk}\include"),
@@ -358,7 +362,7 @@ def _install(pick: Pick, stage: str, prefix: str, built: str) -> Draft:
         component="ffmpeg",
         kind="run",
         title=f"install FFmpeg {pick.version} below {prefix} and put it on the machine's PATH",
-        why="a folder of its own is easy to take away; the programs are linked statically by Visual C++ and need no "
+        why="a separate folder is easy to remove; the programs are linked statically by Visual C++ and need no "
         r"DLL of MSYS2, so nothing is copied beside them (the guide copies all of C:\msys64\mingw64\bin where "
         "libbz2-1.dll is missing)",
         actions=(

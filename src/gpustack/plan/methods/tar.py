@@ -93,13 +93,13 @@ def _unpack(  # noqa: PLR0913 (each is a fact of the step; most are keywords)
 def _taken_back(ctx: Context, pick: Pick, target: str, prefix: str, *, join: bool) -> tuple[tuple[AnyAction, ...], str]:
     """The last actions that take an archive back, and what they leave."""
     there = ctx.host.installed.get(pick.component)
-    note = f"files of {pick.component} {there.version} that it replaced do not come back" if there else ""
+    note = f"files of {pick.component} {there.version} that it replaced are not restored" if there else ""
     if join:
         return (do.Remove(paths=(target,), whole=True),), note
     if pick.component != "cuda" or there is None:
         # The archives of a toolkit share its folder, which was not there before the first of them.
         return (do.Remove(paths=(prefix,), whole=True),), ""
-    return (), f"its files stay in {prefix}, which may hold those of an earlier toolkit"
+    return (), f"its files stay in {prefix}, which may contain those of an earlier toolkit"
 
 
 def _lib64(prefix: str, after: tuple[str, ...]) -> Draft:
@@ -109,7 +109,7 @@ def _lib64(prefix: str, after: tuple[str, ...]) -> Draft:
         component="cuda",
         kind="make-link",
         title=f"link {prefix}/lib64 to lib",
-        why="the archives say lib where every build system looks for lib64",
+        why="the archives use lib, but build systems look for lib64",
         actions=(do.Link(path=f"{prefix}/lib64", target="lib"),),
         undo=(do.Remove(paths=(f"{prefix}/lib64",)),),
         done_when=done.link(f"{prefix}/lib64", "lib"),
@@ -128,12 +128,12 @@ def _loader(ctx: Context, pick: Pick, prefix: str, *, after: tuple[str, ...], ph
         after=after,
         component=pick.component,
         kind="run",
-        title="make the loader look again" if known else f"make the loader know {folder}",
-        why="it finds libraries by its cache",
+        title="update the loader's cache" if known else f"add to the loader's path: {folder}",
+        why="the loader finds libraries through its cache",
         actions=(do.RefreshLoader(),),
         files=() if known else (FileWrite(path=path, content=f"# Written by gpustack\n{folder}\n"),),
         undo=() if known else (do.Remove(paths=(path,)), do.RefreshLoader()),
-        undo_note="a cache takes nothing back" if known else "",
+        undo_note="a cache has nothing to undo" if known else "",
         phase=phase,
     )
 

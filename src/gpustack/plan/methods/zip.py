@@ -44,7 +44,7 @@ def _own_folder(ctx: Context, pick: Pick, row: Archive) -> list[Draft]:
         component=pick.component,
         kind="extract",
         title=f"unpack {row.file} into {prefix}",
-        why=f"{reason_of(pick)}; a folder for each version leaves older ones as they are",
+        why=f"{reason_of(pick)}; a folder for each version keeps older ones unchanged",
         actions=(
             do.RemoveFiles(pattern=staging),
             do.ExpandArchive(archive=path, folder=staging),
@@ -64,7 +64,7 @@ def _own_folder(ctx: Context, pick: Pick, row: Archive) -> list[Draft]:
         component=pick.component,
         kind="set-environment",
         title=f"put the libraries of {name} {pick.version} on the machine's PATH",
-        why="Windows looks for DLLs along the PATH; releases keep them in lib or in bin, so both count where they are",
+        why="Windows looks for DLLs along the PATH; releases keep them in lib or bin, so both are added if they exist",
         actions=tuple(do.AddPath(folder=folder, if_present=True) for folder in folders),
         undo=tuple(do.UndoPath(folder=folder) for folder in folders),
         phase=phase,

@@ -77,9 +77,8 @@ def _folder(pick: Pick, prefix: str) -> Draft:
         "folder:cuda",
         component="cuda",
         kind="run",
-        title=f"make {prefix}, an older toolkit there set aside",
-        why="files of two releases in one folder make builds fail in odd ways; the older one is kept as "
-        f"{aside} for a rollback",
+        title=f"make {prefix}, moving an older toolkit aside",
+        why=f"files of two releases in one folder break builds; the older one is kept as {aside} for a rollback",
         actions=(
             do.RenameFolder(path=prefix, new=aside),
             do.MakeFolder(path=rf"{prefix}\.gpustack"),
@@ -99,7 +98,7 @@ def _unpack(ctx: Context, pick: Pick, row: Archive, prefix: str, *, after: tuple
         component="cuda",
         kind="extract",
         title=f"unpack {row.file} into {prefix}",
-        why=f"{reason_of(pick)}; the archive's own top folder is left out",
+        why=f"{reason_of(pick)}; without the archive's own top folder",
         actions=(
             do.RemoveFiles(pattern=staging),
             do.ExpandArchive(archive=path_of(pick, row), folder=staging),
@@ -123,7 +122,7 @@ def _environment(pick: Pick, prefix: str, after: tuple[str, ...]) -> Draft:
         kind="set-environment",
         title=f"set CUDA_PATH, CUDA_PATH_V{major}_{minor} and PATH of the machine to {prefix}",
         why="builds look for the toolkit by CUDA_PATH, Windows for its DLLs by PATH (those of CUDA 13 in bin\\x64); "
-        "programs see the change when they start anew",
+        "programs see the change when they restart",
         actions=environment_commands(pick.version),
         undo=environment_undo(pick.version),
         phase="toolkit",
@@ -138,7 +137,7 @@ def _studio(ctx: Context, prefix: str, row: Archive) -> Draft:
         kind="note",
         title="for CUDA projects in Visual Studio, copy its build rules by hand",
         why=rf"the MSBuildExtensions folder below {prefix}\{_STUDIO} belongs into BuildCustomizations of each Visual "
-        "Studio; where that lies depends on its edition, and builds with CMake and Ninja do without",
+        "Studio; where that lies depends on its edition, and builds with CMake and Ninja do not require it",
         needs_root=False,
         undo_note="nothing is changed",
         phase="toolkit",
@@ -155,8 +154,8 @@ def _by_installer(ctx: Context, pick: Pick, row: Archive) -> list[Draft]:
         component="cuda",
         kind="manual",
         title=f"run {row.file}, as Custom, without its display driver where yours is newer",
-        why=f"the vendor has no zip archives of CUDA {pick.version}; run silently its installer also replaces the "
-        f"display driver, so a person chooses; it makes {prefix} and sets CUDA_PATH and PATH",
+        why=f"the vendor has no zip archives of CUDA {pick.version}; its installer, run silently, also replaces the "
+        f"display driver, so choose by hand; it creates {prefix} and sets CUDA_PATH and PATH",
         actions=(do.ByHand(commands=((path_of(pick, row),),)),),
         undo_note="Windows lists what the installer brought under Installed apps",
         done_when=rf"path {prefix}\bin\nvcc.exe",

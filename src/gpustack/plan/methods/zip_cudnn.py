@@ -83,7 +83,7 @@ def _unpack(ctx: Context, pick: Pick, row: Archive, *, after: tuple[str, ...]) -
         component="cudnn",
         kind="extract",
         title=f"unpack {row.file}",
-        why="a folder for each version: what is copied from it can be compared with it later",
+        why="a folder for each version: copied files can be compared with it later",
         actions=(
             do.RemoveFiles(pattern=staging),
             do.ExpandArchive(archive=path_of(pick, row), folder=staging),
@@ -104,7 +104,7 @@ def _set_aside(ctx: Context, row: Archive, layout: Layout) -> Draft:
     undo: tuple[do.AnyAction, ...]
     if layout.joins:
         aside = rf"{prefix}\.gpustack\before-{name}"
-        title = f"move cuDNN files that are in {prefix} already aside"
+        title = f"move existing cuDNN files in {prefix} aside"
         actions = tuple(
             do.MoveFiles(pattern=rf"{prefix}\{files}", folder=rf"{aside}\{folder}") for files, folder in FILES
         )
@@ -116,7 +116,7 @@ def _set_aside(ctx: Context, row: Archive, layout: Layout) -> Draft:
         )
     else:
         aside = f"{prefix}.before-{name}"
-        title = f"make {prefix}, an older cuDNN there set aside"
+        title = f"make {prefix}, moving an older cuDNN aside"
         actions = (do.RenameFolder(path=prefix, new=aside),)
         undo = (do.RemoveFiles(pattern=prefix), do.RenameFolder(path=aside, new=prefix))
     return draft(
@@ -157,7 +157,7 @@ def _copy(ctx: Context, pick: Pick, row: Archive, layout: Layout, *, after: tupl
         why=f"{reason_of(pick)}; {why}",
         actions=(*actions, do.LeaveMark(path=marker)),
         undo=(do.RemoveFiles(pattern=marker),),
-        undo_note="the files go with the step that made room for them",
+        undo_note="the step that moved the old files aside removes the new ones",
         done_when=f"path {marker}",
         phase=PHASE,
         sources=(layout.source, *ctx.addresses(row)),
@@ -167,12 +167,12 @@ def _copy(ctx: Context, pick: Pick, row: Archive, layout: Layout, *, after: tupl
 def _environment(ctx: Context, pick: Pick, layout: Layout) -> Draft:
     cuda = ctx.version("cuda")
     if layout.joins and cuda is not None:
-        title = f"see that CUDA_PATH and PATH of the machine lead to {layout.prefix}"
+        title = f"check that CUDA_PATH and PATH of the machine point to {layout.prefix}"
         why = f"as in {layout.guide}: cuDNN is found as a part of the toolkit"
         actions, undo = zip_cuda.environment_commands(cuda), zip_cuda.environment_undo(cuda)
     else:
         title = rf"put {layout.prefix}\bin on the machine's PATH"
-        why = f"as in {layout.guide}: Windows finds cuDNN's DLLs by it; programs see the change when they start anew"
+        why = f"as in {layout.guide}: Windows finds cuDNN's DLLs by it; programs see the change when they restart"
         folders = (rf"{layout.prefix}\bin\x64", rf"{layout.prefix}\bin")
         actions = (do.AddPath(folder=folders[0], if_present=True), do.AddPath(folder=folders[1]))
         undo = tuple(do.UndoPath(folder=folder) for folder in folders)
@@ -205,7 +205,7 @@ def _older(ctx: Context, pick: Pick, layout: Layout) -> list[Draft]:
             component="cudnn",
             kind="set-environment",
             title=f"take cuDNN {there.version} off the machine's PATH",
-            why=f"{old} in front of the new folder would win; the files stay there",
+            why=f"{old} in front of the new folder would take precedence; the files stay there",
             actions=(do.RemovePath(folder=rf"{old}\bin"), do.RemovePath(folder=rf"{old}\bin\x64")),
             undo=tuple(do.AddPath(folder=rf"{old}\{folder}", if_present=True) for folder in (r"bin\x64", "bin")),
             phase=PHASE,
@@ -222,10 +222,10 @@ def _zlib(ctx: Context, pick: Pick, layout: Layout) -> list[Draft]:
         return []
     sure = not need.endswith("?")
     why = (
-        f"cuDNN {pick.version} loads {name} at run time, though it is in no import table and in no archive of NVIDIA's"
+        f"cuDNN {pick.version} loads {name} at run time, although it is in no import table and in no archive of NVIDIA"
     )
     if not sure:
-        why = f"the DLLs of cuDNN {pick.version} still name {name}, and whether they load it is not known"
+        why = f"the DLLs of cuDNN {pick.version} still name {name}, and whether they load it is unknown"
     target = rf"{layout.prefix}\bin\{name}"
     return [
         draft(
@@ -234,8 +234,8 @@ def _zlib(ctx: Context, pick: Pick, layout: Layout) -> list[Draft]:
             component="cudnn",
             kind="manual" if sure else "note",
             title=f"put a 64-bit {name} at {target}",
-            why=f"{why}; it is made by a third party that publishes no sum, so no plan can fetch it safely: build "
-            f"it from zlib (contrib/vstudio has the project), or take the file that NVIDIA's guide of that "
+            why=f"{why}; it comes from a third party that publishes no checksum, so no plan can download it safely: "
+            f"build it from zlib (contrib/vstudio has the project), or take the file that NVIDIA's guide of that "
             f"version links to. Without it programs stop with 'Could not locate {name}'",
             undo_note=f"delete {target}",
             done_when=f"path {target}",

@@ -38,14 +38,14 @@ def fetch(ctx: Context, pick: Pick, row: Archive, phase: str) -> Draft:
     if row.sha256:
         why = "pinned by its sha256"
         if host.endswith(".nvidia.com"):
-            why += "; the vendor's server gives it without the log-in that the guides ask for"
+            why += "; the vendor's server offers it without the login that the guides mention"
     elif row.md5:
-        why = "only its md5 is published: that tells a damaged file, and https where it comes from"
+        why = "only its md5 is published: it detects a damaged file, and https proves the origin"
         actions = (do.AssertSum(path=path, algorithm="MD5", digest=row.md5),)
     else:
-        why = "no checksum is published: it is trusted because it comes over https"
+        why = "no checksum is published: the file is trusted because of https"
     if not row.sha256:
-        ctx.warn(f"{row.file} has no published sha256 and is trusted because it is served by {host}")
+        ctx.warn(f"{row.file} has no published sha256; it is trusted because it comes from {host}")
     return draft(
         f"archive:{row.file}",
         component=pick.component,

@@ -34,8 +34,8 @@ def demand_host(matrix: Matrix, host: Host, request: Request) -> None:
         return
     others = sorted({one.component for one in request.requirements} - set(_ALLOWED))
     if others:
-        msg = f"a cross-compile set-up for {target} holds CUDA and cuDNN only, not {', '.join(others)}"
-        hint = "the driver and all else are installed on the target itself: plan them there, without --target"
+        msg = f"a cross-compilation setup for {target} contains only CUDA and cuDNN, not {', '.join(others)}"
+        hint = "install the driver and everything else on the target itself: plan them there, without --target"
         raise UnsupportedError(msg, code="target-component", hint=hint)
     if host.arch != ARCH:
         msg = f"cross packages are for {ARCH} hosts, not for {host.arch or 'a host of unknown architecture'}"
@@ -43,12 +43,12 @@ def demand_host(matrix: Matrix, host: Host, request: Request) -> None:
             msg,
             code="target-host",
             where=host.os.spelled,
-            hint="on the target's own kind of machine no --target is needed",
+            hint="on a machine of the target's own architecture, omit --target",
         )
     folder = FOLDERS.get(target, FOLDERS["drive-os"])
     known = [row for row in matrix.repositories if row.arch == folder and row.family == "apt"]
     if not any(row.repo == host.os.repo for row in known):
-        msg = f"a cross-compile set-up for {target} is planned on Ubuntu, not on {host.os.name or host.os.spelled}"
+        msg = f"a cross-compilation setup for {target} is planned on Ubuntu, not on {host.os.name or host.os.spelled}"
         names = ", ".join(sorted(row.repo for row in known))
         raise UnsupportedError(
             msg, code="target-host", where=host.os.spelled, hint=f"hosts whose repository has {folder}: {names}"

@@ -51,7 +51,7 @@ def cross_toolkit(ctx: Context) -> list[Draft]:
     folder = FOLDERS[target]
     row, rows = pick.offer.cross_repository, pick.offer.cross_packages[:1]
     if row is None or not rows:
-        msg = f"the facts name no cross packages of CUDA {pick.version} for {target} in {ctx.system.repo}/{folder}"
+        msg = f"no cross packages are known of CUDA {pick.version} for {target} in {ctx.system.repo}/{folder}"
         raise UnsupportedError(msg, code="no-cross-packages", hint="another release of CUDA or of Ubuntu may have them")
     if is_there(ctx, packages_of(pick, rows)):
         return []
@@ -124,7 +124,7 @@ def build_sample(
         component="cudnn",
         kind="build",
         title=f"build {SAMPLE} for the target",
-        why=f"a program that builds proves compiler, headers and libraries; it runs on the target only. The others in "
+        why=f"building it proves compiler, headers and libraries; it runs on the target only. The others in "
         f"{copy} are built alike, mnistCUDNN with a FreeImage for the target",
         actions=(
             do.MakeFolders(paths=(folder,)),
@@ -151,7 +151,7 @@ def from_sdk(ctx: Context, key: str, *, title: str, why: str, after: tuple[str, 
         component="cudnn" if "cudnn" in key else "cuda",
         kind="manual",
         title=title,
-        why=f"{why}. Their exact names and sums are not public: they come with the DRIVE OS SDK, behind a login",
+        why=f"{why}. Their exact names and checksums are not public: they come with the DRIVE OS SDK, behind a login",
         undo_note="remove the packages of these files",
         phase="libraries" if "cudnn" in key else "toolkit",
         sources=ctx.matrix.addresses(("cudnn/guide_805",)),

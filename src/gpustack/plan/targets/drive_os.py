@@ -28,7 +28,7 @@ def cudnn_of_sdk(ctx: Context, *, after: tuple[str, ...]) -> list[Draft]:
     if is_there(ctx, [Package(name=name) for name in NAMES]):
         return []
     ctx.warn(
-        f"the libraries of a DRIVE SDK are built for the one CUDA release that it goes with: where that is not "
+        f"the libraries of a DRIVE SDK are built for the one CUDA release of that SDK: where that is not "
         f"{ctx.version('cuda')}, ask for it by name (cuda==...)"
     )
     step = from_sdk(

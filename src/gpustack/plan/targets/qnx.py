@@ -26,7 +26,7 @@ class Qnx:
             after=("install:cuda",),
             title=f"install {TOOLKIT} from the DRIVE SDK",
             why="dpkg -i its cuda-*-cross-aarch64 file, then apt-get update and apt-get install cuda-cross-qnx; "
-            "NVIDIA's public repository has no packages for QNX. The SDK names the CUDA release that it goes with",
+            "NVIDIA's public repository has no packages for QNX. The SDK names its CUDA release",
         )
         drafts = [] if any(name.startswith(TOOLKIT) for name in ctx.host.cross_packages or ()) else [toolkit]
         drafts += cudnn_of_sdk(ctx, after=tuple(one.key for one in drafts))

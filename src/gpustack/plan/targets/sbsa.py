@@ -45,7 +45,7 @@ def _samples(ctx: Context, pick: Pick) -> list[Draft]:
             component="cudnn",
             kind="install-packages",
             title=f"install {', '.join(one.name for one in packages)}",
-            why="the samples prove the set-up; they are built below",
+            why="the samples prove the setup; they are built below",
             actions=(do.InstallPackages(manager=tool.name, packages=tuple(packages)),),
             undo=(do.RemovePackages(manager=tool.name, names=tuple(one.name for one in packages)),),
             done_when=done.packages(tool, packages),
