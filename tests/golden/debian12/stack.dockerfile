@@ -40,8 +40,8 @@ RUN apt-get update \
 
 # install zlib1g: cuDNN 8.3 and newer loads libz.so.1, and not all of its packages depend on it
 # install cudnn 9.22.0.52: asked for (any version); pinned to 9.22.0.52-1
-# hold cudnn at 9.22.0.52: an ordinary upgrade would take the newest build, which another CUDA or driver may
-#   not fit
+# hold cudnn at 9.22.0.52: an ordinary upgrade would install the newest build, perhaps incompatible with this
+#   CUDA or driver
 # DL3008: archives of distributions keep one version only, so that a pin breaks the build of tomorrow
 # hadolint ignore=DL3008
 RUN apt-get update \

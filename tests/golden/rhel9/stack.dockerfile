@@ -50,8 +50,8 @@ RUN dnf -y install cuda-toolkit-13-2-13.2.2-1 \
 
 # install zlib: cuDNN 8.3 and newer loads libz.so.1, and not all of its packages depend on it
 # install cudnn 9.14.0.64: asked for (any version); pinned to 9.14.0.64-1
-# hold cudnn at 9.14.0.64: an ordinary upgrade would take the newest build, which another CUDA or driver may
-#   not fit
+# hold cudnn at 9.14.0.64: an ordinary upgrade would install the newest build, perhaps incompatible with this
+#   CUDA or driver
 # DL3041: archives of distributions keep one version only, so that a pin breaks the build of tomorrow
 # hadolint ignore=DL3041
 RUN dnf -y install zlib \

@@ -1,8 +1,8 @@
 # SUSE Linux Enterprise Server 15 SP6, x86_64: plan
 #   PLAN
 # docker build --platform linux/amd64 --tag NAME - <THIS-FILE; run with --gpus all
-# warning: SUSE Linux Enterprise Server 15 SP6 reached its end of life on 2025-12-31: nothing is fixed in it
-#   any more
+# warning: SUSE Linux Enterprise Server 15 SP6 reached its end of life on 2025-12-31: it receives no more
+#   fixes
 # warning: driver: left out, as a container gets them from its host
 # warning: activate PackageHub: left out, as containers use the subscription of the machine that builds them
 

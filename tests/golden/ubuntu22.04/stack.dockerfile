@@ -31,8 +31,8 @@ RUN apt-get update \
  && rm -rf /var/lib/apt/lists/*
 
 # install tensorrt 11.1.0.106: asked for (any version); pinned to 11.1.0.106-1+cuda13.3
-# hold tensorrt at 11.1.0.106: an ordinary upgrade would take the newest build, which another CUDA or driver
-#   may not fit
+# hold tensorrt at 11.1.0.106: an ordinary upgrade would install the newest build, perhaps incompatible with
+#   this CUDA or driver
 RUN apt-get update \
  && DEBIAN_FRONTEND=noninteractive apt-get install --no-install-recommends -y libnvinfer11=11.1.0.106-1+cuda13.3 \
       libnvinfer-plugin11=11.1.0.106-1+cuda13.3 libnvinfer-vc-plugin11=11.1.0.106-1+cuda13.3 \
@@ -77,12 +77,12 @@ RUN apt-get update \
 # install build-essential, nasm, pkg-config: building ffmpeg needs them
 # download ffmpeg-9.0.2.tar.xz: pinned by its sha256
 # unpack ffmpeg-9.0.2.tar.xz into /usr/local/src/ffmpeg-9.0.2: it is built there
-# configure and build FFmpeg 9.0.2: asked for (any version); --enable-nvenc is said so that unfit headers stop
-#   configure, which would silently drop the encoders; nvcc compiles for 8.9, the oldest GPU here: what FFmpeg
-#   asks for by itself may be gone from the toolkit; --enable-nonfree: the GPU filters are compiled by nvcc,
-#   and the binary may not be redistributed; all processors build, through ccache where it is installed; departs
-#   from NVIDIA's guide, which prints the switch of the CUDA SDK, only a deprecated name by now, and
-#   typographic dashes, which configure does not read
+# configure and build FFmpeg 9.0.2: asked for (any version); --enable-nvenc makes configure stop on
+#   incompatible headers, which would otherwise silently drop the encoders; nvcc compiles for 8.9, the oldest
+#   GPU here: the toolkit may no longer support FFmpeg's default; --enable-nonfree: the GPU filters are
+#   compiled by nvcc, and the binary may not be redistributed; all processors build, through ccache where it
+#   is installed; departs from NVIDIA's guide, which prints the switch of the CUDA SDK, only a deprecated name
+#   by now, and typographic dashes, which configure does not read
 # install FFmpeg below /usr/local/ffmpeg-9.0.2 and link it into /usr/local/bin: its own folder keeps it apart
 #   from the distribution's FFmpeg, and makes it easy to remove
 # DL3008: archives of distributions keep one version only, so that a pin breaks the build of tomorrow
