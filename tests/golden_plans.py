@@ -253,7 +253,8 @@ def _of_method(row: System, method: str, arch: str, eras: tuple[str, ...]) -> It
 
 def _board(row: System, arch: str, *, is_old: bool) -> str:
     """A board that the system and the stack of its time know."""
-    own = {"l4t": "Jetson AGX Orin", "wsl-ubuntu": "GeForce RTX 4070", "windows": "GeForce RTX 3060"}.get(row.id)
+    module = "Jetson AGX Thor" if row.version in {"37", "38"} else "Jetson AGX Orin"
+    own = {"l4t": module, "wsl-ubuntu": "GeForce RTX 4070", "windows": "GeForce RTX 3060"}.get(row.id)
     if own and (not is_old or row.id == "l4t"):
         return own
     return (ERA_BOARDS if is_old else BOARDS)[arch]

@@ -67,7 +67,9 @@ Root = Annotated[Path | None, Option("--root", metavar="DIR", help="Read another
 HostFile = Annotated[
     Path | None, Option("--host", metavar="FILE", help="A host saved by `gpustack detect --format json`.")
 ]
-Os = Annotated[str | None, Option("--os", metavar="NAME", help="Describe a host: ubuntu24.04, rhel9.4, ...")]
+Os = Annotated[
+    str | None, Option("--os", metavar="NAME", help="Describe a host: ubuntu24.04, rhel9.4, jetpack6.2, ...")
+]
 Arch = Annotated[str | None, Option("--arch", metavar="ARCH", help="x86_64 or aarch64, with --os.")]
 Gpu = Annotated[
     list[str] | None,

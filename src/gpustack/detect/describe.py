@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
+from gpustack.detect.jetpack import as_l4t, is_board, newest_l4t
 from gpustack.detect.machines import Named, architecture_of, demand_possible, processor_of, resolve
 from gpustack.detect.products import Products
 from gpustack.detect.properties import Properties, changed
@@ -40,6 +42,8 @@ def describe(  # noqa: PLR0913 (one argument for each option that says which hos
     found = tuple(gpu for one in named for gpu in one.gpus)
     if given.environment is None and environment == "bare-metal" and any(gpu.is_vgpu for gpu in found):
         environment = "vm"
+    if given.environment is None and environment == "bare-metal" and _is_board(system, found):
+        environment = "jetson"
     host = Host(
         os=OperatingSystem(
             id=system.id,
@@ -55,6 +59,7 @@ def describe(  # noqa: PLR0913 (one argument for each option that says which hos
         arch=_architecture(arch, named) or _usual(environment, found, matrix),
         environment=environment,
         glibc=None if system.rolling else system.glibc or None,
+        l4t=newest_l4t(version, matrix) if system.id == "l4t" else UNSET,
         described=True,
     )
     demand_possible(host.arch, found, matrix)
@@ -74,6 +79,11 @@ def redescribed(matrix: Matrix, host: Host, *, gpus: tuple[str, ...], properties
     return changed(host, properties, found)
 
 
+def _is_board(system: System, gpus: tuple[Gpu, ...]) -> bool:
+    """Whether a system runs on a Jetson module, by its GPU."""
+    return system.family != "windows" and any(is_board(gpu) for gpu in gpus)
+
+
 def _name(system: System, version: str) -> str:
     """The row's name; where the row covers more releases than one, with the release that was asked for."""
     asked = version.lstrip("vV")
@@ -85,7 +95,7 @@ def _name(system: System, version: str) -> str:
 
 
 def parse_system(text: str, matrix: Matrix) -> tuple[System, str]:
-    """The matrix row and the version that ``--os`` names ("ubuntu24.04", "wsl-ubuntu24.04", "windows-server2022")."""
+    """The matrix row and the version that ``--os`` names ("ubuntu24.04", "wsl-ubuntu24.04", "jetpack6.2")."""
     if not _SAFE.fullmatch(text):
         msg = f"{text[:60]!r} is not an operating system name"
         raise UsageError(
@@ -94,6 +104,7 @@ def parse_system(text: str, matrix: Matrix) -> tuple[System, str]:
             where="--os",
             hint="give ID + VERSION_ID of os-release, for example ubuntu24.04 or rhel9.4",
         )
+    text = as_l4t(text, matrix)
     lowered = text.lower()
     ids = sorted({row.id for row in matrix.systems}, key=len, reverse=True)
     for identity in ids:

@@ -13,7 +13,7 @@ from gpustack.matrix.layout import BINDING
 from gpustack.matrix.store import Store, open_store
 from gpustack.model.facts import MIRRORED, Archive, Availability, PackageSet, Release, Rule, Source, subject_of
 from gpustack.model.host import Host
-from gpustack.model.places import ConflictRow, GpuProduct, Repository, SigningKey, System, find_system
+from gpustack.model.places import ConflictRow, GpuProduct, JetPack, Repository, SigningKey, System, find_system
 from gpustack.versions import version
 
 T = TypeVar("T")
@@ -165,6 +165,10 @@ class Matrix:
             name = f"wsl-{name}"
         row = find_system(self.systems, name, host.os.version_id)
         return row if row is not None and host.os.family in {None, "", row.family} else None
+
+    @cached_property
+    def jetpacks(self) -> tuple[JetPack, ...]:
+        return self.rows("jetpack", "jetpacks", JetPack)
 
     @cached_property
     def repositories(self) -> tuple[Repository, ...]:

@@ -41,8 +41,8 @@ CHECKED_WITH = {
 MIRRORED = {"fabric-manager": "driver", "imex": "driver", "cuda-compat": "cuda"}
 """Components whose versions are those of another: equal to the last digit, or made for its release line."""
 
-PROPERTIES = ("compute-capability", "kernel", "glibc", "gcc", "clang", "msvc", "python")
-"""What a rule may demand of a host besides components."""
+PROPERTIES = ("compute-capability", "kernel", "glibc", "gcc", "clang", "msvc", "python", "l4t")
+"""What a rule may demand of a host besides components; l4t is the Jetson Linux of a Jetson."""
 
 
 class Source(Struct, frozen=True, kw_only=True, omit_defaults=True):

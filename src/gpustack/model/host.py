@@ -138,6 +138,7 @@ class Problem(Struct, frozen=True, kw_only=True):
 class Host(Struct, frozen=True, kw_only=True):
     """The document ``gpustack/host/v1``.
 
+    ``l4t`` is the release of Jetson Linux; left out where the host is no Jetson.
     ``cross_packages`` are the packages that build for other machines, with their versions; left out where none are.
     """
 
@@ -164,6 +165,7 @@ class Host(Struct, frozen=True, kw_only=True):
     holds: tuple[str, ...] = ()
     streams: tuple[str, ...] = ()
     cross_packages: dict[str, str] | UnsetType = UNSET
+    l4t: Digits | UnsetType = UNSET
     reboot_pending: bool | None = None
     described: bool = False
     problems: tuple[Problem, ...] = ()

@@ -88,6 +88,22 @@ class OfferedKernel(Struct, frozen=True, kw_only=True, omit_defaults=True):
     src: tuple[str, ...] = ()
 
 
+class JetPack(Struct, frozen=True, kw_only=True):
+    """One JetPack: its release of Jetson Linux, and what its packages bring (``cuda``: the version of nvcc).
+
+    ``also`` are further releases of Jetson Linux with the same libraries; ``meta`` is the version of the package
+    nvidia-jetpack in NVIDIA's repository for Jetson, "" where it was not seen there.
+    """
+
+    jetpack: str
+    l4t: str
+    also: tuple[str, ...] = ()
+    cuda: str = ""
+    cudnn: str = ""
+    tensorrt: str = ""
+    meta: str = ""
+
+
 class Repository(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One repository folder for one architecture. ``url`` is the whole base address, ``key`` a row of ``keys``.
 

@@ -93,7 +93,8 @@ def _no_stack(question: Question, failure: NoStack) -> GpustackError:
         source = f"  [{sentence.sources[0]}]" if sentence.sources else ""
         lines.append(f"  {sentence.text}.{source}")
     msg = "no compatible stack found\n" + "\n".join(lines)
-    hint = "\n".join(relaxations(Search(question), failure.constraints))
+    of_jetpack = [_of_jetpack(question)] if question.host.environment == "jetson" else []
+    hint = "\n".join([*relaxations(Search(question), failure.constraints), *of_jetpack])
     hint = hint or "no other version, method or part of the request has an answer here; try another system with --os"
     if any(isinstance(one, Offered) and not question.offers.has_any(one.component) for one in failure.constraints):
         return UnsupportedError(msg, code="no-compatible-stack", where=question.host.os.spelled, hint=hint)
@@ -106,4 +107,18 @@ def _ways_around(question: Question, component: str) -> str:
     if own is not None and (own.is_read_only or (own.support == "own channel" and component in KERNEL_SIDE)):
         return "use the publisher's image or update channel: NVIDIA's installers do not support this system"
     found = ways_around(question, component)
+    if question.host.environment == "jetson":
+        return "\n".join([*found, _of_jetpack(question)])
     return "\n".join(found) or known_elsewhere(question, component, "") or _NOTHING
+
+
+def _of_jetpack(question: Question) -> str:
+    """What the JetPack of a Jetson brings by itself, and how it is installed."""
+    release = question.host.l4t
+    row = next((row for row in question.matrix.jetpacks if release in {row.l4t, *row.also}), None)
+    if row is None:
+        known = f"no fact says what Jetson Linux {release} brings" if release else "its Jetson Linux is unknown"
+        return f"{known}: name its JetPack, --os jetpack6.2, or its Jetson Linux, --os l4t36.4.3"
+    how = "apt-get install nvidia-jetpack" if row.meta else "NVIDIA SDK Manager installs them"
+    brought = f"CUDA (nvcc {row.cuda}), cuDNN {row.cudnn} and TensorRT {row.tensorrt}"
+    return f"JetPack {row.jetpack} has {brought} of its own: {how}"

@@ -26,10 +26,11 @@ OPTIONS = {
     "clang": "--clang",
     "msvc": "--msvc",
     "python": "--python",
+    "l4t": "--os",
 }
 """The option that gives each property of a host that a rule may ask for."""
 
-SYSTEM_FIXED = frozenset({"os", "arch", "environment", "glibc", "python"})
+SYSTEM_FIXED = frozenset({"os", "arch", "environment", "glibc", "python", "l4t"})
 """What a release of a system decides: without it there is no verdict. The rest differs from host to host."""
 
 
@@ -91,7 +92,7 @@ class HostView:
         match property_name:
             case "kernel":
                 return host.next_kernel or host.kernel
-            case "glibc" | "gcc" | "clang" | "msvc" | "python":
+            case "glibc" | "gcc" | "clang" | "msvc" | "python" | "l4t":
                 return getattr(host, property_name) or None
             case _:
                 return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from gpustack.solve.causes import Missing
-from gpustack.solve.question import Question
+from gpustack.solve.question import JETSON_ONLY, Question
 from gpustack.solve.words import in_words, title
 from gpustack.versions import is_within, version, version_key
 
@@ -122,12 +122,13 @@ def known_elsewhere(question: Question, component: str, range_text: str) -> str:
     """For which systems or architectures the facts know releases in a range that has none for this host, else ""."""
     rows = [row for row in question.matrix.releases(component) if is_within(row.version, range_text)]
     system, arch = question.view.system(component), question.host.arch
-    is_here = any((not row.os or system in row.os) and (not row.arch or arch in {None, *row.arch}) for row in rows)
-    if is_here or not rows:
+    if not rows or any(row in question.released_here(component) for row in rows):
         return ""
-    newest = rows[0]
+    newest = next((row for row in rows if row.status != JETSON_ONLY), rows[0])
     name = f"{title(component)} {newest.version}"
     if newest.os and system not in newest.os:
         known = [text.capitalize() for text in newest.os]
         return f"{name} is known for {_listed(known)}, not for {system.capitalize()}"
-    return f"{name} is known for {_listed(list(newest.arch))}, not for {arch}"
+    if newest.arch and arch not in {None, *newest.arch}:
+        return f"{name} is known for {_listed(list(newest.arch))}, not for {arch}"
+    return f"{name} is known for Jetson only"

@@ -17,6 +17,7 @@ from gpustack.model.offer import Offer, ServerImage, Wheel
 from gpustack.model.request import Method, Request, Requirement
 from gpustack.solve.crossing import cross_sets, serves_target
 from gpustack.solve.rows import JETSON, HostRows, build_for, for_stack
+from gpustack.solve.rulebook import rule_book
 from gpustack.versions import is_within
 
 POSSIBLE: dict[str, tuple[Method, ...]] = {
@@ -91,6 +92,8 @@ class OfferBook:
     def _look_up(self, component: str, version: str) -> Offer | None:
         method = self.method(component)
         if method not in POSSIBLE[component]:
+            return None
+        if self._host.environment == "jetson" and not rule_book(self._matrix).is_proven_on_boards(component, version):
             return None
         match method:
             case "network" | "distro":

@@ -167,21 +167,28 @@ class Question:
 
     def _released(self, component: str, requirement: Requirement | None) -> list[Release]:
         """The releases for this system in the asked range; unfinished ones only where they are asked for by name."""
-        system = self.view.system(component)
-        arch = self.host.arch
-        rows = [
-            row
-            for row in self.matrix.releases(component)
-            if (not row.os or system in row.os) and (not row.arch or arch is None or arch in row.arch)
-        ]
+        rows = self.released_here(component)
+        usable = _FINISHED | {JETSON_ONLY}
         text = requirement.versions if requirement else ""
         if not text:
-            return [row for row in rows if row.status in _FINISHED]
+            return [row for row in rows if row.status in usable]
         found = [row for row in rows if is_within(row.version, text)]
         if not found:
             found = [row for row in rows if _is_line(text, row.version)]
-        finished = [row for row in found if row.status in _FINISHED]
+        finished = [row for row in found if row.status in usable]
         return finished or found
+
+    def released_here(self, component: str) -> list[Release]:
+        """The releases for this host's system and architecture; those of Jetsons for a Jetson only."""
+        system, arch = self.view.system(component), self.host.arch
+        is_board = self.host.environment == "jetson"
+        return [
+            row
+            for row in self.matrix.releases(component)
+            if (not row.os or system in row.os)
+            and (not row.arch or arch is None or arch in row.arch)
+            and (is_board or row.status != JETSON_ONLY)
+        ]
 
     def _unknown(self, requirement: Requirement | None) -> tuple[Candidate, ...]:
         """In ``check`` a version that no fact knows still takes part: rules over ranges may bind it."""
@@ -211,6 +218,8 @@ class Question:
 
 
 _FINISHED = frozenset({"released", ""})
+JETSON_ONLY = "jetson-only"
+"""The status of releases that came with JetPack and have no build for servers."""
 
 
 def _support_rank(kind: str) -> int:

@@ -65,7 +65,7 @@ class HostRows:
     def folders(self) -> tuple[str, ...]:
         """The architecture folders of repositories that serve this host; a Jetson's depend on its release."""
         if self._is_board:
-            return self.system.arch if self.system is not None else ()
+            return self.system.arch if self.system is not None and self.system.id == "l4t" else ()
         found = architecture(self._host.arch)
         return found.folders if found is not None else ()
 

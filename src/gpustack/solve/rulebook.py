@@ -10,6 +10,9 @@ from gpustack.model.facts import COMPONENTS, Rule
 from gpustack.solve.hostview import HostView
 from gpustack.versions import Range, is_within, version, version_range
 
+BUILT_FOR_BOARDS = frozenset({"cuda", "cudnn", "nccl", "tensorrt", "tensorrt-rtx"})
+"""Components whose builds for servers do not run on every Jetson: a rule has to say on which Jetson Linux one runs."""
+
 
 class BoundRule:
     """A rule with its subject taken apart. ``objects`` are what it speaks of: components or one property."""
@@ -86,6 +89,11 @@ class RuleBook:
         """Whether any rule that holds on this host speaks of this version and ``other``."""
         rules = self.applying(component, version_text).get(other, ())
         return any(view.holds(bound.rule.when, component) for bound in rules)
+
+    def is_proven_on_boards(self, component: str, version_text: str) -> bool:
+        """Whether some rule says on which Jetson Linux this version runs; one that says where it does not is none."""
+        rules = self.applying(component, version_text).get("l4t", ())
+        return component not in BUILT_FOR_BOARDS or any(bound.rule.any and not bound.is_advice for bound in rules)
 
     def breach(self, a: str, va: str, b: str, vb: str, view: HostView, *, advice: bool) -> BoundRule | None:  # noqa: PLR0913 (two versioned things)
         """The first rule, in either direction, that refuses these two versions together; None when none does."""

@@ -47,9 +47,7 @@ def unknown_versions(question: Question) -> list[Unknown]:
 def nearest_known(question: Question, component: str, range_text: str) -> str:
     """The known versions around what was asked for, in words."""
     system, arch = question.view.system(component), question.host.arch
-    rows = question.matrix.releases(component)
-    here = [r for r in rows if (not r.os or system in r.os) and (not r.arch or arch is None or arch in r.arch)]
-    releases = sorted({row.version for row in here}, key=lambda text: version(text).key)
+    releases = sorted({row.version for row in question.released_here(component)}, key=lambda text: version(text).key)
     if not releases:
         return f"no release of {title(component)} is known for {system.capitalize()} on {arch or 'this architecture'}"
     clauses = [clause for clauses in version_range(range_text).alternatives for clause in clauses]
@@ -98,7 +96,19 @@ def doubt(question: Question, candidate: Candidate) -> Unknown | None:
         return None if known else Unknown(reason=f"driver{wanted}: {VGPU_DRIVER}")
     if why := _class_of_gpu(question, candidate.component):
         return Unknown(reason=f"{candidate.component}=={candidate.version}: {why}", needs="gpu", option="--gpu")
-    return outside(question, candidate.component, candidate.version) if candidate.is_known else None
+    if not candidate.is_known:
+        return None
+    return outside(question, candidate.component, candidate.version) or _unproven_on_board(question, candidate)
+
+
+def _unproven_on_board(question: Question, candidate: Candidate) -> Unknown | None:
+    """On a Jetson, a version of which no rule says that it runs on any Jetson Linux."""
+    name, number = candidate.component, candidate.version
+    if question.host.environment != "jetson" or question.book.is_proven_on_boards(name, number):
+        return None
+    release = ", ".join(question.view.values("l4t"))
+    where = f"Jetson Linux {release}" if release else "a Jetson"
+    return Unknown(reason=f"{name}=={number}: no fact says that it runs on {where}")
 
 
 def _class_of_gpu(question: Question, component: str) -> str:

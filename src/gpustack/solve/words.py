@@ -29,6 +29,7 @@ TITLES = {
     "clang": "Clang",
     "msvc": "MSVC",
     "python": "Python",
+    "l4t": "Jetson Linux",
     "os": "operating system",
     "arch": "architecture",
     "environment": "environment",

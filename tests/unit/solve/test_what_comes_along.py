@@ -37,7 +37,7 @@ def test_the_newest_is_taken_with_all_that_it_brings_and_no_more(
         assert version(picks[asked]) >= version("9.0.2")
 
 
-@pytest.mark.parametrize(("system", "cuda"), [("l4t36", "12.9.1"), ("l4t35", "12.2.2")])
+@pytest.mark.parametrize(("system", "cuda"), [("l4t36", "12.6.3"), ("l4t35", "12.2.2")])
 def test_a_jetson_gets_archives_for_jetsons(system: str, cuda: str) -> None:
     host = describe(MATRIX, os=system, arch=None)
     answer = resolve(MATRIX, host, Request(requirements=(parse_requirement("cuda"), parse_requirement("cudnn"))))
