@@ -267,7 +267,7 @@ def _without_driver(asked: tuple[str, ...]) -> tuple[str, ...]:
 
 @cache
 def _gpus(name: str) -> tuple[Gpu, ...]:
-    return describe(matrix(), os="ubuntu24.04", arch="x86_64", gpus=(name,)).gpus
+    return describe(matrix(), os="ubuntu24.04", arch=None, gpus=(name,)).gpus
 
 
 @cache
