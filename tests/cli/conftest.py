@@ -64,10 +64,10 @@ def environment() -> dict[str, str]:
 def program(environment: dict[str, str], tmp_path: Path) -> Call:
     """Run the real program in a folder of its own."""
 
-    def run(*arguments: str, env: dict[str, str] | None = None, cwd: Path | None = None) -> Ended:
+    def run(*arguments: str, env: dict[str, str] | None = None, cwd: Path | None = None, stdin: bytes = b"") -> Ended:
         done = subprocess.run(
             [sys.executable, "-m", "gpustack", *arguments],
-            stdin=subprocess.DEVNULL,
+            input=stdin,
             capture_output=True,
             env={**environment, **(env or {})},
             cwd=cwd or tmp_path,

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.cli.conftest import Call
 
+FIXTURES = Path(__file__).parent.parent / "fixtures"
 UBUNTU = ("--os", "ubuntu24.04", "--gpu", "L4")
 
 NO_JSON: dict[str, bytes] = {
@@ -240,6 +242,33 @@ def test_a_plan_is_read_in_any_spelling_of_its_json(plan: dict[str, Any], call: 
         shown.append(call("render", str(path)))
     assert shown[0].code == 0
     assert shown[0] == shown[1] == shown[2]
+
+
+def test_a_plan_of_the_first_edition_is_read_as_it_was_written(call: Call, tmp_path: Path) -> None:
+    """The document in the fixtures was written by the first edition, which had fewer fields."""
+    first = FIXTURES / "first-edition-plan.json"
+    assert "cuda-toolkit-12-8" in call("render", str(first), "--format", "shell").out
+    again = tmp_path / "again.json"
+    again.write_text(call("render", str(first), "--format", "json").out)
+    assert call("render", str(again)) == call("render", str(first))
+    again.write_text(first.read_text().replace("cuda-toolkit-12-8", "cuda-toolkit-12-9"))
+    assert "was changed after it was written" in call("render", str(again)).err
+
+
+def test_a_plan_may_come_from_standard_input(plan: dict[str, Any], program: Call, tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps(plan))
+    for words, stream, told in (
+        (("render", "-"), path.read_bytes(), program("render", str(path))),
+        (("install", "-", "--dry-run"), path.read_bytes(), program("install", str(path), "--dry-run")),
+        (("render", "-"), b"{", None),
+    ):
+        ended = program(*words, stdin=stream)
+        if told is None:
+            assert ended.is_told(2)
+            assert "error[unreadable-plan]: -: is not JSON" in ended.err
+        else:
+            assert (ended.code, ended.out, ended.err) == (told.code, told.out, told.err)
 
 
 WRONG_TOML: dict[str, bytes] = {

@@ -100,6 +100,11 @@ def test_a_lock_that_cannot_be_written_is_said_before_the_first_change(world: Wo
         for place, why in ((tmp_path / "missing" / "a.json", "No such file"), (tmp_path, "Is a directory")):
             said = told(world.call(made.root.path, plan, "--yes", "--lock", str(place)))
             assert f"{place}: cannot be written: {why}" in said
+        mine = tmp_path / "mine.json"
+        mine.write_text('{"not": "a lock"}')
+        refused = world.call(made.root.path, plan, "--yes", "--lock", str(mine))
+        assert (refused.code, mine.read_text()) == (2, '{"not": "a lock"}')
+        assert f"{mine}: is not a lock file, and would be replaced by one" in refused.err
         assert not made.root.inside("/etc/gp").exists()
         done = world.call(made.root.path, plan, "--yes", "--lock", str(tmp_path / "a.json"))
         assert done.code == 0, done.err

@@ -8,6 +8,9 @@ from gpustack.cli.declare import Option, command
 from gpustack.cli.options import HostQuestion, Root, TextOrJson, host_of
 from gpustack.cli.outputs import folder
 
+PROBLEMS = 6
+"""The exit code of --detailed-exitcode where something is wrong."""
+
 
 @command("detect", example="gpustack detect --format json")
 def detect(
@@ -17,6 +20,9 @@ def detect(
         Path | None,
         Option("--record", metavar="DIR", help="Save redacted system data for a bug report or a test fixture."),
     ] = None,
+    detailed_exitcode: Annotated[
+        bool, Option("--detailed-exitcode", help="Exit 6 if a problem was found that is more than a remark.")
+    ] = False,
 ) -> int:
     """Describe this machine, or another file system tree."""
     if record is not None:
@@ -31,4 +37,4 @@ def detect(
         from gpustack.detect.text import lines
 
         frame.page("\n".join(lines(host)))
-    return 0
+    return PROBLEMS if detailed_exitcode and any(one.severity != "info" for one in host.problems) else 0

@@ -32,7 +32,7 @@ def install(
     options: Mapping[str, Any],
     what: Annotated[
         list[str] | None,
-        Argument(metavar="[PLAN.json | REQUIREMENT...]", help="A saved plan, or requirements."),
+        Argument(metavar="[PLAN.json | REQUIREMENT...]", help="A saved plan (- is standard input), or requirements."),
     ] = None,
     dry_run: Annotated[bool, Option("--dry-run", help="Print all that would be done, and do nothing.")] = False,
     yes: Annotated[bool, Option("--yes", help="Do not ask.")] = False,
@@ -207,7 +207,7 @@ def _plan(question: StackOptions, supply: "Supply", options: "Options") -> "tupl
     if given is not None:
         return given, True
     what = question.requirements
-    if len(what) == 1 and (what[0].endswith(".json") or "/" in what[0]):
+    if len(what) == 1 and (what[0].endswith(".json") or "/" in what[0] or what[0] == "-"):
         from gpustack.plan.document import load
 
         return load(Path(what[0])), True

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 def render(
     plans: Annotated[
         list[Path],
-        Argument(metavar="PLAN.json...", help="A plan saved by `gpustack plan --out`; several with --out."),
+        Argument(
+            metavar="PLAN.json...",
+            help="A plan saved by `gpustack plan --out`, - for standard input; several with --out.",
+        ),
     ],
     format: Annotated[str, Option("--format", metavar="FORMAT", help="table, json, shell, ...")] = "table",
     out: Annotated[

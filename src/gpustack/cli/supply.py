@@ -77,7 +77,11 @@ class Supply(Struct, frozen=True, kw_only=True):
         return Fetcher(mirrors=self.mirrors, patience=patience_of(self.origin.min_speed), say=say)
 
     def demand_lock_places(self, root: Path | None) -> None:
-        """Raise GpustackError where it is known before an installation that its lock cannot be written."""
+        """Raise GpustackError where it is known before an installation that its lock cannot be written.
+
+        What is not a lock is never replaced by one: UsageError.
+        """
+        from gpustack.install.lock.document import is_lock
         from gpustack.install.lock.of_run import FILE
         from gpustack.install.root import Target
         from gpustack.install.run.state import state_folder
@@ -87,6 +91,11 @@ class Supply(Struct, frozen=True, kw_only=True):
             demand_place(own, "move away what lies there, or mount it writable")
         if self.target is not None:
             demand_place(self.target, "choose another --lock")
+            if self.target.is_file() and self.target.stat().st_size and not is_lock(self.target):
+                msg = "is not a lock file, and would be replaced by one"
+                raise UsageError(
+                    msg, code="unreadable-lock", where=str(self.target), hint="choose another --lock, or remove the file"
+                )
 
     def write_lock(self, root: Path | None, detect: Callable[[], Host]) -> None:
         """Write the lock of the last run: where ``status`` looks for it, and where the user wants it.

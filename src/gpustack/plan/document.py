@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from gpustack.errors import DocumentError
 from gpustack.model.plan import PHASES, Plan
@@ -30,8 +33,12 @@ def dump(plan: Plan) -> str:
     return visible_json(msgspec.json.format(compact, indent=2).decode()) + "\n"
 
 
+STANDARD = Path("-")
+"""The name that stands for standard input."""
+
+
 def load(path: Path) -> Plan:
-    """The plan in the file ``path``.
+    """The plan in the file ``path``, or on standard input where that is "-".
 
     Raises DocumentError (exit 2) when it cannot be read, is no plan, has another schema, or was changed by hand.
     """
@@ -49,13 +56,20 @@ def parse(raw: bytes, *, where: str) -> Plan:
         plan = msgspec.convert(document, Plan)
     except (msgspec.ValidationError, RecursionError) as exc:
         raise unreadable(where, f"is not a plan: {exc}") from exc
-    if plan.digest != digest_of(plan):
+    own = digest_of(plan)
+    if plan.digest != own and plan.digest != digest_of_document(document):
         msg = "was changed after it was written: its digest does not match its content"
         raise DocumentError(
             msg, code="plan-altered", where=where, hint="make a new plan with `gpustack plan --out FILE`"
         )
     demand_sound(plan, where)
-    return plan
+    # An earlier edition wrote fewer fields: what was read is sealed anew as this edition writes it.
+    return plan if plan.digest == own else replace(plan, digest=own)
+
+
+def digest_of_document(document: Mapping[str, Any]) -> str:
+    """The digest of a document as it was written, whatever fields its edition had."""
+    return sha256_of({name: value for name, value in document.items() if name != "digest"})
 
 
 def digest_of(plan: Plan) -> str:
@@ -67,13 +81,20 @@ def digest_of(plan: Plan) -> str:
 
 def _read(path: Path) -> bytes:
     try:
+        if path == STANDARD:
+            return _small(sys.stdin.buffer.read(MAX_BYTES + 1), "-")
         if not path.is_file():
             raise unreadable(str(path), "is not a file" if path.exists() else "does not exist")
-        if path.stat().st_size > MAX_BYTES:
-            raise unreadable(str(path), f"is larger than {MAX_BYTES // 2**20} MiB; no plan is")
-        return path.read_bytes()
+        with path.open("rb") as stream:
+            return _small(stream.read(MAX_BYTES + 1), str(path))
     except OSError as exc:
         raise unreadable(str(path), f"cannot be read: {exc.strerror or exc}") from exc
+
+
+def _small(raw: bytes, where: str) -> bytes:
+    if len(raw) > MAX_BYTES:
+        raise unreadable(where, f"is larger than {MAX_BYTES // 2**20} MiB; no plan is")
+    return raw
 
 
 def _check_schema(document: object, where: str) -> None:

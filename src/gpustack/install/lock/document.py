@@ -15,7 +15,7 @@ from gpustack.model.host import Host
 from gpustack.model.lock import Lock, LockedPackage
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Artifact, Step
-from gpustack.plan.document import demand_sound, digest_of
+from gpustack.plan.document import demand_sound, digest_of, digest_of_document
 from gpustack.plan.draft import sha256_of
 from gpustack.plan.former import actions_of
 from gpustack.plan.installing import installs, tools_of, with_actions, with_packages
@@ -77,11 +77,15 @@ def load(path: Path) -> Lock:
 def parse(raw: bytes, where: str) -> Lock:
     """The lock in the bytes ``raw``; ``where`` names them in errors. Raises DocumentError as ``load`` does."""
     try:
-        lock = msgspec.json.decode(raw, type=Lock)
+        document = msgspec.json.decode(raw)
+        lock = msgspec.convert(document, Lock)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         msg = f"is not a lock file: {exc}"
         raise DocumentError(msg, code="unreadable-lock", where=where, hint=_HINT) from exc
-    if lock.digest != _digest_of(lock) or lock.plan.digest != digest_of(lock.plan):
+    # An earlier edition wrote fewer fields: the document as it was written counts as well.
+    is_own = lock.digest == _digest_of(lock) and lock.plan.digest == digest_of(lock.plan)
+    is_former = lock.digest == digest_of_document(document) and lock.plan.digest == digest_of_document(document["plan"])
+    if not is_own and not is_former:
         msg = "was changed after it was written: its digest does not match its content"
         raise DocumentError(msg, code="unreadable-lock", where=where, hint=_HINT)
     try:
