@@ -93,9 +93,8 @@ class Supply(Struct, frozen=True, kw_only=True):
             demand_place(self.target, "choose another --lock")
             if self.target.is_file() and self.target.stat().st_size and not is_lock(self.target):
                 msg = "is not a lock file, and would be replaced by one"
-                raise UsageError(
-                    msg, code="unreadable-lock", where=str(self.target), hint="choose another --lock, or remove the file"
-                )
+                hint = "choose another --lock, or remove the file"
+                raise UsageError(msg, code="unreadable-lock", where=str(self.target), hint=hint)
 
     def write_lock(self, root: Path | None, detect: Callable[[], Host]) -> None:
         """Write the lock of the last run: where ``status`` looks for it, and where the user wants it.
