@@ -65,7 +65,7 @@ class Question(NamedTuple):
     def ask(self, matrix: Matrix) -> str:
         """The answer with these facts, as JSON without their digest."""
         if self.kind == "gpu":
-            return msgspec.json.encode(describe(matrix, os="ubuntu24.04", arch="x86_64", gpus=self.gpus)).decode()
+            return msgspec.json.encode(describe(matrix, os="ubuntu24.04", arch=None, gpus=self.gpus)).decode()
         host, request = self._host(matrix), self._request()
         if self.kind == "check":
             return msgspec.json.encode(check(matrix, host, request)).decode()

@@ -1,0 +1,97 @@
+"""What `plan` chooses is asked of `check` again: never incompatible, and unknown only where the plan warns of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import product
+
+import pytest
+from tests.golden_plans import (
+    BOARDS,
+    DRIVERLESS,
+    ERAS,
+    NEWEST,
+    POWER_DRIVER,
+    SERVER_ARCHITECTURES,
+    Case,
+    cases,
+    host_of,
+    matrix,
+    name_of,
+    request_of,
+)
+
+from gpustack.errors import GpustackError
+from gpustack.model.places import System
+from gpustack.model.request import Request
+from gpustack.plan.targets import demand_host
+from gpustack.solve.check import check
+from gpustack.solve.requirements import parse_requirement
+from gpustack.solve.resolve import resolve
+
+QUICK = {"ubuntu24.04", "debian12", "rhel9", "sles15.7", "azurelinux3.0", "windows11", "l4t36"}
+
+
+def faults(cases_of_system: Iterable[Case]) -> Iterator[str]:
+    """What is wrong with the answers to the plans of these cases."""
+    seen = set()
+    for case in cases_of_system:
+        for asked in case.asked:
+            try:
+                host, request = host_of(case), request_of(case, asked)
+                demand_host(matrix(), host, request)
+                resolution = resolve(matrix(), host, request)
+            except GpustackError:
+                continue
+            stack = tuple(f"{pick.component}=={pick.version}" for pick in resolution.picks)
+            key = (case.os, case.arch, case.gpus, stack)
+            if key in seen:
+                break
+            seen.add(key)
+            verdict = check(matrix(), host, Request(requirements=tuple(parse_requirement(text) for text in stack)))
+            where = f"{case} {case.arch}: {' '.join(stack)}"
+            if verdict.conflicts:
+                yield f"{where}: {verdict.conflicts[0].reason}"
+            if (verdict.verdict == "unknown") != bool(resolution.unknown):
+                yield f"{where}: {verdict.verdict}, {[one.reason for one in verdict.unknown or resolution.unknown]}"
+            silent = [one.reason for one in verdict.unknown if one.reason not in resolution.warnings]
+            if silent:
+                yield f"{where}: no warning of {silent[0]}"
+            break
+
+
+@pytest.mark.parametrize(
+    "system", [name if name in QUICK else pytest.param(name, marks=pytest.mark.gate) for name in cases()]
+)
+def test_the_plans_of_a_system_stand_before_check(system: str) -> None:
+    found = list(faults(cases()[system]))
+    assert not found, "\n".join(found)
+
+
+def whole(row: System) -> Iterator[Case]:
+    """Every method and era, on every architecture that the system has, on boards of several generations."""
+    servers = [SERVER_ARCHITECTURES[word] for word in row.arch if word in SERVER_ARCHITECTURES]
+    arches = ["aarch64"] if row.id == "l4t" else ["x86_64", *servers]
+    for arch, method in product(dict.fromkeys(arches), NEWEST):
+        boards = {"Jetson AGX Orin"} if row.id == "l4t" else {BOARDS[arch], "Tesla T4", "H200", "GeForce RTX 5090"}
+        for number, texts in enumerate((NEWEST[method], *((text,) for text in ERAS[method]))):
+            asked = tuple(
+                " ".join(word for word in text.split() if word != "driver" or row.id not in DRIVERLESS)
+                for text in texts
+            )
+            for board in sorted(boards):
+                driver = POWER_DRIVER if arch == "ppc64le" else None
+                yield Case(name_of(row), f"{method}{number}", asked, (method,), (board,), arch=arch, driver=driver)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("system", [name_of(row) for row in matrix().systems])
+def test_every_plan_of_the_whole_grid_stands_before_check(system: str) -> None:
+    found = list(faults(case for row in matrix().systems if name_of(row) == system for case in whole(row)))
+    assert not found, "\n".join(found)
+
+
+def test_the_grid_plans_something() -> None:
+    """That nothing is wrong means that something was asked."""
+    case = next(case for case in cases()["ubuntu24.04"] if case.methods == ("network",))
+    assert resolve(matrix(), host_of(case), request_of(case, case.asked[0])).picks
