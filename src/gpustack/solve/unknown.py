@@ -116,8 +116,9 @@ def _class_of_gpu(question: Question, component: str) -> str:
     gpus = question.host.gpus
     if component == "cuda-compat" and any(gpu.kind == "professional" for gpu in gpus):
         return "of professional boards NVIDIA supports selected NGC-Ready ones, and no fact says which"
-    if component == "imex" and gpus and not any(gpu.fabric == "nvl" for gpu in gpus):
-        return "IMEX joins the GPUs of NVLink racks (GB200, GB300), and no fact speaks of it on other GPUs"
+    if component == "imex" and gpus and not any(gpu.fabric == "nvl" or gpu.called.startswith("GH200") for gpu in gpus):
+        # GH200 comes alone and in racks: NVIDIA's documents on ComputeDomains name it (cloud-native-docs, pull 162).
+        return "IMEX joins the GPUs of NVLink racks (GB200, GB300, some GH200), and no fact speaks of it on other GPUs"
     if component == "dcgm" and any(gpu.is_vgpu for gpu in gpus):
         return "DCGM supports GPUs that are passed through whole, and no fact speaks of it on a vGPU"
     return ""
