@@ -27,6 +27,7 @@ def asked(question: str) -> Request:
     [
         ("imex==580.95.05 driver==580.95.05", "ubuntu24.04", "aarch64", "GB200", "compatible"),
         ("imex==580.95.05 driver==580.105.08", "ubuntu24.04", "aarch64", "GB200", "incompatible"),
+        ("imex==550.127.08 driver==550.127.08", "ubuntu22.04", "aarch64", "GH200 480GB", "compatible"),
         ("imex==535.183.06", "ubuntu24.04", "aarch64", "GB200", "incompatible"),
         ("imex==580.95.05 driver==580.95.05", "ubuntu24.04", "x86_64", "RTX 3060", "unknown"),
         ("dcgm==4.5.2 driver==580.95.05", "ubuntu24.04", "x86_64", "H100", "compatible"),

@@ -45,6 +45,8 @@ def ask(matrix: Matrix, question: str, gpu: str, os: str = "ubuntu22.04") -> Ver
         ("cuda-compat==12.4 driver==535.183.06", "RTX 4090", "incompatible"),
         ("cuda-compat==12.4 driver==535.183.06", "RTX A6000", "unknown"),
         ("cuda-compat==12.4", "B200", "incompatible"),
+        ("cuda-compat==13.0 driver==535.183.06", "V100", "incompatible"),
+        ("cuda-compat==12.9 driver==535.183.06", "V100", "compatible"),
         # what no fact says
         ("cuda-compat==12.0 driver==470.57.02", "T4", "unknown"),
         # with the toolkit: the driver that CUDA alone requires is lifted, for this CUDA and older ones
