@@ -253,7 +253,7 @@ def _of_method(row: System, method: str, arch: str, eras: tuple[str, ...]) -> It
 
 def _board(row: System, arch: str, *, is_old: bool) -> str:
     """A board that the system and the stack of its time know."""
-    module = "Jetson AGX Thor" if row.version in {"37", "38"} else "Jetson AGX Orin"
+    module = {"32": "Jetson Nano", "37": "Jetson AGX Thor", "38": "Jetson AGX Thor"}.get(row.version, "Jetson AGX Orin")
     own = {"l4t": module, "wsl-ubuntu": "GeForce RTX 4070", "windows": "GeForce RTX 3060"}.get(row.id)
     if own and (not is_old or row.id == "l4t"):
         return own

@@ -52,7 +52,8 @@ WIDE_SYSTEMS = tuple(
 )
 """Every system that something can be planned for."""
 
-BOARDS = {"l4t": "Jetson AGX Orin", "wsl-ubuntu": "GeForce RTX 4070", "windows": "GeForce RTX 3060"}
+MODULES = {"l4t32": "Jetson Nano", "l4t37": "Jetson AGX Thor", "l4t38": "Jetson AGX Thor", "l4t": "Jetson AGX Orin"}
+BOARDS = {**MODULES, "wsl-ubuntu": "GeForce RTX 4070", "windows": "GeForce RTX 3060"}
 METHODS = ((), *((name,) for name in NEWEST), *MIXED.values(), ("cudnn=pip",), ("driver=runfile",), ("cuda=tar",))
 
 

@@ -7,7 +7,7 @@ import re
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from gpustack.detect.jetpack import as_l4t, is_board, newest_l4t
+from gpustack.detect.jetpack import as_l4t, demand_supported, is_board, newest_l4t
 from gpustack.detect.machines import Named, architecture_of, demand_possible, processor_of, resolve
 from gpustack.detect.products import Products
 from gpustack.detect.properties import Properties, changed
@@ -63,6 +63,8 @@ def describe(  # noqa: PLR0913 (one argument for each option that says which hos
         described=True,
     )
     demand_possible(host.arch, found, matrix)
+    if host.l4t:
+        demand_supported(host.l4t, found, matrix)
     return changed(host, given if driver is None else replace(given, driver=driver), found)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from gpustack.errors import UnsupportedError
+from collections.abc import Iterable
+
+from gpustack.errors import UnsupportedError, UsageError
 from gpustack.matrix.index import Matrix
 from gpustack.model.host import Gpu
 from gpustack.model.places import covers
@@ -35,3 +37,17 @@ def newest_l4t(version: str, matrix: Matrix) -> str:
 def is_board(gpu: Gpu) -> bool:
     """Whether a GPU is that of a Jetson module, whose driver is part of Jetson Linux."""
     return (gpu.name or "").lower().startswith("jetson")
+
+
+def demand_supported(release: str, gpus: Iterable[Gpu], matrix: Matrix) -> None:
+    """Refuse a module that this Jetson Linux is not for. Raises UsageError that names the newest JetPack for it."""
+    row = next((row for row in matrix.jetpacks if release in {row.l4t, *row.also}), None)
+    for gpu in gpus:
+        capability = gpu.compute_capability
+        if row is None or not is_board(gpu) or capability is None or capability in row.capabilities:
+            continue
+        fitting = [one for one in matrix.jetpacks if capability in one.capabilities]
+        newest = max(fitting, key=lambda one: version_key(one.l4t), default=None)
+        msg = f"{gpu.called} is no module of JetPack {row.jetpack} (Jetson Linux {release})"
+        hint = f"the newest for it: --os jetpack{newest.jetpack}" if newest else "no JetPack for it is known"
+        raise UsageError(msg, code="impossible-host", where="--gpu", hint=hint)

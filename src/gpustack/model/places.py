@@ -92,7 +92,8 @@ class JetPack(Struct, frozen=True, kw_only=True):
     """One JetPack: its release of Jetson Linux, and what its packages bring (``cuda``: the version of nvcc).
 
     ``also`` are further releases of Jetson Linux with the same libraries; ``meta`` is the version of the package
-    nvidia-jetpack in NVIDIA's repository for Jetson, "" where it was not seen there.
+    nvidia-jetpack in NVIDIA's repository for Jetson, "" where it was not seen there. ``capabilities`` are the compute
+    capabilities of the modules that it is for.
     """
 
     jetpack: str
@@ -102,6 +103,7 @@ class JetPack(Struct, frozen=True, kw_only=True):
     cudnn: str = ""
     tensorrt: str = ""
     meta: str = ""
+    capabilities: tuple[str, ...] = ()
 
 
 class Repository(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -6,7 +6,7 @@ import pytest
 from msgspec import UNSET
 
 from gpustack.detect.describe import describe
-from gpustack.errors import GpustackError, UnsupportedError
+from gpustack.errors import GpustackError, UnsupportedError, UsageError
 from gpustack.matrix.index import load_matrix
 from gpustack.model.host import Host
 from gpustack.model.request import Request
@@ -63,12 +63,10 @@ def test_what_a_jetpack_has_or_can_be_upgraded_to_is_compatible(texts: str, os: 
     [
         ("cuda==10.0", "jetpack4.6", NANO, "os: Jetson Linux 32.6.1"),
         ("cuda==11.4.1", "l4t32", NANO, "os: Jetson Linux 32.7.6"),
-        ("cuda==11.4", "jetpack5", NANO, "gpu: Jetson Nano"),
         ("cuda==13.5.0 cudnn==9.28.0.42", "l4t35", "", "os: Jetson Linux 35.6.5"),
         ("cuda==12.6", "jetpack5", ORIN, "os: Jetson Linux 35.6.4"),
         ("cuda==12.3", "l4t36", ORIN, "os: Jetson Linux 36.5.0"),
         ("cuda==13.0.0", "l4t36", ORIN, "os: Jetson Linux 36.5.0"),
-        ("cuda==13.0.0", "l4t38", ORIN, "gpu: Jetson AGX Orin"),
         ("cuda==13.2", "jetpack7.1", THOR, "os: Jetson Linux 38.4.0"),
         ("cudnn==9.28.0.42", "l4t36", ORIN, "os: Jetson Linux 36.5.0"),
         ("tensorrt==8.6.2", "jetpack6.2", ORIN, "os: Jetson Linux 36.4.3"),
@@ -174,3 +172,19 @@ def test_a_release_that_only_jetpack_has_is_unknown_on_a_server() -> None:
     verdict = check(FACTS, server, wanted("cudnn==8.6.0.166"))
     assert verdict.verdict == "unknown"
     assert "cuDNN 8.6.0.166 is known for Jetson only" in verdict.unknown[0].reason
+
+
+@pytest.mark.parametrize(
+    ("os", "gpu", "newest"),
+    [
+        ("jetpack5.1.2", NANO, "jetpack4.6.6"),
+        ("jetpack6.2", XAVIER, "jetpack5.1.6"),
+        ("jetpack7.0", ORIN, "jetpack7.2"),
+        ("l4t36", THOR, "jetpack7.2"),
+        ("jetpack4.6", ORIN, "jetpack7.2"),
+    ],
+)
+def test_a_module_that_a_jetpack_is_not_for_is_a_wrong_question(os: str, gpu: str, newest: str) -> None:
+    with pytest.raises(UsageError, match="is no module of JetPack") as caught:
+        board(os, gpu)
+    assert caught.value.hint == f"the newest for it: --os {newest}"
