@@ -11,6 +11,7 @@ from gpustack.model.places import Repository
 from gpustack.versions import version
 
 _TAG = re.compile(r"manylinux_(\d+)_(\d+)_")
+_INTERPRETER = re.compile(r"cp(\d)(\d+)")
 _OLD_TAGS = {"manylinux1_": "2.5", "manylinux2010_": "2.12", "manylinux2014_": "2.17"}
 
 
@@ -49,6 +50,16 @@ class Wheel(Struct, frozen=True, kw_only=True):
     def loads_with(self, glibc: str | None) -> bool:
         """Whether a system with this C library loads it; yes where the system's is not known."""
         return not glibc or not self.needs_glibc or version(self.needs_glibc) <= version(glibc)
+
+    @property
+    def interpreter(self) -> str:
+        """The one version of Python that it is for ("3.10"); "" where it takes any."""
+        tag = _INTERPRETER.fullmatch(self.python)
+        return f"{tag[1]}.{tag[2]}" if tag is not None and "-abi3-" not in self.file else ""
+
+    def runs_on(self, python: str | None) -> bool:
+        """Whether a Python of this version takes it; yes where the version is not known."""
+        return not python or self.interpreter in {"", ".".join(python.split(".")[:2])}
 
 
 class ServerImage(Struct, frozen=True, kw_only=True):

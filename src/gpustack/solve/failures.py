@@ -23,6 +23,7 @@ from gpustack.solve.search import Search
 from gpustack.solve.sentences import method_limit, sentences_of
 from gpustack.solve.unknown import nearest_known
 from gpustack.solve.words import in_words, title
+from gpustack.versions import version_key
 
 _NOTHING = (
     "no method offers it for this system and request; ask for other versions, or plan for another system with --os"
@@ -78,12 +79,25 @@ def _nothing_offered(question: Question, component: str) -> GpustackError:
     method = question.offers.method(component)
     unknown = outside(question, component)
     why = unknown.reason.partition(": ")[2] if unknown is not None else ""
+    limit, _ = method_limit(question, component, method)
     msg = (
         f"no {FILES[method].format(title(component))} are known"
         f" for {host.os.name or host.os.spelled} on {host.arch or 'this architecture'}"
-        f"{method_limit(question, component, method)[0] or (f': {why}' if why else '')}"
+        f"{_pythons(question, component) or limit or (f': {why}' if why else '')}"
     )
     return UnsupportedError(msg, code="not-offered", hint=_ways_around(question, component))
+
+
+def _pythons(question: Question, component: str) -> str:
+    """For which versions of Python the wheels are, where this system's is none of them."""
+    if question.offers.method(component) != "pip":
+        return ""
+    known, here = question.offers.rows.wheels(component), question.offers.rows.python
+    rows = [row for one in question.candidates(component) for row in known.get(one.version, ()) if row.interpreter]
+    if not rows or any(row.runs_on(here) for row in rows):
+        return ""
+    names = sorted({row.interpreter for row in rows}, key=version_key)
+    return f" with Python {here}: they are for Python {', '.join(names)} (--python plans for another interpreter)"
 
 
 def _no_stack(question: Question, failure: NoStack) -> GpustackError:

@@ -89,6 +89,11 @@ class HostRows:
         return self._host.glibc or next((row.glibc for row in self.systems if row.glibc), "")
 
     @cached_property
+    def python(self) -> str:
+        """The host's python3, that of its system where it is not known; "" where neither is."""
+        return self._host.python or next((row.python for row in self.systems if row.python), "")
+
+    @cached_property
     def systems(self) -> tuple[System, ...]:
         """The row of the host's system, then that of the system which it derives from."""
         base = self._matrix.system(self.system.base) if self.system is not None else None

@@ -80,7 +80,7 @@ def test_every_key_in_use_is_checked_by_fingerprint_or_said_to_be_unknown() -> N
         key = matrix().keys.get(row.key)
         if key is None or key.status == "retired" or row.status == "dropped" or "cross" in row.arch:
             continue
-        assert key.fingerprint or key.id in {"CDF6BA43", "73CD9B30", "1940C73E", "35A7D095", "azl4-repomd"}
+        assert key.fingerprint or key.id in {"CDF6BA43", "1940C73E", "35A7D095", "azl4-repomd"}
 
 
 def test_kept_components_need_no_steps() -> None:
