@@ -20,6 +20,7 @@ SUBJECT = "preparation"
 _WITH_ACCOUNT = frozenset({"subscription-manager", "SUSEConnect"})
 """Programs that ask the system's publisher, by the account that the machine is registered with."""
 
+_IS_ENABLED = 'dnf --quiet repolist --enabled | grep -q -F -e "$1"'
 _RPM_ADDRESS = re.compile(r"https://.*/([a-z-]+)-(\d[^-/]*)-[^-/]+\.rpm")
 _CAN_BUILD = 'test -e "/lib/modules/$(uname -r)/build" && command -v gcc && command -v make'
 _SUSE_KERNEL = re.compile(r"(.+)-([a-z0-9_]+)")
@@ -55,7 +56,7 @@ class ByHand(Struct, frozen=True, kw_only=True):
 
 
 class Enable(Struct, frozen=True, kw_only=True):
-    """One repository or package that a system needs first."""
+    """One repository or package that a system needs first; ``enabled`` begins the ids of repositories that do, too."""
 
     systems: tuple[str, ...]
     order: int
@@ -65,6 +66,7 @@ class Enable(Struct, frozen=True, kw_only=True):
     command: tuple[str, ...] = ()
     undo: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
+    enabled: str = ""
     src: tuple[str, ...] = ()
 
 
@@ -281,7 +283,7 @@ def _enable_step(ctx: Context, row: Enable, after: tuple[str, ...]) -> Draft:
         action = _source(row.command, values)
         undo = (_source(row.undo, values),) if row.undo else ()
         note = "" if undo else "the component stays enabled: other packages may need it by then"
-        there = "never"
+        there = done.succeeds("sh", "-c", _IS_ENABLED, "sh", row.enabled) if row.enabled else "never"
     return draft(
         f"enable:{row.title}",
         after=after,

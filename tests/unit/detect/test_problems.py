@@ -288,3 +288,26 @@ def test_blocking_problems_come_first(matrix: Matrix) -> None:
     host = found(matrix, files, marks={"/.dockerenv": "there"})
     order = [problem.severity for problem in host.problems]
     assert order == sorted(order, key=["block", "warn", "info"].index)
+
+
+def debian_550(**rest: Any) -> dict[str, Any]:
+    files = {
+        "/etc/os-release": 'ID=debian\nVERSION_ID="13"\nVERSION_CODENAME=trixie\n',
+        "/proc/sys/kernel/osrelease": "6.17.13-2-pve\n",
+        "/var/lib/dpkg/status": status(("nvidia-kernel-dkms", "550.163.01-2"), ("nvidia-driver", "550.163.01-2")),
+    }
+    kernels = {"/lib/modules": ("6.17.13-2-pve",), "/boot": ("vmlinuz-6.17.13-2-pve",)}
+    return {"files": files, "listings": {**kernels, **rest}}
+
+
+def test_a_kernel_on_which_the_driver_does_not_build(matrix: Matrix) -> None:
+    problems = found(matrix, **debian_550()).problems
+    (told,) = [one for one in problems if one.id == "kernel_too_new"]
+    assert "driver 550.163.01 does not build on kernel 6.17.13-2-pve" in told.message
+    assert "Linux 6.15" in told.message
+    assert told.sources
+
+
+def test_a_module_that_was_built_for_the_kernel_speaks_for_itself(matrix: Matrix) -> None:
+    built = {"/lib/modules/6.17.13-2-pve/updates/dkms": ("nvidia.ko.xz",)}
+    assert not [one for one in found(matrix, **debian_550(**built)).problems if one.id == "kernel_too_new"]

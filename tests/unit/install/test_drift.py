@@ -85,6 +85,12 @@ def new_kernel(tree: Path) -> None:
     (tree / "lib/modules/6.8.0-90-generic/modules.dep").write_text("")
 
 
+def kernel_too_new(tree: Path) -> None:
+    (tree / "boot/vmlinuz-6.19.4-generic").write_text("")
+    (tree / "lib/modules/6.19.4-generic").mkdir()
+    (tree / "lib/modules/6.19.4-generic/modules.dep").write_text("")
+
+
 def second_copy(tree: Path) -> None:
     (tree / "usr/local/lib").mkdir(parents=True)
     (tree / "usr/local/lib/libcudnn.so.9.1.0").write_text("")
@@ -144,6 +150,13 @@ CHANGES: dict[str, tuple[Callable[[Path], None], str, str, str, bool]] = {
         "kernel",
         "the kernel that boots next is 6.8.0-90-generic; the driver was installed for 6.8.0-71-generic",
         "dkms autoinstall -k 6.8.0-90-generic",
+        True,
+    ),
+    "a kernel boots next that the driver does not build on": (
+        kernel_too_new,
+        "kernel",
+        "driver 580.95.05 does not build on kernel 6.19.4-generic",
+        "`gpustack plan driver` chooses a driver for this kernel",
         True,
     ),
     "hold gone": (

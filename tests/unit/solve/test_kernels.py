@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
+from tests.unit.plan.making import commands
 
 from gpustack.detect.describe import describe
 from gpustack.errors import UnsupportedError
@@ -12,6 +13,7 @@ from gpustack.model.host import Host, Installed, KernelModule
 from gpustack.model.places import System
 from gpustack.model.request import Method, Request
 from gpustack.model.resolution import Verdict
+from gpustack.plan.build import build
 from gpustack.solve.check import check
 from gpustack.solve.requirements import merge, parse_requirement
 from gpustack.solve.resolve import resolve
@@ -159,3 +161,53 @@ def test_wheels_for_another_python_are_not_planned(matrix: Matrix) -> None:
         pick = resolve(matrix, host, request).pick("tensorrt")
         assert pick is not None
         assert {row.python for row in pick.offer.wheels} == {"cp310"}
+
+
+@pytest.mark.parametrize(
+    ("system", "kernel", "package"),
+    [("proxmox9", None, "proxmox-default-headers"), ("debian12", "6.8.12-4-pve", "proxmox-headers-6.8.12-4-pve")],
+)
+def test_headers_of_proxmox(matrix: Matrix, system: str, kernel: str | None, package: str) -> None:
+    host = on(matrix, system, kernel)
+    request = Request(requirements=merge((parse_requirement("driver"),)), methods={"driver": "runfile"})
+    made = build(host, request, resolve(matrix, host, request), matrix)
+    assert any(package in command for command in commands(made))
+
+
+def test_code_ready_builder_of_a_cloud_is_taken_as_it_is(matrix: Matrix) -> None:
+    host = on(matrix, "rhel9.6")
+    request = Request(requirements=merge((parse_requirement("driver"),)))
+    made = build(host, request, resolve(matrix, host, request), matrix)
+    (step,) = [step for step in made.steps if step.title == "enable CodeReady Builder"]
+    assert "codeready-builder-for-rhel-9-" in step.done_when
+    assert "dnf config-manager --set-enabled" in step.why
+
+
+@pytest.mark.parametrize(
+    ("system", "way"),
+    [
+        ("talos", "Image Factory"), ("rhcos", "GPU Operator"), ("truenas", "Install NVIDIA Drivers"),
+        ("unraid", "plugin Nvidia-Driver"), ("esxi", "guest"), ("xcp-ng", "guest"), ("guix", "Nonguix"),
+        ("igx", "leave the driver alone"),
+    ],
+)  # fmt: skip
+def test_systems_that_nothing_is_installed_into_name_the_way_that_works(matrix: Matrix, system: str, way: str) -> None:
+    host = on(matrix, system)
+    request = Request(requirements=merge((parse_requirement("driver"),)), methods={"driver": "runfile"})
+    with pytest.raises(UnsupportedError) as told:
+        build(host, request, resolve(matrix, host, request), matrix)
+    assert way in f"{told.value} {told.value.hint}"
+
+
+@pytest.mark.parametrize(
+    ("asked", "name"),
+    [
+        ("elementary8", "elementary OS 8"), ("neon24.04", "KDE neon 24.04"), ("ubuntu24.10", "Ubuntu 24.10"),
+        ("proxmox8", "Proxmox VE 8"), ("fedora36", "Fedora 36"), ("fedora37", "Fedora 37"), ("fedora38", "Fedora 38"),
+        ("wsl-debian12", "Debian 12 on WSL 2"), ("wsl-fedora43", "Fedora 43 on WSL 2"), ("azurelinux3", "Azure Linux 3"),
+    ],
+)  # fmt: skip
+def test_systems_that_users_have_are_known(matrix: Matrix, asked: str, name: str) -> None:
+    host = on(matrix, asked)
+    assert host.os.name == name
+    assert ask(matrix, host, "cuda==12.4.1").verdict == "compatible"
