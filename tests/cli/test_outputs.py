@@ -87,7 +87,7 @@ def test_a_folder_is_never_called_minus(call: Callable, here: Path, arguments: t
     ended = call(*arguments)
     assert ended.is_told(2), ended
     assert ended.err == (
-        f"error[invalid-value]: {option}: - stands for standard output, and this takes a folder\n"
+        f"error[invalid-value]: {option}: - means standard output, but a folder is required\n"
         f"hint: a folder of that name is {option} ./-\n"
     )
     assert [path.name for path in here.iterdir()] == ["plan.json"]

@@ -81,8 +81,8 @@ def test_a_terminal_has_a_line_for_each_file_and_one_for_all() -> None:
     assert float(paces[1][1]) > 0
     assert paces[1][2].count(":") in {1, 2}
     goes_on = [
-        "    a.tar 40.0 MiB of 100.0 MiB: goes on from there",
-        "    b.run 1.0 MiB of 10.0 MiB: goes on from there",
+        "    a.tar 40.0 MiB of 100.0 MiB: continues from there",
+        "    b.run 1.0 MiB of 10.0 MiB: continues from there",
     ]
     assert begun == [
         *goes_on,
@@ -106,8 +106,8 @@ def test_a_file_gets_plain_lines_only() -> None:
         [sys.executable, "-c", PROGRAM], input="\n\n\n", capture_output=True, text=True, check=True, env=ENVIRONMENT
     )
     assert done.stderr.splitlines() == [
-        "    a.tar 40.0 MiB of 100.0 MiB: goes on from there",
-        "    b.run 1.0 MiB of 10.0 MiB: goes on from there",
+        "    a.tar 40.0 MiB of 100.0 MiB: continues from there",
+        "    b.run 1.0 MiB of 10.0 MiB: continues from there",
         "    c.deb 1.0 MiB of 1.0 MiB",
         "    a.tar 100.0 MiB of 100.0 MiB",
         "    b.run 10.0 MiB of 10.0 MiB",

@@ -138,7 +138,7 @@ def test_plain_http_is_only_for_files_with_a_known_sum(place: Place) -> None:
         fetcher = Fetcher(place.cache, mirrors={f"{place.address}/": f"{plain}/mirror/"})
         assert place.is_right(fetcher(artifact, lambda _done, _total: None))
         unknown = Artifact(url=artifact.url, path="/x/file.tar")
-        with pytest.raises(TransferError, match="only https is, and http where the file's sum is known"):
+        with pytest.raises(TransferError, match="http is accepted only where the file's checksum is known"):
             fetcher(unknown, lambda _done, _total: None)
     assert not place.files.asked
 
@@ -164,7 +164,10 @@ def test_a_proxy_that_wants_a_name_is_told_from_one_that_is_broken(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("no_proxy", "")
-    for answer, said in (("407 Proxy Authentication Required", "wants a name"), ("502 Bad Gateway 407", "failed: 502")):
+    for answer, said in (
+        ("407 Proxy Authentication Required", "requires a name"),
+        ("502 Bad Gateway 407", "failed: 502"),
+    ):
         with proxy_that_answers(answer) as port:
             monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{port}")
             with pytest.raises(TransferError, match=said):

@@ -84,7 +84,7 @@ def test_a_password_that_is_missing_or_wrong(
 ) -> None:
     if wrong:
         monkeypatch.setenv("https_proxy", named_proxy.replace(PASSWORD, "guessed"))
-    with pytest.raises(TransferError, match="the proxy wants a name and a password") as caught:
+    with pytest.raises(TransferError, match="the proxy requires a name and a password") as caught:
         place.fetch(place.offer())
     assert "https_proxy=http://NAME:PASSWORD@HOST:PORT" in caught.value.hint
     assert "guessed" not in f"{caught.value} {caught.value.where} {caught.value.hint}"

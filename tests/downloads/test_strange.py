@@ -106,12 +106,12 @@ ENDING = {
     "silence": (waiting, f"no answer in time {BROKEN}"),
     "a head without an end": (endless_head, BROKEN),
     # Numbers that are none, or too large.
-    "a length in superscript": (plain("Content-Length: ²".encode("latin-1"), body=CONTENT), "Content-Length that is no number: ²"),
-    "a length of 5,000 digits": (plain(b"Content-Length: " + MANY, body=CONTENT), r"no number: 9{100}\.\.\. \("),
-    "a negative length": (plain(b"Content-Length: -1", body=CONTENT), "Content-Length that is no number: -1"),
-    "a length in words": (plain(b"Content-Length: many", body=CONTENT), "Content-Length that is no number: many"),
-    "an empty length": (plain(b"Content-Length: ", body=CONTENT), "Content-Length that is no number:"),
-    "two lengths": (plain(b"Content-Length: 5", b"Content-Length: 6", body=CONTENT), "no number: 5, 6|InvalidHeader|multiple"),
+    "a length in superscript": (plain("Content-Length: ²".encode("latin-1"), body=CONTENT), "Content-Length that is not a number: ²"),
+    "a length of 5,000 digits": (plain(b"Content-Length: " + MANY, body=CONTENT), r"not a number: 9{100}\.\.\. \("),
+    "a negative length": (plain(b"Content-Length: -1", body=CONTENT), "Content-Length that is not a number: -1"),
+    "a length in words": (plain(b"Content-Length: many", body=CONTENT), "Content-Length that is not a number: many"),
+    "an empty length": (plain(b"Content-Length: ", body=CONTENT), "Content-Length that is not a number:"),
+    "two lengths": (plain(b"Content-Length: 5", b"Content-Length: 6", body=CONTENT), "not a number: 5, 6|InvalidHeader|multiple"),
     "a part in superscript": (part("Content-Range: bytes ²-9/²".encode("latin-1")), BROKEN),
     "a part of 5,000 digits": (part(b"Content-Range: bytes " + MANY + b"-9/" + MANY), BROKEN),
     "a total of 5,000 digits": (part(b"Content-Range: bytes %d-9/" % (SIZE // 2) + MANY), BROKEN),
@@ -121,11 +121,11 @@ ENDING = {
     "a pause of 5,000 digits": (plain(b"Retry-After: " + MANY, b"Content-Length: 0", status=b"503 Busy"), "answered 503 Busy"),
     "a pause until a date": (plain(b"Retry-After: Fri, 01 Jan 2100 00:00:00 GMT", b"Content-Length: 0", status=b"503 B"), "answered 503 B"),
     # Redirects that lead nowhere.
-    "to a bracket": (to(b"https://[::1"), r"the server redirects to https://\[::1, which is no address"),
-    "to a port that is none": (to(b"https://a.example:99999999/"), "redirects to https://a.example:99999999/, which is no address"),
-    "to a label of 300": (to(b"https://" + b"a" * 300 + b".example/"), r"redirects to https://a{92}\.\.\., which is no address"),
+    "to a bracket": (to(b"https://[::1"), r"the server redirects to https://\[::1, which is not an address"),
+    "to a port that is none": (to(b"https://a.example:99999999/"), "redirects to https://a.example:99999999/, which is not an address"),
+    "to a label of 300": (to(b"https://" + b"a" * 300 + b".example/"), r"redirects to https://a{92}\.\.\., which is not an address"),
     "to no UTF-8": (to(b"https://localhost:1/\xff\xfe"), f"Connection refused {BROKEN}"),
-    "to no UTF-8, elsewhere": (to(b"https://[\xff\xfe]/"), "which is no address"),
+    "to no UTF-8, elsewhere": (to(b"https://[\xff\xfe]/"), "which is not an address"),
     # What is no answer.
     "garbage": (raw(b"\x00\xff" * 5000), BROKEN),
     "nothing at all": (raw(b""), BROKEN),
@@ -248,7 +248,7 @@ def test_what_is_only_unusual_is_taken(name: str, known: bool, certificate: Cert
 def test_a_key_without_an_end_is_given_up_after_a_mebibyte(certificate: Certificate, cache: Cache) -> None:
     with strange(certificate, endless) as (url, asked):
         artifact = replace(wanted(url, known=False), fingerprint="A" * 40)
-        with pytest.raises(TransferError, match=f"is larger than the {KEY_BYTES:,} bytes that are taken where"):
+        with pytest.raises(TransferError, match=f"is larger than the {KEY_BYTES:,} bytes that are accepted where"):
             fetch(cache, artifact)
     assert len(asked) == 1
     assert not files(cache)
@@ -259,11 +259,11 @@ def test_a_key_without_an_end_is_given_up_after_a_mebibyte(certificate: Certific
 def test_a_size_that_nobody_published_has_a_limit(sha256: str, certificate: Certificate, tmp_path: Path) -> None:
     with strange(certificate, endless) as (url, _):
         target = Target(url=url, sha256=sha256, most=200_000)
-        with pytest.raises(TransferError, match="is larger than the 200,000 bytes that are taken"):
+        with pytest.raises(TransferError, match="is larger than the 200,000 bytes that are accepted"):
             download(target, tmp_path / "part", patience=QUICK)
     assert not (tmp_path / "part").exists()
     with strange(certificate, plain(b"Content-Length: 200001")) as (url, asked):
-        with pytest.raises(TransferError, match="is larger than the 200,000 bytes that are taken"):
+        with pytest.raises(TransferError, match="is larger than the 200,000 bytes that are accepted"):
             download(replace(target, url=url), tmp_path / "part", patience=QUICK)
         assert asked == [0]
     assert not (tmp_path / "part").exists()

@@ -286,7 +286,7 @@ def test_a_pinned_key_has_to_be_that_of_the_bundle(bundle: Forge, machine: Machi
     assert machine.written() == []
     for words, why in (
         (("--bundle", bundle.folder, "--fingerprint", bundle.key[:39]), "is not a full fingerprint"),
-        (("cuda", "--fingerprint", bundle.key), "there is no bundle"),
+        (("cuda", "--fingerprint", bundle.key), "no bundle is given"),
     ):
         done = machine.install(*words, "--dry-run")
         assert done.returncode == 2

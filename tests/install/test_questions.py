@@ -76,10 +76,10 @@ def by_hand() -> Plan:
 
 
 ANSWERS = {
-    "no": (b"n\n", 1, "not carried out: nothing was changed"),
-    "nothing": (b"\n", 1, "not carried out: nothing was changed"),
+    "no": (b"n\n", 1, "cancelled: nothing was changed"),
+    "nothing": (b"\n", 1, "cancelled: nothing was changed"),
     "a word, then no": (b"what\nno\n", 1, "answer y or n"),
-    "the end of what is typed": (b"\x04", 1, "not carried out: nothing was changed"),
+    "the end of what is typed": (b"\x04", 1, "cancelled: nothing was changed"),
     "Ctrl-C": (b"\x03", 130, "interrupted by SIGINT"),
     "Ctrl-backslash": (b"\x1c", 131, "interrupted by SIGQUIT"),
 }

@@ -70,7 +70,7 @@ def test_tree_mirror_and_lock_are_those_of_the_first_run(world: World, machine: 
         assert not list(cache.glob("partial/*"))
         last = machine.call("install", "--resume", "--yes", **more)
         assert last.returncode == 0, last.stderr
-        assert f"going on in {made.root.path}, where the last run was begun" in last.stderr
+        assert f"resuming in {made.root.path}, where the last run was started" in last.stderr
         assert_undisturbed(world, made)
         assert {one.name for one in locks.load(lock).packages} >= {"gp-tool", "gp-lib"}
         state = made.root.inside("/var/lib/gpustack")
@@ -140,7 +140,7 @@ def test_a_bundle_is_gone_on_with_where_no_network_is(world: World, machine: Mac
         moved = bundle.rename(tmp_path / "unplugged")
         missing = machine.call("install", "--resume", "--yes", front=cut)
         assert missing.returncode == 1
-        assert "bring it back to that place" in missing.stderr
+        assert "restore it to that place" in missing.stderr
         assert str(bundle) in missing.stderr
         moved.rename(bundle)
         done = machine.call("install", "--resume", "--yes", front=cut)

@@ -1,4 +1,4 @@
-"""The unit that goes on after a reboot: written and enabled ahead of it, sound for systemd, gone when the run has ended.
+"""The unit that continues after a reboot: written and enabled ahead of it, sound for systemd, gone when the run has ended.
 
 On the running system, but for its boot id, its state and its units, which lie in folders of the test, and `systemctl`,
 for which a program of the test stands in: this machine is not rebooted (test_reboot.py reboots a virtual one).

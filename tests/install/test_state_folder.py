@@ -116,7 +116,7 @@ def test_a_lock_that_could_not_be_written_is_written_by_resume(world: World, tmp
         # A relative path: what the step does there is not watched, and the step stays done.
         plan = small_plan(0, ("sh", "-c", f"mkdir {STATE.lstrip('/')}/lock.json"))
         failed = told(world.call(made.root.path, world.save(tmp_path, plan), "--yes"))
-        assert "everything is installed, but the lock of it is not written" in failed
+        assert "everything is installed, but the lock was not written" in failed
         assert "`gpustack install --resume` writes the lock" in failed
         lock = made.root.inside(f"{STATE}/lock.json")
         lock.rmdir()

@@ -40,7 +40,7 @@ def fetch(
 
         demand_same_system(made, detect(root, frame.matrix()))
         if os.geteuid() != 0:
-            msg = "packages are looked up in a tree of their own, which only root can make"
+            msg = "packages are resolved in a separate tree, which only root can create"
             raise GpustackError(msg, code="root-required", hint=f"sudo gpustack fetch {plan} --to {to}")
     report = Progress()
     fetcher = Fetcher(mirrors=parse_mirrors(mirror or []), patience=patience_of(min_speed), say=report.say)

@@ -70,7 +70,7 @@ def _guarded(function: Callable[..., int], arguments: dict[str, Any], fault_code
     except Exception as error:  # noqa: BLE001 (a fault of ours is told like any other)
         _traceback()
         say(shortened(f"error[internal-fault]: {type(error).__name__}: {error}"))
-        say("hint: the same with -v -v shows where; report it with what `gpustack detect --record DIR` saves")
+        say("hint: run it again with -vv to see where; report it with the output of `gpustack detect --record DIR`")
         return fault_code
 
 
@@ -185,7 +185,7 @@ def document(text: str, *, fault: type[GpustackError] | None = None) -> None:
         if isinstance(exc, BrokenPipeError) and fault is None:
             return
         msg = f"standard output cannot be written: {exc.strerror or exc}"
-        raise kind(msg, code="not-writable", hint="redirect it to a file, in a place with room") from exc
+        raise kind(msg, code="not-writable", hint="redirect it to a file on a file system with free space") from exc
 
 
 def _abandon_stdout() -> None:

@@ -34,27 +34,27 @@ def install(
         list[str] | None,
         Argument(metavar="[PLAN.json | REQUIREMENT...]", help="A saved plan (- is standard input), or requirements."),
     ] = None,
-    dry_run: Annotated[bool, Option("--dry-run", help="Print all that would be done, and do nothing.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Print what would be done, and do nothing.")] = False,
     yes: Annotated[bool, Option("--yes", help="Do not ask.")] = False,
     root: Annotated[
         Path | None, Option("--root", metavar="DIR", help="Install into another file system tree, by chroot.")
     ] = None,
     resume: Annotated[bool, Option("--resume", help="Resume the last run.")] = False,
-    rollback: Annotated[bool, Option("--rollback", help="Undo the last run, the last step first.")] = False,
+    rollback: Annotated[bool, Option("--rollback", help="Undo the last run, in reverse order.")] = False,
     abandon: Annotated[
-        bool, Option("--abandon", help="Give the last run up: what it did stays, and other plans can be installed.")
+        bool, Option("--abandon", help="Abandon the last run: its changes stay, and other plans can be installed.")
     ] = False,
     reboot: Annotated[
         RebootPolicy | None,
-        Option("--reboot", help="When a step needs it: reboot and go on, ask (the default), or stop."),
+        Option("--reboot", help="When a step requires it: reboot and continue, ask (the default), or stop."),
     ] = None,
     bundle: Annotated[
         Path | None,
-        Option("--bundle", metavar="DIR", help="Take plan and files from a bundle: no network is needed."),
+        Option("--bundle", metavar="DIR", help="Use plan and files of a bundle: no network is required."),
     ] = None,
     fingerprint: Annotated[
         str | None,
-        Option("--fingerprint", metavar="FPR", help="The key that has to have signed the bundle; fetch prints it."),
+        Option("--fingerprint", metavar="FPR", help="The key that must have signed the bundle; fetch prints it."),
     ] = None,
     mirror: MirrorOption = None,
     min_speed: MinSpeedOption = None,
@@ -110,7 +110,7 @@ def _demand_one_task(what: list[str] | None, tasks: Mapping[str, bool], *, dry_r
 
     given = [name for name, value in tasks.items() if value]
     if len(given) > 1 or (given and (what or dry_run)):
-        msg = f"{given[0]} takes the run from the journal, nothing else"
+        msg = f"{given[0]} uses the run in the journal and accepts nothing else"
         raise UsageError(msg, code="conflicting-options", hint=f"`gpustack install {given[0]}`")
 
 
@@ -131,7 +131,7 @@ def _install(question: StackOptions, options: "Options", supply: "Supply", *, dr
     supply.demand_lock_places(options.root)
     if options.assume_yes and supply.words():
         frame.say(supply.words())
-    _confirm(_shown(plan, options, supply), options, "Carry this plan out?")
+    _confirm(_shown(plan, options, supply), options, "Install this plan?")
     from gpustack.install.api import install as carry_out
 
     supply.lay(options.root)
@@ -152,7 +152,7 @@ def _resume(options: "Options", given: "Origin") -> int:
 
     root, former = begun(options)
     if root != options.root:
-        frame.say(f"going on in {root}, where the last run was begun")
+        frame.say(f"resuming in {root}, where the last run was started")
     origin = given.or_else(former)
     options = _options(root, origin, is_asked=not options.assume_yes)
     supply = supply_again(origin, frame.warn)
@@ -186,7 +186,7 @@ def _abandon(options: "Options", supply: "Supply") -> int:
     text = show_abandon(options)
     if options.assume_yes:
         frame.say(text)
-    _confirm(text, options, "Give this run up?")
+    _confirm(text, options, "Abandon this run?")
     return abandon(_setting(options, supply))
 
 
@@ -235,5 +235,5 @@ def _confirm(text: str, options: "Options", question: str) -> None:
         msg = "cannot ask for confirmation: standard input is not a terminal"
         raise UsageError(msg, code="no-terminal", hint="--yes skips the confirmation, --dry-run shows a preview")
     if not frame.confirm(question):
-        msg = "not carried out: nothing was changed"
+        msg = "cancelled: nothing was changed"
         raise GpustackError(msg, code="declined")

@@ -53,7 +53,7 @@ def _is_json(name: str) -> bool:
     from gpustack.errors import UsageError
 
     if name not in {"text", "json"}:
-        msg = f"{name!r} is not a format of this command"
+        msg = f"{name!r} is not an output format of this command"
         raise UsageError(msg, code="unknown-format", hint="text or json")
     return name == "json"
 
@@ -90,7 +90,7 @@ def _show(facts: "Matrix", what: str | None, *, as_json: bool, is_whole: bool) -
     from gpustack.matrix.show import everything_about, rows_of, source_named
 
     if what is None:
-        msg = "nothing to show is named"
+        msg = "nothing to show is given"
         raise UsageError(
             msg,
             code="missing-argument",
@@ -164,7 +164,7 @@ def _complete(action: Action, release: str, *, as_json: bool) -> int:
 
     wanted = parse_requirement(release)
     if action is not Action.CHECK or not wanted.versions.startswith("=="):
-        msg = f"--complete {release}: one release is needed, and the action check"
+        msg = f"--complete {release} requires one release and the action check"
         raise UsageError(
             msg, code="missing-argument", hint="for example: gpustack matrix check --complete cuda==13.4.2"
         )

@@ -75,14 +75,14 @@ Gpu = Annotated[
     list[str] | None,
     Option("--gpu", metavar="NAME", help='A GPU of the host: "H200", 10de:2335 or cc:9.0; repeatable.'),
 ]
-Driver = Annotated[str | None, Option("--driver", metavar="VERSION", help="The driver it has.")]
+Driver = Annotated[str | None, Option("--driver", metavar="VERSION", help="The driver of the host.")]
 Kernel = Annotated[str | None, Option("--kernel", metavar="RELEASE", help="Its kernel: 6.17.0-8-generic.")]
 Gcc = Annotated[str | None, Option("--gcc", metavar="VERSION", help="Its GCC: 14.2.")]
 Clang = Annotated[str | None, Option("--clang", metavar="VERSION", help="Its Clang: 19.")]
 Msvc = Annotated[str | None, Option("--msvc", metavar="VERSION", help="Its Visual C++: 19.44.")]
 Glibc = Annotated[str | None, Option("--glibc", metavar="VERSION", help="Its C library: 2.41.")]
 Python = Annotated[str | None, Option("--python", metavar="VERSION", help="Its Python: 3.12.")]
-SecureBoot = Annotated[OnOff | None, Option("--secure-boot", help="Whether it starts signed kernels only.")]
+SecureBoot = Annotated[OnOff | None, Option("--secure-boot", help="Whether the host uses Secure Boot.")]
 EnvironmentOption = Annotated[EnvironmentName | None, Option("--environment", help="Where it runs.")]
 MethodOption = Annotated[
     list[str] | None,
@@ -90,7 +90,7 @@ MethodOption = Annotated[
         "--method", metavar="METHOD", help="Installation method for all components, or for one (cudnn=tar). Repeatable."
     ),
 ]
-PolicyOption = Annotated[Policy | None, Option("--policy", help="How to choose (production if not given).")]
+PolicyOption = Annotated[Policy | None, Option("--policy", help="Which releases to prefer (default: production).")]
 UpgradeOption = Annotated[
     list[str] | None,
     Option(
@@ -98,10 +98,10 @@ UpgradeOption = Annotated[
         metavar="[COMPONENT]",
         alone="all",
         words=("all", *COMPONENTS),
-        help="Take the newest of everything asked for, or of one component; else what is installed and fits stays.",
+        help="Install the newest of everything requested, or one component; else compatible installed versions stay.",
     ),
 ]
-Strict = Annotated[bool | None, Option("--strict", help="Refuse (3) a stack of which not everything can be judged.")]
+Strict = Annotated[bool | None, Option("--strict", help="Refuse (exit 3) a stack that cannot be judged completely.")]
 ModuleOption = Annotated[KernelModule | None, Option("--kernel-module", help="Kernel module flavour.")]
 RequestFile = Annotated[
     Path | None, Option("--file", metavar="FILE", help="Requirements and options from a gpustack.toml.")
@@ -115,7 +115,7 @@ MirrorOption = Annotated[
         "--mirror",
         metavar="FROM=TO",
         envvar="GPUSTACK_MIRRORS",
-        help="Take files whose address begins with FROM from TO instead; repeatable.",
+        help="Download files whose address begins with FROM from TO instead. Repeatable.",
     ),
 ]
 WaitOption = Annotated[
@@ -131,7 +131,7 @@ MinSpeedOption = Annotated[
         metavar="KIB",
         min=0,
         envvar="GPUSTACK_MIN_SPEED",
-        help="Give a download up that brings fewer KiB a second for a minute (1); 0: never.",
+        help="Abandon a download slower than this many KiB/s for a minute (default: 1; 0: never).",
     ),
 ]
 LockOption = Annotated[
@@ -217,7 +217,7 @@ def host_of(matrix: Matrix, question: HostQuestion) -> Host:
         msg = f"{' and '.join(given)} name two different hosts"
         raise UsageError(msg, code="conflicting-options", hint="give one of --root, --host and --os")
     if question.arch is not None and question.os is None:
-        msg = "--arch describes a host, so it needs --os"
+        msg = "--arch describes a host, so it requires --os"
         raise UsageError(msg, code="missing-argument", hint="for example --os ubuntu24.04 --arch ...")
     if question.os is not None:
         from gpustack.detect.describe import describe

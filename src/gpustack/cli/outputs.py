@@ -24,7 +24,7 @@ def demand_one(given: Mapping[str, Path | None], shown: str | None) -> bool:
     if there and shown is not None:
         there.append(f"--format {shown}")
     if len(there) > 1:
-        message = f"{' and '.join(there)} would both write to standard output, which takes one document"
+        message = f"{' and '.join(there)} would both write to standard output, which accepts one document"
         raise UsageError(message, code="conflicting-options", hint=f"give {there[0]} a file")
     return not there
 
@@ -71,6 +71,6 @@ def _obstacle(place: Path) -> str:
 def folder(path: Path, option: str) -> Path:
     """A folder to write into, as the option names it. Raises UsageError where that is ``-``, which is no folder."""
     if path == STANDARD:
-        message = "- stands for standard output, and this takes a folder"
+        message = "- means standard output, but a folder is required"
         raise UsageError(message, code="invalid-value", where=option, hint=f"a folder of that name is {option} ./-")
     return path

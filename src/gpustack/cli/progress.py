@@ -113,7 +113,7 @@ class Progress:
                 if file.is_whole():
                     self._say(file.text())
                 elif is_first and there:
-                    self._say(f"{file.text()}: goes on from there")
+                    self._say(f"{file.text()}: continues from there")
                 self._look()
 
         return count

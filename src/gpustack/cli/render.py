@@ -44,7 +44,7 @@ def render(
     if len(plans) > 1:
         from gpustack.errors import UsageError
 
-        msg = f"{len(plans)} plans are given, and this writes one document"
+        msg = f"{len(plans)} plans are given, but this format writes one document"
         raise UsageError(msg, code="conflicting-options", hint="several go into a folder: --format ansible --out DIR")
     loaded = load(plans[0])
     if short:
@@ -90,9 +90,9 @@ def _demand_ours(into: Path, names: list[str]) -> None:
             msg = f"cannot be read: {exc.strerror or exc}"
             raise UsageError(msg, code="unreadable-folder", where=str(path), hint="choose another --out") from exc
         if not is_ours(start):
-            msg = "already exists, and gpustack did not write it"
+            msg = "already exists and was not written by gpustack"
             raise UsageError(
-                msg, code="unreadable-folder", where=str(path), hint="choose another --out, or move the file away"
+                msg, code="unreadable-folder", where=str(path), hint="choose another --out, or move the existing file"
             )
 
 

@@ -28,7 +28,7 @@ def read_request_file(path: Path, given: StackOptions) -> StackOptions:
 
     Raises DocumentError (exit 2) naming the key.
     """
-    table = read_toml(path, "strings stand in quotes; tables are [stack] and [options]")
+    table = read_toml(path, "strings need quotes; tables are [stack] and [options]")
     for key in table:
         if key not in {"stack", "options"}:
             raise _fault(path, f"unknown table [{key}]", "tables are [stack] and [options]")
@@ -49,7 +49,7 @@ def read_toml(path: Path, form: str) -> dict[str, Any]:
             fault = "is not a file" if path.exists() else "does not exist"
             raise _unreadable(path, fault, "give the path of a TOML file")
         if path.stat().st_size > LARGEST:
-            raise _unreadable(path, f"is larger than {LARGEST >> 10} KiB", "nobody writes that much by hand")
+            raise _unreadable(path, f"is larger than {LARGEST >> 10} KiB", "that is too large for a request")
         return parse_toml(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as exc:
         raise _unreadable(path, f"cannot be read: {exc}", "give the path of a TOML file") from exc
@@ -69,7 +69,7 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 def _requirements(path: Path, stack: object) -> tuple[str, ...]:
     if not isinstance(stack, dict):
-        raise _fault(path, "stack has to be a table", '[stack]\ncuda = ">=12.4,<13"')
+        raise _fault(path, "stack must be a table", '[stack]\ncuda = ">=12.4,<13"')
     return tuple(_requirement(path, component, specifier) for component, specifier in stack.items())
 
 
@@ -77,7 +77,7 @@ def _requirement(path: Path, component: str, versions: object) -> str:
     from gpustack.solve.requirements import component_named, specifier
 
     if not isinstance(versions, str):
-        raise _fault(path, f"[stack] {component}: the specifier has to be a string", f'{component} = ">=1"')
+        raise _fault(path, f"[stack] {component}: the specifier must be a string", f'{component} = ">=1"')
     text = versions.strip()
     if text == "*":
         text = ""
@@ -118,7 +118,7 @@ _KINDS: dict[str, tuple[str, type]] = {
 
 def _options(path: Path, options: object) -> dict[str, Any]:
     if not isinstance(options, dict):
-        raise _fault(path, "options has to be a table", '[options]\npolicy = "production"')
+        raise _fault(path, "options must be a table", '[options]\npolicy = "production"')
     found: dict[str, Any] = {}
     for name, value in options.items():
         if name not in _KINDS:
@@ -126,14 +126,14 @@ def _options(path: Path, options: object) -> dict[str, Any]:
         field, kind = _KINDS[name]
         if kind is bool:
             if not isinstance(value, bool):
-                raise _fault(path, f"[options] {name}: has to be true or false", f"{name} = true")
+                raise _fault(path, f"[options] {name}: must be true or false", f"{name} = true")
             found[field] = value
             continue
         values = value if isinstance(value, list) else [value]
         if not all(isinstance(item, str) for item in values) or (kind is not list and len(values) != 1):
-            raise _fault(path, f"[options] {name}: has to be a string", f'{name} = "..."')
+            raise _fault(path, f"[options] {name}: must be a string", f'{name} = "..."')
         if any("\0" in item for item in values):
-            raise _fault(path, f"[options] {name}: holds a NUL character", "no name or path can hold one")
+            raise _fault(path, f"[options] {name}: holds a NUL character", "names and paths cannot contain one")
         try:
             found[field] = tuple(values) if kind is list else kind(values[0])
         except ValueError as exc:

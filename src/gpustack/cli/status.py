@@ -33,7 +33,7 @@ def status(
         StatusFormat, Option("--format", help="cyclonedx: the bill of materials of what was installed.")
     ] = StatusFormat.TEXT,
     timer: Annotated[
-        bool, Option("--timer", help="Print units of systemd that look for drift every day, and end.")
+        bool, Option("--timer", help="Print systemd units that check for drift every day, and exit.")
     ] = False,
 ) -> int:
     """Tell where the host differs from what was installed, and what cures it. Exit code 6 where it does."""
@@ -66,14 +66,14 @@ def _last(root: Path | None) -> Path:
 
     path = last_lock(root)
     if not path.is_file():
-        msg = "no installation has left a lock here"
+        msg = "no installation has written a lock here"
         raise UsageError(msg, code="no-lock", where=str(path), hint="name one: gpustack status --lock FILE")
     return path
 
 
 def _text(found: "Status") -> str:
     if not found.drift:
-        return f"no drift: {found.packages} packages, libraries, module, kernel, holds and sources are as in the lock"
+        return f"no drift: {found.packages} packages, libraries, module, kernel, holds and sources match the lock"
     lines = []
     for one in found.drift:
         cure = one.cure if "reboot" in one.cure or not one.reboot else f"{one.cure}, then reboot"

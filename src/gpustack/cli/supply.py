@@ -88,7 +88,7 @@ class Supply(Struct, frozen=True, kw_only=True):
 
         own = state_folder(Target(root)) / FILE
         if own.exists():
-            demand_place(own, "move away what lies there, or mount it writable")
+            demand_place(own, "move the existing file away, or mount the file system writable")
         if self.target is not None:
             demand_place(self.target, "choose another --lock")
             if self.target.is_file() and self.target.stat().st_size and not is_lock(self.target):
@@ -118,7 +118,7 @@ class Supply(Struct, frozen=True, kw_only=True):
             done[-1].note_lock()
         except GpustackError as error:
             where = f"{error.where}: " if error.where else ""
-            msg = f"everything is installed, but the lock of it is not written: {where}{error.message}"
+            msg = f"everything is installed, but the lock was not written: {where}{error.message}"
             hint = "\n".join(filter(None, (error.hint, "then `gpustack install --resume` writes the lock")))
             raise GpustackError(msg, code="not-writable", hint=hint) from error
 
@@ -128,12 +128,12 @@ def supply_of(what: list[str], origin: Origin) -> Supply:
     from gpustack.install.lock.document import is_lock
 
     if origin.bundle and what:
-        msg = "a bundle brings its own plan"
+        msg = "a bundle contains its own plan"
         raise UsageError(
             msg, code="conflicting-options", where="--bundle", hint=f"gpustack install --bundle {origin.bundle}"
         )
     if origin.fingerprint and not origin.bundle:
-        msg = "names the key of a bundle, and there is no bundle"
+        msg = "is the key of a bundle, but no bundle is given"
         raise UsageError(msg, code="conflicting-options", where="--fingerprint", hint="give --bundle DIR as well")
     is_from_lock = not origin.bundle and len(what) == 1 and what[0].endswith(".json") and is_lock(Path(what[0]))
     return _supply(replace(origin, source=_absolute(Path(what[0]) if is_from_lock else None)))
@@ -184,9 +184,9 @@ def supply_again(origin: Origin, say: Callable[[str], None]) -> Supply:
         return _supply(origin)
     except DocumentError as error:
         if origin.bundle:
-            hint = "the run was begun from this bundle: bring it back to that place, or `gpustack install --rollback`"
+            hint = "the run was started from this bundle: restore it to that place, or `gpustack install --rollback`"
             raise GpustackError(error.message, code=error.code, where=error.where, hint=hint) from error
-        say(f"goes on without the lock that the plan came from: {error.where}: {error.message}")
+        say(f"continues without the lock that the plan came from: {error.where}: {error.message}")
         return _supply(replace(origin, source=""))
 
 

@@ -37,7 +37,7 @@ _Artifacts = Annotated[
 def verify(
     components: Annotated[
         list[str] | None,
-        Argument(metavar="COMPONENT...", help="driver, cuda, cudnn, ...; each has to be found (default: all)."),
+        Argument(metavar="COMPONENT...", help="driver, cuda, cudnn, ...; each must be installed (default: all)."),
     ] = None,
     level: Annotated[
         str,

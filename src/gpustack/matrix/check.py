@@ -40,7 +40,7 @@ def _subject_faults(facts: Matrix, subject: str) -> Iterator[str]:
         used.update(source for row in rows for source in row["src"])
     for short, source in facts.sources(subject).items():
         if f"{subject}/{short}" not in used:
-            yield f"{subject}.yaml: source {short} is used by no row"
+            yield f"{subject}.yaml: source {short} is not used by any row"
         yield from _source_faults(f"{subject}.yaml: source {short}", source)
 
 
@@ -48,7 +48,7 @@ def _source_faults(where: str, source: Source) -> Iterator[str]:
     if not source.address.strip():
         yield f"{where}: has no address"
     if source.address.startswith("http") and len(source.address.split()) > 1:
-        yield f"{where}: the address has words beside it: a remark belongs in note"
+        yield f"{where}: the address contains other text: a remark belongs in note"
 
 
 def _key_faults(

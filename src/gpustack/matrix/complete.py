@@ -31,7 +31,7 @@ def lacking(facts: Matrix, component: str, text: str) -> tuple[Release, list[str
     place = next((number for number, row in enumerate(releases) if row.version == text), None)
     if place is None or place + 1 == len(releases):
         known = ", ".join(row.version for row in releases[:5])
-        msg = f"the facts know no release {component} {text}" if place is None else f"nothing comes before {text}"
+        msg = f"unknown release {component} {text}" if place is None else f"no release comes before {text}"
         raise UsageError(msg, code="unknown-version", hint=f"the newest releases of {component}: {known}")
     before = releases[place + 1]
     found = [*_columns(facts, component, before.version, text)]

@@ -29,7 +29,7 @@ def lay_over(store: Store, folder: Path) -> Store:
         raise MatrixError(str(exc.strerror or exc), where=str(folder), hint="give a shorter name") from exc
     if not is_folder:
         msg = "is not a folder"
-        raise MatrixError(msg, where=str(folder), hint="--matrices takes a folder of .yaml files")
+        raise MatrixError(msg, where=str(folder), hint="--matrices requires a folder of .yaml files")
     for path in sorted(folder.glob("*.yaml")):
         store = _with_file(store, path)
     return store
@@ -40,7 +40,7 @@ def _with_file(store: Store, path: Path) -> Store:
     known = bounds_of(bounds.tables[BOUNDS].rows) if bounds else {}
     overlay = load.read_subject(path, base_of=lambda name: _as_subject(store, name), bounds=known)
     if overlay.name == BOUNDS:
-        msg = "the built-in rows are compiled with their own bounds, which no overlay moves"
+        msg = "the built-in rows are compiled with their own bounds, which an overlay cannot change"
         raise MatrixError(msg, where=str(path), hint="replace the rows that end at the bound instead")
     _demand_usable_rows(overlay, path)
     base = _as_subject(store, overlay.name)

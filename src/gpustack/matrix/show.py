@@ -24,7 +24,7 @@ def everything_about(facts: Matrix, component: str, range_text: str) -> list[dic
                 if _speaks_of(row, subject, component, pinned):
                     found.append({"in": f"{subject}.{table}", **row})  # noqa: PERF401 (three loops in one are no plainer)
     if not found:
-        msg = f"no fact speaks of {component}{range_text}"
+        msg = f"nothing is known of {component}{range_text}"
         raise UsageError(msg, code="unknown-version", hint=f"`gpustack matrix show {component}` shows what is known")
     return found
 

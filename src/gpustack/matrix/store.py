@@ -67,7 +67,7 @@ def open_store() -> Store:
     if not resources.is_checkout():
         own = _read_index(folder)
         if own is None:
-            msg = "the facts of this installation are missing, or are of another version of gpustack"
+            msg = "the facts of this installation are missing or belong to another version of gpustack"
             raise MatrixError(msg, code="facts-missing", where=str(folder), hint="install gpustack anew")
         return Store(own, folder, {})
     stamps = _stamps(resources.folder("matrices"))

@@ -26,8 +26,8 @@ from gpustack.visible import one_line
 
 _STEP_ID = re.compile(r"(.+)-[0-9a-f]{12}(?:-[0-9]+)?")
 _SETTINGS: dict[str, tuple[bool | int | str, str, str]] = {
-    "marks": ("/var/lib/gpustack/ansible", "path", "The folder on the host that remembers which commands have run."),
-    "reboot": (True, "bool", "Whether the host is rebooted where that is needed."),
+    "marks": ("/var/lib/gpustack/ansible", "path", "The folder on the host that records which commands have run."),
+    "reboot": (True, "bool", "Whether to reboot the host when required."),
     "reboot_timeout": (1200, "int", "Seconds to wait for the host after its reboot."),
 }
 """What a user may set, as ``gpustack_NAME``: its default, its type, and what it means."""
@@ -179,12 +179,12 @@ def _comments(plan: Plan) -> list[str]:
 
 def _usage(parts: Parts) -> list[str]:
     if not parts.tasks:
-        return ["#", "# Nothing is to be done: the play only gathers facts.", ""]
+        return ["#", "# Nothing to do: the play only gathers facts.", ""]
     needs = "the collection community.general" if parts.needs_collection else "no collections"
     return [
         "#",
         "# ansible-playbook -i INVENTORY -e gpustack_hosts=GROUP FILE        (--check --diff shows what would change)",
-        f"# Needs ansible-core 2.16 or newer and {needs}. What may be set: gpustack_serial (how many",
+        f"# Needs ansible-core 2.16 or newer and {needs}. Variables: gpustack_serial (how many",
         "# hosts at a time), " + ", ".join(f"gpustack_{name}" for name in parts.settings) + ".",
         "",
     ]
@@ -237,7 +237,7 @@ def _refusal(plan: Plan, guards: list[str]) -> list[Task]:
         },
         "tags": Flow(["always"]),
     }
-    return [Task("Refuse a host that the plan is not for", keys)]
+    return [Task("Refuse a host that the plan was not made for", keys)]
 
 
 def _forget(plan: Plan, prefix: str) -> list[Task]:

@@ -75,7 +75,7 @@ def _playbook(groups: list[_Group]) -> str:
             play |= {"serial": SERIAL, "become": True, "gather_facts": True, "force_handlers": True}
             play["roles"] = [{"role": group.name}]
         else:
-            play |= {"name": "Gather facts where nothing is to be done", "gather_facts": True, "tasks": []}
+            play |= {"name": "Gather facts where there is nothing to do", "gather_facts": True, "tasks": []}
         plays.append(play)
     return _document(plays)
 

@@ -203,7 +203,7 @@ def _work(writer: Writer, number: int, step: Step) -> list[Task]:
     marked = is_marked(step)
     if marked:
         copy: dict[str, Value] = {"dest": _mark(step, writer.prefix), "content": f"{step.id}\n", "mode": "0644"}
-        done.append(Use("remember that it is done", "ansible.builtin.copy", copy))
+        done.append(Use("record that it is done", "ansible.builtin.copy", copy))
     tasks: list[Task] = []
     for position, action in enumerate(done, 1):
         register = f"{writer.prefix}step_{number}_{position}"

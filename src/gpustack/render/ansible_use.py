@@ -46,7 +46,7 @@ def demand_exact(arguments: Mapping[str, Value]) -> None:
         value = arguments[name]
         if isinstance(value, str) and _EXPANDED.search(value):
             msg = f"Ansible would expand variables in the path {value!r}"
-            raise UnsupportedError(msg, code="not-renderable", hint="--format shell takes any path as it is")
+            raise UnsupportedError(msg, code="not-renderable", hint="--format shell accepts any path")
 
 
 def needs_excuse(use: Use) -> bool:

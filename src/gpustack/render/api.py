@@ -50,7 +50,7 @@ def render_tree(plans: Mapping[str, Plan], format: str) -> dict[str, str]:  # no
             msg,
             code="format-unsupported",
             where="--out",
-            hint="--out DIR goes with --format ansible; a document goes to stdout",
+            hint="--out DIR requires --format ansible; other formats write to standard output",
         )
     for plan in plans.values():
         _demand_runnable(plan, format)
@@ -66,7 +66,7 @@ def _demand_runnable(plan: Plan, format: str) -> None:  # noqa: A002 (the option
     is_windows = plan.host.os.family == "windows"
     if _SCRIPTS.get(format, is_windows) != is_windows:
         system = plan.host.os.name or plan.host.os.spelled
-        msg = f"{system} does not run the format {format!r}"
+        msg = f"{system} cannot run the format {format!r}"
         right = next(name for name, windows in _SCRIPTS.items() if windows == is_windows)
         raise UsageError(msg, code="format-unsupported", where="--format", hint=f"for this plan: --format {right}")
 

@@ -227,7 +227,7 @@ def _hand_over(number: int) -> list[Argv]:
 
 def _script(parts: list[_Part], commands: list[Argv], number: int) -> str:
     """The part after a reboot: it runs at every boot until it has ended well, and then takes itself away."""
-    texts = ["#!/bin/sh", "# Written by gpustack: goes on after a reboot", "set -e"]
+    texts = ["#!/bin/sh", "# Written by gpustack: continues after a reboot", "set -e"]
     texts.append(f'[ "$(cat {BOOT_ID})" != "$(cat {_EARLIER})" ] || exit 0')
     texts += [shlex.join(argv) for argv in commands]
     reboot = parts[number].reboot

@@ -1,4 +1,4 @@
-"""The short user-data: for images that carry gpustack, it only calls it and goes on after a reboot."""
+"""The short user-data: for images that carry gpustack, it only calls it and continues after a reboot."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PAUSED = 5
 def render(plan: Plan) -> str:
     """User-data with a script that installs the plan's stack. Raises UsageError for hosts without cloud-init."""
     if plan.host.os.family == "windows":
-        msg = f"{plan.host.os.name or plan.host.os.spelled} does not run the format 'cloud-init'"
+        msg = f"{plan.host.os.name or plan.host.os.spelled} cannot run the format 'cloud-init'"
         raise UsageError(msg, code="format-unsupported", where="--format", hint="for this plan: --format powershell")
     resume = shlex.join(("gpustack", "install", "--resume", "--yes", "--reboot", "never"))
     script = fill(
@@ -35,7 +35,7 @@ def render(plan: Plan) -> str:
         "write_files": [{"path": _HOOK, "permissions": "0700", "content": Text(script)}],
         "power_state": {
             "mode": "reboot",
-            "message": "gpustack install goes on after this reboot",
+            "message": "gpustack install continues after this reboot",
             "condition": f"test -e {_EARLIER}",
         },
     }

@@ -39,7 +39,9 @@ def render(plan: Plan) -> str:
     """The part of the plan that belongs into an image. Raises UnsupportedError where nothing does, or no image fits."""
     kept, left_out = groups_of(plan)
     if not kept:
-        msg = "nothing of this plan belongs into an image: a container has the driver and the engine of its host"
+        msg = (
+            "nothing in this plan belongs in an image: a container uses the driver and the container engine of its host"
+        )
         raise UnsupportedError(
             msg, code="not-renderable", hint="plan cuda, cudnn, tensorrt or ffmpeg with --format dockerfile"
         )

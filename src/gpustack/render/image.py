@@ -21,7 +21,7 @@ def base_image(plan: Plan) -> str:
         return name
     system = plan.host.os.name or plan.host.os.spelled
     known = f"the plan names {name!r}" if name else "the facts know none"
-    msg = f"no container image of {system} can be started from: {known}"
+    msg = f"no container image is known for {system}: {known}"
     raise UnsupportedError(
         msg, code="no-base-image", hint="plan for a system that has one: `gpustack matrix show systems` lists them"
     )

@@ -96,10 +96,10 @@ def groups_of(plan: Plan) -> tuple[list[Group], list[str]]:
         if why is None:
             kept.append(_of_the_image(step, serves[step.id]))
         elif why:
-            left_out.append(f"{step.title}: left out, {why}")
+            left_out.append(f"{step.title}: skipped, {why}")
     gone = [name for name in plan.stack if name in OF_THE_HOST and plan.stack[name].state != "keep"]
     if gone:
-        left_out.insert(0, f"{', '.join(gone)}: left out, as a container gets them from its host")
+        left_out.insert(0, f"{', '.join(gone)}: skipped, because a container gets them from its host")
     return [group for group in _grouped(kept) if group.environment or group.commands()], left_out
 
 
@@ -117,14 +117,14 @@ def _why_not(step: Step, serves: set[str]) -> str | None:
     if step.reboot_after or step.kind in _RUNNING or step.phase == "verification":
         return ""
     if is_manual(step):
-        return "it has to be done by hand"
+        return "it must be done by hand"
     actions = actions_of(step)
     if step.kind == "refresh-index" and not any(_words(action) for action in actions):
         return ""
     if any(isinstance(action, do.EnableSource) and action.needs_account for action in actions):
-        return "as containers use the subscription of the machine that builds them"
+        return "because containers use the subscription of the machine that builds them"
     if any(isinstance(action, _SYSTEM) for action in actions):
-        return "as nothing runs in an image"
+        return "because nothing runs in an image"
     return None
 
 

@@ -30,7 +30,7 @@ def render(plan: Plan) -> str:
         lines += _item(f"{name} {entry.change} ({method}), {_STATES[entry.state]}: {entry.reason}")
         lines += [f"  {line}" for address in entry.sources for line in _item(address)]
     if not plan.stack:
-        lines.append("Nothing was asked for.")
+        lines.append("Nothing was requested.")
     if plan.warnings:
         lines += ["", "## Warnings", ""]
         for warning in plan.warnings:
@@ -67,10 +67,10 @@ def _host(plan: Plan) -> list[str]:
 
 def _how(plan: Plan) -> list[str]:
     if plan.host.os.family == "windows":
-        words = "Type the commands into PowerShell, opened as administrator, one step after the other."
+        words = "Run the commands in PowerShell as administrator, one step after the other."
     else:
         words = "Run the commands in a root shell, one step after the other; stop where one fails."
-    more = " What takes a step back stands below it." if any(step.undo for step in plan.steps) else ""
+    more = " The commands that undo a step follow it." if any(step.undo for step in plan.steps) else ""
     return _prose(words + more)
 
 
@@ -88,11 +88,11 @@ def _step(plan: Plan, number: int, step: Step) -> list[str]:
     if step.commands:
         lines += _commands(actions_of(step), windows=windows)
     if step.reboot_after:
-        lines += [*_prose("Go on with the next step once the machine is up again."), ""]
+        lines += [*_prose("Continue with the next step after the reboot."), ""]
     if step.undo:
         lines += ["Taken back by:", "", *_commands(undo_actions_of(step), windows=windows)]
     elif step.undo_note:
-        lines += [*_prose(f"Nothing takes it back: {step.undo_note}."), ""]
+        lines += [*_prose(f"Not undone: {step.undo_note}."), ""]
     found = _sources(step.sources)
     return [*lines, *found, ""] if found else lines
 
@@ -118,7 +118,7 @@ def _file(file: FileWrite) -> list[str]:
             f"{printed(file.content)} > {command_line((file.path,))}",
             command_line(("chmod", file.mode, "--", file.path)),
         ]
-        head = _prose("This writes a file with characters that cannot be seen:")
+        head = _prose("This writes a file with invisible characters:")
         return [*head, "", *_fenced("sh", "\n".join(lines)), ""]
     return [
         f"Write this, with the mode {_code(file.mode)}, to",

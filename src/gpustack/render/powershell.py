@@ -170,7 +170,7 @@ def _run(action: AnyAction) -> list[str]:
         "if (Get-Command -Name 'gpustack' -CommandType Application -ErrorAction SilentlyContinue) {",
         *(f"    {line}" for line in lines),
         "} else {",
-        "    Write-Host 'gpustack is not on this machine: this step is left out'",
+        "    Write-Host 'gpustack is not installed on this machine: this step is skipped'",
         "}",
     ]
 
@@ -184,7 +184,7 @@ def _by_hand(step: Step, *, stops: bool) -> list[str]:
     lines = [f"Write-Host {literal(label + one_line(step.why))}"]
     lines += [f"Write-Host {literal('    ' + one_line(_shown(argv)))}" for argv in step.commands]
     if stops:
-        again = "Write-Host 'do this, then start this script again: it goes on with the next step'"
+        again = "Write-Host 'do this, then start this script again: it continues with the next step'"
         lines += ["if (-not $DryRun) {", f"    {again}", "    exit 5", "}"]
     return lines
 

@@ -146,7 +146,7 @@ def _compatibility_package(question: Question) -> str:
         return f"Forward compatibility, {named}, is stated for driver branch {_listed(branches)} only."
     return (
         "On data-centre GPUs the cuda-compat package of that CUDA release may bridge this (forward compatibility);"
-        " no fact says on which driver branches it works."
+        " on which driver branches it works is unknown."
     )
 
 

@@ -49,12 +49,12 @@ def _origin(question: Question, solution: Chosen, component: str) -> Reason:
 def _choice(question: Question, search: Search, others: Chosen, pick: Candidate) -> Reason | None:
     if pick.is_installed:
         newer = _way_to_newer(question, search, others, pick)
-        return Reason(role="installed", text=f"{pick.version} is installed and fits{newer}")
+        return Reason(role="installed", text=f"{pick.version} is installed and compatible{newer}")
     release, method = pick.release, _by_another_method(question, pick.component)
     if pick.component == "driver" and release is not None and release.kind and question.request.policy == "production":
-        text = f"newest fitting release of a {_kind_in_words(release.kind)} branch (R{release.branch}){method}"
+        text = f"newest compatible release of a {_kind_in_words(release.kind)} branch (R{release.branch}){method}"
         return Reason(role="policy", text=text, sources=question.matrix.addresses(release.src))
-    return Reason(role="newest", text=f"newest that fits ({question.request.policy} policy){method}")
+    return Reason(role="newest", text=f"newest compatible version ({question.request.policy} policy){method}")
 
 
 def _way_to_newer(question: Question, search: Search, others: Chosen, pick: Candidate) -> str:
@@ -66,7 +66,7 @@ def _way_to_newer(question: Question, search: Search, others: Chosen, pick: Cand
         version(one.version) > version(pick.version) and search.refusal(one, others) is None
         for one in question.candidates(name)
     )
-    return f"; `--upgrade {name}` takes a newer release" if has_newer else ""
+    return f"; `--upgrade {name}` installs a newer release" if has_newer else ""
 
 
 def _by_another_method(question: Question, component: str) -> str:
@@ -76,7 +76,7 @@ def _by_another_method(question: Question, component: str) -> str:
         return ""
     if POSSIBLE[component][0] != "network" or method == "network":
         return ""
-    return f"; by {method}: no packages of a fitting version are known in NVIDIA's repository folder {folder}"
+    return f"; by {method}: no packages of a compatible version are known in NVIDIA's repository folder {folder}"
 
 
 def _kind_in_words(kind: str) -> str:
@@ -103,7 +103,7 @@ def _refused_newer(
     candidate = Candidate(component=pick.component, version=newer.version, release=newer)
     requirement = question.asked.get(pick.component)
     if requirement is not None and candidate.version not in {c.version for c in question.candidates(pick.component)}:
-        why = "is not among what was asked for" if requirement.versions else "is not known for this kind of machine"
+        why = "was not requested" if requirement.versions else "is not known for this kind of machine"
         return Reason(role="refused-newer", text=f"{newer.version} {why}")
     others = {name: other for name, other in solution.items() if name != pick.component}
     refused = search.refusal(candidate, others)

@@ -190,7 +190,7 @@ def relaxed(question: Question, component: str, solution: Chosen) -> str:
         if others
         else " is available here"
         if question.mode == "plan"
-        else " fits this host"
+        else " is compatible with this host"
     )
     if component in question.asked:
         return f"try {component}=={pick.version}, which{beside}"

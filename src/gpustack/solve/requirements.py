@@ -56,7 +56,7 @@ def specifier(text: str, *, of: str) -> str:
 def _advice(text: str, of: str) -> str:
     """What to write instead: what can be made of the numbers in it, else an example."""
     if re.search(r"latest|newest|stable", text, re.IGNORECASE):
-        return f"leave the version out to get the newest that fits: {of}"
+        return f"leave the version out to get the newest compatible one: {of}"
     if clauses := re.findall(r"([<>=~!]+)v?(\d[\d.]*)", text):
         spelled = [(_MISSPELT.get(operator, operator), number.rstrip(".")) for operator, number in clauses]
         listed = ",".join(f"{operator}{number}" for operator, number in spelled)
@@ -98,7 +98,7 @@ def parse_methods(texts: tuple[str, ...]) -> dict[str, Method]:
             msg = f"{name!r} is not a method"
             raise UsageError(msg, code="unknown-method", hint=nearest(name, METHODS))
         if methods.get(where, found) != found:
-            msg = f"two methods are asked for {where or 'all components'}: {methods[where]} and {found}"
+            msg = f"two methods are given for {where or 'all components'}: {methods[where]} and {found}"
             raise UsageError(
                 msg, code="conflicting-options", hint="give one, or name the component: --method cudnn=tar"
             )

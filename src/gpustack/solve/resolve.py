@@ -61,7 +61,7 @@ def demand_judged(resolution: Resolution) -> None:
         told = "".join(f"\n  {one.reason}" for one in resolution.unknown)
         options = ", ".join(dict.fromkeys(one.option for one in resolution.unknown if one.option))
         hint = f"give {options}" if options else "ask for other versions, or leave --strict out"
-        msg = f"no stack of which everything can be judged{told}"
+        msg = f"no stack can be judged completely{told}"
         raise NoSolutionError(msg, code="not-judged", hint=hint)
 
 
@@ -173,5 +173,5 @@ def _driver_warnings(question: Question, solution: Chosen) -> list[str]:
     sentence = rule_sentence(question, needs[0]).text
     if driver_owner(host):
         return [f"{DRIVER_OWNERS[driver_owner(host)]}. {sentence}"]
-    what = "no GPU is named" if host.described else "no NVIDIA GPU is seen here"
-    return [f"{what}, so no driver is planned (ask for one by name: driver). {sentence}"]
+    what = "no GPU is named" if host.described else "no NVIDIA GPU was found here"
+    return [f"{what}, so no driver is planned (request one by name: driver). {sentence}"]

@@ -106,7 +106,7 @@ def refusal_in_words(question: Question, refused: Refusal) -> Sentence:
             about = f" for CUDA {cuda}" if cuda else ""
             return Sentence(f"not available by method {method}{about} for {place}")
         case NoFlavour():
-            return Sentence("no kernel module flavour of it drives every GPU here")
+            return Sentence("none of its kernel module flavours supports every GPU here")
         case Unwanted(pair):
             return Sentence(f"it would bring in {title(pair.other)}")
 
@@ -177,8 +177,8 @@ def method_limit(question: Question, component: str, method: str) -> tuple[str, 
 def _flavour_sentences(question: Question) -> list[Sentence]:
     """Which GPU asks for which kernel modules, where no flavour drives them all."""
     verdicts = {
-        "required": "is driven by open kernel modules only",
-        "impossible": "cannot be driven by open kernel modules",
+        "required": "is supported by open kernel modules only",
+        "impossible": "is not supported by open kernel modules",
     }
     found = [
         Sentence(f"{gpu.called} {verdicts[gpu.open_module]}")

@@ -95,7 +95,7 @@ def _one(asking: Asking, url: str, headers: dict[str, str], timeout: tuple[float
     except requests.exceptions.ProxyError as exc:
         if "failed: 407 " not in cause(exc):  # the words of http.client
             raise BrokenError(cause(exc)) from exc
-        msg = "the proxy wants a name and a password, or does not take those that it got"
+        msg = "the proxy requires a name and a password, or rejects those it received"
         raise TransferError(msg, code="proxy-refused", where=shown(url), hint=_HINT_PROXY) from exc
     except (ValueError, HTTPError, requests.exceptions.RequestException) as exc:
         # ValueError: requests lets through what libraries say of hosts, ports and headers that cannot be.
@@ -104,12 +104,12 @@ def _one(asking: Asking, url: str, headers: dict[str, str], timeout: tuple[float
         if not is_first:
             raise BrokenError(_unusable(url)) from exc
         msg = f"is no address: {cause(exc)}"
-        hint = "correct the address, or name a mirror: --mirror FROM=TO"
+        hint = "correct the address, or use a mirror: --mirror FROM=TO"
         raise TransferError(msg, code="invalid-address", where=shown(url), hint=hint) from exc
 
 
 def _unusable(url: str) -> str:
-    return f"the server redirects to {_cut(shown(url))}, which is no address"
+    return f"the server redirects to {_cut(shown(url))}, which is not an address"
 
 
 def _usable(answer: Answer, address: str) -> Answer:
@@ -135,7 +135,7 @@ def length_of(answer: Answer) -> int | None:
     values = {_number(one.strip()) for one in text.split(",")}
     found = values.pop()
     if values or found is None:
-        msg = f"the server sent a Content-Length that is no number: {_cut(text)}"
+        msg = f"the server sent a Content-Length that is not a number: {_cut(text)}"
         raise BrokenError(msg)
     return found
 
@@ -147,7 +147,7 @@ def total_of(answer: Answer, start: int) -> int | None:
     """
     found = re.fullmatch(r"bytes ([0-9]+)-[0-9]+/([0-9]+|\*)", answer.headers.get("Content-Range", ""))
     if found is None or _number(found[1]) != start or (found[2] != "*" and _number(found[2]) is None):
-        msg = "the server sent another part of the file than was asked for"
+        msg = "the server sent another part of the file than requested"
         raise BrokenError(msg)
     return None if found[2] == "*" else int(found[2])
 
@@ -196,7 +196,7 @@ def cause(exc: BaseException) -> str:
     return " ".join(re.sub(r"<[^>]*>:? ?", "", text).split())[:200]
 
 
-_HINT_GONE = "the publisher or the mirror has it no more, or not for you; a mirror that has it: --mirror FROM=TO"
+_HINT_GONE = "the publisher or the mirror no longer has it or denies access; use another mirror: --mirror FROM=TO"
 _HINT_MIRROR = "try again later, or through a mirror: --mirror FROM=TO"
 _HINT_PROXY = "give the proxy's name and password: https_proxy=http://NAME:PASSWORD@HOST:PORT"
-_HINT_TLS = "a company's own authority is named by REQUESTS_CA_BUNDLE; a wrong clock makes certificates invalid too"
+_HINT_TLS = "set REQUESTS_CA_BUNDLE for a private certificate authority; a wrong clock also makes certificates invalid"

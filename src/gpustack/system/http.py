@@ -270,7 +270,7 @@ class _Transfer:
             raise TransferError(msg, code="size-mismatch", where=self.address, hint=_HINT_BYTES)
         if self.target.size is None and size > self.target.most:
             self._drop()
-            msg = f"is larger than the {self.target.most:,} bytes that are taken where nobody published a size"
+            msg = f"is larger than the {self.target.most:,} bytes that are accepted where no size is published"
             raise TransferError(msg, code="size-mismatch", where=self.address, hint=_HINT_BYTES)
 
     def _demand_room(self, missing: int) -> None:
@@ -368,8 +368,10 @@ _HINT_BYTES = (
     "nothing of it was kept; if a mirror or proxy is in between, its copy is bad; if the publisher replaced the file, "
     "plan again with newer facts"
 )
-_HINT_GOES_ON = "the same command goes on where this one stopped; behind a proxy, set https_proxy"
-_HINT_ROOM = "make room, or choose another folder with GPUSTACK_CACHE; the same command goes on where this one stopped"
+_HINT_GOES_ON = "run the same command again to continue where this one stopped; behind a proxy, set https_proxy"
+_HINT_ROOM = (
+    "make room, or choose another folder with GPUSTACK_CACHE; the same command continues where this one stopped"
+)
 _HINT_SLOW = "try again later, through a mirror: --mirror FROM=TO, or with more patience: --min-speed KIB"
 
 
@@ -381,7 +383,7 @@ def _demand_safe(target: Target) -> None:
         raise TransferError(msg, code="invalid-address", where=target.url, hint="name an https address") from exc
     if scheme == "https" or (scheme == "http" and target.sha256):
         return
-    msg = "is not fetched: only https is, and http where the file's sum is known"
+    msg = "is not downloaded: http is accepted only where the file's checksum is known"
     raise TransferError(msg, code="invalid-address", where=shown(target.url), hint="name an https address")
 
 

@@ -90,7 +90,7 @@ def own_mounts() -> None:
     """From now on this process has mounts of its own, which no other one sees. Raises GpustackError."""
     libc = _libc()
     if libc.unshare(_NEW_MOUNTS) or libc.mount(b"none", b"/", None, ctypes.c_ulong(_RECURSIVE | _PRIVATE), None):
-        msg = f"this process may not have mounts of its own: {os.strerror(ctypes.get_errno())}"
+        msg = f"this process cannot create mounts of its own: {os.strerror(ctypes.get_errno())}"
         raise GpustackError(msg, code="mounts-refused", hint=_HINT)
 
 

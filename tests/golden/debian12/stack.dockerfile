@@ -2,7 +2,7 @@
 # docker build --platform linux/amd64 --tag NAME - <THIS-FILE; run with --gpus all
 # warning: Debian 12 reached the end of its ordinary support on 2026-07-11; long-term support lasts to
 #   2028-06-30
-# warning: driver: left out, as a container gets them from its host
+# warning: driver: skipped, because a container gets them from its host
 
 FROM docker.io/library/debian:12
 

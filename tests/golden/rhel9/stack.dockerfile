@@ -1,8 +1,8 @@
 # Red Hat Enterprise Linux 9, x86_64: plan PLAN
 # docker build --platform linux/amd64 --tag NAME - <THIS-FILE; run with --gpus all
-# warning: driver: left out, as a container gets them from its host
-# warning: enable CodeReady Builder: left out, as containers use the subscription of the machine that builds
-#   them
+# warning: driver: skipped, because a container gets them from its host
+# warning: enable CodeReady Builder: skipped, because containers use the subscription of the machine that
+#   builds them
 
 FROM registry.access.redhat.com/ubi9/ubi:9.7
 

@@ -3,8 +3,9 @@
 # docker build --platform linux/amd64 --tag NAME - <THIS-FILE; run with --gpus all
 # warning: SUSE Linux Enterprise Server 15 SP6 reached its end of life on 2025-12-31: it receives no more
 #   fixes
-# warning: driver: left out, as a container gets them from its host
-# warning: activate PackageHub: left out, as containers use the subscription of the machine that builds them
+# warning: driver: skipped, because a container gets them from its host
+# warning: activate PackageHub: skipped, because containers use the subscription of the machine that builds
+#   them
 
 FROM registry.suse.com/bci/bci-base:15.6
 

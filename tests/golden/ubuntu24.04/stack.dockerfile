@@ -1,6 +1,6 @@
 # Ubuntu 24.04 LTS, x86_64: plan PLAN
 # docker build --platform linux/amd64 --tag NAME - <THIS-FILE; run with --gpus all
-# warning: driver: left out, as a container gets them from its host
+# warning: driver: skipped, because a container gets them from its host
 
 FROM docker.io/library/ubuntu:24.04
 

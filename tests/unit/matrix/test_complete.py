@@ -71,7 +71,7 @@ def test_the_newest_release_of_cuda_lacks_the_installers_that_were_not_found() -
 
 
 @pytest.mark.parametrize(
-    ("text", "told"), [("13.9.9", "know no release cuda 13.9.9"), ("7.5.18", "nothing comes before")]
+    ("text", "told"), [("13.9.9", "unknown release cuda 13.9.9"), ("7.5.18", "no release comes before")]
 )
 def test_a_release_that_is_not_known_or_the_first_is_a_usage_error(text: str, told: str) -> None:
     facts = load_matrix()

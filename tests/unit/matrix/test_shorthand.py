@@ -122,7 +122,7 @@ def test_an_overlay_names_bounds_and_groups_but_moves_no_bound(tmp_path: Path) -
         'sources:\n  ours: {address: "https://wiki.example.com/gpu", known: tested}\n'
         "tables:\n  bounds:\n    rows:\n      - {name: cuda-served, version: 13.9, src: [ours]}\n"
     )
-    with pytest.raises(MatrixError, match="no overlay moves"):
+    with pytest.raises(MatrixError, match="an overlay cannot change"):
         load_matrix(tmp_path)
 
 

@@ -85,13 +85,13 @@ def test_sources_are_built_in_a_stage_of_their_own() -> None:
 
 
 def test_what_is_left_out_is_said() -> None:
-    assert left_out_of(plan_on("ubuntu24.04")) == ["driver: left out, as a container gets them from its host"]
+    assert left_out_of(plan_on("ubuntu24.04")) == ["driver: skipped, because a container gets them from its host"]
     assert "CodeReady" in left_out_of(plan_on("rhel9"))[1]
-    assert "# warning: driver: left out" in render(plan_on("rhel9"))
+    assert "# warning: driver: skipped" in render(plan_on("rhel9"))
 
 
 def test_a_plan_for_the_machine_alone_is_refused() -> None:
-    with pytest.raises(UnsupportedError, match="nothing of this plan"):
+    with pytest.raises(UnsupportedError, match="nothing in this plan"):
         render(plan_for("driver", "ubuntu24.04"))
 
 

@@ -319,7 +319,7 @@ def test_verification_is_left_out_where_gpustack_is_not() -> None:
 
 def test_each_side_gets_its_own_script() -> None:
     there = plan(step())
-    with pytest.raises(UsageError, match="Windows 11 does not run the format 'shell'") as caught:
+    with pytest.raises(UsageError, match="Windows 11 cannot run the format 'shell'") as caught:
         render_as(there, "shell")
     assert "--format powershell" in caught.value.hint
     linux = Plan(
@@ -328,7 +328,7 @@ def test_each_side_gets_its_own_script() -> None:
         request=Request(requirements=()),
         facts="0",
     )
-    with pytest.raises(UsageError, match=r"ubuntu24.04 does not run the format 'powershell'") as caught:
+    with pytest.raises(UsageError, match=r"ubuntu24.04 cannot run the format 'powershell'") as caught:
         render_as(linux, "powershell")
     assert "--format shell" in caught.value.hint
     assert render_as(there, "powershell") == render(there)

@@ -42,8 +42,13 @@ def test_every_advice_is_told_not_the_first_alone(matrix: Matrix) -> None:
 @pytest.mark.parametrize(
     ("texts", "system", "gpus", "hints"),
     [
-        ("cuda==12.4.1", "ubuntu24.04", ("RTX 5090",), ("try cuda==12.9.2, which fits this host",)),
-        ("driver==595.58.03", "ubuntu24.04", ("GTX 1050",), ("try driver==580.178.04, which fits this host",)),
+        ("cuda==12.4.1", "ubuntu24.04", ("RTX 5090",), ("try cuda==12.9.2, which is compatible with this host",)),
+        (
+            "driver==595.58.03",
+            "ubuntu24.04",
+            ("GTX 1050",),
+            ("try driver==580.178.04, which is compatible with this host",),
+        ),
         (
             "cuda==12.4.1 driver==460.80",
             "ubuntu22.04",
@@ -180,7 +185,7 @@ def test_a_board_that_ended_before_its_architecture_is_refused(matrix: Matrix) -
         ("cuda 12.4", "write cuda==12.4, or cuda==12.4.* for any release of that line"),
         ("cuda==v13.0.2", "write cuda==13.0.2"),
         ("driver==R580", "write driver==580, or driver==580.* for any release of that line"),
-        ("cuda==latest", "leave the version out to get the newest that fits: cuda"),
+        ("cuda==latest", "leave the version out to get the newest compatible one: cuda"),
         ("cuda>=12.4 <13", "write cuda>=12.4,<13"),
         ("cuda=>12", "write cuda>=12"),
         ("cuda12.4", "did you mean cuda==12.4.*?"),

@@ -34,7 +34,7 @@ def test_a_combination_that_fits() -> None:
             ("cuda==13.0.0", "driver==535.1"),
             ("cuda==13.0.0", "driver==535.1"),
             "CUDA 13 or newer requires driver 580 or newer; this is driver 535.1. On data-centre GPUs the cuda-compat package"
-            " of that CUDA release may bridge this (forward compatibility); no fact says on which driver branches it works.",
+            " of that CUDA release may bridge this (forward compatibility); on which driver branches it works is unknown.",
         ),
         (
             host(PASCAL),
@@ -49,7 +49,7 @@ def test_a_combination_that_fits() -> None:
             ("cuda==12.2.0", "driver==450.1"),
             "CUDA 12.x requires driver 525 or newer; installed here is driver 450.1."
             " On data-centre GPUs the cuda-compat package of that CUDA release may bridge this (forward compatibility);"
-            " no fact says on which driver branches it works.",
+            " on which driver branches it works is unknown.",
         ),
         (
             host(),

@@ -52,7 +52,7 @@ def test_what_is_installed_and_fits_stays_unless_an_upgrade_is_asked_for() -> No
     for policy in ("production", "newest", "minimal"):
         kept = ask(there, "driver", policy=policy).picks[0]
         assert (kept.version, kept.state) == ("535.1", "keep")
-        assert "535.1 is installed and fits; `--upgrade driver` takes a newer release" in [
+        assert "535.1 is installed and compatible; `--upgrade driver` installs a newer release" in [
             one.text for one in kept.reasons
         ]
     for upgrades, version in ((("driver",), "595.1"), (("all",), "595.1"), (("cuda",), "535.1")):
@@ -60,7 +60,7 @@ def test_what_is_installed_and_fits_stays_unless_an_upgrade_is_asked_for() -> No
     assert versions(ask(there, "driver", upgrades=("all",), policy="minimal")) == {"driver": "535.1"}
     assert versions(ask(there, "driver>535.1")) == {"driver": "595.1"}
     newest = ask(host(HOPPER, driver="615.1"), "driver").picks[0]
-    assert [one.text for one in newest.reasons] == ["asked for (any version)", "615.1 is installed and fits"]
+    assert [one.text for one in newest.reasons] == ["asked for (any version)", "615.1 is installed and compatible"]
 
 
 def test_an_installed_driver_that_does_not_fit_is_upgraded() -> None:
@@ -99,7 +99,7 @@ def test_no_driver_is_planned_where_there_is_no_gpu() -> None:
     answer = ask(host(), "cuda==12.*")
     assert versions(answer) == {"cuda": "12.8.0"}
     assert answer.warnings == (
-        "no GPU is named, so no driver is planned (ask for one by name: driver)."
+        "no GPU is named, so no driver is planned (request one by name: driver)."
         " CUDA 12.x requires driver 525 or newer",
     )
 
@@ -118,12 +118,12 @@ def test_the_reasons_name_what_refused_the_next_newer_version() -> None:
     picks = {pick.component: pick for pick in ask(host(PASCAL), "driver", "cuda").picks}
     assert [reason.text for reason in picks["driver"].reasons] == [
         "asked for (any version)",
-        "newest fitting release of a long-term support branch (R580)",
+        "newest compatible release of a long-term support branch (R580)",
         "590.1 refused: Driver 590 or newer requires a GPU of compute capability 7.5 or newer; here it is 6.1",
     ]
     assert [reason.text for reason in picks["cuda"].reasons] == [
         "asked for (any version)",
-        "newest that fits (production policy)",
+        "newest compatible version (production policy)",
         "13.0.0 refused: CUDA 13 or newer requires a GPU of compute capability 7.5 or newer; here it is 6.1",
     ]
     assert picks["cuda"].reasons[-1].sources == ("https://example.com/cuda",)
@@ -171,8 +171,8 @@ def test_the_reasons_name_what_refused_the_next_newer_version() -> None:
             ("driver",),
             {},
             "no compatible stack found\n"
-            "  GTX Old cannot be driven by open kernel modules.\n"
-            "  RTX New is driven by open kernel modules only.\n"
+            "  GTX Old is not supported by open kernel modules.\n"
+            "  RTX New is supported by open kernel modules only.\n"
             "--\n"
             "all GPUs of a host share one driver; on separate hosts: "
             "GTX Old with driver 580.1, RTX New with driver 595.1",
