@@ -147,6 +147,7 @@ def test_the_plan_takes_the_cuda_of_the_jetpack_before_one_that_needs_the_upgrad
         ("tensorrt", "jetpack7.2", THOR, "TensorRT 10.16.2.10 of its own: apt-get install nvidia-jetpack"),
         ("cuda", "jetpack4.6", NANO, "CUDA (nvcc 10.2.300), cuDNN 8.2.1.32 and TensorRT 8.0.1 of its own"),
         ("cuda", "ubuntu22.04", ORIN, "--os jetpack6.2"),
+        ("ffmpeg", "jetpack6.2", ORIN, "JetPack 6.2 has CUDA"),
         ("cuda", "ubuntu24.04", THOR, "--os jetpack6.2"),
     ],
 )
