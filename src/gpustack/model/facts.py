@@ -114,7 +114,8 @@ class Release(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     ``os`` lists the systems it was released for (empty: no statement). ``branch`` and ``kind`` carry driver branches
     and their support class (LTS, PB, NFB, legacy, beta, developer). ``status``: released, preview, beta, withdrawn,
-    pip-only...
+    pip-only... ``arch`` lists architectures (empty: no statement): of Windows only x86_64 is meant by the plain word,
+    64-bit ARM there is called windows-aarch64.
     """
 
     version: str
@@ -128,6 +129,11 @@ class Release(Struct, frozen=True, kw_only=True, omit_defaults=True):
     note: str = ""
     known: Literal["", "stated", "tested", "reported"] = ""
     src: tuple[str, ...] = ()
+
+    def is_for(self, system: str, arch: str | None) -> bool:
+        """Whether it was released for this system and architecture; yes where it, or the host, makes no statement."""
+        word = f"{system}-{arch}" if system == "windows" and arch != "x86_64" else arch
+        return (not self.os or system in self.os) and (not self.arch or arch is None or word in self.arch)
 
 
 class Availability(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):

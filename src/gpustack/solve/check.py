@@ -42,7 +42,7 @@ def check(
     search = Search(question)
     found = _direct_findings(question, search)
     solution = None if found else search.best()
-    if not found and solution is None:
+    if not found and solution is None and not unknown_versions(question):
         from gpustack.solve.conflict import smallest_cause  # noqa: PLC0415 (most combinations need no explanation)
 
         found = [NoCombination(smallest_cause(search))]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from gpustack.solve.causes import Missing
-from gpustack.solve.question import JETSON_ONLY, Question
+from gpustack.solve.question import JETSON_ONLY, Question, is_meant
 from gpustack.solve.words import in_words, title
-from gpustack.versions import is_within, version, version_key
+from gpustack.versions import version, version_key
 
 FILES = {
     "network": "packages of {} in NVIDIA's repository",
@@ -120,7 +120,7 @@ def _unusable(question: Question, missing: Missing) -> str:
 
 def known_elsewhere(question: Question, component: str, range_text: str) -> str:
     """For which systems or architectures the facts know releases in a range that has none for this host, else ""."""
-    rows = [row for row in question.matrix.releases(component) if is_within(row.version, range_text)]
+    rows = [row for row in question.matrix.releases(component) if is_meant(range_text, row.version)]
     system, arch = question.view.system(component), question.host.arch
     if not rows or any(row in question.released_here(component) for row in rows):
         return ""
@@ -129,6 +129,8 @@ def known_elsewhere(question: Question, component: str, range_text: str) -> str:
     if newest.os and system not in newest.os:
         known = [text.capitalize() for text in newest.os]
         return f"{name} is known for {_listed(known)}, not for {system.capitalize()}"
+    if system == "windows" and arch != "x86_64" and arch in newest.arch:
+        return f"{name} for Windows is known for x86_64, not for {arch}"
     if newest.arch and arch not in {None, *newest.arch}:
         return f"{name} is known for {_listed(list(newest.arch))}, not for {arch}"
     return f"{name} is known for Jetson only"

@@ -185,9 +185,7 @@ class Question:
         return [
             row
             for row in self.matrix.releases(component)
-            if (not row.os or system in row.os)
-            and (not row.arch or arch is None or arch in row.arch)
-            and (is_board or row.status != JETSON_ONLY)
+            if row.is_for(system, arch) and (is_board or row.status != JETSON_ONLY)
         ]
 
     def _unknown(self, requirement: Requirement | None) -> tuple[Candidate, ...]:
@@ -199,12 +197,7 @@ class Question:
 
     @staticmethod
     def _accepts(requirement: Requirement | None, text: str) -> bool:
-        return (
-            requirement is None
-            or not requirement.versions
-            or is_within(text, requirement.versions)
-            or _is_line(requirement.versions, text)
-        )
+        return requirement is None or not requirement.versions or is_meant(requirement.versions, text)
 
     def _preference(self, component: str) -> Callable[[Release], tuple[int, int]]:
         releases = self.matrix.releases(component)
@@ -237,6 +230,11 @@ def exact_version(range_text: str) -> str | None:
         if clause.operator == "==" and not clause.wildcard:
             return clause.version.text
     return None
+
+
+def is_meant(range_text: str, candidate: str) -> bool:
+    """Whether a range means this version: it holds it, or names it by fewer numbers."""
+    return is_within(candidate, range_text) or _is_line(range_text, candidate)
 
 
 def _is_line(range_text: str, candidate: str) -> bool:

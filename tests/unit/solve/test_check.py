@@ -14,6 +14,7 @@ from gpustack.solve.check import check
 from gpustack.solve.requirements import merge, parse_requirement
 
 MATRIX = small_matrix()
+FACTS = load_matrix()
 
 
 def ask(on: Host, *texts: str) -> Verdict:
@@ -144,3 +145,32 @@ def test_forward_compatibility_is_told_by_the_branch_where_a_fact_does(driver: s
     verdict = check(facts, on, Request(requirements=asked))
     assert [conflict.between for conflict in verdict.conflicts] == [("cuda==13.0.2", f"driver=={driver}")]
     assert sentence in verdict.conflicts[0].reason
+
+
+@pytest.mark.parametrize(
+    ("asked", "system", "arch", "verdict"),
+    [
+        ("tensorrt==8.5.3", "rhel8.6", "ppc64le", "compatible"),
+        ("tensorrt==10.1.0", "rhel8.10", "ppc64le", "unknown"),
+        ("tensorrt==8.6.1", "windows11", "aarch64", "unknown"),
+        ("tensorrt==9.3.0", "windows11", "x86_64", "unknown"),
+        ("nccl==2.21.5", "rhel8.6", "ppc64le", "compatible"),
+        ("nccl==2.22.3", "rhel8.6", "ppc64le", "unknown"),
+        ("cudnn==8.2.4", "rhel8.6", "ppc64le", "compatible"),
+        ("cudnn==9.1.0", "rhel8.6", "ppc64le", "unknown"),
+        ("cudnn==9.8.0", "windows11", "aarch64", "unknown"),
+        ("cudnn==9.27.0", "windows11", "aarch64", "compatible"),
+        ("cuda==12.4.1", "windows11", "aarch64", "unknown"),
+        ("cuda==13.4.2", "windows11", "aarch64", "compatible"),
+    ],
+)
+def test_a_release_is_judged_where_it_was_released(asked: str, system: str, arch: str, verdict: str) -> None:
+    host = describe(FACTS, os=system, arch=arch, gpus=())
+    answer = check(FACTS, host, Request(requirements=(parse_requirement(asked),)))
+    assert answer.verdict == verdict
+    assert verdict == "compatible" or "for other systems only" in answer.unknown[0].reason
+
+
+@pytest.mark.parametrize("component", ["cudnn", "nccl", "tensorrt"])
+def test_every_release_of_a_library_says_for_which_architectures_it_is(component: str) -> None:
+    assert [row.version for row in FACTS.releases(component) if not row.arch] == []
