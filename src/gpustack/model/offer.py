@@ -16,7 +16,10 @@ _OLD_TAGS = {"manylinux1_": "2.5", "manylinux2010_": "2.12", "manylinux2014_": "
 
 
 class Wheel(Struct, frozen=True, kw_only=True):
-    """One wheel. ``part`` is its project, ``python`` the tag of its interpreters, ``glibc`` the oldest to load it."""
+    """One wheel. ``part`` is its project, ``python`` the tag of its interpreters, ``glibc`` the oldest to load it.
+
+    ``index`` is the vendor's own package index where the wheel lies on no other; its sum is asked for all the same.
+    """
 
     version: str
     platform: str
@@ -30,6 +33,7 @@ class Wheel(Struct, frozen=True, kw_only=True):
     size: int | None = None
     python: str = ""
     glibc: str = ""
+    index: str = ""
     requires: tuple[str, ...] = ()
     src: tuple[str, ...] = ()
 

@@ -177,8 +177,9 @@ def _python(action: do.MakeVenv | do.InstallWheels | do.RemoveWheels) -> tuple[A
     match action:
         case do.MakeVenv(folder=folder):
             return (("python3", "-m", "venv", folder),)
-        case do.InstallWheels(home=home, requirements=requirements):
-            exact = ("--require-hashes", "--only-binary=:all:", "--no-deps", "-r", requirements)
+        case do.InstallWheels(home=home, requirements=requirements, index=index):
+            further = ("--extra-index-url", index) if index and not action.wheels else ()
+            exact = (*further, "--require-hashes", "--only-binary=:all:", "--no-deps", "-r", requirements)
             pip = (f"{home}/bin/python3", "-m", "pip", "install", "--no-input", "--disable-pip-version-check", *exact)
             return (wheels_from(action.wheels, pip) if action.wheels else pip,)
         case do.RemoveWheels(home=home, names=names):

@@ -41,8 +41,14 @@ WHEELS = "wheels"
 _MORE_WHEELS = {"tensorrt": "tensorrt-archives"}
 """Subjects that hold the wheels of a component beside its other archives."""
 
-_WHOLE_WHEELS = {"tensorrt": ("tensorrt", "nvidia-tensorrt")}
-"""Projects that bring the whole component, where others bring a part of it only."""
+_WHOLE_WHEELS = {
+    "tensorrt": (
+        "tensorrt",
+        "nvidia-tensorrt",
+        *(f"tensorrt-{cuda}-{part}" for cuda in ("cu12", "cu13") for part in ("libs", "bindings")),
+    )
+}
+"""Projects that bring the whole component, alone or together, where others bring a part of it only."""
 
 
 class HostRows:

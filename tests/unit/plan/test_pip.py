@@ -172,18 +172,28 @@ def test_the_newest_wheels_fit_a_card_that_is_newer_than_them_or_are_refused() -
         resolve(matrix(), host("ubuntu22.04", gpus=("GTX 1080",)), old)
 
 
-def test_the_newest_real_tensorrt_wheel_comes_with_wheels_of_its_cuda_and_cudnn() -> None:
-    """Nothing asked but the method: 8.5.3 with CUDA 11.8, as the later wheels are stubs or previews."""
+@pytest.mark.parametrize(
+    ("asked", "version", "projects"),
+    [
+        ("", "11.3.0.99", ("nvidia-cublas==", "nvidia-cudnn-cu13==", "\ntensorrt-cu13-libs==11.3.0.99")),
+        ("<9", "8.5.3.1", ("nvidia-cublas-cu11==", "nvidia-cudnn-cu11==", "\ntensorrt==8.5.3.1")),
+    ],
+)
+def test_the_newest_real_tensorrt_wheel_comes_with_wheels_of_its_cuda_and_cudnn(
+    asked: str, version: str, projects: tuple[str, ...]
+) -> None:
+    """Of the releases before 10 the last one is 8.5.3, with CUDA 11.8: the wheels after it are stubs or previews."""
     names = ("cuda", "cudnn", "tensorrt")
-    request = Request(requirements=tuple(Requirement(component=name) for name in names), methods={"": "pip"})
+    wanted = [Requirement(component=name, versions=asked if name == "tensorrt" else "") for name in names]
+    request = Request(requirements=tuple(wanted), methods={"": "pip"})
     machine = host("ubuntu22.04", gpus=("A10",))
     found = resolve(matrix(), machine, request)
     picks = {name: found.pick(name) for name in names}
     assert {name: pick.method for name, pick in picks.items() if pick} == dict.fromkeys(names, "pip")
     assert picks["tensorrt"] is not None
-    assert picks["tensorrt"].version == "8.5.3.1"
+    assert picks["tensorrt"].version == version
     text = requirement_files(plan(machine, *found.picks))
-    for project in ("nvidia-cublas-cu11==", "nvidia-cudnn-cu11==", "\ntensorrt==8.5.3.1"):
+    for project in projects:
         assert project in text
 
 
@@ -214,3 +224,40 @@ def test_tensorrt_rtx_is_refused_where_no_fact_speaks_for_it(machine: Host, said
     with pytest.raises(GpustackError) as raised:
         resolve(matrix(), machine, Request(requirements=(Requirement(component="tensorrt-rtx"),)))
     assert said in raised.value.message
+
+
+@pytest.mark.parametrize(
+    ("version", "cuda", "arch", "project"),
+    [
+        ("10.9.0.34", "12.8.1", "x86_64", "tensorrt-cu12"),
+        ("10.16.1.11", "12.9.1", "x86_64", "tensorrt-cu12"),
+        ("10.16.1.11", "13.0.2", "x86_64", "tensorrt-cu13"),
+        ("11.3.0.99", "13.2.2", "x86_64", "tensorrt-cu13"),
+        ("11.2.1.2", "13.2.2", "aarch64", "tensorrt-cu13"),
+    ],
+)
+def test_tensorrt_is_its_library_and_the_bindings_for_each_python(
+    version: str, cuda: str, arch: str, project: str
+) -> None:
+    machine = host("ubuntu24.04", arch=arch, gpus=("H100 80GB HBM3",) if arch == "x86_64" else ("GH200 480GB",))
+    made = plan(machine, pick("cuda", cuda, "pip"), pick("tensorrt", version, "pip"))
+    text = next(text for path, text in contents(made).items() if path.endswith(f"tensorrt-{version}.txt"))
+    sums = {block.split()[0]: block.count("--hash=sha256:") for block in text.replace("\\\n", "").splitlines()[1:]}
+    assert set(sums) == {f"{project}-bindings=={version}", f"{project}-libs=={version}"}
+    assert sums[f"{project}-libs=={version}"] == 1
+    assert sums[f"{project}-bindings=={version}"] >= 5
+    install = next(argv for argv in commands(made) if argv[-1].endswith(f"tensorrt-{version}.txt"))
+    assert install[install.index("--extra-index-url") + 1] == "https://pypi.nvidia.com"
+    assert {"--require-hashes", "--only-binary=:all:", "--no-deps"} <= set(install)
+    others = [argv for argv in commands(made) if "pip" in argv and argv is not install]
+    assert not any("--extra-index-url" in argv for argv in others)
+
+
+def test_every_release_of_tensorrt_by_pip_has_its_library_and_its_bindings() -> None:
+    found: dict[tuple[str, str, str], set[str]] = {}
+    for platform in ("linux-x86_64", "linux-sbsa", "windows-x86_64"):
+        for row in wheels(matrix(), "tensorrt", platform):
+            if row.index or "bindings" in row.part:
+                found.setdefault((row.version, row.cuda, platform), set()).add(row.part.rpartition("-")[2])
+    assert found
+    assert all(parts == {"libs", "bindings"} for parts in found.values())

@@ -91,13 +91,15 @@ class MakeVenv(Action, frozen=True, kw_only=True):
 class InstallWheels(Action, frozen=True, kw_only=True):
     """Install the wheels of a requirements file into an environment, each by its sum and nothing else.
 
-    ``projects`` names them as NAME==VERSION. ``wheels`` is a folder that they come from, "" for the package index.
+    ``projects`` names them as NAME==VERSION. ``wheels`` is a folder that they come from, "" for the package index;
+    ``index`` a further index, of the vendor's own, that has what the other one lacks.
     """
 
     home: str
     requirements: str
     projects: tuple[str, ...] = ()
     wheels: str = ""
+    index: str = ""
 
 
 class RemoveWheels(Action, frozen=True, kw_only=True):

@@ -39,6 +39,9 @@ for library in sorted(site.glob("**/*.so*")):
         place = folder / name
         if not place.is_symlink():
             place.symlink_to(library)
+bindings = site / "tensorrt_bindings"
+if bindings.is_dir() and not (site / "tensorrt").exists():
+    (site / "tensorrt").symlink_to(bindings)
 include = root / "nvidia"
 if not include.is_symlink():
     include.symlink_to(site / "nvidia")
@@ -99,6 +102,7 @@ def _install(ctx: Context, pick: Pick, rows: tuple[Wheel, ...], home: str, *, af
     words = tuple(dict.fromkeys(_word(row) for row in rows))
     names = tuple(dict.fromkeys(row.part for row in rows))
     python = f"{home}/bin/python3"
+    index = next((row.index for row in rows if row.index), "")
     return draft(
         f"install:{pick.component}",
         # Not with CUDA's wheels missing where they are in the plan too.
@@ -107,14 +111,20 @@ def _install(ctx: Context, pick: Pick, rows: tuple[Wheel, ...], home: str, *, af
         kind="pip-install",
         title=f"install the wheels of {pick.component} {pick.version} into {home}",
         why=f"{reason_of(pick)}; each file by its sha256, wheels only, because a source distribution runs its own code "
-        f"during installation{_elsewhere(ctx, pick, rows)}",
-        actions=(do.InstallWheels(home=home, requirements=path, projects=words),),
+        f"during installation{_from_the_vendor(rows)}{_elsewhere(ctx, pick, rows)}",
+        actions=(do.InstallWheels(home=home, requirements=path, projects=words, index=index),),
         files=(FileWrite(path=path, content=requirements(rows)),),
         undo=(do.RemoveWheels(home=home, names=names), do.Remove(paths=(path,))),
         done_when=done.succeeds(python, "-c", _INSTALLED, *words),
         phase=component(pick.component).phase,
         sources=ctx.addresses(*rows),
     )
+
+
+def _from_the_vendor(rows: tuple[Wheel, ...]) -> str:
+    """Which wheels the package index has as stubs only, and where they come from instead."""
+    named = dict.fromkeys((row.part, row.index) for row in rows if row.index)
+    return "".join(f"; {part} comes from {index}, as the package index has only a stub of it" for part, index in named)
 
 
 def _elsewhere(ctx: Context, pick: Pick, rows: tuple[Wheel, ...]) -> str:
