@@ -80,7 +80,7 @@ LINUX = sorted(
     for row in matrix().systems
     if row.family != "windows"
     and not (row.binaries or row.is_read_only or row.support == "own channel")
-    and row.id not in {"wsl-ubuntu", "l4t"}
+    and not row.id.startswith(("wsl-", "l4t"))
 )
 
 
