@@ -140,9 +140,7 @@ def test_every_component_says_where_it_applies(component: str) -> None:
 @pytest.mark.parametrize(
     ("asked", "arch", "system", "needs"),
     [
-        ("tensorrt==10.1.0.27", "ppc64le", NOWHERE, "arch"),
         ("tensorrt==8.0.1.6", "aarch64", NOWHERE, "arch"),
-        ("cuda==12.4.1", "aarch64", WINDOWS, "arch"),
         ("triton==24.08", "x86_64", WINDOWS, "environment"),
     ],
 )
@@ -154,3 +152,24 @@ def test_outside_of_where_a_component_applies_the_verdict_is_unknown(
     assert verdict.verdict == "unknown"
     assert needs in {one.needs for one in verdict.unknown}
     assert all(one.rule and one.option and one.sources for one in verdict.unknown if one.needs)
+
+
+@pytest.mark.parametrize(
+    ("asked", "arch", "system", "reason"),
+    [
+        (
+            "tensorrt==10.1.0.27",
+            "ppc64le",
+            NOWHERE,
+            "TensorRT 10.1.0.27 is known for x86_64 and aarch64, not for ppc64le",
+        ),
+        ("cuda==12.4.1", "aarch64", WINDOWS, "CUDA 12.4.1 for Windows is known for x86_64, not for aarch64"),
+    ],
+)
+def test_a_release_for_other_architectures_is_unknown_and_named_so(
+    asked: str, arch: str, system: OperatingSystem, reason: str
+) -> None:
+    host = Host(os=system, arch=arch, environment="bare-metal", glibc="2.39", described=True)
+    verdict = check(MATRIX, host, Request(requirements=(parse_requirement(asked),)))
+    assert verdict.verdict == "unknown"
+    assert any(reason in one.reason for one in verdict.unknown)
