@@ -64,6 +64,7 @@ def host_and_request(matrix: Matrix, question: StackOptions) -> tuple[Host, Requ
         upgrades=parse_upgrades(question.upgrades) if question.upgrades else UNSET,
         kernel_module=(question.kernel_module or KernelModule.AUTO).value,
         target=_target(question.target),
+        deny_vulnerable=question.deny_vulnerable or UNSET,
     )
     demand_host(matrix, host, request)
     return host, request

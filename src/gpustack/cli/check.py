@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from gpustack.cli import frame
 from gpustack.cli.declare import Argument, Option, command
-from gpustack.cli.options import HOST_OPTIONS, HostQuestion, TextOrJson, fields_of, host_of
+from gpustack.cli.options import HOST_OPTIONS, DenyVulnerable, HostQuestion, TextOrJson, fields_of, host_of
 
 if TYPE_CHECKING:
     from gpustack.model.resolution import Verdict
@@ -35,6 +35,7 @@ def check(
         Option("--image", metavar="NAME", help="A container image: nvcr.io/nvidia/pytorch:25.06-py3."),
     ] = None,
     format: Annotated[TextOrJson, Option("--format")] = TextOrJson.TEXT,
+    deny_vulnerable: DenyVulnerable = None,
 ) -> int:
     """Is this combination compatible, and why (not)? Exit 0 yes, 3 no, 7 not known."""
     from msgspec import UNSET
@@ -54,7 +55,7 @@ def check(
     components = tuple(parse_requirement(text) for text in words if codec_word(text) is None)
     named = {name for name in COMPILING if options.get(name) is not None}
     compiling = tuple(sorted({*named, "glibc"} if named else ())) or UNSET
-    request = Request(requirements=merge(components), compiling=compiling)
+    request = Request(requirements=merge(components), compiling=compiling, deny_vulnerable=deny_vulnerable or UNSET)
     host = host_of(matrix, HostQuestion(**fields_of(options)))
     verdict = judge(matrix, host, request, beside=Beside(codecs=codecs, image=image), with_hints=True)
     frame.page(frame.to_json(verdict) if format is TextOrJson.JSON else _text(verdict))
@@ -71,6 +72,8 @@ def _text(verdict: "Verdict") -> str:
         lines += [f"  [{source}]" for source in conflict.sources]
     lines += [f"unknown: {one.reason}" for one in verdict.unknown]
     lines += [f"warning: {text}" for text in verdict.warnings]
+    if not any(conflict.kind == "vulnerable" for conflict in verdict.conflicts):
+        lines += [f"warning: {one.reason}" for one in verdict.security]
     lines += [f"hint: {text}" for text in verdict.hints]
     lines += [f"for {title(one.property)} {one.value}, the default of {one.system}" for one in verdict.assumed]
     lines += _not_judged(verdict)

@@ -134,6 +134,10 @@ MinSpeedOption = Annotated[
         help="Abandon a download slower than this many KiB/s for a minute (default: 1; 0: never).",
     ),
 ]
+DenyVulnerable = Annotated[
+    bool | None,
+    Option("--deny-vulnerable", help="Refuse a version for which a security bulletin names a later fixed release."),
+]
 LockOption = Annotated[
     Path | None,
     Option("--lock", metavar="FILE", help="Write the lock: the stack with everything pinned; - is standard output."),
@@ -164,6 +168,7 @@ CHOICE_OPTIONS: Group = {
     "policy": PolicyOption,
     "upgrade": UpgradeOption,
     "kernel_module": ModuleOption,
+    "deny_vulnerable": DenyVulnerable,
 }
 PLAN_OPTIONS: Group = {
     **CHOICE_OPTIONS,

@@ -95,6 +95,7 @@ _KINDS: dict[str, tuple[str, type]] = {
     "policy": ("policy", Policy),
     "upgrade": ("upgrades", list),
     "kernel-module": ("kernel_module", KernelModule),
+    "deny-vulnerable": ("deny_vulnerable", bool),
     "target": ("target", str),
     "root": ("root", Path),
     "host": ("host", Path),

@@ -14,6 +14,7 @@ class StackOptions(HostQuestion, frozen=True, kw_only=True):
     policy: Policy | None = None
     upgrades: tuple[str, ...] = ()
     kernel_module: KernelModule | None = None
+    deny_vulnerable: bool | None = None
     target: str | None = None
     matrices: Path | None = None
     format: str | None = None

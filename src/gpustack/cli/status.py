@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from gpustack.cli import frame
 from gpustack.cli.declare import Option, command
-from gpustack.cli.options import Root
+from gpustack.cli.options import DenyVulnerable, Root
 
 if TYPE_CHECKING:
     from gpustack.install.lock.drift import Status
@@ -32,6 +32,7 @@ def status(
     format: Annotated[
         StatusFormat, Option("--format", help="cyclonedx: the bill of materials of what was installed.")
     ] = StatusFormat.TEXT,
+    deny_vulnerable: DenyVulnerable = None,
     timer: Annotated[
         bool, Option("--timer", help="Print systemd units that check for drift every day, and exit.")
     ] = False,
@@ -51,10 +52,13 @@ def status(
         frame.document(cyclonedx(locked))
         return 0
     from gpustack.detect.api import detect_with_packages
-    from gpustack.install.lock.drift import status_of
+    from gpustack.install.lock.drift import status_of, with_security
+    from gpustack.solve.security import of_host
 
-    host, packages = detect_with_packages(root, frame.matrix(), (one.name for one in locked.packages))
+    matrix = frame.matrix()
+    host, packages = detect_with_packages(root, matrix, (one.name for one in locked.packages))
     found = status_of(locked, host, packages, name=str(path))
+    found = with_security(found, of_host(matrix, host), is_denied=bool(deny_vulnerable))
     told = frame.to_json(found) if format is StatusFormat.JSON else _text(found)
     frame.page(told, fault=GpustackError)
     return DRIFT_FOUND if found.drift else 0
@@ -72,14 +76,16 @@ def _last(root: Path | None) -> Path:
 
 
 def _text(found: "Status") -> str:
+    warnings = [f"warning: {text}" for text in found.warnings]
     if not found.drift:
-        return f"no drift: {found.packages} packages, libraries, module, kernel, holds and sources match the lock"
+        same = f"no drift: {found.packages} packages, libraries, module, kernel, holds and sources match the lock"
+        return "\n".join([same, *warnings])
     lines = []
     for one in found.drift:
         cure = one.cure if "reboot" in one.cure or not one.reboot else f"{one.cure}, then reboot"
         lines += [f"{one.kind}: {one.message}", f"    cure: {cure}"]
     kinds = "a reboot is needed" if found.reboot else "no reboot is needed"
-    return "\n".join([*lines, f"{len(found.drift)} differences; {kinds}"])
+    return "\n".join([*lines, *warnings, f"{len(found.drift)} differences; {kinds}"])
 
 
 def _units() -> str:

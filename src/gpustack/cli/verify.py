@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from gpustack.cli import frame
 from gpustack.cli.declare import Argument, Option, command
-from gpustack.cli.options import HostFile, HostQuestion, Root, host_of
+from gpustack.cli.options import DenyVulnerable, HostFile, HostQuestion, Root, host_of
 from gpustack.cli.outputs import STANDARD, save
 
 if TYPE_CHECKING:
@@ -76,6 +76,7 @@ def verify(
         str | None, Option("--url", metavar="URL", help="The Triton server to test: http://localhost:8000.")
     ] = None,
     model: Annotated[str | None, Option("--model", metavar="NAME", help="The model on that server to test.")] = None,
+    deny_vulnerable: DenyVulnerable = None,
     root: Root = None,
     host: HostFile = None,
 ) -> int:
@@ -87,6 +88,8 @@ def verify(
     _validate_url(url)
     named = {"ffmpeg": ffmpeg, "engine": engine, "release": release, "url": url, "model": model}
     given = {name: str(value) for name, value in named.items() if value is not None} | _folder_for(artifacts)
+    if deny_vulnerable:
+        given["deny-vulnerable"] = "yes"
     again = _with_lock(_verifier(matrix, asked, given, root, host), lock, matrix, root, host)
     return _verify_and_report(again, retry_timeout, reports)
 

@@ -29,6 +29,7 @@ class Request(Struct, frozen=True, kw_only=True):
     ``compiling`` is what a question on compiling names, a host compiler or the C library: what does not compile with it
     is no yes, where elsewhere another compiler would be taken.
     ``upgrades`` are components that are moved to the newest that fits, "all" for each; others stay where they fit.
+    ``deny_vulnerable`` refuses versions for which a security bulletin names a later fixed release.
     """
 
     requirements: tuple[Requirement, ...]
@@ -38,6 +39,7 @@ class Request(Struct, frozen=True, kw_only=True):
     target: Target = ""
     compiling: tuple[str, ...] | UnsetType = UNSET
     upgrades: tuple[str, ...] | UnsetType = UNSET
+    deny_vulnerable: bool | UnsetType = UNSET
 
     def method(self, component: str) -> Method | None:
         """The method asked for this component, None where none was."""

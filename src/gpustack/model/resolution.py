@@ -48,6 +48,22 @@ class Unknown(Struct, frozen=True, kw_only=True):
     sources: tuple[str, ...] = ()
 
 
+class Exposure(Struct, frozen=True, kw_only=True):
+    """Known vulnerabilities of a version: the bulletins that name a later fixed release, the newest first.
+
+    ``severity`` is the highest among them; ``fixed`` the release of the same branch that has all fixes named for that
+    branch, "" where none is named.
+    """
+
+    component: str
+    version: str
+    bulletins: tuple[str, ...]
+    severity: str
+    fixed: str
+    reason: str
+    sources: tuple[str, ...] = ()
+
+
 class Resolution(Struct, frozen=True, kw_only=True):
     """One version for each component, compatible with each other and the host, but for what is ``unknown`` of them."""
 
@@ -63,6 +79,7 @@ class Resolution(Struct, frozen=True, kw_only=True):
 ConflictKind = Literal[
     "foreign-system",
     "refused-by-host",
+    "vulnerable",
     "no-common-flavour",
     "refused-pair",
     "no-combination",
@@ -143,7 +160,8 @@ Answer = Literal["compatible", "incompatible", "unknown"]
 class Verdict(Struct, frozen=True, kw_only=True):
     """What ``check`` answers. ``compatible`` is true for the first of the three verdicts only.
 
-    ``hints`` say what would be compatible. A known conflict decides, whatever else is unknown.
+    ``hints`` say what would be compatible; ``security`` tells of bulletins against the versions. A known conflict
+    decides, whatever else is unknown.
     """
 
     schema: Literal["gpustack/check/v1"] = "gpustack/check/v1"
@@ -154,5 +172,6 @@ class Verdict(Struct, frozen=True, kw_only=True):
     unknown: tuple[Unknown, ...] = ()
     not_judged: tuple[NotJudged, ...] = ()
     assumed: tuple[Assumed, ...] = ()
+    security: tuple[Exposure, ...] = ()
     image: ImageAnswer | UnsetType = UNSET
     hints: tuple[str, ...] = ()

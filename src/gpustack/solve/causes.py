@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from gpustack.model.resolution import Exposure
 from gpustack.solve.rulebook import BoundRule
 
 
@@ -40,7 +41,13 @@ class Pair(Struct, frozen=True):
     other: str
 
 
-Constraint = Asked | HostLimit | Offered | Flavour | Pair
+class Denied(Struct, frozen=True):
+    """No version of the component may have vulnerabilities that a bulletin tells of (``--deny-vulnerable``)."""
+
+    component: str
+
+
+Constraint = Asked | HostLimit | Offered | Flavour | Pair | Denied
 """A group of constraints that can be left out while the cause of a failure is looked for."""
 
 
@@ -77,7 +84,17 @@ class Unwanted(Struct, frozen=True):
     constraint: Pair
 
 
-Refusal = Breach | NoOffer | NoFlavour | Unwanted
+class Vulnerable(Struct, frozen=True):
+    """A security bulletin names a later fixed release than this version."""
+
+    exposure: Exposure
+
+    @property
+    def constraint(self) -> Denied:
+        return Denied(self.exposure.component)
+
+
+Refusal = Breach | NoOffer | NoFlavour | Unwanted | Vulnerable
 """Why one version is not taken."""
 
 

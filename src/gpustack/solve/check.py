@@ -27,6 +27,7 @@ from gpustack.solve.offers import POSSIBLE
 from gpustack.solve.question import Candidate, Question
 from gpustack.solve.requirements import parse_requirement
 from gpustack.solve.search import Chosen, Search
+from gpustack.solve.security import exposures
 from gpustack.solve.unjudged import assumed, not_judged, unknown_rules
 from gpustack.solve.unknown import outside_of_the_facts, unknown_pairs, unknown_versions
 
@@ -60,6 +61,7 @@ def check(
         unknown=unknown,
         not_judged=not_judged(question, judged),
         assumed=assumed(question, judged),
+        security=exposures(question, judged),
         image=of_image,
         hints=(*(_hints(question, search) if found and with_hints else ()), *more.hints),
     )

@@ -18,6 +18,7 @@ from gpustack.solve.causes import (
     RefusedByHost,
     RefusedPair,
     Unwanted,
+    Vulnerable,
 )
 from gpustack.solve.flavour import flavour_rules
 from gpustack.solve.forward_compat import bridged_branches, package_for
@@ -78,6 +79,13 @@ def _refused_by_host(question: Question, component: str, refused: Refusal) -> Co
                 reason=f"{sentence.text}. {host_has(question, name)}.{f' {last}.' if last else ''}",
                 sources=sentence.sources,
             )
+        case Vulnerable(exposed):
+            return Conflict(
+                kind="vulnerable",
+                between=(spelled(question, component), "--deny-vulnerable"),
+                reason=f"{exposed.reason}.",
+                sources=exposed.sources,
+            )
         case Breach() | NoOffer() | NoFlavour() | Unwanted():
             return Conflict(
                 kind="refused-by-host",
@@ -104,7 +112,7 @@ def _refused_pair(question: Question, one: str, other: str, refused: Refusal) ->
             sentence = rule_sentence(question, bound)
             this_is = "this is" if second in question.asked else "installed here is"
             text, sources = f"{sentence.text}; {this_is} {title(second)} {value}", sentence.sources
-        case Breach() | NoOffer() | NoFlavour() | Unwanted():
+        case Breach() | NoOffer() | NoFlavour() | Unwanted() | Vulnerable():
             pass
     return Conflict(
         kind="refused-pair",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from gpustack.model.facts import PROPERTIES
-from gpustack.solve.causes import Breach, HostLimit, NoFlavour, NoOffer, Pair, Refusal
+from gpustack.solve.causes import Breach, HostLimit, NoFlavour, NoOffer, Pair, Refusal, Vulnerable
 from gpustack.solve.flavour import flavours
 from gpustack.solve.forward_compat import is_bridged
 from gpustack.solve.question import Candidate, Question
+from gpustack.solve.security import exposure
 from gpustack.versions import is_within
 
 
@@ -25,7 +26,11 @@ class Refusals:
         key = (candidate.component, candidate.version)
         found = self._by_host.get(key)
         if found is None:
-            found = self._by_host[key] = (*self._offers(candidate), *self._properties(candidate))
+            found = self._by_host[key] = (
+                *self._offers(candidate),
+                *self._properties(candidate),
+                *self._vulnerable(candidate),
+            )
         return found
 
     def by_pair(self, a: Candidate, b: Candidate) -> tuple[Refusal, ...]:
@@ -46,7 +51,8 @@ class Refusals:
         key = (candidate.component, candidate.version)
         if key not in self._first_by_host:
             offers = self._offers(candidate)
-            self._first_by_host[key] = next(iter(offers or self._properties(candidate)), None)
+            found = offers or self._properties(candidate) or self._vulnerable(candidate)
+            self._first_by_host[key] = next(iter(found), None)
         return self._first_by_host[key]
 
     def first_by_pair(self, a: Candidate, b: Candidate) -> Refusal | None:
@@ -78,6 +84,13 @@ class Refusals:
             for bound, value in [book.property_breach(name, candidate.version, prop, view)]
             if bound is not None
         ]
+
+    def _vulnerable(self, candidate: Candidate) -> list[Refusal]:
+        """What security bulletins say of a version, where that refuses it."""
+        if not self._question.request.deny_vulnerable:
+            return []
+        found = exposure(self._question, candidate)
+        return [Vulnerable(found)] if found is not None else []
 
     def _rules(self, subject: Candidate, other: Candidate) -> list[Refusal]:
         """What the rules of one component say of the other."""

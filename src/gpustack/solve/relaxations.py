@@ -9,7 +9,7 @@ import msgspec
 
 from gpustack.model.host import Gpu
 from gpustack.model.request import Method, Requirement
-from gpustack.solve.causes import Asked, Constraint, Flavour, HostLimit, Offered, Pair
+from gpustack.solve.causes import Asked, Constraint, Denied, Flavour, HostLimit, Offered, Pair
 from gpustack.solve.offers import POSSIBLE
 from gpustack.solve.question import Candidate, Question
 from gpustack.solve.requirements import parse_requirement
@@ -34,7 +34,7 @@ def relaxations(search: Search, constraints: frozenset[Constraint]) -> tuple[str
                 hints += _other_flavour(question)
             case Offered(component):
                 hints += _other_method(question, component)
-            case HostLimit() | Pair():
+            case HostLimit() | Pair() | Denied():
                 pass
     if any(isinstance(one, (Flavour, HostLimit)) for one in constraints):
         hints = [*_apart(question), *hints]

@@ -27,6 +27,7 @@ from gpustack.solve.question import DRIVER_OWNERS, KERNEL_SIDE, Candidate, Quest
 from gpustack.solve.reasons import reasons
 from gpustack.solve.rows import OWN_REPOSITORY
 from gpustack.solve.search import Chosen, Search
+from gpustack.solve.security import exposures
 from gpustack.solve.sentences import rule_sentence
 from gpustack.versions import version
 
@@ -153,7 +154,8 @@ def _warnings(question: Question, solution: Chosen, unknown: tuple[Unknown, ...]
     driver = picks.get("driver")
     coming = next_kernels(question, driver.version) if driver is not None and not question.request.target else []
     told = [one.reason for one in unknown]
-    return [*advice(question, picks), *told, *coming, *_driver_warnings(question, solution)]
+    exposed = [one.reason for one in exposures(question, picks)]
+    return [*advice(question, picks), *told, *exposed, *coming, *_driver_warnings(question, solution)]
 
 
 def _driver_warnings(question: Question, solution: Chosen) -> list[str]:

@@ -9,6 +9,7 @@ from gpustack.solve.causes import (
     Asked,
     Breach,
     Constraint,
+    Denied,
     Flavour,
     HostLimit,
     Missing,
@@ -18,9 +19,11 @@ from gpustack.solve.causes import (
     Pair,
     Refusal,
     Unwanted,
+    Vulnerable,
 )
 from gpustack.solve.question import Question
 from gpustack.solve.rulebook import BoundRule
+from gpustack.solve.security import exposure
 from gpustack.solve.words import capitalised, in_words, rule_in_words, title
 
 MOST_RULES = 3
@@ -46,6 +49,8 @@ def constraint_sentences(question: Question, constraint: Constraint) -> list[Sen
             return [Sentence(f"Method {method} offers no compatible {title(component)} for {place}")]
         case Flavour():
             return _flavour_sentences(question)
+        case Denied(component):
+            return _denied_sentences(question, component)
         case Pair(subject, other):
             return _rule_sentences(question, subject, other)
 
@@ -69,7 +74,7 @@ def _reading_order(constraint: Constraint) -> tuple[int, int, int]:
             return 1, _rank(component), _rank(name)
         case Flavour():
             return 2, 0, 0
-        case Offered(component):
+        case Offered(component) | Denied(component):
             return 3, _rank(component), 0
         case Pair(subject, other):
             return 4, _rank(subject), _rank(other)
@@ -88,7 +93,7 @@ def by_kind(constraint: Constraint) -> tuple[int, str, str]:
             return 1, "", ""
         case HostLimit(component, name):
             return 2, component, name
-        case Offered(component):
+        case Offered(component) | Denied(component):
             return 3, component, ""
         case Pair(subject, other):
             return 4, subject, other
@@ -107,8 +112,17 @@ def refusal_in_words(question: Question, refused: Refusal) -> Sentence:
             return Sentence(f"not available by method {method}{about} for {place}")
         case NoFlavour():
             return Sentence("none of its kernel module flavours supports every GPU here")
+        case Vulnerable(exposed):
+            return Sentence(exposed.reason, exposed.sources)
         case Unwanted(pair):
             return Sentence(f"it would bring in {title(pair.other)}")
+
+
+def _denied_sentences(question: Question, component: str) -> list[Sentence]:
+    """What the bulletins say of the preferred version."""
+    found = (exposure(question, candidate) for candidate in question.candidates(component))
+    first = next((one for one in found if one is not None), None)
+    return [] if first is None else [Sentence(f"{first.reason} (--deny-vulnerable)", first.sources)]
 
 
 def asked_sentence(question: Question, component: str) -> Sentence:
@@ -231,6 +245,8 @@ def between(question: Question, constraints: frozenset[Constraint]) -> tuple[str
                 named.append(spelled(question, component))
             case HostLimit(_, name):
                 named.append(host_name(question, name))
+            case Denied():
+                named.append("--deny-vulnerable")
             case Offered():
                 named.append(f"os: {question.host.os.name or question.host.os.spelled}")
             case Flavour():

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Literal
 
+import msgspec
 from msgspec import Struct
 
 from gpustack.model.host import Copy, Host, Installed
 from gpustack.model.lock import Lock, LockedPackage
+from gpustack.model.resolution import Exposure
 
-Kind = Literal["package", "library", "module", "kernel", "hold", "copy", "repository"]
+Kind = Literal["package", "library", "module", "kernel", "hold", "copy", "repository", "vulnerability"]
 
 
 class Drift(Struct, frozen=True, kw_only=True):
@@ -26,13 +28,37 @@ class Drift(Struct, frozen=True, kw_only=True):
 
 
 class Status(Struct, frozen=True, kw_only=True):
-    """The document ``gpustack/status/v1``: all differences; ``reboot`` tells whether any cure takes one."""
+    """The document ``gpustack/status/v1``: all differences; ``reboot`` tells whether any cure takes one.
+
+    ``warnings`` are what security bulletins say of what is installed, where that is no difference.
+    """
 
     schema: Literal["gpustack/status/v1"] = "gpustack/status/v1"
     lock: str
     packages: int
     drift: tuple[Drift, ...] = ()
     reboot: bool = False
+    warnings: tuple[str, ...] = ()
+
+
+def with_security(found: Status, exposures: tuple[Exposure, ...], *, is_denied: bool) -> Status:
+    """A status with what security bulletins say: a difference each where that is denied, else a warning."""
+    if not is_denied:
+        return msgspec.structs.replace(found, warnings=tuple(one.reason for one in exposures))
+    drift = tuple(
+        Drift(
+            kind="vulnerability",
+            what=one.component,
+            expected=f"{one.fixed} or newer" if one.fixed else "a release that is fixed",
+            found=one.version,
+            message=one.reason,
+            cure=f"gpustack install '{one.component}{f'>={one.fixed}' if one.fixed else ''}'",
+            reboot=one.component == "driver",
+        )
+        for one in exposures
+    )
+    reboot = any(one.reboot for one in drift)
+    return msgspec.structs.replace(found, drift=(*found.drift, *drift), reboot=found.reboot or reboot)
 
 
 def status_of(lock: Lock, host: Host, packages: Mapping[str, str], *, name: str = "LOCK") -> Status:
