@@ -1,0 +1,119 @@
+"""The lists of GPUs that driver releases carry, arranged for look-up by device."""
+
+from __future__ import annotations
+
+from functools import cached_property, lru_cache
+from typing import Literal
+
+from msgspec import Struct
+
+from gpustack.matrix.index import Matrix
+from gpustack.model.host import Gpu
+from gpustack.model.places import GpuProduct
+from gpustack.versions import version
+
+EvidenceKind = Literal["runs-here", "open-list", "own-list", "changelog", "unlisted", "open-list-only", "no-list"]
+"""By what a GPU and a driver release are judged."""
+
+SUBJECT = "gpu-lists"
+
+
+class DeviceLists(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The first release of each branch whose list names a device: of the open modules, and the driver's own."""
+
+    device: str
+    open: tuple[str, ...] = ()
+    own: tuple[str, ...] = ()
+    src: tuple[str, ...] = ()
+
+
+class BranchRead(Struct, frozen=True, kw_only=True):
+    """A driver branch whose lists were read, from the release ``first`` to the release ``last``."""
+
+    list: Literal["open", "own"]
+    branch: str
+    first: str
+    last: str
+
+
+class ListBook:
+    """The lists of one matrix, arranged for look-up by device."""
+
+    def __init__(self, matrix: Matrix) -> None:
+        self._matrix = matrix
+        self._devices = {row.device.removeprefix("0x"): row for row in matrix.rows(SUBJECT, "devices", DeviceLists)}
+        self._read: dict[str, dict[int, BranchRead]] = {"open": {}, "own": {}}
+        for row in matrix.rows(SUBJECT, "branches", BranchRead):
+            self._read[row.list][int(row.branch)] = row
+
+    def lookup(self, gpu: Gpu, driver: str) -> tuple[EvidenceKind, tuple[str, ...], tuple[str, ...]]:
+        """The kind of evidence, the releases from which on the GPU is listed, and the sources."""
+        device = (gpu.pci_id or "").rpartition(":")[2].lower()
+        row = self._devices.get(device, DeviceLists(device=device))
+        board = self._boards.get((device, gpu.subsystem_id or "")) if gpu.subsystem_id else None
+        if board is not None and version(driver) < version(board.driver_listed):
+            return "unlisted", (board.driver_listed,), board.src
+        if self._names("open", row.open, driver):
+            return "open-list", row.open, row.src
+        if self._names("own", row.own, driver):
+            return "own-list", row.own, row.src
+        product = self._stated.get(device)
+        if product is not None and version(driver) >= version(product.driver_listed):
+            return "changelog", (product.driver_listed,), product.src
+        if row.open:
+            return "unlisted", row.open, row.src
+        return ("unlisted", (product.driver_listed,), product.src) if product is not None else ("no-list", (), ())
+
+    @cached_property
+    def _stated(self) -> dict[str, GpuProduct]:
+        """Products that a changelog, a guide or a list withdrawn later names before every list does, by device."""
+        return {
+            _device(row): row
+            for row in self._matrix.products
+            if row.driver_listed
+            and (
+                not row.open_listed
+                or version(row.driver_listed) < version(row.open_listed)
+                or _device(row) not in self._devices
+            )
+        }
+
+    @cached_property
+    def _boards(self) -> dict[tuple[str, str], GpuProduct]:
+        """Boards that are listed later than another one of the same device id."""
+        return {
+            (_device(row), row.subsystem): row
+            for row in self._matrix.products
+            if row.subsystem and row.open_listed and version(row.open_listed) < version(row.driver_listed or "0")
+        }
+
+    def _names(self, kind: str, firsts: tuple[str, ...], driver: str) -> bool:
+        """Whether a list names the device for this release: that of its branch, or of what came before it."""
+        if not firsts:
+            return False
+        first = {int(text.partition(".")[0]): text for text in firsts}
+        branch, read = int(driver.partition(".")[0]), self._read[kind]
+        own = read.get(branch)
+        if own is not None and version(driver) >= version(own.first):
+            if branch in first:
+                return version(driver) >= version(first[branch])
+            # Newer than all lists of its branch that were read: it names what was listed elsewhere since then.
+            return version(driver) > version(own.last) and self._is_after(firsts, branch, own.last)
+        nearest = max((number for number in read if number < branch), default=None)
+        return nearest is not None and (nearest in first or self._is_after(firsts, branch, read[nearest].last))
+
+    def _is_after(self, firsts: tuple[str, ...], branch: int, last: str) -> bool:
+        """Whether a release of an earlier branch, not older than ``last``, is one of these."""
+        dates = {row.version: row.date for row in self._matrix.releases("driver")}
+        day = dates.get(last, "")
+        return bool(day) and any(dates.get(text, "") >= day for text in firsts if int(text.partition(".")[0]) < branch)
+
+
+def _device(row: GpuProduct) -> str:
+    return row.device.lower().removeprefix("0x")
+
+
+@lru_cache(maxsize=4)
+def list_book(matrix: Matrix) -> ListBook:
+    """The list book of a matrix, made once."""
+    return ListBook(matrix)
