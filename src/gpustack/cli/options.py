@@ -83,6 +83,7 @@ Msvc = Annotated[str | None, Option("--msvc", metavar="VERSION", help="Its Visua
 Glibc = Annotated[str | None, Option("--glibc", metavar="VERSION", help="Its C library: 2.41.")]
 Python = Annotated[str | None, Option("--python", metavar="VERSION", help="Its Python: 3.12.")]
 SecureBoot = Annotated[OnOff | None, Option("--secure-boot", help="Whether the host uses Secure Boot.")]
+Mig = Annotated[bool | None, Option("--mig", help="Its GPUs are to be split by MIG.")]
 EnvironmentOption = Annotated[EnvironmentName | None, Option("--environment", help="Where it runs.")]
 MethodOption = Annotated[
     list[str] | None,
@@ -161,6 +162,7 @@ HOST_OPTIONS: Group = {
     "python": Python,
     "secure_boot": SecureBoot,
     "environment": EnvironmentOption,
+    "mig": Mig,
 }
 CHOICE_OPTIONS: Group = {
     "file": RequestFile,
@@ -196,6 +198,7 @@ class HostQuestion(Struct, frozen=True, kw_only=True):
     python: str | None = None
     secure_boot: OnOff | None = None
     environment: EnvironmentName | None = None
+    mig: bool | None = None
 
 
 FIELDS = {"method": "methods", "upgrade": "upgrades", "gpu": "gpus", "detailed_exitcode": "is_exit_detailed"}
@@ -227,15 +230,28 @@ def host_of(matrix: Matrix, question: HostQuestion) -> Host:
     if question.os is not None:
         from gpustack.detect.describe import describe
 
-        return describe(
-            matrix, os=question.os, arch=question.arch, gpus=question.gpus, properties=_properties(question)
+        return _split(
+            question,
+            describe(matrix, os=question.os, arch=question.arch, gpus=question.gpus, properties=_properties(question)),
         )
     found = _found(matrix, question)
     if question == HostQuestion(root=question.root, host=question.host):
         return found
     from gpustack.detect.describe import redescribed
 
-    return redescribed(matrix, found, gpus=question.gpus, properties=_properties(question))
+    return _split(question, redescribed(matrix, found, gpus=question.gpus, properties=_properties(question)))
+
+
+def _split(question: HostQuestion, host: Host) -> Host:
+    """The host with its GPUs split by MIG, where that is asked. Raises UsageError where it has none."""
+    if not question.mig:
+        return host
+    if not host.gpus:
+        msg = "--mig needs a GPU to split"
+        raise UsageError(msg, code="missing-argument", where="--mig", hint='for example --gpu "H200"')
+    from msgspec.structs import replace
+
+    return replace(host, gpus=tuple(gpu if gpu.part else replace(gpu, part="MIG") for gpu in host.gpus))
 
 
 def _properties(question: HostQuestion) -> Properties:

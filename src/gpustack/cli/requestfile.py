@@ -110,6 +110,7 @@ _KINDS: dict[str, tuple[str, type]] = {
     "python": ("python", str),
     "secure-boot": ("secure_boot", OnOff),
     "environment": ("environment", EnvironmentName),
+    "mig": ("mig", bool),
     "matrices": ("matrices", Path),
     "format": ("format", str),
     "out": ("out", Path),

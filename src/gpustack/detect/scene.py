@@ -213,10 +213,11 @@ def _gpu(products: Products, function: PciFunction, by_bus: dict[str | None, dic
         "uuid": _string(answer.get("uuid")),
         "compute_capability": _string(answer.get("compute_capability")),
     }
+    split = {"part": "MIG"} if answer.get("mig") == 1 else {}
     if product is not None:
-        return gpu_of(product, **seen)
+        return gpu_of(product, **seen, **split)
     own = {"name": _string(answer.get("name")), "pci_id": f"10de:{device}" if device else None}
-    return msgspec.convert({**own, **seen}, Gpu)
+    return msgspec.convert({**own, **seen, **split}, Gpu)
 
 
 def _string(value: object) -> str | None:

@@ -43,8 +43,8 @@ class Gpu(Struct, frozen=True, kw_only=True):
 
     ``kind`` is the product class of the matrix (datacenter, professional, consumer, soc); ``open_module`` says whether
     open kernel modules can, must or cannot drive it; ``bound`` is the kernel module that holds it now. ``part`` names
-    what there is of it where it is not the whole: "MIG 1g.5gb", "vGPU T4-16Q", "vGPU" where the type is not known;
-    left out of the document where it is the whole.
+    what there is of it where it is not the whole: "MIG 1g.5gb", "MIG" for one that is split, or to be, "vGPU T4-16Q",
+    "vGPU" where the type is not known; left out of the document where it is the whole.
     """
 
     name: str | None = None
@@ -70,6 +70,11 @@ class Gpu(Struct, frozen=True, kw_only=True):
         """What to call it: its name, else its PCI id, and the part of it that there is."""
         name = self.name or self.pci_id or "unnamed GPU"
         return f"{name} {self.part}" if self.part else name
+
+    @property
+    def is_mig(self) -> bool:
+        """Whether MIG splits it, or is to."""
+        return bool(self.part) and str(self.part).startswith("MIG")
 
     @property
     def is_vgpu(self) -> bool:

@@ -29,7 +29,7 @@ from gpustack.solve.requirements import parse_requirement
 from gpustack.solve.search import Chosen, Search
 from gpustack.solve.security import exposures
 from gpustack.solve.unjudged import assumed, not_judged, unknown_rules
-from gpustack.solve.unknown import outside_of_the_facts, unknown_pairs, unknown_versions
+from gpustack.solve.unknown import outside_of_the_facts, unknown_pairs, unknown_splits, unknown_versions
 
 
 def check(
@@ -85,7 +85,7 @@ def _asked_beside(question: Question, beside: Beside) -> tuple[Findings, ImageAn
 def _unknown(question: Question, picks: dict[str, Candidate], judged: dict[str, Candidate]) -> tuple[Unknown, ...]:
     """Everything for want of which there is no verdict; ``picks`` are the versions that go together, if any do."""
     found = [*unknown_versions(question), *outside_of_the_facts(question, judged), *unknown_pairs(question, picks)]
-    found += unlisted_gpus(question, picks)
+    found += [*unlisted_gpus(question, picks), *unknown_splits(question, picks)]
     for candidate in judged.values():
         found += unknown_rules(question, candidate, judged)
     return tuple(dict.fromkeys(found))

@@ -147,7 +147,7 @@ class HostView:
         if when.method:
             method = self._method_of(component) if self._method_of else "network"
             answers.append(_among(method, when.method, "method"))
-        if when.gpu_class or when.compute_capability or when.gpu or when.fabric is not None:
+        if when.gpu_class or when.compute_capability or when.gpu or when.fabric is not None or when.mig:
             is_outside = when.fabric and self._is_single_in_a_machine_of_its_own
             answers.append(None if is_outside else _any_meets(host.gpus, when))
         return _together(answers)
@@ -184,6 +184,8 @@ def _gpu_meets(gpu: Gpu, when: When) -> str | None:
         answers.append(_among(gpu.kind, when.gpu_class, "gpu"))
     if when.gpu:
         answers.append(_among(gpu.name, when.gpu, "gpu"))
+    if when.mig:
+        answers.append("" if gpu.is_mig else None)
     if when.fabric is not None:
         answers.append("" if (gpu.fabric == "nvswitch") == when.fabric else None)
     if when.compute_capability:

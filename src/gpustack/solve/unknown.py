@@ -81,6 +81,21 @@ def unknown_pairs(question: Question, picks: Mapping[str, Candidate]) -> list[Un
     return found
 
 
+def unknown_splits(question: Question, picks: Mapping[str, Candidate]) -> list[Unknown]:
+    """GPUs that are to be split by MIG, of which no fact tells the first driver that can."""
+    if "driver" not in picks:
+        return []
+    rules = [bound.rule.when for bound in question.book.of("driver") if bound.rule.when.mig]
+    named = {name for when in rules for name in when.gpu}
+    return [
+        Unknown(
+            reason=f"driver=={picks['driver'].version}: no fact tells from which driver on MIG can split {gpu.name}"
+        )
+        for gpu in question.host.gpus
+        if gpu.is_mig and gpu.name and gpu.name not in named
+    ]
+
+
 def outside_of_the_facts(question: Question, judged: Mapping[str, Candidate]) -> list[Unknown]:
     """What was asked for, in a known version, on a platform or architecture of which the facts do not speak."""
     asked = [judged[name] for name in question.asked if name in judged]
