@@ -9,7 +9,7 @@ from gpustack.model.resolution import Unknown
 from gpustack.solve.listed import unlisted_gpus
 from gpustack.solve.question import Candidate, Question
 from gpustack.solve.unjudged import unknown_rules
-from gpustack.solve.unknown import COVERED_PAIRS, doubt, unknown_pairs
+from gpustack.solve.unknown import COVERED_PAIRS, doubt, unknown_pairs, unknown_splits
 
 _COVERED = frozenset(COVERED_PAIRS)
 
@@ -33,7 +33,8 @@ class Doubts:
     def _look(self, candidate: Candidate) -> list[Unknown]:
         question = self._question
         outside = doubt(question, candidate)
-        unlisted = unlisted_gpus(question, {candidate.component: candidate}) if candidate.component == "driver" else []
+        alone = {candidate.component: candidate}
+        unlisted = [*unlisted_gpus(question, alone), *unknown_splits(question, alone)]
         return [*([outside] if outside is not None else []), *unlisted, *unknown_rules(question, candidate, {})]
 
     def between(self, one: Candidate, other: Candidate) -> tuple[Unknown, ...]:

@@ -148,7 +148,10 @@ class HostView:
             method = self._method_of(component) if self._method_of else "network"
             answers.append(_among(method, when.method, "method"))
         if when.gpu_class or when.compute_capability or when.gpu or when.fabric is not None or when.mig:
-            is_outside = when.fabric and self._is_single_in_a_machine_of_its_own
+            has_switches = bool(host.nvswitches) or any(gpu.fabric == "nvswitch" for gpu in host.gpus)
+            is_outside = (when.fabric and self._is_single_in_a_machine_of_its_own) or (
+                when.fabric is False and has_switches
+            )
             answers.append(None if is_outside else _any_meets(host.gpus, when))
         return _together(answers)
 
