@@ -65,6 +65,7 @@ def host_and_request(matrix: Matrix, question: StackOptions) -> tuple[Host, Requ
         kernel_module=(question.kernel_module or KernelModule.AUTO).value,
         target=_target(question.target),
         deny_vulnerable=question.deny_vulnerable or UNSET,
+        imex=UNSET if question.imex is None else question.imex.value,
     )
     demand_host(matrix, host, request)
     return host, request

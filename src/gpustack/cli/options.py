@@ -38,6 +38,14 @@ class Policy(str, Enum):
     MINIMAL = "minimal"
 
 
+class Imex(str, Enum):
+    """Who runs IMEX on a compute tray of an NVLink rack."""
+
+    HOST = "host"
+    DRA = "dra"
+    OFF = "off"
+
+
 class KernelModule(str, Enum):
     """Which kernel modules the driver may bring."""
 
@@ -104,6 +112,9 @@ UpgradeOption = Annotated[
 ]
 Strict = Annotated[bool | None, Option("--strict", help="Refuse (exit 3) a stack that cannot be judged completely.")]
 ModuleOption = Annotated[KernelModule | None, Option("--kernel-module", help="Kernel module flavour.")]
+ImexOption = Annotated[
+    Imex | None, Option("--imex", help="Who runs IMEX on GB200 and GB300 (host): a service, Kubernetes' DRA, nobody.")
+]
 RequestFile = Annotated[
     Path | None, Option("--file", metavar="FILE", help="Requirements and options from a gpustack.toml.")
 ]
@@ -171,6 +182,7 @@ CHOICE_OPTIONS: Group = {
     "upgrade": UpgradeOption,
     "kernel_module": ModuleOption,
     "deny_vulnerable": DenyVulnerable,
+    "imex": ImexOption,
 }
 PLAN_OPTIONS: Group = {
     **CHOICE_OPTIONS,

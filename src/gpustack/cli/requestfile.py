@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from gpustack.cli.options import EnvironmentName, KernelModule, OnOff, Policy
+from gpustack.cli.options import EnvironmentName, Imex, KernelModule, OnOff, Policy
 from gpustack.cli.stack_options import StackOptions
 from gpustack.errors import DocumentError, UsageError
 
@@ -95,6 +95,7 @@ _KINDS: dict[str, tuple[str, type]] = {
     "policy": ("policy", Policy),
     "upgrade": ("upgrades", list),
     "kernel-module": ("kernel_module", KernelModule),
+    "imex": ("imex", Imex),
     "deny-vulnerable": ("deny_vulnerable", bool),
     "target": ("target", str),
     "root": ("root", Path),

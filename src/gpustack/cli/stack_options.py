@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from gpustack.cli.options import HostQuestion, KernelModule, Policy
+from gpustack.cli.options import HostQuestion, Imex, KernelModule, Policy
 
 
 class StackOptions(HostQuestion, frozen=True, kw_only=True):
@@ -15,6 +15,7 @@ class StackOptions(HostQuestion, frozen=True, kw_only=True):
     upgrades: tuple[str, ...] = ()
     kernel_module: KernelModule | None = None
     deny_vulnerable: bool | None = None
+    imex: Imex | None = None
     target: str | None = None
     matrices: Path | None = None
     format: str | None = None

@@ -59,7 +59,8 @@ class When(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown
     """Conditions on the host under which a rule holds; all given ones must hold, an empty one always does.
 
     On a host with several GPUs a GPU condition holds when any GPU meets it. ``gpu`` names product names; ``fabric``
-    asks for GPUs of NVSwitch baseboards, or (false) for a host without any NVSwitch, ``mig`` for GPUs that are split by MIG, or are to be.
+    asks for GPUs of NVSwitch baseboards, or (false) for a host without any NVSwitch, ``mig`` for GPUs that are split
+    by MIG, or are to be.
     """
 
     os: Literal["", "linux", "windows"] = ""

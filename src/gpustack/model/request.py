@@ -9,6 +9,7 @@ from msgspec import UNSET, Struct, UnsetType, field
 Method = Literal["network", "local", "tar", "runfile", "distro", "pip", "source", "container", "zip"]
 METHODS: tuple[Method, ...] = ("network", "local", "tar", "runfile", "distro", "pip", "source", "container", "zip")
 Policy = Literal["newest", "production", "minimal"]
+Imex = Literal["host", "dra", "off"]
 KernelModule = Literal["auto", "open", "proprietary"]
 Target = Literal["", "sbsa", "drive-os", "qnx"]
 
@@ -29,6 +30,8 @@ class Request(Struct, frozen=True, kw_only=True):
     ``compiling`` is what a question on compiling names, a host compiler or the C library: what does not compile with it
     is no yes, where elsewhere another compiler would be taken.
     ``upgrades`` are components that are moved to the newest that fits, "all" for each; others stay where they fit.
+    ``imex`` says who runs IMEX on a tray of an NVLink rack: a service of the host (where it is left out), the DRA
+    driver of Kubernetes, or nobody.
     ``deny_vulnerable`` refuses versions for which a security bulletin names a later fixed release.
     """
 
@@ -40,6 +43,7 @@ class Request(Struct, frozen=True, kw_only=True):
     compiling: tuple[str, ...] | UnsetType = UNSET
     upgrades: tuple[str, ...] | UnsetType = UNSET
     deny_vulnerable: bool | UnsetType = UNSET
+    imex: Imex | UnsetType = UNSET
 
     def method(self, component: str) -> Method | None:
         """The method asked for this component, None where none was."""

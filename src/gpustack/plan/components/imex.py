@@ -15,7 +15,7 @@ class Imex(Component):
     phase = "driver"
 
     def after(self, ctx: Context, pick: Pick, installed: tuple[str, ...]) -> list[Draft]:  # noqa: ARG002
-        return channel_and_service("imex", ctx.matrix.addresses(("fabric-manager/gb300pkg",)))
+        return channel_and_service(ctx, "imex", ctx.matrix.addresses(("fabric-manager/gb300pkg",)))
 
 
 COMPONENT = Imex()

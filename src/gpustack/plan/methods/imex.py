@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msgspec import Struct
+
 from gpustack.model import actions as do
 from gpustack.model.actions import Package
 from gpustack.model.facts import PackageSet
@@ -20,8 +22,31 @@ RACK = "nvl"
 """The word by which the facts mark the superchips of NVLink racks."""
 
 
+MASK = f"/etc/systemd/system/{UNIT}"
+"""What systemd reads before the unit of the package; a link to nowhere keeps that from being started."""
+
+
+class FabricRule(Struct, frozen=True, kw_only=True):
+    """What a machine with an NVLink fabric needs, by the facts."""
+
+    id: str
+    src: tuple[str, ...] = ()
+
+
 def is_needed(ctx: Context) -> bool:
-    """Whether the host is part of an NVLink rack."""
+    """Whether the host is part of an NVLink rack, and takes IMEX."""
+    return _is_in_rack(ctx) and ctx.request.imex != "off"
+
+
+def warn_of_imex(ctx: Context) -> None:
+    """Say what ``--imex`` leaves out, or that it means nothing here."""
+    if ctx.request.imex == "off" and _is_in_rack(ctx):
+        ctx.warn("without IMEX, GPUs share no memory with those of other machines of the rack (--imex off)")
+    if ctx.request.imex and not _is_in_rack(ctx):
+        ctx.warn(f"--imex {ctx.request.imex} is ignored: no GPU here belongs to an NVLink rack (GB200, GB300)")
+
+
+def _is_in_rack(ctx: Context) -> bool:
     return any(gpu.fabric == RACK for gpu in ctx.host.gpus)
 
 
@@ -43,11 +68,16 @@ def imex(ctx: Context, pick: Pick, row: PackageSet, after: Iterable[str]) -> lis
         phase="driver",
         sources=ctx.addresses(row),
     )
-    return [install, *channel_and_service("driver", ctx.addresses(row))]
+    return [install, *channel_and_service(ctx, "driver", ctx.addresses(row))]
 
 
-def channel_and_service(component: str, sources: tuple[str, ...]) -> list[Draft]:
-    """The steps that follow the installation of IMEX: the channel that programs open, and the service."""
+def channel_and_service(ctx: Context, component: str, sources: tuple[str, ...]) -> list[Draft]:
+    """The steps that follow the installation of IMEX: the channel that programs open, and the service.
+
+    Where Kubernetes runs IMEX, the host's service is masked instead.
+    """
+    if ctx.request.imex == "dra":
+        return [_mask(ctx, component)]
     channel = draft(
         "imex-channel",
         component=component,
@@ -73,3 +103,20 @@ def channel_and_service(component: str, sources: tuple[str, ...]) -> list[Draft]
         sources=sources,
     )
     return [channel, service]
+
+
+def _mask(ctx: Context, component: str) -> Draft:
+    """The step that keeps the host's service from running where Kubernetes runs IMEX."""
+    rules = (rule for rule in ctx.matrix.rows("gpus", "fabric_rules", FabricRule) if rule.id == "imex-dra")
+    return draft(
+        "imex-mask",
+        after=["install:imex"],
+        component=component,
+        kind="write-file",
+        title="mask the IMEX service of the host",
+        why="the DRA driver of Kubernetes runs IMEX for each ComputeDomain, and a second one would hold its channels",
+        actions=(do.Link(path=MASK, target="/dev/null"),),
+        undo=(do.Remove(paths=(MASK,)),),
+        phase="driver",
+        sources=ctx.matrix.addresses(tuple(key for rule in rules for key in rule.src)),
+    )

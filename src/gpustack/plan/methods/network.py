@@ -16,7 +16,7 @@ from gpustack.plan.draft import Draft, draft
 from gpustack.plan.managers import manager
 from gpustack.plan.methods.base import MethodPlanner
 from gpustack.plan.methods.driver_lock import lock_driver, unlock
-from gpustack.plan.methods.imex import imex, is_needed
+from gpustack.plan.methods.imex import imex, is_needed, warn_of_imex
 from gpustack.plan.preparation import enable
 from gpustack.plan.repositories import component_repository
 
@@ -38,6 +38,8 @@ class Network(MethodPlanner):
         install = install_step(ctx, pick, rows, phase=part.phase, after=keys)
         hold = hold_step(ctx, pick, rows)
         extra: list[Draft] = []
+        if pick.component == "driver":
+            warn_of_imex(ctx)
         if pick.component == "driver" and is_needed(ctx) and ctx.resolution.pick("imex") is None:
             for row in sets(pick, ("imex",)):
                 extra += imex(ctx, pick, row, after=(install.key,))
