@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.plan.making import CUDA, DRIVER, commands, host, matrix, pick, plan, refusal, words
+from tests.unit.plan.making import CUDA, DRIVER, commands, host, matrix, pick, plan, refusal, stack, words
 from tests.unit.plan.test_build import demand_sound
 
 from gpustack.model.host import Gpu, Installed
 from gpustack.model.request import Imex, Request
-from gpustack.model.resolution import Resolution
 from gpustack.plan.build import build
 from gpustack.plan.draft import draft
 from gpustack.solve.requirements import parse_requirement
@@ -245,23 +244,27 @@ def test_racks_get_imex_of_the_drivers_version() -> None:
 @pytest.mark.parametrize(
     ("who", "has", "lacks"),
     [
-        ("host", ["nvidia-imex=580.95.05-*", "systemctl enable nvidia-imex.service"], ["/dev/null"]),
-        ("dra", ["nvidia-imex=580.95.05-*", "ln -sfn /dev/null /etc/systemd/system/nvidia-imex.service"], ["enable"]),
-        ("off", [], ["nvidia-imex"]),
+        ("host", ["nvidia-imex=580.95.05-*", "enable nvidia-imex.service"], ["/dev/null"]),
+        (
+            "dra",
+            ["nvidia-imex=580.95.05-*", "/dev/null /etc/systemd/system/nvidia-imex.service"],
+            ["enable nvidia-imex"],
+        ),
+        ("off", [], ["nvidia-imex=", "enable nvidia-imex"]),
     ],
 )
 def test_imex_of_a_rack_is_run_by_whom_the_user_names(who: Imex, has: list[str], lacks: list[str]) -> None:
     machine = host(arch="aarch64", gpus=("GB200",))
-    made = build(machine, Request(requirements=(), imex=who), Resolution(picks=(DRIVER,)), matrix())
+    made = build(machine, Request(requirements=(), imex=who), stack(matrix(), machine, DRIVER), matrix())
     demand_sound(made)
-    said = "\n".join(" ".join(command) for command in commands(made) if "imex" in " ".join(command))
-    assert all(text in said for text in has)
-    assert not any(text in said for text in lacks)
+    said = "\n".join([words(made), *(" ".join(command) for command in commands(made))])
+    assert [text for text in has if text not in said] == []
+    assert [text for text in lacks if text in said] == []
     assert any("--imex off" in text for text in made.warnings) == (who == "off")
 
 
 def test_imex_is_ignored_with_a_warning_outside_of_a_rack() -> None:
-    made = build(host(), Request(requirements=(), imex="dra"), Resolution(picks=(DRIVER,)), matrix())
+    made = build(host(), Request(requirements=(), imex="dra"), stack(matrix(), host(), DRIVER), matrix())
     assert any("no GPU here belongs to an NVLink rack" in text for text in made.warnings)
 
 
