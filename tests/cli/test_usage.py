@@ -69,7 +69,7 @@ WRONG = [
     (("plan", "cuda", "--host", "h.json", "--root", "/"), 2, "--root and --host"),
     (("plan", "cuda", "--host", "h.json", "--gpu", "H200"), 2, "h.json"),
     (("plan", "cuda", "--root", "/nowhere/at/all"), 2, "/nowhere/at/all"),
-    (("check",), 2, "COMPONENT"),
+    (("check",), 2, "gpustack check cuda==13.0.2, or --image NAME"),
     (("check", "cuda==12.4", "qda==1"), 2, "cuda"),
     (("check", "cuda==12.4", "--format", "yaml"), 2, "json"),
     (("explain", "cuda", "--format", "table"), 2, "text"),

@@ -49,7 +49,7 @@ def check(
     matrix = frame.matrix()
     words = tuple(combination or ())
     if not words and image is None:
-        msg = "nothing is asked"
+        msg = "no component and no image is given"
         raise UsageError(msg, code="missing-argument", hint="for example gpustack check cuda==13.0.2, or --image NAME")
     codecs = tuple(word for text in words if (word := codec_word(text)) is not None)
     components = tuple(parse_requirement(text) for text in words if codec_word(text) is None)

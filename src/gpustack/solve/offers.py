@@ -159,14 +159,18 @@ class OfferBook:
         return Offer(with_cuda=tuple(dict.fromkeys(_cuda_range(row.cuda) for row in fitting if row.cuda)))
 
     def _wheels(self, component: str, version: str, cuda: str | None) -> tuple[Wheel, ...]:
-        """The wheels of a version that the host's C library and Python take; a toolkit is all its wheels together."""
+        """The wheels of a version, for every Python, where the host's C library and Python take some of each part.
+
+        A toolkit is all its wheels together. The checksums of all Pythons are listed: who makes the environment may use
+        another than the system's.
+        """
         rows = self.rows.wheels(component).get(version, [])
         if component != "cuda" and cuda is not None:
             rows = [row for row in rows if not row.cuda or is_within(cuda, _cuda_range(row.cuda))]
         running = [row for row in rows if row.runs_on(self.rows.python)]
         if {row.part for row in running} != {row.part for row in rows}:
             return ()
-        fitting = tuple(row for row in running if row.loads_with(self.rows.glibc))
+        fitting = tuple(row for row in rows if row.loads_with(self.rows.glibc))
         is_whole = {row.part for row in rows} == {row.part for row in fitting}
         return fitting if is_whole or component != "cuda" else ()
 

@@ -112,7 +112,8 @@ def test_a_gpu_can_be_required(context: Context) -> None:
     for host, status in ((context, "pass"), (on(context, gpus=()), "fail")):
         found = runner.run_checks(("cuda",), "quick", host, ("gpu",))[0]
         assert (found.id, found.status) == ("gpu.found", status)
-    assert "GPU" in found.reason
+    assert (found.title, found.reason) == ("the host has an NVIDIA GPU", "required, but no NVIDIA GPU was found")
+    assert found.fix == "`lspci -d 10de:` lists what the bus has; in a container start it with `--gpus all`"
 
 
 def test_needs_come_first_whatever_the_order_of_declaration(context: Context) -> None:
