@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from gpustack.matrix.index import load_matrix
@@ -43,8 +44,9 @@ def bare(rule: Rule) -> Host:
         kind=when.gpu_class[0] if when.gpu_class else "datacenter",
         fabric="nvswitch" if when.fabric else None,
         compute_capability=_inside(when.compute_capability) if when.compute_capability else None,
+        part="MIG" if when.mig else UNSET,
     )
-    asks_gpu = bool(when.gpu or when.gpu_class or when.compute_capability or when.fabric is not None)
+    asks_gpu = bool(when.gpu or when.gpu_class or when.compute_capability or when.fabric is not None or when.mig)
     return Host(
         os=WINDOWS if when.os == "windows" else NOWHERE,
         arch=when.arch[0] if when.arch else "x86_64",
