@@ -22,7 +22,7 @@ def test_1_a_breach_of_an_invariant(call: Callable, tmp_path: Path) -> None:
     )
     ended = call("matrix", "check", "--matrices", str(tmp_path))
     assert (ended.code, ended.out) == (1, "1 fault\n")
-    assert ended.err == "cuda.yaml: source page is used by no row\n"
+    assert ended.err == "cuda.yaml: source page is not used by any row\n"
 
 
 def test_2_an_overlay_that_is_malformed(call: Callable, tmp_path: Path) -> None:

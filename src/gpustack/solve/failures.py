@@ -16,14 +16,13 @@ from gpustack.solve.causes import (
     SystemUnsupported,
     UnknownVersion,
 )
-from gpustack.solve.offered import FILES, known_elsewhere
+from gpustack.solve.offered import FILES, known_elsewhere, of_pythons
 from gpustack.solve.question import DRIVER_OWNERS, KERNEL_SIDE, Question, driver_owner
 from gpustack.solve.relaxations import relaxations, relaxed, ways_around, without
 from gpustack.solve.search import Search
 from gpustack.solve.sentences import method_limit, sentences_of
 from gpustack.solve.unknown import nearest_known
 from gpustack.solve.words import in_words, title
-from gpustack.versions import version_key
 
 _NOTHING = (
     "no method offers it for this system and request; ask for other versions, or plan for another system with --os"
@@ -83,21 +82,9 @@ def _nothing_offered(question: Question, component: str) -> GpustackError:
     msg = (
         f"no {FILES[method].format(title(component))} are known"
         f" for {host.os.name or host.os.spelled} on {host.arch or 'this architecture'}"
-        f"{_pythons(question, component) or limit or (f': {why}' if why else '')}"
+        f"{of_pythons(question, component) or limit or (f': {why}' if why else '')}"
     )
     return UnsupportedError(msg, code="not-offered", hint=_ways_around(question, component))
-
-
-def _pythons(question: Question, component: str) -> str:
-    """For which versions of Python the wheels are, where this system's is none of them."""
-    if question.offers.method(component) != "pip":
-        return ""
-    known, here = question.offers.rows.wheels(component), question.offers.rows.python
-    rows = [row for one in question.candidates(component) for row in known.get(one.version, ()) if row.interpreter]
-    if not rows or any(row.runs_on(here) for row in rows):
-        return ""
-    names = sorted({row.interpreter for row in rows}, key=version_key)
-    return f" with Python {here}: they are for Python {', '.join(names)} (--python plans for another interpreter)"
 
 
 def _no_stack(question: Question, failure: NoStack) -> GpustackError:

@@ -40,8 +40,22 @@ def offer_text(question: Question, missing: Missing) -> str:
     if missing.version in offered:
         return _builds(question, missing.component, missing.version)
     what = _wanted(question, component, offered)
+    if other := of_pythons(question, component):
+        return f"Method {method} offers no {what} for {place}{other}"
     rest = f"{_nearest(question, missing, offered)}{_unusable(question, missing)}"
     return f"Method {method} offers no {what} for {place}; {rest}"
+
+
+def of_pythons(question: Question, component: str) -> str:
+    """For which versions of Python the wheels are, where this system's is none of them."""
+    if question.offers.method(component) != "pip":
+        return ""
+    known, here = question.offers.rows.wheels(component), question.offers.rows.python
+    rows = [row for one in question.candidates(component) for row in known.get(one.version, ()) if row.interpreter]
+    if not rows or any(row.runs_on(here) for row in rows):
+        return ""
+    names = sorted({row.interpreter for row in rows}, key=version_key)
+    return f" with Python {here}: they are for Python {', '.join(names)} (--python plans for another interpreter)"
 
 
 def place_of(question: Question) -> str:
