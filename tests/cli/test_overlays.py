@@ -195,11 +195,11 @@ def test_a_check_of_the_facts_as_json_lists_the_faults(call: Callable, tmp_path:
     (tmp_path / "cuda.yaml").write_text(unused + "      - {version: 99.1, date: 2030-01-01, src: [mine]}\n")
     ended = call("matrix", "check", "--format", "json", "--matrices", str(tmp_path))
     # Whole, but an invariant is breached.
-    assert (ended.code, json.loads(ended.out)) == (1, {"faults": ["cuda.yaml: source other is used by no row"]})
+    assert (ended.code, json.loads(ended.out)) == (1, {"faults": ["cuda.yaml: source other is not used by any row"]})
 
 
 def test_a_line_of_versions_is_shown_by_its_short_name(call: Callable) -> None:
-    assert "version=8.9.6.50" in call("matrix", "show", "cudnn==8.9.6").out
+    assert call("matrix", "show", "cudnn==8.9.6").out.startswith("cuDNN 8.9.6.50: ")
 
 
 def test_every_fault_of_a_file_is_told_at_once(call: Callable, tmp_path: Path) -> None:

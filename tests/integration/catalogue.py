@@ -44,7 +44,7 @@ class Stream:
 
 def releases(matrix: Matrix, component: str, picked: tuple[str, ...]) -> list[str]:
     """What lies in the repository: the picked releases, the next newer ones, the newest of each of the last majors."""
-    known = [row.version for row in matrix.releases(component)]
+    known = [row.version for row in matrix.releases(component) if row.status in {"released", ""}]
     wanted = list(picked)
     wanted += [known[known.index(one) - 1] for one in picked if one in known[1:]]
     majors: dict[str, str] = {}

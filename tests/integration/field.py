@@ -272,8 +272,7 @@ def write_overlay(scene: Scene, folder: Path) -> None:
             changed = bare(raw)
             if "armoured" in raw:
                 changed["armoured"] = keys.public(keys.current).decode()
-            if "sha256_without_version_line" in raw:
-                changed["sha256_without_version_line"] = armoured
+            changed |= {name: armoured for name in ("sha256", "sha256_without_version_line") if name in raw}
             if "fingerprint" in raw or "sha256_without_version_line" not in raw:
                 changed["fingerprint"] = keys.current
             rows["keys"].append(changed)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import sysconfig
 from pathlib import Path
 
-from gpustack.model.host import Gpu, Host, Installed
+from gpustack.model.host import Gpu, Host, Installed, OperatingSystem
 from gpustack.model.results import CheckResult
 from gpustack.verify.declare import Context, checks_of
 from gpustack.verify.frame import runner
 
 TOOLKIT = Path(sysconfig.get_path("purelib")) / "nvidia/cu13"
 HOST = Host(
+    os=OperatingSystem(id="debian", version_id="12", family="apt"),
     arch="x86_64",
     environment="bare-metal",
     gpus=(Gpu(name="L4", pci_id="10de:27b8", bus_id="0000:01:00.0", compute_capability="8.9"),),

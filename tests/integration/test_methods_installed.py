@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import os
 import signal
 import subprocess
 import sys
@@ -210,6 +211,8 @@ def test_run_files(
     root = enter(host)
     as_system(root, host)
     keep_doc(root)
+    # The packages of headers are stand-ins: this is what those of the kernel that runs bring.
+    root.write(f"/lib/modules/{os.uname().release}/build/Makefile", "")
 
     def demand(root: Root) -> None:
         assert plan.stack["cuda"].version in root.must("/usr/local/cuda/bin/nvcc", "--version")

@@ -71,11 +71,14 @@ def holds(when: dict[str, Any], method: str, host: Host) -> bool:
     plain = {"os": "linux", "arch": host.arch, "environment": host.environment or "bare-metal", "method": method}
     if any(value not in _listed(when[name]) for name, value in plain.items() if name in when):
         return False
-    asked = [name for name in ("gpu_class", "compute_capability", "gpu", "fabric") if name in when]
+    if when.get("fabric") is False and any(gpu.fabric == "nvswitch" for gpu in host.gpus):
+        return False  # a host that has NVSwitches for some of its GPUs is one with NVSwitches
+    asked = [name for name in ("gpu_class", "compute_capability", "gpu", "fabric", "mig") if name in when]
     return not asked or any(
         ("gpu_class" not in when or gpu.kind in when["gpu_class"])
         and ("gpu" not in when or gpu.name in when["gpu"])
-        and ("fabric" not in when or bool(gpu.fabric) == when["fabric"])
+        and ("mig" not in when or (gpu.part or "").startswith("MIG") == when["mig"])
+        and ("fabric" not in when or (gpu.fabric == "nvswitch") == when["fabric"])
         and ("compute_capability" not in when or is_within(gpu.compute_capability or "0", when["compute_capability"]))
         for gpu in host.gpus
     )

@@ -143,7 +143,7 @@ def test_an_ordinary_line_needs_no_parser(line: str) -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["plan --help", "plan -h", "plan --os", "plan --os --gpu", "check", "schema", "schema hots", "matrix list a b",
+    ["plan --help", "plan -h", "plan --os", "plan --os --gpu", "schema", "schema hots", "matrix list a b",
      "plan --os a --os b", "plan --policy newst", "plan -- cuda", "plan --detailed-exitcode=yes", "install --wait nan",
      "bench gpu --iterations 9", "bench gpu --iterations 1.5", "plan --quiet --quiet"],
 )  # fmt: skip

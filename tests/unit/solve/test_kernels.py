@@ -155,7 +155,10 @@ def test_a_c_library_that_is_too_old_is_known_on_old_systems(matrix: Matrix) -> 
 def test_wheels_for_another_python_are_not_planned(matrix: Matrix) -> None:
     methods: dict[str, Method] = {"cuda": "pip", "cudnn": "pip", "tensorrt": "pip"}
     request = Request(requirements=merge((parse_requirement("tensorrt==8.5.*"),)), methods=methods)
-    with pytest.raises(NoSolutionError, match=r"offers no TensorRT 8\.5\.x for Ubuntu 24\.04 LTS with Python 3\.12: they are for Python 3\.6, .*3\.10"):
+    with pytest.raises(
+        NoSolutionError,
+        match=r"offers no TensorRT 8\.5\.x for Ubuntu 24\.04 LTS with Python 3\.12: they are for Python 3\.6, .*3\.10",
+    ):
         resolve(matrix, on(matrix, "ubuntu24.04"), request)
     for host in (on(matrix, "ubuntu22.04"), replace(on(matrix, "ubuntu24.04"), python="3.10.14")):
         pick = resolve(matrix, host, request).pick("tensorrt")

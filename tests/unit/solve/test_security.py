@@ -142,6 +142,15 @@ def test_verify_remarks_on_a_vulnerable_driver_and_fails_where_it_is_denied(fact
     assert "driver>=580.178.04" in found.fix
 
 
+def test_verify_of_a_host_without_a_driver_looks_for_no_bulletin(facts: Matrix) -> None:
+    bare = verify((), "quick", msgspec.structs.replace(host(facts), installed={}), facts)
+    (found,) = [one for one in bare.checks if one.id == "driver.security"]
+    assert (found.status, found.reason) == (
+        "skip",
+        "neither a driver nor the container toolkit of known version is installed",
+    )
+
+
 def test_status_warns_and_counts_it_as_a_difference_where_it_is_denied(facts: Matrix) -> None:
     exposures: tuple[Exposure, ...] = of_host(facts, installed(facts))
     same = Status(lock="0" * 64, packages=1)
