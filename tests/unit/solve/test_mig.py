@@ -59,6 +59,12 @@ def test_without_mig_the_same_driver_is_compatible(facts: Matrix) -> None:
     assert asked(facts, "A100-SXM4-40GB", "450.51.06").verdict == "incompatible"
 
 
+def test_windows_has_no_mig(facts: Matrix) -> None:
+    for mig, verdict in ((True, "incompatible"), (False, "compatible")):
+        host = host_of(facts, HostQuestion(os="windows-server2022", gpus=("A100-PCIE-40GB",), mig=mig))
+        assert check(facts, host, request("driver==553.62")).verdict == verdict
+
+
 @pytest.mark.parametrize("gpu", ["GeForce RTX 4090", "L40S", "Tesla T4", "GeForce RTX 5090"])
 def test_a_gpu_that_cannot_be_split_is_refused_with_every_driver(facts: Matrix, gpu: str) -> None:
     verdict = asked(facts, gpu, "580.178.04")
