@@ -74,9 +74,7 @@ def digest_of_document(document: Mapping[str, Any]) -> str:
 
 def digest_of(plan: Plan) -> str:
     """The sha256 over the canonical JSON of a plan without its digest."""
-    content: dict[str, Any] = msgspec.to_builtins(plan)
-    content.pop("digest")
-    return sha256_of(content)
+    return digest_of_document(msgspec.to_builtins(plan))
 
 
 def _read(path: Path) -> bytes:

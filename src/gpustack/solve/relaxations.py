@@ -95,18 +95,17 @@ def _other_flavour(question: Question) -> list[str]:
 
 def _other_method(question: Question, component: str) -> list[str]:
     """Another method for a component with which the whole question has an answer."""
-    return [
-        f"--method {component}={method} offers {title(component)} {pick.version} here"
-        for method, pick in islice(methods_that_work(question, component), 1)
-    ]
+    return [_offers(method, pick) for method, pick in islice(methods_that_work(question, component), 1)]
+
+
+def _offers(method: Method, pick: Candidate) -> str:
+    """That a method has a version of a component here."""
+    return f"--method {pick.component}={method} offers {title(pick.component)} {pick.version} here"
 
 
 def ways_around(question: Question, component: str) -> list[str]:
     """Hints where a method has nothing of a component here: other methods, other versions, the rest without it."""
-    found = [
-        f"--method {component}={method} offers {title(component)} {pick.version} here"
-        for method, pick in methods_that_work(question, component)
-    ]
+    found = [_offers(method, pick) for method, pick in methods_that_work(question, component)]
     found = found or _methods_together(question)
     if not found:
         free = tuple(
@@ -115,8 +114,7 @@ def ways_around(question: Question, component: str) -> list[str]:
         )
         varied = question.varied(msgspec.structs.replace(question.request, requirements=free))
         found = [
-            f"--method {component}={method} offers {title(component)} {pick.version} here, if any version will do"
-            for method, pick in methods_that_work(varied, component)
+            f"{_offers(method, pick)}, if any version will do" for method, pick in methods_that_work(varied, component)
         ]
     return found[:MOST_RELAXATIONS] or _left_out(question, component)
 

@@ -16,7 +16,6 @@ from gpustack.model.lock import Lock, LockedPackage
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Artifact, Step
 from gpustack.plan.document import demand_sound, digest_of, digest_of_document
-from gpustack.plan.draft import sha256_of
 from gpustack.plan.former import actions_of
 from gpustack.plan.installing import installs, tools_of, with_actions, with_packages
 from gpustack.plan.managers import NAMES, manager
@@ -82,10 +81,12 @@ def parse(raw: bytes, where: str) -> Lock:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         msg = f"is not a lock file: {exc}"
         raise DocumentError(msg, code="unreadable-lock", where=where, hint=_HINT) from exc
+    written = (lock.digest, lock.plan.digest)
     # An earlier edition wrote fewer fields: the document as it was written counts as well.
-    is_own = lock.digest == _digest_of(lock) and lock.plan.digest == digest_of(lock.plan)
-    is_former = lock.digest == digest_of_document(document) and lock.plan.digest == digest_of_document(document["plan"])
-    if not is_own and not is_former:
+    if written != (_digest_of(lock), digest_of(lock.plan)) and written != (
+        digest_of_document(document),
+        digest_of_document(document["plan"]),
+    ):
         msg = "was changed after it was written: its digest does not match its content"
         raise DocumentError(msg, code="unreadable-lock", where=where, hint=_HINT)
     try:
@@ -196,6 +197,4 @@ def _named(plan: Plan) -> Iterable[LockedPackage]:
 
 
 def _digest_of(lock: Lock) -> str:
-    content = msgspec.to_builtins(lock)
-    content.pop("digest")
-    return sha256_of(content)
+    return digest_of_document(msgspec.to_builtins(lock))
