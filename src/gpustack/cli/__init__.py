@@ -31,13 +31,13 @@ COMMANDS = {
 
 
 def declared(name: str) -> Command:
-    """The command of that name."""
+    """Return the declared command of that name."""
     found: Command = getattr(import_module(COMMANDS[name]), name)
     return found
 
 
 def main(arguments: list[str]) -> int:
-    """Run one command line; the exit code of the contract."""
+    """Run one command line and return its exit code."""
     name = arguments[0] if arguments else ""
     if name in COMMANDS and _COMPLETION not in os.environ:
         from gpustack.cli.frame import run
@@ -49,7 +49,7 @@ def main(arguments: list[str]) -> int:
             return run(command, values)
     from gpustack.cli import application
 
-    # Only the command that is named, if one is: to import and declare the others takes longer than most commands run.
+    # Only the named command, if any: importing and declaring the others takes longer than most commands run.
     return application.run(arguments, map(declared, [name] if name in COMMANDS else COMMANDS))
 
 

@@ -1,4 +1,4 @@
-"""The commands as an application of typer: it helps, completes, refuses, and reads what `reader` leaves to it."""
+"""The commands as a typer application: help, completion, usage errors, and lines that `reader` cannot read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Run = Callable[[Command, dict[str, Any]], int]
 
 
 def run(arguments: list[str], commands: Iterable[Command], run_command: Run = frame.run) -> int:
-    """Read one command line and run it; the exit code of the contract."""
+    """Read one command line, run it, and return its exit code."""
     known = list(commands)
     named = next((one for one in known if arguments[:1] == [one.name]), None)
     words = arguments if named is None else [named.name, *with_values(named.parameters(), arguments[1:])]
@@ -35,7 +35,7 @@ _WRONG_USAGE: Any = typer.BadParameter.__mro__[2]
 
 
 def _tell(error: Any, where: str) -> int:
-    """Wrong usage in the form of every other error, and its exit code."""
+    """Print a usage error in the form of every other error, and return its exit code."""
     context = getattr(error, "ctx", None)
     if context is not None and type(error).__name__ == "NoArgsIsHelpError":
         frame.say(context.get_help())
@@ -87,7 +87,7 @@ def _called_by_typer(command: Command, run_command: Run) -> Callable[..., None]:
 
 
 def _annotation(parameter: Parameter) -> Any:
-    """The parameter's type with its form in typer's words."""
+    """The type of the parameter as typer spells it."""
     form, annotation = parameter.form, parameter.annotation
     if isinstance(form, Argument):
         return Annotated[annotation.__origin__, typer.Argument(metavar=form.metavar, help=form.help)]

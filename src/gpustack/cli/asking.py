@@ -31,7 +31,7 @@ Requirements = Annotated[
 
 
 def asked(requirements: list[str] | None, options: Mapping[str, Any], **more: Any) -> StackOptions:
-    """What is given on the command line, a gpustack.toml filling what is not. Raises DocumentError.
+    """The options of the command line, completed from gpustack.toml. Raises DocumentError.
 
     ``options`` are those of the groups that the command takes, ``more`` fields of `StackOptions`.
     """
@@ -72,7 +72,7 @@ def host_and_request(matrix: Matrix, question: StackOptions) -> tuple[Host, Requ
 
 
 def _target(name: str | None) -> Target:
-    """The target of that name. Raises UsageError where there is none."""
+    """Look up a target by name. Raises UsageError if it is unknown."""
     if name is None:
         return ""
     if name not in _TARGET_REQUIREMENTS:
@@ -82,7 +82,7 @@ def _target(name: str | None) -> Target:
 
 
 def _default_requirements(host: Host) -> tuple[str, ...]:
-    """The default stack, without a driver where there is no GPU to drive or the driver is somebody else's."""
+    """The default stack; no driver on a host without a GPU, or where something else provides the driver."""
     from gpustack.solve.question import driver_owner
 
     has_own_driver = bool(host.gpus) and not driver_owner(host)

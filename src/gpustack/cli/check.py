@@ -81,7 +81,7 @@ def _text(verdict: "Verdict") -> str:
 
 
 def _not_judged(verdict: "Verdict") -> list[str]:
-    """One line for each property that is not known, with the rules that ask for it."""
+    """One line for each unknown property, with the rules that depend on it."""
     from gpustack.solve.words import title
 
     rules: dict[tuple[str, str], list[str]] = {}

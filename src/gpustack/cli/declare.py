@@ -1,8 +1,8 @@
-"""Commands, declared once: a command is a function, and each parameter's annotation says how it is given.
+"""Commands, declared once: a command is a function, and the annotation of each parameter describes its option.
 
-Two readers go by these declarations. `gpustack.cli.reader` takes ordinary command lines and imports no parser, whose
-import alone costs more than solving a stack; `gpustack.cli.application` hands the same declarations to typer, which
-takes every other command line, helps, completes, and refuses. No table stands between them, so none can be stale.
+Two readers use these declarations. `gpustack.cli.reader` reads ordinary command lines without importing a parser, whose
+import alone costs more than solving a stack. `gpustack.cli.application` hands the same declarations to typer, which
+handles every other line, help, completion and usage errors. No table stands between them, so none can be stale.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from msgspec import Struct
 
 
 class Color(str, Enum):
-    """When to colour."""
+    """When to use colour."""
 
     AUTO = "auto"
     ALWAYS = "always"
@@ -25,18 +25,18 @@ class Color(str, Enum):
 
 
 class Argument(Struct, frozen=True, kw_only=True):
-    """A parameter that is given by its place; a list takes all that are left."""
+    """A positional parameter; a list takes all remaining words."""
 
     metavar: str
     help: str
 
 
 class Option:
-    """A parameter that is given by name; a list is an option that may be repeated.
+    """A named parameter; a list is a repeatable option.
 
-    ``names`` are all its spellings, ``count`` makes its value how often it stands there, ``min`` is the least number
-    that it takes, ``envvar`` the variable of the environment that stands in for it. Where ``alone`` is given the option
-    may stand without a value and then has that one; only a word of ``words`` behind it is its value.
+    ``names`` are all its spellings. ``count`` makes its value the number of times it is given, ``min`` is its least
+    number, ``envvar`` an environment variable that supplies it. With ``alone`` the option may have no value and then
+    has this one; only one of ``words`` after it is read as its value.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ REQUIRED: Any = ...
 class Parameter(Struct, frozen=True, kw_only=True):
     """One parameter of a command as a reader needs it.
 
-    ``annotation`` is its whole type, ``kind`` that of one value of it.
+    ``annotation`` is its full type, ``kind`` the type of a single value.
     """
 
     name: str
@@ -78,7 +78,7 @@ class Parameter(Struct, frozen=True, kw_only=True):
     default: Any
 
 
-# Options name themselves everywhere: some releases of typer derive the name of an unnamed one from its metavar.
+# Options name themselves everywhere: some releases of typer derive a missing name from the metavar.
 COMMON: dict[str, tuple[Any, Any]] = {
     "verbose": (
         Annotated[int, Option("-v", "--verbose", count=True, help="Increase verbosity (-vv shows tracebacks).")],
@@ -100,9 +100,8 @@ COMMON: dict[str, tuple[Any, Any]] = {
 class Command(Struct, frozen=True, kw_only=True):
     """A function that returns an exit code, and how it is called.
 
-    ``takes`` are options that several commands share whole, each an argument's name and its type: what was given of
-    them reaches the function as the one argument ``options``. ``fault_code`` is the exit code of a fault of ours,
-    where 1 already has a meaning.
+    ``takes`` are groups of options that several commands share: argument name and type. Their values reach the function
+    as the one argument ``options``. ``fault_code`` is the exit code of an internal error where 1 already has a meaning.
     """
 
     name: str
@@ -112,8 +111,8 @@ class Command(Struct, frozen=True, kw_only=True):
     fault_code: int
 
     def parameters(self) -> list[Parameter]:
-        """All that the command takes, in the order in which its help lists them."""
-        function: Any = self.function  # its code is no part of the type of what can be called
+        """All parameters of the command, in the order of its help."""
+        function: Any = self.function  # its code is not part of the type of a callable
         code, defaults = function.__code__, function.__defaults__ or ()
         names = code.co_varnames[: code.co_argcount]
         own = dict(zip(names, (*[REQUIRED] * (len(names) - len(defaults)), *defaults), strict=True))
@@ -133,15 +132,15 @@ def command(
     takes: Mapping[str, Any] = MappingProxyType({}),
     fault_code: int = 1,
 ) -> Callable[[Callable[..., int]], Command]:
-    """Make a function that returns an exit code a command: see `Command`.
+    """Turn a function that returns an exit code into a command: see `Command`.
 
-    Modules of commands leave ``from __future__ import annotations`` out: annotations are read as what they are.
+    Modules of commands do not import ``annotations`` from ``__future__``: annotations are read as they are.
     """
     return lambda function: Command(name=name, example=example, function=function, takes=takes, fault_code=fault_code)
 
 
 def with_values(parameters: Sequence[Parameter], words: Sequence[str]) -> list[str]:
-    """``words``, in which an option that stands alone, and may, has its value ("--upgrade" is "--upgrade=all")."""
+    """Return ``words`` with the value filled in for each option that has none ("--upgrade" is "--upgrade=all")."""
     alone = {
         name: one.form
         for one in parameters
@@ -158,7 +157,7 @@ def with_values(parameters: Sequence[Parameter], words: Sequence[str]) -> list[s
 
 def _parameter(name: str, annotation: Any, default: Any) -> Parameter:
     kind = annotation.__origin__
-    if isinstance(kind, UnionType):  # what may be left out
+    if isinstance(kind, UnionType):  # an optional parameter
         kind = kind.__args__[0]
     is_list = getattr(kind, "__origin__", None) is list
     return Parameter(

@@ -22,7 +22,7 @@ def explain(
     requirements: Requirements = None,
     format: Annotated[TextOrJson | None, Option("--format", help="text (if none is given) or json.")] = None,
 ) -> int:
-    """Every choice with its reasons, what refused the newer version, and the sources.
+    """Explain every choice: its reasons, why newer versions were rejected, and the sources.
 
     Takes the options of `gpustack plan`: the plan that is explained can be saved with --out.
     """
@@ -39,7 +39,7 @@ def explain(
     if question.strict:
         demand_judged(resolution)
     code = 0
-    if question.out is not None or question.is_exit_detailed:  # else a stack is explained that no method brings
+    if question.out is not None or question.is_exit_detailed:  # no method may be able to install it
         made = build(found, request, resolution, matrix)
         code = pending(made, question)
         if question.out is not None:

@@ -23,7 +23,7 @@ def fetch(
 ) -> int:
     """Download everything that a plan needs into a bundle, for offline installation.
 
-    Packages with all that they need come from the real package manager, in a tree of its own (needs root).
+    Packages and their dependencies come from the real package manager in a separate tree (requires root).
     """
     from gpustack.cli.progress import Progress
     from gpustack.errors import GpustackError
@@ -31,7 +31,7 @@ def fetch(
     from gpustack.install.supply.downloads import Fetcher, parse_mirrors, patience_of
     from gpustack.plan.document import load
 
-    # What root makes is written by nobody else, whatever the caller's umask is.
+    # Nobody else may write what root creates, whatever the umask of the caller.
     os.umask(0o022 | os.umask(0o022))
     folder(to, "--to")
     made = load(plan)

@@ -1,4 +1,4 @@
-"""What every command shares: the common options of a run, how errors are told, how documents are written."""
+"""What every command shares: the common options of a run, error messages, and how documents are written."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def settings() -> Settings:
 
 
 def run(command: Command, values: dict[str, Any]) -> int:
-    """Run a command with the value of each of its parameters; its exit code. Errors are told here."""
+    """Run a command with the value of each of its parameters, print its errors, and return its exit code."""
     arguments = dict(values)
     common = {key: arguments.pop(key) for key in COMMON}
     _SETTINGS.set(
@@ -62,12 +62,12 @@ def _guarded(function: Callable[..., int], arguments: dict[str, Any], fault_code
         return error.exit_code
     except KeyboardInterrupt as stop:
         say(str(stop) or "interrupted")
-        return 128 + getattr(stop, "number", 2)  # 2: SIGINT, which Python itself tells of
+        return 128 + getattr(stop, "number", 2)  # 2: SIGINT, which Python itself reports
     except RecursionError:
         _traceback()
         say("error[nested-too-deeply]: the input is nested too deeply")
         return 2
-    except Exception as error:  # noqa: BLE001 (a fault of ours is told like any other)
+    except Exception as error:  # noqa: BLE001 (a fault of ours is reported like any other)
         _traceback()
         say(shortened(f"error[internal-fault]: {type(error).__name__}: {error}"))
         say("hint: run it again with -vv to see where; report it with the output of `gpustack detect --record DIR`")
@@ -75,7 +75,7 @@ def _guarded(function: Callable[..., int], arguments: dict[str, Any], fault_code
 
 
 def _tell(error: GpustackError) -> None:
-    """What is wrong, where, why, and the next thing to try."""
+    """Print what is wrong, where, why, and the next thing to try."""
     _traceback()
     where = f"{visible(error.where)}: ".replace("\n", "\\n") if error.where else ""
     for line in f"error[{error.code}]: {where}{visible(error.message)}".splitlines():
@@ -85,7 +85,7 @@ def _tell(error: GpustackError) -> None:
 
 
 def shortened(line: str) -> str:
-    """``line``, cut where it repeats more of a value than anybody reads."""
+    """Return ``line`` with long repetitions of a value cut."""
     return line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}..."
 
 
@@ -100,15 +100,14 @@ def _traceback() -> None:
 
 
 def say(text: str) -> None:
-    """A line to standard error, if there is one."""
+    """Print a line to standard error, if there is one."""
     draw(f"{visible(text)}\n")
 
 
 def draw(text: str) -> None:
-    """What moves the cursor of a terminal, to standard error as it is: data in it comes through `visible`.
+    """Write terminal control sequences to standard error unchanged; data in them must come through `visible`.
 
-    Where it cannot be written (a closed terminal, a reader who left, a full disk) it is lost: nothing that a command
-    does for its user ends for that.
+    Failure to write (a closed terminal, a reader that left, a full disk) is ignored: it must not end a command.
     """
     if sys.stderr is not None:
         with suppress(OSError, ValueError):  # ValueError: closed
@@ -117,7 +116,7 @@ def draw(text: str) -> None:
 
 
 def confirm(question: str) -> bool:
-    """Whether the person at the terminal says yes; no where the terminal is gone."""
+    """Ask for confirmation; no if the terminal is gone."""
     from gpustack.system.signals import await_input
 
     while True:
@@ -125,7 +124,7 @@ def confirm(question: str) -> bool:
         try:
             await_input(sys.stdin.fileno())
             line = sys.stdin.readline()
-        except (OSError, ValueError):  # ValueError: letters of no alphabet
+        except (OSError, ValueError):  # ValueError: undecodable input
             line = ""
         if not line.endswith("\n"):
             say("")
@@ -143,7 +142,7 @@ def can_ask() -> bool:
 
 
 def has_terminal() -> bool:
-    """Whether standard error is a terminal on which lines can take the place of others."""
+    """Whether standard error is a terminal on which lines can be overwritten."""
     return _is_terminal(sys.stderr) and os.environ.get("TERM", "dumb") != "dumb"
 
 
@@ -152,26 +151,26 @@ def _is_terminal(stream: TextIO | None) -> bool:
 
 
 def width() -> int:
-    """Columns of the terminal that standard output is, else 80: a pipe gets the same text everywhere."""
+    """Columns of the terminal on standard output, else 80: a pipe gets the same text everywhere."""
     return os.get_terminal_size(sys.stdout.fileno()).columns if _is_terminal(sys.stdout) else 80
 
 
 def warn(text: str) -> None:
-    """A warning to standard error, unless quiet."""
+    """Print a warning to standard error, unless quiet."""
     if not settings().is_quiet:
         say(f"warning: {text}")
 
 
 def page(text: str, *, fault: type[GpustackError] | None = None) -> None:
-    """A text for people to standard output: as `document`, but what cannot be seen in it is spelled out."""
+    """Write a text for people to standard output: like `document`, but with invisible characters spelled out."""
     document(visible(text), fault=fault)
 
 
 def document(text: str, *, fault: type[GpustackError] | None = None) -> None:
-    """A document to standard output, alone and whole.
+    """Write a document to standard output, alone and complete.
 
-    A reader who leaves early has seen enough: the command goes on to its own end and exit code. With ``fault`` the
-    document has to arrive, as it tells of what was done. Raises that, or GpustackError, where it cannot be written.
+    If the reader leaves early, the command still runs to its own end and exit code. With ``fault`` the document must
+    arrive, because it reports what was done. Raises that, or GpustackError, if it cannot be written.
     """
     kind = fault or GpustackError
     if sys.stdout is None:
@@ -189,7 +188,7 @@ def document(text: str, *, fault: type[GpustackError] | None = None) -> None:
 
 
 def _abandon_stdout() -> None:
-    """Let what is left in the buffer go nowhere, or Python would fail on it once more at exit."""
+    """Discard what is left in the buffer, or Python would fail on it again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -202,7 +201,7 @@ def wants_color() -> bool:
 
 
 def matrix(overlay: Path | None = None) -> Matrix:
-    """The facts, with the user's own laid over them: those of the command line, else ``overlay``."""
+    """The facts with the user's overlay: that of the command line, else ``overlay``."""
     from gpustack.matrix.index import load_matrix
 
     return load_matrix(settings().matrices or overlay)

@@ -1,4 +1,4 @@
-"""``gpustack install``: run a plan, go on with it, roll it back."""
+"""``gpustack install``: run a plan, resume it, or roll it back."""
 
 import os
 from collections.abc import Mapping
@@ -61,13 +61,13 @@ def install(
     lock: LockOption = None,
     wait: WaitOption = None,
 ) -> int:
-    """Carry out a plan on this machine or in a tree; every step is journaled and can be rolled back.
+    """Install a plan on this machine or in a tree. Every step is journaled and can be rolled back.
 
     With requirements it plans first, shows the plan, and asks.
     """
     from gpustack.cli.supply import origin_of, supply_of
 
-    # What is made has the modes that it has everywhere, whatever the caller's umask is, as in the rendered script.
+    # Created files have the same modes everywhere, whatever the umask of the caller, as in the rendered script.
     os.umask(0o022)
     named = _named(reboot, wait)
     how = _options(root, named, is_asked=not yes)
@@ -146,7 +146,7 @@ def _shown(plan: "Plan", options: "Options", supply: "Supply") -> str:
 
 
 def _resume(options: "Options", given: "Origin") -> int:
-    """Go on with what the run was begun with, but for the options that are given again."""
+    """Resume with the options of the original run, except those given again."""
     from gpustack.cli.supply import supply_again
     from gpustack.install.api import begun, resume
 
@@ -200,7 +200,7 @@ def _setting(options: "Options", supply: "Supply") -> "Setting":
 
 
 def _plan(question: StackOptions, supply: "Supply", options: "Options") -> "tuple[Plan, bool]":
-    """The plan, and whether it comes from a file."""
+    """The plan, and whether it came from a file."""
     from gpustack.cli.plan import make_plan
 
     given = supply.plan(options.root)
@@ -215,7 +215,7 @@ def _plan(question: StackOptions, supply: "Supply", options: "Options") -> "tupl
 
 
 def _demand_fresh(plan: "Plan", question: StackOptions, options: "Options") -> None:
-    """Raise GpustackError where a saved plan was made for another host, unless it is begun: then that has moved on."""
+    """Raise GpustackError if a saved plan was made for another host. A run that has begun has changed its host."""
     from gpustack.detect.api import detect
     from gpustack.install.api import is_begun
     from gpustack.install.run.host_changed import demand_same_host
@@ -225,7 +225,7 @@ def _demand_fresh(plan: "Plan", question: StackOptions, options: "Options") -> N
 
 
 def _confirm(text: str, options: "Options", question: str) -> None:
-    """Show what will be done, and ask. Raises UsageError where nobody can be asked, and GpustackError on a no."""
+    """Show what will be done and ask. Raises UsageError if nobody can answer, GpustackError if the answer is no."""
     from gpustack.errors import GpustackError, UsageError
 
     if options.assume_yes:

@@ -1,4 +1,4 @@
-"""``gpustack matrix``: read the knowledge."""
+"""``gpustack matrix``: show and check the facts."""
 
 import re
 from enum import Enum
@@ -33,7 +33,7 @@ def matrix(
     all: Annotated[bool, Option("--all", help="With show: every row of a version, with its sources.")] = False,
     format: Annotated[str, Option("--format", metavar="FORMAT", help="text or json.")] = "text",
 ) -> int:
-    """The facts, each with its source, its date and how it is known."""
+    """Show and check the facts. Each has its source, its date, and how it is known."""
     as_json = _is_json(format)
     if complete is not None:
         return _complete(action, complete, as_json=as_json)
@@ -116,7 +116,7 @@ def _show(facts: "Matrix", what: str | None, *, as_json: bool, is_whole: bool) -
 
 
 def _row_text(facts: "Matrix", row: dict[str, Any]) -> str:
-    """One row for people: where it stands, its values, how it is known and where it comes from."""
+    """One row for people: its place, its values, how it is known, and its source."""
     from gpustack.cli.matrix_summary import value_text
 
     place = row.pop("in", "")

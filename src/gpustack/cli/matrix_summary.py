@@ -1,4 +1,4 @@
-"""What the facts hold about a version, on one screen."""
+"""What the facts say about a version, on one screen."""
 
 import textwrap
 from collections import Counter
@@ -29,7 +29,7 @@ def summary(rows: list[dict[str, Any]], component: str, asked: str, width: int) 
 
 
 def _releases(component: str, rows: list[dict[str, Any]], width: int) -> list[str]:
-    """The columns of one release, or a line for each of several."""
+    """The columns of one release, or one line for each of several."""
     from gpustack.solve.words import title
 
     texts = [f"{title(component)} {row['version']}: {_columns(row)}" for row in rows]
@@ -46,7 +46,7 @@ def _columns(row: dict[str, Any]) -> str:
 
 
 def _rules(rows: list[dict[str, Any]], component: str, width: int, lines: int) -> list[str]:
-    """What the version requires, then what requires it, the newest first; recommendations stand last."""
+    """What the version requires, then what requires it, newest first; recommendations come last."""
     own = [row for row in rows if subject_of(row["of"]) == component]
     others = [row for row in reversed(rows) if subject_of(row["of"]) != component]
     texts = [_rule(row) for row in (*sorted(own, key=_weight), *sorted(others, key=_weight))]
@@ -60,7 +60,7 @@ def _weight(row: dict[str, Any]) -> int:
 
 
 def _rule(row: dict[str, Any]) -> str:
-    """A rule as a short sentence; the text that its row carries is for `check`, which has room for it."""
+    """A rule as a short sentence; the full text of its row is shown by `check`, which has room for it."""
     import msgspec
 
     from gpustack.solve.words import in_words, rule_in_words, title
@@ -75,7 +75,7 @@ def _rule(row: dict[str, Any]) -> str:
 
 
 def _tables(rows: list[dict[str, Any]], width: int) -> list[str]:
-    """How many rows of each table speak of the version, and for which folders, platforms or methods."""
+    """The number of rows in each table that apply to the version, and their folders, platforms or methods."""
     counts = Counter(row["in"] for row in rows)
     if not counts:
         return []
@@ -91,7 +91,7 @@ def _tables(rows: list[dict[str, Any]], width: int) -> list[str]:
 
 
 def _some(lines: list[str], most: int, name: str) -> list[str]:
-    """The first ``most`` lines, of which the last counts what is left out."""
+    """The first ``most`` lines; the last one counts the rest."""
     if len(lines) <= most:
         return lines
     return [*lines[: most - 1], f"  and {len(lines) - most + 1} more {name}"]

@@ -157,7 +157,7 @@ LockOption = Annotated[
 OutOption = Annotated[Path | None, Option("--out", metavar="FILE", help="Save the plan as JSON; - is standard output.")]
 DetailedExitCode = Annotated[bool | None, Option("--detailed-exitcode", help="Exit 6 when changes are pending.")]
 
-# Groups of options that several commands take whole: name of the argument, its type; none is given by default.
+# Groups of options that several commands share: name of the argument, its type; all are optional.
 HOST_OPTIONS: Group = {
     "root": Root,
     "host": HostFile,
@@ -194,7 +194,7 @@ PLAN_OPTIONS: Group = {
 
 
 class HostQuestion(Struct, frozen=True, kw_only=True):
-    """The options that name or describe a host, and those that change what is known of it."""
+    """The options that select or describe a host, and those that override what is known about it."""
 
     root: Path | None = None
     host: Path | None = None
@@ -218,7 +218,7 @@ FIELDS = {"method": "methods", "upgrade": "upgrades", "gpu": "gpus", "detailed_e
 
 
 def fields_of(options: Mapping[str, Any]) -> dict[str, Any]:
-    """What was given of some options, by the field that holds it."""
+    """The options that were given, by the field that holds each."""
     return {
         FIELDS.get(key, key): tuple(value) if isinstance(value, list) else value
         for key, value in options.items()
@@ -227,9 +227,9 @@ def fields_of(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def host_of(matrix: Matrix, question: HostQuestion) -> Host:
-    """The host that the options name: a tree, a saved document, a description, or this machine; changed by the others.
+    """The host that the options select: a tree, a saved document, a description, or this machine.
 
-    Raises UsageError.
+    The other options override its values. Raises UsageError.
     """
     named = (("--root", question.root), ("--host", question.host), ("--os", question.os))
     given = [name for name, value in named if value is not None]
@@ -255,7 +255,7 @@ def host_of(matrix: Matrix, question: HostQuestion) -> Host:
 
 
 def _split(question: HostQuestion, host: Host) -> Host:
-    """The host with its GPUs split by MIG, where that is asked. Raises UsageError where it has none."""
+    """The host with its GPUs split by MIG, if requested. Raises UsageError if it has none."""
     if not question.mig:
         return host
     if not host.gpus:
@@ -278,7 +278,7 @@ def _properties(question: HostQuestion) -> Properties:
 
 
 def _found(matrix: Matrix, question: HostQuestion) -> Host:
-    """The host in a document, in a tree, or this machine."""
+    """The host from a document, a tree, or this machine."""
     root = question.root
     if question.host is not None:
         from gpustack.detect.hostfile import load
@@ -295,5 +295,5 @@ def _found(matrix: Matrix, question: HostQuestion) -> Host:
 def _is_folder(path: Path) -> bool:
     try:
         return path.is_dir()
-    except (OSError, ValueError):  # a name too long, a NUL in it
+    except (OSError, ValueError):  # name too long, or a NUL in it
         return False

@@ -1,4 +1,4 @@
-"""Where documents go: into files that the user names, or to standard output, which takes one and is called ``-``."""
+"""Where documents go: into files that the user names, or to standard output (``-``), which takes only one."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ STANDARD = Path("-")
 
 
 def demand_one(given: Mapping[str, Path | None], shown: str | None) -> bool:
-    """Whether standard output is left for the document that the command shows by itself.
+    """Whether standard output is reserved for the document that the command itself shows.
 
-    ``given`` are options that take an output file; ``shown`` is the format asked for of what the command shows, None
-    if none was. Raises UsageError where two documents would go to standard output.
+    ``given`` are options that take an output file; ``shown`` is the requested format of the command's own document,
+    None if none was requested. Raises UsageError if two documents would go to standard output.
     """
     there = [name for name, path in given.items() if path == STANDARD]
     if there and shown is not None:
@@ -30,9 +30,9 @@ def demand_one(given: Mapping[str, Path | None], shown: str | None) -> bool:
 
 
 def save(text: str, path: Path, option: str, *, fault: type[GpustackError] | None = None) -> None:
-    """Write a document to where ``option`` says, whole or not at all.
+    """Write a document to the place that ``option`` names, complete or not at all.
 
-    Raises ``fault``, or GpustackError, where that cannot be; for standard output see `frame.document`.
+    Raises ``fault``, or GpustackError, on failure. For standard output see `frame.document`.
     """
     if path == STANDARD:
         frame.document(text, fault=fault)
@@ -49,7 +49,7 @@ def save(text: str, path: Path, option: str, *, fault: type[GpustackError] | Non
 
 
 def demand_place(path: Path, cure: str) -> None:
-    """Raise GpustackError, with ``cure``, where it is known already that ``save`` will not be able to write there."""
+    """Raise GpustackError, with ``cure`` as its hint, if ``save`` could not write there."""
     why = "" if path == STANDARD else _obstacle(path.resolve())
     if why:
         message = f"cannot be written: {why}"
@@ -69,7 +69,7 @@ def _obstacle(place: Path) -> str:
 
 
 def folder(path: Path, option: str) -> Path:
-    """A folder to write into, as the option names it. Raises UsageError where that is ``-``, which is no folder."""
+    """The folder that the option names, to write into. Raises UsageError if it is ``-``."""
     if path == STANDARD:
         message = "- means standard output, but a folder is required"
         raise UsageError(message, code="invalid-value", where=option, hint=f"a folder of that name is {option} ./-")

@@ -18,7 +18,7 @@ CHANGES_PENDING = 6
 
 
 def make_plan(question: StackOptions) -> "Plan":
-    """The plan for what is asked. Raises NoSolutionError (3), UnsupportedError (4), UsageError (2)."""
+    """Make the plan for a request. Raises NoSolutionError (3), UnsupportedError (4), UsageError (2)."""
     from gpustack.plan.build import build
     from gpustack.solve.resolve import demand_judged, resolve
 
@@ -69,12 +69,12 @@ def plan(
 
 
 def pending(plan: "Plan", question: StackOptions) -> int:
-    """The exit code of a plan that could be made, as --detailed-exitcode wants it."""
+    """The exit code of a successful plan, as --detailed-exitcode defines it."""
     return CHANGES_PENDING if question.is_exit_detailed and plan.steps else 0
 
 
 def save_plan(plan: "Plan", path: Path) -> None:
-    """Write the plan as JSON, whole or not at all. Raises GpustackError when the place cannot be written."""
+    """Write the plan as JSON, complete or not at all. Raises GpustackError if the place cannot be written."""
     from gpustack.plan.document import dump
 
     save(dump(plan), path, "--out")

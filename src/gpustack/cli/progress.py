@@ -1,4 +1,4 @@
-"""What an installation says while it works: plain lines on standard error, and counters where that is a terminal."""
+"""Progress of an installation: plain lines on standard error, and counters if that is a terminal."""
 
 import shutil
 import time
@@ -18,7 +18,7 @@ _OF_LATE = 10.0
 
 
 class _File:
-    """One file on its way; ``there`` None is not begun."""
+    """One file in transfer; ``there`` is None until it begins."""
 
     def __init__(self, name: str, size: int | None) -> None:
         self.name = name
@@ -34,20 +34,20 @@ class _File:
 
 
 class _Rate:
-    """How fast bytes have come of late, whatever files they are of."""
+    """The recent transfer rate over all files."""
 
     def __init__(self) -> None:
         self._came = 0
         self._looks: deque[tuple[float, int]] = deque()
 
     def count(self, more: int) -> None:
-        """So many bytes came; none where a file began anew."""
+        """Count received bytes; None when a file restarts."""
         if not self._looks:
             self._looks.append((time.monotonic(), 0))
         self._came += max(0, more)
 
     def text(self, left: int | None) -> str:
-        """The rate and when the ``left`` bytes will be there (None: nobody knows), "" before much can be said."""
+        """The rate and the time until ``left`` bytes arrive (None: unknown), "" while too little is known."""
         now = time.monotonic()
         since, before = self._looks[0]
         rate = (self._came - before) / max(now - since, 0.001)
@@ -80,7 +80,7 @@ class Progress:
             self._print(f"[{number}/{total}] {title}")
 
     def done(self) -> None:
-        """It has ended well."""
+        """It has succeeded."""
         seconds = time.monotonic() - self._began
         if not self._is_quiet and seconds >= 1:
             self._print(f"    done in {seconds:.0f} s")
@@ -93,19 +93,19 @@ class Progress:
             self._pass(f"    {visible(text)}")
 
     def say(self, text: str) -> None:
-        """A sentence for the person."""
+        """Print a sentence for the user."""
         for line in text.splitlines():
             self._print(line)
 
     def transfer(self, name: str, size: int | None) -> Callable[[int, int | None], None]:
-        """A counter for one file: a passing line on a terminal; elsewhere only what it goes on with, and the end."""
+        """Report progress of one file: an overwritten line on a terminal; elsewhere a line at resume and end."""
         file = _File(name, size)
         self._files.append(file)
 
         def count(there: int, total: int | None) -> None:
             with self._lock:
                 is_first, was_whole = file.there is None, file.is_whole()
-                # What a former attempt left, or the cache had, did not come now.
+                # What an earlier attempt left, or the cache had, was not transferred now.
                 self._rate.count(there - file.there if file.there is not None else 0)
                 file.there, file.size = there, total if total is not None else file.size
                 if self._is_quiet or was_whole:
@@ -119,7 +119,7 @@ class Progress:
         return count
 
     def _look(self) -> None:
-        """Show the files that are on their way, and how far all are, every now and then."""
+        """Show the files in transfer and the overall progress at intervals."""
         now = time.monotonic()
         under_way = [one for one in self._files if one.there and not one.is_whole()]
         if not self._is_terminal or (under_way and now - self._looked < _EVERY):
@@ -139,7 +139,7 @@ class Progress:
         self._show(lines)
 
     def ask(self, question: str) -> bool:
-        """Yes or no; no where nobody can be asked, or a signal comes instead of an answer."""
+        """Ask yes or no; no if nobody can answer, or a signal arrives instead."""
         return frame.can_ask() and answer(lambda: frame.confirm(question))
 
     def _print(self, text: str) -> None:
@@ -147,19 +147,19 @@ class Progress:
             self._say(text)
 
     def _pass(self, text: str) -> None:
-        """Show a line that the next one takes the place of."""
+        """Show a line that the next one overwrites."""
         with self._lock:
             self._show([text])
 
     def _say(self, text: str) -> None:
-        """A line that stays, above those that pass."""
+        """Print a permanent line above those that are overwritten."""
         passing = self._lines
         self._show([])
         frame.say(text)
         self._show(passing)
 
     def _show(self, lines: list[str]) -> None:
-        """Lines that the next ones take the place of."""
+        """Show lines that the next ones overwrite."""
         if not self._is_terminal:
             return
         width = shutil.get_terminal_size().columns - 1
@@ -175,7 +175,7 @@ def _mebibytes(size: float) -> str:
 
 
 def _clock(seconds: float) -> str:
-    """A time as hours, minutes and seconds, as far as it has them: 1:02:03, 2:03, 0:03."""
+    """A time in hours, minutes and seconds, as short as possible: 1:02:03, 2:03, 0:03."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -1,7 +1,7 @@
-"""Reads ordinary command lines, at a hundredth of a parser's price.
+"""Reads ordinary command lines, at a hundredth of the cost of a parser.
 
-It takes what has one meaning only and hands back everything else: help, errors, completion, values from the
-environment, unusual spellings. `gpustack.cli.application` then reads the line from its beginning.
+It reads what is unambiguous and leaves everything else to `gpustack.cli.application`: help, errors, completion, values
+from the environment, unusual spellings. That reads the line again from its beginning.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gpustack.cli.declare import REQUIRED, Argument, Command, Option, Parameter,
 
 
 def read(command: Command, words: Sequence[str], environment: Mapping[str, str]) -> dict[str, Any] | None:
-    """The value of each parameter of ``command``; None where a parser has to look at ``words``, right or wrong."""
+    """The value of each parameter of ``command``; None if ``words`` need a parser, right or wrong."""
     try:
         return _values(command.parameters(), words, environment)
     except _Unsure:
@@ -56,7 +56,7 @@ def _values(parameters: list[Parameter], words: Sequence[str], environment: Mapp
 
 
 def _note(found: dict[str, Any], option: Parameter, text: str | None, rest: Any) -> None:
-    """Note one more mention of ``option``; its value is ``text`` or, where that is None, the next word."""
+    """Record one more occurrence of ``option``; its value is ``text`` or, if that is None, the next word."""
     name = option.name
     if option.kind is bool or (isinstance(option.form, Option) and option.form.count):
         if text is not None or (name in found and option.kind is bool):
@@ -77,7 +77,7 @@ def _note(found: dict[str, Any], option: Parameter, text: str | None, rest: Any)
 
 
 def _place(found: dict[str, Any], arguments: list[Parameter], words: list[str]) -> None:
-    """Give ``words`` to ``arguments``: one each, or all to the only one."""
+    """Assign ``words`` to ``arguments``: one each, or all to the only one."""
     if len(arguments) == 1 and arguments[0].is_list:
         if words:
             found[arguments[0].name] = [_value(arguments[0], word) for word in words]
@@ -107,9 +107,9 @@ def _value(parameter: Parameter, text: str) -> Any:
 
 
 def _path(text: str) -> Path:
-    """A path; one that is there has to be readable."""
+    """A path; if it exists it must be readable."""
     try:
-        os.stat(text)  # noqa: PTH116 (of the text as it is: "" is no path, Path("") is one)
+        os.stat(text)  # noqa: PTH116 (of the text as it is: "" is not a path, Path("") is)
         if not os.access(text, os.R_OK):
             raise _Unsure
     except OSError:

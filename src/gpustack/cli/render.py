@@ -57,7 +57,7 @@ def render(
 
 
 def _write_tree(paths: list[Path], format: str, into: Path) -> None:
-    """Write the files that several plans make together. Raises UsageError where that cannot be."""
+    """Write the files that several plans make together. Raises UsageError if that fails."""
     from gpustack.errors import UsageError
     from gpustack.plan.document import load
     from gpustack.render.api import render_tree
@@ -76,7 +76,7 @@ def _write_tree(paths: list[Path], format: str, into: Path) -> None:
 
 
 def _demand_ours(into: Path, names: list[str]) -> None:
-    """Raise UsageError before a file is replaced that this program has not written."""
+    """Raise UsageError before replacing a file that this program did not write."""
     from gpustack.errors import UsageError
     from gpustack.render.api import is_ours
 

@@ -14,7 +14,7 @@ from gpustack.errors import DocumentError, UsageError
 
 if sys.version_info >= (3, 11):
     import tomllib
-else:  # the standard library has it from 3.11 on
+else:  # in the standard library from 3.11 on
     import tomli as tomllib  # type: ignore[import-not-found, no-redef, unused-ignore]
 
 LARGEST = 64 << 10
@@ -24,7 +24,7 @@ LONGEST_LINE = 2000
 
 
 def read_request_file(path: Path, given: StackOptions) -> StackOptions:
-    """``given`` with the file's requirements and options where the command line gave none.
+    """Complete ``given`` with requirements and options of the file that the command line does not set.
 
     Raises DocumentError (exit 2) naming the key.
     """
@@ -42,9 +42,9 @@ def read_request_file(path: Path, given: StackOptions) -> StackOptions:
 
 
 def read_toml(path: Path, form: str) -> dict[str, Any]:
-    """The tables in a small TOML file; ``form`` is the hint where it is none. Raises DocumentError (exit 2)."""
+    """The tables of a small TOML file; ``form`` is the hint if it is not one. Raises DocumentError (exit 2)."""
     try:
-        # A named pipe or a device would be read for ever.
+        # A named pipe or a device would be read forever.
         if not path.is_file():
             fault = "is not a file" if path.exists() else "does not exist"
             raise _unreadable(path, fault, "give the path of a TOML file")
@@ -58,7 +58,7 @@ def read_toml(path: Path, form: str) -> dict[str, Any]:
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """The tables in ``text``. Raises ValueError, or RecursionError where it is nested too deeply."""
+    """The tables in ``text``. Raises ValueError, or RecursionError if it is nested too deeply."""
     for number, line in enumerate(text.splitlines(), 1):
         if len(line) > LONGEST_LINE:
             msg = f"line {number} is longer than {LONGEST_LINE} characters"

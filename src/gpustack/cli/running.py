@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def note() -> "Note":
-    """A function that shows the running checks at a terminal; elsewhere it does nothing."""
+    """A function that shows the running checks on a terminal; elsewhere it does nothing."""
     from gpustack.verify.declare import silent
 
     if frame.settings().is_quiet or not frame.has_terminal():

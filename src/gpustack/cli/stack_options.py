@@ -1,4 +1,4 @@
-"""The options that ask for a stack, as one value."""
+"""The options that request a stack, as one value."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from gpustack.cli.options import HostQuestion, Imex, KernelModule, Policy
 
 
 class StackOptions(HostQuestion, frozen=True, kw_only=True):
-    """The options that ask for a stack, from the command line and from gpustack.toml together."""
+    """The options that request a stack, from the command line and from gpustack.toml together."""
 
     requirements: tuple[str, ...] = ()
     methods: tuple[str, ...] = ()

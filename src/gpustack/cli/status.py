@@ -37,7 +37,7 @@ def status(
         bool, Option("--timer", help="Print systemd units that check for drift every day, and exit.")
     ] = False,
 ) -> int:
-    """Tell where the host differs from what was installed, and what cures it. Exit code 6 where it does."""
+    """Compare the host with what was installed and print fixes for differences. Exit code 6 if there are any."""
     from gpustack.errors import GpustackError
     from gpustack.install.lock.document import load
 

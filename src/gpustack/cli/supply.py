@@ -1,4 +1,4 @@
-"""What ``gpustack install`` takes plan and files from: the net, a bundle, or a lock; and the lock that it writes."""
+"""Where ``gpustack install`` gets its plan and files: the network, a bundle, or a lock; and the lock it writes."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 
 class Supply(Struct, frozen=True, kw_only=True):
-    """``source`` is the lock that the plan comes from, ``target`` the file that gets the lock of what was installed.
+    """``source`` is the lock that provides the plan, ``target`` the file for the lock of what was installed.
 
-    ``origin`` is all this as the journal keeps it.
+    ``origin`` describes all this for the journal.
     """
 
     bundle: Bundle | None = None
@@ -35,11 +35,11 @@ class Supply(Struct, frozen=True, kw_only=True):
     origin: Origin
 
     def named(self, options: Origin) -> Supply:
-        """The same, with more options for the journal, where it has none of them yet."""
+        """The same, with further options for the journal that it does not have yet."""
         return replace(self, origin=self.origin.or_else(options))
 
     def plan(self, root: Path | None) -> Plan | None:
-        """The plan of the bundle or the lock; None where neither is given."""
+        """The plan of the bundle or the lock; None without either."""
         if self.bundle is not None:
             from gpustack.install.supply.offline import offline_plan, place_for
 
@@ -51,7 +51,7 @@ class Supply(Struct, frozen=True, kw_only=True):
         return None
 
     def words(self) -> str:
-        """What a person has to know of where this comes from before saying yes; "" where the plan says it all."""
+        """What the user must know about these sources before confirming; "" if the plan says it all."""
         if self.bundle is None:
             return ""
         manifest = self.bundle.manifest
@@ -69,7 +69,7 @@ class Supply(Struct, frozen=True, kw_only=True):
             lay(self.bundle, root)
 
     def downloader(self, say: Callable[[str], None]) -> Downloader:
-        """Whoever brings files."""
+        """The downloader for these sources."""
         if self.bundle is not None:
             return self.bundle
         from gpustack.install.supply.downloads import Fetcher, patience_of
@@ -77,9 +77,9 @@ class Supply(Struct, frozen=True, kw_only=True):
         return Fetcher(mirrors=self.mirrors, patience=patience_of(self.origin.min_speed), say=say)
 
     def demand_lock_places(self, root: Path | None) -> None:
-        """Raise GpustackError where it is known before an installation that its lock cannot be written.
+        """Raise GpustackError before an installation whose lock could not be written.
 
-        What is not a lock is never replaced by one: UsageError.
+        Only a lock is ever replaced by one: UsageError for any other file.
         """
         from gpustack.install.lock.document import is_lock
         from gpustack.install.lock.of_run import FILE
@@ -97,9 +97,9 @@ class Supply(Struct, frozen=True, kw_only=True):
                 raise UsageError(msg, code="unreadable-lock", where=str(self.target), hint=hint)
 
     def write_lock(self, root: Path | None, detect: Callable[[], Host]) -> None:
-        """Write the lock of the last run: where ``status`` looks for it, and where the user wants it.
+        """Write the lock of the last run for ``status``, and where the user wants it.
 
-        Raises GpustackError where it cannot be written: all is installed then, and the next ``--resume`` writes it.
+        Raises GpustackError if that fails; by then everything is installed, and the next ``--resume`` writes it.
         """
         from gpustack.install.lock import document as locks
         from gpustack.install.lock.of_run import lock_of_last_run, save_last
@@ -124,7 +124,7 @@ class Supply(Struct, frozen=True, kw_only=True):
 
 
 def supply_of(what: list[str], origin: Origin) -> Supply:
-    """What the options name. Raises UsageError, DocumentError, GpustackError."""
+    """The sources that the options name. Raises UsageError, DocumentError, GpustackError."""
     from gpustack.install.lock.document import is_lock
 
     if origin.bundle and what:
@@ -147,7 +147,7 @@ def origin_of(
     lock: Path | None,
     min_speed: float | None = None,
 ) -> Origin:
-    """What the options name, as the journal keeps it. Raises UsageError."""
+    """The sources that the options name, as the journal keeps them. Raises UsageError."""
     from gpustack.install.journal.records import Origin
 
     return Origin(
@@ -176,9 +176,9 @@ def _parsed(mirrors: list[str]) -> dict[str, str]:
 
 
 def supply_again(origin: Origin, say: Callable[[str], None]) -> Supply:
-    """What a run was begun with. Raises GpustackError where its bundle no longer exists.
+    """The sources that a run began with. Raises GpustackError if its bundle no longer exists.
 
-    The lock that its plan came from only tells more of what was installed, so the run goes on without it.
+    The lock behind the plan only adds detail about what was installed, so a run continues without it.
     """
     try:
         return _supply(origin)
@@ -198,7 +198,7 @@ def _supply(origin: Origin) -> Supply:
         from gpustack.install.supply.bundle import Bundle
 
         bundle = Bundle(Path(origin.bundle), fingerprint=origin.fingerprint, say=frame.say)
-        # Whoever goes on with the run takes no bundle of another key.
+        # A resumed run accepts no bundle signed by another key.
         return Supply(bundle=bundle, target=target, origin=replace(origin, fingerprint=bundle.manifest.fingerprint))
     source = load(Path(origin.source)) if origin.source else None
     return Supply(source=source, mirrors=origin.mirrors, target=target, origin=origin)

@@ -46,7 +46,7 @@ def triton(
     ] = None,
     format: Annotated[TextOrJson, Option("--format", help="Text or JSON.")] = TextOrJson.TEXT,
 ) -> int:
-    """Create a model repository, and check it by the rules of the server's release: exit 1 if it breaks one."""
+    """Create a model repository, or check one by the rules of a Triton release. Exit code 1 if it breaks any."""
     from gpustack.errors import UsageError
     from gpustack.triton.releases import newest, release_row
     from gpustack.triton.rules import judge
@@ -70,7 +70,7 @@ def triton(
 def _files(
     matrix: "Matrix", month: str, engines: tuple[str, ...], built: Path | None
 ) -> "Iterator[tuple[str, dict[str, Path]]]":
-    """The platform and the files of the digits network; an ONNX file written for it lasts as long as the block."""
+    """The platform and the files of the digits network; a generated ONNX file exists for the length of the block."""
     import tempfile
 
     from gpustack.errors import UsageError

@@ -109,7 +109,7 @@ def _verify_and_report(again: "_Verifier", seconds: float, reports: tuple[tuple[
 
 
 def _validate_url(url: str | None) -> None:
-    """Raise UsageError where ``url`` is not the address of a server."""
+    """Raise UsageError unless ``url`` is the address of a server."""
     if url is not None:
         from gpustack.triton.client import server_at
 
@@ -117,7 +117,7 @@ def _validate_url(url: str | None) -> None:
 
 
 def _folder_for(given: Path | None) -> dict[str, str]:
-    """The folder as checks take it, which run in folders of their own. Raises UsageError where it cannot be written."""
+    """The folder as an absolute path: checks run in folders of their own. Raises UsageError if it is not writable."""
     if given is None:
         return {}
     import os
@@ -161,7 +161,7 @@ _Verifier = Callable[[Iterable[Any]], Any]
 def _with_lock(
     again: _Verifier, path: Path | None, matrix: "Matrix", root: Path | None, host: Path | None
 ) -> _Verifier:
-    """The same verification, with a check of the lock, if there is one, for each component of its stack."""
+    """The same verification plus, if there is a lock, a check of it for each component of its stack."""
     if path is None:
         return again
     from gpustack.errors import UsageError
@@ -189,7 +189,7 @@ def _with_lock(
 
 
 def paired(formats: tuple[str, ...], outputs: tuple[Path, ...]) -> tuple[tuple[str, Path], ...]:
-    """Each report's format and file, which may be `STANDARD`. Raises UsageError where their numbers do not match."""
+    """The format and file of each report; a file may be `STANDARD`. Raises UsageError if their numbers differ."""
     from gpustack.errors import UsageError
     from gpustack.verify.writers import MODULES
 
@@ -240,7 +240,7 @@ def _load_own(files: tuple[Path, ...]) -> None:
 
 
 def _write(report: "Report", reports: tuple[tuple[str, Path], ...]) -> None:
-    """Write every report that can be written. Raises UsageError where one could not be."""
+    """Write every report that can be written. Raises UsageError if any could not."""
     from gpustack.errors import GpustackError, UsageError
     from gpustack.verify.api import write
 

@@ -15,14 +15,14 @@ _FINGERPRINT_DIGITS = 40
 
 
 def faults(overlay: Path | None = None) -> list[str]:
-    """All breaches of the invariants in the built-in facts with ``overlay`` laid over them, one line each.
+    """All faults of the built-in facts with ``overlay`` applied, one line each.
 
-    Raises MatrixError (exit 2) where ``overlay`` is malformed, as it does for every command.
+    Raises MatrixError (exit 2) if ``overlay`` is malformed, as every command does.
     """
     facts = load_matrix(overlay)
     found = [fault for subject in facts.subjects for fault in _subject_faults(facts, subject)]
     if found:
-        return found  # what follows reads the rows that are faulty
+        return found  # what follows reads the faulty rows
     found += _rule_faults(facts)
     found += _place_faults(facts)
     found += _offer_faults(facts)
@@ -111,7 +111,7 @@ def _is_hexadecimal(text: str) -> bool:
 
 
 def _is_packaged(facts: Matrix, offer: Availability) -> bool:
-    """Whether some row says what the packages of an offer are called in its folder."""
+    """Whether some row names the packages of an offer in its folder."""
     families = {row.family for row in facts.repositories if row.repo == offer.repo}
     return any(
         row.method == "network" and row.family in families and (not row.repos or offer.repo in row.repos)
@@ -131,7 +131,7 @@ def _offer_faults(facts: Matrix) -> Iterator[str]:
         where = f"packages {packages.component} {packages.method} {packages.family} {packages.versions}"
         if not packages.packages and not packages.pin:
             yield f"{where}: names no package"
-        # A lock takes patterns: it has to catch packages that do not exist yet.
+        # A lock uses patterns: it must match packages that do not exist yet.
         for name in packages.packages if packages.role != "branch-lock" else ():
             if any(character in name for character in "{}<>*$ "):
                 yield f"{where}: {name!r} is a pattern, names are data"

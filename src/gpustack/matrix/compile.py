@@ -59,14 +59,14 @@ def compile_folder(
 
 
 def read_bounds(files: dict[str, Path]) -> dict[str, str]:
-    """The bounds that ranges may name, by name; {} where the folder has no file of them."""
+    """The bounds that ranges may name, by name; {} if the folder has no file for them."""
     if BOUNDS not in files:
         return {}
     return bounds_of(load.read_subject(files[BOUNDS]).tables[BOUNDS].rows)
 
 
 def bounds_of(rows: list[dict[str, Any]]) -> dict[str, str]:
-    """What the rows of the bounds' table say, by name."""
+    """The rows of the bounds table, by name."""
     return {row["name"]: row["version"] for row in rows}
 
 
@@ -75,7 +75,7 @@ def _same(entry: SubjectEntry | None, stamp: tuple[int, int] | None) -> bool:
 
 
 def _parts(entries: dict[str, SubjectEntry], blobs: dict[str, bytes]) -> dict[str, bytes]:
-    """The tables of PARTED, put together over all subjects and taken apart by component; releases newest first."""
+    """The tables of PARTED, merged over all subjects and split by component; releases newest first."""
     rows: dict[str, list[dict[str, Any]]] = {}
     for subject, entry in entries.items():
         for table in PARTED:
@@ -90,7 +90,7 @@ def _parts(entries: dict[str, SubjectEntry], blobs: dict[str, bytes]) -> dict[st
 
 
 def _binding(rows: dict[str, list[dict[str, Any]]], component: str) -> dict[str, list[int]]:
-    """Which rules of a component bind each of its releases, by their place: no range is read to answer a question."""
+    """The places of the rules that bind each release of a component, so that queries read no range."""
     rules = rows.get(part_name("rules", component), [])
     subjects = [version_range(rule["of"].removeprefix(component).strip()) for rule in rules]
     releases = rows.get(part_name("releases", MIRRORED.get(component, component)), [])
@@ -126,7 +126,7 @@ def compile_subject(subject: load.Subject) -> dict[str, bytes]:
 def _kept(
     name: str, stamp: tuple[int, int], old: tuple[Path, Index | None] | None
 ) -> tuple[SubjectEntry, dict[str, bytes]] | None:
-    """The compiled files of a subject that has not changed; None where it has, or where one of them is gone."""
+    """The compiled files of an unchanged subject; None if it has changed, or if one of them is missing."""
     if old is None or old[1] is None:
         return None
     entry = old[1].subjects.get(name)

@@ -1,4 +1,4 @@
-"""What the facts have of the release before a release and do not have of it: the list of who adds one."""
+"""What the facts state about the previous release but not about a given one: a checklist for adding a release."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _TELLS_RELEASES_APART = {"version", "versions", "of", "id", "file", "packages", 
 
 
 def lacking(facts: Matrix, component: str, text: str) -> tuple[Release, list[str]]:
-    """The release before ``component`` ``text``, and what the facts have of it only, one line each.
+    """The release before ``component`` ``text``, and what the facts state about that one only, one line each.
 
-    A line says file, table and the columns that name the statement. Raises UsageError where the facts know no such
+    A line names file, table and the columns that identify the statement. Raises UsageError if the facts know no such
     release, or none before it.
     """
     releases = [row for row in facts.releases(component) if row.status == "released" or row.version == text]
@@ -42,7 +42,7 @@ def lacking(facts: Matrix, component: str, text: str) -> tuple[Release, list[str
 
 
 def _columns(facts: Matrix, component: str, before: str, text: str) -> Iterator[str]:
-    """The columns that the row of the earlier release fills and that of the later one does not."""
+    """The columns that are filled for the earlier release and empty for the later one."""
     rows = {row["version"]: row for row in facts.rows(component, "releases", dict)}
     for name in rows.get(before, {}):
         if name not in {*rows.get(text, {}), "note"}:
@@ -75,7 +75,7 @@ def _text(value: object) -> str:
 
 
 def _is_about(row: dict[str, Any], place: tuple[str, str], component: str, text: str) -> bool:
-    """Whether a row speaks of this release: of it alone, of its release line, or of a range that holds it."""
+    """Whether a row applies to this release: to it alone, to its release line, or to a range that contains it."""
     subject, _ = place
     if "of" in row:
         of = str(row["of"])

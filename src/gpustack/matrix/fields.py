@@ -1,4 +1,4 @@
-"""The kinds of value that a matrix column can hold, and what makes a value of each kind well-formed."""
+"""The kinds of value in matrix columns, and how each is validated."""
 
 from __future__ import annotations
 

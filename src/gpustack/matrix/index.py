@@ -1,4 +1,4 @@
-"""Look-ups in the facts. Decodes only the tables that are asked for; imports no yaml."""
+"""Queries of the facts. Decodes only the requested tables and never imports yaml."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class Matrix:
-    """All facts of one run. Look-ups are cached; the object is never changed."""
+    """All facts of one run. Queries are cached; the object never changes."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -37,13 +37,13 @@ class Matrix:
         return self._store.index.subjects[subject].about
 
     def tables(self, subject: str) -> dict[str, int]:
-        """The tables of a subject and how many rows each has."""
+        """The tables of a subject and the number of their rows."""
         return self._store.index.subjects[subject].tables
 
     @cached_property
     def digest(self) -> str:
-        """The sha256 over the digests of all matrix files in use: names the facts that an answer was made with."""
-        import hashlib  # noqa: PLC0415 (brings OpenSSL; only documents name their facts)
+        """The sha256 over the digests of all matrix files in use; documents record it."""
+        import hashlib  # noqa: PLC0415 (brings OpenSSL; only documents record it)
 
         lines = [f"{name} {entry.digest}\n" for name, entry in sorted(self._store.index.subjects.items())]
         return hashlib.sha256("".join(lines).encode()).hexdigest()
@@ -64,13 +64,13 @@ class Matrix:
             try:
                 rows = msgspec.msgpack.decode(raw, type=list[kind], strict=False) if raw else []  # type: ignore[valid-type]
             except msgspec.ValidationError as exc:
-                # Only an overlay can get here: the built-in rows are decoded by a test.
+                # Only an overlay can get here: a test decodes the built-in rows.
                 raise MatrixError(str(exc), where=f"{subject}.yaml: {table}", hint="mend the overlay") from exc
             self._rows[place] = tuple(rows)
         return self._rows[place]
 
     def everywhere(self, table: str, kind: type[T]) -> tuple[T, ...]:
-        """The rows of every subject's table of that name."""
+        """The rows of the tables of that name in every subject."""
         return tuple(
             row
             for subject in self.subjects
@@ -79,7 +79,7 @@ class Matrix:
         )
 
     def sources(self, subject: str) -> dict[str, Source]:
-        """The sources of a subject by their short key."""
+        """The sources of a subject by their short keys."""
         if subject not in self._sources:
             compiled = self._store.head(subject)
             raw = msgspec.msgpack.decode(compiled.sources, type=dict[str, Source]) if compiled else {}
@@ -87,7 +87,7 @@ class Matrix:
         return self._sources[subject]
 
     def addresses(self, keys: tuple[str, ...]) -> tuple[str, ...]:
-        """The addresses of sources named globally ("cuda/guide_13_4"), each once, pages first."""
+        """The addresses of sources given by global key ("cuda/guide_13_4"), each once, pages first."""
         found: dict[str, None] = {}
         for key in keys:
             subject, _, short = key.partition("/")
@@ -97,7 +97,7 @@ class Matrix:
         return tuple(sorted(found, key=lambda address: not address.startswith("https://")))
 
     def read_on(self, keys: tuple[str, ...]) -> str:
-        """The last day on which one of these sources, named globally, was read; "" where none says."""
+        """The last day on which any of these sources (global keys) was read; "" if unknown."""
         found = [(key.partition("/")[2], self.sources(key.partition("/")[0])) for key in keys]
         return max((sources[short].read for short, sources in found if short in sources), default="")
 
@@ -119,7 +119,7 @@ class Matrix:
         return tuple(row for row in self.everywhere("rules", Rule) if subject_of(row.of) == component)
 
     def binding(self, component: str) -> dict[str, list[int]]:
-        """For each release, the places in ``rules(component)`` of the rules that bind it; {} where not worked out."""
+        """For each release, the places in ``rules(component)`` of the rules that bind it; {} if not precomputed."""
         if component not in self._binding:
             raw = self._store.part(BINDING, component) if self._store.has_parts else None
             self._binding[component] = msgspec.msgpack.decode(raw, type=dict[str, list[int]]) if raw else {}
@@ -153,11 +153,11 @@ class Matrix:
         return {row.key: row for row in reversed(self.systems)}
 
     def system(self, key: str | None) -> System | None:
-        """The row of a system by its key ("ubuntu24.04"), None where there is none."""
+        """The row of a system by its key ("ubuntu24.04"), None if there is none."""
         return self._systems_by_key.get(key or "")
 
     def system_of(self, host: Host) -> System | None:
-        """The row of a host's system: the one that the host names, else the most exact one of its package family."""
+        """The row of a host's system: the one that the host names, else the most specific one of its package family."""
         if host.os.system:
             return self.system(host.os.system)
         name = host.os.id or ""
@@ -191,9 +191,9 @@ class Matrix:
 
 
 def load_matrix(overlay: Path | None = None) -> Matrix:
-    """The built-in facts, with the files of the folder ``overlay`` laid over them.
+    """The built-in facts with the files of the folder ``overlay`` applied.
 
-    Raises MatrixError (exit 2) naming file, row and field when the overlay is broken.
+    Raises MatrixError (exit 2) naming file, row and field if the overlay is invalid.
     """
     store = open_store()
     if overlay is not None:

@@ -1,4 +1,4 @@
-"""How compiled matrices are laid out: the index, the head of each subject, and the names of their parts."""
+"""How compiled matrices are stored: the index, the head of each subject, and the names of their parts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FORMAT = 7
 
 
 class SubjectEntry(Struct, frozen=True, kw_only=True):
-    """What the index knows of one subject. ``stamp`` is (time of change in ns, size) of the YAML file."""
+    """The index entry of one subject. ``stamp`` is (time of change in ns, size) of the YAML file."""
 
     digest: str
     stamp: tuple[int, int]
@@ -28,7 +28,7 @@ class Index(Struct, frozen=True, kw_only=True):
 
 
 class TableHead(Struct, frozen=True, kw_only=True):
-    """What is known of a table without its rows, which are kept in a file of their own."""
+    """A table without its rows, which have a file of their own."""
 
     about: str
     key: tuple[str, ...]
@@ -36,7 +36,7 @@ class TableHead(Struct, frozen=True, kw_only=True):
 
 
 class SubjectHead(Struct, frozen=True, kw_only=True):
-    """What is known of a subject without the rows of its tables."""
+    """A subject without the rows of its tables."""
 
     name: str
     sources: msgspec.Raw
@@ -57,11 +57,11 @@ BINDING = "binding"
 
 
 def part_name(table: str, component: str) -> str:
-    """The name under which the rows of a table about a component are kept."""
+    """The name of the file for one component's rows of a table."""
     return f"@{table}-{component}"
 
 
 def matrix_files(folder: Path) -> dict[str, Path]:
-    """The matrix files of ``folder`` by subject: those kept by hand, and those that are ``generated``."""
+    """The matrix files of ``folder`` by subject: those maintained by hand and those that are ``generated``."""
     found = {path.stem: path for place in (folder / GENERATED, folder) for path in place.glob("*.yaml")}
     return dict(sorted(found.items()))

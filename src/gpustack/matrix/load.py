@@ -16,7 +16,7 @@ own guesses read 12.10 as 12.1 and no as False::
         rows:
           - {version: 13.0.2, date: 2025-10-09, src: [guide]}
 
-Every row also has ``src`` (at least one source), and may have ``known`` and ``note``. Its short forms are written out
+Every row also has ``src`` (at least one source), and may have ``known`` and ``note``. Its short forms are expanded
 by ``shorthand``.
 """
 
@@ -64,7 +64,7 @@ class Table:
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """One matrix file, checked and converted."""
+    """One matrix file, validated and converted."""
 
     name: str
     about: str
@@ -75,7 +75,7 @@ class Subject:
 def read_subject(
     path: Path, *, base_of: Callable[[str], Subject | None] | None = None, bounds: Mapping[str, str] | None = None
 ) -> Subject:
-    """The subject in the file ``path``. ``base_of`` finds the subject that lends columns and sources to an overlay.
+    """The subject in the file ``path``. ``base_of`` finds the subject whose columns and sources an overlay may use.
 
     ``bounds`` are the versions that ``@NAME`` stands for in a range. Raises MatrixError naming file, table, row, field.
     """
@@ -131,7 +131,7 @@ def _parse(path: Path) -> dict[str, Any]:
 
 
 def _text(path: Path) -> str:
-    # A named pipe or a device would be read for ever.
+    # A named pipe or a device would be read forever.
     if not path.is_file():
         raise _fault(str(path), "is not a file" if path.exists() else "does not exist")
     if path.stat().st_size > LARGEST:
@@ -140,10 +140,10 @@ def _text(path: Path) -> str:
 
 
 def parse_yaml(text: str) -> object:
-    """One YAML document in which every scalar is a string. Raises ValueError or yaml.YAMLError.
+    """One YAML document with every scalar as a string. Raises ValueError or yaml.YAMLError.
 
-    Built from the parser's events: PyYAML's own composer keeps the last of two equal keys, writes an alias out as often
-    as it is used, and overflows the stack on deep nesting.
+    Built from the parser's events: PyYAML's own composer keeps the last of two equal keys, expands an alias as often as
+    it is used, and overflows the stack on deep nesting.
     """
     root: list[object] = []
     frames: list[_Frame] = [_Frame(root)]
@@ -177,7 +177,7 @@ def _refuse(event: object, line: int) -> None:
 
 
 class _Frame:
-    """A list or mapping that is being filled."""
+    """A list or mapping under construction."""
 
     __slots__ = ("content", "key")
 
@@ -186,7 +186,7 @@ class _Frame:
         self.key: str | None = None
 
     def add(self, value: object, line: int) -> None:
-        """The next item of a list; the next key or the value of it in a mapping."""
+        """Add an item to a list, or the next key or value to a mapping."""
         if isinstance(self.content, list):
             self.content.append(value)
         elif self.key is not None:
@@ -208,7 +208,7 @@ def _fault(where: str, message: str) -> MatrixError:
 
 
 def every(readers: Iterable[Callable[[], _Read]]) -> list[_Read]:
-    """What each reader answers. Raises one MatrixError that tells the faults of all, not only of the first."""
+    """The result of every reader. Raises one MatrixError with the faults of all, not only of the first."""
     read: list[_Read] = []
     faults: list[MatrixError] = []
     for reader in readers:
@@ -285,7 +285,7 @@ def _table(raw: object, where: str, sources: dict[str, dict[str, str]], base: Ta
 
 
 def _demand_readers(named: object, columns: Mapping[str, str], where: str) -> None:
-    """Refuse a head whose ``readers``, the columns that are for people and that no code reads, are no columns."""
+    """Raise unless ``readers``, the columns that are for people and that no code reads, are columns of the table."""
     if named == "all":
         return
     if not isinstance(named, list):
@@ -295,7 +295,7 @@ def _demand_readers(named: object, columns: Mapping[str, str], where: str) -> No
             raise _fault(where, f"column {name!r} of readers is not among the fields")
 
 
-def _rows(  # noqa: PLR0913, PLR0917 (what a row is read with)
+def _rows(  # noqa: PLR0913, PLR0917 (the context in which a row is read)
     row: object,
     where: str,
     kinds: dict[str, str],
@@ -303,7 +303,7 @@ def _rows(  # noqa: PLR0913, PLR0917 (what a row is read with)
     sources: dict[str, dict[str, str]],
     short: Shorthand,
 ) -> list[dict[str, Any]]:
-    """The rows that one row of the file stands for, converted."""
+    """The converted rows that one row of the file stands for."""
     if not isinstance(row, dict):
         raise _fault(where, "is not a mapping")
     label = " ".join(str(row.get(name, "")) for name in key).strip()

@@ -1,7 +1,7 @@
-"""Facts of one's own, laid over the built-in ones: ``--matrices DIR``.
+"""The user's facts, applied over the built-in ones: ``--matrices DIR``.
 
-A row with the key of a built-in row replaces it; any other row is added. A table may leave out ``key`` and ``fields``
-where the built-in one declares them, and may use the built-in sources besides its own.
+A row with the key of a built-in row replaces it; any other row is added. A table may omit ``key`` and ``fields`` if the
+built-in one declares them, and may use the built-in sources as well as its own.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gpustack.matrix.typed import row_faults
 
 
 def lay_over(store: Store, folder: Path) -> Store:
-    """``store`` with the matrix files of ``folder`` laid over it. Raises MatrixError with file, row and field."""
+    """``store`` with the matrix files of ``folder`` applied. Raises MatrixError with file, row and field."""
     try:
         is_folder = folder.is_dir()
     except OSError as exc:
@@ -72,7 +72,7 @@ def _demand_usable_row(row: dict[str, Any], where: str, table: str, key: tuple[s
 
 
 def _as_subject(store: Store, name: str) -> load.Subject | None:
-    """The compiled subject in the form that the loader gives, its own sources unqualified again."""
+    """The compiled subject as the loader returns it, with short source keys."""
     compiled = store.head(name)
     if compiled is None:
         return None

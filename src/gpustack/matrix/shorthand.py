@@ -1,11 +1,11 @@
-"""The short forms of a matrix file, written out before a row is checked: groups, bounds, rows for release lines.
+"""The short forms of a matrix file, expanded before a row is checked: groups, bounds, rows for release lines.
 
 * ``groups: {ubuntu: [ubuntu2204, ubuntu2404]}`` in the head of a file; ``"@ubuntu"`` in a list stands for its members.
-* ``@NAME`` in a range stands for a row of ``bounds.yaml``: how far the facts go, in one place.
-* ``each: ["@lines"]`` writes a row once for each of these release lines that its ``versions`` hold, with ``versions``
-  narrowed to the line and ``{line}`` (13.4) and ``{line-dashed}`` (13-4) filled in. A package name that is formed so
-  and stands in no row of the file's table ``seen_names`` marks its
-  row as ``composed``, a column that the table has to declare.
+* ``@NAME`` in a range stands for a row of ``bounds.yaml``: the last known version, in one place.
+* ``each: ["@lines"]`` repeats a row for each of these release lines within its ``versions``, with ``versions``
+  narrowed to the line and ``{line}`` (13.4) and ``{line-dashed}`` (13-4) filled in. If a package name formed so
+  is in no row of the file's table ``seen_names``, the
+  row is marked as ``composed``, a column that the table must declare.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _BOUND = re.compile(r"@([a-z0-9-]+)")
 
 @dataclass
 class Shorthand:
-    """What the short forms of one file stand for; ``used`` collects the groups that a row has named."""
+    """The short forms of one file; ``used`` collects the groups that its rows name."""
 
     groups: Mapping[str, list[str]] = field(default_factory=dict)
     bounds: Mapping[str, str] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class Shorthand:
     items: int = 0
 
     def members(self, item: str) -> list[str]:
-        """What an item of a list stands for: the members of ``@group``, else itself. Raises ValueError."""
+        """The items that one item of a list stands for: the members of ``@group``, else itself. Raises ValueError."""
         if not item.startswith("@"):
             return [item]
         if item[1:] not in self.groups:
@@ -48,7 +48,7 @@ class Shorthand:
         return self.groups[item[1:]]
 
     def spend(self, items: int) -> None:
-        """Count ``items`` that a short form stands for. Raises ValueError where a file asks for more than MOST."""
+        """Count ``items`` of a short form. Raises ValueError if a file asks for more than MOST."""
         self.items += items
         if self.items > MOST:
             msg = f"the short forms of this file stand for more than {MOST} items"
@@ -64,7 +64,7 @@ class Shorthand:
 
 
 def groups(raw: Mapping[str, object]) -> dict[str, list[str]]:
-    """The groups of a file's head. Raises ValueError naming the group."""
+    """The groups in the head of a file. Raises ValueError naming the group."""
     found: dict[str, list[str]] = {}
     for name, members in raw.items():
         if not _NAME.fullmatch(name):
@@ -81,7 +81,7 @@ def groups(raw: Mapping[str, object]) -> dict[str, list[str]]:
 
 
 def written_out(row: Mapping[str, Any], kinds: Mapping[str, str], short: Shorthand) -> list[dict[str, Any]]:
-    """The rows that ``row`` stands for; itself where it has no short form. Raises ValueError naming the field."""
+    """The rows that ``row`` stands for; itself without a short form. Raises ValueError naming the field."""
     full = {name: _filled(name, value, kinds.get(name, ""), short) for name, value in row.items()}
     lines = full.pop(EACH, None)
     if lines is None:

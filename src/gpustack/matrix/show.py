@@ -1,4 +1,4 @@
-"""Facts for reading: everything that bears on one version, one table, one source."""
+"""Facts to read: all about one version, one table, one source."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpustack.versions import is_within, version, version_range
 
 
 def everything_about(facts: Matrix, component: str, range_text: str) -> list[dict[str, Any]]:
-    """Every row that speaks of these versions of a component: its own rows, rules on it, rules that ask for it."""
+    """Every row about these versions of a component: its own rows, its rules, and the rules that require it."""
     pinned = [row.version for row in facts.releases(component) if not range_text or is_within(row.version, range_text)]
     if not pinned and range_text.startswith("=="):  # 8.9.6 stands for the line 8.9.6.x, as it does in `check`
         pinned = [row.version for row in facts.releases(component) if row.version.startswith(f"{range_text[2:]}.")]
@@ -22,7 +22,7 @@ def everything_about(facts: Matrix, component: str, range_text: str) -> list[dic
         for table in facts.tables(subject):
             for row in facts.rows(subject, table, dict):
                 if _speaks_of(row, subject, component, pinned):
-                    found.append({"in": f"{subject}.{table}", **row})  # noqa: PERF401 (three loops in one are no plainer)
+                    found.append({"in": f"{subject}.{table}", **row})  # noqa: PERF401 (three loops)
     if not found:
         msg = f"nothing is known of {component}{range_text}"
         raise UsageError(msg, code="unknown-version", hint=f"`gpustack matrix show {component}` shows what is known")

@@ -1,8 +1,8 @@
 """Compiled matrices: a msgpack file for each table, the head of each subject, and an index of them.
 
-An installed package carries the compiled form only. A checkout keeps it under ``build/`` and compiles a file again when
-its size or time of change differs; where that folder cannot be written, the user's cache folder is used, and where
-that fails too the facts are compiled in memory. Reading never imports yaml while the compiled form is fresh.
+An installed package contains only the compiled form. A checkout keeps it under ``build/`` and recompiles a file when
+its size or time of change differs. If that folder is not writable the user's cache folder is used, and if
+that fails too, memory. Reading never imports yaml while the compiled form is fresh.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from gpustack.matrix.layout import FORMAT, GENERATED, Index, SubjectEntry, Subje
 
 
 class Store:
-    """Where compiled subjects come from: files of a folder, or memory.
+    """The source of compiled subjects: files of a folder, or memory.
 
-    ``has_parts`` is False where an overlay may have added rows that the parts do not hold.
+    ``has_parts`` is False if an overlay may have added rows that are missing from the parts.
     """
 
     def __init__(self, index: Index, folder: Path | None, memory: dict[str, bytes], *, has_parts: bool = True) -> None:
@@ -31,16 +31,16 @@ class Store:
         self._heads: dict[str, SubjectHead] = {}
 
     def part(self, table: str, component: str) -> bytes | None:
-        """The rows of all subjects' ``table`` that are about ``component``, encoded; None where there are none."""
+        """The encoded rows of all subjects' ``table`` that are about ``component``; None if there are none."""
         return self._blob(part_name(table, component))
 
     def rows(self, subject: str, table: str) -> bytes | None:
-        """The rows of one table, encoded; None where there is no such table."""
+        """The encoded rows of one table; None if there is no such table."""
         entry = self.index.subjects.get(subject)
         return self._blob(f"{subject}.{table}") if entry is not None and table in entry.tables else None
 
     def head(self, subject: str) -> SubjectHead | None:
-        """The head of a compiled subject, None when there is no matrix of that name."""
+        """The head of a compiled subject; None if there is no matrix of that name."""
         if subject not in self.index.subjects:
             return None
         if subject not in self._heads:
@@ -62,7 +62,7 @@ class Store:
 
 
 def open_store() -> Store:
-    """The built-in matrices, compiled and fresh. Raises MatrixError (exit 2) where an installation lacks them."""
+    """The built-in matrices, compiled and fresh. Raises MatrixError (exit 2) if an installation lacks them."""
     folder = resources.compiled_folder()
     if not resources.is_checkout():
         own = _read_index(folder)
@@ -79,7 +79,7 @@ def open_store() -> Store:
 
 
 def write_folder(folder: Path, index: Index, blobs: dict[str, bytes]) -> None:
-    """Write compiled subjects and their index into ``folder``, each file whole or not at all, the index last."""
+    """Write compiled subjects and their index into ``folder``, each file complete or not at all, the index last."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, blob in blobs.items():
         _replace(folder / f"{name}.msgpack", blob)
@@ -126,7 +126,7 @@ def _compile_again(stamps: dict[str, tuple[int, int]], places: tuple[Path, ...])
 
 
 def _replace(path: Path, blob: bytes) -> None:
-    import tempfile  # noqa: PLC0415 (only where something is compiled)
+    import tempfile  # noqa: PLC0415 (only to compile)
 
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:

@@ -1,4 +1,4 @@
-"""Tables that the program decides by, and what makes one row of them usable."""
+"""The typed tables, and what makes one of their rows valid."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TYPED: dict[str, type] = {
 
 
 def row_faults(table: str, row: dict[str, Any]) -> Iterator[str]:
-    """What is wrong with one row of a table, as ``field 'x': ...`` where a field is to blame."""
+    """The faults of one row of a table, as ``field 'x': ...`` if a field is to blame."""
     kind = TYPED.get(table)
     if kind is None:
         return
@@ -49,7 +49,7 @@ def row_faults(table: str, row: dict[str, Any]) -> Iterator[str]:
 
 
 def rule_faults(rule: Rule) -> Iterator[str]:
-    """What is wrong with the shape of a rule."""
+    """The faults in the shape of a rule."""
     given = [name for name in ("any", "none", "equal") if getattr(rule, name)]
     if len(given) != 1:
         yield f"exactly one of any, none and equal has to be given, not {given or 'none of them'}"
@@ -75,7 +75,7 @@ def component_of(rule: Rule) -> str:
 
 
 def range_faults(field: str, text: str) -> Iterator[str]:
-    """What is wrong with a range: its syntax, or that no version can be in it."""
+    """The faults of a range: its syntax, or that it can contain no version."""
     try:
         wanted = version_range(text)
     except ValueError as exc:

@@ -1,1 +1,1 @@
-"""Types only: what crosses the borders between the stages. No behaviour beyond predicates."""
+"""Types only: what the stages exchange. No behaviour beyond predicates."""

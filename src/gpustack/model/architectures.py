@@ -1,4 +1,4 @@
-"""Processor architectures and what each is called: by the kernel, by people, by repositories, archives and images."""
+"""Processor architectures and their names in the kernel, repositories, archives and images, and among people."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from msgspec import Struct
 class Architecture(Struct, frozen=True, kw_only=True):
     """One architecture. ``name`` is what ``uname -m`` prints.
 
-    ``words`` are the names that package databases and kernels use as well, ``nicknames`` what people say. ``folders``
+    ``words`` are further names in package databases and kernels, ``nicknames`` those that people use. ``folders``
     are those of NVIDIA's repositories for servers, ``boards`` those for Jetsons, ``retired`` those that only a
     withdrawn key signs: a host may have one, no plan takes it. ``archives`` is the word in the platform of an archive
     for Linux ("linux-sbsa"), ``windows`` the one for Windows, ``deb`` Debian's name, and ``image`` the platform of
@@ -67,11 +67,11 @@ _BY_WORD = {
 
 
 def architecture(word: str | None) -> Architecture | None:
-    """The architecture that a word names, whoever uses it; None for a word of no known one."""
+    """The architecture with this name in any vocabulary; None if unknown."""
     return _BY_WORD.get(word or "")
 
 
 def debian_name(word: str, default: str = "") -> str:
-    """What Debian calls the architecture of a word, ``default`` where the word names none."""
+    """Debian's name for an architecture, ``default`` if the name is unknown."""
     found = architecture(word)
     return found.deb if found is not None else default

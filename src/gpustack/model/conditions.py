@@ -1,4 +1,4 @@
-"""The conditions of ``Step.done_when``: how an installer, or a script, sees that nothing is left to do."""
+"""The conditions of ``Step.done_when``: how an installer or a script recognizes that a step is done."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class Condition(Struct, frozen=True):
 
 
 def conditions(done_when: str) -> tuple[Condition, ...]:
-    """The conditions that have to hold all; () where a step is never known to be done, or a line cannot be read."""
+    """The conditions that must all hold; () if a step is never known to be done, or a line is malformed."""
     found = [_parsed(line) for line in done_when.split("\n")]
     return tuple(one for one in found if one is not None) if all(found) else ()
 
 
 def spelled(*found: Condition) -> str:
-    """``found`` as the text of ``done_when``; "never" where there is none, or one that does not fit on a line."""
+    """The conditions as the text of ``done_when``; "never" if there are none, or one does not fit on a line."""
     if not found or any("\n" in word or not word for one in found for word in one.words):
         return NEVER
     return "\n".join(f"{one.kind} {_text(one)}" for one in dict.fromkeys(found))

@@ -1,4 +1,4 @@
-"""The facts that the program decides by: releases, rules, offers. Each row says where it comes from."""
+"""The facts that decisions are based on: releases, rules, offers. Each row names its source."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ PROPERTIES = ("compute-capability", "kernel", "glibc", "gcc", "clang", "msvc", "
 
 
 class Source(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One page, file or measurement that facts come from. ``dated`` is its own date, ``read`` when it was read."""
+    """A page, file or measurement that facts come from. ``dated`` is its own date, ``read`` when it was read."""
 
     address: str
     known: Known
@@ -56,7 +56,7 @@ class Source(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class When(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Conditions on the host under which a rule holds; all given ones must hold, an empty one always does.
+    """Conditions on the host under which a rule applies; all must hold, and an empty one always does.
 
     On a host with several GPUs a GPU condition holds when any GPU meets it. ``gpu`` names product names; ``fabric``
     asks for GPUs of NVSwitch baseboards, or (false) for a host without any NVSwitch, ``mig`` for GPUs that are split
@@ -76,7 +76,7 @@ class When(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown
 
 
 class Rule(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """One statement about what works together. Exactly one of ``any``, ``none``, ``equal`` is given.
+    """One statement about compatibility. Exactly one of ``any``, ``none``, ``equal`` is set.
 
     * range: ``of`` "cuda>=13,<14" ``needs`` "driver" ``any`` [">=580"]
     * two-sided window: ``of`` "cuda==12.9.*" ``needs`` "compute-capability" ``any`` [">=5.0,<=12.1"]
@@ -84,8 +84,8 @@ class Rule(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown
     * exact equality: ``of`` "driver" ``equal`` ["fabric-manager", "imex"]: the same version text
 
     ``strength``: required (also brings the object into the stack), only-if (required while ``when`` holds),
-    optional (binds only when both are there), advised (a breach is a warning).
-    ``says`` replaces the derived sentence where the source has an exception to tell.
+    optional (binds only if both are present), advised (a breach is a warning).
+    ``says`` replaces the derived sentence if the source states an exception.
     """
 
     id: str
@@ -116,8 +116,8 @@ class Release(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     ``os`` lists the systems it was released for (empty: no statement). ``branch`` and ``kind`` carry driver branches
     and their support class (LTS, PB, NFB, legacy, beta, developer). ``status``: released, preview, beta, withdrawn,
-    pip-only... ``arch`` lists architectures (empty: no statement): of Windows only x86_64 is meant by the plain word,
-    64-bit ARM there is called windows-aarch64.
+    pip-only... ``arch`` lists architectures (empty: no statement): for Windows the plain word means x86_64 only,
+    and 64-bit ARM is windows-aarch64.
     """
 
     version: str
@@ -133,7 +133,7 @@ class Release(Struct, frozen=True, kw_only=True, omit_defaults=True):
     src: tuple[str, ...] = ()
 
     def is_for(self, system: str, arch: str | None) -> bool:
-        """Whether it was released for this system and architecture; yes where it, or the host, makes no statement."""
+        """Whether it was released for this system and architecture; yes if it, or the host, makes no statement."""
         word = f"{system}-{arch}" if system == "windows" and arch != "x86_64" else arch
         return (not self.os or system in self.os) and (not self.arch or arch is None or word in self.arch)
 
@@ -142,7 +142,7 @@ class Availability(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
     """Which versions of a component a place offers: a vendor repository folder (``repo``) for an architecture folder.
 
     ``versions`` is a range over the component's releases. ``basis`` is "seen", "range" (both ends seen), "bundled" (the
-    driver of a toolkit that was seen there) or "guide" (guides name the folder, and nobody read what it holds).
+    driver of a toolkit that was seen there) or "guide" (guides name the folder, but its content is unread).
     """
 
     component: str
@@ -157,14 +157,14 @@ class Availability(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
 
 
 class PackageSet(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """The packages that bring a component, by package family and era.
+    """The packages that install a component, by package family and era.
 
-    ``composed`` marks a set of which nobody saw a name: it was formed as the names of other releases are.
+    ``composed`` marks a set with names that nobody has seen: they follow the pattern of other releases.
 
-    ``role``: main (what a plan installs), dev, samples, static, doc, pinning, branch-lock, module-stream ...
-    ``repos`` narrows to repository folders (empty: all of the family). ``with_cuda`` narrows to CUDA versions.
-    ``pin`` is the package version with ``{version}`` for the release's own text ("" when the name itself pins it).
-    ``flavour`` is the kernel module flavour that the set brings. ``exact`` marks a set that must all have one version.
+    ``role``: main (what a plan installs), dev, samples, static, doc, pinning, branch-lock, module-stream ... ``repos``
+    narrows to repository folders (empty: all of the family). ``with_cuda`` narrows to CUDA versions. ``pin`` is the
+    package version with ``{version}`` for the release ("" if the name itself pins it). ``flavour`` is the kernel module
+    flavour of the set. ``exact`` marks a set that must have one version throughout.
     """
 
     component: str
@@ -188,8 +188,8 @@ class PackageSet(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_u
 class Archive(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One file that can be downloaded: a tar or zip archive, a runfile, a local repository package, a wheel.
 
-    ``size`` is in bytes; ``sha256`` is empty where nobody publishes one. ``part`` is the vendor's component name.
-    ``distro`` is the repository folder that a local installer is for, ``driver`` the driver that it holds too.
+    ``size`` is in bytes; ``sha256`` is empty if nobody publishes one. ``part`` is the vendor's component name.
+    ``distro`` is the repository folder that a local installer is for, ``driver`` the driver that it includes.
     """
 
     version: str

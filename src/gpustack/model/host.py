@@ -1,4 +1,4 @@
-"""A host: the snapshot of one machine that every later stage works from. Unknown is None, never an error."""
+"""A host: the snapshot of one machine that every later stage uses. Unknown is None, never an error."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class OperatingSystem(Struct, frozen=True, kw_only=True):
 
     @property
     def spelled(self) -> str:
-        """ID + VERSION_ID as ``--os`` takes it."""
+        """ID + VERSION_ID in the form of ``--os``."""
         return f"{self.id or 'unknown'}{self.version_id or ''}"
 
 
@@ -42,9 +42,9 @@ class Gpu(Struct, frozen=True, kw_only=True):
     """One GPU. ``pci_id`` is "10de:2335"; ``memory_mib`` in MiB; ``nvenc``/``nvdec`` count engines (None: not known).
 
     ``kind`` is the product class of the matrix (datacenter, professional, consumer, soc); ``open_module`` says whether
-    open kernel modules can, must or cannot drive it; ``bound`` is the kernel module that holds it now. ``part`` names
-    what there is of it where it is not the whole: "MIG 1g.5gb", "MIG" for one that is split, or to be, "vGPU T4-16Q",
-    "vGPU" where the type is not known; left out of the document where it is the whole.
+    open kernel modules can, must or cannot drive it; ``bound`` is the kernel module bound to it now. ``part`` names
+    the visible part of it: "MIG 1g.5gb", "MIG" for one that is split, or to be, "vGPU T4-16Q",
+    "vGPU" if the type is unknown; omitted from the document for a whole GPU.
     """
 
     name: str | None = None
@@ -67,26 +67,26 @@ class Gpu(Struct, frozen=True, kw_only=True):
 
     @property
     def called(self) -> str:
-        """What to call it: its name, else its PCI id, and the part of it that there is."""
+        """Its name, else its PCI id, and the visible part of it."""
         name = self.name or self.pci_id or "unnamed GPU"
         return f"{name} {self.part}" if self.part else name
 
     @property
     def is_mig(self) -> bool:
-        """Whether MIG splits it, or is to."""
+        """Whether MIG splits it, or will."""
         return bool(self.part) and str(self.part).startswith("MIG")
 
     @property
     def is_vgpu(self) -> bool:
-        """Whether a hypervisor's vGPU software shares it out."""
+        """Whether vGPU software of a hypervisor shares it."""
         return bool(self.part) and str(self.part).startswith("vGPU")
 
 
 class Installed(Struct, frozen=True, kw_only=True):
-    """One installed component: its version, how it came (method), where it lies, and who owns it.
+    """One installed component: its version, its method, its location, and its owner.
 
     ``method`` is a method of the contract, or "unknown"; ``origin`` says more ("nvidia", "ubuntu", "debian", "wheel").
-    ``packaged`` is the version that its packages name, which after an update differs from the one that runs.
+    ``packaged`` is the version of its packages, which after an update differs from the running one.
     """
 
     version: str | None = None
@@ -98,7 +98,7 @@ class Installed(Struct, frozen=True, kw_only=True):
 
 
 class Copy(Struct, frozen=True, kw_only=True):
-    """One copy of a library that programs could load, in load order; ``wins`` marks the one the loader takes."""
+    """One copy of a library that programs could load, in load order; ``wins`` marks the one that the loader uses."""
 
     component: str
     path: str
@@ -118,7 +118,7 @@ class KernelModule(Struct, frozen=True, kw_only=True):
 
 
 class RepositoryEntry(Struct, frozen=True, kw_only=True):
-    """One package source already configured that names NVIDIA."""
+    """One configured package source that names NVIDIA."""
 
     path: str
     url: str
@@ -127,9 +127,9 @@ class RepositoryEntry(Struct, frozen=True, kw_only=True):
 
 
 class Problem(Struct, frozen=True, kw_only=True):
-    """Something wrong with the host, with its cure. ``id`` is a row of the conflicts matrix or a detect-* name.
+    """Something wrong with the host, with its fix. ``id`` is a row of the conflicts matrix or a detect-* name.
 
-    ``reboot`` tells whether the cure needs one (None: it depends).
+    ``reboot`` says whether the fix requires one (None: it depends).
     """
 
     id: str
@@ -143,8 +143,8 @@ class Problem(Struct, frozen=True, kw_only=True):
 class Host(Struct, frozen=True, kw_only=True):
     """The document ``gpustack/host/v1``.
 
-    ``l4t`` is the release of Jetson Linux; left out where the host is no Jetson.
-    ``cross_packages`` are the packages that build for other machines, with their versions; left out where none are.
+    ``l4t`` is the release of Jetson Linux; omitted if the host is not a Jetson.
+    ``cross_packages`` are the installed packages that build for other machines, with versions; omitted if none.
     """
 
     schema: Literal["gpustack/host/v1"] = "gpustack/host/v1"

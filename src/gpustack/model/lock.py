@@ -1,4 +1,4 @@
-"""The lock: a stack with everything that was installed for it pinned by version, address, size and sum."""
+"""The lock: a stack with everything installed for it, pinned by version, address, size and checksum."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from gpustack.model.steps import Artifact
 
 
 class LockedPackage(Struct, frozen=True, kw_only=True):
-    """One package at one version. ``file`` is its name in a bundle; what nobody told is "" or None.
+    """One package at one version. ``file`` is its name in a bundle; unknown values are "" or None.
 
-    ``version`` is as its database has it: with the epoch of a .deb, with the release of an .rpm. ``step`` is the step
-    of the plan that brings it.
+    ``version`` is as in its database: with the epoch of a .deb, with the release of an .rpm. ``step`` is the step of
+    the plan that installs it.
     """
 
     kind: Literal["deb", "rpm", "wheel"]
@@ -32,8 +32,8 @@ class LockedPackage(Struct, frozen=True, kw_only=True):
 class Lock(Struct, frozen=True, kw_only=True):
     """The document ``gpustack/lock/v1``.
 
-    ``facts`` is the digest of the facts by which ``plan`` was made; ``packages`` holds every package that the plan
-    brought, dependencies too; ``host`` is the machine as the installation left it (None: nothing was installed yet).
+    ``facts`` is the digest of the facts behind ``plan``; ``packages`` holds every package that the plan
+    installed, with dependencies; ``host`` is the machine after the installation (None: not installed yet).
     """
 
     schema: Literal["gpustack/lock/v1"] = "gpustack/lock/v1"

@@ -1,4 +1,4 @@
-"""How a version can be installed on a host: the rows of the facts that bring it."""
+"""How a version can be installed on a host: the rows of the facts that provide it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _OLD_TAGS = {"manylinux1_": "2.5", "manylinux2010_": "2.12", "manylinux2014_": "
 
 
 class Wheel(Struct, frozen=True, kw_only=True):
-    """One wheel. ``part`` is its project, ``python`` the tag of its interpreters, ``glibc`` the oldest to load it.
+    """One wheel. ``part`` is its project, ``python`` its interpreter tag, ``glibc`` the oldest that loads it.
 
-    ``index`` is the vendor's own package index where the wheel lies on no other; its sum is asked for all the same.
+    ``index`` is the vendor's own package index if the wheel is on no other; its checksum is required all the same.
     """
 
     version: str
@@ -39,7 +39,7 @@ class Wheel(Struct, frozen=True, kw_only=True):
 
     @property
     def needs_glibc(self) -> str:
-        """The oldest C library that loads it, by the facts, else by the file's tags; "" where neither says."""
+        """The oldest C library that loads it, by the facts, else by the file's tags; "" if neither says."""
         if self.glibc:
             return self.glibc
         found = [f"{major}.{minor}" for major, minor in _TAG.findall(self.file)]
@@ -48,26 +48,26 @@ class Wheel(Struct, frozen=True, kw_only=True):
 
     @property
     def has_old_tag(self) -> bool:
-        """Whether a pip before 20.3, which knows none of the tags with a C library in them, takes it."""
+        """Whether pip before 20.3, which knows no tags with a C library version, accepts it."""
         return any(tag in self.file for tag in _OLD_TAGS)
 
     def loads_with(self, glibc: str | None) -> bool:
-        """Whether a system with this C library loads it; yes where the system's is not known."""
+        """Whether a system with this C library loads it; yes if the system's is unknown."""
         return not glibc or not self.needs_glibc or version(self.needs_glibc) <= version(glibc)
 
     @property
     def interpreter(self) -> str:
-        """The one version of Python that it is for ("3.10"); "" where it takes any."""
+        """The only version of Python that it supports ("3.10"); "" if it supports any."""
         tag = _INTERPRETER.fullmatch(self.python)
         return f"{tag[1]}.{tag[2]}" if tag is not None and "-abi3-" not in self.file else ""
 
     def runs_on(self, python: str | None) -> bool:
-        """Whether a Python of this version takes it; yes where the version is not known."""
+        """Whether this version of Python can install it; yes if the version is unknown."""
         return not python or self.interpreter in {"", ".".join(python.split(".")[:2])}
 
 
 class ServerImage(Struct, frozen=True, kw_only=True):
-    """One container image of a Triton release, by its whole reference."""
+    """One container image of a Triton release, by its full reference."""
 
     release: str
     variant: str
@@ -76,13 +76,13 @@ class ServerImage(Struct, frozen=True, kw_only=True):
 
 
 class Offer(Struct, frozen=True, kw_only=True):
-    """That a method has a version on a host, and by which rows of the facts.
+    """A method offers a version on a host, by these rows of the facts.
 
-    ``with_cuda`` are the CUDA versions that it is built for (() any), ``flavours`` the kernel module flavours that its
-    packages bring. The rows are those for the CUDA and the flavour of a finished stack, and empty before there is one:
-    ``packages`` of every role, the most exact row first; ``cross_packages`` those for the target of a request, from
-    ``cross_repository``. ``unread`` is the day up to which nobody had read that the repository holds this version: the
-    vendor's guides name the folder only; "" where somebody did.
+    ``with_cuda`` are the CUDA versions that it is built for (() any), ``flavours`` the kernel module flavours of its
+    packages. The rows are those for the CUDA and the flavour of a finished stack, and empty before:
+    ``packages`` of every role, the most specific row first; ``cross_packages`` those for the target of a request, from
+    ``cross_repository``. ``unread`` is the day up to which nobody had seen this version in the repository: the
+    vendor's guides only name the folder; "" if somebody has.
     """
 
     with_cuda: tuple[str, ...] = ()
@@ -97,5 +97,5 @@ class Offer(Struct, frozen=True, kw_only=True):
     images: tuple[ServerImage, ...] = ()
 
     def package_set(self, role: str) -> PackageSet | None:
-        """The most exact package set of a role, None where the facts have none here."""
+        """The most specific package set of a role, None if the facts have none for this offer."""
         return next((row for row in self.packages if row.role == role), None)

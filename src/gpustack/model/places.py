@@ -14,12 +14,12 @@ class System(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     ``id`` and ``version`` as in os-release (a version may be a prefix: "9" covers 9.4). ``family`` is the package
     family (apt, dnf, yum, zypper, tdnf, windows, none); ``manager`` the command. ``repo`` is NVIDIA's repository
-    folder; empty means there is none and ``no_repo`` says why and what would do. ``base`` is the system whose
-    repository and packages a derivative uses ("ubuntu24.04"). ``kernel``, ``gcc``, ``glibc`` are the defaults there.
+    folder; if empty, ``no_repo`` says why and what to do instead. ``base`` is the system whose
+    repository and packages a derivative uses ("ubuntu24.04"). ``kernel``, ``gcc``, ``glibc`` are its defaults.
     ``binaries`` none: NVIDIA's programs cannot run there at all (another libc, another kernel, 32 bits).
-    ``python`` is the version of its python3. ``rolling``: its libraries move on inside the release; the values are
-    those that were read last. ``lts`` is the date on which paid or extended support ends. ``immutable``: nothing can
-    be installed into its read-only system. ``support`` "own channel": its publisher's own channel brings the driver.
+    ``python`` is the version of its python3. ``rolling``: its libraries change within the release; the values are
+    the latest known. ``lts`` is the date on which paid or extended support ends. ``immutable``: nothing can
+    be installed into its read-only system. ``support`` "own channel": its publisher provides the driver.
     """
 
     id: str
@@ -54,12 +54,12 @@ class System(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def is_read_only(self) -> bool:
-        """Whether nothing can be installed into it."""
+        """Whether its system is read-only, so that nothing can be installed."""
         return self.immutable in {True, "yes"}
 
 
 def find_system(systems: tuple[System, ...], identity: str | None, version: str | None) -> System | None:
-    """The row of this ID and VERSION_ID; a row's version may be a prefix of it, the longest wins."""
+    """The row of this ID and VERSION_ID; a row's version may be a prefix of it, and the longest wins."""
     if not identity:
         return None
     same = [row for row in systems if row.id.lower() == identity.lower() and covers(row.version, version)]
@@ -67,7 +67,7 @@ def find_system(systems: tuple[System, ...], identity: str | None, version: str 
 
 
 def covers(row: str, version: str | None) -> bool:
-    """Whether a row's version is that of a host or a prefix of it (3 is 3.0 too); an empty one covers all."""
+    """Whether a row's version equals a host's or is a prefix of it (3 is also 3.0); an empty one covers all."""
     if not row or not version:
         return not row
     known, given = row.lower(), version.lower()
@@ -89,11 +89,11 @@ class OfferedKernel(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class JetPack(Struct, frozen=True, kw_only=True):
-    """One JetPack: its release of Jetson Linux, and what its packages bring (``cuda``: the version of nvcc).
+    """One JetPack: its release of Jetson Linux, and the versions of its packages (``cuda``: that of nvcc).
 
     ``also`` are further releases of Jetson Linux with the same libraries; ``meta`` is the version of the package
-    nvidia-jetpack in NVIDIA's repository for Jetson, "" where it was not seen there. ``capabilities`` are the compute
-    capabilities of the modules that it is for.
+    nvidia-jetpack in NVIDIA's repository for Jetson, "" if it was not seen there. ``capabilities`` are the compute
+    capabilities of the modules that it supports.
     """
 
     jetpack: str
@@ -109,8 +109,8 @@ class JetPack(Struct, frozen=True, kw_only=True):
 class Repository(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One repository folder for one architecture. ``url`` is the whole base address, ``key`` a row of ``keys``.
 
-    ``file`` is the repository file a plan writes; ``repo_file`` the vendor's own .repo address; ``keyring`` the
-    vendor's keyring package address where one exists; ``pin_file`` the vendor's apt preferences file.
+    ``file`` is the repository file that a plan writes; ``repo_file`` the vendor's own .repo address; ``keyring`` the
+    vendor's keyring package address if one exists; ``pin_file`` the vendor's apt preferences file.
     ``status``: supported, dropped, frozen, new.
     """
 
@@ -130,9 +130,9 @@ class Repository(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class SigningKey(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A repository signing key. ``fingerprint`` is 40 hexadecimal digits, empty where nobody published it.
+    """A repository signing key. ``fingerprint`` is 40 hexadecimal digits, empty if nobody published it.
 
-    ``armoured`` is the public key itself, where it was seen; ``matrix check`` holds no key, so a test compares it with
+    ``armoured`` is the public key itself, if it was seen; ``matrix check`` cannot read keys, so a test compares it with
     the fingerprint. ``status``: current or retired; a retired key is never rendered for a live system.
     """
 
@@ -151,7 +151,7 @@ class SigningKey(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ImageRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The container image of one operating system release, by its whole name with registry and tag.
+    """The container image of one operating system release, by its full name with registry and tag.
 
     ``version`` may be a prefix of the host's, as in ``System``.
     """
@@ -165,12 +165,12 @@ class ImageRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class GpuProduct(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One product by PCI id. Several rows share a device id; ``subsystem`` ("10de:1234") tells them apart.
+    """One product by PCI id. Several rows share a device id; ``subsystem`` ("10de:1234") distinguishes them.
 
     ``kind``: datacenter, professional, consumer, soc, mobile-... ; ``open_module``: impossible, possible, required.
-    ``nvenc``/``nvdec`` are engines on the board (0: known to be none, None: not known). ``fabric``: "" or the reason
-    why a fabric manager is needed on its baseboard ("nvswitch", "nvl72", ...). ``sessions``: NVENC session limit class.
-    ``driver_listed`` is the first driver that NVIDIA lists it for, ``open_listed`` the first of the open modules.
+    ``nvenc``/``nvdec`` are engines on the board (0: known to be none, None: unknown). ``fabric``: "" or the reason
+    why its baseboard requires a fabric manager ("nvswitch", "nvl72", ...). ``sessions``: NVENC session limit class.
+    ``driver_listed`` is the first driver that NVIDIA lists it for, ``open_listed`` the first with open modules.
     ``bandwidth_gbs``/``fp16_tflops`` are datasheet figures (GB/s; dense TFLOP/s).
     """
 
@@ -201,10 +201,10 @@ class GpuProduct(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ConflictRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A known bad state of a host: how it is seen, what it means, and what cures it.
+    """A known bad state of a host: how it is detected, what it means, and how to fix it.
 
-    ``detect`` is prose for people; the code that sees it carries the same ``id``. ``severity``: block, warn, info.
-    ``reboot`` says whether the cure needs one ("yes", "no", "" where it depends).
+    ``detect`` is prose for people; the code that detects it carries the same ``id``. ``severity``: block, warn, info.
+    ``reboot`` says whether the fix requires one ("yes", "no", "" if it depends).
     """
 
     id: str

@@ -28,8 +28,8 @@ PHASES = (
 class StackEntry(Struct, frozen=True, kw_only=True):
     """One component of the stack as the plan document shows it.
 
-    ``former`` ("from" in the document) is the version before, None where there was none; plans of the first edition
-    do not say.
+    ``former`` ("from" in the document) is the version before, None if there was none; plans of the first edition do not
+    record it.
     """
 
     version: str
@@ -42,14 +42,14 @@ class StackEntry(Struct, frozen=True, kw_only=True):
 
     @property
     def change(self) -> str:
-        """The version, behind the one that it replaces: "13.0.2 -> 13.4.1"."""
+        """The version, after the one that it replaces: "13.0.2 -> 13.4.1"."""
         if self.state in {"upgrade", "downgrade"} and self.former:
             return f"{self.former} -> {self.version}"
         return self.version
 
 
 class BaseImage(Struct, frozen=True, kw_only=True):
-    """The container image that an image with this stack starts from, with the pages that name it."""
+    """The base image for an image with this stack, with the pages that name it."""
 
     name: str
     sources: tuple[str, ...] = ()
@@ -58,7 +58,7 @@ class BaseImage(Struct, frozen=True, kw_only=True):
 class Plan(Struct, frozen=True, kw_only=True):
     """The document ``gpustack/plan/v1``. ``digest`` is the sha256 of everything else in canonical JSON.
 
-    ``image`` is the container image of the host's system, left out where the facts know none.
+    ``image`` is the container image of the host's system, omitted if the facts know none.
     """
 
     schema: Literal["gpustack/plan/v1"] = "gpustack/plan/v1"

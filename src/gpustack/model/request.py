@@ -1,4 +1,4 @@
-"""What was asked for."""
+"""What the user requested."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Target = Literal["", "sbsa", "drive-os", "qnx"]
 
 
 class Requirement(Struct, frozen=True, kw_only=True):
-    """A component and the versions that will do; ``versions`` is a range in the syntax of PEP 440 ("" is any)."""
+    """A component and the acceptable versions; ``versions`` is a range in the syntax of PEP 440 ("" is any)."""
 
     component: str
     versions: str = ""
@@ -25,12 +25,12 @@ class Requirement(Struct, frozen=True, kw_only=True):
 
 
 class Request(Struct, frozen=True, kw_only=True):
-    """The requirements and options of one question. ``methods`` maps a component to its method, "" to all others'.
+    """The requirements and options of a request. ``methods`` maps a component to its method, "" to that of all others.
 
-    ``compiling`` is what a question on compiling names, a host compiler or the C library: what does not compile with it
-    is no yes, where elsewhere another compiler would be taken.
-    ``upgrades`` are components that are moved to the newest that fits, "all" for each; others stay where they fit.
-    ``imex`` says who runs IMEX on a tray of an NVLink rack: a service of the host (where it is left out), the DRA
+    ``compiling`` is the host compiler or C library of a question about compiling: what does not compile with it
+    is incompatible, where elsewhere another compiler would do.
+    ``upgrades`` are components to upgrade to the newest compatible version, "all" for each; others stay if compatible.
+    ``imex`` says who runs IMEX on a tray of an NVLink rack: a service of the host (the default), the DRA
     driver of Kubernetes, or nobody.
     ``deny_vulnerable`` refuses versions for which a security bulletin names a later fixed release.
     """
@@ -46,16 +46,16 @@ class Request(Struct, frozen=True, kw_only=True):
     imex: Imex | UnsetType = UNSET
 
     def method(self, component: str) -> Method | None:
-        """The method asked for this component, None where none was."""
+        """The method requested for this component, None without one."""
         return self.methods.get(component) or self.methods.get("")
 
     def upgrades_to_newest(self, component: str) -> bool:
-        """Whether an installed version of this component may be left for a newer one."""
+        """Whether an installed version of this component may be replaced by a newer one."""
         return self.upgrades is not UNSET and not {component, "all"}.isdisjoint(self.upgrades)
 
 
 class Beside(Struct, frozen=True, kw_only=True):
-    """What ``check`` is asked beside components: codecs ("nvenc-av1"), and a container image by its name."""
+    """What ``check`` judges besides components: codecs ("nvenc-av1"), and a container image by its name."""
 
     codecs: tuple[str, ...] = ()
     image: str | None = None

@@ -24,7 +24,7 @@ class Reason(Struct, frozen=True, kw_only=True):
 
 
 class Pick(Struct, frozen=True, kw_only=True):
-    """One component of a stack: the version chosen, the method that brings it, and the rows by which it does."""
+    """One component of a stack: the chosen version, the method that installs it, and the rows behind both."""
 
     component: str
     version: str
@@ -36,9 +36,9 @@ class Pick(Struct, frozen=True, kw_only=True):
 
 
 class Unknown(Struct, frozen=True, kw_only=True):
-    """Why there is no answer: facts that end, or a rule that ``needs`` a property of the system that is not known.
+    """Why there is no answer: facts that end, or a rule that ``needs`` an unknown property of the system.
 
-    ``rule`` is the id of that rule and ``option`` the option that gives the property; "" where no rule is concerned.
+    ``rule`` is the id of that rule and ``option`` the option that supplies the property; "" without a rule.
     """
 
     reason: str
@@ -49,10 +49,10 @@ class Unknown(Struct, frozen=True, kw_only=True):
 
 
 class Exposure(Struct, frozen=True, kw_only=True):
-    """Known vulnerabilities of a version: the bulletins that name a later fixed release, the newest first.
+    """Known vulnerabilities of a version: the bulletins that name a later fixed release, newest first.
 
-    ``severity`` is the highest among them; ``fixed`` the release of the same branch that has all fixes named for that
-    branch, "" where none is named.
+    ``severity`` is the highest of them; ``fixed`` the release of the same branch that has all fixes named for that
+    branch, "" if none is named.
     """
 
     component: str
@@ -65,14 +65,14 @@ class Exposure(Struct, frozen=True, kw_only=True):
 
 
 class Resolution(Struct, frozen=True, kw_only=True):
-    """One version for each component, compatible with each other and the host, but for what is ``unknown`` of them."""
+    """One version for each component, compatible with each other and the host, except for what is ``unknown``."""
 
     picks: tuple[Pick, ...]
     warnings: tuple[str, ...] = ()
     unknown: tuple[Unknown, ...] = ()
 
     def pick(self, component: str) -> Pick | None:
-        """The pick of a component, None when it is not in the stack."""
+        """The pick of a component, None if it is not in the stack."""
         return next((pick for pick in self.picks if pick.component == component), None)
 
 
@@ -90,7 +90,7 @@ ConflictKind = Literal[
 
 
 class Conflict(Struct, frozen=True, kw_only=True):
-    """Things that cannot hold together. ``between`` names them ("cuda==13.0.2", "gpu: ...", "os: ...").
+    """Things that exclude each other. ``between`` names them ("cuda==13.0.2", "gpu: ...", "os: ...").
 
     ``kind`` is the stable id of what is wrong, for scripts.
     """
@@ -102,7 +102,7 @@ class Conflict(Struct, frozen=True, kw_only=True):
 
 
 class Findings(Struct, frozen=True, kw_only=True):
-    """What one part of a question found; parts are added to each other, and to a verdict."""
+    """The findings on one part of a question; parts are merged with each other, and into a verdict."""
 
     conflicts: tuple[Conflict, ...] = ()
     unknown: tuple[Unknown, ...] = ()
@@ -119,7 +119,7 @@ class Findings(Struct, frozen=True, kw_only=True):
 
 
 class NotJudged(Struct, frozen=True, kw_only=True):
-    """A rule about what differs from host to host, and is not known here. The verdict stands without it."""
+    """A rule about something that differs between hosts and is unknown here. The verdict ignores it."""
 
     rule: str
     property: str
@@ -128,7 +128,7 @@ class NotJudged(Struct, frozen=True, kw_only=True):
 
 
 class Assumed(Struct, frozen=True, kw_only=True):
-    """A property that was judged by the default of the system, since nothing is known of the host's own."""
+    """A property judged by the system's default, because the host's own value is unknown."""
 
     property: str
     value: str
@@ -144,7 +144,7 @@ ImageRuns = Literal[
 class ImageAnswer(Struct, frozen=True, kw_only=True):
     """How a container image runs on the host; ``smallest_driver`` without forward compatibility.
 
-    ``nearest`` is the nearest tag of its repository that runs here, "" where the image itself does, or none.
+    ``nearest`` is the nearest tag of its repository that runs here, "" if the image itself does, or none does.
     """
 
     name: str
@@ -158,10 +158,10 @@ Answer = Literal["compatible", "incompatible", "unknown"]
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
-    """What ``check`` answers. ``compatible`` is true for the first of the three verdicts only.
+    """The answer of ``check``. ``compatible`` is true for the first of the three verdicts only.
 
-    ``hints`` say what would be compatible; ``security`` tells of bulletins against the versions. A known conflict
-    decides, whatever else is unknown.
+    ``hints`` say what would be compatible; ``security`` names bulletins against the versions. A known conflict decides,
+    whatever else is unknown.
     """
 
     schema: Literal["gpustack/check/v1"] = "gpustack/check/v1"

@@ -22,9 +22,8 @@ class Measurement(Struct, frozen=True, kw_only=True):
 class CheckResult(Struct, frozen=True, kw_only=True):
     """How one check ended.
 
-    ``reason`` says in the user's words why (empty on pass), ``fix`` the command or action that mends it, ``detail``
-    more for the curious; ``expected`` and ``actual`` hold what was compared; ``evidence`` what was read, by file or
-    command.
+    ``reason`` says in the user's words why (empty on pass), ``fix`` the command or action that fixes it, ``detail``
+    more; ``expected`` and ``actual`` hold what was compared, ``evidence`` what was read, by file or command.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""The steps of a plan: data. A step brings files, writes files, then takes actions; nothing is a shell line."""
+"""The steps of a plan, as data. A step downloads artifacts, writes files, then runs actions; it has no shell lines."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Kind = Literal[
 
 
 class Artifact(Struct, frozen=True, kw_only=True):
-    """One file that a step downloads. ``sha256`` is empty only where nobody publishes one; ``size`` is in bytes."""
+    """One file that a step downloads. ``sha256`` is empty only if nobody publishes one; ``size`` is in bytes."""
 
     url: str
     path: str
@@ -42,7 +42,7 @@ class Artifact(Struct, frozen=True, kw_only=True):
 
 
 class FileWrite(Struct, frozen=True, kw_only=True):
-    """One file that a step writes, whole."""
+    """One file that a step writes as a whole."""
 
     path: str
     content: str
@@ -50,11 +50,11 @@ class FileWrite(Struct, frozen=True, kw_only=True):
 
 
 class PackageSource(Struct, frozen=True, kw_only=True):
-    """A package repository as data, for formats that have a form of their own for it.
+    """A package repository as data, for formats with a native form for it.
 
-    ``file`` is the name of its file without the ending, ``arch`` the package manager's word ("" for all). ``keyring``
+    ``file`` is the name of its file without extension, ``arch`` the package manager's word ("" for all). ``keyring``
     holds the key with this ``fingerprint``; ``key`` is that key itself, armoured, "" where the facts have no text of
-    it. ``preferences`` is a file that goes with it.
+    it. ``preferences`` is a file that belongs to it.
     """
 
     name: str
@@ -70,14 +70,14 @@ class PackageSource(Struct, frozen=True, kw_only=True):
 class Step(Struct, frozen=True, kw_only=True):
     """One step. ``id`` is derived from the content, so a changed version is another step.
 
-    ``artifacts`` are brought first, then ``files`` are written, then ``actions`` are taken, each in its order;
-    ``undo_actions`` take the step back, empty with ``undo_note`` where nothing can. ``commands``, ``undo`` and
-    ``packages`` are what these come to, for people and for other programs: `gpustack.plan.commands` derives them, and
+    ``artifacts`` are downloaded, then ``files`` written, then ``actions`` run, each in order;
+    ``undo_actions`` undo the step; if nothing can, they are empty and ``undo_note`` says why. ``commands``, ``undo``
+    and ``packages`` spell them out for people and other programs: `gpustack.plan.commands` derives them, and
     a plan in which they differ from what is derived is refused. A step of the first edition, or written by hand, has
     commands and no actions: `gpustack.plan.former` reads both. ``kind`` names the step for people and for filters.
 
-    ``done_when`` tells how an installer sees that nothing is left to do: "never", or conditions that have to hold
-    all, one a line, in the words of ``gpustack.model.conditions`` ("package NAME VERSION", "path PATH", ...).
+    ``done_when`` tells an installer that nothing is left to do: "never", or conditions that must
+    all hold, one per line, in the words of ``gpustack.model.conditions`` ("package NAME VERSION", "path PATH", ...).
 
     On Windows a command is a PowerShell command: its name, then parameters, each its name ("-LiteralPath") and,
     unless it is a switch, its value. ``gpustack.plan.managers.windows.COMMANDS`` lists them; other words are

@@ -1,1 +1,1 @@
-"""From a resolution to the ordered steps that bring it about. Pure: no file, clock, network or process is touched."""
+"""From a resolution to ordered steps. Pure: touches no file, clock, network or process."""

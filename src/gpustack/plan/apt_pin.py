@@ -1,4 +1,4 @@
-"""apt's preference for the vendor's packages over those of the archive with the same name."""
+"""apt's preference for the vendor's packages over packages of the same name in the archive."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class PinRule(Struct, frozen=True, kw_only=True):
 
 
 def apt_pin(ctx: Context) -> Draft:
-    """The step that writes it."""
+    """The step that writes the preferences."""
     rules = _rules(ctx)
     return draft(
         "apt-pin",
@@ -51,5 +51,5 @@ def _file_of(rules: list[PinRule]) -> FileWrite:
 
 
 def preferences(ctx: Context) -> FileWrite:
-    """The file as cuda-keyring brings it."""
+    """The preferences file of cuda-keyring."""
     return _file_of(_rules(ctx))

@@ -1,4 +1,4 @@
-"""The plan: one place that knows in which order components come, and what may not be planned at all."""
+"""The plan: decides the order of components, and what must not be planned at all."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _FIRST_SENTENCES = 3
 
 
 def build(host: Host, request: Request, resolution: Resolution, matrix: Matrix) -> Plan:
-    """The ordered steps that take ``host`` to ``resolution``.
+    """The ordered steps that bring ``host`` to ``resolution``.
 
-    Pure: the same input gives the same bytes. Raises UnsupportedError (exit 4) where this host or method has no way.
+    Pure: the same input gives the same bytes. Raises UnsupportedError (exit 4) if no method can do it here.
     """
     ctx = Context(host=host, request=request, resolution=resolution, matrix=matrix)
     picks = sorted(resolution.picks, key=_place)
@@ -91,7 +91,7 @@ def _entry(ctx: Context, pick: Pick) -> StackEntry:
 
 
 def _verification(picks: list[Pick], drafts: list[Draft]) -> list[Draft]:
-    """The step that proves what was changed; none where nothing of it has checks."""
+    """The step that verifies what was changed; none if no check covers it."""
     names = dict.fromkeys(CHECKED_WITH.get(pick.component, pick.component) for pick in picks)
     names.pop("", None)
     if not names:

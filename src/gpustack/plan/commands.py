@@ -1,6 +1,6 @@
-"""What an action comes to: the commands that a person reviews and a machine runs. The one place that spells them.
+"""The commands of an action, for a person to review and a machine to run. The one place that spells them.
 
-The words of package managers stand in `gpustack.plan.managers`, of which each spells its own.
+The words of package managers are in `gpustack.plan.managers`, one module for each.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _ASK = ("curl", "--fail", "--silent", "--show-error", "--retry", "30", "--retry-
 
 
 def commands_of(actions: Iterable[do.AnyAction]) -> tuple[Argv, ...]:
-    """The commands of these actions, in their order."""
+    """The commands of these actions, in order."""
     return tuple(argv for action in actions for argv in spelled(action))
 
 
 def packages_of(actions: Iterable[do.AnyAction]) -> tuple[str, ...]:
-    """The packages and projects that these actions name, each in its manager's words."""
+    """The packages and projects that these actions name, as each manager spells them."""
     found: list[str] = []
     for action in actions:
         match action:
@@ -97,7 +97,7 @@ def _run(action: do.Run) -> Argv:
 def _keys(action: do.TakeKey | do.CheckKeyFile) -> tuple[Argv, ...]:
     match action:
         case do.TakeKey(source=source, wanted=wanted, target=target, home=home):
-            # Nothing is imported, so no agent is started and no keyring of a user is touched.
+            # Nothing is imported, so gpg starts no agent and touches no keyring of a user.
             gpg = ("gpg", "--homedir", home, "--batch")
             ring = f"{home}/all.gpg"
             from_ring = (*gpg, "--no-default-keyring", "--keyring", ring)
@@ -112,7 +112,7 @@ def _keys(action: do.TakeKey | do.CheckKeyFile) -> tuple[Argv, ...]:
             )
         case do.CheckKeyFile(source=source, sums=sums, target=target):
             return (
-                # The Version line of an armoured key changes with every export; without it the file is always the same.
+                # The Version line of an armoured key changes with every export; without it the file is stable.
                 ("sed", "-i", "-e", "/^Version/d", "--", source),
                 ("sha256sum", "--check", "--strict", "--", sums),
                 ("install", "-D", "-m", "0644", "--", source, target),
@@ -187,12 +187,12 @@ def _python(action: do.MakeVenv | do.InstallWheels | do.RemoveWheels) -> tuple[A
 
 
 def wheels_from(folder: str, pip: Argv) -> Argv:
-    """The command of pip with wheels from a folder, and no index."""
+    """The pip command with wheels from a folder, and no index."""
     return ("env", "PIP_NO_INDEX=1", f"PIP_FIND_LINKS={folder}", *pip)
 
 
 def wheels_to(folder: str, pip: Argv) -> Argv:
-    """The command that downloads what a command of pip would install."""
+    """The command that downloads what a pip command would install."""
     at = pip.index("install")
     words = (word for word in pip[at + 1 :] if word not in {"--upgrade", "--force-reinstall"})
     return (*pip[:at], "download", "--dest", folder, *words)
@@ -230,8 +230,8 @@ def _files(action: _Files) -> tuple[Argv, ...]:  # noqa: C901, PLR0911, PLR0912 
         case do.CopyTree(source=source, target=target, into=False):
             return (("cp", "-R", "-P", "--", source, target),)
         case do.CopyTree(source=source, target=target):
-            # -P keeps the links between library names: without it one library becomes three whole copies. A library
-            # that programs have open is replaced, not written into.
+            # -P keeps the links between library names: without it one library becomes three full copies. A library that
+            # programs have open is replaced, not overwritten.
             return (("cp", "-R", "-P", "--remove-destination", "--", f"{source}/.", f"{target}/"),)
         case do.TakeOut(source=source, target=target):
             return (("sh", "-c", _TAKE_OUT, "sh", source, target),)

@@ -1,4 +1,4 @@
-"""What every part of the planner works from: host, request, resolution, facts, and what follows from them at once."""
+"""The input of every part of the planner: host, request, resolution, facts, and simple conclusions from them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _RELEASE = re.compile(r"[0-9][A-Za-z0-9._+~-]{0,120}")
 
 
 class Context(Struct, frozen=True, kw_only=True, dict=True):
-    """One planning run. ``warnings`` collects what the reader of the plan has to know; nothing else changes."""
+    """One planning run. ``warnings`` collects what the reader of the plan must know; nothing else changes."""
 
     host: Host
     request: Request
@@ -29,7 +29,7 @@ class Context(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def system(self) -> System:
-        """The row of the host's operating system. Raises UnsupportedError when the facts have none."""
+        """The row of the host's operating system. Raises UnsupportedError if the facts have none."""
         row = self.matrix.system_of(self.host)
         if row is not None:
             return row
@@ -46,7 +46,7 @@ class Context(Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def arch(self) -> str:
-        """The architecture as ``uname -m`` says it. Raises UnsupportedError when it is not known."""
+        """The architecture in the words of ``uname -m``. Raises UnsupportedError if unknown."""
         if not self.host.arch:
             msg = "the architecture of the host is unknown"
             raise UnsupportedError(msg, code="unknown-architecture", hint="use `--arch x86_64` or `--arch aarch64`")
@@ -54,18 +54,18 @@ class Context(Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def kernels(self) -> tuple[str, ...]:
-        """The kernel releases that a module has to be built for: the running one and the one that boots next."""
+        """The kernel releases that need a module: the running one and the one that boots next."""
         releases = dict.fromkeys((self.host.next_kernel, self.host.kernel))
         return tuple(text for text in releases if text and _RELEASE.fullmatch(text))
 
     @property
     def is_image(self) -> bool:
-        """Whether nothing runs in the target: no service can be started, no module loaded, nothing rebooted."""
+        """Whether nothing runs in the target: no service can start, no module load, nothing reboot."""
         return self.host.environment in {"container", "chroot"}
 
     @property
     def can_compute(self) -> bool:
-        """Whether a program of this plan can use a GPU once the plan is carried out."""
+        """Whether a program of this plan can use a GPU after the plan."""
         return bool(self.host.gpus) and not self.is_image and not self.request.target
 
     @property
@@ -76,21 +76,21 @@ class Context(Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def driver_changes(self) -> bool:
-        """Whether the kernel module will be another one after this plan."""
+        """Whether this plan changes the kernel module."""
         return self.changes("driver") is not None
 
     @property
     def has_video(self) -> bool:
-        """Whether the stack encodes or decodes video, so that the driver's video libraries are needed."""
+        """Whether the stack encodes or decodes video, and so requires the driver's video libraries."""
         return any(self.resolution.pick(name) for name in ("ffmpeg", "nv-codec-headers"))
 
     def changes(self, component: str) -> Pick | None:
-        """The pick of a component that is not there yet in this version, None when nothing is to be done for it."""
+        """The pick of a component that is not yet installed in this version, None if there is nothing to do."""
         pick = self.resolution.pick(component)
         return pick if pick is not None and pick.state != "keep" else None
 
     def version(self, component: str) -> str | None:
-        """The version of a component in the resolved stack, or on the host when it is not part of the stack."""
+        """The version of a component in the resolved stack, or on the host if the stack does not contain it."""
         pick = self.resolution.pick(component)
         if pick is not None:
             return pick.version

@@ -1,4 +1,4 @@
-"""Where a plan departs from a guide of the vendor that is wrong or outdated, said in the step that does."""
+"""Where a plan departs from a wrong or outdated vendor guide, stated in the step that does."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpustack.versions import is_within
 
 
 class Departure(Struct, frozen=True, kw_only=True):
-    """What a guide prints for these versions of a component, and why the step with this key does otherwise."""
+    """What a guide prints for these versions of a component, and why the step with this key differs."""
 
     step: str
     component: str

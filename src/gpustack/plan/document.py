@@ -1,4 +1,4 @@
-"""The plan document as a file: read with every doubt, written byte for byte the same."""
+"""The plan document as a file: validated when read, reproduced byte for byte when written."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _HINT = "`gpustack plan --format json` makes a plan document"
 
 
 def dump(plan: Plan) -> str:
-    """The document of a plan: indented JSON, keys in the order of the types, one line break at the end."""
+    """The document of a plan: indented JSON, keys in the order of the types, one final line break."""
     compact = msgspec.json.encode(plan, order="deterministic")
     return visible_json(msgspec.json.format(compact, indent=2).decode()) + "\n"
 
@@ -38,9 +38,9 @@ STANDARD = Path("-")
 
 
 def load(path: Path) -> Plan:
-    """The plan in the file ``path``, or on standard input where that is "-".
+    """The plan in the file ``path``, or on standard input if that is "-".
 
-    Raises DocumentError (exit 2) when it cannot be read, is no plan, has another schema, or was changed by hand.
+    Raises DocumentError (exit 2) if it cannot be read, is not a plan, has another schema, or was changed by hand.
     """
     return parse(_read(path), where=str(path))
 
@@ -63,7 +63,7 @@ def parse(raw: bytes, *, where: str) -> Plan:
             msg, code="plan-altered", where=where, hint="make a new plan with `gpustack plan --out FILE`"
         )
     demand_sound(plan, where)
-    # An earlier edition wrote fewer fields: what was read is sealed anew as this edition writes it.
+    # An earlier edition wrote fewer fields: reseal it as this edition writes it.
     return plan if plan.digest == own else replace(plan, digest=own)
 
 
@@ -104,7 +104,7 @@ def _check_schema(document: object, where: str) -> None:
 
 
 def demand_sound(plan: Plan, where: str) -> None:
-    """Raise DocumentError where a plan has steps that cannot be carried out; the field is named."""
+    """Raise DocumentError if a step of a plan cannot be carried out, and name the field."""
     earlier: set[str] = set()
     for number, step in enumerate(plan.steps):
         if step.phase not in PHASES:
@@ -123,7 +123,7 @@ def demand_sound(plan: Plan, where: str) -> None:
 
 
 def _check_actions(step: Step, where: str) -> None:
-    """What was reviewed is what runs: commands, undo and packages are those of the actions."""
+    """Demand that what was reviewed is what runs: commands, undo and packages follow from the actions."""
     if step.actions is UNSET and step.undo_actions is UNSET:
         return
     actions, back = actions_of(step), undo_actions_of(step)

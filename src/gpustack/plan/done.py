@@ -1,4 +1,4 @@
-"""Conditions by which a step of a plan is known to be done: what each kind of step leaves behind."""
+"""Conditions by which a step is known to be done: what each kind of step leaves behind."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def packages(tool: Manager, wanted: Iterable[Package]) -> str:
 
 
 def names(tool: Manager, wanted: Iterable[str]) -> str:
-    """All of these packages are installed, in whatever version."""
+    """All of these packages are installed, in any version."""
     return packages(tool, [Package(name=name) for name in wanted])
 
 
@@ -38,7 +38,7 @@ def absent(wanted: Iterable[str]) -> str:
 
 
 def held(wanted: Iterable[str]) -> str:
-    """All of these packages are kept at their version."""
+    """All of these packages are held at their version."""
     return spelled(*(Condition("held", (name,)) for name in wanted))
 
 
@@ -48,7 +48,7 @@ def files(written: Iterable[FileWrite]) -> str:
 
 
 def paths(*wanted: str) -> str:
-    """Something is at each of these paths."""
+    """All of these paths exist."""
     return spelled(*(Condition("path", (path,)) for path in wanted))
 
 
@@ -58,7 +58,7 @@ def link(path: str, target: str) -> str:
 
 
 def succeeds(*argv: str) -> str:
-    """The command, which reads only, ends with 0."""
+    """The command, which only reads, exits with 0."""
     return spelled(succeeds_one(*argv))
 
 
@@ -68,18 +68,18 @@ def succeeds_one(*argv: str) -> Condition:
 
 
 def unit(name: str, *, running: bool = False) -> str:
-    """The unit starts at boot, and runs now where ``running``."""
+    """The unit is enabled at boot, and active if ``running``."""
     enabled = succeeds("systemctl", "--quiet", "is-enabled", name)
     return every(enabled, succeeds("systemctl", "--quiet", "is-active", name)) if running else enabled
 
 
 def every(*texts: str) -> str:
-    """All of these hold; "never" where one of them is never known."""
+    """All of these hold; "never" if one of them is never known."""
     return NEVER if NEVER in texts else "\n".join(text for text in texts if text)
 
 
 def marker(prefix: str, name: str) -> str:
-    """The file in a folder that says that a step has filled it: it goes away with the folder."""
+    """The file in a folder that says that a step has filled it: it disappears with the folder."""
     return f"{prefix}/.gpustack/{name}"
 
 

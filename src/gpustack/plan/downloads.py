@@ -1,4 +1,4 @@
-"""Fetching files of the vendor: pinned by what was published of them, and saying so where nothing was."""
+"""Downloads of the vendor's files: pinned by published checksums, with a warning if there are none."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpustack.plan.preparation import common_tools
 
 
 def path_of(pick: Pick, row: Archive) -> str:
-    """Where a downloaded file lies."""
+    """The path of a downloaded file."""
     return f"{CACHE}/{row.component or pick.component}-{row.version}/{row.file}"
 
 
@@ -58,7 +58,7 @@ def fetch(ctx: Context, pick: Pick, row: Archive, phase: str) -> Draft:
 
 
 def archive_tools(ctx: Context, files: Iterable[Archive] = ()) -> list[Draft]:
-    """The step that installs what fetching and unpacking these files needs; none where we know no package manager."""
+    """The step that installs what these downloads and archives require; none if the package manager is unknown."""
     if ctx.system.family not in NAMES:
         return []
     tool = manager(ctx.system.family)
@@ -74,7 +74,7 @@ def unpacked_path(path: str) -> str:
 
 
 def reason_of(pick: Pick) -> str:
-    """The first reason of a pick, for the ``why`` of the step that brings it."""
+    """The first reason of a pick, for the ``why`` of its step."""
     return next((reason.text for reason in pick.reasons), "") or f"{pick.component} {pick.version} is in the stack"
 
 

@@ -1,4 +1,4 @@
-"""Steps while a plan is being made: named by a key, so that others can come after them, and given their ids last."""
+"""Steps under construction: named by a key, so that others can depend on them; ids come last."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _NOT_IN_ID = frozenset({"id", "depends_on", "actions", "undo_actions"})
 
 
 class Draft(Struct, frozen=True, kw_only=True):
-    """A step that has no id yet. ``key`` names it within the plan; ``after`` are the keys that have to come before it.
+    """A step without an id. ``key`` names it within the plan; ``after`` are the keys of the steps before it.
 
-    A key in ``after`` that no draft of the plan has is ignored: what is there already needs no step.
+    A key in ``after`` that no draft of the plan has is ignored: what is installed already needs no step.
     """
 
     key: str
@@ -51,7 +51,7 @@ def draft(  # noqa: PLR0913 (the fields of a step; all are keywords)
     sources: tuple[str, ...] = (),
     repository: PackageSource | UnsetType = UNSET,
 ) -> Draft:
-    """A draft of the step that says this. One that only writes files is done when they are there as they should be."""
+    """A draft with these fields. One that only writes files is done when the files have their content."""
     commands = commands_of(actions)
     if done_when == NEVER and files and not (commands or artifacts):
         done_when = done.files(files)
@@ -82,9 +82,9 @@ def draft(  # noqa: PLR0913 (the fields of a step; all are keywords)
 def assemble(drafts: Iterable[Draft]) -> tuple[Step, ...]:
     """The steps in the order of the phases, each key once, with ids and ``depends_on``.
 
-    Of drafts with one key the first counts, after all that any of them comes after.
+    Of drafts with one key the first is kept, and waits for what any of them waits for.
 
-    Raises ValueError when a step would come before one that it needs: a fault of the planner, never of the user.
+    Raises ValueError if a step would come before one that it depends on: a fault of the planner, never of the user.
     """
     unique: dict[str, Draft] = {}
     for one in drafts:
@@ -108,7 +108,7 @@ def assemble(drafts: Iterable[Draft]) -> tuple[Step, ...]:
 
 
 def _in_order(drafts: list[Draft], unique: dict[str, Draft]) -> list[Draft]:
-    """The drafts with what one needs of its own phase before it, otherwise in the order given."""
+    """The drafts after those of their own phase that they depend on, otherwise in the given order."""
     ordered: dict[str, Draft] = {}
 
     def place(one: Draft, above: frozenset[str]) -> None:
@@ -130,7 +130,7 @@ def step_id_of(prefix: str, step: Step) -> str:
 
 
 def kebab(text: str) -> str:
-    """``text`` in lower case with dashes between its words."""
+    """Return ``text`` in lower case with dashes between its words."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "step"
 
 

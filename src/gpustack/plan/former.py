@@ -1,6 +1,6 @@
-"""Steps that say no more than words: of the first edition, or written by hand. ``Words`` are all their actions.
+"""Steps that consist only of words: of the first edition, or written by hand. All their actions are ``Words``.
 
-The one module that works out from the words of a command what it is about; of everything else the types say it.
+The only module that derives the meaning of a command from its words; everything else has types.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ _BY_RUNFILES = "/usr/local/cuda"
 
 
 def actions_of(step: Step) -> tuple[AnyAction, ...]:
-    """The actions of a step; each command is one where the step says no more than its commands."""
+    """The actions of a step; one for each command if the step has nothing but commands."""
     return _actions(step, step.actions, step.commands)
 
 
 def undo_actions_of(step: Step) -> tuple[AnyAction, ...]:
-    """The actions that take a step back, as ``actions_of`` has them."""
+    """The actions that undo a step, like ``actions_of``."""
     return _actions(step, step.undo_actions, step.undo)
 
 
@@ -66,12 +66,12 @@ def _actions(step: Step, said: tuple[AnyAction, ...] | UnsetType, commands: tupl
 
 
 def _meant(argv: Argv) -> AnyAction:
-    """A command of gpustack itself is known as what it is."""
+    """A command of gpustack itself, which has a type."""
     return Verify(components=argv[2:]) if argv[:2] == _VERIFY else Words(argv=argv)
 
 
 def words_of(argv: Argv) -> Argv:
-    """The program of a command and its words, without the ``env`` in front of them and its assignments."""
+    """The program of a command and its arguments, without a leading ``env`` and its assignments."""
     if argv[0] != "env":
         return argv
     rest = list(argv[1:])
@@ -86,33 +86,33 @@ def program(argv: Argv) -> str:
 
 
 def is_of_packages(argv: Argv) -> bool:
-    """Whether a command is one of a package manager."""
+    """Whether a command belongs to a package manager."""
     return program(argv) in _PACKAGE_TOOLS
 
 
 def manager_of(argv: Argv) -> ManagerName | None:
-    """The package manager that a command is one of, None where it is none."""
+    """The package manager that a command belongs to, None if it is none."""
     return next((_MANAGERS[word] for word in argv if word in _MANAGERS), None)
 
 
 def is_pip_install(argv: Argv) -> bool:
-    """Whether a command has pip install wheels."""
+    """Whether a command makes pip install wheels."""
     return argv[1:4] == ("-m", "pip", "install")
 
 
 def fetched_by(argv: Argv) -> str:
-    """What a command fetches by itself, "" for nothing."""
+    """What a command downloads by itself, "" for nothing."""
     what = _FETCHES.get(program(argv), "")
     return f"`{program(argv)}` {what}" if what else ""
 
 
 def needs_account(argv: Argv) -> bool:
-    """Whether a command asks the system's publisher by the account of the machine."""
+    """Whether a command contacts the system's publisher with the account of the machine."""
     return program(argv) in {"subscription-manager", "SUSEConnect"}
 
 
 def touched_by_words(kind: Kind, argv: Argv) -> tuple[tuple[str, ...], bool, bool]:
-    """The places that a command of a step may change, whether it changes settings, and whether packages."""
+    """The places that a command may change, whether it changes settings, and whether packages."""
     packages = kind != "refresh-index" and is_of_packages(argv)
     places = set() if is_of_packages(argv) else named_places(argv)
     if any(word.endswith(".run") for word in argv):
@@ -121,7 +121,7 @@ def touched_by_words(kind: Kind, argv: Argv) -> tuple[tuple[str, ...], bool, boo
 
 
 def named_places(argv: Argv) -> set[str]:
-    """The places that a command names and may write to; its program is read only, but for a virtual environment's."""
+    """The places that a command names and may write to; its program is only read, except in a virtual environment."""
     words = words_of(argv)
     found = {match.group(1).rstrip("/") for word in words[1:] if (match := re.fullmatch(_PATH, word))}
     if argv[0] == "env":
@@ -133,12 +133,12 @@ def named_places(argv: Argv) -> set[str]:
 
 
 def is_elsewhere(path: str) -> bool:
-    """Whether a place is none of the tree's own, or is watched anyway."""
+    """Whether a place is outside the tree, or watched anyway."""
     return any(path == one or path.startswith(f"{one}/") for one in _ELSEWHERE)
 
 
 def way_back_of_words(argv: Argv) -> Literal["files", "packages", "command", "at the end"]:
-    """How an installer takes a command of an undo."""
+    """How an installer carries out a command of an undo."""
     if is_of_packages(argv):
         return "packages"
     if program(argv) in _INITRAMFS:
@@ -147,13 +147,13 @@ def way_back_of_words(argv: Argv) -> Literal["files", "packages", "command", "at
 
 
 def missing_system(argv: Argv) -> Literal["", "services", "boot"]:
-    """What of a running system a command needs."""
+    """What a command requires of a running system."""
     name = program(argv)
     return "services" if name == "systemctl" else "boot" if name in _INITRAMFS else ""
 
 
 def packages_in(argv: Argv) -> set[str]:
-    """The packages that a command installs or changes, holding them aside."""
+    """The packages that a command installs or changes; holds do not count."""
     words = words_of(argv)
     if not is_of_packages(argv) or program(argv) == "apt-mark" or "install" not in words:
         return set()
@@ -161,17 +161,17 @@ def packages_in(argv: Argv) -> set[str]:
 
 
 def asks_repositories(argv: Argv) -> bool:
-    """Whether a command has apt ask the repositories of the system; with a bundle they are left out."""
+    """Whether a command makes apt contact the system's repositories; it is skipped with a bundle."""
     return program(argv) in {"apt-get", "apt"} and "Dir::Etc::sourceparts=-" not in argv
 
 
 def rpm_file_in(argv: Argv) -> str:
-    """The package file that a command installs by rpm, "" where it does not."""
+    """The package file that a command installs with rpm, "" if none."""
     return argv[2] if argv[:2] == ("rpm", "--install") and len(argv) == 3 else ""
 
 
 def unpackings_in(argv: Argv) -> list[tuple[str, str, int]]:
-    """The archive that a command unpacks, into which folder, and without how many first parts of each name."""
+    """The archive that a command unpacks, its folder, and the number of stripped path components."""
     if "tar" not in argv[:1] or "--extract" not in argv:
         return []
     words = dict(word.split("=", 1) for word in argv if word.startswith("--") and "=" in word)

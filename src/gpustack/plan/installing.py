@@ -1,4 +1,4 @@
-"""Actions that install packages, whatever kind they are: what they run, what they name, and the same with others."""
+"""Actions that install packages, of any kind: their command, their packages, and copies with other packages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpustack.plan.managers import manager
 
 
 def installs(action: AnyAction) -> tuple[ManagerName, Argv] | None:
-    """The package manager and the command by which an action installs packages, None where it installs none."""
+    """The package manager and the command by which an action installs packages, None if it installs none."""
     match action:
         case InstallPackages():
             [argv] = spelled(action)
@@ -30,13 +30,13 @@ def installs(action: AnyAction) -> tuple[ManagerName, Argv] | None:
 
 
 def tools_of(action: HoldPackages) -> InstallPackages:
-    """The installation of what holding packages needs."""
+    """The installation of the tools that a hold requires."""
     packages = tuple(Package(name=name) for name in action.tools)
     return InstallPackages(manager=action.manager, bundle=action.bundle, packages=packages)
 
 
 def with_packages(action: AnyAction, change: Callable[[list[Package]], list[Package]]) -> AnyAction:
-    """The action with other packages; itself where it installs none."""
+    """The action with other packages; itself if it installs none."""
     match action:
         case InstallPackages(packages=packages):
             return replace(action, packages=tuple(change(list(packages))))
@@ -53,7 +53,7 @@ def with_packages(action: AnyAction, change: Callable[[list[Package]], list[Pack
 
 
 def with_actions(step: Step, actions: Iterable[AnyAction]) -> Step:
-    """The step with other actions and what these come to."""
+    """The step with other actions and what follows from them."""
     found = tuple(actions)
     if step.actions is UNSET:
         return replace(step, commands=commands_of(found))

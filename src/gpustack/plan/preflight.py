@@ -1,4 +1,4 @@
-"""Before the first step: what may not be planned here, what stands in the way, and what has to be known."""
+"""Before the first step: what must not be planned, what is in the way, and what the reader must know."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ UNINSTALL_DRIVER = ("nvidia-uninstall", "--silent")
 
 
 def check(ctx: Context, picks: list[Pick]) -> None:
-    """Refuse what must never be planned. Raises UnsupportedError with what would do instead."""
+    """Refuse what must never be planned. Raises UnsupportedError with an alternative."""
     names = {pick.component for pick in picks}
     environment = ctx.host.environment
     if environment == "wsl" and names & {"driver", "fabric-manager"}:
@@ -51,7 +51,7 @@ def check(ctx: Context, picks: list[Pick]) -> None:
 
 
 def notes(ctx: Context, picks: list[Pick]) -> list[Draft]:
-    """What has to be known before the first step, as steps that change nothing."""
+    """What the reader must know before the first step, as steps that change nothing."""
     if not picks:
         return []
     _warn_of_age(ctx)
@@ -64,9 +64,9 @@ def notes(ctx: Context, picks: list[Pick]) -> list[Draft]:
 
 
 def replace_other_methods(ctx: Context, pick: Pick) -> list[Draft]:
-    """The steps that take away what another method brought, where both cannot stand side by side.
+    """The steps that remove another method's installation where both cannot coexist.
 
-    Raises UnsupportedError where it cannot be taken away safely.
+    Raises UnsupportedError if it cannot be removed safely.
     """
     there = ctx.host.installed.get(pick.component)
     both = any(problem.id == "mix_driver_runfile_packages" for problem in ctx.host.problems)
@@ -159,7 +159,7 @@ def _same_release(one: str, other: str) -> bool:
 
 
 def _warn_of_age(ctx: Context) -> None:
-    """Warn of a system past its end; measured against the day of the facts, never against a clock."""
+    """Warn about a system past its end of life, measured against the day of the facts, never against a clock."""
     end = ctx.host.os.eol or ctx.system.eol
     read = max((source.read for source in ctx.matrix.sources("systems").values()), default="")
     if not end or not read or end > read:

@@ -1,4 +1,4 @@
-"""What a system needs before NVIDIA's packages: further repositories and kernel headers, from the facts."""
+"""What a system requires before NVIDIA's packages: further repositories and kernel headers, from the facts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SUSE_KERNEL = re.compile(r"(.+)-([a-z0-9_]+)")
 
 
 class Headers(Struct, frozen=True, kw_only=True):
-    """Which packages hold the kernel headers of a system."""
+    """The packages of the kernel headers of a system."""
 
     systems: tuple[str, ...]
     kernel: str = ""
@@ -39,7 +39,7 @@ class Headers(Struct, frozen=True, kw_only=True):
 
 
 class Starter(Struct, frozen=True, kw_only=True):
-    """What starts the services of systems that have no systemd."""
+    """The service manager of systems without systemd."""
 
     systems: tuple[str, ...]
     starts: str
@@ -47,7 +47,7 @@ class Starter(Struct, frozen=True, kw_only=True):
 
 
 class ByHand(Struct, frozen=True, kw_only=True):
-    """A command of a package manager that plans do not speak: a person gives it."""
+    """A command of a package manager that plans do not support: the user runs it."""
 
     systems: tuple[str, ...]
     command: tuple[str, ...]
@@ -56,7 +56,7 @@ class ByHand(Struct, frozen=True, kw_only=True):
 
 
 class Enable(Struct, frozen=True, kw_only=True):
-    """One repository or package that a system needs first; ``enabled`` begins the ids of repositories that do, too."""
+    """A repository or package that a system requires first; ``enabled`` are prefixes of equivalent repository ids."""
 
     systems: tuple[str, ...]
     order: int
@@ -79,7 +79,7 @@ class Initramfs(Struct, frozen=True, kw_only=True):
 
 
 class SecureBoot(Struct, frozen=True, kw_only=True):
-    """Where the key lies that modules built on the host are signed with."""
+    """The path of the key that signs modules built on the host."""
 
     systems: tuple[str, ...]
     key: str = ""
@@ -89,7 +89,7 @@ class SecureBoot(Struct, frozen=True, kw_only=True):
 
 
 class Mend(Struct, frozen=True, kw_only=True):
-    """One command that puts a known bad state right."""
+    """One command that fixes a known bad state."""
 
     problem: str
     systems: tuple[str, ...]
@@ -99,7 +99,7 @@ class Mend(Struct, frozen=True, kw_only=True):
 
 
 class ConflictModule(Struct, frozen=True, kw_only=True):
-    """A kernel module that can hold a GPU in place of nvidia's."""
+    """A kernel module that can claim a GPU in place of nvidia's."""
 
     module: str
     lines: tuple[str, ...]
@@ -107,7 +107,7 @@ class ConflictModule(Struct, frozen=True, kw_only=True):
 
 
 class FamilyPackages(Struct, frozen=True, kw_only=True):
-    """What something is called in a package family; ``component`` narrows it to one component's needs."""
+    """Package names in a package family; ``component`` narrows them to the needs of one component."""
 
     family: str
     packages: tuple[str, ...]
@@ -124,7 +124,7 @@ Row = TypeVar("Row", bound=_HasSystems)
 
 
 def rows_for(ctx: Context, rows: Iterable[Row], *, by_base: bool = True) -> tuple[Row, ...]:
-    """The rows of the most exact name under which the host's system is listed."""
+    """The rows of the most specific name that lists the host's system."""
     found = tuple(rows)
     for name in _names(ctx, by_base=by_base):
         matching = tuple(row for row in found if name in row.systems)
@@ -134,16 +134,16 @@ def rows_for(ctx: Context, rows: Iterable[Row], *, by_base: bool = True) -> tupl
 
 
 def family_packages(ctx: Context, table: str, component: str = "") -> FamilyPackages | None:
-    """The row of ``table`` for the host's package family, None where the facts have none."""
+    """The row of ``table`` for the host's package family, None if the facts have none."""
     rows = ctx.matrix.rows(SUBJECT, table, FamilyPackages)
     return next((row for row in rows if (row.family, row.component) == (ctx.system.family, component)), None)
 
 
 def enable(ctx: Context, components: Iterable[str]) -> list[Draft]:
-    """The steps that enable what the system's packages need, for these components."""
+    """The steps that enable what the system's packages require, for these components."""
     wanted = set(components)
     rows = ctx.matrix.rows(SUBJECT, "enable", Enable)
-    # A rebuild of RHEL has other names for these repositories than RHEL, so a base does not lend its rows there.
+    # A rebuild of RHEL has other names for these repositories, so the rows of its base do not apply.
     apt = ctx.system.family == "apt"
     found = [row for row in rows_for(ctx, rows, by_base=apt) if wanted.intersection(row.needed_for)]
     if not found and ctx.system.base.startswith("rhel") and ctx.system.family == "dnf":
@@ -160,13 +160,13 @@ def enable(ctx: Context, components: Iterable[str]) -> list[Draft]:
 
 
 def mends(ctx: Context, problem: str) -> tuple[Mend, ...]:
-    """The commands that put a bad state right on the host's system."""
+    """The commands that fix a bad state on the host's system."""
     rows = ctx.matrix.rows(SUBJECT, "mends", Mend)
     return rows_for(ctx, [row for row in rows if row.problem == problem])
 
 
 def kernel_headers(ctx: Context) -> Draft | None:
-    """The step that installs the headers of every kernel that counts; None where the facts have none."""
+    """The step that installs the headers of every relevant kernel; None if the facts have none."""
     rows = rows_for(ctx, ctx.matrix.rows(SUBJECT, "headers", Headers))
     names: dict[str, None] = {}
     used: list[Headers] = []
@@ -203,7 +203,7 @@ def kernel_headers(ctx: Context) -> Draft | None:
 
 
 def headers_by_hand(ctx: Context) -> Draft:
-    """The step where the facts have no packages of headers: a person installs them, and the plan looks whether."""
+    """The step without known packages of headers: the user installs them, and the plan checks them."""
     row = next(iter(rows_for(ctx, ctx.matrix.rows(SUBJECT, "headers_by_hand", ByHand))), None)
     how = f", {row.note}" if row and row.note else ""
     return draft(
@@ -223,7 +223,7 @@ def headers_by_hand(ctx: Context) -> Draft:
 
 
 def headers_match(ctx: Context) -> list[Draft]:
-    """The step that looks for the headers of the running kernel where its release was not known to the plan."""
+    """The step that checks for the headers of the running kernel if its release was unknown to the plan."""
     if ctx.kernels:
         return []
     look = draft(
@@ -243,7 +243,7 @@ def headers_match(ctx: Context) -> list[Draft]:
 
 
 def starter(ctx: Context) -> Starter | None:
-    """What starts services on the host's system in place of systemd; None where systemd does."""
+    """The service manager of the host's system in place of systemd; None with systemd."""
     return next(iter(rows_for(ctx, ctx.matrix.rows(SUBJECT, "no_systemd", Starter))), None)
 
 
@@ -277,7 +277,7 @@ def _enable_step(ctx: Context, row: Enable, after: tuple[str, ...]) -> Draft:
         packages = tuple(Package(name=_fill(name, values)) for name in row.packages)
         action: AnyAction = do.InstallPackages(manager=tool.name, packages=packages)
         note = "a repository package is harmless and stays"
-        # yum fails where the package at an address is there already.
+        # yum fails if the package at an address is already installed.
         there = f"package {named[1]} {named[2]}" if named else done.packages(tool, packages)
     else:
         action = _source(row.command, values)
@@ -306,7 +306,7 @@ def _source(command: tuple[str, ...], values: dict[str, str]) -> do.EnableSource
 
 
 def refresh_system(ctx: Context, after: tuple[str, ...] = ()) -> Draft:
-    """The step that reads the indexes of the system's own archives anew."""
+    """The step that refreshes the indexes of the system's own archives."""
     return draft(
         "index:system",
         after=after,
@@ -321,14 +321,14 @@ def refresh_system(ctx: Context, after: tuple[str, ...] = ()) -> Draft:
 
 
 def common_tools(ctx: Context, key: str, names: Sequence[str], *, why: str) -> list[Draft]:
-    """The steps that install tools of the system that later steps call; apt knows no package without an index."""
+    """The steps that install system tools for later steps; without an index apt knows no package."""
     tool = manager(ctx.system.family)
     index = [refresh_system(ctx)] if tool.name == "apt" else []
     note = "common tools stay" if len(names) > 1 else "a common tool, so it stays"
     return [*index, install_tools(ctx, key, names, why=why, after=[one.key for one in index], undo_note=note)]
 
 
-def install_tools(  # noqa: PLR0913 (what differs between such steps; most are keywords)
+def install_tools(  # noqa: PLR0913 (the differences between such steps; most are keywords)
     ctx: Context,
     key: str,
     names: Sequence[str],
@@ -340,7 +340,7 @@ def install_tools(  # noqa: PLR0913 (what differs between such steps; most are k
     undo_note: str = "common tools, so they stay",
     sources: tuple[str, ...] = (),
 ) -> Draft:
-    """The step that installs packages of the system itself, which other programs may come to use and which stay."""
+    """The step that installs packages of the system itself, which other programs may use and which stay."""
     tool = manager(ctx.system.family)
     return draft(
         key,
@@ -365,7 +365,7 @@ def _fill(template: str, values: dict[str, str]) -> str:
 
 
 def _names(ctx: Context, *, by_base: bool) -> list[str]:
-    """The names of the host's system from the most exact to its package family."""
+    """The names of the host's system from the most specific to its package family."""
     rows = [(ctx.system.id, ctx.host.os.version_id or ctx.system.version)]
     if by_base and ctx.base is not ctx.system:
         rows.append((ctx.base.id, ctx.base.version))

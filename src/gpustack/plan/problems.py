@@ -1,4 +1,4 @@
-"""What a plan does about each known bad state of a host: refuse, mend, or tell of it."""
+"""What a plan does about each known bad state of a host: refuse, fix, or warn."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ DEALT_WITH = {
 
 
 def refuse(ctx: Context, picks: list[Pick]) -> None:
-    """Raise UnsupportedError where a state of the host rules one of these changes out."""
+    """Raise UnsupportedError if a state of the host forbids one of these changes."""
     names = {pick.component for pick in picks}
     for problem in ctx.host.problems:
         ruled_out = REFUSED.get(problem.id)
@@ -93,7 +93,7 @@ def refuse(ctx: Context, picks: list[Pick]) -> None:
 
 
 def problem_steps(ctx: Context, picks: list[Pick]) -> list[Draft]:
-    """The steps for every state that the rest of the plan does not deal with: mended, to be mended by hand, or told."""
+    """The steps for every state that the rest of the plan does not handle: fixes, steps by hand, or warnings."""
     changed = {pick.component for pick in picks} | {ANY}
     if any(pick.method == "network" for pick in picks):
         changed.add(REPOSITORY)
@@ -106,7 +106,7 @@ def problem_steps(ctx: Context, picks: list[Pick]) -> list[Draft]:
 
 
 def _is_removed(ctx: Context, problem: Problem) -> bool:
-    """Whether the plan takes the other origin's packages away."""
+    """Whether the plan removes the other origin's packages."""
     there, pick = ctx.host.installed.get("driver"), ctx.changes("driver")
     if problem.id not in REMOVABLE or there is None or pick is None:
         return False
@@ -125,13 +125,13 @@ def _mended(ctx: Context, problem: Problem, *, repository: bool) -> list[Draft]:
 
 
 def _headers(ctx: Context) -> list[Draft]:
-    """The headers that a driver which stays needs, and its modules for them."""
+    """The headers, and the modules for them, of a driver that stays."""
     headers = kernel_headers(ctx)
     there = ctx.host.installed.get("driver")
     if headers is None:
         return []
     if ctx.system.family == "apt":
-        # The package of headers has dkms build the modules that are missing for them.
+        # The package of headers makes dkms build the missing modules for them.
         return [refresh_system(ctx), headers]
     if there is None or there.method not in {"network", "local"} or ctx.system.family == "zypper" or not ctx.kernels:
         return []
@@ -151,7 +151,7 @@ def _headers(ctx: Context) -> list[Draft]:
 
 
 def _exclude_mft(ctx: Context, problem: Problem) -> list[Draft]:
-    """Keep packages that DOCA brings out of NVIDIA's CUDA repository, in the files that name it."""
+    """Exclude DOCA packages from NVIDIA's CUDA repository, in the files that define it."""
     paths = tuple(
         sorted(
             entry.path
@@ -193,7 +193,7 @@ def _mend(ctx: Context, problem: Problem, row: Mend) -> Draft:
 
 
 def _told(ctx: Context, problem: Problem) -> Draft:
-    """A state that no step mends: by hand where it blocks, otherwise for the reader to know."""
+    """A state that no step fixes: a step by hand if it blocks, otherwise a warning."""
     row = ctx.matrix.conflicts.get(problem.id)
     return draft(
         f"problem:{problem.id}",

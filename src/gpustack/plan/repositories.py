@@ -1,4 +1,4 @@
-"""Adding a package repository: its key checked first, entries of the host merged, nothing ever doubled."""
+"""Adding a package repository: its key verified first, the host's entries merged, nothing duplicated."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _GREP = ("grep", "--recursive", "--quiet", "--no-messages", "--fixed-strings", "
 
 
 class RepositoryExtra(Struct, frozen=True, kw_only=True):
-    """The columns of a repository's row that only this module reads."""
+    """The columns of a repository that only this module reads."""
 
     repo: str
     family: str
@@ -41,9 +41,9 @@ class RepositoryExtra(Struct, frozen=True, kw_only=True):
 
 
 def component_repository(ctx: Context, pick: Pick, row: Repository) -> list[Draft]:
-    """The steps that make the repository ``row`` of a component known; the last one reads its index.
+    """The steps that add the repository ``row`` of a component; the last one refreshes its index.
 
-    Raises UnsupportedError where so its packages cannot be checked.
+    Raises UnsupportedError if its packages could not be verified.
     """
     tool = manager(ctx.system.family)
     place = _place(ctx, tool, row, pick.component)
@@ -141,7 +141,7 @@ def _tools(ctx: Context, tool: Manager) -> list[Draft]:
 
 
 def _keyring_package(ctx: Context, tool: Manager, place: Place) -> list[Draft]:
-    """The vendor's cuda-keyring package: it brings source list, key and preferences."""
+    """The vendor's cuda-keyring package, with source list, key and preferences."""
     row, key = place.repository, place.key
     path = f"{CACHE}/{row.repo}-{row.arch}/{row.keyring.rpartition('/')[2]}"
     shown = f"key {key.id}" + (f", fingerprint {key.fingerprint}" if key.fingerprint else "") if key else "its key"
@@ -172,7 +172,7 @@ def _keyring_package(ctx: Context, tool: Manager, place: Place) -> list[Draft]:
         why="cuda-keyring brings the source list, the key that it is signed by, and the preference for these packages",
         actions=(do.InstallFile(manager=tool.name, path=path, name="cuda-keyring"),),
         undo=(do.RemovePackages(manager=tool.name, names=("cuda-keyring",)),),
-        # Each folder has a package of that name and version: the address in the source list tells them apart.
+        # Each folder has a package of that name and version: the address in the source list distinguishes them.
         done_when=done.every(
             done.packages(tool, [Package(name="cuda-keyring", pin=path.rpartition("/")[2].split("_")[1])]),
             done.succeeds(*_GREP, place.url, "/etc/apt/sources.list.d"),
@@ -193,7 +193,7 @@ def _as_data(ctx: Context, place: Place, preferences: FileWrite | None = None) -
         keyring=place.keyring,
         arch=debian_name(place.repository.arch) if ctx.system.family == "apt" else "",
         fingerprint=key.fingerprint if key else "",
-        # A key is taken from the facts only by its whole fingerprint, and never one that was withdrawn.
+        # A key from the facts is used only by its full fingerprint, and never a withdrawn one.
         key=key.armoured if key and key.fingerprint and key.status == "current" else "",
         preferences=preferences,
     )
@@ -243,14 +243,14 @@ def _disable(ctx: Context, tool: Manager, entry: RepositoryEntry, place: Place) 
         actions=(do.DisableRepository(manager=tool.name, path=entry.path, url=entry.url),),
         undo=(do.EnableRepository(manager=tool.name, path=entry.path, url=entry.url),),
         done_when=tool.is_disabled(entry),
-        # Before all else: with two such entries, or one without a key, the package manager does nothing at all.
+        # First of all: with two such entries, or one without a key, the package manager does nothing at all.
         phase="preflight",
         sources=ctx.addresses(ctx.matrix.conflicts.get("signed_by_conflict") if same else None),
     )
 
 
 def _entries(ctx: Context, place: Place) -> tuple[list[RepositoryEntry], list[RepositoryEntry]]:
-    """The host's enabled entries for this address, and those of NVIDIA that are for another system."""
+    """The host's enabled entries for this address, and NVIDIA's entries for another system."""
     deb_arch = debian_name(ctx.arch, ctx.arch)
     enabled = [entry for entry in ctx.host.repositories if entry.enabled]
     same = [entry for entry in enabled if _bare(entry.url.replace("$(ARCH)", deb_arch)) == _bare(place.url)]
@@ -266,14 +266,14 @@ def _entries(ctx: Context, place: Place) -> tuple[list[RepositoryEntry], list[Re
 
 
 def _is_as_planned(entry: RepositoryEntry, tool: Manager) -> bool:
-    """Whether an entry of the host does what the plan's own would do: over https, with a key of its own."""
+    """Whether an entry of the host equals that of the plan: over https, with its own key."""
     if not entry.url.startswith("https://") or not entry.signed_by:
         return False
     return tool.name == "apt" and entry.signed_by.startswith(_KEYRINGS)
 
 
 def _is_safe(ctx: Context, entry: RepositoryEntry) -> bool:
-    """Whether the entry's file and address may stand in a command: anything odd is left to a person."""
+    """Whether the entry's file and address may appear in a command: anything odd is left to the user."""
     plain = _FOLDERS.fullmatch(entry.path) and ".." not in entry.path and _ADDRESS.fullmatch(entry.url)
     if not plain:
         ctx.warn(f"the repository entry {entry.url!r} in {entry.path!r} must be disabled by hand")

@@ -1,4 +1,4 @@
-"""Kernel modules that the distribution builds and signs itself: with Secure Boot on they need no key of the user's."""
+"""Kernel modules built and signed by the distribution: with Secure Boot they need no key of the user's."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class SignedModules(Struct, frozen=True, kw_only=True):
 
 
 def signed_modules(ctx: Context, pick: Pick) -> tuple[str, ...]:
-    """The packages of signed modules for every kernel that counts; () where modules are built on the host.
+    """The packages of signed modules for every relevant kernel; () if modules are built on the host.
 
-    They are taken where Secure Boot is on and the distribution's own driver is installed. For a kernel that the facts
-    have none for, none are taken at all: the driver would load with one kernel and not with the other.
+    They are used with Secure Boot and the distribution's own driver. If the facts lack one of the kernels, none are
+    used at all: the driver would load with one kernel and not with the other.
     """
     here = _here(ctx)
     if pick.method != "distro" or ctx.host.secure_boot is not True or not ctx.kernels or not here:
@@ -45,7 +45,7 @@ def signed_modules(ctx: Context, pick: Pick) -> tuple[str, ...]:
 
 
 def sources_of_signed_modules(ctx: Context, pick: Pick) -> tuple[str, ...]:
-    """The addresses of the facts on signed modules of this pick."""
+    """The addresses of the facts about signed modules of this pick."""
     return ctx.addresses(*_of(pick, _here(ctx)))
 
 

@@ -1,4 +1,4 @@
-"""The key of a package repository: downloaded, checked, and put where the package manager reads it."""
+"""The key of a package repository: downloaded, verified, and installed for the package manager."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SHORT_ID = re.compile(r"[0-9A-Fa-f]{8}")
 
 
 class KeyExtra(Struct, frozen=True, kw_only=True):
-    """The columns of a key's row that only this module reads."""
+    """The columns of a key that only this module reads."""
 
     id: str
     url: str = ""
@@ -27,7 +27,7 @@ class KeyExtra(Struct, frozen=True, kw_only=True):
 
 
 def download_key(ctx: Context, place: Place) -> Draft:
-    """The step that downloads the file with the key. Its key is ``key-file:ID``."""
+    """The step that downloads the key file. Its key is ``key-file:ID``."""
     key = key_of(place)
     path = _key_file(place)
     return draft(
@@ -46,7 +46,7 @@ def download_key(ctx: Context, place: Place) -> Draft:
 
 
 def check_key(ctx: Context, tool: Manager, place: Place) -> Draft:
-    """The step that takes the one expected key out of the file, and puts it where the manager reads it."""
+    """The step that extracts the one expected key, and installs it for the package manager."""
     key, path, target = key_of(place), _key_file(place), place.keyring
     extra = {row.id: row for row in ctx.matrix.everywhere("keys", KeyExtra)}.get(key.id)
     files: tuple[FileWrite, ...] = ()
@@ -101,7 +101,7 @@ def _home(place: Place) -> str:
 
 
 def _known_by(key: SigningKey) -> str:
-    """The fingerprint of a key, or its id; "" where nothing of it is known."""
+    """The fingerprint of a key, or its id; "" if both are unknown."""
     return key.fingerprint or (key.id if _SHORT_ID.fullmatch(key.id) else "")
 
 
@@ -111,18 +111,18 @@ def _forget(key: SigningKey, tool: Manager) -> tuple[do.ForgetKey, ...]:
 
 
 def _import(key: SigningKey, tool: Manager, path: str) -> tuple[do.ImportKey, ...]:
-    # apt's source list names the file of the key; that is enough.
+    # apt's source list names the key file; that suffices.
     return () if tool.name == "apt" else (do.ImportKey(manager=tool.name, path=path, fingerprint=key.fingerprint),)
 
 
 def _key_is_there(key: SigningKey, place: Place, tool: Manager) -> str:
-    """The condition that the checked key is where the package manager reads it."""
+    """The condition that the verified key is where the package manager reads it."""
     wanted = _known_by(key)
     return spelled(*tool.knows_key(place.keyring, wanted, _home(place))) if wanted else NEVER
 
 
 def key_of(place: Place) -> SigningKey:
-    """The key of a repository that has one. Raises ValueError where it has none: a fault of the caller."""
+    """The key of a repository that has one. Raises ValueError without one: a fault of the caller."""
     if place.key is None:
         msg = f"repository {place.id} has no key"
         raise ValueError(msg)

@@ -1,4 +1,4 @@
-"""What no system can carry out, found in the fields of a step before anything is begun."""
+"""Fields of a step that no system can carry out, found before anything begins."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FINGERPRINT = re.compile(r"(?:[0-9A-Fa-f]{40})?")
 
 
 def step_fault(step: Step, *, is_windows: bool) -> str:
-    """The first field of a step that cannot be carried out, and why; "" where there is none."""
+    """The first field of a step that cannot be carried out, and why; "" if there is none."""
     return next((f"{place} {why}" for place, why in _faults(step, is_windows=is_windows) if why), "")
 
 
@@ -40,7 +40,7 @@ def _faults(step: Step, *, is_windows: bool) -> Iterator[tuple[str, str]]:
             yield f"artifacts[{number}].{name}", why
     for name, actions in (("actions", actions_of(step)), ("undo_actions", undo_actions_of(step))):
         for number, action in enumerate(actions):
-            # Words of a command are what they are: only some of them are places.
+            # Only some words of a command are paths.
             places = () if isinstance(action, Words) else touched_by(action).places
             for path in places:
                 yield f"{name}[{number}]", place_fault(path, is_windows=is_windows)

@@ -1,4 +1,4 @@
-"""What an action may change: said by its type and its fields, so that whoever carries it out can keep it before."""
+"""What an action may change, by its type and fields, so that the installer can keep it first."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _NOTHING = Touched()
 
 
 def touched(step: Step) -> Touched:
-    """What the actions of a step may change, besides the files that it brings and writes."""
+    """What the actions of a step may change, besides the files that it downloads and writes."""
     found: list[Touched] = []
     for action in actions_of(step):
         if isinstance(action, do.Words):
             said = Touched(*touched_by_words(step.kind, action.argv))
-            # What looks like a path and is none, as the text of a script, is no place to look at.
+            # What only looks like a path, such as the text of a script, is not a place.
             found.append(said._replace(places=tuple(path for path in said.places if not place_fault(path))))
         else:
             found.append(touched_by(action))
@@ -47,7 +47,7 @@ def _together(found: Iterable[Touched]) -> Touched:
 
 
 def place_fault(path: str, *, is_windows: bool = False) -> str:
-    """Why no file or folder can be made at a path, "" where one can."""
+    """Why no file or folder can be created at a path, "" if one can."""
     parts = path.replace("\\", "/").split("/") if is_windows else path.split("/")
     short = repr(path if len(path) <= _SHOWN else f"{path[:_SHOWN]}...")
     if not path:
@@ -108,5 +108,5 @@ def touched_by(action: do.AnyAction) -> Touched:  # noqa: C901, PLR0911, PLR0912
         case do.PullImage() | do.RemoveImage() | do.StartContainer() | do.RemoveContainer() | do.ByHand():
             return _NOTHING
         case do.Words() | do.WindowsAction():
-            # What words may change is worked out step by step; nothing of Windows is carried out here.
+            # What words may change is derived step by step; nothing for Windows is carried out here.
             return _NOTHING

@@ -1,4 +1,4 @@
-"""How an installer takes an action of a step's undo: by what it kept, or by running it."""
+"""How an installer undoes an action: from kept files, or by running a command."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ with its step, or once for all steps; or it is left to a person."""
 
 
 def way_back(action: do.AnyAction) -> WayBack:  # noqa: PLR0911 (one for each way)
-    """How one action of an undo comes about. What was kept is better than any command: it was there before."""
+    """How one action of an undo is carried out. Kept files are better than any command: they are the former state."""
     match action:
         case do.EnableRepository() | do.DisableRepository() | do.IncludePackages() | do.ExcludePackages():
             return "files"

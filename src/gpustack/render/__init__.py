@@ -1,1 +1,1 @@
-"""Plans in the forms that people and other tools read. Pure; one module a format, imported when its name is met."""
+"""Plans in the forms that people and other tools read. Pure; one module per format, imported on demand."""

@@ -1,4 +1,4 @@
-"""An Ansible playbook: one play, native modules where there are any, marks where there are none."""
+"""An Ansible playbook: one play, native modules where possible, marks elsewhere."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _VERSIONED = frozenset({"ubuntu", "debian", "rhel", "rocky", "almalinux", "cento
 
 
 class Parts(NamedTuple):
-    """What a play or a role of one plan is made of; its own variables begin with ``prefix``."""
+    """The content of a play or a role of one plan; its own variables begin with ``prefix``."""
 
     prefix: str
     title: str
@@ -53,14 +53,14 @@ class Parts(NamedTuple):
 
     @property
     def variables(self) -> dict[str, Value]:
-        """Its variables with their defaults, which ``gpustack_NAME`` of the inventory or the command line replaces."""
+        """Its variables with their defaults; ``gpustack_NAME`` in inventory or command line overrides them."""
         return {
             f"{self.prefix}{name}": f"{{{{ gpustack_{name} | default({_default(name)}) }}}}" for name in self.settings
         }
 
     @property
     def needs_collection(self) -> bool:
-        """Whether a module is not one of ansible-core's."""
+        """Whether a module is missing in ansible-core."""
         return any(ZYPPER in task.keys for task in self.tasks)
 
 
@@ -89,9 +89,9 @@ def parts_of(plan: Plan, prefix: str) -> Parts:
 
 
 def _each_once(tasks: list[Task]) -> list[Task]:
-    """The tasks without those that make a folder or install a package a second time, which check mode would tell twice.
+    """The tasks without repeated creation of a folder or package, which check mode would report twice.
 
-    The first one has the tags of all.
+    The first one gets the tags of all.
     """
     found: list[Task] = []
     made: dict[str, int] = {}
@@ -119,7 +119,7 @@ _LASTING = {
 
 
 def _lasting(task: Task) -> str:
-    """The module and arguments of a task that brings something which no later task takes away; "" for others."""
+    """The module and arguments of a task whose result no later task removes; "" for others."""
     for module, state in _LASTING.items():
         arguments = task.keys.get(module)
         if isinstance(arguments, dict) and arguments.get("state") == state:
@@ -133,7 +133,7 @@ def _tags_of(task: Task) -> Flow:
 
 
 def render(plan: Plan) -> str:
-    """The plan as a playbook for the hosts in ``gpustack_hosts`` (all, where that is not set)."""
+    """The plan as a playbook for the hosts in ``gpustack_hosts`` (all by default)."""
     parts = parts_of(plan, "gpustack_play_")
     return fill(
         "ansible/playbook.yml.j2",
@@ -160,7 +160,7 @@ def blocks(tasks: list[Task], indent: int) -> list[str]:
 
 
 def settings_of(parts: Parts) -> dict[str, tuple[bool | int | str, str, str]]:
-    """What a user may set of these parts: the default, the type and the meaning of each, by name."""
+    """What a user may set in these parts: the default, the type and the meaning of each, by name."""
     return {name: _SETTINGS[name] for name in parts.settings}
 
 
@@ -191,7 +191,7 @@ def _usage(parts: Parts) -> list[str]:
 
 
 def _tags(plan: Plan) -> dict[str, list[str]]:
-    """The tags of each step: its component, or for what serves several, the components of all that come after it."""
+    """The tags of each step: its component or, if it serves several, the components of all steps after it."""
     serves: dict[str, set[str]] = {step.id: set() for step in plan.steps}
     for step in reversed(plan.steps):
         if step.component:
@@ -213,13 +213,13 @@ def _tag(text: str) -> str:
 
 
 def guards_of(plan: Plan) -> list[str]:
-    """What has to be true of a host that the plan is for, by what Ansible says of it without doubt."""
+    """What must be true of a host that the plan is for, by reliable facts of Ansible."""
     host, wanted = plan.host, []
     if host.arch and WORD.fullmatch(host.arch):
         wanted.append(f"ansible_facts['architecture'] == '{host.arch}'")
     version = host.os.version_id or ""
     if host.os.id in _VERSIONED and WORD.fullmatch(version):
-        # Releases of one major version share their repository where packages are rpms.
+        # Releases of one major version share a repository in rpm systems.
         known = version if host.os.family == "apt" or host.os.id == "sles" else version.partition(".")[0]
         wanted.append(f"(ansible_facts['distribution_version'] ~ '.').startswith('{known}.')")
     return wanted
@@ -273,7 +273,7 @@ def _forget(plan: Plan, prefix: str) -> list[Task]:
 
 
 def _literal(name: str) -> str:
-    """A mark's name as a regular expression: of its signs only the dot means something there."""
+    """A mark's name as a regular expression: only its dots need an escape."""
     return name.replace(".", "\\.")
 
 

@@ -1,4 +1,4 @@
-"""An action as the Ansible modules that do the same, so that a playbook can tell what it would change."""
+"""An action as the equivalent Ansible modules, so that a playbook can report what it would change."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from gpustack.render.yaml_text import Value
 
 
 def uses(actions: Iterable[do.AnyAction]) -> list[Use]:
-    """The modules of a step's actions, in their order. What is not known stays a command with its arguments."""
+    """The modules of a step's actions, in order. Anything else stays a command with its arguments."""
     found = [use for action in actions for use in _uses(action)]
     if not any(one.sign == "mark" for one in found):
         return found
-    # A mark tells that all of it is done: what is removed before something is made again is not removed once more, and
-    # whether the mode of what is made is right already cannot be told before it is made.
+    # A mark means that all of it is done: what is removed to be recreated is not removed again, and whether the mode
+    # of a created file is right cannot be known before it exists.
     return [_once(one) for one in found]
 
 
@@ -54,7 +54,7 @@ def _uses(action: do.AnyAction) -> list[Use]:  # noqa: C901, PLR0911, PLR0912 (o
         case do.Mark(path=path):
             return [*_folders([path.rpartition("/")[0]], "0755"), command(spelled(action)[-1])]
         case do.Unpack(archive=archive):
-            # ansible.builtin.unarchive stops in check mode where the archive or the folder is not there yet.
+            # ansible.builtin.unarchive fails in check mode if the archive or the folder does not exist yet.
             about = f"unpack --file={archive}".rpartition("/")[2] if "/" in archive else archive
             return [command(argv)._replace(about=f"unpack {about}") for argv in spelled(action)]
         case do.EnableService(unit=unit, now=now):

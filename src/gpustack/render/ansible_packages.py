@@ -1,4 +1,4 @@
-"""What package managers do, by the modules that Ansible has for each of them."""
+"""Actions of package managers, as the Ansible modules for each of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _RPM_FILE = re.compile(r"/[^*?\[]*/[A-Za-z0-9][A-Za-z0-9_.+~-]*\.rpm")
 
 
 def of_manager(action: do.AnyPackageAction) -> list[Use]:
-    """The modules for an action of a package manager; its own commands where Ansible has none."""
+    """The modules for an action of a package manager; its own commands if Ansible has none."""
     found = _of_apt(action) if action.manager == "apt" else _of_rpm(action)
     return found or [command(argv) for argv in spelled(action)]
 
@@ -81,7 +81,7 @@ def _of_rpm(action: do.AnyPackageAction) -> list[Use]:
             return [*of_manager(needs), *(command(argv) for argv in manager(action.manager).commands(action)[1:])]
         case do.ImportKey(path=path, fingerprint=fingerprint):
             key: dict[str, Value] = {"key": path, "state": "present"}
-            # The very key that was taken out of the file before.
+            # The key that was extracted before.
             key |= {"fingerprint": fingerprint} if _FINGERPRINT.fullmatch(fingerprint) else {}
             return [Use(f"import {path.rpartition('/')[2]}", "ansible.builtin.rpm_key", key, "early")]
         case do.DisableRepository() | do.EnableRepository():
@@ -107,7 +107,7 @@ def _rpm_packages(action: do.InstallPackages | do.RemovePackages) -> list[Use]:
         case do.InstallPackages(downgrade=False) if tool == "yum":
             return [use._replace(module="ansible.builtin.package")]
         case do.InstallPackages(replaces=False) if tool == "zypper":
-            # The module leaves recommended packages out unless told; zypper itself takes them.
+            # By default the module omits recommended packages; zypper itself installs them.
             extra: dict[str, Value] = {"disable_recommends": False}
             extra |= {"oldpackage": True} if action.downgrade else {}
             return [use._replace(module=ZYPPER, arguments={**use.arguments, **extra})]
@@ -122,12 +122,12 @@ def _words(action: do.InstallPackages | do.RemovePackages) -> list[str]:
 
 
 def _are_names(words: Sequence[str]) -> bool:
-    """Whether a module takes these as names of packages: it splits a word at commas and strips its spaces."""
+    """Whether a module accepts these as package names: it splits words at commas and strips spaces."""
     return bool(words) and all(word and "," not in word and word == word.strip() for word in words)
 
 
 def _asked(argv: Argv, names: Argv) -> Use:
-    """An installation by a manager that Ansible itself has no module for: the package database is asked first."""
+    """An installation by a manager without an Ansible module: the package database is asked first."""
     return command(argv)._replace(about=f"packages {few(names)}", sign="query", query=names)
 
 
@@ -139,7 +139,7 @@ def _selection(names: Argv, selection: str) -> Use:
 def _commented_out(path: str, line: str) -> list[Use]:
     aside = f"{path}.saved-by-gpustack"
     saved: dict[str, Value] = {"src": path, "dest": aside, "remote_src": True, "mode": "preserve", "force": False}
-    # \\# only escapes sed's delimiter; the rest reads the same in both kinds of expression.
+    # \\# \\# only escapes sed's delimiter; the rest means the same in both kinds of expression.
     pattern = line.replace("\\#", "#").replace("\\&", "&")
     edit: dict[str, Value] = {"path": path, "regexp": f"^({pattern[1:]}.*)$", "replace": "# off by gpustack: \\1"}
     return [

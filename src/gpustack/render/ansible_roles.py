@@ -1,4 +1,4 @@
-"""Several plans for Ansible: one role for each distinct plan, an inventory that groups the hosts, and a playbook."""
+"""Several plans for Ansible: one role per distinct plan, an inventory that groups the hosts, and a playbook."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WRITTEN = "written by gpustack"
 
 
 class _Group(NamedTuple):
-    """The hosts that one role is for; ``parts`` has no tasks where nothing is to be done."""
+    """The hosts of one role; ``parts`` has no tasks if nothing is to be done."""
 
     name: str
     parts: Parts
@@ -29,7 +29,7 @@ class _Group(NamedTuple):
 
 
 def tree(plans: Mapping[str, Plan]) -> dict[str, str]:
-    """The files by their paths, for plans by the names of their hosts. Raises UsageError for a name that is none."""
+    """The files by path, for plans by host name. Raises UsageError for an invalid name."""
     groups = _groups(plans)
     found = {"inventory.yml": _inventory(groups), "playbook.yml": _playbook(groups)}
     if any(group.parts.needs_collection for group in groups):
@@ -48,7 +48,7 @@ def _groups(plans: Mapping[str, Plan]) -> list[_Group]:
             raise UsageError(
                 msg, code="invalid-value", where=host, hint="name each plan's file after its host: web1.json"
             )
-        # What the steps are is in their ids; two hosts with the same ones share a role, whatever else differs.
+        # Ids of steps reflect their content; hosts with equal ids share a role, whatever else differs.
         same = sha256_of([[step.id for step in plan.steps], guards_of(plan)]) if plan.steps else ""
         if same not in found:
             name = _role_name(plan, same) if plan.steps else _NOTHING

@@ -1,4 +1,4 @@
-"""Source files of apt as the module that writes them."""
+"""Source files of apt through their Ansible module."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ORDER = ("Architectures", "Components", "X-Repolib-Name", "Signed-By", "Suites"
 
 
 def deb822(file: FileWrite) -> list[Use]:
-    """The tasks that write this file byte for byte with deb822_repository; [] where the module cannot do that."""
+    """The tasks that write this file byte for byte with deb822_repository; [] if the module cannot do that."""
     named = _PATH.fullmatch(file.path)
     if named is None or not file.content.endswith("\n"):
         return []

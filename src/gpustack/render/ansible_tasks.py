@@ -33,13 +33,13 @@ _USUAL_FOLDERS = frozenset(
 
 
 class Expression(str):
-    """A string that is a template on purpose."""
+    """A string that is deliberately a template."""
 
     __slots__ = ()
 
 
 def as_data(value: Value) -> Value:
-    """``value`` with every string in it that Ansible would take for a template, and is none, marked as unsafe."""
+    """Return ``value`` with every string marked as unsafe that Ansible would misread as a template."""
     if isinstance(value, str):
         return Unsafe(value) if _TEMPLATE.search(value) and not isinstance(value, Expression) else value
     if isinstance(value, Mapping):
@@ -59,7 +59,7 @@ class Task(NamedTuple):
 
 
 class Handler(NamedTuple):
-    """What runs once when one of the steps ``listens`` (by id) has changed something."""
+    """A handler, which runs once if one of the steps ``listens`` (by id) has changed something."""
 
     name: str
     keys: dict[str, Value]
@@ -67,7 +67,7 @@ class Handler(NamedTuple):
 
 
 def name_of(text: str) -> str:
-    """A name as ansible-lint wants it: on one line, with a capital, and nothing in it that is a template."""
+    """A name in the form that ansible-lint requires: one line, a capital, no template."""
     plain = re.sub(r"\{(?=[{%#])", "{ ", one_line(text)).strip() or "step"
     short = plain if len(plain) <= 100 else plain[:97].rstrip() + "..."
     return short[0].upper() + short[1:]
@@ -83,30 +83,30 @@ def _mark(step: Step, prefix: str) -> Expression:
 
 
 def _done_path(step: Step) -> str:
-    """The path that the step makes last, where paths alone tell that it is done."""
+    """The path that the step creates last, if paths alone show that it is done."""
     found = conditions(step.done_when)
     return found[-1].words[0] if found and {one.kind for one in found} == {"path"} else ""
 
 
 def _is_plain(step: Step) -> bool:
-    """Whether the step's own commands are run where they stand."""
+    """Whether the step's own commands run unchanged."""
     return not (step.reboot_after or is_manual(step) or step.kind == "note" or _only_verifies(step))
 
 
 def _only_verifies(step: Step) -> bool:
-    """Whether the step is our own verification, for which the program has to be on the host."""
+    """Whether the step is only our own verification, which requires the program on the host."""
     return step.phase == "verification" and all(isinstance(action, Verify) for action in actions_of(step))
 
 
 def is_marked(step: Step) -> bool:
-    """Whether a mark tells that the step is done: one of its commands has no module, and leaves no path to look at."""
+    """Whether a mark shows that the step is done: one of its commands has no module and leaves no path."""
     if not _is_plain(step) or _done_path(step) or _handled(step):
         return False
     return any(one.sign == "mark" for one in uses(actions_of(step)))
 
 
 def _handled(step: Step) -> bool:
-    """Whether the step's commands only tell something to look again: a handler's business."""
+    """Whether the step's commands only make something reload: a handler's job."""
     actions = actions_of(step)
     return bool(actions) and (
         step.kind == "rebuild-initramfs"
@@ -115,7 +115,7 @@ def _handled(step: Step) -> bool:
 
 
 def handlers_of(plan: Plan) -> list[Handler]:
-    """The handlers of the steps whose commands only tell something to look again."""
+    """The handlers of the steps whose commands only make something reload."""
     found: list[Handler] = []
     names: dict[str, tuple[tuple[str, ...], ...]] = {}
     for step in plan.steps:
@@ -129,7 +129,7 @@ def handlers_of(plan: Plan) -> list[Handler]:
             demand_exact(one.arguments)
             arguments = dict(one.arguments)
             if one.module == "ansible.builtin.command":
-                # Without a path that is never there, check mode would leave the command out and not tell of it.
+                # Without a path that never exists, check mode would skip the command and not report it.
                 arguments["creates"] = "/nonexistent"
             keys: dict[str, Value] = {one.module: arguments}
             found.append(Handler(name if number == 1 else f"{name} ({number})", keys, listens))
@@ -137,7 +137,7 @@ def handlers_of(plan: Plan) -> list[Handler]:
 
 
 class Writer(NamedTuple):
-    """The tasks of one plan; every variable that they set or read begins with ``prefix``."""
+    """The tasks of one plan; all variables that they set or read begin with ``prefix``."""
 
     plan: Plan
     prefix: str
@@ -191,7 +191,7 @@ def _verify(found: str, step: Step) -> list[Task]:
 
 
 def _work(writer: Writer, number: int, step: Step) -> list[Task]:
-    """The tasks of an ordinary step, and what tells its handlers and a later reboot that it changed something."""
+    """The tasks of an ordinary step, which notify its handlers and a later reboot of changes."""
     done: list[Use] = []
     for artifact in step.artifacts:
         done += _download(artifact)
@@ -226,13 +226,13 @@ def _tasks(writer: Writer, step: Step, action: Use, register: str, *, alone: boo
     if action.environment:
         keys["environment"] = dict(action.environment)
     is_command = action.module == "ansible.builtin.command"
-    # In check mode nothing before has really run: what cannot be looked at yet would change.
+    # In check mode nothing before has really run: what cannot be examined yet counts as a change.
     early = action.sign == "early" or (action.sign == "mark" and "chdir" in arguments)
     if early or step.phase == "driver":
         keys["register"] = register
     if action.sign == "query":
         before.append(_query(action, register))
-        # A path that is always there, or never: that makes check mode say "changed" for a command.
+        # A path that always exists, or never: that makes check mode report "changed" for a command.
         arguments["creates"] = Expression(f"{{{{ ({register}_there.rc == 0) | ternary('/', '/nonexistent') }}}}")
     elif action.sign == "creates":
         arguments["creates"] = action.creates
@@ -286,7 +286,7 @@ def _parent(path: str) -> list[Use]:
 
 
 def _reboot(writer: Writer, step: Step) -> list[Task]:
-    """The reboot, where this run changed the driver or the loaded module is not the planned one."""
+    """The reboot, if this run changed the driver or the loaded module is not the planned one."""
     plan, prefix = writer.plan, writer.prefix
     before = serves_reboot(plan)
     results = [
@@ -316,7 +316,7 @@ def _reboot(writer: Writer, step: Step) -> list[Task]:
 
 
 def _changers(step: Step) -> range:
-    """The positions of the registered results of a step."""
+    """The indices of the registered results of a step."""
     size = sum(len(_download(one)) for one in step.artifacts) + sum(len(_file(one)) for one in step.files)
     size += 0 if _handled(step) else len(uses(actions_of(step)))
     return range(1, size + 1)

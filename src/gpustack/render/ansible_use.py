@@ -1,4 +1,4 @@
-"""One use of an Ansible module, and the rules by which a playbook can tell whether it would change something."""
+"""One use of an Ansible module, and the rules by which a playbook predicts changes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ have run for real; it changes nothing; a mark of ours; a path that it makes; a q
 
 
 class Use(NamedTuple):
-    """One module with its arguments; ``loop`` runs it for each of these, ``creates`` and ``query`` fill ``sign``."""
+    """One module with its arguments; ``loop`` repeats it, ``creates`` and ``query`` are for ``sign``."""
 
     about: str
     module: str
@@ -41,7 +41,7 @@ _PATHS = frozenset({"chdir", "creates", "deb", "dest", "executable", "path", "re
 
 
 def demand_exact(arguments: Mapping[str, Value]) -> None:
-    """Raise UnsupportedError where a module would take another path than the one that is said."""
+    """Raise UnsupportedError if a module would change the path."""
     for name in _PATHS & set(arguments):
         value = arguments[name]
         if isinstance(value, str) and _EXPANDED.search(value):
@@ -50,7 +50,7 @@ def demand_exact(arguments: Mapping[str, Value]) -> None:
 
 
 def needs_excuse(use: Use) -> bool:
-    """Whether ansible-lint would want a module here, and there is none."""
+    """Whether ansible-lint would demand a module where none exists."""
     argv = use.arguments.get("argv")
     if not isinstance(argv, tuple | list) or not argv:
         return False
@@ -70,5 +70,5 @@ def command(argv: Argv, *, environment: Argv = (), folder: str = "") -> Use:
 
 
 def few(names: Sequence[str]) -> str:
-    """The first names of many."""
+    """The first few of many names."""
     return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")

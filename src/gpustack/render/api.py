@@ -1,4 +1,4 @@
-"""The formats of a plan by name."""
+"""The formats of a plan, by name."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class _Writer(Protocol):
 
 
 def demand_format(name: str) -> None:
-    """Raise UsageError when there is no format of that name, with the nearest one."""
+    """Raise UsageError if there is no format of that name, with the nearest one."""
     if name in FORMATS:
         return
     from difflib import get_close_matches  # noqa: PLC0415 (only for a message)
@@ -32,17 +32,16 @@ def demand_format(name: str) -> None:
 
 
 def render(plan: Plan, format: str) -> str:  # noqa: A002 (the option's own name)
-    """The plan as text in this format. Raises UsageError for a format that there is not or its host cannot run."""
+    """The plan as text in this format. Raises UsageError for an unknown format or one that its host cannot run."""
     demand_format(format)
     _demand_runnable(plan, format)
     return cast("_Writer", import_module(f"gpustack.render.{format.replace('-', '_')}")).render(plan)
 
 
 def render_tree(plans: Mapping[str, Plan], format: str) -> dict[str, str]:  # noqa: A002 (the option's own name)
-    """The files that several plans, by the names of their hosts, make together: their texts by their paths.
+    """The files that several plans, by host name, make together: their texts by path.
 
-    Raises UsageError for a format that has no such files, for a host that cannot be run it on, and for a name that
-    cannot be a host's.
+    Raises UsageError for a format without such files, for a host that cannot run it, and for an invalid host name.
     """
     if format != "ansible":
         msg = f"a plan in the format {format!r} is one document"
@@ -58,7 +57,7 @@ def render_tree(plans: Mapping[str, Plan], format: str) -> dict[str, str]:  # no
 
 
 def is_ours(start: str) -> bool:
-    """Whether a file of a tree that begins with this text was written here, so that it may be written anew."""
+    """Whether a file of a tree that begins with this text was written here, so that it may be rewritten."""
     return "written by gpustack" in start.lower()
 
 
@@ -72,7 +71,7 @@ def _demand_runnable(plan: Plan, format: str) -> None:  # noqa: A002 (the option
 
 
 def render_short(plan: Plan, format: str) -> str:  # noqa: A002 (the option's own name)
-    """The form that only calls gpustack, for images that carry it. Raises UsageError where a format has none."""
+    """The form that only calls gpustack, for images that contain it. Raises UsageError if a format has none."""
     demand_format(format)
     if format != "cloud-init":
         msg = f"the format {format!r} has no short form"
@@ -86,7 +85,7 @@ def render_short(plan: Plan, format: str) -> str:  # noqa: A002 (the option's ow
 
 
 def remarks(plan: Plan, format: str) -> list[str]:  # noqa: A002 (the option's own name)
-    """What this format leaves out of the plan, a sentence each, for the warnings."""
+    """What this format omits from the plan, one sentence each, for the warnings."""
     if format != "dockerfile":
         return []
     return list(import_module("gpustack.render.dockerfile").left_out_of(plan))

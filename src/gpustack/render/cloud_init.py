@@ -1,4 +1,4 @@
-"""cloud-init user-data: repositories, packages and files by its modules, the rest as argument lists, over a reboot."""
+"""cloud-init user-data: repositories, packages and files by modules, the rest as argument lists, across a reboot."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class _Part(NamedTuple):
 
 
 class _Files:
-    """The files that user-data carries: those that lie in place from the start, and those that wait."""
+    """The files in user-data: those in place from the start, and those for later."""
 
     def __init__(self, entries: list[Value]) -> None:
         self.entries = entries
@@ -53,7 +53,7 @@ class _Files:
         self.entries.append({"path": path, "permissions": mode, "content": Text(content)})
 
     def place(self, file: FileWrite) -> list[Argv]:
-        """The commands that put a file in place; none where it may lie there before the first package."""
+        """The commands that put a file in place; none if it may be there before the first package."""
         if _EARLY.fullmatch(file.path):
             self.add(file.path, file.content, file.mode)
             return []
@@ -79,12 +79,12 @@ def render(plan: Plan) -> str:
     if parts[0].reboot is not None:
         first += [Flow(argv) for argv in _hand_over(1)]
     if first:
-        # The script that cloud-init makes of this list goes on after a failure unless it is told not to.
+        # The script that cloud-init makes of this list continues after a failure by default.
         document["runcmd"] = ["set -e", *first]
     if parts[0].reboot is not None:
         document["power_state"] = _power_state(parts[0].reboot)
     if not document:
-        # An empty document is none to cloud-init.
+        # cloud-init ignores an empty document.
         document["package_update"] = False
     told = _comments(plan)
     if sources.without_keyring:
@@ -97,7 +97,7 @@ def render(plan: Plan) -> str:
 
 
 def _packaged(early: list[Value], sources: Sources) -> dict[str, Value]:
-    """The modules that bring repositories and packages."""
+    """The modules that install repositories and packages."""
     document: dict[str, Value] = {}
     if sources.apt:
         document["apt"] = {"sources": sources.apt}
@@ -127,7 +127,7 @@ def _size(size: int) -> str:
 
 
 def head(plan: Plan) -> list[str]:
-    """What the plan is for, and its stack, as comments."""
+    """The target of the plan, and its stack, as comments."""
     host = plan.host
     found = _comment(f"{host.os.name or host.os.spelled}, {host.arch or 'unknown architecture'}: plan {plan.digest}")
     found += stack(plan)
@@ -150,7 +150,7 @@ def _comment(text: str) -> list[str]:
 
 
 def _packages(plan: Plan, sources: Sources) -> tuple[list[Value], list[Step]]:
-    """The packages of the system's own archives that nothing has to come before, and the steps that are left."""
+    """The packages of the system's own archives with no prerequisites, and the remaining steps."""
     names: dict[str, None] = {}
     index: list[Step] = []
     rest: list[Step] = []
@@ -204,7 +204,7 @@ def _commands(step: Step, files: _Files, sources: Sources) -> list[Argv]:
 
 
 def _verified(argv: Argv) -> Argv:
-    """Our own verification, on images that carry the program."""
+    """Our own verification, on images that contain the program."""
     return ("sh", "-c", _IF_THERE, "sh", *argv)
 
 
@@ -220,13 +220,13 @@ def _waiting(number: int) -> str:
 
 
 def _hand_over(number: int) -> list[Argv]:
-    """What makes the next part run at the next boot, and at no earlier one."""
+    """The commands that make the next part run at the next boot, and no earlier."""
     remembered = ("cp", "--", BOOT_ID, _EARLIER)
     return [remembered, ("install", "-D", "-m", "0700", "--", _waiting(number), f"{_PER_BOOT}/gpustack-{number}.sh")]
 
 
 def _script(parts: list[_Part], commands: list[Argv], number: int) -> str:
-    """The part after a reboot: it runs at every boot until it has ended well, and then takes itself away."""
+    """The part after a reboot: it runs at every boot until it has succeeded, and then removes itself."""
     texts = ["#!/bin/sh", "# Written by gpustack: continues after a reboot", "set -e"]
     texts.append(f'[ "$(cat {BOOT_ID})" != "$(cat {_EARLIER})" ] || exit 0')
     texts += [shlex.join(argv) for argv in commands]
@@ -240,7 +240,7 @@ def _script(parts: list[_Part], commands: list[Argv], number: int) -> str:
 
 
 def _power_state(step: Step) -> Value:
-    """The reboot, where all before it went well."""
+    """The reboot, if everything before it succeeded."""
     return {
         "mode": "reboot",
         "message": one_line(f"{step.title}: {step.why}"),

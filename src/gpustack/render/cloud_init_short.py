@@ -1,4 +1,4 @@
-"""The short user-data: for images that carry gpustack, it only calls it and continues after a reboot."""
+"""The short user-data for images that contain gpustack: it calls gpustack and continues after a reboot."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def render(plan: Plan) -> str:
 
 
 def _install(plan: Plan) -> tuple[str, ...]:
-    """The call that brings this stack, in these versions and by these methods, to the machine that runs it."""
+    """The call that installs this stack, in these versions and by these methods, on the machine that runs it."""
     words = ["gpustack", "install", "--yes", "--reboot", "never"]
     request = plan.request
     for name, method in request.methods.items():

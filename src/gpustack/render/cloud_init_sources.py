@@ -1,4 +1,4 @@
-"""Package repositories for cloud-init's own modules: apt sources and yum repositories, each with its key beside it."""
+"""Package repositories for cloud-init's own modules: apt sources and yum repositories, each with its key."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DECIMAL = re.compile(r"[0-9]{1,9}")
 
 
 class Sources(NamedTuple):
-    """What the modules are told, the files that have to lie there before, and what is left to do of some steps."""
+    """The settings of the modules, the files that they need, and what remains of some steps."""
 
     apt: dict[str, Value]
     yum: dict[str, Value]
@@ -39,11 +39,11 @@ class Sources(NamedTuple):
 def sources_of(plan: Plan) -> Sources:
     """The repositories of the plan that cloud-init's modules can add by themselves.
 
-    Those whose key the plan does not carry stay as they are, and so do all where the plan first changes others.
+    Those without a key in the plan stay as they are, and so do all if the plan first changes others.
     """
     found = Sources({}, {}, [], {}, without_keyring=False)
     if any(step.phase == "preflight" and step.commands for step in plan.steps):
-        # The package manager would read both entries before the plan's first command switches one of them off.
+        # The package manager would read both entries before the plan's first command disables one of them.
         return found
     for step in plan.steps:
         repository = step.repository
@@ -65,7 +65,7 @@ def _apt(plan: Plan, step: Step, repository: PackageSource, found: Sources) -> S
     )
     if not key or not plain:
         return found
-    # As cuda-keyring writes it, so that this package may come later.
+    # As in cuda-keyring, so that this package may be installed later.
     arch = f"arch={repository.arch} " if step.files and repository.arch else ""
     line = f"deb [{arch}signed-by={repository.keyring}] {repository.url} /"
     found.apt[f"{repository.file}.list"] = {"source": line}
@@ -89,7 +89,7 @@ def _yum(plan: Plan, step: Step, repository: PackageSource, found: Sources) -> S
     section, options = _parsed(step.files[0].content) if len(step.files) == 1 else ("", {})
     key = repository.key if _binary(repository.key) and _PATH.fullmatch(repository.keyring) else ""
     if not section or step.commands or (options.get("repo_gpgcheck") == 1 and not key):
-        # Without its key a repository whose metadata are signed cannot even be read.
+        # Without its key a repository with signed metadata cannot even be read.
         return found
     found.yum[section] = options
     found.left[step.id] = ()
@@ -103,7 +103,7 @@ def _yum(plan: Plan, step: Step, repository: PackageSource, found: Sources) -> S
 
 
 def _key_steps(plan: Plan, step: Step) -> list[str]:
-    """The steps that only fetch and check the key (or the package with it) of one repository."""
+    """The steps that only download and verify the key (or the package with it) of one repository."""
     return [
         one.id
         for one in plan.steps
@@ -120,7 +120,7 @@ def _file(file: FileWrite) -> Value:
 
 
 def _parsed(content: str) -> tuple[str, dict[str, Value]]:
-    """The one section of a .repo file with its options; ("", {}) for anything else."""
+    """The only section of a .repo file with its options; ("", {}) for anything else."""
     section, options = "", dict[str, Value]()
     for line in content.splitlines():
         head, option = _SECTION.fullmatch(line), _OPTION.fullmatch(line)
@@ -136,13 +136,13 @@ def _parsed(content: str) -> tuple[str, dict[str, Value]]:
 
 
 def _binary(armoured: str) -> bytes:
-    """The bytes in an armoured key; b"" where it is none."""
+    """The bytes of an armoured key; b"" if it is invalid."""
     lines = [line.strip() for line in armoured.strip().splitlines()]
     if not lines or "BEGIN PGP PUBLIC KEY BLOCK" not in lines[0] or "" not in lines:
         return b""
     body = lines[lines.index("") + 1 : -1]
     if body and body[-1].startswith("="):
-        body.pop()  # its check sum
+        body.pop()  # its checksum
     try:
         return base64.b64decode("".join(body), validate=True)
     except ValueError:

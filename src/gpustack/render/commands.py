@@ -1,4 +1,4 @@
-"""A step as what a shell would run: the same for every format that shows or runs commands."""
+"""A step as shell commands: the same for every format that shows or runs commands."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from gpustack.visible import is_visible
 
 
 def command_line(argv: tuple[str, ...]) -> str:
-    """One command, quoted for a POSIX shell; a word with what cannot be seen is spelled out for printf."""
+    """One command, quoted for a POSIX shell; a word with invisible characters is spelled out for printf."""
     return " ".join(map(quoted, argv))
 
 
 def quoted(word: str) -> str:
-    """One word for a POSIX shell, exactly, in which everything can be seen; line breaks stay."""
+    """One word for a POSIX shell, exact and with every character visible; line breaks stay."""
     if is_visible(word.replace("\n", "")):
         return shlex.quote(word)
-    # A shell takes the line breaks at the end of what a command prints away.
+    # A shell strips the final line breaks of command output.
     body = word.rstrip("\n")
     ends = word[len(body) :]
     return f'"$({printed(body)})"{shlex.quote(ends) if ends else ""}'
 
 
 def printed(text: str) -> str:
-    """The printf command that writes ``text``, exactly."""
+    """The printf command that writes exactly ``text``."""
     words = "".join(map(_for_printf, text))
-    # What begins with a minus sign, printf takes for an option.
+    # printf would take a leading minus sign for an option.
     return f"printf '{re.sub('^-', _MINUS, words)}'"
 
 
@@ -45,14 +45,14 @@ _MINUS = r"\\055"
 
 
 def fetch(artifact: Artifact) -> tuple[tuple[str, ...], ...]:
-    """The commands that download an artifact over https and check it where its sum is known."""
+    """The commands that download an artifact over https and verify its checksum if known."""
     folder = artifact.path.rpartition("/")[0]
     get = ("curl", "--fail", "--location", "--proto", "=https", "--retry", "3", "--output", artifact.path, artifact.url)
     return (("mkdir", "-p", "--", folder), get)
 
 
 def is_manual(step: Step) -> bool:
-    """Whether a person has to carry the step out: its commands ask questions."""
+    """Whether a person has to carry out the step: its commands ask questions."""
     return step.kind == "manual"
 
 
@@ -62,7 +62,7 @@ def changes(step: Step) -> bool:
 
 
 def serves_reboot(plan: Plan) -> frozenset[str]:
-    """The ids of the steps whose changes are in use only after the plan's reboot."""
+    """The ids of the steps whose changes take effect only after the plan's reboot."""
     by_id = {step.id: step for step in plan.steps}
     waiting = [name for step in plan.steps if step.reboot_after for name in step.depends_on]
     found: set[str] = set()
@@ -71,7 +71,7 @@ def serves_reboot(plan: Plan) -> frozenset[str]:
         if name in by_id and name not in found:
             found.add(name)
             waiting += by_id[name].depends_on
-    # A service that starts at boot does not ask for one.
+    # A service that is enabled at boot does not require one.
     return frozenset(
         name
         for name in found

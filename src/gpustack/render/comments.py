@@ -1,4 +1,4 @@
-"""Comments in what is written: whatever a text holds, it stays behind the sign of a comment."""
+"""Comments in output: whatever a text contains, every line of it stays a comment."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from gpustack.visible import one_line
 
 
 def comment(text: str, *, width: int = 110, more: str = "# ") -> list[str]:
-    """``text`` as lines that begin with "# "; those after the first begin with ``more``. Words are never broken."""
+    """Return ``text`` as lines that begin with "# "; all but the first begin with ``more``. Words are not broken."""
     found: list[str] = []
     line = "#"
     for word in one_line(text).split(" "):
@@ -20,7 +20,7 @@ def comment(text: str, *, width: int = 110, more: str = "# ") -> list[str]:
 
 
 def stack(plan: Plan) -> list[str]:
-    """The stack as comments, a component each."""
+    """The stack as comments, one per component."""
     found = []
     for name, entry in plan.stack.items():
         flavour = f", {entry.flavour} kernel modules" if entry.flavour else ""

@@ -1,4 +1,4 @@
-"""A Dockerfile for docker, podman and buildah: no driver, pinned packages, caches cleaned where they grow."""
+"""A Dockerfile for docker, podman and buildah: no driver, pinned packages, caches cleaned in their own layer."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _WHY_UNPINNED = "archives of distributions keep one version only, so that a pin 
 
 
 class _Parts(NamedTuple):
-    """What goes into which stage."""
+    """The content of each stage."""
 
     runtime: list[Group]
     build: list[Group]
@@ -36,7 +36,7 @@ class _Parts(NamedTuple):
 
 
 def render(plan: Plan) -> str:
-    """The part of the plan that belongs into an image. Raises UnsupportedError where nothing does, or no image fits."""
+    """The part of the plan that belongs into an image. Raises UnsupportedError without one, or without a base image."""
     kept, left_out = groups_of(plan)
     if not kept:
         msg = (
@@ -61,7 +61,7 @@ def render(plan: Plan) -> str:
 
 
 def left_out_of(plan: Plan) -> list[str]:
-    """What of the plan an image leaves out, a sentence for each: for the warnings of whoever asked for the format."""
+    """What an image omits from the plan, one sentence each, for the warnings."""
     return groups_of(plan)[1]
 
 
@@ -84,13 +84,13 @@ def _comments(plan: Plan, left_out: list[str]) -> list[str]:
 
 
 def _comment(text: str) -> list[str]:
-    # "# word=value" at the head of a Dockerfile would be a directive of its parser.
+    # "# word=value" at the head of a Dockerfile would be a parser directive.
     plain = one_line(text).replace("=", " = ") if re.match(r"\w+\s*=", one_line(text)) else one_line(text)
     return comment(plain, more="#   ")
 
 
 def _parts(groups: list[Group]) -> _Parts:
-    """Sources are built in a stage of their own, and only what they install is taken out of it."""
+    """Sources are built in a separate stage, and only what they install is copied from it."""
     build = [group for group in groups if any(step.kind == "build" for step in group.steps)]
     copies: list[str] = []
     for group in build:
@@ -102,7 +102,7 @@ def _parts(groups: list[Group]) -> _Parts:
 
 
 def _copies(group: Group) -> list[str]:
-    """The instructions that take what a group has built; none where it is not known what that is."""
+    """The instructions that copy what a group has built; none if that is unknown."""
     built = [path for action in group.actions if isinstance(action, Make) for path in action.touches]
     links = [shell_lines(argv) for action in group.actions if isinstance(action, Link) for argv in spelled(action)]
     return [*map(_copy, built), *([_shell(links)] if links else [])] if built else []
@@ -128,7 +128,7 @@ def _run(plan: Plan, group: Group) -> str:
 
 
 def _shell(commands: list[Lines]) -> str:
-    """One RUN for all commands. Whatever a Dockerfile's lines cannot carry goes through its JSON form."""
+    """One RUN for all commands. What a line of a Dockerfile cannot express uses its JSON form."""
     if all(is_visible(line) for lines in commands for line in lines):
         return "RUN " + " \\\n && ".join(" \\\n      ".join(lines) for lines in commands)
     script = " && ".join(" ".join(lines) for lines in commands)
@@ -158,5 +158,5 @@ def _labels(plan: Plan) -> str:
 
 
 def _value(text: str) -> str:
-    """A value in double quotes: there a Dockerfile reads backslashes, quotes and variables."""
+    """A value in double quotes, where a Dockerfile interprets backslashes, quotes and variables."""
     return '"' + re.sub(r'([\\"$])', r"\\\1", one_line(text)) + '"'

@@ -14,7 +14,7 @@ _LONGEST = 500
 def base_image(plan: Plan) -> str:
     """The image to start from, with its registry, so that podman need not guess one.
 
-    Raises UnsupportedError where the plan knows none, or what it names is no name of an image.
+    Raises UnsupportedError if the plan knows none, or its name is invalid.
     """
     name = plan.image.name if isinstance(plan.image, BaseImage) else ""
     if name and len(name) <= _LONGEST and _NAME.fullmatch(name):

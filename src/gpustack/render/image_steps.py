@@ -56,7 +56,7 @@ class Group(Struct, frozen=True, kw_only=True):
 
     @property
     def unpinned(self) -> bool:
-        """Whether packages of the distribution are installed, which have no version in a plan."""
+        """Whether it installs packages of the distribution, which have no version in a plan."""
         for action in self.actions:
             match action:
                 case do.InstallPackages(packages=packages):
@@ -69,7 +69,7 @@ class Group(Struct, frozen=True, kw_only=True):
         return False
 
     def commands(self) -> list[Lines]:
-        """The commands of the layer for a POSIX shell; the index and every download is gone after them."""
+        """The commands of the layer for a POSIX shell; they remove the index and every download at the end."""
         found = _with_one_update([one for step in self.steps for one in _step_commands(step)])
         return [*found, *self._clean(found)] if found else []
 
@@ -87,7 +87,7 @@ class Group(Struct, frozen=True, kw_only=True):
 
 
 def groups_of(plan: Plan) -> tuple[list[Group], list[str]]:
-    """The layers in the order in which they build on each other, and a sentence for each thing that is left out."""
+    """The layers in the order in which they build on each other, and a sentence for each omission."""
     serves = _serves(plan)
     kept: list[Step] = []
     left_out: list[str] = []
@@ -111,7 +111,7 @@ def _of_the_image(step: Step, serves: set[str]) -> Step:
 
 
 def _why_not(step: Step, serves: set[str]) -> str | None:
-    """Why a step does not belong into an image; "" where nobody asks, None where it does."""
+    """Why a step does not belong into an image; "" for an obvious reason, None if it does."""
     if (serves or {step.component}) <= OF_THE_HOST:
         return ""
     if step.reboot_after or step.kind in _RUNNING or step.phase == "verification":
@@ -129,13 +129,13 @@ def _why_not(step: Step, serves: set[str]) -> str | None:
 
 
 def _serves(plan: Plan) -> dict[str, set[str]]:
-    """The components that each step is there for: its own, or those of the steps that need it."""
+    """The components that each step serves: its own, or those of the steps that depend on it."""
     serves: dict[str, set[str]] = {step.id: set() for step in plan.steps}
     for step in reversed(plan.steps):
         if step.phase == "verification":
             continue
         if step.component:
-            # One download may bring the driver and the toolkit; what else needs a driver's step, a container has lent.
+            # One download may serve the driver and the toolkit; the host lends a container all else of the driver.
             others = serves[step.id] if step.kind in _SHARED else set()
             serves[step.id] = {step.component} | others
         for need in step.depends_on:
@@ -145,9 +145,9 @@ def _serves(plan: Plan) -> dict[str, set[str]]:
 
 
 def _grouped(steps: list[Step]) -> list[Group]:
-    """One group a component, the shared one first; in the plan's own order where that would break a dependency."""
+    """One group per component, the shared one first; in the plan's own order if that would break a dependency."""
     by_name: dict[str, list[Step]] = {"": []}
-    # A component's place is that of its last step: its first ones are often prerequisites that come early.
+    # The place of a component is that of its last step: its first ones are often early prerequisites.
     last = {step.component: number for number, step in enumerate(steps)}
     for name in sorted(last, key=lambda name: (name != "", last[name])):
         by_name[name] = [step for step in steps if step.component == name]
@@ -204,7 +204,7 @@ def _step_commands(step: Step) -> list[_Command]:
 
 
 def _words(action: do.AnyAction) -> tuple[Argv, ...]:
-    """The commands of an action while an image is made."""
+    """The words of an action while building an image."""
     return manager(action.manager).in_image(action) if isinstance(action, do.PackageAction) else spelled(action)
 
 
@@ -225,7 +225,7 @@ def _folded(words: Iterable[str]) -> Lines:
 
 
 def _with_one_update(commands: list[_Command]) -> list[Lines]:
-    """Read apt's index before the first package and after each new source, and never twice with nothing between."""
+    """Read apt's index before the first package and after each new source, and never twice in a row."""
     found: list[_Command] = []
     if any(one.needs_index for one in commands):
         found = [_Command((" ".join(argv),), is_update=True) for argv in manager("apt").in_image(_UPDATE)]

@@ -1,4 +1,4 @@
-"""A plan as Markdown: a guide for one host that a person can follow, with the pages that say so."""
+"""A plan as Markdown: a guide for one host that a person can follow, with references."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _STATES = {"install": "install", "upgrade": "upgrade", "downgrade": "downgrade",
 
 
 def render(plan: Plan) -> str:
-    """Headings, the stack with its reasons, and a section for each step, in the order in which they are done."""
+    """Headings, the stack with its reasons, and a section for each step, in order."""
     host = plan.host
     lines = [f"# {text(f'GPU stack for {host.os.name or host.os.spelled}')}", "", *_host(plan), "", "## Stack", ""]
     for name, entry in plan.stack.items():
@@ -46,7 +46,7 @@ def render(plan: Plan) -> str:
 
 
 def text(plain: str) -> str:
-    """Plain words: nothing in them may become markup; an address becomes a link to itself."""
+    """Plain text: nothing in it may become markup; an address becomes a link to itself."""
     found, place = "", 0
     line = one_line(plain)
     for match in _ADDRESS.finditer(line):

@@ -1,7 +1,7 @@
-"""A PowerShell script for Windows plans: one function a step, every value a literal, rollback from each step's undo.
+"""A PowerShell script for Windows plans: one function per step, every value a literal, rollback by each step's undo.
 
-The script is pure ASCII: Windows PowerShell 5.1 reads a file without a mark in the code page of the machine, where a
-byte of a foreign character may come out as a quote. What is not ASCII is put together from character codes.
+The script is pure ASCII: Windows PowerShell 5.1 reads a file without a BOM in the machine's code page, where a
+byte of a foreign character may become a quote. Other characters are assembled from their codes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _HELD_IN = 4
 
 
 def literal(text: str) -> str:
-    """A PowerShell expression that is exactly ``text``: single-quoted, with codes for what is not ASCII."""
+    """A PowerShell expression that is exactly ``text``: single-quoted, with character codes for what is not ASCII."""
     if text.isascii() and text.isprintable():
         return "'" + text.replace("'", "''") + "'"
     parts: list[str] = []
@@ -65,7 +65,7 @@ def command(argv: tuple[str, ...]) -> str:
 
 
 def render(plan: Plan) -> str:
-    """The plan as a script; ``-DryRun`` shows what it would do, ``-Rollback`` takes its steps back."""
+    """The plan as a script; ``-DryRun`` shows what it would do, ``-Rollback`` undoes its steps."""
     state = f"$StateFolder = {literal(STATE)}\n"
     blocks = ["\n".join(_title(plan)), _frame("options.ps1"), state, _frame("functions.ps1")]
     numbered = [(f"{number:02}", step) for number, step in enumerate(plan.steps, 1)]
@@ -78,12 +78,12 @@ def render(plan: Plan) -> str:
 
 @cache
 def _frame(name: str) -> str:
-    """What every script begins with, for Windows PowerShell 5.1 and PowerShell 7."""
+    """The head of every script, for Windows PowerShell 5.1 and PowerShell 7."""
     return (folder("templates") / "powershell" / name).read_text(encoding="ascii")
 
 
 def _units(text: str) -> list[int]:
-    """The UTF-16 units of a text, which is what a [char] of PowerShell holds."""
+    """The UTF-16 units of a text: the values of PowerShell's [char]."""
     raw = text.encode("utf-16-be", "surrogatepass")
     return [raw[place] << 8 | raw[place + 1] for place in range(0, len(raw), 2)]
 
@@ -107,7 +107,7 @@ def _title(plan: Plan) -> list[str]:
 
 
 def _is_waited_for(plan: Plan, step: Step) -> bool:
-    """Whether other steps need this one; the verification only looks."""
+    """Whether other steps depend on this one; the verification only reads."""
     return any(step.id in other.depends_on for other in plan.steps if other.phase != "verification" and changes(other))
 
 

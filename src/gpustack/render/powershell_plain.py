@@ -35,7 +35,7 @@ def plain(action: AnyAction) -> list[str]:
 
 
 def download(artifact: Artifact) -> list[str]:
-    """The download of one file, and the comparison that has to say True."""
+    """The download of one file, and the comparison that must print True."""
     path = literal(artifact.path)
     folder = literal(artifact.path.rpartition("\\")[0])
     lines = [_folder(folder), f"Invoke-WebRequest -Uri {literal(artifact.url)} -OutFile {path} -UseBasicParsing"]

@@ -1,4 +1,4 @@
-"""A POSIX shell script: one function a step, everything quoted, and a question before each whether it is done."""
+"""A POSIX shell script: one function per step, everything quoted, with a test before each whether it is done."""
 
 from __future__ import annotations
 
@@ -93,11 +93,11 @@ class _Script:
         self.before_reboot = serves_reboot(plan)
 
     def acts(self, step: Step) -> bool:
-        """Whether the step's own commands are run."""
+        """Whether the step's own commands run."""
         return changes(step) and not (step.reboot_after or is_manual(step))
 
     def function(self, step: Step) -> str:
-        """What asks whether the step is done, and what does it."""
+        """The functions that test whether the step is done, and do it."""
         name = self.names[step.id]
         lines = []
         asked = self.question(step)
@@ -111,14 +111,14 @@ class _Script:
         return "\n".join([*lines, f"step_{name}() {{", *(f"    {line}" for line in [*reason, *body]), "}", ""])
 
     def question(self, step: Step) -> list[str]:
-        """The lines of the function that tells whether a step has nothing left to do; none where nothing can."""
+        """The lines of the function that tests whether a step has nothing left to do; none if nothing can."""
         found = self.signs[step.id]
         tests = [self.test(one) for one in found.conditions]
         if found.marked:
             tests.insert(0, f"is_marked {self.names[step.id]}")
         after = [f"done_{self.names[one.id]}" for one in self.served[step.id] if self.signs[one.id].any]
         if only_serves(step) and after:
-            # What is fetched for later steps is not missed where these are done.
+            # Downloads for later steps are not missing if these are done.
             lines = _joined(after)
             return [f"    if {_inline(tests)}; then return 0; fi", *lines] if tests else lines
         return _joined(tests)
@@ -182,7 +182,7 @@ def render(plan: Plan) -> str:
 
 @cache
 def _library() -> dict[str, tuple[str, frozenset[str]]]:
-    """The functions that scripts are made with: the text of each, and the words in it."""
+    """The functions that scripts consist of: the text of each, and the words in it."""
     text = (folder("templates") / "shell" / "helpers.sh").read_text(encoding="utf-8")
     found = {}
     for block in re.split(r"\n\n(?=#|[a-z_]+\(\))", text.rstrip("\n")):
@@ -215,7 +215,7 @@ def _title(plan: Plan) -> str:
 
 
 def _joined(tests: list[str]) -> list[str]:
-    """Tests that all have to hold, one on a line."""
+    """Tests that must all hold, one per line."""
     return [f"    {test}{' &&' if number < len(tests) else ''}" for number, test in enumerate(tests, 1)]
 
 
@@ -227,7 +227,7 @@ def _action(action: AnyAction) -> list[str]:
     lines = [command_line(argv) for argv in spelled(action)]
     if not isinstance(action, Verify):
         return [f"run {line}" for line in lines]
-    # The script has to end well on a host that has it, but not gpustack itself.
+    # The script must succeed on a host without gpustack.
     return [
         "if command -v gpustack >/dev/null 2>&1; then",
         *(f"    run {line}" for line in lines),
@@ -262,7 +262,7 @@ def _by_hand(step: Step) -> list[str]:
 
 
 def _spoken(text: str) -> str:
-    """Text for people as one word; in double quotes where it has what looks meant to be expanded, and is not."""
+    """Text for people as one word; in double quotes if it contains what looks like an expansion, and is not."""
     if "$" not in text and "`" not in text:
         return shlex.quote(text)
     return '"' + re.sub(r'([\\"$`])', r"\\\1", text) + '"'

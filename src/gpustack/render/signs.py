@@ -1,4 +1,4 @@
-"""How one sees that a step has nothing left to do: the conditions that a machine can answer about it."""
+"""How to recognize that a step has nothing left to do: conditions that a machine can test."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from gpustack.plan.managers.base import CACHE
 
 
 class Signs(NamedTuple):
-    """A step is done when every condition holds and, with ``marked``, a mark says that it ran."""
+    """A step is done if every condition holds and, with ``marked``, a mark says that it ran."""
 
     conditions: tuple[Condition, ...]
     marked: bool
 
     @property
     def any(self) -> bool:
-        """Whether there is any sign: a step without one only looks, and is taken each time."""
+        """Whether there is any sign: a step without one only reads, and runs each time."""
         return bool(self.conditions) or self.marked
 
 
 def signs(step: Step) -> Signs:
-    """The signs of one step. What serves only the step itself, such as a folder in our cache, is none of them."""
+    """The signs of one step. What only the step itself uses, such as a folder in our cache, is not a sign."""
     told = conditions(step.done_when)
     if told:
         # All other signs of the step are in them.
@@ -42,7 +42,7 @@ def signs(step: Step) -> Signs:
 
 
 def only_serves(step: Step) -> bool:
-    """Whether the step is of use to later ones only, so that it may be left out where those are done."""
+    """Whether only later steps use the step, so that it may be skipped if those are done."""
     if step.kind == "refresh-index":
         return True
     paths = [*(one.path for one in step.artifacts), *(one.path for one in step.files)]
@@ -55,11 +55,11 @@ def _is_known_by_sum(step: Step, artifact: Artifact) -> bool:
 
 
 def _changes(action: AnyAction) -> bool:
-    """Whether an action does more than to look."""
+    """Whether an action does more than read."""
     return not isinstance(action, Look | Verify | RefreshIndex)
 
 
 def _made_by(step: Step) -> list[str]:
-    """The paths that the step says it makes: those that taking it back removes."""
+    """The paths that the step creates: those that its undo removes."""
     removed = [path for action in undo_actions_of(step) if isinstance(action, Remove) for path in action.paths]
     return [path for path in removed if step.kind == "download" or not path.startswith(f"{CACHE}/")]

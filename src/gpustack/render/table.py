@@ -111,7 +111,7 @@ def _step(number: int, step: Step) -> list[str]:
 
 
 def _command(argv: tuple[str, ...], indent: str) -> list[str]:
-    """One command; a long one goes on in further lines, as a shell would take it."""
+    """One command; a long one continues on further lines, as a shell accepts it."""
     words = [command_line((word,)) for word in argv]
     lines = [f"{indent}$"]
     for word in words:

@@ -1,4 +1,4 @@
-"""Filling a template's frame with lines that were prepared and quoted in Python."""
+"""Fills the frame of a template with lines that were prepared and quoted in Python."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def fill(name: str, **values: object) -> str:
-    """The template ``templates/NAME`` with these values. Raises jinja2's UndefinedError for one that is missing."""
+    """The template ``templates/NAME`` with these values. Raises jinja2's UndefinedError for a missing one."""
     return _template(name).render(values)
 
 
@@ -20,7 +20,7 @@ def fill(name: str, **values: object) -> str:
 def _template(name: str) -> Template:
     from jinja2 import Environment, StrictUndefined  # noqa: PLC0415 (27 ms that only the formats with templates pay)
 
-    # What is filled in is shell, YAML and Dockerfile text, quoted before: HTML escapes would damage it.
+    # The values are shell, YAML and Dockerfile text, already quoted: HTML escapes would damage them.
     environment = Environment(
         undefined=StrictUndefined,
         autoescape=False,  # noqa: S701

@@ -1,4 +1,4 @@
-"""YAML text of our own values: maps, lists, strings, numbers and booleans; every string comes back exactly."""
+"""Our own values as YAML text: maps, lists, strings, numbers and booleans; every string round-trips exactly."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ WIDTH = 116
 
 
 class Unsafe(str):
-    """A string that stands under the tag ``!unsafe``: Ansible takes it as it is, whatever signs of templates it has."""
+    """A string with the tag ``!unsafe``: Ansible does not interpret templates in it."""
 
     __slots__ = ()
 
 
 class Text(str):
-    """A file's content: a literal block wherever it can be one, however long its lines are."""
+    """A file's content: a literal block whenever possible, however long its lines are."""
 
     __slots__ = ()
 
@@ -50,7 +50,7 @@ class Flow(tuple[str, ...]):
 
 
 def lines(value: Value, indent: int = 0) -> list[str]:
-    """A map or a list as lines of block style, ``indent`` spaces in. Empty ones stand in flow style."""
+    """A map or a list as lines of block style, ``indent`` spaces in. Empty ones use flow style."""
     pad = " " * indent
     if isinstance(value, Mapping):
         found: list[str] = []
@@ -66,7 +66,7 @@ def lines(value: Value, indent: int = 0) -> list[str]:
 
 
 def scalar(value: str | bool | int) -> str:  # noqa: FBT001 (a value, not a switch)
-    """One value on one line: plain where nothing could read it as something else, else in double quotes."""
+    """One value on one line: plain if unambiguous, else in double quotes."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
@@ -77,7 +77,7 @@ def scalar(value: str | bool | int) -> str:  # noqa: FBT001 (a value, not a swit
 
 
 def quoted(text: str) -> str:
-    """``text`` in double quotes, on one line, with every sign that YAML forbids or folds written as an escape."""
+    """Return ``text`` in double quotes, on one line, with escapes for every character that YAML forbids or folds."""
     if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
         return f'"{text}"'
     return '"' + "".join(_MEANT.get(char) or (char if is_visible(char) else _escape(char)) for char in text) + '"'
@@ -152,7 +152,7 @@ def _string(head: str, text: str, indent: int) -> list[str]:
 
 
 def _is_block(text: str) -> bool:
-    """Whether a literal block carries the text unharmed: whole lines, printable, no space at a line's end."""
+    """Whether a literal block preserves the text: whole lines, printable, no space at a line's end."""
     if "\n" not in text or not text.endswith("\n") or text.endswith("\n\n") or text[0] in " \n" or _tag(text):
         return False
     body = text[:-1].split("\n")

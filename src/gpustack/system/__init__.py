@@ -1,1 +1,1 @@
-"""Every contact with the outside: commands, files, downloads. No word of the domain in here."""
+"""Every contact with the outside: commands, files, downloads. Knows nothing about GPUs."""

@@ -1,4 +1,4 @@
-"""One question to a server of files: its answer, redirects followed, and what its headers say, however strange.
+"""One request to a file server: the response after redirects, and what its headers say, however malformed.
 
 The only importer of requests. Proxies, certificates (``REQUESTS_CA_BUNDLE``) and passwords (``.netrc``) come from the
 environment, as requests has them.
@@ -29,13 +29,13 @@ _MOST_DIGITS = 18
 
 
 class TransferError(GpustackError):
-    """A file cannot be downloaded, or is not the one that was asked for: nothing of it is left that could be used."""
+    """A file cannot be downloaded, or is not the requested one; nothing usable remains of it."""
 
     code = "download-failed"
 
 
 class BrokenError(Exception):
-    """An attempt failed in a way that another one may mend; ``pause`` is in seconds, as the server asked for."""
+    """A failed attempt that a retry may fix; ``pause`` is in seconds, as the server requested."""
 
     def __init__(self, message: str, pause: float = 0.0) -> None:
         super().__init__(message)
@@ -43,26 +43,26 @@ class BrokenError(Exception):
 
 
 class RangeError(BrokenError):
-    """The server has nothing behind what is there already."""
+    """The server has no bytes after those already received."""
 
 
 def session() -> Asking:
-    """What keeps connections between attempts."""
+    """The session that keeps connections between attempts."""
     import requests  # noqa: PLC0415 (a third of a second that only downloads need)
 
     from gpustack import __version__  # noqa: PLC0415
 
     made = requests.Session()
     made.headers["User-Agent"] = f"gpustack/{__version__}"
-    # It would parse where every answer redirects to, and fail there; that is for us to follow.
+    # requests would parse the target of a redirect and fail; redirects are followed here.
     made.get_redirect_target = lambda _answer: None  # type: ignore[assignment]
     return made
 
 
 def ask(asking: Asking, address: str, headers: dict[str, str], timeout: tuple[float, float]) -> Answer:
-    """The answer, with a status that brings bytes; ``timeout`` is for the connection and for each piece, in seconds.
+    """Return the response, if its status brings bytes; ``timeout`` is for the connection and each read, in seconds.
 
-    Raises BrokenError where another attempt makes sense, and TransferError where it does not.
+    Raises BrokenError if a retry makes sense, and TransferError if it does not.
     """
     url = address
     for _ in range(REDIRECTS):
@@ -93,12 +93,12 @@ def _one(asking: Asking, url: str, headers: dict[str, str], timeout: tuple[float
         msg = f"the server's certificate is not trusted: {cause(exc)}"
         raise TransferError(msg, code="certificate-refused", where=shown(url), hint=_HINT_TLS) from exc
     except requests.exceptions.ProxyError as exc:
-        if "failed: 407 " not in cause(exc):  # the words of http.client
+        if "failed: 407 " not in cause(exc):  # as http.client words it
             raise BrokenError(cause(exc)) from exc
         msg = "the proxy requires a name and a password, or rejects those it received"
         raise TransferError(msg, code="proxy-refused", where=shown(url), hint=_HINT_PROXY) from exc
     except (ValueError, HTTPError, requests.exceptions.RequestException) as exc:
-        # ValueError: requests lets through what libraries say of hosts, ports and headers that cannot be.
+        # ValueError: requests passes on what libraries raise about invalid hosts, ports and headers.
         if not isinstance(exc, invalid):
             raise BrokenError(cause(exc)) from exc
         if not is_first:
@@ -128,7 +128,7 @@ def _usable(answer: Answer, address: str) -> Answer:
 
 
 def length_of(answer: Answer) -> int | None:
-    """The bytes that a whole answer has; None where the server does not say. Raises BrokenError."""
+    """The length of a complete response in bytes; None if the server does not say. Raises BrokenError."""
     text = answer.headers.get("Content-Length")
     if text is None:
         return None
@@ -141,9 +141,9 @@ def length_of(answer: Answer) -> int | None:
 
 
 def total_of(answer: Answer, start: int) -> int | None:
-    """The bytes of the whole file of which a part was sent; None where the server does not say.
+    """The length of the whole file of which a part was sent; None if the server does not say.
 
-    Raises BrokenError where the part begins elsewhere than at ``start``.
+    Raises BrokenError if the part does not begin at ``start``.
     """
     found = re.fullmatch(r"bytes ([0-9]+)-[0-9]+/([0-9]+|\*)", answer.headers.get("Content-Range", ""))
     if found is None or _number(found[1]) != start or (found[2] != "*" and _number(found[2]) is None):
@@ -153,11 +153,11 @@ def total_of(answer: Answer, start: int) -> int | None:
 
 
 def validator_of(answer: Answer) -> str:
-    """What vouches that a later part is of the same file, "" where nothing does."""
+    """The validator that proves a later part to be of the same file, "" if there is none."""
     tag = answer.headers.get("ETag", "")
-    # A weak tag promises no equal bytes, so it cannot vouch for a range.
+    # A weak tag does not promise equal bytes, so it cannot validate a range.
     found = tag if tag and not tag.startswith("W/") else answer.headers.get("Last-Modified", "")
-    # It is sent back as it came, and what is no plain text cannot be.
+    # It is sent back unchanged, so it has to be plain text.
     return found if found.isascii() and found.isprintable() else ""
 
 
@@ -166,7 +166,7 @@ def _number(text: str) -> int | None:
 
 
 def shown(url: str) -> str:
-    """An address as messages have it: without name and password."""
+    """An address for messages: without name and password."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -179,7 +179,7 @@ def _cut(text: str) -> str:
 
 
 def cause(exc: BaseException) -> str:
-    """The innermost reason of a chain of library errors, in one short line."""
+    """The innermost cause of a chain of library errors, in one short line."""
     inner: BaseException = exc
     while True:
         reason = getattr(inner, "reason", None)

@@ -1,4 +1,4 @@
-"""Files written whole or not at all."""
+"""Files written completely or not at all."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 
 
 def write_out(path: Path, text: str) -> None:
-    """Write ``text`` to where a user said. Raises OSError.
+    """Write ``text`` to the place that the user named. Raises OSError.
 
-    A file is replaced whole, and so is the one that a link leads to; a device or a pipe is written to as it is, as
-    replacing /dev/null or /dev/stdout by a file would be the end of it.
+    A file is replaced as a whole, and so is the target of a link. A device or a pipe is written to: replacing /dev/null
+    or /dev/stdout by a file would destroy it.
     """
     try:
         is_file = stat.S_ISREG(path.stat().st_mode)
@@ -25,9 +25,9 @@ def write_out(path: Path, text: str) -> None:
 
 
 def write_atomically(path: Path, text: str, *, mode: int = 0o644, new: Path | None = None) -> None:
-    """Write ``text`` to ``path`` so that a reader sees the old file or the new one, never a part. Raises OSError.
+    """Write ``text`` to ``path`` so that readers see the old file or the new one, never a part. Raises OSError.
 
-    It is written as ``new`` first, which must not be there; without that, as a file whose name nobody can guess.
+    It is written as ``new`` first, which must not exist; by default a file with an unpredictable name.
     """
     if new is None:
         import tempfile  # noqa: PLC0415 (brings compression and random numbers; most commands write no file)

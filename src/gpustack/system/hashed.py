@@ -1,4 +1,4 @@
-"""A file that is hashed while it is written, so that nobody has to read it a second time to know what it is."""
+"""A file that is hashed while it is written, so that it need not be read again."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def sha256_of_file(path: Path) -> str:
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """Open a plain file to be read; a link, a pipe or a device is refused, and not waited for. Raises OSError."""
+    """Open a regular file for reading; refuse links, pipes and devices without waiting for them. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
@@ -41,9 +41,9 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def copy_hashed(source: Path, target: Path) -> str:
-    """Copy a plain file to ``target``, which must not be there; the sha256 of what ``target`` has. Raises OSError.
+    """Copy a regular file to ``target``, which must not exist, and return the sha256 of the copy. Raises OSError.
 
-    Where the file system can, both share their blocks.
+    File systems that can share blocks between both do.
     """
     digest = hashlib.sha256()
     with open_regular(source) as content, target.open("xb", buffering=0) as new:
@@ -61,10 +61,10 @@ def copy_hashed(source: Path, target: Path) -> str:
 
 
 class HashedFile:
-    """A file that grows at its end. A thread of its own hashes what is written, beside the writing.
+    """A file that is only appended to. A thread hashes what is written, in parallel.
 
-    What was written is always what was hashed: a file that is there already is hashed by ``take_over`` or dropped by
-    ``restart``, one of which has to come first. Every method raises OSError where the file system refuses.
+    What was written is always what was hashed: an existing file is hashed by ``take_over`` or emptied by ``restart``,
+    one of which must come first. Every method raises OSError if the file system fails.
     """
 
     def __init__(self, path: Path) -> None:
@@ -77,7 +77,7 @@ class HashedFile:
         self._thread.start()
 
     def take_over(self) -> None:
-        """Hash what the file has already, to go on behind it."""
+        """Hash the existing content, to append to it."""
         os.lseek(self._descriptor, 0, os.SEEK_SET)
         self._forget()
         while chunk := os.read(self._descriptor, CHUNK):
@@ -85,7 +85,7 @@ class HashedFile:
             self.size += len(chunk)
 
     def restart(self) -> None:
-        """Drop what the file has."""
+        """Discard the existing content."""
         os.ftruncate(self._descriptor, 0)
         os.lseek(self._descriptor, 0, os.SEEK_SET)
         self._forget()

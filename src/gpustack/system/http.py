@@ -1,4 +1,4 @@
-"""Downloads over https: resumed after any break, retried with patience that ends, hashed while they stream."""
+"""Downloads over https: resumed after interruptions, retried within limits, hashed while they stream."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ _KEPT_FREE = 256 * 2**20
 class Patience(Struct, frozen=True, kw_only=True):
     """How long to try: ``attempts`` in a row that bring less than ``gain`` new bytes, ``pause`` between (it doubles).
 
-    ``connect`` and ``silence`` are seconds until a connection stands and between two pieces of it. ``speed`` bytes a
-    second have to come while it stands, on average over ``window`` seconds (0: however few).
+    ``connect`` and ``silence`` are the seconds to connect and between two reads. ``speed`` is the minimum of bytes per
+    second, on average over ``window`` seconds of connected time (0: no minimum).
     """
 
     attempts: int = 5
@@ -59,10 +59,10 @@ class Patience(Struct, frozen=True, kw_only=True):
 
 
 class Target(Struct, frozen=True, kw_only=True):
-    """One file of the net: ``sha256`` is empty and ``size`` None where nobody published them.
+    """One file on a server; ``sha256`` is empty and ``size`` None if nobody published them.
 
-    No more than ``most`` bytes are taken where the size is not known. An address of plain http (a mirror of the user's
-    own, a distribution's archive) is for files with a known sum only; a redirect to one is never followed.
+    No more than ``most`` bytes are accepted if the size is unknown. Plain http (a mirror of the user's own, a
+    distribution's archive) is only for files with a known checksum; a redirect to it is never followed.
     """
 
     url: str
@@ -72,7 +72,7 @@ class Target(Struct, frozen=True, kw_only=True):
 
 
 class Received(Struct, frozen=True, kw_only=True):
-    """What came."""
+    """What was received."""
 
     sha256: str
     size: int
@@ -86,15 +86,15 @@ def download(
     report: Report | None = None,
     stop: Event | None = None,
 ) -> Received:
-    """Fetch ``target`` into the file ``part``, going on behind what it has already where the sum can vouch for it.
+    """Download ``target`` into the file ``part``, resuming after its content if a checksum can verify the result.
 
-    Raises TransferError: then ``part`` is a prefix to go on from later, or gone. One caller at a time for one ``part``.
+    Raises TransferError; ``part`` is then a prefix to resume from, or gone. Only one caller at a time per ``part``.
     """
     return _Transfer(target, part, patience or Patience(), report or _unheard, stop or Event()).run()
 
 
 class _Pace:
-    """How fast bytes come, by the time in which a connection stands."""
+    """The transfer rate, over the time in which a connection is up."""
 
     def __init__(self, patience: Patience) -> None:
         self._patience = patience
@@ -103,15 +103,15 @@ class _Pace:
         self._came = 0
 
     def begin(self) -> None:
-        """A connection stands."""
+        """A connection is up."""
         self._began = time.monotonic() - self._spent
 
     def end(self) -> None:
-        """It does not any more."""
+        """The connection has ended."""
         self._spent = time.monotonic() - self._began
 
     def is_enough(self, count: int) -> bool:
-        """Whether it is, with ``count`` bytes more."""
+        """Whether the rate suffices, with ``count`` more bytes."""
         self._came += count
         now = time.monotonic()
         if now - self._began < self._patience.window:
@@ -122,7 +122,7 @@ class _Pace:
 
 
 class _Transfer:
-    """One file on its way."""
+    """One file in transfer."""
 
     def __init__(self, target: Target, part: Path, patience: Patience, report: Report, stop: Event) -> None:
         self.target = target
@@ -158,7 +158,7 @@ class _Transfer:
             return self._receive_right()
         except BaseException:
             if not self.target.sha256:
-                self._drop()  # nothing could vouch for it later
+                self._drop()  # nothing could verify it later
             raise
 
     def _receive_right(self) -> Received:
@@ -176,11 +176,11 @@ class _Transfer:
                     f"is not the file that was planned: its sha256 is {got.sha256}, and should be {self.target.sha256}"
                 )
                 raise TransferError(msg, code="checksum-mismatch", where=self.address, hint=_HINT_BYTES)
-            # Some piece of it was bad, and which one nobody knows: once more, in one piece.
+            # Some piece of it was bad, and it is unknown which: once more, in one piece.
             self._restart()
 
     def _receive_all(self) -> None:
-        """Attempts until the file is whole."""
+        """Retry until the file is complete."""
         if self.target.size is not None and self.file.size > self.target.size:
             self._restart()
         if self.is_pieced and self.file.size == self.target.size:
@@ -200,7 +200,7 @@ class _Transfer:
                         raise self._stopped() from exc
 
     def _receive(self, asking: Asking) -> None:
-        """One attempt. Raises BrokenError where another may go on."""
+        """One attempt. Raises BrokenError if another may continue."""
         if self.file.size and not (self.target.sha256 or self.validator):
             self._restart()
         headers = {"Accept-Encoding": "identity"}
@@ -222,12 +222,12 @@ class _Transfer:
             msg = f"the connection ended after {self.file.size:,} of {self.total:,} bytes"
             raise BrokenError(msg)
         if not self.file.size and self.target.size is None:
-            # Also what a connection that broke before the end of the head looks like.
+            # Also what a connection looks like that broke before the end of the head.
             msg = "the server sent an empty file"
             raise BrokenError(msg)
 
     def _place(self, answer: Answer) -> None:
-        """Go on, or begin anew, as the answer says; refuse what has another size than was planned."""
+        """Resume or restart, as the response says; refuse a file whose size differs from the plan."""
         if answer.status_code == 206:
             try:
                 total = total_of(answer, self.file.size)
@@ -283,7 +283,7 @@ class _Transfer:
             raise TransferError(msg, code="disk-full", where=str(self.part.parent), hint=_HINT_ROOM)
 
     def _recorded(self) -> str:
-        """The validator under which the first part of the file came from this very address."""
+        """The validator of the first part of the file, if that came from this very address."""
         with suppress(OSError, ValueError, AttributeError):
             noted = json.loads(self.notes.read_text(encoding="utf-8"))
             if noted.get("url") == self.target.url:
@@ -294,7 +294,7 @@ class _Transfer:
         validator = validator_of(answer)
         if validator != self.validator or not self.notes.exists():
             self.validator = validator
-            # Only its owner reads it: the address of a mirror may hold a password.
+            # Readable by its owner only: the address of a mirror may contain a password.
             notes = json.dumps({"url": self.target.url, "validator": validator})
             write_atomically(self.notes, notes, mode=0o600)
 
@@ -335,9 +335,9 @@ class _Transfer:
 
 
 def _pieces(answer: Answer) -> Iterator[bytes]:
-    """The bytes of an answer in large pieces, in smaller ones each second where they come slowly.
+    """The bytes of a response in large pieces; in smaller ones each second if they come slowly.
 
-    Raises BrokenError where the connection breaks, after all that came before.
+    Raises BrokenError if the connection breaks, after everything that came before.
     """
     from urllib3.exceptions import HTTPError  # noqa: PLC0415 (comes with requests)
 
@@ -388,4 +388,4 @@ def _demand_safe(target: Target) -> None:
 
 
 def _unheard(_done: int, _total: int | None) -> None:
-    """Nobody wants to know."""
+    """A listener that ignores everything."""

@@ -1,4 +1,4 @@
-"""Long commands: their output goes to a file, they can be stopped with all they started, and outlive us unharmed."""
+"""Long commands: their output goes to a file, they can be stopped with all descendants, and survive our death."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from gpustack.system.run import Finished
 
 
 class Job(Struct, frozen=True, kw_only=True):
-    """A command whose output goes to the end of a file.
+    """A command whose output is appended to a file.
 
-    Not to a pipe: a pipe ends with us, and a package manager that outlives us must not die of it half-way. ``root`` is
+    Not to a pipe: that would close with us, and a package manager that outlives us must not die of it. ``root`` is
     the tree that it runs in, None for this machine; ``limit`` is in seconds, None for none; ``grace`` is how many
-    seconds it gets to end by itself once it was asked to.
+    seconds it gets to end after it was asked to.
     """
 
     argv: tuple[str, ...]
@@ -33,10 +33,10 @@ class Job(Struct, frozen=True, kw_only=True):
 
 
 class Follower(Protocol):
-    """Whoever follows a job."""
+    """The observer of a job."""
 
     def started(self, pid: int) -> None:
-        """The process is there."""
+        """The process exists."""
         ...
 
     def line(self, text: str) -> None:
@@ -44,7 +44,7 @@ class Follower(Protocol):
         ...
 
     def stop(self) -> int:
-        """The signal that it is to be ended by, 0 for none."""
+        """The signal to stop it with, 0 for none."""
         ...
 
 
@@ -53,7 +53,7 @@ ENVIRONMENT = {
     "LC_ALL": "C.UTF-8",
     "LANGUAGE": "C",
     "DEBIAN_FRONTEND": "noninteractive",
-    # A package that brings a new default for a file which somebody changed: theirs stays, nobody is asked.
+    # If a package brings a new default for a file that the user changed, the user's stays; dpkg asks nothing.
     "DPKG_FORCE": "security-mac,downgrade,confdef,confold",
 }
 _PASSED = ("HOME", "http_proxy", "https_proxy", "ftp_proxy", "no_proxy", "HTTPS_PROXY", "NO_PROXY")
@@ -62,10 +62,11 @@ _TAIL = 4000
 
 
 def follow(job: Job, follower: Follower) -> Finished:
-    """Run a job in a session of its own until it ends, is stopped, or its time is over.
+    """Run a job in its own session until it ends, is stopped, or times out.
 
-    ``out`` is the end of its output. The command begins when ``started`` has returned: where that raises, or we are
-    killed before, it never ran. Where something raises later the command is stopped, and gone before we are.
+    ``out`` is the end of its output. The command begins after ``started`` has returned: if that raises, or we are
+    killed before, it never ran. If something raises later, the command is stopped and gone before the error leaves
+    here.
     """
     argv = ("chroot", str(job.root), *job.argv) if job.root else job.argv
     began = time.monotonic()
@@ -73,7 +74,7 @@ def follow(job: Job, follower: Follower) -> Finished:
         begin = output.tell()
         try:
             process = _started(argv, output)
-        except (OSError, ValueError) as exc:  # ValueError: a NUL among the words
+        except (OSError, ValueError) as exc:  # ValueError: a NUL in an argument
             why = getattr(exc, "strerror", None) or exc
             return Finished(argv=job.argv, code=None, error=f"{argv[0]} cannot be started: {why}")
     session = _Session(process, job.grace)
@@ -93,12 +94,12 @@ def follow(job: Job, follower: Follower) -> Finished:
 
 
 def _private(path: str, flags: int) -> int:
-    """Commands may print what nobody else is to read."""
+    """Open the log for its owner only: commands may print secrets."""
     return os.open(path, flags, 0o600)
 
 
 def _started(argv: tuple[str, ...], output: IO[bytes]) -> subprocess.Popen[bytes]:
-    """A command that waits at its gate. Raises OSError where there is no such program."""
+    """A command that waits at its gate. Raises OSError if there is no such program."""
     passed = {name: os.environ[name] for name in _PASSED if name in os.environ}
     environment = {"HOME": "/root", **passed, **ENVIRONMENT}
     if shutil.which(argv[0], path=environment["PATH"]) is None:
@@ -126,7 +127,7 @@ def _why_not(program: str) -> str:
 
 
 class _Session:
-    """A command and all that it started in its session."""
+    """A command and everything that it started in its session."""
 
     def __init__(self, process: subprocess.Popen[bytes], grace: float) -> None:
         self.process = process
@@ -142,18 +143,18 @@ class _Session:
                 gate.write(b"go\n")
 
     def stop(self, reason: str, number: int = signal.SIGTERM) -> None:
-        """Ask it to end, once; what is still there after the grace is killed."""
+        """Ask it to end, once; kill what is left after the grace period."""
         if not self.reason:
             self.reason = reason
             self._kill_at = time.monotonic() + self._grace
-            # What asks us to end need not mean that to others.
+            # Processes may ignore the signal that we were stopped with.
             asks = number in {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
             self._signal(number if asks else signal.SIGTERM)
         elif time.monotonic() > self._kill_at:
             self._signal(signal.SIGKILL)
 
     def is_over(self) -> bool:
-        """Whether the command has ended, and where it was stopped all that it started too."""
+        """Whether the command has ended and, if it was stopped, all that it started too."""
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(timeout=_LOOK)
             if not self.reason or not self._left():
@@ -162,9 +163,9 @@ class _Session:
         return False
 
     def end(self) -> None:
-        """Stop the command where it still runs, and wait for that.
+        """Stop the command if it still runs, and wait for its end.
 
-        What a command left behind that ended by itself stays: a package's daemon is that.
+        If the command ended by itself, what it left running stays: that is a package's daemon.
         """
         if self.process.stdin is not None:
             self.process.stdin.close()
@@ -177,7 +178,7 @@ class _Session:
         left = self._left()
         signal_group(self.process.pid, number)
         for pid in left:
-            # Shells with job control give what they start groups of its own.
+            # Shells with job control put their children into groups of their own.
             with suppress(ProcessLookupError):
                 if os.getpgid(pid) != self.process.pid:
                     os.kill(pid, number)
@@ -191,7 +192,7 @@ _LOOK = 0.1
 
 
 def _until_its_end(session: _Session, job: Job, follower: Follower, begin: int) -> str:
-    """Wait, and hand its lines on meanwhile; why it was stopped, "" where it ended by itself."""
+    """Wait for the end and pass on its lines; return why it was stopped, "" if it ended by itself."""
     end = time.monotonic() + job.limit if job.limit is not None else None
     with job.log.open("rb") as output:
         output.seek(begin)
@@ -211,7 +212,7 @@ def _until_its_end(session: _Session, job: Job, follower: Follower, begin: int) 
 
 
 def signal_group(pid: int, number: int) -> None:
-    """Send a signal to every process of a group; one that is gone is no error."""
+    """Send a signal to every process of a group; a missing one is not an error."""
     with suppress(ProcessLookupError):
         os.killpg(pid, number)
 
@@ -225,22 +226,22 @@ def tail_of(log: Path, begin: int = 0) -> str:
 
 
 def born(pid: int) -> int:
-    """When a process was started, in clock ticks after the boot; 0 where there is none, or only its remains."""
+    """When a process was started, in clock ticks after the boot; 0 if there is none, or only a zombie."""
     state = _state(pid)
     return state.born if state is not None and not state.is_dead else 0
 
 
 def still_running(leader: int, since: int) -> tuple[int, ...]:
-    """The processes of the session that `follow` gave a command, by number; none once all of it is over.
+    """The ids of the processes in the session that `follow` gave a command; none once all have ended.
 
-    ``leader`` is the number that ``started`` was told and ``since`` is what `born` answered for it, in this boot of the
-    kernel. The command itself may be over while what it started still works: `make` was killed, its compilers were not.
-    A number is not given to another process as long as its session lasts. What made a session of its own, as daemons
-    do, is not among them.
+    ``leader`` is the id that ``started`` received and ``since`` what `born` returned for it, in this boot of the
+    kernel. The command itself may be over while its children still run: `make` was killed, its compilers were not.
+    The kernel does not reuse an id as long as its session exists. Processes with a session of their own, such as
+    daemons, are not included.
     """
     first = _state(leader)
     if not since or (first is not None and first.born != since):
-        return ()  # the number has gone to another process
+        return ()  # the kernel has reused the id
     found = []
     for place in os.scandir("/proc"):
         if place.name.isdecimal():
@@ -251,7 +252,7 @@ def still_running(leader: int, since: int) -> tuple[int, ...]:
 
 
 class _State(Struct, frozen=True, kw_only=True):
-    """A process as the kernel tells of it."""
+    """A process as the kernel describes it."""
 
     is_dead: bool
     session: int

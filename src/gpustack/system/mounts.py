@@ -1,8 +1,8 @@
-"""Mounts of this process alone, and a tree that may be changed freely: changes go to a folder beside it.
+"""Mounts private to this process, and an overlay of a tree that may be changed freely.
 
-Whoever clears up after a failure removes such folders, so no folder of the machine itself may ever be reached by way
-of one: no bind mounts, and a removal that stops where anything is still mounted. Whatever happens to the process, its
-mounts are gone with it.
+Users remove such folders after a failure, so no folder of the machine itself may ever be reachable
+through one: no bind mounts, and removal stops at anything still mounted. Whatever happens to the process, its
+mounts end with it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ READ_ONLY, NO_SUID, NO_DEVICES, NO_PROGRAMS = 1, 2, 4, 8
 _NEW_MOUNTS = 0x00020000
 _RECURSIVE, _PRIVATE = 16384, 1 << 18
 _DETACH = 2
-# The numbers of linux/sched.h, linux/mount.h and linux/fs.h.
+# Constants of linux/sched.h, linux/mount.h and linux/fs.h.
 _OWN_FILE_SYSTEMS = ("usr", "etc", "var", "var/lib", "var/cache", "opt", "boot")
 """Places of a system that may be mounts, and of which package managers need to see the content."""
 
@@ -33,10 +33,10 @@ _LINKS = {"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/se
 
 @contextmanager
 def overlaid(lower: Path, folder: Path) -> Iterator[Path]:
-    """The tree ``lower`` as it may be changed: what changes lies in ``folder``, and ``lower`` stays as it is.
+    """The tree ``lower`` as a writable overlay: changes go to ``folder``, and ``lower`` stays unchanged.
 
-    From now on this process has mounts of its own; those of the tree end with the block. Raises GpustackError where
-    the system does not allow that.
+    From now on this process has its own mounts; those of the tree end with the block. Raises GpustackError if the
+    system does not allow that.
     """
     own_mounts()
     tree = folder / "tree"
@@ -53,12 +53,12 @@ def overlaid(lower: Path, folder: Path) -> Iterator[Path]:
         mount("proc", tree / "proc")
         yield tree
     finally:
-        # With all that is mounted below it; where nothing was mounted yet there is nothing to do.
+        # With everything mounted below it; if nothing was mounted yet, there is nothing to do.
         _libc().umount2(os.fsencode(tree), _DETACH)
 
 
 def remove_tree(folder: Path) -> None:
-    """Remove a folder and what is in it, unless something is still mounted there: then it stays. Raises OSError."""
+    """Remove a folder and its content, unless something is still mounted there. Raises OSError."""
     if not holds_mounts(folder):
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -72,9 +72,9 @@ def holds_mounts(folder: Path) -> bool:
 
 
 def mount_devices(folder: Path) -> None:
-    """The devices that every program expects, on a file system of the tree's own: never those of the machine.
+    """Mount the devices that every program expects, on a file system of the tree's own: never the machine's.
 
-    Raises GpustackError where it cannot be mounted.
+    Raises GpustackError if that fails.
     """
     folder.mkdir(exist_ok=True)
     mount("tmpfs", folder, options="mode=755,size=1m")
@@ -87,7 +87,7 @@ def mount_devices(folder: Path) -> None:
 
 
 def own_mounts() -> None:
-    """From now on this process has mounts of its own, which no other one sees. Raises GpustackError."""
+    """Give this process its own mounts, invisible to all others. Raises GpustackError."""
     libc = _libc()
     if libc.unshare(_NEW_MOUNTS) or libc.mount(b"none", b"/", None, ctypes.c_ulong(_RECURSIVE | _PRIVATE), None):
         msg = f"this process cannot create mounts of its own: {os.strerror(ctypes.get_errno())}"
@@ -95,7 +95,7 @@ def own_mounts() -> None:
 
 
 def mount(kind: str, place: Path, *, flags: int = 0, options: str = "") -> None:
-    """Mount a file system that has no device. Raises GpustackError where the kernel refuses."""
+    """Mount a file system without a device. Raises GpustackError if the kernel refuses."""
     data = os.fsencode(options) or None
     if _libc().mount(kind.encode(), os.fsencode(place), kind.encode(), ctypes.c_ulong(flags), data):
         msg = f"{kind} cannot be mounted: {os.strerror(ctypes.get_errno())}"

@@ -1,4 +1,4 @@
-"""Packed files as streams, by the ending of their name."""
+"""Compressed files as streams, by file name extension."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ ENDINGS = (*_OPENERS, ".zst")
 
 @contextmanager
 def unpacked(path: Path) -> Iterator[IO[bytes]]:
-    """The content of ``path``; one without a known ending is read as it is.
+    """The content of ``path``; without a known extension, as it is.
 
-    Raises OSError, also for what is damaged.
+    Raises OSError, also for damaged files.
     """
     try:
         if path.suffix == ".zst":

@@ -1,4 +1,4 @@
-"""Paths that match a pattern. Dozens are asked for at every start, which regular expressions would make dear."""
+"""Paths that match a pattern. Every start needs dozens; regular expressions would make them expensive."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ def has_wildcard(part: str) -> bool:
 
 
 def glob(pattern: str, root: str | os.PathLike[str] = "/") -> list[str]:
-    """The paths below ``root`` that match, sorted folder by folder; hidden names are names like others.
+    """The paths below ``root`` that match, sorted folder by folder; hidden names count like others.
 
-    ``*``, ``?`` and ``[]`` match within one component. A folder that cannot be read holds nothing.
+    ``*``, ``?`` and ``[]`` match within one component. An unreadable folder holds nothing.
     """
     found = [os.fspath(root).rstrip("/")]
     parts = pattern.strip("/").split("/")
@@ -27,7 +27,7 @@ def glob(pattern: str, root: str | os.PathLike[str] = "/") -> list[str]:
 
 def _names(folder: str) -> list[str]:
     try:
-        return sorted(os.listdir(folder))  # noqa: PTH208 (names are all that is wanted)
+        return sorted(os.listdir(folder))  # noqa: PTH208 (only names are needed)
     except OSError:
         return []
 
@@ -43,7 +43,7 @@ def among(names: Iterable[str], pattern: str) -> list[str]:
 
 
 def matches(name: str, pattern: str) -> bool:
-    """Whether a name matches; a pattern of stars alone needs no regular expression, which costs more to compile."""
+    """Whether a name matches; a pattern of stars alone needs no regular expression, which is slower to compile."""
     if "?" in pattern or "[" in pattern:
         import fnmatch  # noqa: PLC0415 (few patterns need it)
 

@@ -32,9 +32,9 @@ class Finished(Struct, frozen=True, kw_only=True):
 
 @contextlib.contextmanager
 def reading(argv: tuple[str, ...]) -> Iterator[IO[bytes]]:
-    """The standard output of a command as a stream. Raises OSError where it cannot start or does not end well.
+    """The standard output of a command as a stream. Raises OSError if it cannot start or fails.
 
-    What the block leaves unread is not waited for: the command is ended.
+    What the block leaves unread is discarded: the command is ended.
     """
     import subprocess  # noqa: PLC0415 (a host without GPU is mostly read without a command)
 
@@ -56,7 +56,7 @@ def reading(argv: tuple[str, ...]) -> Iterator[IO[bytes]]:
 
 
 class Runner(Protocol):
-    """Whoever runs commands for a stage; tests answer from recordings."""
+    """Something that runs commands for a stage; tests answer from recordings."""
 
     def run(
         self,
@@ -72,7 +72,7 @@ class Runner(Protocol):
 class LocalRunner:
     """Runs commands on this machine: no shell, no standard input, a fixed locale, a time limit in seconds.
 
-    A command is the head of a process group of its own; when it ends, whatever is left of that group is ended too.
+    A command leads a process group of its own; when it ends, whatever is left of that group is ended too.
     """
 
     def run(
@@ -88,7 +88,7 @@ class LocalRunner:
         environment = {**os.environ, "LC_ALL": "C.UTF-8", "LANGUAGE": "C", **(env or {})}
         started = time.monotonic()
         try:
-            # Whoever stops all commands has to know of this one as soon as it is there.
+            # `stop_commands` must know this one as soon as it exists.
             with _LOCK:
                 process = subprocess.Popen(  # noqa: S603 (an argument list of our own; no shell)
                     argv,
@@ -124,7 +124,7 @@ _AFTER_KILL_S = 5.0
 
 
 def _until_done(process: subprocess.Popen[bytes], timeout: float) -> tuple[bytes, bytes, str]:
-    """Standard output, standard error and why there is no exit code ("" if there is one)."""
+    """Standard output, standard error, and why there is no exit code ("" if there is one)."""
     import subprocess  # noqa: PLC0415
 
     error = ""
@@ -163,7 +163,7 @@ def stop_commands() -> None:
 
 
 def stop_for_good() -> None:
-    """End every command and let none start any more, as this process is about to end with its threads."""
+    """End every command and start no more: this process is about to end with its threads."""
     _LOCK.acquire(timeout=_AFTER_KILL_S)  # never released
     for leader in tuple(_RUNNING):
         _end_group(leader)
@@ -206,16 +206,16 @@ and then all that is left of its process group, which a command that was killed 
 
 
 class Background:
-    """A command that runs beside us until it is stopped; its output goes to a file. Use it with ``with``.
+    """A command that runs in the background until it is stopped; its output goes to a file. A context manager.
 
-    It has a process group of its own, which ends with it, and when this process is told to stop. Where this process is
-    killed instead, or the thread that started it ends, the kernel tells the program that stays beside the command.
+    It has its own process group, which ends with it and when this process is told to stop. If this process is killed,
+    or the thread that started it ends, the kernel signals the program instead.
     """
 
     def __init__(
         self, argv: tuple[str, ...], log: Path, *, env: Mapping[str, str] | None = None, cwd: Path | None = None
     ) -> None:
-        """Start ``argv``. Raises OSError where it cannot be started."""
+        """Start ``argv``. Raises OSError if that fails."""
         import subprocess  # noqa: PLC0415
 
         with log.open("wb") as stream:
@@ -243,7 +243,7 @@ class Background:
         return self._process.poll()
 
     def stop(self, patience_s: float = 10.0) -> None:
-        """Ask it to end, and end its whole group when it has not within ``patience_s`` seconds."""
+        """Ask it to end, and end its whole group if it has not within ``patience_s`` seconds."""
         import subprocess  # noqa: PLC0415
 
         if self._process.poll() is None:

@@ -1,4 +1,4 @@
-"""Signals that ask this program to end: whenever they come, it ends in order and says so."""
+"""Signals that end this program: whenever they come, it ends in order and says so."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.S
 
 
 class Ended(KeyboardInterrupt):
-    """A signal asked this program to end; ``number`` is the signal's."""
+    """A signal asked this program to end; ``number`` is the signal."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"interrupted by {signal.Signals(number).name}")
@@ -26,7 +26,7 @@ def end_in_order() -> None:
 
 
 def _heeded() -> list[signal.Signals]:
-    """Those that whoever started us does not want ignored, as ``nohup`` and a shell's ``&`` do."""
+    """Those that our parent does not want ignored, as ``nohup`` and a shell's ``&`` do."""
     return [number for number in ENDING if signal.getsignal(number) is not signal.SIG_IGN]
 
 
@@ -35,9 +35,9 @@ def _raise(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 (the s
 
 
 def answer(ask: Callable[[], bool]) -> bool:
-    """What ``ask`` has for an answer; no where such a signal comes instead, which then does what it did before.
+    """Return the answer of ``ask``; no if such a signal comes instead, which then takes its former effect.
 
-    Where signals are noted only, Python goes on waiting for the person.
+    While signals are only noted, Python keeps waiting for the user.
     """
     former = {number: signal.signal(number, _raise) for number in _heeded()}
     came = 0
@@ -55,11 +55,11 @@ def answer(ask: Callable[[], bool]) -> bool:
 
 
 def await_input(descriptor: int) -> None:
-    """Wait in the main thread until ``descriptor`` can be read, or a handler raises.
+    """Wait in the main thread until ``descriptor`` is readable, or a handler raises.
 
-    A signal between Python's last look and the start of a plain read would not be heard before the next key.
+    A signal between Python's last check and the start of a plain read would wait for the next key.
     """
-    import select  # noqa: PLC0415 (only where a person is asked)
+    import select  # noqa: PLC0415 (only to ask the user)
 
     reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     former = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
@@ -73,19 +73,19 @@ def await_input(descriptor: int) -> None:
 
 
 class Interrupts:
-    """Such signals are noted; whoever runs a command or begins a step asks for ``number``, 0 where none came."""
+    """Notes such signals; code that runs a command or begins a step asks for ``number``, 0 if none came."""
 
     def __init__(self) -> None:
         self.number = 0
         self._former: dict[int, object] = {}
 
     def catch(self) -> None:
-        """From now on signals are noted."""
+        """Note signals from now on."""
         for number in _heeded():
             self._former[number] = signal.signal(number, self._note)
 
     def release(self) -> None:
-        """Signals do again what they did before."""
+        """Give signals their former effect."""
         for number, handler in self._former.items():
             signal.signal(number, handler)  # type: ignore[arg-type]  # what signal() gave
         self._former = {}

@@ -1,7 +1,7 @@
 """What the steps of a plan do: one type for each kind of action, with exactly its own fields.
 
-An action says what is meant. How that is spelled for a machine is `gpustack.plan.commands`' business, and what it may
-change `gpustack.plan.touched`'s; both, and every renderer, go through the whole union.
+An action says what is meant. `gpustack.plan.commands` spells it for a machine, and `gpustack.plan.touched` knows
+what it may change; both, and every renderer, match on the whole union.
 """
 
 from __future__ import annotations

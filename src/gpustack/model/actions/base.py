@@ -1,4 +1,4 @@
-"""What all actions have in common."""
+"""What all actions share."""
 
 from __future__ import annotations
 

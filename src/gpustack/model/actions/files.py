@@ -1,4 +1,4 @@
-"""What is done with files: sources and keys of packages, folders, copies, links."""
+"""Actions on files: sources and keys of packages, folders, copies, links."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from gpustack.model.actions.base import Action, Argv
 
 
 class EnableSource(Action, frozen=True, kw_only=True):
-    """Enable a further repository of the system's own publisher by its own command, which the facts name.
+    """Enable another repository of the system's publisher with the publisher's command, which the facts name.
 
-    ``needs_account``: it asks the publisher's server, with the account that the machine is registered by.
+    ``needs_account``: it contacts the publisher's server with the account of the registered machine.
     """
 
     argv: Argv
@@ -16,9 +16,9 @@ class EnableSource(Action, frozen=True, kw_only=True):
 
 
 class TakeKey(Action, frozen=True, kw_only=True):
-    """Write the key ``wanted`` (fingerprint or id) of the file ``source`` to ``target``, whatever else is in it.
+    """Write the key ``wanted`` (fingerprint or id) of the file ``source`` to ``target``, without the other keys in it.
 
-    ``home`` is a folder of gpg's own for that. Fails where the key is not in the file.
+    ``home`` is a separate home folder for gpg. Fails if the key is not in the file.
     """
 
     source: str
@@ -29,7 +29,7 @@ class TakeKey(Action, frozen=True, kw_only=True):
 
 
 class CheckKeyFile(Action, frozen=True, kw_only=True):
-    """Store a key file whose sum, once its Version line is taken out, is the one in the file ``sums``."""
+    """Store a key file if its checksum, without the Version line, is in the file ``sums``."""
 
     source: str
     sums: str
@@ -37,36 +37,36 @@ class CheckKeyFile(Action, frozen=True, kw_only=True):
 
 
 class StoreFile(Action, frozen=True, kw_only=True):
-    """Copy one file, readable by all, and make the folder that it belongs into."""
+    """Copy one file, readable by all, and create its folder."""
 
     source: str
     target: str
 
 
 class Look(Action, frozen=True, kw_only=True):
-    """Run a command that only reads, and stop where it does not end with 0. ``environment`` are words NAME=VALUE."""
+    """Run a read-only command, and stop unless it exits with 0. ``environment`` are words NAME=VALUE."""
 
     argv: Argv
     environment: Argv = ()
 
 
 class MakeFolders(Action, frozen=True, kw_only=True):
-    """Make folders, and those above them, for all to read."""
+    """Create folders and their parents, readable by all."""
 
     paths: tuple[str, ...]
 
 
 class Remove(Action, frozen=True, kw_only=True):
-    """Remove what lies at these paths, with ``whole`` folders and all in them. Nothing there is fine."""
+    """Remove these paths, with ``whole`` folders including their content. Missing ones are fine."""
 
     paths: tuple[str, ...]
     whole: bool = False
 
 
 class Unpack(Action, frozen=True, kw_only=True):
-    """Unpack an archive into a folder that is there, without the archive's own top folder.
+    """Unpack an archive into an existing folder, without the archive's top folder.
 
-    ``own``: the files belong to whoever unpacks, and nobody else can write them, whatever the archive says.
+    ``own``: the files belong to the user who unpacks, and only that user may write them, whatever the archive says.
     """
 
     archive: str
@@ -75,13 +75,13 @@ class Unpack(Action, frozen=True, kw_only=True):
 
 
 class Readable(Action, frozen=True, kw_only=True):
-    """Let everybody read a folder and all in it."""
+    """Make a folder and its content readable by all."""
 
     folder: str
 
 
 class CopyTree(Action, frozen=True, kw_only=True):
-    """Copy a folder to ``target``; with ``into`` what is in it, over files there. Links stay links."""
+    """Copy a folder to ``target``; with ``into`` its content, overwriting files there. Links stay links."""
 
     source: str
     target: str
@@ -89,31 +89,31 @@ class CopyTree(Action, frozen=True, kw_only=True):
 
 
 class TakeOut(Action, frozen=True, kw_only=True):
-    """Remove from ``target`` every file that ``source`` has too: it takes a ``CopyTree`` back."""
+    """Remove every file from ``target`` that ``source`` has too: the inverse of ``CopyTree``."""
 
     source: str
     target: str
 
 
 class Mark(Action, frozen=True, kw_only=True):
-    """Leave an empty file as the sign that all before it was done."""
+    """Leave an empty file as a sign that everything before it was done."""
 
     path: str
 
 
 class Link(Action, frozen=True, kw_only=True):
-    """Make a symbolic link, or turn the one that is there."""
+    """Create a symbolic link, or change an existing one."""
 
     path: str
     target: str
 
 
 class ChooseAlternative(Action, frozen=True, kw_only=True):
-    """Choose what a group of the system's alternatives points at; "" lets the system choose."""
+    """Select the target of an alternatives group; "" lets the system select it."""
 
     group: str
     choice: str = ""
 
 
 class RefreshLoader(Action, frozen=True, kw_only=True):
-    """Have the loader read its folders anew."""
+    """Rebuild the cache of the dynamic loader."""

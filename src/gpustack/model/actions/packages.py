@@ -1,4 +1,4 @@
-"""What package managers do."""
+"""Actions of package managers."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ ManagerName = Literal["apt", "dnf", "yum", "tdnf", "zypper"]
 
 
 class Package(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """One package by name; ``pin`` is its exact version for the manager, "" where the name or a lock fixes it."""
+    """One package by name; ``pin`` is its exact version as the manager spells it, "" if the name or a lock fixes it."""
 
     name: str
     pin: str = ""
 
 
 class PackageAction(Action, frozen=True, kw_only=True):
-    """What a package manager does. ``bundle``: packages come from one, and no network is asked."""
+    """An action of a package manager. ``bundle``: packages come from a bundle, without network access."""
 
     manager: ManagerName
     bundle: bool = False
 
 
 class InstallPackages(PackageAction, frozen=True, kw_only=True):
-    """Install exactly these, or go to these versions.
+    """Install or change to exactly these versions.
 
-    ``downgrade`` allows older versions than are there, ``replaces`` the removal of what they cannot lie beside.
+    ``downgrade`` allows versions older than the installed ones, ``replaces`` the removal of conflicting packages.
     """
 
     packages: tuple[Package, ...]
@@ -44,14 +44,14 @@ class InstallFile(PackageAction, frozen=True, kw_only=True):
 
 
 class RemovePackages(PackageAction, frozen=True, kw_only=True):
-    """Remove packages; ``with_parts``: and what came along with them that nothing else needs."""
+    """Remove packages; ``with_parts`` also removes dependencies that nothing else needs."""
 
     names: tuple[str, ...]
     with_parts: bool = False
 
 
 class HoldPackages(PackageAction, frozen=True, kw_only=True):
-    """Keep packages (names, or patterns of names) at their version. ``tools`` are packages that this needs."""
+    """Hold packages (names, or patterns of names) at their version. ``tools`` are packages that this requires."""
 
     names: tuple[str, ...]
     tools: tuple[str, ...] = ()
@@ -64,66 +64,66 @@ class UnholdPackages(PackageAction, frozen=True, kw_only=True):
 
 
 class RefreshIndex(PackageAction, frozen=True, kw_only=True):
-    """Read package indexes anew: of the repository ``section`` where the manager can, else of all."""
+    """Refresh package indexes: of the repository ``section`` if the manager can, else all."""
 
     section: str = ""
 
 
 class EnableStream(PackageAction, frozen=True, kw_only=True):
-    """Enable a module stream (NAME:STREAM); ``instead`` says how one that is enabled now gives way."""
+    """Enable a module stream (NAME:STREAM); ``instead`` says how a currently enabled one is replaced."""
 
     stream: str
     instead: Literal["", "reset", "switch"] = ""
 
 
 class ResetStream(PackageAction, frozen=True, kw_only=True):
-    """Forget which stream of a module is enabled."""
+    """Reset the streams of a module."""
 
     name: str
 
 
 class DisableRepository(PackageAction, frozen=True, kw_only=True):
-    """Switch off the entry for ``url`` in the file ``path``."""
+    """Disable the entry for ``url`` in the file ``path``."""
 
     path: str
     url: str
 
 
 class EnableRepository(PackageAction, frozen=True, kw_only=True):
-    """Take ``DisableRepository`` back."""
+    """The inverse of ``DisableRepository``."""
 
     path: str
     url: str
 
 
 class ExcludePackages(PackageAction, frozen=True, kw_only=True):
-    """Keep packages of these patterns out of the repositories in the files ``paths``."""
+    """Exclude packages of these patterns in the repository files ``paths``."""
 
     paths: tuple[str, ...]
     patterns: tuple[str, ...]
 
 
 class IncludePackages(PackageAction, frozen=True, kw_only=True):
-    """Take ``ExcludePackages`` back."""
+    """The inverse of ``ExcludePackages``."""
 
     paths: tuple[str, ...]
     patterns: tuple[str, ...]
 
 
 class ImportKey(PackageAction, frozen=True, kw_only=True):
-    """Have the package manager's own database know the checked key in a file, by its ``fingerprint`` where known."""
+    """Import the verified key in a file into the manager's own database, by its ``fingerprint`` if known."""
 
     path: str
     fingerprint: str = ""
 
 
 class ForgetKey(PackageAction, frozen=True, kw_only=True):
-    """Take a key, by the end of its id or fingerprint, out of the package manager's own database."""
+    """Remove a key, by the end of its id or fingerprint, from the manager's own database."""
 
     key: str
 
 
 class TrustLocalKeys(PackageAction, frozen=True, kw_only=True):
-    """Trust the keyrings that a local repository in ``folder`` brought along."""
+    """Trust the keyrings that a local repository in ``folder`` contains."""
 
     folder: str

@@ -1,4 +1,4 @@
-"""What is done by programs: services, kernel, installers, builds, environments, containers, and a person."""
+"""Actions of programs: services, kernel, installers, builds, environments, containers, and steps by hand."""
 
 from __future__ import annotations
 
@@ -6,45 +6,45 @@ from gpustack.model.actions.base import Action, Argv
 
 
 class EnableService(Action, frozen=True, kw_only=True):
-    """Start a service at boot, and with ``now`` at once."""
+    """Enable a service at boot, and with ``now`` start it."""
 
     unit: str
     now: bool = False
 
 
 class DisableService(Action, frozen=True, kw_only=True):
-    """Take ``EnableService`` back."""
+    """The inverse of ``EnableService``."""
 
     unit: str
     now: bool = False
 
 
 class RestartService(Action, frozen=True, kw_only=True):
-    """Stop a service and start it again."""
+    """Restart a service."""
 
     unit: str
 
 
 class RebuildInitramfs(Action, frozen=True, kw_only=True):
-    """Make the boot images anew, by the system's own command."""
+    """Rebuild the initramfs with the system's own command."""
 
     argv: Argv
 
 
 class BuildModules(Action, frozen=True, kw_only=True):
-    """Have dkms build the kernel modules that are missing for these kernels."""
+    """Build the missing kernel modules for these kernels with dkms."""
 
     kernels: tuple[str, ...]
 
 
 class Reboot(Action, frozen=True, kw_only=True):
-    """Boot the machine anew, by systemd where it is there."""
+    """Reboot the machine, through systemd if present."""
 
     systemd: bool = True
 
 
 class RunInstaller(Action, frozen=True, kw_only=True):
-    """Run a vendor's installer with these words. ``touches`` are places that it changes besides settings."""
+    """Run a vendor's installer with these arguments. ``touches`` are places that it changes besides settings."""
 
     path: str
     arguments: Argv = ()
@@ -52,7 +52,7 @@ class RunInstaller(Action, frozen=True, kw_only=True):
 
 
 class Clone(Action, frozen=True, kw_only=True):
-    """Clone a repository into a new folder at a tag, which has to stand for this commit."""
+    """Clone a repository into a new folder at a tag, which must stand for this commit."""
 
     url: str
     tag: str
@@ -61,7 +61,7 @@ class Clone(Action, frozen=True, kw_only=True):
 
 
 class Configure(Action, frozen=True, kw_only=True):
-    """Run the configure of the sources in ``folder``; ``path`` are the folders with programs."""
+    """Run the configure script of the sources in ``folder``; ``path`` are the folders of programs."""
 
     folder: str
     prefix: str
@@ -70,7 +70,7 @@ class Configure(Action, frozen=True, kw_only=True):
 
 
 class Make(Action, frozen=True, kw_only=True):
-    """Run make in a folder; ``words`` are goals and variables, ``path`` the folders with programs ("" the usual).
+    """Run make in a folder; ``words`` are goals and variables, ``path`` the folders of programs ("" the default).
 
     ``parallel``: on all processors. ``touches`` are the places that the goals change besides the folder.
     """
@@ -83,16 +83,16 @@ class Make(Action, frozen=True, kw_only=True):
 
 
 class MakeVenv(Action, frozen=True, kw_only=True):
-    """Make a virtual environment of Python."""
+    """Create a Python virtual environment."""
 
     folder: str
 
 
 class InstallWheels(Action, frozen=True, kw_only=True):
-    """Install the wheels of a requirements file into an environment, each by its sum and nothing else.
+    """Install the wheels of a requirements file into an environment, each pinned by checksum.
 
     ``projects`` names them as NAME==VERSION. ``wheels`` is a folder that they come from, "" for the package index;
-    ``index`` a further index, of the vendor's own, that has what the other one lacks.
+    ``index`` the vendor's own index for what the first one lacks.
     """
 
     home: str
@@ -110,14 +110,14 @@ class RemoveWheels(Action, frozen=True, kw_only=True):
 
 
 class PullImage(Action, frozen=True, kw_only=True):
-    """Fetch a container image."""
+    """Pull a container image."""
 
     engine: str
     reference: str
 
 
 class RemoveImage(Action, frozen=True, kw_only=True):
-    """Take ``PullImage`` back."""
+    """The inverse of ``PullImage``."""
 
     engine: str
     reference: str
@@ -134,26 +134,26 @@ class StartContainer(Action, frozen=True, kw_only=True):
 
 
 class RemoveContainer(Action, frozen=True, kw_only=True):
-    """Stop a container and remove it."""
+    """Stop and remove a container."""
 
     engine: str
     name: str
 
 
 class AwaitServer(Action, frozen=True, kw_only=True):
-    """Ask an address until it answers well, for some minutes."""
+    """Poll an address until it answers with success, for some minutes."""
 
     url: str
 
 
 class Verify(Action, frozen=True, kw_only=True):
-    """Have gpustack verify these components."""
+    """Run ``gpustack verify`` for these components."""
 
     components: tuple[str, ...]
 
 
 class Run(Action, frozen=True, kw_only=True):
-    """Run a program that has no type of its own, and that changes nothing but what is said here.
+    """Run a program that has no action type of its own and changes only what is declared here.
 
     ``touches`` are the places that it changes, ``settings``: and the settings of the system, ``packages``: and its
     packages. It runs with the variables NAME=VALUE of ``environment``, in ``folder`` ("" any); ``old_env`` where the
@@ -170,15 +170,15 @@ class Run(Action, frozen=True, kw_only=True):
 
 
 class ByHand(Action, frozen=True, kw_only=True):
-    """A person does it: ``commands`` ask questions, or are examples."""
+    """A step by hand: ``commands`` are interactive, or examples."""
 
     commands: tuple[Argv, ...] = ()
 
 
 class Words(Action, frozen=True, kw_only=True):
-    """A command of a plan that says no more than its words: of the first edition, or written by hand.
+    """A command of a plan that consists only of words: of the first edition, or written by hand.
 
-    The one action whose meaning is worked out from words (`gpustack.plan.former`).
+    The only action whose meaning is derived from its words (`gpustack.plan.former`).
     """
 
     argv: Argv

@@ -1,4 +1,4 @@
-"""What is done on Windows, where PowerShell does it for the whole machine."""
+"""Actions on Windows, which PowerShell applies to the whole machine."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ class WindowsAction(Action, frozen=True, kw_only=True):
 
 
 class MakeFolder(WindowsAction, frozen=True, kw_only=True):
-    """Make a folder and those above it; one that is there already is left as it is."""
+    """Create a folder and its parents; an existing one stays as it is."""
 
     path: str
 
 
 class LeaveMark(WindowsAction, frozen=True, kw_only=True):
-    """Leave an empty file as the sign that a step is done; its folder has to be there."""
+    """Leave an empty file as the sign that a step is done; its folder must exist."""
 
     path: str
 
@@ -29,7 +29,7 @@ class ExpandArchive(WindowsAction, frozen=True, kw_only=True):
 
 
 class AssertSum(WindowsAction, frozen=True, kw_only=True):
-    """Stop, and delete the file, when its sum is another one."""
+    """Stop, and delete the file, unless its checksum matches."""
 
     path: str
     algorithm: str
@@ -37,28 +37,28 @@ class AssertSum(WindowsAction, frozen=True, kw_only=True):
 
 
 class CopyFiles(WindowsAction, frozen=True, kw_only=True):
-    """Copy what matches a pattern into a folder, over older files; an error when nothing matches."""
+    """Copy what matches a pattern into a folder, overwriting older files; an error if nothing matches."""
 
     pattern: str
     folder: str
 
 
 class MoveFiles(WindowsAction, frozen=True, kw_only=True):
-    """Move what matches a pattern into a folder; what that has already stays. Nothing that matches is fine."""
+    """Move what matches a pattern into a folder; existing files stay. No match is fine."""
 
     pattern: str
     folder: str
 
 
 class RenameFolder(WindowsAction, frozen=True, kw_only=True):
-    """Give a folder another name where it is there; an error when both are."""
+    """Rename a folder if it exists; an error if both names do."""
 
     path: str
     new: str
 
 
 class RemoveFiles(WindowsAction, frozen=True, kw_only=True):
-    """Delete what matches a pattern, folders with their content; nothing that matches is fine."""
+    """Delete what matches a pattern, folders with their content; no match is fine."""
 
     pattern: str
 
@@ -71,26 +71,26 @@ class SetVariable(WindowsAction, frozen=True, kw_only=True):
 
 
 class RestoreVariable(WindowsAction, frozen=True, kw_only=True):
-    """Give an environment variable its kept value back, or delete it where it had none."""
+    """Restore an environment variable from its kept value, or delete it if it had none."""
 
     name: str
 
 
 class AddPath(WindowsAction, frozen=True, kw_only=True):
-    """Put a folder in front of the machine's PATH, once; with ``if_present`` only a folder that exists."""
+    """Prepend a folder to the machine's PATH, once; with ``if_present`` only if it exists."""
 
     folder: str
     if_present: bool = False
 
 
 class RemovePath(WindowsAction, frozen=True, kw_only=True):
-    """Take a folder off the machine's PATH, whoever put it there."""
+    """Remove a folder from the machine's PATH, whoever put it there."""
 
     folder: str
 
 
 class UndoPath(WindowsAction, frozen=True, kw_only=True):
-    """Take a folder off the machine's PATH where ``AddPath`` put it there."""
+    """Remove a folder from the machine's PATH if ``AddPath`` put it there."""
 
     folder: str
 
@@ -102,7 +102,7 @@ class RunProgram(WindowsAction, frozen=True, kw_only=True):
 
 
 class RunMsys(WindowsAction, frozen=True, kw_only=True):
-    """Run a bash script of the plan in its own MSYS2; ``packages`` are those of MSYS2 that it installs."""
+    """Run a bash script of the plan in its private MSYS2; ``packages`` are the MSYS2 packages that it installs."""
 
     bash: str
     script: str

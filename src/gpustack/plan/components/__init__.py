@@ -1,4 +1,4 @@
-"""What each component needs around its installation, found by its name."""
+"""What each component needs besides its installation, by name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MODULES = {
 
 
 def component(name: str) -> Component:
-    """What belongs to the component of that name; the defaults where it needs nothing of its own."""
+    """The component of that name; the defaults if it has no needs of its own."""
     module = _MODULES.get(name)
     if module is None:
         return Component()

@@ -1,4 +1,4 @@
-"""The container toolkit: what makes an engine hand GPUs to containers."""
+"""The container toolkit: gives containers access to GPUs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CDI_FILE = "/etc/cdi/nvidia.yaml"
 
 
 class ContainerToolkit(Component):
-    """Engines are configured only where they are; no step reloads systemd, which would take GPUs from containers."""
+    """Configures only engines that are present; no step reloads systemd, which would take GPUs away from containers."""
 
     phase = "applications"
 

@@ -1,4 +1,4 @@
-"""The CUDA toolkit: where it lies, and the environment that finds it."""
+"""The CUDA toolkit: its folder, and the environment that finds it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PROFILE = "/etc/profile.d/gpustack-cuda.sh"
 
 
 def prefix_of(cuda: str) -> str:
-    """The folder of a toolkit release: one for each major.minor, so that several lie side by side."""
+    """The folder of a toolkit release: one for each major.minor, so that several coexist."""
     major, minor = (*version(cuda).numbers, 0)[:2]
     return f"/usr/local/cuda-{major}.{minor}"
 
@@ -63,7 +63,7 @@ class Cuda(Component):
 
 
 def _link(ctx: Context, pick: Pick, prefix: str, installed: tuple[str, ...]) -> list[Draft]:
-    """Point /usr/local/cuda at the toolkit where its packages do not: a stale link, or archives on a bare host."""
+    """Link /usr/local/cuda to the toolkit if its packages do not: a stale link, or archives on a bare host."""
     stale = any(problem.id == "stale_cuda_symlink" for problem in ctx.host.problems)
     bare = pick.method == "tar" and "cuda" not in ctx.host.installed
     if not stale and not bare:

@@ -1,4 +1,4 @@
-"""cuda-compat: the libraries of a newer driver beside a toolkit, which programs load only where the loader is told."""
+"""cuda-compat: libraries of a newer driver, which programs load only through the library path."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PROFILE = "/etc/profile.d/gpustack-cuda-compat.sh"
 
 
 class CudaCompat(Component):
-    """The libraries lie beside the toolkit; new shells put them before those of the driver."""
+    """The libraries are installed next to the toolkit; new shells prefer them to those of the driver."""
 
     phase = "toolkit"
 

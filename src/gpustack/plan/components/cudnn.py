@@ -1,4 +1,4 @@
-"""cuDNN: the compression library that it needs, its samples, and the choice between major versions."""
+"""cuDNN: its compression library, its samples, and the choice between major versions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TRIPLETS = {"x86_64": "x86_64-linux-gnu", "aarch64": "aarch64-linux-gnu", "ppc6
 
 
 class Alternative(Struct, frozen=True, kw_only=True):
-    """The group that switches between major versions, and the choice that stands for these versions."""
+    """The alternatives group that switches between major versions, and the choice for these versions."""
 
     family: str
     versions: str
@@ -32,7 +32,7 @@ class Alternative(Struct, frozen=True, kw_only=True):
 
 
 class Cudnn(Component):
-    """The library; several major versions may lie side by side, as their files carry the number."""
+    """The library; major versions can coexist because their file names contain the number."""
 
     def before(self, ctx: Context, pick: Pick) -> list[Draft]:
         if not is_within(pick.version, _NEEDS_ZLIB) or ctx.system.family not in NAMES:
@@ -41,7 +41,7 @@ class Cudnn(Component):
         return [_zlib(ctx, row)] if row else []
 
     def roles(self, ctx: Context, pick: Pick) -> tuple[str, ...]:
-        # The samples of version 9 are not known by their exact package version, and later ones are built another way.
+        # The exact package version of the samples of version 9 is unknown, and later ones are built differently.
         has_samples = pick.method in _PACKAGES and ctx.can_compute and is_within(pick.version, "<9")
         return ("main", "samples") if has_samples else ("main",)
 
@@ -66,7 +66,7 @@ def _zlib(ctx: Context, row: FamilyPackages) -> Draft:
 
 
 def _choose(ctx: Context, pick: Pick, installed: tuple[str, ...]) -> list[Draft]:
-    """Where another major version is there by packages, programs are built against the new one from now on."""
+    """If another major version is installed by packages, select the new one for builds."""
     there = ctx.host.installed.get("cudnn")
     if there is None or not there.version or there.method not in _PACKAGES:
         return []

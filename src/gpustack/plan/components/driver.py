@@ -1,4 +1,4 @@
-"""The driver: headers before it, a lock around it, other modules away, keys enrolled, persistence, reboot."""
+"""The driver: headers first, then a version lock, conflicting modules, keys, persistence, and a reboot."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PERSISTENCE = "nvidia-persistenced.service"
 
 
 class Driver(Component):
-    """The kernel module and the libraries of one version, of one flavour, from one origin."""
+    """The kernel module and the libraries of one version, one flavour, one origin."""
 
     phase = "driver"
 
@@ -46,7 +46,7 @@ class Driver(Component):
         return drafts + _conflicting_modules(ctx, pick)
 
     def roles(self, ctx: Context, pick: Pick) -> tuple[str, ...]:  # noqa: ARG002 (the same for every pick)
-        # zypper has no lock that is set before: the parts are named too, or they come in the newest version there is.
+        # zypper cannot lock in advance: without their names the parts would come in their newest version.
         parts = ("compute", "desktop") if ctx.system.family == "zypper" else ()
         return ("main", *parts, "video") if ctx.has_video else ("main", *parts)
 
@@ -59,7 +59,7 @@ class Driver(Component):
 
 
 def _conflicting_modules(ctx: Context, pick: Pick) -> list[Draft]:
-    """Keep other modules off the GPU where no driver of NVIDIA's is yet, where one is bound, and for a runfile."""
+    """Keep other modules off the GPU if no NVIDIA driver is installed, if one is bound, or for a runfile."""
     bound = {gpu.bound for gpu in ctx.host.gpus if gpu.bound}
     rows = ctx.matrix.rows(SUBJECT, "conflict_modules", ConflictModule)
     holding = sorted(row.module for row in rows if row.module in bound)
@@ -124,7 +124,7 @@ def _persistence(ctx: Context, installed: tuple[str, ...]) -> Draft:
 
 
 def enrol_key(ctx: Context, installed: tuple[str, ...]) -> list[Draft]:
-    """The steps that have the firmware know the key of modules built here; none where Secure Boot is off."""
+    """The steps that enrol the key of locally built modules in the firmware; none without Secure Boot."""
     if ctx.host.secure_boot is False or ctx.is_image:
         return []
     row = next(iter(rows_for(ctx, ctx.matrix.rows(SUBJECT, "secure_boot", SecureBoot))), None)
@@ -155,7 +155,7 @@ def enrol_key(ctx: Context, installed: tuple[str, ...]) -> list[Draft]:
         "entered on the console",
         actions=(do.ByHand(commands=(("mokutil", "--import", row.key),)),),
         undo=(do.ByHand(commands=(("mokutil", "--delete", row.key),)),),
-        # It answers in words: its exit status says the opposite of what one would think.
+        # It answers in words: its exit status means the opposite of what one would expect.
         done_when=done.succeeds("sh", "-c", 'mokutil --test-key "$1" | grep -q "is already enrolled"', "sh", row.key),
         phase="driver",
         sources=ctx.addresses(row, ctx.matrix.conflicts.get("secure_boot_unsigned")),

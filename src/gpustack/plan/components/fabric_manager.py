@@ -1,4 +1,4 @@
-"""The Fabric Manager of machines with NVSwitch, and what goes with it on newer ones."""
+"""The Fabric Manager of NVSwitch machines, and its companion on newer ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ UMAD = "/etc/modules-load.d/gpustack-ib-umad.conf"
 
 
 class FabricManager(Component):
-    """The service that sets up NVSwitch; its version is that of the driver to the last digit."""
+    """The service that configures NVSwitch; its version equals that of the driver."""
 
     phase = "driver"
 
@@ -65,7 +65,7 @@ def _umad(ctx: Context, installed: tuple[str, ...]) -> Draft:
 
 
 def _has_nvlink5(ctx: Context) -> bool:
-    """Whether the boards have NVLink 5 switches (Blackwell baseboards on), which need the subnet manager too."""
+    """Whether the boards have NVLink 5 switches (Blackwell baseboards on), which also require the subnet manager."""
     return any((gpu.fabric or "") and (gpu.architecture or "").lower().startswith("blackwell") for gpu in ctx.host.gpus)
 
 

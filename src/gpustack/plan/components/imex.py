@@ -1,4 +1,4 @@
-"""IMEX asked for by name: its channel and its service follow its packages."""
+"""IMEX requested by name: its channel and its service, after its packages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpustack.plan.methods.imex import channel_and_service
 
 
 class Imex(Component):
-    """The service that joins the GPUs of an NVLink rack; its version is that of the driver to the last digit."""
+    """The service that connects the GPUs of an NVLink rack; its version equals that of the driver."""
 
     phase = "driver"
 

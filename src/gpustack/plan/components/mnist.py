@@ -1,4 +1,4 @@
-"""mnistCUDNN: the sample by which the vendor's guide proves that cuDNN works, built and run from a copy."""
+"""mnistCUDNN: the sample that the vendor's guide uses to prove that cuDNN works, built and run from a copy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpustack.plan.preparation import SUBJECT, install_tools
 
 
 class SampleNeeds(Struct, frozen=True, kw_only=True):
-    """What building the sample needs in a package family."""
+    """What the sample requires to build in a package family."""
 
     family: str
     packages: tuple[str, ...]
@@ -24,14 +24,14 @@ class SampleNeeds(Struct, frozen=True, kw_only=True):
 
 
 class HostCompiler(Struct, frozen=True, kw_only=True):
-    """The newest major version of gcc that a toolkit takes."""
+    """The newest major version of gcc that a toolkit supports."""
 
     version: str
     gcc_max: str = ""
 
 
 def mnist(ctx: Context, pick: Pick, installed: tuple[str, ...]) -> list[Draft]:
-    """The steps that build and run the sample; none where its package is not known for this cuDNN."""
+    """The steps that build and run the sample; none if its package is unknown for this cuDNN."""
     major = pick.version.partition(".")[0]
     sample = sample_of(ctx, major)
     rows = samples_packages(pick)
@@ -61,7 +61,7 @@ def mnist(ctx: Context, pick: Pick, installed: tuple[str, ...]) -> list[Draft]:
 
 
 def _newest_compiler(ctx: Context, cuda: str) -> str | None:
-    """The newest gcc that the toolkit takes where the host's is newer, None where it fits or is not known."""
+    """The newest gcc that the toolkit supports if the host's is newer; None if the host's is supported or unknown."""
     rows = ctx.matrix.rows("cuda", "releases", HostCompiler)
     newest = next((row.gcc_max for row in rows if row.version == cuda), "")
     here = (ctx.host.gcc or ctx.system.gcc).partition(".")[0]

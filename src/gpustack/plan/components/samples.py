@@ -1,4 +1,4 @@
-"""cuDNN's samples, by which its guides prove an installation: where they lie and which packages bring them."""
+"""The cuDNN samples that its guides use to prove an installation: their folders and packages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpustack.plan.context import Context
 
 
 class Sample(Struct, frozen=True, kw_only=True):
-    """Where the samples of a major version lie, and the package that brings them."""
+    """The folder of the samples of a major version, and the package that contains them."""
 
     major: str
     path: str
@@ -19,11 +19,11 @@ class Sample(Struct, frozen=True, kw_only=True):
 
 
 def sample_of(ctx: Context, major: str) -> Sample | None:
-    """Where the samples of a major version of cuDNN lie, None where that is not known."""
+    """The folder of the samples of a major version of cuDNN, None if unknown."""
     return next((row for row in ctx.matrix.rows("cudnn", "samples", Sample) if row.major == major), None)
 
 
 def samples_packages(pick: Pick) -> tuple[PackageSet, ...]:
-    """The package set with the samples of a cuDNN, () where the facts name none."""
+    """The package set with the samples of a cuDNN, () if the facts name none."""
     row = pick.offer.package_set("samples")
     return () if row is None else (row,)

@@ -1,4 +1,4 @@
-"""Package managers: how each writes a repository, installs an exact version, holds it, and takes it back."""
+"""Package managers: how each defines a repository, installs an exact version, holds it, and removes it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NAMES = ("apt", "dnf", "tdnf", "yum", "zypper")
 
 
 def manager(name: str) -> Manager:
-    """The manager of that name. Raises UnsupportedError when there is none."""
+    """The manager of that name. Raises UnsupportedError if there is none."""
     if name not in NAMES:
         msg = f"packages cannot be installed with {name or 'an unknown package manager'!r}"
         raise UnsupportedError(msg, code="no-package-manager", hint=f"package managers: {', '.join(NAMES)}")

@@ -17,7 +17,7 @@ _GET = (*_ENV, "apt-get", "-o", "DPkg::Lock::Timeout=300")
 
 
 class Apt:
-    """apt-get, dpkg and apt-mark. Repository entries are deb822 or one line, as the file's name says."""
+    """apt-get, dpkg and apt-mark. Repository entries are deb822 or one line, by the extension of the file."""
 
     name: ManagerName = "apt"
     tools = ("ca-certificates", "curl", "gnupg")
@@ -28,7 +28,7 @@ class Apt:
     def commands(self, action: do.AnyPackageAction) -> tuple[Argv, ...]:
         match action:
             case do.InstallPackages(packages=packages):
-                # A new driver takes away the packages of the branch or flavour that it cannot lie beside.
+                # A new driver replaces the packages of the conflicting branch or flavour.
                 extra = ("--autoremove", "--purge") if action.replaces else ()
                 down = ("--allow-downgrades",) if action.downgrade else ()
                 return ((*_GET, "install", *extra, "-y", *down, *map(self.word, packages)),)
@@ -45,7 +45,7 @@ class Apt:
             case do.DisableRepository() | do.EnableRepository():
                 return _switched(action)
             case do.TrustLocalKeys(folder=folder):
-                # The package holds its own key; apt believes it once it lies among the keyrings.
+                # The package contains its own key; apt trusts it once it is among the keyrings.
                 into = ("cp", "--", "{}", "/usr/share/keyrings/", ";")
                 return (("find", folder, "-name", "*-keyring.gpg", "-exec", *into),)
             case _:
@@ -70,12 +70,12 @@ class Apt:
 
     def knows_key(self, keyring: str, key: str, home: str) -> tuple[Condition, ...]:
         gpg = ("gpg", "--homedir", home, "--batch", "--no-default-keyring", "--keyring", keyring, "--list-keys", key)
-        # Asked for its path first: gpg would make an empty keyring where there is none.
+        # First check for the file: gpg would create an empty keyring.
         return Condition("path", (keyring,)), Condition("succeeds", gpg)
 
     def repository_file(self, place: Place) -> FileWrite:
         arch = debian_name(place.repository.arch)
-        # Fields and order of Ansible's deb822_repository, so that either way of writing it leaves the same bytes.
+        # Fields and order of Ansible's deb822_repository, so that both write the same bytes.
         fields = [
             *([f"Architectures: {arch}"] if arch else []),
             f"X-Repolib-Name: {place.file}",
@@ -145,7 +145,7 @@ def _switched(action: do.DisableRepository | do.EnableRepository) -> tuple[Argv,
         case do.EnableRepository():
             return (("mv", "--", aside, path),)
         case do.DisableRepository() if is_list:
-            # Only the lines with this address: the file may hold other archives too.
+            # Only the lines with this address: the file may contain other archives too.
             expression = f"\\#{line_of(action.url)}#s#^#\\# off by gpustack: #"
             return ("cp", "--preserve", "--", path, aside), ("sed", "-i", "-e", expression, "--", path)
         case do.DisableRepository():
@@ -153,7 +153,7 @@ def _switched(action: do.DisableRepository | do.EnableRepository) -> tuple[Argv,
 
 
 def line_of(url: str) -> str:
-    """The lines of a source list that name an address, as sed's expression between two #."""
+    """The lines of a source list that name an address, as a sed expression between two #."""
     address = url.partition("://")[2].rstrip("/")
     return "^deb.*" + "".join(f"\\{char}" if char in "\\.*[]^$#&" else char for char in address)
 

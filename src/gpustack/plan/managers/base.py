@@ -1,4 +1,4 @@
-"""What every package manager can do for a plan. Argument lists and files only; nothing is run here."""
+"""What every package manager can do for a plan. Only argument lists and files; nothing runs here."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ BUNDLE_REPOSITORIES = f"{BUNDLE}/repositories"
 class Place(Struct, frozen=True, kw_only=True):
     """One repository as a plan adds it.
 
-    ``file`` (without ending) and ``section`` are the vendor's own names, so that nothing is doubled later.
-    ``url`` is its address with no variable left in it, but $basearch in rpm's; ``keyring`` is the path at which the
-    checked key lies (or will lie), ``key_url`` where it comes from. ``signed`` says what carries the signature: every
-    package, or the metadata that holds the sums of all packages.
+    ``file`` (without extension) and ``section`` are the vendor's own names, so that nothing is duplicated later.
+    ``url`` is its address without variables, except $basearch for rpm; ``keyring`` is the path at which the
+    verified key is (or will be), ``key_url`` its source. ``signed`` says what is signed: every
+    package, or the metadata with the checksums of all packages.
     """
 
     id: str
@@ -58,11 +58,11 @@ class Manager(Protocol):
     """What checking a signed file needs."""
 
     def commands(self, action: do.AnyPackageAction) -> tuple[Argv, ...]:
-        """The commands of an action, asking nothing; () where a file does it."""
+        """The commands of an action, non-interactive; () if a file does it."""
         ...
 
     def in_image(self, action: do.AnyPackageAction) -> tuple[Argv, ...]:
-        """The commands of an action while an image is made; () for what the next installation does by itself."""
+        """The commands of an action while building an image; () for what the next installation does by itself."""
         ...
 
     clean: str
@@ -72,15 +72,15 @@ class Manager(Protocol):
     """What else to remove for that, as a pattern of a shell; "" for nothing."""
 
     def key_path(self, place: Place) -> str:
-        """Where the checked key of a repository is kept."""
+        """The path of the verified key of a repository."""
         ...
 
     def knows_key(self, keyring: str, key: str, home: str) -> tuple[Condition, ...]:
-        """The conditions that a key (fingerprint or id) at ``keyring`` is known; ``home`` is a folder of gpg's own."""
+        """The conditions that a key (fingerprint or id) at ``keyring`` is trusted; ``home`` is a folder for gpg."""
         ...
 
     def repository_file(self, place: Place) -> FileWrite:
-        """The file that names the repository, its key, and nothing that weakens the check of signatures."""
+        """The file that defines the repository and its key, with all signature checks enabled."""
         ...
 
     def is_disabled(self, entry: RepositoryEntry) -> str:
@@ -88,37 +88,37 @@ class Manager(Protocol):
         ...
 
     def word(self, package: Package) -> str:
-        """The package and its pin as one word of the command line."""
+        """The package and its pin as one word on the command line."""
         ...
 
     def read(self, word: str) -> Package:
-        """The package that a word of the command line names; a file, an address or a capability is its own name."""
+        """The package that a word on the command line names; a file, an address or a capability is its own name."""
         ...
 
     def switches(self, packages: Sequence[Package]) -> tuple[str, ...]:
-        """What an installation has to be told because files are among these."""
+        """Extra options of an installation from these files."""
         ...
 
     def offline(self, argv: Argv) -> Argv:
-        """The command with packages from a bundle, whose settings lie in ``BUNDLE``; itself where it asks nobody."""
+        """The command with packages from a bundle, whose settings are in ``BUNDLE``; itself if it needs no network."""
         ...
 
     def addresses(self, argv: Argv, folder: str) -> Argv:
-        """The command that prints what an installing one would download, () where the manager cannot."""
+        """The command that prints what an installation would download, () if the manager cannot."""
         ...
 
     def download(self, argv: Argv, folder: str) -> Argv:
-        """The command that downloads to ``folder`` what an installing one would install."""
+        """The command that downloads to ``folder`` what an installation would install."""
         ...
 
     def provides(self, name: str) -> Condition | None:
-        """The condition for what is no package's name (a file, a capability); None where it is one."""
+        """The condition for a file or a capability; None for the name of a package."""
         ...
 
     def hold_file(self, component: str, names: Sequence[str]) -> FileWrite | None:
-        """The file that keeps packages at their version, None where a command does it."""
+        """The file that holds packages at their version, None if a command does it."""
         ...
 
     def hold_tools(self) -> tuple[str, ...]:
-        """Packages that holding needs."""
+        """Packages that a hold requires."""
         ...

@@ -1,4 +1,4 @@
-"""The package database of the tree: what is in it, what a step changed in it, and how that is taken back."""
+"""The package database of the tree: its content, what a step changed in it, and how to revert that."""
 
 from __future__ import annotations
 
@@ -33,34 +33,34 @@ _RPM_NAME = "%{NAME}-%{VERSION}-%{RELEASE}.%{ARCH}"
 
 
 def addresses(words: Iterable[str]) -> Argv:
-    """Prints where apt would download packages from, each NAME=VERSION."""
+    """Prints the addresses from which apt would download packages, each NAME=VERSION."""
     return ("apt-get", "download", "--print-uris", *words)
 
 
 def rpm_is_there(*names: str) -> Argv:
-    """Fails where rpm has not all of these."""
+    """Fails unless rpm has all of these."""
     return ("rpm", "--query", *names)
 
 
 def rpm_in_file(path: str, form: str = _RPM_NAME) -> Argv:
-    """Prints what is in an .rpm file, by default its whole name; who signed it is asked elsewhere."""
+    """Prints a field of an .rpm file, by default its full name; signatures are checked elsewhere."""
     return ("rpm", "--query", "--package", "--nosignature", "--queryformat", form, path)
 
 
 def rpm_is_whole(name: str) -> Argv:
-    """Fails where files of a package are not as rpm put them; settings may be."""
+    """Fails if files of a package differ from what rpm installed; configuration files may."""
     return ("rpm", "--verify", "--nodeps", "--noscripts", "--noconfig", "--nomtime", name)
 
 
 def tool_of(family: str | None) -> Tool:
-    """What keeps the package database of a family of systems."""
+    """The tool behind the package database of a family of systems."""
     if family == "apt":
         return "dpkg"
     return "rpm" if family in {"dnf", "yum", "tdnf", "zypper"} else ""
 
 
 def snapshot(tool: Tool, query: Query) -> Snapshot:
-    """Every package that the database knows of."""
+    """Every package in the database."""
     if tool == "dpkg":
         rows = (line.partition("\t") for line in query(_DPKG).splitlines())
         found = {}
@@ -79,25 +79,25 @@ def snapshot(tool: Tool, query: Query) -> Snapshot:
 
 
 def difference(old: Mapping[str, str], new: Mapping[str, str]) -> Snapshot:
-    """What has to be laid over ``old`` to have ``new``; "" marks what is gone."""
+    """What must change in ``old`` to get ``new``; "" marks removed packages."""
     changed = {name: state for name, state in new.items() if old.get(name) != state}
     return changed | {name: "" for name in old if name not in new}
 
 
 def applied(old: Mapping[str, str], changes: Mapping[str, str]) -> Snapshot:
-    """``old`` with a difference laid over it."""
+    """Return ``old`` with a difference applied."""
     return {name: state for name, state in {**old, **changes}.items() if state}
 
 
 def settled(there: Mapping[str, str]) -> Snapshot:
-    """The same, where a package whose triggers are still to run counts as installed: they run with the next change."""
+    """The same, with packages that await triggers counted as installed: triggers run with the next change."""
     return {name: state.replace("triggers-pending", "installed") for name, state in there.items()}
 
 
 def own(there: Mapping[str, str], seen: Mapping[str, set[str]], first: Mapping[str, str]) -> Snapshot:
-    """``there`` without what somebody else brought: versions that the run never saw (``seen``, and ``first``).
+    """Return ``there`` without changes by others: versions that the run never saw (``seen``, and ``first``).
 
-    A package with nothing but such a version is left out; of several versions that stand side by side, the others stay.
+    A package with only such a version is dropped; of several coexisting versions, the others stay.
     """
     found = {}
     for name, state in there.items():
@@ -113,7 +113,7 @@ def own(there: Mapping[str, str], seen: Mapping[str, set[str]], first: Mapping[s
 
 
 def is_installed(tool: Tool, state: str) -> bool:
-    """Whether a package in this state is there whole."""
+    """Whether a package in this state is completely installed."""
     return bool(state) and (tool == "rpm" or state.endswith((" installed", " triggers-pending", " triggers-awaited")))
 
 
@@ -129,7 +129,7 @@ def broken(tool: Tool, there: Mapping[str, str]) -> list[str]:
 
 
 def repairs(tool: Tool) -> tuple[Argv, ...]:
-    """The commands that end what a killed package manager began."""
+    """The commands that complete an interrupted transaction of the package manager."""
     if tool == "dpkg":
         return (("dpkg", "--configure", "-a"),)
     return ()
@@ -138,11 +138,11 @@ def repairs(tool: Tool) -> tuple[Argv, ...]:
 def commands_back(
     tool: Tool, family: str, wanted: Mapping[str, str], there: Mapping[str, str], others: Iterable[str]
 ) -> tuple[tuple[Argv, ...], ...]:
-    """The commands that take the packages of ``wanted`` from how they are to how they were, in groups.
+    """The commands that restore the packages of ``wanted``, in groups.
 
-    ``wanted`` maps the packages concerned to their former state, "" for those that were not there. The commands of a
-    group are ways to the same end: a later one is taken where an earlier one fails. None of them removes ``others``,
-    but for that of apt without ``--no-remove``: `removed` tells of what it would do.
+    ``wanted`` maps the packages concerned to their former state, "" for those not installed before. The commands of a
+    group are alternatives: each is tried if the one before it fails. None of them removes ``others``, except apt
+    without ``--no-remove``: `removed` says what that would remove.
     """
     if tool == "dpkg":
         return _dpkg_back(wanted, there)
@@ -154,7 +154,7 @@ MARKS = "/var/lib/apt/extended_states"
 
 
 def marks(text: str, names: Iterable[str]) -> tuple[Argv, ...]:
-    """The commands that mark packages as they were marked in a former ``text`` of that file."""
+    """The commands that mark packages as in a former ``text`` of that file."""
     blocks = (block.split() for block in text.split("\n\n"))
     automatic = {words[1] for words in blocks if words[:1] == ["Package:"] and words[-1] == "1"}
     groups: dict[str, list[str]] = {"auto": [], "manual": []}
@@ -164,7 +164,7 @@ def marks(text: str, names: Iterable[str]) -> tuple[Argv, ...]:
 
 
 def simulated(argv: Argv) -> Argv:
-    """The command that only tells what a command of apt would do; () for others, and where apt removes nothing."""
+    """The command that simulates a command of apt; () for others, and if apt removes nothing."""
     return (argv[0], "--simulate", *argv[1:]) if argv[0] == "apt-get" and "--no-remove" not in argv else ()
 
 
@@ -188,10 +188,10 @@ def _dpkg_back(wanted: Mapping[str, str], there: Mapping[str, str]) -> tuple[tup
     if back:
         groups.append(((*_APT, "--no-remove", "install", *back),))
         if gone:
-            # Where the old conflicts with the new, and something of the old and the new needs the new: all in one.
+            # The old conflicts with the new, and something in both needs the new: all in one transaction.
             groups[-1] += ((*_APT, "install", *back, *(f"{name}-" for name in gone)),)
     if gone:
-        # sudo refuses to go where root has no password; the machine was without it before.
+        # sudo refuses to be removed if root has no password; the machine did not have it before.
         front = ("env", "SUDO_FORCE_REMOVE=yes") if any(name.partition(":")[0] == "sudo" for name in gone) else ()
         groups.append(((*front, "dpkg", "--force-remove-reinstreq", "--purge", *gone),))
     removed = [
@@ -235,7 +235,7 @@ def _rpm_back(
 
 
 class RpmPackage(Struct, frozen=True):
-    """One package of rpm in one version."""
+    """One rpm package in one version."""
 
     name: str
     version: str
@@ -243,13 +243,13 @@ class RpmPackage(Struct, frozen=True):
 
     @property
     def spelled(self) -> str:
-        """As rpm has it on its command line: without the epoch."""
+        """As on rpm's command line: without the epoch."""
         suffix = f".{self.arch}" if self.arch != "(none)" else ""
         return f"{self.name}-{self.version.rpartition(':')[2]}{suffix}"
 
 
 def rpm_files(wanted: Mapping[str, str]) -> list[RpmPackage]:
-    """The packages of a part of a snapshot; keys, which rpm keeps as packages without a file, are left out."""
+    """The packages of a part of a snapshot, without keys, which rpm keeps as packages without files."""
     found = []
     for name, state in wanted.items():
         bare, _, arch = name.rpartition(".")
@@ -258,7 +258,7 @@ def rpm_files(wanted: Mapping[str, str]) -> list[RpmPackage]:
 
 
 def again(family: str, torn: Iterable[RpmPackage]) -> Argv:
-    """The command that unpacks installed packages once more, in the version that they are in."""
+    """The command that reinstalls packages in their installed version."""
     if family == "zypper":
         words = (f"{one.name}.{one.arch}={one.version}" for one in torn)
         return ("zypper", "--non-interactive", "--no-refresh", "install", "--force", "--oldpackage", *words)
@@ -266,7 +266,7 @@ def again(family: str, torn: Iterable[RpmPackage]) -> Argv:
 
 
 def demand(tool: Tool, wanted: Mapping[str, str], there: Mapping[str, str]) -> None:
-    """Raise GpustackError, and name them, where packages are not as they were."""
+    """Raise GpustackError, naming them, if packages differ from their former state."""
     wrong = [name for name, state in wanted.items() if there.get(name, state) != state]
     if tool and wrong:
         shown = ", ".join(f"{name} ({version_in(wanted[name]) or 'absent'} before)" for name in sorted(wrong)[:12])

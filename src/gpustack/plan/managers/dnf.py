@@ -8,17 +8,17 @@ from gpustack.plan.managers.rpm import RpmManager
 
 
 class Dnf(RpmManager):
-    """dnf 4 and dnf 5: the words used here are the same in both."""
+    """dnf 4 and dnf 5: both understand the words used here."""
 
     name = "dnf"
 
     def install(self, action: do.InstallPackages) -> Argv:
-        # dnf's install goes to the version that it is told, up or down; its downgrade refuses packages not yet there.
+        # dnf install goes to the named version, up or down; dnf downgrade refuses packages not yet installed.
         extra = ("--allowerasing",) if action.replaces else ()
         return ("dnf", "-y", "install", *extra, *map(self.word, action.packages))
 
     def remove(self, action: do.RemovePackages) -> Argv:
-        # It takes what nobody else needs along by itself.
+        # It removes what nobody else needs by itself.
         return ("dnf", "-y", "remove", *action.names)
 
     def hold_tools(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What dnf, yum, tdnf and zypper have in common: .repo files and keys in the rpm database."""
+"""What dnf, yum, tdnf and zypper share: .repo files and keys in the rpm database."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CAPABILITY = re.compile(r".*[(/].*")
 
 
 class RpmManager:
-    """The common part; ``folder`` is where .repo files lie."""
+    """The common part; ``folder`` is that of the .repo files."""
 
     name: ManagerName
     folder = "/etc/yum.repos.d"
@@ -93,10 +93,10 @@ class RpmManager:
         return FileWrite(path=f"{self.folder}/{place.file}.repo", content="\n".join(lines) + "\n")
 
     def checks(self, place: Place) -> list[str]:
-        """The lines that have every package checked, by its own signature or through the signed metadata."""
+        """The lines that have every package verified, by its own signature or through the signed metadata."""
         if place.signed == "packages":
             return ["gpgcheck=1"]
-        # The publisher signs the metadata, which holds the sum of every package, and not the packages themselves.
+        # The publisher signs the metadata, which contains the checksum of every package, but not the packages.
         return ["repo_gpgcheck=1", "gpgcheck=false"]
 
     def extra_lines(self, place: Place) -> list[str]:  # noqa: ARG002 (for those that need one)
@@ -124,7 +124,7 @@ class RpmManager:
         return ()
 
     def offline(self, argv: Argv) -> Argv:
-        # Its settings are its own business, which no network is asked for.
+        # Its settings are its own and require no network.
         if self.name not in argv or "config-manager" in argv:
             return argv
         at = argv.index(self.name) + 1
@@ -158,7 +158,7 @@ class RpmManager:
 
 
 def exclusion(patterns: Sequence[str]) -> str:
-    """The line of a .repo file that keeps packages of these patterns out."""
+    """The line of a .repo file that excludes packages of these patterns."""
     return f"excludepkgs={' '.join(patterns)}"
 
 
@@ -175,5 +175,5 @@ def _stream(name: str, action: do.EnableStream | do.ResetStream) -> tuple[Argv, 
 
 
 def _key_name(key: str) -> str:
-    """What rpm calls an imported key: by the end of its fingerprint or id."""
+    """The name that rpm gives to an imported key: the end of its fingerprint or id."""
     return f"gpg-pubkey-{key[-8:].lower()}"

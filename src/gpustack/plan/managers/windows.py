@@ -1,7 +1,7 @@
-r"""What a plan does on Windows: PowerShell commands as argument lists, and the folders that they work in.
+r"""The actions of a plan on Windows: PowerShell commands as argument lists, and their folders.
 
 A command is its name, then parameters, each a name of ``COMMANDS`` and, where it takes one, its value. Names with
-``Stack`` are functions that the PowerShell form of a plan defines; a name that ``COMMANDS`` has not is a program.
+``Stack`` are functions that the PowerShell form of a plan defines; a name that is not in ``COMMANDS`` is a program.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9._+-]+")
 
 
 def safe_name(text: str) -> str:
-    """``text`` as the name of a file: no separators, no wildcards, nothing that leads out of its folder."""
+    """Return ``text`` as a safe file name: no separators, no wildcards, nothing that leaves its folder."""
     return _UNSAFE.sub("_", text).lstrip(".") or "file"
 
 

@@ -13,7 +13,7 @@ _ZYPPER = ("zypper", "--non-interactive")
 
 
 class Zypper(RpmManager):
-    """zypper. Keys are imported after their fingerprint was checked, so no key is ever accepted automatically."""
+    """zypper. Keys are imported after a check of their fingerprint, so none is ever accepted automatically."""
 
     name = "zypper"
     folder = "/etc/zypp/repos.d"
@@ -25,7 +25,7 @@ class Zypper(RpmManager):
     def in_image(self, action: do.AnyPackageAction) -> tuple[Argv, ...]:
         return self.commands(action)
 
-    def checks(self, place: Place) -> list[str]:  # noqa: ARG002 (libzypp takes signed metadata for its packages)
+    def checks(self, place: Place) -> list[str]:  # noqa: ARG002 (libzypp uses signed metadata for its packages)
         return ["gpgcheck=1"]
 
     def extra_lines(self, place: Place) -> list[str]:  # noqa: ARG002
@@ -45,14 +45,14 @@ class Zypper(RpmManager):
         return Package(name=name, pin=pin)
 
     def switches(self, packages: Sequence[Package]) -> tuple[str, ...]:
-        # Each of the files is known by its sum; that it has no signature besides stops nobody.
+        # A checksum pins each of the files, so missing signatures are acceptable.
         return ("--allow-unsigned-rpm",) if any(one.name.startswith("/") for one in packages) else ()
 
     def offline(self, argv: Argv) -> Argv:
         if "zypper" not in argv:
             return argv
         at = argv.index("zypper") + 1
-        # A refresh of a repository by its name would ask the network; the bundle's own is read when it is needed.
+        # Refreshing a repository by name would use the network; the bundle's own is read when needed.
         rest = argv[at : argv.index("refresh") + 1] if "refresh" in argv else argv[at:]
         return (*argv[:at], "--reposd-dir", BUNDLE_REPOSITORIES, "--gpg-auto-import-keys", *rest)
 

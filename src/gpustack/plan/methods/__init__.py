@@ -1,4 +1,4 @@
-"""Methods of delivery, found by their name: how each brings a component onto the host."""
+"""Installation methods by name: how each installs a component on the host."""
 
 from __future__ import annotations
 

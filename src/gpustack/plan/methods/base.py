@@ -1,4 +1,4 @@
-"""What a method of delivery does for one component."""
+"""What an installation method does for one component."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ class MethodPlanner(Protocol):
     """A method: it turns a pick into steps, or refuses."""
 
     def drafts(self, ctx: Context, pick: Pick) -> list[Draft]:
-        """The steps that bring this pick. Raises UnsupportedError when the method has no offer here."""
+        """The steps that install this pick. Raises UnsupportedError if the method has no offer here."""
         ...

@@ -1,4 +1,4 @@
-"""Triton as a container: the image, an empty model repository, and a container that starts with the machine."""
+"""Triton as a container: the image, an empty model repository, and a container that starts at boot."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _LIMITS = ("--shm-size=1g", "--ulimit=memlock=-1", "--ulimit=stack=67108864")
 
 
 class Container(MethodPlanner):
-    """Docker, or Podman where only that is there."""
+    """Docker, or Podman if only that is installed."""
 
     def drafts(self, ctx: Context, pick: Pick) -> list[Draft]:
         image = pick.offer.images[0]
@@ -80,7 +80,7 @@ class Container(MethodPlanner):
 
 
 def _store(ctx: Context, pick: Pick) -> Draft:
-    """The model repository: with a model that needs no file of the user where the image can run one."""
+    """The model repository, with a model that needs no file of the user if the image can run one."""
     if is_within(pick.version, _PYTHON_SINCE):
         model = f"{STORE}/identity"
         why = "the server reads its models there; the model identity requires no GPU and returns its input"
@@ -89,7 +89,7 @@ def _store(ctx: Context, pick: Pick) -> Draft:
             FileWrite(path=f"{model}/1/model.py", content=_PYTHON_MODEL),
         )
     else:
-        # A model without its file would stop the server, so the pattern lies beside the repository.
+        # A model without its file would stop the server, so the template is next to the repository.
         model = f"{STORE.rpartition('/')[0]}/pattern/engine"
         why = f"the server reads its models there; {model} is a template"
         files = (FileWrite(path=f"{model}/config.pbtxt", content=_ENGINE_CONFIG),)
@@ -109,7 +109,7 @@ def _store(ctx: Context, pick: Pick) -> Draft:
 
 
 def _ready(ctx: Context, pick: Pick) -> Draft:
-    """The server loads its models after the container has started: ask until it is ready."""
+    """The server loads its models after the container has started: poll until it is ready."""
     path = "v2/health/ready" if is_within(pick.version, ">=20.06") else "api/health/ready"
     return draft(
         "triton-ready",
@@ -155,7 +155,7 @@ def _run(ctx: Context, pick: Pick, engine: str, image: ServerImage) -> Draft:
 
 
 def _server(release: str) -> tuple[str, ...]:
-    """The server program and its option for the model repository, by its era."""
+    """The server program and its option for the model repository, by release."""
     if is_within(release, "<20.03.1"):
         return ("trtserver", "--model-store=/models")
     return ("tritonserver", "--model-repository=/models")

@@ -19,7 +19,7 @@ from gpustack.plan.signed_modules import signed_modules, sources_of_signed_modul
 
 
 class Distro(MethodPlanner):
-    """Named without a version: the archive of a release has one, and updates it."""
+    """Without an exact version: the archive of a release has one at a time, and updates it."""
 
     def drafts(self, ctx: Context, pick: Pick) -> list[Draft]:
         part = component(pick.component)
@@ -55,7 +55,7 @@ class Distro(MethodPlanner):
                 dict.fromkeys((*ctx.addresses(*rows), *(sources_of_signed_modules(ctx, pick) if signed else ())))
             ),
         )
-        # The toolkit of a distribution lies on the path by itself, so its environment needs no step.
+        # The toolkit of a distribution is on the default path, so its environment needs no step.
         after = [] if pick.component == "cuda" else part.after(ctx, pick, (install.key,))
         return [*before, install, *after]
 
@@ -70,7 +70,7 @@ def _signed(ctx: Context, names: tuple[str, ...]) -> str:
 
 
 def _section_of(ctx: Context, pick: Pick) -> str:
-    """Whose components of the archive are enabled: the driver's hold the toolkit and cuDNN too."""
+    """The package whose section of the archive is needed: the driver's contains the toolkit and cuDNN too."""
     driver = ctx.changes("driver")
     is_held = pick.component in {"cuda", "cudnn"} and driver is not None and driver.method == "distro"
     return "driver" if is_held else pick.component

@@ -1,4 +1,4 @@
-"""Keeping a driver at its version: pinning packages, preferences, module streams, version locks."""
+"""Holding a driver at its version: pinning packages, preferences, module streams, version locks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BLACKLIST = ("nvidia-", "libnvidia-", "cuda-drivers", "linux-modules-nvidia-")
 
 
 def lock_driver(ctx: Context, pick: Pick, rows: tuple[PackageSet, ...]) -> list[Draft]:
-    """The steps that fix the version before the driver is installed; ``rows`` are the facts' pinning sets."""
+    """The steps that fix the version before the driver is installed; ``rows`` are the pinning sets of the facts."""
     tool = manager(ctx.system.family)
     by_role = {row.role: row for row in rows}
     if tool.name == "apt":
@@ -37,9 +37,9 @@ def lock_driver(ctx: Context, pick: Pick, rows: tuple[PackageSet, ...]) -> list[
 
 
 def unlock(ctx: Context, tool: Manager, component: str, names: Iterable[str]) -> tuple[AnyAction, ...]:
-    """The actions that lift holds of the host on exactly these packages of a component, and on those it has now."""
+    """The actions that remove the host's holds on exactly these packages of a component, and on its installed ones."""
     if component == "driver" and tool.name == "dnf":
-        # Its locks were lifted before the module stream was chosen.
+        # Its locks were removed before the module stream was chosen.
         return ()
     there = ctx.host.installed.get(component)
     known = {name for row in ctx.matrix.packages(component) for name in row.packages}
@@ -52,7 +52,7 @@ def unlock(ctx: Context, tool: Manager, component: str, names: Iterable[str]) ->
 
 
 def _holds(text: str, name: str) -> bool:
-    """Whether a hold is on this package: apt and zypper say its name, dnf and yum its name, epoch and version."""
+    """Whether a hold is on this package: apt and zypper print its name, dnf and yum its name, epoch and version."""
     return text == name or re.match(rf"(\d+:)?{re.escape(name)}-(\d+:)?\d[^-]*-", text) is not None
 
 
@@ -96,7 +96,7 @@ def _apt(ctx: Context, tool: Manager, pick: Pick, row: PackageSet | None) -> lis
 
 
 def unattended(ctx: Context, tool: Manager) -> list[Draft]:
-    """The step that keeps unattended upgrades off the driver of a distribution, which a person upgrades then."""
+    """The step that keeps unattended upgrades off a distribution's driver; the user upgrades it then."""
     if tool.name != "apt":
         return []
     return [
@@ -125,7 +125,7 @@ def _dnf(ctx: Context, tool: Manager, pick: Pick, rows: dict[str, PackageSet]) -
     stream = rows.get("module-stream")
     if stream is not None:
         drafts.append(_stream(ctx, tool, pick, stream))
-    # A lock of an earlier version would hide this one, and stop a change of the stream.
+    # A lock of an earlier version would hide this one, and prevent a change of the stream.
     stale = tuple(text for text in ctx.host.holds if _is_stale(text, pick))
     if stale:
         drafts.insert(0, _unlock(ctx, tool, stale))
@@ -152,7 +152,7 @@ def _dnf(ctx: Context, tool: Manager, pick: Pick, rows: dict[str, PackageSet]) -
 
 
 def _is_stale(text: str, pick: Pick) -> bool:
-    """Whether a lock is on another version of the driver; what is no plain pattern is left to a person."""
+    """Whether a lock is on another version of the driver; complex patterns are left to the user."""
     return "nvidia" in text and pick.version not in text and _PATTERN.fullmatch(text) is not None
 
 

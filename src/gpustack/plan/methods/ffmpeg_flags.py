@@ -1,4 +1,4 @@
-"""The words after FFmpeg's ``./configure``: what fits this release, toolkit and GPUs, and nothing obsolete."""
+"""The arguments of FFmpeg's ``./configure``: right for this release, toolkit and GPUs, and none obsolete."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Window(Struct, frozen=True, kw_only=True):
 
 
 def configure_words(ctx: Context, pick: Pick, toolkit: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The words, and sentences on why they are these; ``toolkit`` are those for its headers and libraries."""
+    """The arguments, and a sentence on the reason of each; ``toolkit`` are those for its headers and libraries."""
     words = ["--enable-nvenc"]
     reasons = [
         "--enable-nvenc makes configure stop on incompatible headers, which would otherwise silently drop the encoders"
@@ -51,9 +51,9 @@ def configure_words(ctx: Context, pick: Pick, toolkit: tuple[str, ...]) -> tuple
 
 
 def nvcc_architecture(ctx: Context, cuda: str) -> tuple[str, str]:
-    """The architecture number for nvcc ("75") and why: FFmpeg compiles for one only, which newer GPUs take too.
+    """The architecture number for nvcc ("75") and why: FFmpeg compiles for one only, which newer GPUs run too.
 
-    ("", "") where the facts do not know what the toolkit compiles for.
+    ("", "") if the facts do not know what the toolkit compiles for.
     """
     window = next((row for row in ctx.matrix.rows("cuda", "releases", Window) if row.version == cuda), None)
     if window is None or not window.cc_min:

@@ -1,4 +1,4 @@
-"""IMEX: what lets the GPUs of several machines of one NVLink rack share memory; of the driver's very version."""
+"""IMEX shares memory between the GPUs of several machines of one NVLink rack; its version equals the driver's."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ MASK = f"/etc/systemd/system/{UNIT}"
 
 
 class FabricRule(Struct, frozen=True, kw_only=True):
-    """What a machine with an NVLink fabric needs, by the facts."""
+    """What a machine with an NVLink fabric requires, by the facts."""
 
     id: str
     src: tuple[str, ...] = ()
 
 
 def is_needed(ctx: Context) -> bool:
-    """Whether the host is part of an NVLink rack, and takes IMEX."""
+    """Whether the host is part of an NVLink rack and runs IMEX."""
     return _is_in_rack(ctx) and ctx.request.imex != "off"
 
 
 def warn_of_imex(ctx: Context) -> None:
-    """Say what ``--imex`` leaves out, or that it means nothing here."""
+    """Warn about what ``--imex`` omits, or that it has no effect here."""
     if ctx.request.imex == "off" and _is_in_rack(ctx):
         ctx.warn("without IMEX, GPUs share no memory with those of other machines of the rack (--imex off)")
     if ctx.request.imex and not _is_in_rack(ctx):
@@ -72,9 +72,9 @@ def imex(ctx: Context, pick: Pick, row: PackageSet, after: Iterable[str]) -> lis
 
 
 def channel_and_service(ctx: Context, component: str, sources: tuple[str, ...]) -> list[Draft]:
-    """The steps that follow the installation of IMEX: the channel that programs open, and the service.
+    """The steps after the installation of IMEX: the channel that programs open, and the service.
 
-    Where Kubernetes runs IMEX, the host's service is masked instead.
+    If Kubernetes runs IMEX, the host's service is masked instead.
     """
     if ctx.request.imex == "dra":
         return [_mask(ctx, component)]
@@ -106,7 +106,7 @@ def channel_and_service(ctx: Context, component: str, sources: tuple[str, ...]) 
 
 
 def _mask(ctx: Context, component: str) -> Draft:
-    """The step that keeps the host's service from running where Kubernetes runs IMEX."""
+    """The step that masks the host's service if Kubernetes runs IMEX."""
     rules = (rule for rule in ctx.matrix.rows("gpus", "fabric_rules", FabricRule) if rule.id == "imex-dra")
     return draft(
         "imex-mask",

@@ -1,4 +1,4 @@
-"""Installers that are downloaded: single packages, or a package that brings a repository onto the host's own disk."""
+"""Downloaded installers: single packages, or a package that puts a whole repository on the host's disk."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gpustack.plan.preparation import enable
 
 
 class Local(MethodPlanner):
-    """Nothing of NVIDIA's is fetched but the files named in the plan: what an air-gapped host can carry over."""
+    """Downloads only the NVIDIA files named in the plan, which can be carried to an air-gapped host."""
 
     def drafts(self, ctx: Context, pick: Pick) -> list[Draft]:
         part = component(pick.component)
@@ -39,7 +39,7 @@ class Local(MethodPlanner):
 
 
 def _files(ctx: Context, pick: Pick) -> tuple[Archive, ...]:
-    """The files of a pick: the package that brings a whole repository, else the single packages."""
+    """The files of a pick: the package with a whole repository, else the single packages."""
     rows = pick.offer.archives
     repositories = tuple(row for row in rows if _is_repository(row))
     samples = "samples" in component(pick.component).roles(ctx, pick)
@@ -94,19 +94,19 @@ def _add_repository(ctx: Context, tool: Manager, pick: Pick, row: Archive) -> Dr
 
 
 def _rank(file: str) -> int:
-    """The place of a package file among others: the library, its headers, the samples that need both."""
+    """The rank of a package file: the library, its headers, the samples that need both."""
     return 2 if "samples" in file else int("dev" in file)
 
 
 def _rpm_name(file: str) -> str:
-    """The package's name in an rpm file name: all before version and release."""
+    """The name of the package in an rpm file name: everything before version and release."""
     return file.rsplit("-", 2)[0] if file.count("-") > 1 else file
 
 
 def _by_packages(
     ctx: Context, tool: Manager, pick: Pick, rows: tuple[Archive, ...], *, after: tuple[str, ...]
 ) -> Draft:
-    """Single packages, the library before its headers: each file is one command, in the order of their dependencies."""
+    """Single packages, the library before its headers: one command per file, in the order of dependencies."""
     ordered = sorted(rows, key=lambda row: (_rank(row.file), row.file))
     names = tuple(row.file.partition("_")[0] if tool.name == "apt" else _rpm_name(row.file) for row in ordered)
     wanted = {name for row in sets(pick, component(pick.component).roles(ctx, pick)) for name in row.packages}

@@ -1,4 +1,4 @@
-"""The vendor's package repository: the component's packages at their exact version, held there."""
+"""The vendor's package repository: the component's packages at their exact version, on hold."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Network(MethodPlanner):
 
 
 def sets(pick: Pick, roles: Iterable[str]) -> tuple[PackageSet, ...]:
-    """The package sets of a pick for these roles, one each, where the facts have them."""
+    """The package sets of a pick for these roles, one each, if the facts have them."""
     return tuple(row for role in roles if (row := pick.offer.package_set(role)) is not None)
 
 
@@ -70,10 +70,10 @@ def install_step(ctx: Context, pick: Pick, rows: tuple[PackageSet, ...], *, phas
         )
         if part
     )
-    # Another major version lies beside this one under other names, so that this one can be taken away again.
+    # Another major version has other package names, so that it can be removed separately.
     beside = there is not None and bool(there.packages) and {one.name for one in packages}.isdisjoint(there.packages)
     replaces = there is not None and there.version and not (beside and pick.component == "cudnn")
-    # Driver and toolkit are packages that only name others.
+    # The packages of driver and toolkit are only meta packages.
     is_meta = pick.component in {"driver", "cuda"}
     names = tuple(one.name for one in packages)
     undo = () if replaces else (do.RemovePackages(manager=tool.name, names=names, with_parts=is_meta),)
@@ -81,7 +81,7 @@ def install_step(ctx: Context, pick: Pick, rows: tuple[PackageSet, ...], *, phas
         manager=tool.name,
         packages=tuple(packages),
         downgrade=pick.state == "downgrade",
-        # A driver takes the packages of the old branch or flavour away in the same run.
+        # A driver removes the packages of the old branch or flavour in the same transaction.
         replaces=pick.component == "driver" and "driver" in ctx.host.installed,
     )
     return draft(
@@ -113,7 +113,7 @@ def packages_of(pick: Pick, rows: tuple[PackageSet, ...]) -> list[Package]:
 
 
 def warn_of_composed(ctx: Context, rows: Iterable[PackageSet]) -> None:
-    """Warn of package names that follow those of other releases, and that nobody has seen."""
+    """Warn about package names that follow those of other releases, but that nobody has seen."""
     for row in rows:
         if row.composed:
             names = " ".join(row.packages)
@@ -124,7 +124,7 @@ def warn_of_composed(ctx: Context, rows: Iterable[PackageSet]) -> None:
 
 
 def warn_of_unread(ctx: Context, pick: Pick) -> None:
-    """Warn where the vendor's guides name a folder, and nobody has read which versions it holds."""
+    """Warn if vendor guides name a folder, but nobody has read which versions it holds."""
     origin = pick.offer.repository
     if pick.offer.unread and origin is not None:
         ctx.warn(
@@ -135,7 +135,7 @@ def warn_of_unread(ctx: Context, pick: Pick) -> None:
 
 
 def hold_step(ctx: Context, pick: Pick, rows: tuple[PackageSet, ...]) -> list[Draft]:
-    """The step that keeps packages at their version, where no lock before the installation does so."""
+    """The step that holds packages at their version, unless a lock before the installation does."""
     tool = manager(ctx.system.family)
     names = tuple(dict.fromkeys(name for row in rows for name in row.packages))
     locked = ("driver", "fabric-manager") if tool.name in {"apt", "dnf"} else ()

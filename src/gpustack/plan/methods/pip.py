@@ -1,4 +1,4 @@
-"""Wheels in a virtual environment of their own: pinned by their sums, and nothing of the system's Python is touched."""
+"""Wheels in a virtual environment: pinned by checksum, without changes to the system's Python."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _INSTALLED = (
 
 
 class Installer(Struct, frozen=True, kw_only=True):
-    """The pip that an environment gets whose own one cannot read the tags of today's wheels."""
+    """The pip for an environment whose own pip cannot read the tags of current wheels."""
 
     python: str
     version: str
@@ -65,7 +65,7 @@ class Installer(Struct, frozen=True, kw_only=True):
 
 
 class Pip(MethodPlanner):
-    """The real wheels, each by version and sha256; never a project that only fetches others while it installs."""
+    """The real wheels, each by version and sha256; never a project that downloads others while it installs."""
 
     def drafts(self, ctx: Context, pick: Pick) -> list[Draft]:
         rows = pick.offer.wheels
@@ -78,14 +78,14 @@ class Pip(MethodPlanner):
 
 
 def environment(ctx: Context, pick: Pick, rows: tuple[Wheel, ...]) -> str:
-    """The folder of the virtual environment: one for each CUDA major, as its wheels look for each other beside them."""
+    """The folder of the virtual environment: one per CUDA major, because its wheels search for each other there."""
     release = pick.version if pick.component == "cuda" else ctx.version("cuda") or rows[0].cuda
     major = release.partition(".")[0]
     return f"{HOME}/venv-cuda{major}" if major else f"{HOME}/venv"
 
 
 def requirements(rows: Iterable[Wheel]) -> str:
-    """The requirements file of these wheels: each project once, with the sums of its files for every Python."""
+    """The requirements file of these wheels: each project once, with the checksums of its files for every Python."""
     projects: dict[str, list[str]] = {}
     for row in sorted(rows, key=lambda row: (row.part, row.file)):
         projects.setdefault(_word(row), []).append(f"--hash=sha256:{row.sha256}")
@@ -105,7 +105,7 @@ def _install(ctx: Context, pick: Pick, rows: tuple[Wheel, ...], home: str, *, af
     index = next((row.index for row in rows if row.index), "")
     return draft(
         f"install:{pick.component}",
-        # Not with CUDA's wheels missing where they are in the plan too.
+        # Not while CUDA's wheels, also in the plan, are missing.
         after=[*after, *(() if pick.component == "cuda" else ("install:cuda",))],
         component=pick.component,
         kind="pip-install",
@@ -122,13 +122,13 @@ def _install(ctx: Context, pick: Pick, rows: tuple[Wheel, ...], home: str, *, af
 
 
 def _from_the_vendor(rows: tuple[Wheel, ...]) -> str:
-    """Which wheels the package index has as stubs only, and where they come from instead."""
+    """Which wheels are only stubs in the package index, and where the real ones come from."""
     named = dict.fromkeys((row.part, row.index) for row in rows if row.index)
     return "".join(f"; {part} comes from {index}, as the package index has only a stub of it" for part, index in named)
 
 
 def _elsewhere(ctx: Context, pick: Pick, rows: tuple[Wheel, ...]) -> str:
-    """Where the libraries come from that these wheels load and do not hold."""
+    """The origin of the libraries that these wheels load but do not contain."""
     needs = sorted({name for row in rows for name in row.requires})
     cuda = ctx.resolution.pick("cuda")
     there = ctx.host.installed.get("cuda")
@@ -155,7 +155,7 @@ def _warn_of_pythons(ctx: Context, pick: Pick, rows: tuple[Wheel, ...]) -> None:
 
 
 def _tools(ctx: Context) -> list[Draft]:
-    """Python itself; Debian and its kin keep the module venv in a package of its own."""
+    """Python itself; Debian and derivatives have the module venv in a separate package."""
     if ctx.system.family not in NAMES:
         return []
     tool = manager(ctx.system.family)

@@ -1,4 +1,4 @@
-"""NVIDIA's .run files: for systems that no repository serves, and never beside packages of the same thing."""
+"""NVIDIA's .run files: for systems without a repository, and never alongside packages of the same component."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _UNIT_ARCHIVE = "/usr/share/doc/NVIDIA_GLX-1.0/samples/nvidia-persistenced-init.
 
 
 class FlavourFlag(Struct, frozen=True, kw_only=True):
-    """How the .run files of these versions are told which kernel modules to build."""
+    """The option of the .run files of these versions for the kernel modules to build."""
 
     versions: str
     flag: str
@@ -34,10 +34,10 @@ class FlavourFlag(Struct, frozen=True, kw_only=True):
 
 
 class BuildNeeds(Struct, frozen=True, kw_only=True):
-    """The packages that a .run file needs; ``dkms`` tells whether they bring it.
+    """The packages that a .run file requires; ``dkms`` says whether they include it.
 
-    ``systems`` are those of the family whose own repositories, or what the plan adds to them, have these packages;
-    a row without them is for all others.
+    ``systems`` are those of the family whose own repositories, or those that the plan adds, have these packages; a row
+    without them is for all others.
     """
 
     family: str
@@ -49,7 +49,7 @@ class BuildNeeds(Struct, frozen=True, kw_only=True):
 
 
 class Runfile(MethodPlanner):
-    """The toolkit, or the driver with its modules registered with dkms where the system has it."""
+    """The toolkit, or the driver with its modules registered in dkms if the system has it."""
 
     def drafts(self, ctx: Context, pick: Pick) -> list[Draft]:
         row = pick.offer.archives[0]
@@ -101,7 +101,7 @@ def _toolkit(ctx: Context, pick: Pick, row: Archive, *, after: tuple[str, ...]) 
         why=f"{reason_of(pick)}; --silent accepts the licence, --toolkit leaves the driver in the file alone. Its log "
         "is /var/log/cuda-installer.log",
         actions=(
-            # It turns /usr/local/cuda too.
+            # It also changes /usr/local/cuda.
             do.RunInstaller(path=path_of(pick, row), arguments=("--silent", "--toolkit"), touches=(prefix, LINK)),
             do.Mark(path=marker),
         ),
@@ -113,7 +113,7 @@ def _toolkit(ctx: Context, pick: Pick, row: Archive, *, after: tuple[str, ...]) 
 
 
 def _flavour(ctx: Context, pick: Pick) -> tuple[str, ...]:
-    """The switch that chooses the kernel modules; () for releases that have one kind of them only."""
+    """The option that selects the kernel modules; () for releases with only one kind of them."""
     if not pick.flavour:
         return ()
     folder = "kernel-open" if pick.flavour == "open" else "kernel"
@@ -138,9 +138,9 @@ def _has_dkms(ctx: Context) -> bool:
 
 
 def _needs(ctx: Context, pick: Pick) -> list[Draft]:
-    """The compiler, and dkms from where the system's own repositories, or EPEL, have it.
+    """The compiler, and dkms from the system's own repositories, or EPEL.
 
-    Where a plan installs no packages, a step by hand brings them together with the kernel headers.
+    If a plan installs no packages, a step by hand installs them together with the kernel headers.
     """
     row = _row_of_needs(ctx, pick.component)
     if row is None or ctx.system.family not in NAMES:
@@ -164,7 +164,7 @@ def _needs(ctx: Context, pick: Pick) -> list[Draft]:
 
 
 def _quiet_gpu(ctx: Context) -> list[Draft]:
-    """Nothing may hold the GPU while the installer runs: no X server, and no nouveau, which lets go at a boot only."""
+    """Nothing may use the GPU during the installation: no X server, no nouveau (which releases it at reboot)."""
     if ctx.is_image:
         return []
     after = ["blacklist", "initramfs"]
@@ -211,7 +211,7 @@ def _quiet_gpu(ctx: Context) -> list[Draft]:
 
 
 def _persistence_unit(ctx: Context, after: str) -> list[Draft]:
-    """The packages bring the daemon's unit; a .run file leaves it in an archive, of use where systemd starts it."""
+    """Packages contain the daemon's unit; a .run file leaves it in an archive. Only for systems with systemd."""
     other = starter(ctx)
     if other is not None:
         ctx.warn(

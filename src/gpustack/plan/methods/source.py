@@ -1,4 +1,4 @@
-"""Building from source: nv-codec-headers by tag and commit, FFmpeg with the flags that fit toolkit and GPU."""
+"""Builds from source: nv-codec-headers by tag and commit, FFmpeg with the flags for toolkit and GPU."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ HEADERS = ("/usr/local/include/ffnvcodec", "/usr/local/lib/pkgconfig/ffnvcodec.p
 
 
 class Source(MethodPlanner):
-    """Sources are pinned by sum, by signature or by commit; never the head of a branch."""
+    """Sources are pinned by checksum, signature or commit; never the head of a branch."""
 
     def drafts(self, ctx: Context, pick: Pick) -> list[Draft]:
         if ctx.system.family == "windows":
@@ -126,7 +126,7 @@ def _clone(ctx: Context, pick: Pick, row: Tagged, folder: str) -> Draft:
 
 
 def _signed(ctx: Context, pick: Pick, row: Archive, signer: Signer, folder: str) -> list[Draft]:
-    """An archive whose sum nobody published, but whose signature the project did."""
+    """An archive without a published checksum, but with a signature of the project."""
     path = path_of(pick, row)
     key, ring = f"{CACHE}/keys/{pick.component}.asc", f"{CACHE}/keys/{pick.component}.gpg"
     signed = do.Look(argv=("gpgv", "--keyring", ring, f"{path}.asc", path))
@@ -198,7 +198,7 @@ def _build_ffmpeg(ctx: Context, pick: Pick, folder: str, after: tuple[str, ...])
         do.Configure(folder=folder, prefix=prefix, path=path, arguments=words),
         do.Make(folder=folder, path=path, parallel=True),
     ]
-    # Another configuration of the same release is built anew.
+    # Another configuration of the same release is rebuilt.
     name = f"ffmpeg-{sha256_of(commands_of(actions))[:12]}"
     built, there = done.marker(folder, name), done.marker(prefix, name)
     actions.append(do.Mark(path=built))

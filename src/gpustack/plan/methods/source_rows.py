@@ -1,4 +1,4 @@
-"""Where the sources of a component come from: its archives, its tags, its repository and who signs them."""
+"""The sources of a component: its archives, its tags, its repository and their signers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TAR_SWITCHES = ("--strip-components=1", "--no-same-owner", "--no-same-permission
 
 
 class Tagged(Struct, frozen=True, kw_only=True):
-    """The columns of a release that name it in its repository."""
+    """The columns of a release that identify it in its repository."""
 
     version: str
     tag: str = ""
@@ -24,7 +24,7 @@ class Tagged(Struct, frozen=True, kw_only=True):
 
 
 class Remote(Struct, frozen=True, kw_only=True):
-    """Where a project's sources are cloned from."""
+    """The origin of a clone."""
 
     url: str
     role: str = ""
@@ -32,7 +32,7 @@ class Remote(Struct, frozen=True, kw_only=True):
 
 
 class Signer(Struct, frozen=True, kw_only=True):
-    """The key that a project signs its archives with."""
+    """The key that signs the archives of a project."""
 
     signs: str
     fingerprint: str
@@ -41,7 +41,7 @@ class Signer(Struct, frozen=True, kw_only=True):
 
 
 class SourcePlace(Struct, frozen=True, kw_only=True):
-    """Where a project lays its release archives, {version} for the release."""
+    """The address of a project's release archives, with {version} for the release."""
 
     component: str
     url: str
@@ -49,7 +49,7 @@ class SourcePlace(Struct, frozen=True, kw_only=True):
 
 
 def archives(ctx: Context, pick: Pick) -> list[Archive]:
-    """The release archives that were seen, else the one at the address that the project gives all its releases."""
+    """The release archives that were seen, else the one at the address pattern of the project."""
     rows = [row for row in ctx.matrix.archives(pick.component) if row.version == pick.version]
     places = ctx.matrix.rows(SUBJECT, "source_archives", SourcePlace)
     place = next((one for one in places if one.component == pick.component), None)
@@ -63,12 +63,12 @@ def archives(ctx: Context, pick: Pick) -> list[Archive]:
 
 
 def tag_of(ctx: Context, pick: Pick) -> Tagged | None:
-    """The tag of a release, where the facts know the commit that it stands for."""
+    """The tag of a release, if the facts know its commit."""
     releases = ctx.matrix.rows(pick.component, "releases", Tagged)
     return next((row for row in releases if row.version == pick.version and row.tag and row.commit), None)
 
 
 def remote_of(ctx: Context, pick: Pick) -> Remote:
-    """The repository that a component is cloned from: a mirror where there is one."""
+    """The repository to clone a component from: a mirror if there is one."""
     remotes = ctx.matrix.rows(pick.component, "git", Remote)
     return next((one for one in remotes if one.role == "mirror"), None) or next(iter(remotes))

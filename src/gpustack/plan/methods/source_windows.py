@@ -1,7 +1,7 @@
-r"""Building nv-codec-headers and FFmpeg on Windows: an MSYS2 of its own for configure and make, Visual C++ compiles.
+r"""Building nv-codec-headers and FFmpeg on Windows: a private MSYS2 for configure and make, Visual C++ compiles.
 
-The guide's known problems decide the form: paths with blanks break FFmpeg's makefiles and the script that calls the
-linker, so everything is built below C:\gpustack, which only administrators may write; what is done is kept elsewhere.
+Known problems of the guide decide the form: paths with blanks break FFmpeg's makefiles and the script that calls the
+linker, so everything is built below C:\gpustack, which only administrators may write; results are kept elsewhere.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _ADMINISTRATORS, _SYSTEM, _USERS = "*S-1-5-32-544", "*S-1-5-18", "*S-1-5-32-545"
 
 
 class Tool(Struct, frozen=True, kw_only=True):
-    """One program that a build on Windows needs: an archive with its sum, or the ``path`` where it is found."""
+    """A program that a build on Windows requires: an archive with its checksum, or the ``path`` of an installed one."""
 
     name: str
     file: str = ""
@@ -47,7 +47,7 @@ class Tool(Struct, frozen=True, kw_only=True):
 
 
 class Compiler(Struct, frozen=True, kw_only=True):
-    """The Visual C++ that the nvcc of a toolkit takes, by _MSC_VER."""
+    """The Visual C++ that the nvcc of a toolkit supports, by _MSC_VER."""
 
     version: str
     msvc_min: str = ""
@@ -55,7 +55,7 @@ class Compiler(Struct, frozen=True, kw_only=True):
 
 
 def drafts(ctx: Context, pick: Pick) -> list[Draft]:
-    """The steps that build a component. Raises UnsupportedError for sources that could not be checked."""
+    """The steps that build a component. Raises UnsupportedError for sources that cannot be verified."""
     if pick.component not in {"nv-codec-headers", "ffmpeg"}:
         msg = f"{pick.component} is not built from source"
         raise UnsupportedError(msg, code="method-unsupported", hint=f"--method {pick.component}=zip, or another")

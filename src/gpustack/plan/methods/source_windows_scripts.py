@@ -1,4 +1,4 @@
-"""The scripts that a build on Windows runs: batch files that never change, bash for MSYS2 with every value quoted."""
+"""The scripts of a build on Windows: constant batch files, and bash for MSYS2 with every value quoted."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ exit /b %errorlevel%
 
 
 class Build(Struct, frozen=True, kw_only=True):
-    """One build of FFmpeg: ``stage`` is where it is installed first, ``words`` those after configure.
+    """One build of FFmpeg: ``stage`` is where it is installed first, ``words`` are the arguments of configure.
 
     ``headers`` are the folder and version of nv-codec-headers ("" for FFmpeg before 4.0, which has its own),
-    ``toolkit`` the folder of CUDA, ``msvc`` the _MSC_VER from which and below which its nvcc takes ("" any).
+    ``toolkit`` the folder of CUDA, ``msvc`` the lowest _MSC_VER that its nvcc supports and the first that it does not.
     """
 
     folder: str
@@ -66,14 +66,14 @@ class Build(Struct, frozen=True, kw_only=True):
 
 
 def unix(path: str) -> str:
-    r"""A path of Windows as MSYS2 says it: ``C:\a b`` is ``/c/a b``."""
+    r"""A Windows path in MSYS2 form: ``C:\a b`` is ``/c/a b``."""
     found = _DRIVE.fullmatch(path)
     plain = path.replace("\\", "/")
     return f"/{found[1].lower()}{plain[2:]}" if found else plain
 
 
 def mixed(path: str) -> str:
-    """A path of Windows with slashes: what both bash and programs of Windows take."""
+    """A Windows path with slashes: both bash and Windows programs accept it."""
     return path.replace("\\", "/")
 
 
@@ -100,7 +100,7 @@ def unpack(archive: str, folder: str) -> str:
 
 
 def clone(url: str, tag: str, commit: str, folder: str) -> str:
-    """Clone a tag, which has to stand for the commit."""
+    """Clone a tag, which must stand for the commit."""
     into = unix(folder)
     return bash(
         [
@@ -112,7 +112,7 @@ def clone(url: str, tag: str, commit: str, folder: str) -> str:
 
 
 def headers(folder: str, prefix: str, version: str) -> str:
-    """Install nv-codec-headers, and see that pkg-config finds this version of them."""
+    """Install nv-codec-headers, and check that pkg-config finds this version."""
     return bash(
         [
             shlex.join(("make", "-C", unix(folder), "install", f"PREFIX={mixed(prefix)}")),
@@ -122,7 +122,7 @@ def headers(folder: str, prefix: str, version: str) -> str:
 
 
 def ffmpeg(build: Build) -> str:
-    """Configure, build and install FFmpeg, and see that it has the encoder."""
+    """Configure, build and install FFmpeg, and check that it has the encoder."""
     stage = unix(build.stage)
     path = f"{shlex.quote(unix(build.toolkit) + '/bin')}:" if build.toolkit else ""
     configure = ("./configure", "--toolchain=msvc", "--disable-shared", f"--prefix={stage}", *build.words)
@@ -148,7 +148,7 @@ def ffmpeg(build: Build) -> str:
 
 
 def _accepted(lowest: str, below: str) -> list[str]:
-    """Lines that stop where nvcc does not take the compiler."""
+    """Lines that stop if nvcc does not support the compiler."""
     text = f"nvcc takes _MSC_VER from {lowest} up to but not including {below}: set STUDIO to a Visual Studio with one"
     return [
         "printf '_MSC_VER\\n' > gpustack-compiler.c",

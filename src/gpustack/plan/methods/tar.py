@@ -1,4 +1,4 @@
-"""Archives: downloaded, checked, unpacked, and put where the loader and the compiler find them."""
+"""Archives: downloaded, verified, unpacked, and installed where loader and compiler find them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpustack.plan.methods.base import MethodPlanner
 
 
 class Tar(MethodPlanner):
-    """One archive, or one a part; CUDA libraries join the toolkit's folder, TensorRT has its own."""
+    """One archive, or one per part; CUDA libraries join the toolkit's folder, TensorRT has its own."""
 
     def drafts(self, ctx: Context, pick: Pick) -> list[Draft]:
         rows = pick.offer.archives
@@ -40,7 +40,7 @@ class Tar(MethodPlanner):
 
 
 def _prefix(ctx: Context, pick: Pick) -> str:
-    """Where the files belong. Libraries of CUDA join the toolkit of the stack or the host; others stand alone."""
+    """The folder of the files. CUDA libraries join the toolkit of the stack or the host; others have their own."""
     if pick.component == "cuda":
         return prefix_of(pick.version)
     cuda = ctx.version("cuda")
@@ -49,7 +49,7 @@ def _prefix(ctx: Context, pick: Pick) -> str:
     return f"/usr/local/{pick.component}-{pick.version}"
 
 
-def _unpack(  # noqa: PLR0913 (each is a fact of the step; most are keywords)
+def _unpack(  # noqa: PLR0913 (each is a field of the step; most are keywords)
     ctx: Context, pick: Pick, row: Archive, prefix: str, *, after: tuple[str, ...], phase: str, join: bool
 ) -> Draft:
     archive = path_of(pick, row)
@@ -91,13 +91,13 @@ def _unpack(  # noqa: PLR0913 (each is a fact of the step; most are keywords)
 
 
 def _taken_back(ctx: Context, pick: Pick, target: str, prefix: str, *, join: bool) -> tuple[tuple[AnyAction, ...], str]:
-    """The last actions that take an archive back, and what they leave."""
+    """The last actions that remove an archive, and what they leave."""
     there = ctx.host.installed.get(pick.component)
     note = f"files of {pick.component} {there.version} that it replaced are not restored" if there else ""
     if join:
         return (do.Remove(paths=(target,), whole=True),), note
     if pick.component != "cuda" or there is None:
-        # The archives of a toolkit share its folder, which was not there before the first of them.
+        # The archives of a toolkit share its folder, which the first of them created.
         return (do.Remove(paths=(prefix,), whole=True),), ""
     return (), f"its files stay in {prefix}, which may contain those of an earlier toolkit"
 
@@ -118,7 +118,7 @@ def _lib64(prefix: str, after: tuple[str, ...]) -> Draft:
 
 
 def _loader(ctx: Context, pick: Pick, prefix: str, *, after: tuple[str, ...], phase: str) -> Draft:
-    """Tell the loader of the folder: a toolkit that came as packages has done so for its own."""
+    """Add the folder to the loader's configuration: a toolkit from packages has done so for its own."""
     cuda = ctx.resolution.pick("cuda")
     known = pick.component in {"cudnn", "nccl"} and cuda is not None and cuda.method in {"network", "local"}
     folder = f"{prefix}/lib64" if prefix.startswith("/usr/local/cuda-") else f"{prefix}/lib"

@@ -1,4 +1,4 @@
-"""Windows: the vendor's zip archives, downloaded, checked and laid out as both cuDNN guides and the toolkit expect."""
+"""Windows: the vendor's zip archives, downloaded, verified and laid out as the cuDNN guides and the toolkit expect."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpustack.plan.methods.zip_parts import fetch, marker_of, path_of, staging_o
 
 
 class Zip(MethodPlanner):
-    """Archives of the vendor for Windows; the toolkit's older releases come as an installer program."""
+    """The vendor's archives for Windows; older toolkit releases are an installer program."""
 
     def drafts(self, ctx: Context, pick: Pick) -> list[Draft]:
         rows = pick.offer.archives
@@ -30,7 +30,7 @@ class Zip(MethodPlanner):
 
 
 def _own_folder(ctx: Context, pick: Pick, row: Archive) -> list[Draft]:
-    """TensorRT: a folder of its own for each version, so that an older one stays until it is taken away."""
+    """TensorRT: a folder per version, so that an older one stays until it is removed."""
     name = {"tensorrt": "TensorRT"}.get(pick.component, pick.component)
     prefix = rf"{win.NVIDIA}\{name}\v{win.safe_name(pick.version)}"
     phase = component(pick.component).phase

@@ -1,4 +1,4 @@
-"""The CUDA toolkit on Windows: from the vendor's zip archives, one a part, or from its installer program."""
+"""The CUDA toolkit on Windows: from the vendor's zip archives, one per part, or from its installer program."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def release_of(cuda: str) -> tuple[int, int]:
 
 
 def prefix_of(cuda: str) -> str:
-    """The folder of a toolkit release: one for each major.minor, as the vendor's installer lays them out."""
+    """The folder of a toolkit release: one per major.minor, as in the vendor's installer."""
     major, minor = release_of(cuda)
     return rf"{win.TOOLKITS}\v{major}.{minor}"
 
 
 def drafts(ctx: Context, pick: Pick, rows: tuple[Archive, ...]) -> list[Draft]:
-    """The steps that bring a toolkit."""
+    """The steps that install a toolkit."""
     if rows[0].method == "exe":
         return _by_installer(ctx, pick, rows[0])
     prefix = prefix_of(pick.version)
@@ -58,7 +58,7 @@ def environment_commands(cuda: str) -> tuple[do.AnyWindowsAction, ...]:
 
 
 def environment_undo(cuda: str) -> tuple[do.AnyWindowsAction, ...]:
-    """The commands that take ``environment_commands`` back."""
+    """The commands that revert ``environment_commands``."""
     prefix = prefix_of(cuda)
     major, minor = release_of(cuda)
     return (

@@ -1,6 +1,6 @@
 """cuDNN on Windows, in the layouts of NVIDIA's two guides: into the toolkit (to 8.2), a folder of its own (from 8.3).
 
-The guides' chapters on Windows print cuda*.dll, cuda*.h, cuda*.lib and cuda.lib; the archives hold cudnn*.
+The Windows chapters of the guides print cuda*.dll, cuda*.h, cuda*.lib and cuda.lib; the archives contain cudnn*.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TREES = ("bin", "include", "lib")
 
 
 class Layout(Struct, frozen=True, kw_only=True):
-    """Where a release goes: ``joins`` tells that its folder is the toolkit's."""
+    """The target of a release; with ``joins`` its folder is the toolkit's."""
 
     prefix: str
     joins: bool
@@ -36,14 +36,14 @@ class Layout(Struct, frozen=True, kw_only=True):
 
 
 class Needs(Struct, frozen=True, kw_only=True):
-    """The column of a release's row that only this module reads."""
+    """The column of a release that only this module reads."""
 
     version: str
     zlib_windows: str = ""
 
 
 def drafts(ctx: Context, pick: Pick, row: Archive) -> list[Draft]:
-    """The steps that bring cuDNN."""
+    """The steps that install cuDNN."""
     layout = _layout(ctx, pick, row)
     download = fetch(ctx, pick, row, PHASE)
     steps = [download, _unpack(ctx, pick, row, after=(download.key,))]
@@ -56,7 +56,7 @@ def drafts(ctx: Context, pick: Pick, row: Archive) -> list[Draft]:
 
 
 def own_folder(cudnn: str) -> str:
-    """The folder of a cuDNN release that stands alone."""
+    """The folder of a cuDNN release with its own folder."""
     major, minor = (*version(cudnn).numbers, 0)[:2]
     return rf"{win.NVIDIA}\CUDNN\v{major}.{minor}"
 
@@ -97,7 +97,7 @@ def _unpack(ctx: Context, pick: Pick, row: Archive, *, after: tuple[str, ...]) -
 
 
 def _set_aside(ctx: Context, row: Archive, layout: Layout) -> Draft:
-    """Both guides delete the older cuDNN before an upgrade (3.4 and 2.4); we keep it for a rollback."""
+    """Both guides delete the older cuDNN before an upgrade (3.4 and 2.4); keep it for a rollback."""
     prefix, name = layout.prefix, staging_of(row).rpartition("\\")[2]
     marker = marker_of(prefix, f"ready-{name}")
     actions: tuple[do.AnyAction, ...]
@@ -191,7 +191,7 @@ def _environment(ctx: Context, pick: Pick, layout: Layout) -> Draft:
 
 
 def _older(ctx: Context, pick: Pick, layout: Layout) -> list[Draft]:
-    """Take the folder of an older release off the PATH (2.4 of the guide of 8.9.6)."""
+    """Remove the folder of an older release from the PATH (2.4 of the guide of 8.9.6)."""
     there = ctx.host.installed.get("cudnn")
     if pick.state not in {"upgrade", "downgrade"} or there is None or there.version is None:
         return []
@@ -246,7 +246,7 @@ def _zlib(ctx: Context, pick: Pick, layout: Layout) -> list[Draft]:
 
 
 def _project(ctx: Context, pick: Pick, layout: Layout) -> Draft:
-    """The guides' step 5: what a project needs to build against cuDNN."""
+    """Step 5 of the guides: what a project requires to build against cuDNN."""
     further = ""
     if any(one.step.kind == "manual" for one in _zlib(ctx, pick, layout)):
         further = ", beside cublas.lib, cublasLt.lib and zlibwapi.lib"

@@ -1,4 +1,4 @@
-"""Fetching and placing the vendor's zip archives on Windows: what every component of the method zip needs."""
+"""Downloading and installing the vendor's zip archives on Windows, for every component of the method zip."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpustack.plan.managers import windows as win
 
 
 def staging_of(row: Archive) -> str:
-    """The folder into which an archive is unpacked before its files go where they belong.
+    """The folder in which an archive is unpacked before its files are moved.
 
     Its name is short: Windows PowerShell 5.1 cannot write paths of 260 characters, and archives repeat their own name.
     """
@@ -21,12 +21,12 @@ def staging_of(row: Archive) -> str:
 
 
 def marker_of(prefix: str, name: str) -> str:
-    """The file in a folder that says that a step has filled it: it goes away with the folder."""
+    """The file in a folder that says that a step has filled it: it disappears with the folder."""
     return rf"{prefix}\.gpustack\{win.safe_name(name)}"
 
 
 def path_of(pick: Pick, row: Archive) -> str:
-    """Where a downloaded file lies."""
+    """The path of a downloaded file."""
     return rf"{win.CACHE}\{win.safe_name(f'{pick.component}-{row.version}')}\{win.safe_name(row.file)}"
 
 

@@ -1,4 +1,4 @@
-"""Set-ups that build programs for another machine: servers with Arm processors, DRIVE OS Linux, DRIVE OS QNX."""
+"""Setups that build programs for another machine: servers with Arm processors, DRIVE OS Linux, DRIVE OS QNX."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ALLOWED = ("cuda", "cudnn")
 
 
 def target_steps(ctx: Context) -> list[Draft]:
-    """The steps that the request's target adds to those of the host's own toolkit; none where there is no target."""
+    """The steps that the request's target adds to those of the host's own toolkit; none without a target."""
     if not ctx.request.target or ctx.version("cuda") is None:
         return []
     module = import_module(f"gpustack.plan.targets.{_MODULES[ctx.request.target]}")
@@ -28,7 +28,7 @@ def target_steps(ctx: Context) -> list[Draft]:
 
 
 def demand_host(matrix: Matrix, host: Host, request: Request) -> None:
-    """Refuse hosts and components that a target cannot have. Raises UnsupportedError with what would do."""
+    """Refuse hosts and components that a target does not support. Raises UnsupportedError with an alternative."""
     target = request.target
     if not target:
         return

@@ -1,4 +1,4 @@
-"""What every target needs: the folder of cross packages, the toolkit in it, a compiler, a sample built as proof."""
+"""What every target requires: the folder of cross packages, its toolkit, a compiler, and a sample build as proof."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ SAMPLE = "conv_sample"
 
 
 class Target(Protocol):
-    """One target: it turns a resolved stack into the steps that build for it."""
+    """One target: it turns a resolved stack into steps."""
 
     def drafts(self, ctx: Context) -> list[Draft]:
-        """The steps after those of the host's own toolkit. Raises UnsupportedError where the facts have no way."""
+        """The steps after those of the host's own toolkit. Raises UnsupportedError if the facts know no way."""
         ...
 
 
@@ -44,7 +44,7 @@ def is_there(ctx: Context, packages: Iterable[Package]) -> bool:
 
 
 def cross_toolkit(ctx: Context) -> list[Draft]:
-    """The steps that bring the target's part of the toolkit from its folder; none where the host has it."""
+    """The steps that install the target's part of the toolkit from its folder; none if the host has it."""
     pick, target = ctx.resolution.pick("cuda"), ctx.request.target
     if pick is None:
         return []
@@ -86,7 +86,7 @@ def install_cross(ctx: Context, pick: Pick, rows: tuple[PackageSet, ...], *, aft
 
 
 def compiler(ctx: Context) -> list[Draft]:
-    """The step that installs the host's compiler for Arm, and make; none where the host has the compiler."""
+    """The step that installs the host's cross compiler for Arm, and make; none if the host has the compiler."""
     if is_there(ctx, [Package(name=COMPILER)]):
         return []
     tool = manager(ctx.system.family)
@@ -110,7 +110,7 @@ def compiler(ctx: Context) -> list[Draft]:
 def build_sample(
     ctx: Context, major: str, variables: tuple[str, ...], *, after: tuple[str, ...], source: str
 ) -> list[Draft]:
-    """The step that builds one sample for the target from a copy, as /usr/src belongs to root and its packages."""
+    """The step that builds one sample for the target from a copy, because /usr/src belongs to root and packages."""
     place, cuda = sample_of(ctx, major), ctx.version("cuda")
     if place is None or cuda is None:
         return []
@@ -144,7 +144,7 @@ def build_sample(
 
 
 def from_sdk(ctx: Context, key: str, *, title: str, why: str, after: tuple[str, ...] = ()) -> Draft:
-    """A step for a person: files that NVIDIA gives out only behind a login, with the DRIVE SDK."""
+    """A step for a person: files that NVIDIA provides only after a login, with the DRIVE SDK."""
     return draft(
         key,
         after=after,

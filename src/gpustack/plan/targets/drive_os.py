@@ -1,4 +1,4 @@
-"""DRIVE OS Linux: the cross toolkit from NVIDIA's repository, cuDNN from the DRIVE SDK, a sample built for it."""
+"""DRIVE OS Linux: the cross toolkit from NVIDIA's repository, cuDNN from the DRIVE SDK, a sample build."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class DriveOs:
 
 
 def cudnn_of_sdk(ctx: Context, *, after: tuple[str, ...]) -> list[Draft]:
-    """The manual step that installs the cuDNN of the DRIVE SDK, the library before its headers; none where it is."""
+    """The manual step that installs the cuDNN of the DRIVE SDK, the library before its headers; none if installed."""
     if is_there(ctx, [Package(name=name) for name in NAMES]):
         return []
     ctx.warn(

@@ -1,4 +1,4 @@
-"""DRIVE OS QNX: the host's toolkit here, everything for the target from the DRIVE SDK and QNX's own platform."""
+"""DRIVE OS QNX: the host's toolkit, everything for the target from the DRIVE SDK and QNX's own platform."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers with Arm processors (SBSA): cross toolkit, cross cuDNN, a sample built for them."""
+"""Servers with Arm processors (SBSA): cross toolkit, cross cuDNN, a sample build."""
 
 from __future__ import annotations
 
