@@ -1,1 +1,1 @@
-"""The solver: which versions go together on a host, why, and if none do, the smallest reason why not. Pure."""
+"""The solver: which versions are compatible on a host, why, and if none are, the smallest reason. Pure."""

@@ -1,4 +1,4 @@
-"""What is told beside a yes: advice that a combination breaches, and what the GPUs cannot do whatever is installed."""
+"""What accompanies a positive verdict: breached advice, and what the GPUs cannot do whatever is installed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpustack.solve.sentences import host_has, rule_sentence
 
 
 def advice(question: Question, picks: Mapping[str, Candidate]) -> list[str]:
-    """Every breach of advice, of the host and between two components, and codecs that a GPU has no engine for."""
+    """Every breach of advice, by the host and between two components, and codecs without an engine in a GPU."""
     found: dict[str, None] = {}
     for name, candidate in picks.items():
         for bound, _ in question.book.host_breaches(name, candidate.version, question.view, advice=True):

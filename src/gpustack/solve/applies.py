@@ -1,4 +1,4 @@
-"""Where the facts about a component hold: outside of its platforms and architectures there is no answer."""
+"""Which platforms and architectures the facts about a component cover: elsewhere there is no answer."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Applies(Struct, frozen=True, kw_only=True):
 
 
 class Elsewhere(Struct, frozen=True, kw_only=True):
-    """What to know where a component has no row."""
+    """What to say about a component without a row."""
 
     component: str
     platform: str
@@ -36,16 +36,16 @@ class Elsewhere(Struct, frozen=True, kw_only=True):
 
 
 def platform(host: Host) -> str:
-    """The platform of a host, as the facts call it: server, container, wsl, windows or jetson."""
+    """The platform of a host in the words of the facts: server, container, wsl, windows or jetson."""
     if host.os.family == "windows":
         return "windows"
     return host.environment if host.environment in {"jetson", "wsl", "container"} else "server"
 
 
 def outside(question: Question, component: str, version_text: str = "") -> Unknown | None:
-    """Why the facts do not say whether a component, or one version of it, runs here; None where they do.
+    """Why the facts do not say whether a component, or one version of it, runs here; None if they do.
 
-    A component without any row is one of an overlay that says nothing of it.
+    A component without any row is one of an overlay that makes no statement.
     """
     rows = [row for row in question.matrix.rows(SUBJECT, "applies", Applies) if row.component == component]
     place, arch = platform(question.host), question.host.arch

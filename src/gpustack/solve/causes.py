@@ -1,6 +1,6 @@
 """Why there is no stack: every kind of constraint, refusal, conflict and failure, each with its data.
 
-Nothing here is a sentence: `sentences` makes one from each kind, and mypy proves that it forgets none.
+`sentences` makes a sentence from each kind, and mypy proves that it forgets none.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from gpustack.solve.rulebook import BoundRule
 
 
 class Asked(Struct, frozen=True):
-    """The user asks for versions of a component, or the host has it installed."""
+    """The user requires versions of a component, or the host has it installed."""
 
     component: str
 
@@ -25,13 +25,13 @@ class HostLimit(Struct, frozen=True):
 
 
 class Offered(Struct, frozen=True):
-    """A method has to offer the component on this host."""
+    """A method must offer the component on this host."""
 
     component: str
 
 
 class Flavour(Struct, frozen=True):
-    """One flavour of the driver's kernel modules has to drive every GPU."""
+    """One flavour of the driver's kernel modules must support every GPU."""
 
 
 class Pair(Struct, frozen=True):
@@ -42,7 +42,7 @@ class Pair(Struct, frozen=True):
 
 
 class Denied(Struct, frozen=True):
-    """No version of the component may have vulnerabilities that a bulletin tells of (``--deny-vulnerable``)."""
+    """No version of the component may have known vulnerabilities (``--deny-vulnerable``)."""
 
     component: str
 
@@ -60,7 +60,7 @@ class Breach(Struct, frozen=True):
 
 
 class NoOffer(Struct, frozen=True):
-    """Nothing offers the version on this host; with ``cuda``, no build of it is for that CUDA."""
+    """Nothing offers the version on this host; with ``cuda``, it has no build for that CUDA."""
 
     component: str
     cuda: str = ""
@@ -71,7 +71,7 @@ class NoOffer(Struct, frozen=True):
 
 
 class NoFlavour(Struct, frozen=True):
-    """No flavour of the driver version drives every GPU."""
+    """No flavour of the driver version supports every GPU."""
 
     @property
     def constraint(self) -> Flavour:
@@ -79,7 +79,7 @@ class NoFlavour(Struct, frozen=True):
 
 
 class Unwanted(Struct, frozen=True):
-    """The version would bring in a component that the stack is to be without."""
+    """The version would add a component that the stack must not contain."""
 
     constraint: Pair
 
@@ -99,20 +99,20 @@ Refusal = Breach | NoOffer | NoFlavour | Unwanted | Vulnerable
 
 
 class ForeignSystem(Struct, frozen=True):
-    """The vendor's programs do not run on a system of another libc or kernel, whatever their version."""
+    """The vendor's programs do not run on a system with another libc or kernel, whatever their version."""
 
     component: str
 
 
 class RefusedByHost(Struct, frozen=True):
-    """The host refuses every version that a component could have."""
+    """The host refuses every possible version of a component."""
 
     component: str
     refusal: Refusal
 
 
 class NoCommonFlavour(Struct, frozen=True):
-    """No flavour of any driver version in question drives every GPU. ``driver`` is the preferred version."""
+    """No flavour of any driver version in question supports every GPU. ``driver`` is the preferred version."""
 
     driver: str
 
@@ -126,7 +126,7 @@ class RefusedPair(Struct, frozen=True):
 
 
 class NoCombination(Struct, frozen=True):
-    """These constraints cannot hold together, though every two of them can."""
+    """These constraints cannot hold together, although every two of them can."""
 
     constraints: frozenset[Constraint]
 
@@ -136,17 +136,17 @@ Finding = ForeignSystem | RefusedByHost | NoCommonFlavour | RefusedPair | NoComb
 
 
 class SystemUnsupported(Struct, frozen=True):
-    """The host's system runs nothing that NVIDIA ships."""
+    """The host's system cannot run NVIDIA's software."""
 
 
 class DriverOfAnother(Struct, frozen=True):
-    """The driver, or a part of it, belongs to the owner of the machine below: WSL, a container, a Jetson, Windows."""
+    """The driver, or a part of it, belongs to the platform below: WSL, a container's host, a Jetson, Windows."""
 
     component: str
 
 
 class NoSuchMethod(Struct, frozen=True):
-    """The method that was asked for does not exist for the component."""
+    """The requested method does not exist for the component."""
 
     component: str
 
@@ -164,13 +164,13 @@ class NothingOffered(Struct, frozen=True):
 
 
 class UnknownVersion(Struct, frozen=True):
-    """No release that the facts know is in the range that was asked for."""
+    """No known release is in the requested range."""
 
     component: str
 
 
 class Missing(Struct, frozen=True):
-    """A version with which there would be a stack, if the component's method offered it for that CUDA."""
+    """A version that would complete a stack if the component's method offered it for that CUDA."""
 
     component: str
     version: str

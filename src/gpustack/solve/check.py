@@ -35,9 +35,9 @@ from gpustack.solve.unknown import outside_of_the_facts, unknown_pairs, unknown_
 def check(
     matrix: Matrix, host: Host, request: Request, *, beside: Beside | None = None, with_hints: bool = False
 ) -> Verdict:
-    """The verdict on the components of ``request`` with each other and on ``host``; what would go costs searches.
+    """The verdict on the components of ``request`` with each other and on ``host``.
 
-    ``beside`` is what else is asked of the host: of its video engines, of a container image.
+    ``beside`` are further questions about the host: its video engines, a container image.
     """
     question = Question(matrix, host, request, mode="check")
     search = Search(question)
@@ -68,7 +68,7 @@ def check(
 
 
 def _asked_beside(question: Question, beside: Beside) -> tuple[Findings, ImageAnswer | UnsetType]:
-    """What is asked beside components: of video engines, of a container image."""
+    """The findings on the further questions: video engines, a container image."""
     found = Findings()
     if beside.codecs:
         from gpustack.solve.codecs import codec_findings  # noqa: PLC0415 (few ask for codecs)
@@ -83,7 +83,7 @@ def _asked_beside(question: Question, beside: Beside) -> tuple[Findings, ImageAn
 
 
 def _unknown(question: Question, picks: dict[str, Candidate], judged: dict[str, Candidate]) -> tuple[Unknown, ...]:
-    """Everything for want of which there is no verdict; ``picks`` are the versions that go together, if any do."""
+    """Everything that prevents a verdict; ``picks`` are the compatible versions, if there are any."""
     found = [*unknown_versions(question), *outside_of_the_facts(question, judged), *unknown_pairs(question, picks)]
     found += [*unlisted_gpus(question, picks), *unknown_splits(question, picks)]
     for candidate in judged.values():
@@ -100,7 +100,7 @@ def _conflicts(question: Question, found: list[Finding]) -> tuple[Conflict, ...]
 
 
 def _given_picks(question: Question, solution: Chosen) -> dict[str, Candidate]:
-    """The versions of what was asked for or is installed; none where there is a conflict."""
+    """The versions of what was requested or is installed; none if there is a conflict."""
     return {
         name: candidate
         for name, candidate in solution.items()
@@ -109,14 +109,14 @@ def _given_picks(question: Question, solution: Chosen) -> dict[str, Candidate]:
 
 
 def _given(question: Question) -> list[str]:
-    """The components that take part with a version: asked for, or installed and bound by something asked for."""
+    """The components that take part with a version: requested, or installed and bound by a requested one."""
     members = Search(question).members()
     installed = [name for name in members if name not in question.asked and name in question.host.installed]
     return [*question.asked, *installed]
 
 
 def _direct_findings(question: Question, search: Search) -> list[Finding]:
-    """Every conflict that needs no detour over a third component: with the host, and between two that are given."""
+    """Every conflict that involves no third component: with the host, and between two given ones."""
     given = _given(question)
     row = question.system_row
     found: list[Finding] = []
@@ -134,7 +134,7 @@ def _direct_findings(question: Question, search: Search) -> list[Finding]:
 
 
 def _common_refusals(search: Search, component: str) -> list[Refusal]:
-    """What of the host refuses every version that a component could have; one reason of many where they differ."""
+    """What of the host refuses every possible version of a component; one of several reasons if they differ."""
     refusals = [search.refusals.by_host(candidate) for candidate in search.domain(component)]
     if not refusals or not all(refusals):
         return []
@@ -143,7 +143,7 @@ def _common_refusals(search: Search, component: str) -> list[Refusal]:
 
 
 def _flavour_findings(question: Question, search: Search, given: list[str]) -> list[Finding]:
-    """A driver has one kernel module flavour at a time: there has to be one that drives every GPU."""
+    """A driver has one kernel module flavour at a time: one must support every GPU."""
     candidates = search.domain("driver") if "driver" in given and not question.view.is_windows else ()
     if not candidates or not question.host.gpus or any(flavours(question, c.version) for c in candidates):
         return []
@@ -151,7 +151,7 @@ def _flavour_findings(question: Question, search: Search, given: list[str]) -> l
 
 
 def _refused_pair(search: Search, a: str, b: str) -> Refusal | None:
-    """A refusal when no candidate of ``a`` goes with any candidate of ``b``."""
+    """A refusal if no candidate of ``a`` is compatible with any candidate of ``b``."""
     first = None
     for one in search.domain(a):
         for other in search.domain(b):
@@ -163,8 +163,8 @@ def _refused_pair(search: Search, a: str, b: str) -> Refusal | None:
 
 
 def _hints(question: Question, search: Search) -> tuple[str, ...]:
-    """What would go with the rest, for each thing asked for; or else what would go together at all."""
-    from gpustack.solve.relaxations import MOST_RELAXATIONS, relaxed, without  # noqa: PLC0415 (most need no explanation)
+    """For each requested component a version compatible with the rest; or else what would be compatible at all."""
+    from gpustack.solve.relaxations import MOST_RELAXATIONS, relaxed, without  # noqa: PLC0415 (rarely needed)
 
     found = []
     for name in question.asked:
@@ -181,7 +181,7 @@ def _hints(question: Question, search: Search) -> tuple[str, ...]:
 
 
 def _fits(question: Question, picks: dict[str, Candidate]) -> bool:
-    """Whether nothing refuses what was asked for, once the picks take the place of what they are of."""
+    """Whether nothing refuses the request once the picks replace the versions in it."""
     requirements = tuple(
         parse_requirement(f"{one.component}=={picks[one.component].version}") if one.component in picks else one
         for one in question.request.requirements

@@ -1,4 +1,4 @@
-"""What the video engines of a GPU can do, asked for by name: nvenc-av1, nvdec-hevc-422, nvenc-sessions==5."""
+"""Abilities of video engines, requested by name: nvenc-av1, nvdec-hevc-422, nvenc-sessions==5."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ HEADERS = "nv-codec-headers"
 
 
 class _Need(Struct, frozen=True, kw_only=True):
-    """The headers (and with them the NVENC API) that brought an ability."""
+    """The headers (and with them the NVENC API) that introduced an ability."""
 
     ability: str
     headers: str
@@ -50,16 +50,16 @@ class _Need(Struct, frozen=True, kw_only=True):
 
 
 class _Engines(Struct, frozen=True, kw_only=True):
-    """The class of an engine of one GPU: its row, and where that is from. None where it is not known or not one."""
+    """The class of an engine of one GPU: its row, and its source. None if it is unknown or not a single one."""
 
     row: dict[str, Any] | None
     sources: tuple[str, ...]
 
 
 def codec_word(text: str) -> str | None:
-    """The question that a word of the command line is: "nvenc-av1"; None where it is a component.
+    """The ability that a word of the command line names: "nvenc-av1"; None for a component.
 
-    Raises UsageError for a codec or a feature that cannot be asked for.
+    Raises UsageError for an unknown codec or feature.
     """
     lowered = "".join(text.split()).lower()
     if not _WORD.fullmatch(lowered):
@@ -76,7 +76,7 @@ def codec_word(text: str) -> str | None:
 
 
 def codec_findings(question: Question, words: tuple[str, ...]) -> Findings:
-    """What refuses these abilities on the host of ``question``, with the driver and the headers that it asks for."""
+    """What refuses these abilities on the host of ``question``, with its driver and headers."""
     found = Findings()
     for word in dict.fromkeys(words):
         asked = SESSIONS.fullmatch(word)
@@ -107,9 +107,9 @@ def _ability(question: Question, word: str) -> Findings:
 
 
 def _answer(question: Question, gpu: Gpu, engine: str, ability: str) -> tuple[bool | None, tuple[str, ...]]:
-    """Whether the GPU's engine has the ability, None where no fact says it; with the addresses.
+    """Whether the GPU's engine has the ability, None if no fact says so; with the addresses.
 
-    What a MIG instance or a vGPU has of the engines of its GPU is not known.
+    Which engines of its GPU a MIG instance or a vGPU has is unknown.
     """
     found = _engines(question, gpu, engine)
     if (gpu.nvenc if engine == "nvenc" else gpu.nvdec) == 0:
@@ -161,7 +161,7 @@ def _why_not(question: Question, gpus: tuple[Gpu, ...], engine: str, ability: st
 
 
 def _needs(question: Question, word: str) -> Findings:
-    """The headers that brought the ability, and the driver that these require: conflicts, or a remark."""
+    """The headers that introduced the ability, and the driver that they require: conflicts, or a remark."""
     need = next((row for row in question.matrix.rows("nvenc", "codec_needs", _Need) if row.ability == word), None)
     if need is None:
         return Findings()
@@ -182,7 +182,7 @@ def _needs(question: Question, word: str) -> Findings:
 
 
 def _driver_range(question: Question, headers: str) -> tuple[str, ...]:
-    """The drivers on which binaries run that were compiled with these headers."""
+    """The drivers that run binaries compiled with these headers."""
     line = [row.version for row in question.matrix.releases(HEADERS) if is_within(row.version, f"=={headers}.*")]
     for bound in question.book.applying(HEADERS, line[-1]).get("driver", ()) if line else ():
         if question.view.holds(bound.rule.when, HEADERS):

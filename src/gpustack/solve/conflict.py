@@ -1,8 +1,8 @@
-"""From a failed search to the smallest set of requirements and facts that cannot hold.
+"""From a failed search to the smallest set of requirements and facts that cannot hold together.
 
-Requirements, properties of the host, offers and pairs of components are constraints. Each is left out in turn; one
-without which the search still fails has nothing to do with the failure. What remains is the cause: with
-any one of them gone there is a stack.
+Requirements, properties of the host, offers and pairs of components are constraints. Each is dropped in turn; one
+without which the search still fails is unrelated to the failure. What remains is the cause: without
+any one of them there is a stack.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def smallest_cause(search: Search) -> frozenset[Constraint]:
 
 
 def missing_versions(search: Search, constraints: frozenset[Constraint]) -> tuple[Missing, ...]:
-    """For each offer in a cause a version with which there is a stack: best one that is offered for another CUDA."""
+    """For each offer in a cause a version that would complete a stack: preferably one offered for another CUDA."""
     others = frozenset(_constraints(search)) - constraints
     offers = sorted((one for one in constraints if isinstance(one, Offered)), key=by_kind)
     found = []
@@ -41,7 +41,7 @@ def missing_versions(search: Search, constraints: frozenset[Constraint]) -> tupl
 
 
 def _with_another_build(search: Search, off: frozenset[Constraint], component: str) -> Chosen | None:
-    """A stack with a version that the method does offer, so that only its builds are in the way."""
+    """A stack with a version that the method does offer, so that only its builds prevent it."""
     question = search.question
     is_free = Asked(component) in off
     builds = [
@@ -58,10 +58,10 @@ def _with_another_build(search: Search, off: frozenset[Constraint], component: s
 
 
 def _constraints(search: Search) -> list[Constraint]:
-    """Every constraint, those first that people would rather not have in the explanation."""
+    """Every constraint, those first that are least useful in an explanation."""
     question = search.question
     freed = frozenset[Constraint](Asked(name) for name in COMPONENTS)
-    members = {**search.members(), **search.leaving_out(freed).members()}  # other versions may bring others in
+    members = {**search.members(), **search.leaving_out(freed).members()}  # other versions may add others
     pairs = [Pair(a, b) for a in members for b in members if a != b]
     pairs.sort(key=lambda pair: (pair.subject in question.asked) + (pair.other in question.asked))
     found: list[Constraint] = [*pairs]

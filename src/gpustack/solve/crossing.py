@@ -1,4 +1,4 @@
-"""Which releases can be built with for another target: those whose cross packages the facts name."""
+"""Which releases can build for another target: those with known cross packages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ARCH = "x86_64"
 
 
 def cross_sets(matrix: Matrix, component: str, version: str, *, target: str, repo: str) -> Iterator[PackageSet]:
-    """The package sets that bring a release for a target, on Ubuntu and Debian hosts with this repository folder."""
+    """The package sets of a release for a target, on Ubuntu and Debian hosts with this repository folder."""
     for row in matrix.packages(component):
         if (
             row.role == ROLES.get(target)
@@ -41,7 +41,7 @@ def _is_served(matrix: Matrix, version: str, folder: str, repo: str) -> bool:
 def serves_target(
     matrix: Matrix, component: str, version: str, *, target: str, repo: str
 ) -> tuple[bool, tuple[str, ...]]:
-    """Whether a release can be had for a target, and for which CUDA versions (() any).
+    """Whether a release is available for a target, and for which CUDA versions (() any).
 
     CUDA for QNX and cuDNN for both kinds of DRIVE OS come with the DRIVE SDK: nothing here can rule them out.
     """

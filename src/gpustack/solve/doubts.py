@@ -1,4 +1,4 @@
-"""What `check` would call unknown of a version, or of two together: a plan takes it only where nothing else fits."""
+"""Versions and pairs whose compatibility is unknown: a plan accepts them only if nothing else is compatible."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _COVERED = frozenset(COVERED_PAIRS)
 
 
 class Doubts:
-    """The doubts of one question, each worked out once. What is installed is there already: it is in no doubt."""
+    """The doubts of one question, each computed once. Installed versions are never in doubt."""
 
     def __init__(self, question: Question) -> None:
         self._question = question
@@ -23,7 +23,7 @@ class Doubts:
         self._between: dict[tuple[str, str, str, str], tuple[Unknown, ...]] = {}
 
     def of(self, candidate: Candidate) -> tuple[Unknown, ...]:
-        """Why nobody can say whether this version runs on the host; () where it is known, or installed."""
+        """Why it is unknown whether this version runs on the host; () if it is known, or installed."""
         key = (candidate.component, candidate.version)
         found = self._of.get(key)
         if found is None:
@@ -38,7 +38,7 @@ class Doubts:
         return [*([outside] if outside is not None else []), *unlisted, *unknown_rules(question, candidate, {})]
 
     def between(self, one: Candidate, other: Candidate) -> tuple[Unknown, ...]:
-        """Why nobody can say whether two versions are compatible."""
+        """Why it is unknown whether two versions are compatible."""
         if one.is_installed and other.is_installed:
             return ()
         key = (one.component, one.version, other.component, other.version)
@@ -57,7 +57,7 @@ class Doubts:
         return found
 
     def of_stack(self, stack: Mapping[str, Candidate | None]) -> tuple[Unknown, ...]:
-        """Everything that cannot be judged of a whole stack."""
+        """Everything unknown about a whole stack."""
         picks = [candidate for candidate in stack.values() if candidate is not None]
         found = [one for candidate in picks for one in self.of(candidate)]
         for place, one in enumerate(picks):

@@ -1,4 +1,4 @@
-"""What the tables say of the video engines of a GPU, and of the versions that a question names."""
+"""What the tables say about the video engines of a GPU, and about the versions that a question names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gpustack.solve.question import Question
 
 
 class EngineRow(Struct, frozen=True, kw_only=True):
-    """What a product (of one device), or a row of the vendor's support matrix (of many), says of its engines."""
+    """What a product (of one device), or a row of the vendor's support matrix (of many), says about its engines."""
 
     name: str
     device: str = ""
@@ -23,7 +23,7 @@ class EngineRow(Struct, frozen=True, kw_only=True):
 
 
 def rows_of(question: Question, gpu: Gpu) -> list[EngineRow]:
-    """What the tables of products and of the support matrix say of this GPU."""
+    """The rows for this GPU in the tables of products and of the support matrix."""
     products = question.matrix.rows("gpus", "products", EngineRow)
     device = (gpu.pci_id or "").replace("10de:", "0x")
     if device:
@@ -38,12 +38,12 @@ def rows_of(question: Question, gpu: Gpu) -> list[EngineRow]:
 
 
 def versions_of(question: Question, component: str) -> tuple[str, ...]:
-    """The versions of a component that were asked for, or the one that is installed."""
+    """The requested versions of a component, or the installed one."""
     if component not in question.asked and component not in question.host.installed:
         return ()
     return tuple(candidate.version for candidate in question.candidates(component))
 
 
 def names_of(gpus: tuple[Gpu, ...] | list[Gpu]) -> str:
-    """What GPUs are called, each name once."""
+    """The names of GPUs, each once."""
     return ", ".join(dict.fromkeys(gpu.called for gpu in gpus))

@@ -30,7 +30,7 @@ _NOTHING = (
 
 
 def error_of(question: Question, failure: Failure) -> GpustackError:
-    """The error that tells a failure; searches again for what would work."""
+    """The error for a failure; searches again for what would work."""
     host = question.host
     match failure:
         case SystemUnsupported():
@@ -62,7 +62,7 @@ def error_of(question: Question, failure: Failure) -> GpustackError:
 
 
 def _unknown_version(question: Question, requirement: Requirement) -> GpustackError:
-    """No release for this host is in the range; one for other systems is told from one that is not known at all."""
+    """No release for this host is in the range; releases for other systems are distinguished from unknown ones."""
     component, versions = requirement.component, requirement.versions
     where, near = str(requirement), nearest_known(question, component, versions)
     solution = without(Search(question), component)
@@ -88,7 +88,7 @@ def _nothing_offered(question: Question, component: str) -> GpustackError:
 
 
 def _no_stack(question: Question, failure: NoStack) -> GpustackError:
-    """Exit 4 where something needed is not offered at all here, exit 3 where versions do not go together."""
+    """Exit 4 if something required is not offered here at all, exit 3 if versions are incompatible."""
     lines = []
     for sentence in sentences_of(question, failure.constraints, failure.missing):
         source = f"  [{sentence.sources[0]}]" if sentence.sources else ""
@@ -103,7 +103,7 @@ def _no_stack(question: Question, failure: NoStack) -> GpustackError:
 
 
 def _ways_around(question: Question, component: str) -> str:
-    """What does work in its place, each solved again; for a system with a channel of its own, that."""
+    """Working alternatives, each solved again; for a system with its own channel, that channel."""
     own = question.system_row
     if own is not None and (own.is_read_only or (own.support == "own channel" and component in KERNEL_SIDE)):
         return "use the publisher's image or update channel: NVIDIA's installers do not support this system"
@@ -114,7 +114,7 @@ def _ways_around(question: Question, component: str) -> str:
 
 
 def _of_jetpack(question: Question) -> str:
-    """What the JetPack of a Jetson brings by itself, and how it is installed."""
+    """What the JetPack of a Jetson contains, and how to install it."""
     release = question.host.l4t
     row = next((row for row in question.matrix.jetpacks if release in {row.l4t, *row.also}), None)
     if row is None:

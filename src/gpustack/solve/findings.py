@@ -1,4 +1,4 @@
-"""What ``check`` finds to be incompatible, as conflicts with their sentences and sources."""
+"""Incompatibilities found by ``check``, as conflicts with their sentences and sources."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def _refused_pair(question: Question, one: str, other: str, refused: Refusal) ->
 
 
 def _forward_compatibility(question: Question, a: str, b: str) -> str:
-    """Tells "will not run" from "runs with the compatibility package", with its condition."""
+    """Distinguishes "will not run" from "runs with the compatibility package", with its condition."""
     if {a, b} != {"cuda", "driver"} or question.view.is_windows:
         return ""
     classes = {gpu.kind for gpu in question.host.gpus}

@@ -13,7 +13,7 @@ DEFAULT_OPEN_SINCE = "560"
 
 
 class FlavourRule(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One row of the matrix: a flavour that driver versions do not have, or that cannot drive some GPUs."""
+    """One row of the matrix: a flavour that driver versions do not have, or that does not support some GPUs."""
 
     id: str
     driver: str
@@ -25,7 +25,7 @@ class FlavourRule(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def flavours(question: Question, driver: str) -> tuple[str, ...]:
-    """The flavours that every GPU accepts, the packages offer and the user allows, the preferred first."""
+    """The flavours that every GPU supports, the packages offer and the user allows, the preferred first."""
     allowed = ["open", "proprietary"] if is_within(driver, f">={DEFAULT_OPEN_SINCE}") else ["proprietary", "open"]
     gpus = question.host.gpus
     refused = {rule.flavour for rule in flavour_rules(question, driver)}
@@ -40,13 +40,13 @@ def flavours(question: Question, driver: str) -> tuple[str, ...]:
 
 
 def flavour_rules(question: Question, driver: str) -> tuple[FlavourRule, ...]:
-    """The rows that take a flavour of this driver version away from this host."""
+    """The rows that exclude a flavour of this driver version on this host."""
     rows = question.matrix.rows("driver", "flavour_rules", FlavourRule)
     return tuple(row for row in rows if is_within(driver, row.driver) and _concerns(row, question.host.gpus))
 
 
 def _concerns(rule: FlavourRule, gpus: tuple[Gpu, ...]) -> bool:
-    """Whether a rule speaks of this host: it names no GPU at all, or one that is here."""
+    """Whether a rule applies to this host: it names no GPU at all, or one of the host's."""
     if not rule.compute_capability and not rule.gpus:
         return True
     return any(

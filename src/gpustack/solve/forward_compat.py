@@ -1,4 +1,4 @@
-"""CUDA's forward compatibility: whether the cuda-compat package of a toolkit works on an older branch of the driver."""
+"""CUDA's forward compatibility: whether the cuda-compat package of a toolkit supports an older driver branch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PACKAGE = "cuda-compat"
 
 
 def is_bridged(question: Question, cuda: str, driver: str) -> bool:
-    """Whether the cuda-compat that is asked for lets programs of this CUDA run on a driver that alone is too old."""
+    """Whether the requested cuda-compat lets programs of this CUDA run on a driver that alone is too old."""
     if PACKAGE not in question.asked:
         return False
     partners = (("cuda", cuda), ("driver", driver))
@@ -25,10 +25,10 @@ def is_bridged(question: Question, cuda: str, driver: str) -> bool:
 
 
 def package_for(matrix: Matrix, cuda: str, driver: str) -> tuple[str, str] | None:
-    """The compatibility package of ``cuda`` and how it goes with the branch of ``driver``; None where no fact tells.
+    """The compatibility package of ``cuda`` and its verdict on the branch of ``driver``; None if unknown.
 
-    The second is "compatible", "incompatible", or "same-release" where none is needed. The facts are those of data-
-    centre GPUs: whether this host has one is the caller's to see.
+    The verdict is "compatible", "incompatible", or "same-release" if none is needed. The facts are about data-centre
+    GPUs: the caller checks whether this host has one.
     """
     rows: tuple[dict[str, Any], ...] = matrix.rows("cuda", "forward_compat", dict)
     for row in rows:
@@ -38,7 +38,7 @@ def package_for(matrix: Matrix, cuda: str, driver: str) -> tuple[str, str] | Non
 
 
 def bridged_branches(matrix: Matrix, cuda: str) -> tuple[str, tuple[str, ...]]:
-    """The compatibility package of ``cuda`` and the driver branches that it is said to work on; ("", ()) if none is."""
+    """The compatibility package of ``cuda`` and the driver branches that it supports; ("", ()) if none is known."""
     rows: tuple[dict[str, Any], ...] = matrix.rows("cuda", "forward_compat", dict)
     mine = [row for row in rows if is_within(cuda, f"=={row['cuda']}.*") and row["result"] == "compatible"]
     return (mine[0]["package"], tuple(row["branch"] for row in mine)) if mine else ("", ())

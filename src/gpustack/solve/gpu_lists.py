@@ -1,4 +1,4 @@
-"""The lists of GPUs that driver releases carry, arranged for look-up by device."""
+"""The GPU lists of driver releases, arranged for look-up by device."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ListBook:
             self._read[row.list][int(row.branch)] = row
 
     def lookup(self, gpu: Gpu, driver: str) -> tuple[EvidenceKind, tuple[str, ...], tuple[str, ...]]:
-        """The kind of evidence, the releases from which on the GPU is listed, and the sources."""
+        """The kind of evidence, the releases from which the GPU is listed, and the sources."""
         device = (gpu.pci_id or "").rpartition(":")[2].lower()
         row = self._devices.get(device, DeviceLists(device=device))
         board = self._boards.get((device, gpu.subsystem_id or "")) if gpu.subsystem_id else None
@@ -66,7 +66,7 @@ class ListBook:
 
     @cached_property
     def _stated(self) -> dict[str, GpuProduct]:
-        """Products that a changelog, a guide or a list withdrawn later names before every list does, by device."""
+        """Products that a changelog, a guide or a withdrawn list names before every other list does, by device."""
         return {
             _device(row): row
             for row in self._matrix.products
@@ -80,7 +80,7 @@ class ListBook:
 
     @cached_property
     def _boards(self) -> dict[tuple[str, str], GpuProduct]:
-        """Boards that are listed later than another one of the same device id."""
+        """Boards that are listed later than another one with the same device id."""
         return {
             (_device(row), row.subsystem): row
             for row in self._matrix.products
@@ -88,7 +88,7 @@ class ListBook:
         }
 
     def _names(self, kind: str, firsts: tuple[str, ...], driver: str) -> bool:
-        """Whether a list names the device for this release: that of its branch, or of what came before it."""
+        """Whether a list names the device for this release: that of its branch, or of an earlier one."""
         if not firsts:
             return False
         first = {int(text.partition(".")[0]): text for text in firsts}
@@ -97,7 +97,7 @@ class ListBook:
         if own is not None and version(driver) >= version(own.first):
             if branch in first:
                 return version(driver) >= version(first[branch])
-            # Newer than all lists of its branch that were read: it names what was listed elsewhere since then.
+            # Newer than all known lists of its branch: it supports what was listed elsewhere since then.
             return version(driver) > version(own.last) and self._is_after(firsts, branch, own.last)
         nearest = max((number for number in read if number < branch), default=None)
         return nearest is not None and (nearest in first or self._is_after(firsts, branch, read[nearest].last))
@@ -115,5 +115,5 @@ def _device(row: GpuProduct) -> str:
 
 @lru_cache(maxsize=4)
 def list_book(matrix: Matrix) -> ListBook:
-    """The list book of a matrix, made once."""
+    """The list book of a matrix, built once."""
     return ListBook(matrix)

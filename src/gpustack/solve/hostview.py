@@ -35,11 +35,11 @@ SYSTEM_FIXED = frozenset({"os", "arch", "environment", "glibc", "python", "l4t"}
 
 
 class HostView:
-    """The view of one host under one request. A rule that asks for what is not known is reported as not judged.
+    """The view of one host under one request. A rule that needs an unknown property is reported as not judged.
 
-    ``method_of`` tells by which method a component is had; it is asked only where a rule is about methods. ``systems``
-    are the rows of the host's system and of the one that it derives from: the defaults of what is not known.
-    ``compiling`` is what a question on compiling names: what a rule advises of it binds.
+    ``method_of`` returns the method of a component; it is called only for rules about methods. ``systems`` are the rows
+    of the host's system and of the one that it derives from: the defaults of unknown properties. ``compiling`` is what
+    a question about compiling names: a rule's advice about it binds.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class HostView:
 
     @cached_property
     def is_known(self) -> bool:
-        """Whether all is known that conditions of rules ask for; GPUs that nobody names are known to be none."""
+        """Whether everything that the conditions require is known; a host without GPUs has known GPUs."""
         host = self.host
         is_placed = host.arch is not None and host.environment is not None and host.os.id is not None
         return is_placed and all(gpu.kind is not None and gpu.compute_capability for gpu in host.gpus)
@@ -78,9 +78,9 @@ class HostView:
         return tuple(dict.fromkeys(gpu.compute_capability for gpu in self.host.gpus if gpu.compute_capability))
 
     def values(self, property_name: str) -> tuple[str, ...]:
-        """What the host has of a property, or its system by default; () when neither is known.
+        """The values of a property of the host, or its system's default; () if neither is known.
 
-        A rule has to hold for every value.
+        A rule must hold for every value.
         """
         if property_name == "compute-capability":
             return self.capabilities
@@ -98,7 +98,7 @@ class HostView:
                 return None
 
     def default(self, property_name: str) -> tuple[str, str]:
-        """What the host's system has of a property by default, and what the system is called; "" where not known."""
+        """The system's default of a property, and the name of the system; "" if unknown."""
         # A derivative keeps the base's libraries and compilers; its kernel may be its own.
         for system in self._systems[:1] if property_name == "kernel" else self._systems:
             value = getattr(system, property_name, "")
@@ -107,17 +107,17 @@ class HostView:
         return "", ""
 
     def is_assumed(self, property_name: str) -> bool:
-        """Whether a value is no more than the system's default: of what differs from host to host, or rolls on."""
+        """Whether a value is only the system's default for something that differs between hosts or over time."""
         is_fixed = property_name in SYSTEM_FIXED and not any(system.rolling for system in self._systems)
         is_own = is_fixed or bool(_leading(self._own(property_name)))
         return not is_own and bool(_leading(self.default(property_name)[0]))
 
     def is_asked_for(self, property_name: str) -> bool:
-        """Whether the question is about this property: a compiler that is named, and not one found or assumed."""
+        """Whether the question is about this property: a compiler that is named, not one found or assumed."""
         return property_name in self._compiling
 
     def runs_modules_of(self, component: str, version_text: str) -> bool:
-        """Whether this very release's kernel modules run here, on the kernel that boots next too."""
+        """Whether the kernel modules of this release run here, also on the kernel that boots next."""
         host = self.host
         if component != "driver" or host.module is None or not host.module.loaded:
             return False
@@ -128,7 +128,7 @@ class HostView:
         return self.lacking(when, component) == ""
 
     def lacking(self, when: When, component: str) -> str | None:
-        """The property for want of which nobody knows whether the conditions hold; "" they do, None they do not."""
+        """The property that is missing to decide the conditions; "" if they hold, None if they do not."""
         key = (when, component)
         if key not in self._lacking:
             self._lacking[key] = self._evaluate(when, component)
@@ -157,7 +157,7 @@ class HostView:
 
     @cached_property
     def _is_single_in_a_machine_of_its_own(self) -> bool:
-        """One GPU of a baseboard handed to a virtual machine: its NVSwitches, and their manager, stay outside."""
+        """One GPU of a baseboard in a virtual machine: its NVSwitches, and their manager, stay outside."""
         return self.host.environment == "vm" and self.host.nvswitches == 0 and len(self.host.gpus) == 1
 
     def gpus_with(self, capability: str) -> tuple[str, ...]:
@@ -166,17 +166,17 @@ class HostView:
 
 
 def _among(value: str | None, wanted: tuple[str, ...], name: str) -> str | None:
-    """Whether a value meets a condition: "" yes, None no, and the property's name where the value is not known."""
+    """Whether a value meets a condition: "" yes, None no, and the name of the property if it is unknown."""
     return name if value is None else "" if value in wanted else None
 
 
 def _together(answers: list[str | None]) -> str | None:
-    """Whether all conditions are met: None where one is not, else what is lacking, if anything is."""
+    """Whether all conditions are met: None if one is not, else what is missing, if anything."""
     return None if None in answers else next((answer for answer in answers if answer), "")
 
 
 def _any_meets(gpus: tuple[Gpu, ...], when: When) -> str | None:
-    """Whether any GPU meets the conditions: "" yes, None no, and what is lacking where nobody knows."""
+    """Whether any GPU meets the conditions: "" yes, None no, and the missing property if unknown."""
     answers = [_gpu_meets(gpu, when) for gpu in gpus] or ["gpu"]
     return "" if "" in answers else next((answer for answer in answers if answer), None)
 
@@ -203,7 +203,7 @@ def _of_capability(capability: str | None, wanted: str) -> str | None:
 
 
 def _msc_ver(text: str) -> str:
-    """The number that a Visual C++ calls itself in _MSC_VER: 1944 for 19.44."""
+    """The _MSC_VER of a Visual C++: 1944 for 19.44."""
     major, _, rest = text.partition(".")
     return f"{major}{rest.partition('.')[0].zfill(2)[:2]}" if rest and len(major) == 2 else text
 

@@ -1,4 +1,4 @@
-"""The container images that the facts know, by their tags: those of NGC by month, and tags of nvidia/cuda."""
+"""The known container images by tag: those of NGC by month, and tags of nvidia/cuda."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _KINDS = {"tritonserver": "triton"}
 
 
 class _Row(Struct, frozen=True, kw_only=True):
-    """What an image of a month holds; ``image_cuda`` is read inside the image, ``cuda`` in its release notes."""
+    """The content of a month's image; ``image_cuda`` was read inside the image, ``cuda`` in its release notes."""
 
     month: str
     image: str = ""
@@ -35,7 +35,7 @@ class _Tag(Struct, frozen=True, kw_only=True):
 
 
 class Image(Struct, frozen=True, kw_only=True):
-    """One known image: its tag, its CUDA and the compute capability that it begins with."""
+    """One known image: its tag, its CUDA and its lowest compute capability."""
 
     tag: str
     cuda: str
@@ -44,7 +44,7 @@ class Image(Struct, frozen=True, kw_only=True):
 
 
 def known_images(question: Question, repository: str) -> tuple[Image, ...]:
-    """The known images of a repository, the oldest first."""
+    """The known images of a repository, oldest first."""
     matrix, kind = question.matrix, _KINDS.get(repository, repository)
     if kind == "cuda":
         tags = matrix.rows("ngc", "cuda_image_tags", _Tag)
@@ -66,7 +66,7 @@ def known_images(question: Question, repository: str) -> tuple[Image, ...]:
 
 
 def unlisted(known: tuple[Image, ...], tag: str) -> str:
-    """Why nothing is known of a tag, with the known ones around it."""
+    """Why nothing is known about a tag, with the known ones around it."""
     if not known:
         return "no fact knows an image of this name"
     below = [one.tag for one in known if one.tag < tag]
@@ -76,7 +76,7 @@ def unlisted(known: tuple[Image, ...], tag: str) -> str:
 
 
 def release_of(question: Question, image: Image) -> Release | None:
-    """The CUDA release that an image holds; what is said more exactly than to three numbers is a build of it."""
+    """The CUDA release in an image; a version with more than three numbers is a build of it."""
     cuda = ".".join(image.cuda.split(".")[:3])
     rows = [row for row in question.matrix.releases("cuda") if cuda and is_within(row.version, f"=={cuda}.*")]
     exact = [row for row in rows if version_key(row.version) == version_key(cuda)]

@@ -1,4 +1,4 @@
-"""Container images by their tags: which driver they run on, and how; judged by what the tables of NGC's images hold."""
+"""Container images by tag: which driver they run on, and how, judged by the tables of NGC images."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _worse(runs: ImageRuns) -> int:
 
 
 def _gpu_refusal(question: Question, name: str, image: Image, release: Release) -> Conflict | None:
-    """What the image, or its CUDA, says against a GPU of the host."""
+    """Why the image, or its CUDA, does not support a GPU of the host."""
     for gpu in question.host.gpus:
         capability = gpu.compute_capability
         if capability and image.cc_min and not is_within(capability, f">={image.cc_min}"):
@@ -102,7 +102,7 @@ def _drivers(question: Question) -> tuple[str, ...]:
 
 
 def _bound(question: Question, release: Release, *, advice: bool) -> BoundRule | None:
-    """The rule that says the driver of a CUDA: the smallest that works, or (advice) the one that it belongs to."""
+    """The rule on the driver of a CUDA: the minimum, or (advice) the one that it belongs to."""
     rules = question.book.applying("cuda", release.version).get("driver", ())
     held = (bound for bound in rules if question.view.holds(bound.rule.when, "cuda"))
     return next((bound for bound in held if bound.is_advice == advice), None)
@@ -120,7 +120,7 @@ def _runs(question: Question, release: Release, driver: str) -> ImageRuns:
 
 
 def _bridged(question: Question, release: Release, driver: str) -> ImageRuns:
-    """Whether the cuda-compat that NVIDIA's images hold helps on an older driver: a matter of branch and of GPU."""
+    """Whether the cuda-compat in NVIDIA's images helps on an older driver: it depends on branch and GPU."""
     book, view = question.book, question.view
     if not book.covers(PACKAGE, release.version, "driver", view):
         return "unknown"
@@ -151,7 +151,7 @@ def _driver_conflict(
 
 
 def _smallest(question: Question, release: Release) -> str:
-    """The smallest driver that runs programs of this CUDA without forward compatibility, "" where no fact says it."""
+    """The smallest driver that runs programs of this CUDA without forward compatibility, "" if unknown."""
     required = _bound(question, release, advice=False)
     if required is None:
         return ""
@@ -165,7 +165,7 @@ def _is_here(question: Question, row: Release) -> bool:
 
 
 def _nearest(question: Question, image: Image, known: tuple[Image, ...]) -> str:
-    """The newest tag before this one that runs here, else the oldest after it; "" where none does."""
+    """The newest earlier tag that runs here, else the oldest later one; "" if none does."""
     place = known.index(image)
     drivers = _drivers(question)
     for one in (*reversed(known[:place]), *known[place + 1 :]):

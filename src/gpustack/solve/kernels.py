@@ -1,4 +1,4 @@
-"""The kernels that come next on a host: those that its system offers, and what does not build on them."""
+"""The next kernels of a host: those that its system offers, and what does not build on them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gpustack.versions import version
 
 
 def next_kernels(question: Question, driver: str) -> list[str]:
-    """A warning for the first kernel offered here, newer than the host's, on which these modules do not build."""
+    """A warning about the first offered kernel, newer than the host's, on which these modules do not build."""
     now = question.view.values("kernel")
     bounds = [
         bound

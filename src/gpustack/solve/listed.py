@@ -1,8 +1,8 @@
-"""Whether NVIDIA lists a GPU in a driver release, and by which evidence: tables of the open modules, the driver's list.
+"""Whether NVIDIA lists a GPU in a driver release, and where: tables of the open modules, the driver's list.
 
-A list that names a device is proof. That one does not is a doubt only where the list tells of all GPUs that the
-release drives: for GPUs that only the open modules drive, for architectures of which the lists are known to be whole,
-and for whoever asks for the open modules. Elsewhere the proprietary modules may drive what the list leaves out.
+A list that names a device is proof. Its absence is a doubt only if the list names all GPUs that the
+release supports: for GPUs that require the open modules, for architectures whose lists are known to be complete,
+and for requests for the open modules. Elsewhere the proprietary modules may support what the list omits.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gpustack.versions import version
 
 
 class Architecture(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the GPU facts say of an architecture's lists: ``lists_whole`` where they leave out no GPU that is driven."""
+    """What the GPU facts say about an architecture's lists: ``lists_whole`` if they name every supported GPU."""
 
     id: str
     lists_whole: bool = False
@@ -27,9 +27,9 @@ class Architecture(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Evidence(Struct, frozen=True, kw_only=True):
-    """By what a GPU and a driver release are judged. ``first`` are the releases from which on NVIDIA lists the GPU.
+    """The evidence on a GPU and a driver release. ``first`` are the releases from which NVIDIA lists the GPU.
 
-    ``is_decisive`` is true where nothing but what the lists name can drive the GPU.
+    ``is_decisive`` is true if only what the lists name is supported.
     """
 
     kind: EvidenceKind
@@ -41,14 +41,14 @@ class Evidence(Struct, frozen=True, kw_only=True):
 
     @property
     def doubt(self) -> str:
-        """Why nothing is known of this pair, "" where something is."""
+        """Why nothing is known about this pair, "" if something is."""
         if self.kind != "unlisted":
             return ""
         return f"driver=={self.driver}: NVIDIA lists {self.gpu.called} from {_listed(self.first, self.driver)}"
 
     @property
     def remark(self) -> str:
-        """What ought to be said although the pair is judged by its architecture; "" where there is nothing."""
+        """A remark on a pair that is judged by its architecture; "" without one."""
         name = self.gpu.called
         if self.kind == "open-list-only":
             return (
@@ -61,7 +61,7 @@ class Evidence(Struct, frozen=True, kw_only=True):
 
 
 def evidence(question: Question, gpu: Gpu, candidate: Candidate) -> Evidence:
-    """By what this GPU and this driver release for Linux are judged, besides the window of the architecture."""
+    """The evidence on this GPU and this driver release for Linux, besides the window of the architecture."""
     book = list_book(question.matrix)
     driver = candidate.version
     if candidate.is_installed and gpu.bound == "nvidia":
@@ -83,12 +83,12 @@ def unlisted_gpus(question: Question, picks: Mapping[str, Candidate]) -> list[Un
 
 
 def doubts(question: Question, candidate: Candidate) -> tuple[Evidence, ...]:
-    """The GPUs of the host of which NVIDIA's lists for this driver release say nothing although they name all."""
+    """The host's GPUs that are missing in NVIDIA's lists for this driver release although these name all."""
     return tuple(one for one in _of_host(question, candidate) if one.doubt)
 
 
 def remarks(question: Question, candidate: Candidate) -> tuple[str, ...]:
-    """What the lists leave open for GPUs that the proprietary modules drive as well."""
+    """What the lists leave open for GPUs that the proprietary modules support as well."""
     return tuple(dict.fromkeys(one.remark for one in _of_host(question, candidate) if one.remark))
 
 
@@ -101,7 +101,7 @@ def _of_host(question: Question, candidate: Candidate) -> list[Evidence]:
 
 
 def _is_decisive(question: Question, gpu: Gpu) -> bool:
-    """Whether a list that leaves this GPU out leaves nothing else to drive it."""
+    """Whether a GPU that is missing in the list is unsupported."""
     if gpu.open_module == "required" or question.request.kernel_module == "open":
         return True
     rows = question.matrix.rows("gpus", "architectures", Architecture)

@@ -1,4 +1,4 @@
-"""What a method offers instead of a version that it lacks: the nearest ones, or builds for other versions of CUDA."""
+"""What a method offers instead of a missing version: the nearest ones, or builds for other versions of CUDA."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ FILES = {
 
 
 def offered_versions(question: Question, component: str) -> list[str]:
-    """The versions that the component's method offers here, for any CUDA, the oldest first."""
+    """The versions that the component's method offers here, for any CUDA, oldest first."""
     offers, rows = question.offers, question.matrix.releases(component)
     found = {row.version for row in rows if offers.offer(component, row.version) is not None}
     return sorted(found, key=version_key)
 
 
 def offer_text(question: Question, missing: Missing) -> str:
-    """What a method has instead of a version without which there is no stack."""
+    """What a method offers instead of a version that would complete a stack."""
     component, method = missing.component, question.offers.method(missing.component)
     place = place_of(question)
     offered = offered_versions(question, component)
@@ -47,7 +47,7 @@ def offer_text(question: Question, missing: Missing) -> str:
 
 
 def of_pythons(question: Question, component: str) -> str:
-    """For which versions of Python the wheels are, where this system's is none of them."""
+    """Which versions of Python the wheels support, if this system's is not among them."""
     if question.offers.method(component) != "pip":
         return ""
     known, here = question.offers.rows.wheels(component), question.offers.rows.python
@@ -66,7 +66,7 @@ def place_of(question: Question) -> str:
 
 
 def _wanted(question: Question, component: str, offered: list[str]) -> str:
-    """What was asked for where nothing of it is offered; else that what is offered of it is not compatible."""
+    """What was requested, if none of it is offered; else that the offered versions are incompatible."""
     requirement = question.asked.get(component)
     if requirement is None or not requirement.versions:
         return f"compatible {title(component)}"
@@ -87,7 +87,7 @@ def _nearest(question: Question, missing: Missing, offered: list[str]) -> str:
 
 
 def _as_far_as_read(question: Question, component: str) -> str:
-    """The date on which the host's repository folder was read, which may have received newer releases since."""
+    """The day on which the host's repository folder was read; newer releases may have been added since."""
     if question.offers.method(component) != "network":
         return ""
     keys = tuple(key for row in question.offers.rows.contents(component, "network") for key in row.src)
@@ -96,7 +96,7 @@ def _as_far_as_read(question: Question, component: str) -> str:
 
 
 def _builds(question: Question, component: str, text: str) -> str:
-    """For which CUDA versions there are builds of a version that is offered."""
+    """For which CUDA versions an offered version has builds."""
     method = question.offers.method(component)
     offer = question.offers.offer(component, text)
     builds = sorted(set(offer.with_cuda if offer is not None else ()), key=_lowest)
@@ -112,7 +112,7 @@ def _lowest(range_text: str) -> tuple[int, ...]:
 
 
 def _build(range_text: str) -> str:
-    """The CUDA of a build as its file names it: 11.0, 12.x, 12.0.1."""
+    """The CUDA of a build in the form of its file name: 11.0, 12.x, 12.0.1."""
     return re.sub(r"^(\d+\.\d+)\.x$", r"\1", in_words(range_text))
 
 
@@ -121,7 +121,7 @@ def _listed(texts: list[str]) -> str:
 
 
 def _unusable(question: Question, missing: Missing) -> str:
-    """The file of a version that nobody can download or check, where the facts know its name."""
+    """The file of a version that cannot be downloaded or verified, if the facts know its name."""
     component, method, rows = missing.component, question.offers.method(missing.component), question.offers.rows
     asked = {missing.version, *(candidate.version for candidate in question.candidates(component))}
     for row in rows.files(component, method):
@@ -133,7 +133,7 @@ def _unusable(question: Question, missing: Missing) -> str:
 
 
 def known_elsewhere(question: Question, component: str, range_text: str) -> str:
-    """For which systems or architectures the facts know releases in a range that has none for this host, else ""."""
+    """The systems or architectures with known releases in a range that has none for this host, else ""."""
     rows = [row for row in question.matrix.releases(component) if is_meant(range_text, row.version)]
     system, arch = question.view.system(component), question.host.arch
     if not rows or any(row in question.released_here(component) for row in rows):

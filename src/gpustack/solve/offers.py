@@ -1,7 +1,7 @@
 """What can be installed here: which versions of a component a method offers on this host.
 
-A version is offered by packages when a repository folder of the host's system and architecture carries it
-(``availability``) *and* the facts know what the packages are called there (``packages``).
+Packages offer a version if a repository folder for the host's system and architecture carries it
+(``availability``) *and* the facts know the names of its packages there (``packages``).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ POSSIBLE: dict[str, tuple[Method, ...]] = {
 
 
 class OfferBook:
-    """The offers for one host and request. ``rows`` are those of the host, where they were looked up before."""
+    """The offers for one host and request. ``rows`` are those of the host, if they were found before."""
 
     def __init__(self, matrix: Matrix, host: Host, request: Request, rows: HostRows | None = None) -> None:
         self.rows = rows or HostRows(matrix, host)
@@ -52,7 +52,7 @@ class OfferBook:
         self._brought: dict[tuple[str, Method], bool] = {}
 
     def method(self, component: str) -> Method:
-        """The method asked for a component, else the one for all where it exists, else the first that offers it."""
+        """The method requested for a component, else the general one if it exists, else the first that offers it."""
         asked = self._request.methods.get(component)
         if asked is not None:
             return asked
@@ -64,7 +64,7 @@ class OfferBook:
         return next((method for method in possible if self._brings(component, method)), possible[0])
 
     def _brings(self, component: str, method: Method) -> bool:
-        """Whether a method offers anything of a component that is only needed by others."""
+        """Whether a method offers any version of a component that only others require."""
         if (component, method) not in self._brought:
             asked = Request(requirements=(Requirement(component=component),), methods={component: method})
             book = OfferBook(self._matrix, self._host, asked, self.rows)
@@ -76,7 +76,7 @@ class OfferBook:
         return any(self.offer(component, row.version) is not None for row in self._matrix.releases(component))
 
     def offer(self, component: str, version: str) -> Offer | None:
-        """The offer of this version by the component's method here, without rows; None when there is none."""
+        """The offer of this version by the component's method here, without rows; None if there is none."""
         key = (component, version)
         if key not in self._found:
             offer = self._look_up(component, version)
@@ -84,7 +84,7 @@ class OfferBook:
         return self._found[key]
 
     def _for_target(self, component: str, version: str, offer: Offer) -> Offer | None:
-        """The offer of the host's own packages where there are those of the target too."""
+        """The offer of the host's own packages if those for the target exist too."""
         target, repo = self._request.target, self._host.os.repo or ""
         is_served, with_cuda = serves_target(self._matrix, component, version, target=target, repo=repo)
         return Offer(with_cuda=with_cuda or offer.with_cuda, flavours=offer.flavours) if is_served else None
@@ -111,11 +111,11 @@ class OfferBook:
                 return Offer() if is_there else None
 
     def _builds_here(self) -> bool:
-        """Whether sources are built here: on Windows Visual C++ does so for x86-64."""
+        """Whether sources can be built here: on Windows, Visual C++ builds for x86-64."""
         return self._host.os.family != "windows" or self._host.arch == "x86_64"
 
     def _images(self, version: str) -> tuple[ServerImage, ...]:
-        """Triton's images: for Linux on servers; on Jetson Triton is a build of its own, and Windows has none."""
+        """Triton's images: for Linux servers; on Jetson Triton is a separate build, and Windows has none."""
         if self._host.os.family == "windows" or self.rows.platform == JETSON:
             return ()
         rows = self._matrix.rows("triton", "images", ServerImage)
@@ -130,14 +130,14 @@ class OfferBook:
         return any(is_within(version, text) for text in self.rows.served(component, method))
 
     def _main_sets(self, component: str, method: Method) -> tuple[PackageSet, ...]:
-        """The package sets that bring the component itself."""
+        """The package sets of the component itself."""
         if (component, method) not in self._main:
             rows = self.rows.packages(component, method)
             self._main[component, method] = tuple(row for row in rows if row.role == "main")
         return self._main[component, method]
 
     def _from_local(self, component: str, version: str) -> Offer | None:
-        """By local installers: the file for this system has to be known, and what its packages are called."""
+        """Local installers: the file for this system and the names of its packages must be known."""
         if component == "driver":
             return self._driver_from_local(version)
         files = self.rows.archives(component, "local").get(version, ())
@@ -146,7 +146,7 @@ class OfferBook:
         return _from_packages(version, self._main_sets(component, "local"))
 
     def _driver_from_local(self, version: str) -> Offer | None:
-        """The toolkit's local repositories hold a driver too: it goes with the toolkit from the same file."""
+        """The toolkit's local repositories contain a driver too, installed with the toolkit from the same file."""
         holding = self.rows.toolkits_with_driver(version)
         offer = _from_packages(version, self._main_sets("driver", "network")) if holding else None
         with_cuda = tuple(f"=={text}" for text in dict.fromkeys(row.version for row in holding))
@@ -159,10 +159,10 @@ class OfferBook:
         return Offer(with_cuda=tuple(dict.fromkeys(_cuda_range(row.cuda) for row in fitting if row.cuda)))
 
     def _wheels(self, component: str, version: str, cuda: str | None) -> tuple[Wheel, ...]:
-        """The wheels of a version, for every Python, where the host's C library and Python take some of each part.
+        """The wheels of a version for every Python, if the host's C library and Python support some of each part.
 
-        A toolkit is all its wheels together. The checksums of all Pythons are listed: who makes the environment may use
-        another than the system's.
+        A toolkit needs all its wheels. The checksums for all Pythons are listed: the environment may use another one
+        than the system's.
         """
         rows = self.rows.wheels(component).get(version, [])
         if component != "cuda" and cuda is not None:
@@ -181,12 +181,12 @@ class OfferBook:
         if not rows:
             return None
         if component == "cuda" and platform == JETSON and not self._is_served(component, version):
-            return None  # which CUDA a release of Jetson Linux runs is known by what its folder carries only
+            return None  # the CUDA of a release of Jetson Linux is known only from the content of its folder
         built_for = dict.fromkeys(_cuda_range(row.cuda) for row in rows if row.cuda and component != "cuda")
         return Offer(with_cuda=tuple(built_for))
 
     def for_stack(self, component: str, version: str, method: Method, *, cuda: str | None, flavour: str = "") -> Offer:
-        """The offer of a version in a finished stack: the rows that bring it, for the stack's CUDA and the flavour."""
+        """The offer of a version in a finished stack: its rows for the stack's CUDA and flavour."""
         offer = self._with_rows(component, version, method, cuda=cuda, flavour=flavour)
         target = self._request.target
         if not target:
@@ -206,7 +206,7 @@ class OfferBook:
                 unread = self.rows.unread(component, version, method)
                 return Offer(packages=packages, repository=repository, unread=unread)
             case "local":
-                # The installer holds the packages of the network repository, so a driver's names are those from there.
+                # The installer contains packages of the network repository, so a driver's names are the same.
                 names: Method = "network" if component == "driver" else "local"
                 packages = self._packages(component, version, names, cuda=cuda, flavour=flavour)
                 return Offer(packages=packages, archives=self._local_files(component, version, cuda))
@@ -223,14 +223,14 @@ class OfferBook:
     def _packages(
         self, component: str, version: str, method: Method, *, cuda: str | None, flavour: str
     ) -> tuple[PackageSet, ...]:
-        """The package sets of every role; those of IMEX have the driver's version and come with it on GPU fabrics."""
+        """The package sets of every role; IMEX has the driver's version and is added on GPU fabrics."""
         rows = self.rows.packages(component, method)
         if component == "driver" and any(gpu.fabric for gpu in self._host.gpus):
             rows += tuple(replace(row, role="imex") for row in self.rows.packages("imex", method))
         return for_stack(rows, version, cuda=cuda, flavour=flavour)
 
     def _local_files(self, component: str, version: str, cuda: str | None) -> tuple[Archive, ...]:
-        """The files of a local installation; a driver's are those of a toolkit, the stack's own first."""
+        """The files of a local installation; for a driver those of a toolkit, preferably the stack's own."""
         if component == "driver":
             rows = self.rows.toolkits_with_driver(version)
             return tuple(sorted(rows, key=lambda row: (row.version != cuda, row.file))[:1])
@@ -252,5 +252,5 @@ def _fits(row: PackageSet, cuda: str | None) -> bool:
 
 
 def _cuda_range(cuda: str) -> str:
-    """The CUDA versions that an archive built "for 12" or "for 11.8" serves."""
+    """The CUDA versions that an archive built "for 12" or "for 11.8" supports."""
     return f"=={cuda}.*"

@@ -1,4 +1,4 @@
-"""One question to the solver: the host, what is asked, and the candidates of each component."""
+"""One question to the solver: the host, the request, and the candidates of each component."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NEVER_INSTALLED = {"container", "wsl", "jetson", "chroot"}
 
 
 def driver_owner(host: Host) -> str:
-    """Who else the driver belongs to: a key of DRIVER_OWNERS, or "" where it is ours."""
+    """The other owner of the driver: a key of DRIVER_OWNERS, or "" if it is ours."""
     if any(gpu.is_vgpu for gpu in host.gpus):
         return "vgpu"
     if host.os.family == "windows":
@@ -53,7 +53,7 @@ Mode = Literal["plan", "check"]
 
 
 class Candidate(Struct, frozen=True, kw_only=True):
-    """One version that a component could have. ``is_known`` is False for a version that no fact covers."""
+    """A possible version of a component. ``is_known`` is False for a version that no fact covers."""
 
     component: str
     version: str
@@ -63,7 +63,7 @@ class Candidate(Struct, frozen=True, kw_only=True):
 
 
 class Question:
-    """What is asked of the solver. ``mode`` plan demands that everything can be installed here; check does not."""
+    """A question to the solver. In ``mode`` plan everything must be installable here; in check not."""
 
     def __init__(
         self, matrix: Matrix, host: Host, request: Request, *, mode: Mode, rows: HostRows | None = None
@@ -81,7 +81,7 @@ class Question:
         return HostView(self.host, self._method, self.offers.rows.systems, frozenset(self.request.compiling or ()))
 
     def _method(self, component: str) -> str:
-        """The method by which a component is had; what is no component of a plan is taken as from the network."""
+        """The method of a component; "network" for what a plan has no component for."""
         return self.offers.method(component) if component in COMPONENTS else "network"
 
     @cached_property
@@ -94,18 +94,18 @@ class Question:
         return self.offers.rows.system
 
     def varied(self, request: Request, *, host: Host | None = None) -> Question:
-        """The same question for another request, or another host; what is known of the host is kept."""
+        """The same question for another request, or another host; knowledge of the host is kept."""
         rows = self.offers.rows if host is None else None
         return Question(self.matrix, host or self.host, request, mode=self.mode, rows=rows)
 
     def may_install(self, component: str) -> bool:
-        """Whether gpustack may put this component on the host (no driver in WSL, nor for a target)."""
+        """Whether gpustack may install this component on the host (no driver in WSL, nor for a target)."""
         return component not in KERNEL_SIDE or not (driver_owner(self.host) or self.request.target)
 
     def wants(self, component: str) -> bool:
-        """Whether a component that others need is brought in although nobody asked for it.
+        """Whether a component that others require is added although nobody requested it.
 
-        In ``check`` all that is needed takes part. In ``plan`` a driver comes only where there is a GPU to drive.
+        In ``check`` everything required takes part. In ``plan`` a driver is added only if there is a GPU.
         """
         if component in self.asked:
             return True
@@ -116,7 +116,7 @@ class Question:
         return self.may_install(component) and (component not in KERNEL_SIDE or bool(self.host.gpus))
 
     def candidates(self, component: str, *, is_free: bool = False) -> tuple[Candidate, ...]:
-        """The candidates of a component, the preferred first. ``is_free`` leaves the requirement of the user aside."""
+        """The candidates of a component, preferred first. ``is_free`` ignores the requirement of the user."""
         key = (component, is_free)
         if key not in self._candidates:
             self._candidates[key] = self._list_candidates(component, is_free=is_free)
@@ -136,7 +136,7 @@ class Question:
         return tuple(found) or self._unknown(requirement)
 
     def _with_installed(self, found: list[Candidate], installed: Candidate) -> tuple[Candidate, ...]:
-        """The installed version joins; it comes first where no upgrade was asked for."""
+        """Add the installed version, first unless an upgrade was requested."""
         rest = [candidate for candidate in found if version(candidate.version) != version(installed.version)]
         if self.request.policy == "minimal" or not self.request.upgrades_to_newest(installed.component):
             return (installed, *rest)
@@ -166,7 +166,7 @@ class Question:
         )
 
     def _released(self, component: str, requirement: Requirement | None) -> list[Release]:
-        """The releases for this system in the asked range; unfinished ones only where they are asked for by name."""
+        """The releases for this system in the requested range; unfinished ones only if requested by name."""
         rows = self.released_here(component)
         usable = _FINISHED | {JETSON_ONLY}
         text = requirement.versions if requirement else ""
@@ -179,7 +179,7 @@ class Question:
         return finished or found
 
     def released_here(self, component: str) -> list[Release]:
-        """The releases for this host's system and architecture; those of Jetsons for a Jetson only."""
+        """The releases for this host's system and architecture; for a Jetson only those of Jetsons."""
         system, arch = self.view.system(component), self.host.arch
         is_board = self.host.environment == "jetson"
         return [
@@ -189,7 +189,7 @@ class Question:
         ]
 
     def _unknown(self, requirement: Requirement | None) -> tuple[Candidate, ...]:
-        """In ``check`` a version that no fact knows still takes part: rules over ranges may bind it."""
+        """In ``check`` an unknown version takes part too: rules over ranges may bind it."""
         pinned = exact_version(requirement.versions) if requirement and self.mode == "check" else None
         if requirement is None or pinned is None:
             return ()
@@ -216,7 +216,7 @@ JETSON_ONLY = "jetson-only"
 
 
 def _support_rank(kind: str) -> int:
-    """Production and long-term branches before new-feature ones, these before the rest (beta, developer, legacy)."""
+    """Production and long-term branches first, then new-feature ones, then the rest (beta, developer, legacy)."""
     if kind.startswith(("PB", "LTS", "production")):
         return 0
     return 1 if kind.startswith("NFB") else 2
@@ -233,7 +233,7 @@ def exact_version(range_text: str) -> str | None:
 
 
 def is_meant(range_text: str, candidate: str) -> bool:
-    """Whether a range means this version: it holds it, or names it by fewer numbers."""
+    """Whether a range means this version: it contains it, or names it by fewer numbers."""
     return is_within(candidate, range_text) or _is_line(range_text, candidate)
 
 

@@ -1,4 +1,4 @@
-"""Why a version was picked: what asked for it, and what refused the next newer one."""
+"""Why a version was picked: what required it, and what refused the next newer one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpustack.versions import version
 
 
 def reasons(question: Question, search: Search, solution: Chosen, component: str) -> tuple[Reason, ...]:
-    """The reasons for the pick of ``component``, the first being the one to show when there is room for one only."""
+    """The reasons for the pick of ``component``; the first is the one to show if there is room for only one."""
     pick = solution[component]
     if pick is None:
         return ()
@@ -41,7 +41,7 @@ def _origin(question: Question, solution: Chosen, component: str) -> Reason:
     ]
     if not pulling:
         return Reason(role="needed-by", text="needed by another component")
-    # What must be of equal version (Fabric Manager and driver) is no reason while something else needs it.
+    # Equal versions (Fabric Manager and driver) are not a reason while something else requires it.
     sentence = rule_sentence(question, min(pulling, key=lambda bound: bool(bound.rule.equal)))
     return Reason(role="needed-by", text=f"needed: {sentence.text}", sources=sentence.sources)
 
@@ -58,7 +58,7 @@ def _choice(question: Question, search: Search, others: Chosen, pick: Candidate)
 
 
 def _way_to_newer(question: Question, search: Search, others: Chosen, pick: Candidate) -> str:
-    """How to get a newer release of what is kept, where one of those that were asked for fits; or ""."""
+    """How to get a newer release of a kept component, if a requested one is compatible; or ""."""
     name = pick.component
     if name not in question.asked or question.request.upgrades_to_newest(name):
         return ""
@@ -70,7 +70,7 @@ def _way_to_newer(question: Question, search: Search, others: Chosen, pick: Cand
 
 
 def _by_another_method(question: Question, component: str) -> str:
-    """Why a component does not come from NVIDIA's folder, where the host has one and no method was asked for; or ""."""
+    """Why a component does not come from NVIDIA's folder, if the host has one and no method was requested; or ""."""
     folder, method = question.host.os.repo, question.offers.method(component)
     if question.request.method(component) is not None or not folder:
         return ""
@@ -85,7 +85,7 @@ def _kind_in_words(kind: str) -> str:
 
 
 def _next_newer(question: Question, pick: Candidate) -> Release | None:
-    """The oldest finished release newer than the pick, whatever was asked for."""
+    """The oldest finished release newer than the pick, whatever was requested."""
     system = question.view.system(pick.component)
     chosen = version(pick.version)
     newest_first = question.matrix.releases(pick.component)

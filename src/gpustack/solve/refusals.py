@@ -1,4 +1,4 @@
-"""What refuses a version on a host, and two versions together: worked out once for a question, whatever is searched."""
+"""What refuses a version on a host, and two versions together: computed once per question, for all searches."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpustack.versions import is_within
 
 
 class Refusals:
-    """All refusals of one question, one for each group of constraints, so that a search can leave groups out."""
+    """All refusals of one question, by group of constraints, so that a search can drop groups."""
 
     def __init__(self, question: Question) -> None:
         self._question = question
@@ -22,7 +22,7 @@ class Refusals:
         self._first_by_pair: dict[tuple[str, str, str, str], Refusal | None] = {}
 
     def by_host(self, candidate: Candidate) -> tuple[Refusal, ...]:
-        """What of the host refuses this version: that nothing offers it here, or properties of the host."""
+        """What of the host refuses this version: a missing offer, or properties of the host."""
         key = (candidate.component, candidate.version)
         found = self._by_host.get(key)
         if found is None:
@@ -47,7 +47,7 @@ class Refusals:
         return found
 
     def first_by_host(self, candidate: Candidate) -> Refusal | None:
-        """The first of ``by_host``, the others not worked out: a search that leaves nothing out needs no more."""
+        """The first of ``by_host`` without computing the others: enough for a search that drops nothing."""
         key = (candidate.component, candidate.version)
         if key not in self._first_by_host:
             offers = self._offers(candidate)
@@ -56,7 +56,7 @@ class Refusals:
         return self._first_by_host[key]
 
     def first_by_pair(self, a: Candidate, b: Candidate) -> Refusal | None:
-        """The first of ``by_pair``, the others not worked out."""
+        """The first of ``by_pair`` without computing the others."""
         key = (a.component, a.version, b.component, b.version)
         if key not in self._first_by_pair:
             found = self._rules(a, b) or self._rules(b, a) or self._builds(a, b) or self._builds(b, a)
@@ -86,14 +86,14 @@ class Refusals:
         ]
 
     def _vulnerable(self, candidate: Candidate) -> list[Refusal]:
-        """What security bulletins say of a version, where that refuses it."""
+        """The security bulletins that refuse a version."""
         if not self._question.request.deny_vulnerable:
             return []
         found = exposure(self._question, candidate)
         return [Vulnerable(found)] if found is not None else []
 
     def _rules(self, subject: Candidate, other: Candidate) -> list[Refusal]:
-        """What the rules of one component say of the other."""
+        """The rules of one component about the other."""
         question = self._question
         bound = question.book.one_way_breach(
             (subject.component, subject.version), (other.component, other.version), question.view, advice=False
@@ -103,15 +103,15 @@ class Refusals:
         return [Breach(Pair(subject.component, other.component), bound, other.version)]
 
     def _is_bridged(self, subject: Candidate, other: Candidate) -> bool:
-        """Whether a compatibility package that is asked for stands between a CUDA and its driver."""
+        """Whether a requested compatibility package bridges a CUDA and its driver."""
         if (subject.component, other.component) != ("cuda", "driver"):
             return False
         return is_bridged(self._question, subject.version, other.version)
 
     def _builds(self, candidate: Candidate, cuda: Candidate) -> list[Refusal]:
-        """That the packages or archives of a version include no build for the CUDA version.
+        """The refusal if the packages or archives of a version include no build for the CUDA version.
 
-        What is installed was built for the CUDA that is installed, and for another one only if such a build exists.
+        An installed version was built for the installed CUDA, and supports another one only if such a build exists.
         """
         if self._question.mode == "check" or cuda.component != "cuda" or (candidate.is_installed and cuda.is_installed):
             return []

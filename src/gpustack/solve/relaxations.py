@@ -22,7 +22,7 @@ MOST_RELAXATIONS = 3
 
 
 def relaxations(search: Search, constraints: frozenset[Constraint]) -> tuple[str, ...]:
-    """Hints, each solved again and found to work: a requirement dropped, with the version that comes then."""
+    """Hints, each solved again and found to work: a requirement dropped, with the resulting version."""
     question = search.question
     hints: list[str] = []
     for one in sorted(constraints, key=by_kind):
@@ -44,13 +44,13 @@ def relaxations(search: Search, constraints: frozenset[Constraint]) -> tuple[str
 
 
 def without(search: Search, component: str) -> Chosen | None:
-    """A stack with another version of ``component`` than was asked for, of the same line where one fits."""
+    """A stack with another version of ``component`` than requested, of the same line if possible."""
     same_line = _of_the_same_line(search.question, component)
     return same_line or search.leaving_out(frozenset({Asked(component)})).run()
 
 
 def _of_the_same_line(question: Question, component: str) -> Chosen | None:
-    """A stack with another version of the major that was asked for: the nearest thing, where there is one."""
+    """A stack with another version of the requested major, if there is one."""
     requirement = question.asked.get(component)
     if requirement is None:
         return None
@@ -66,7 +66,7 @@ def _of_the_same_line(question: Question, component: str) -> Chosen | None:
 
 
 def _apart(question: Question) -> list[str]:
-    """That the request has an answer for each kind of GPU of a mixed host on a host of its own."""
+    """The hint to use a separate host for each kind of GPU of a mixed host, if that solves the request."""
     kinds: dict[str, tuple[Gpu, ...]] = {}
     for gpu in question.host.gpus:
         kinds[gpu.name or gpu.pci_id or ""] = (*kinds.get(gpu.name or gpu.pci_id or "", ()), gpu)
@@ -84,7 +84,7 @@ def _apart(question: Question) -> list[str]:
 
 
 def _other_flavour(question: Question) -> list[str]:
-    """That the question has an answer when the flavour of the kernel modules is left to the GPUs."""
+    """The hint to let the GPUs decide the flavour of the kernel modules, if that solves the request."""
     if question.request.kernel_module == "auto":
         return []
     request = msgspec.structs.replace(question.request, kernel_module="auto")
@@ -94,17 +94,17 @@ def _other_flavour(question: Question) -> list[str]:
 
 
 def _other_method(question: Question, component: str) -> list[str]:
-    """Another method for a component with which the whole question has an answer."""
+    """Another method for a component that solves the whole request."""
     return [_offers(method, pick) for method, pick in islice(methods_that_work(question, component), 1)]
 
 
 def _offers(method: Method, pick: Candidate) -> str:
-    """That a method has a version of a component here."""
+    """Whether a method has a version of a component here."""
     return f"--method {pick.component}={method} offers {title(pick.component)} {pick.version} here"
 
 
 def ways_around(question: Question, component: str) -> list[str]:
-    """Hints where a method has nothing of a component here: other methods, other versions, the rest without it."""
+    """Hints if a method has nothing of a component here: other methods, other versions, the rest without it."""
     found = [_offers(method, pick) for method, pick in methods_that_work(question, component)]
     found = found or _methods_together(question)
     if not found:
@@ -120,7 +120,7 @@ def ways_around(question: Question, component: str) -> list[str]:
 
 
 def _methods_together(question: Question) -> list[str]:
-    """Methods for all that was asked for with which it has an answer, where changing one of them is not enough."""
+    """Methods for all requested components that solve the request, if changing one of them is not enough."""
     methods: dict[str, Method] = {}
     for component in question.asked:
         found = next((method for method in POSSIBLE[component] if _offers_asked(question, component, method)), None)
@@ -144,14 +144,14 @@ def _methods_together(question: Question) -> list[str]:
 
 
 def _offers_asked(question: Question, component: str, method: Method) -> bool:
-    """Whether a method offers any version that was asked for, whatever the rest of the stack is."""
+    """Whether a method offers any requested version, whatever the rest of the stack."""
     methods = {**question.request.methods, component: method}
     offers = question.varied(msgspec.structs.replace(question.request, methods=methods)).offers
     return any(offers.offer(component, one.version) is not None for one in question.candidates(component))
 
 
 def _left_out(question: Question, component: str) -> list[str]:
-    """That the rest of the question has an answer without the component."""
+    """The hint to drop the component, if that solves the rest of the request."""
     rest = tuple(one for one in question.request.requirements if one.component != component)
     if not rest:
         return []
@@ -162,7 +162,7 @@ def _left_out(question: Question, component: str) -> list[str]:
 
 
 def methods_that_work(question: Question, component: str) -> Iterator[tuple[Method, Candidate]]:
-    """The other methods of a component with which the whole question has an answer, and what they bring."""
+    """The other methods of a component that solve the whole request, and their versions."""
     for method in POSSIBLE[component]:
         if method == question.offers.method(component):
             continue
@@ -174,7 +174,7 @@ def methods_that_work(question: Question, component: str) -> Iterator[tuple[Meth
 
 
 def relaxed(question: Question, component: str, solution: Chosen) -> str:
-    """The hint to take the version of ``component`` that the solution has."""
+    """The hint to use the version of ``component`` that the solution has."""
     others = ", ".join(
         f"{name} {candidate.version}"
         for name, candidate in solution.items()

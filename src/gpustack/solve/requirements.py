@@ -15,7 +15,7 @@ _REQUIREMENT = re.compile(r"([A-Za-z](?:[A-Za-z0-9-]|(?<=\d)\.(?=\d))*)\s*(.*)",
 
 
 def parse_requirement(text: str) -> Requirement:
-    """The requirement spelled ``text``. Raises UsageError naming the nearest component or the clause that is wrong."""
+    """The requirement in ``text``. Raises UsageError naming the nearest component or the invalid clause."""
     match = _REQUIREMENT.fullmatch(text.strip())
     if match is None:
         msg = f"{text!r} is not a requirement"
@@ -28,7 +28,7 @@ def parse_requirement(text: str) -> Requirement:
 
 
 def component_named(name: str) -> str:
-    """The component called ``name`` in any case. Raises UsageError with the nearest names."""
+    """The component with this name in any case. Raises UsageError with the nearest names."""
     lowered = name.lower()
     if lowered in COMPONENTS:
         return lowered
@@ -37,7 +37,7 @@ def component_named(name: str) -> str:
 
 
 def specifier(text: str, *, of: str) -> str:
-    """A PEP 440 specifier as one range of ours.
+    """A PEP 440 specifier as one of our ranges.
 
     Raises UsageError. A bare version (``cuda 12.4``) is refused: it could mean the version or the line.
     """
@@ -54,7 +54,7 @@ def specifier(text: str, *, of: str) -> str:
 
 
 def _advice(text: str, of: str) -> str:
-    """What to write instead: what can be made of the numbers in it, else an example."""
+    """What to write instead, made of the numbers in it, else an example."""
     if re.search(r"latest|newest|stable", text, re.IGNORECASE):
         return f"leave the version out to get the newest compatible one: {of}"
     if clauses := re.findall(r"([<>=~!]+)v?(\d[\d.]*)", text):
@@ -80,7 +80,7 @@ _PACKAGE_LIKE = re.compile(r"(?:lib)?([a-z-]*?[a-z])-?(\d+(?:[.-]\d+)*)")
 
 
 def _not_a_component(name: str) -> str:
-    """A hint for a word that names no component: the nearest, with the version that stands in it."""
+    """A hint for a word that names no component: the nearest one, with the version in the word."""
     match = _PACKAGE_LIKE.fullmatch(name)
     if match is not None and match[1] in COMPONENTS:
         return f"did you mean {match[1]}=={match[2].replace('-', '.')}.*?"
@@ -112,7 +112,7 @@ def parse_upgrades(texts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def merge(requirements: tuple[Requirement, ...]) -> tuple[Requirement, ...]:
-    """One requirement a component, in the order given: the clauses of all that name it, together."""
+    """One requirement per component, in the given order: all its clauses together."""
     merged: dict[str, list[str]] = {}
     for requirement in requirements:
         clauses = merged.setdefault(requirement.component, [])

@@ -1,4 +1,4 @@
-"""From host and request to a resolution, or to an error that says why there is none and what would do."""
+"""From host and request to a resolution, or to an error that says why there is none and what would work."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ from gpustack.versions import version
 def resolve(matrix: Matrix, host: Host, request: Request) -> Resolution:
     """The newest stack that the policy allows.
 
-    Raises UnsupportedError (exit 4) when this host or a method on it offers nothing of what is asked, and
-    NoSolutionError (exit 3) with the smallest cause and working relaxations when nothing fits together.
+    Raises UnsupportedError (exit 4) if this host or a method on it offers nothing of the request, and NoSolutionError
+    (exit 3) with the smallest cause and working relaxations if no versions are compatible.
     """
     question = Question(matrix, host, request, mode="plan")
     _demand_possible(question)
@@ -55,7 +55,7 @@ def resolve(matrix: Matrix, host: Host, request: Request) -> Resolution:
 
 
 def demand_judged(resolution: Resolution) -> None:
-    """Refuse a stack of which not everything can be judged. Raises NoSolutionError (exit 3)."""
+    """Refuse a stack with unknown compatibility. Raises NoSolutionError (exit 3)."""
     if resolution.unknown:
         from gpustack.errors import NoSolutionError  # noqa: PLC0415 (most stacks can be judged)
 
@@ -80,7 +80,7 @@ def _no_stack(search: Search) -> NoStack:
 
 
 def _demand_possible(question: Question) -> None:
-    """Refuse what this host can never get by the method asked, and say which method or release would do."""
+    """Refuse what this host can never get by the requested method, and name a method or release that works."""
     host = question.host
     row = question.system_row
     if row is not None and row.binaries == "none":
@@ -110,7 +110,7 @@ def _pick(question: Question, search: Search, solution: Chosen, candidate: Candi
     method, state = _method(question, candidate), _state(question, candidate)
     cuda = solution.get("cuda")
     present = question.host.installed.get("cuda")
-    # What is kept needs no rows; a target's packages and samples are wanted whatever the host has.
+    # Kept components need no rows; a target's packages and samples are installed whatever the host has.
     offer = Offer()
     if state != "keep" or question.request.target:
         chosen = cuda.version if cuda is not None else present.version if present is not None else None
@@ -127,7 +127,7 @@ def _pick(question: Question, search: Search, solution: Chosen, candidate: Candi
 
 
 def _method(question: Question, candidate: Candidate) -> Method:
-    """The method of the pick; what is kept came as it came, unless another method was asked for."""
+    """The method of the pick; a kept component keeps its own, unless another was requested."""
     entry = question.host.installed.get(candidate.component)
     if candidate.is_installed and entry is not None and question.request.method(candidate.component) is None:
         present = next((method for method in METHODS if method == entry.method), None)
@@ -159,7 +159,7 @@ def _warnings(question: Question, solution: Chosen, unknown: tuple[Unknown, ...]
 
 
 def _driver_warnings(question: Question, solution: Chosen) -> list[str]:
-    """Where something needs a driver and the plan brings none, say who does."""
+    """If something requires a driver that the plan does not install, say who does."""
     if solution.get("driver") is not None or not any(solution.values()) or question.request.target:
         return []
     host = question.host

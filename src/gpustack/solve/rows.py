@@ -1,4 +1,4 @@
-"""Which rows of the facts hold for a host: packages, repositories, archives and wheels, by component and method."""
+"""The rows of the facts for a host: packages, repositories, archives and wheels, by component and method."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _WHOLE_WHEELS = {
 
 
 class HostRows:
-    """The rows for one host. What is found is kept, so that every question about the host shares it."""
+    """The rows for one host. Results are kept, so that all questions about the host share them."""
 
     def __init__(self, matrix: Matrix, host: Host) -> None:
         self._matrix = matrix
@@ -77,7 +77,7 @@ class HostRows:
 
     @cached_property
     def platform(self) -> str:
-        """The word that archives use for the host's platform."""
+        """The host's platform in the words of archives."""
         found = architecture(self._host.arch)
         if self._host.os.family == "windows":
             return f"windows-{found.windows if found is not None else self._host.arch}"
@@ -91,35 +91,35 @@ class HostRows:
 
     @cached_property
     def glibc(self) -> str:
-        """The host's C library, that of its system where it is not known; "" where neither is."""
+        """The host's C library, by default that of its system; "" if neither is known."""
         return self._host.glibc or next((row.glibc for row in self.systems if row.glibc), "")
 
     @cached_property
     def python(self) -> str:
-        """The host's python3, that of its system where it is not known; "" where neither is."""
+        """The host's python3, by default that of its system; "" if neither is known."""
         return self._host.python or next((row.python for row in self.systems if row.python), "")
 
     @cached_property
     def systems(self) -> tuple[System, ...]:
-        """The row of the host's system, then that of the system which it derives from."""
+        """The row of the host's system, then that of the system it derives from."""
         base = self._matrix.system(self.system.base) if self.system is not None else None
         return tuple(row for row in (self.system, base) if row is not None)
 
     def served(self, component: str, method: Method = "network") -> tuple[str, ...]:
-        """The ranges of versions that this host's repository folders carry, or its distribution's own archive."""
+        """The ranges of versions in this host's repository folders, or in its distribution's own archive."""
         if (component, method) not in self._ranges:
             self._ranges[component, method] = tuple(row.versions for row in self.contents(component, method))
         return self._ranges[component, method]
 
     def unread(self, component: str, version: str, method: Method) -> str:
-        """The day up to which nobody had read that a folder holds this version, which guides only name; else ""."""
+        """The day up to which nobody had seen this version in a folder that only guides name; else ""."""
         rows = [row for row in self.contents(component, method) if is_within(version, row.versions)]
         if not rows or any(row.basis != NAMED_BY_GUIDES for row in rows):
             return ""
         return self._matrix.read_on(tuple(key for row in rows for key in row.src))
 
     def contents(self, component: str, method: Method) -> tuple[Availability, ...]:
-        """What the facts say about the contents of this host's folders."""
+        """The facts about the content of this host's folders."""
         repo = OWN_REPOSITORY.get(component, self._host.os.repo)
         return tuple(
             row
@@ -128,7 +128,7 @@ class HostRows:
         )
 
     def repository(self, component: str) -> Repository | None:
-        """The repository that a component comes from: its own where the facts have one, else NVIDIA's folder."""
+        """The repository of a component: its own if the facts have one, else NVIDIA's folder."""
         words = (*self.folders, self._host.arch or "", "any")
         own = self._matrix.rows(component, "repositories", Repository)
         found = next((row for row in own if row.family == self._host.os.family and row.arch in words), None)
@@ -159,7 +159,7 @@ class HostRows:
         return self._sets[component, method]
 
     def archives(self, component: str, method: Method) -> dict[str, list[Archive]]:
-        """The files of a component for the host's platform, by version; none where not all can be downloaded."""
+        """The files of a component for the host's platform, by version; none unless all can be downloaded."""
         if (component, method) not in self._archives:
             found: dict[str, list[Archive]] = {}
             for row in self.files(component, method):
@@ -171,7 +171,7 @@ class HostRows:
         return self._archives[component, method]
 
     def files(self, component: str, method: Method) -> Iterator[Archive]:
-        """All files of a component for the host's platform, those among them that nobody can download or check."""
+        """All files of a component for the host's platform, even those that cannot be downloaded or verified."""
         subject = (INSTALLERS if method in {"local", "runfile"} else ARCHIVES).get(component, "")
         return (row for row in self._matrix.archives(subject) if row.method == method and self._takes(component, row))
 
@@ -186,7 +186,7 @@ class HostRows:
         return row.platform == self.platform
 
     def _add_installer_programs(self, found: dict[str, list[Archive]]) -> None:
-        """Releases of CUDA before the vendor's zips have its installer program only, best the one with a sum."""
+        """CUDA releases before the vendor's zip archives have only an installer, preferably one with a checksum."""
         programs = [
             row
             for row in self._matrix.archives(INSTALLERS["cuda"])
@@ -196,7 +196,7 @@ class HostRows:
             found.setdefault(row.version, []).append(row)
 
     def toolkits_with_driver(self, driver: str) -> tuple[Archive, ...]:
-        """The local repositories of CUDA for this host that hold a driver's packages too."""
+        """CUDA's local repositories for this host that also contain a driver."""
         return tuple(
             row
             for row in self._matrix.archives(INSTALLERS["cuda"])
@@ -218,7 +218,7 @@ class HostRows:
 
 
 def for_stack(rows: tuple[PackageSet, ...], version: str, *, cuda: str | None, flavour: str) -> tuple[PackageSet, ...]:
-    """The package sets of a version for the CUDA and the flavour of a stack, the most exact first."""
+    """The package sets of a version for the CUDA and the flavour of a stack, the most specific first."""
     found = [
         row
         for row in rows
@@ -230,7 +230,7 @@ def for_stack(rows: tuple[PackageSet, ...], version: str, *, cuda: str | None, f
 
 
 def build_for(rows: list[Archive], cuda: str | None) -> tuple[Archive, ...]:
-    """The archives of the build that fits ``cuda`` best; all where builds are one."""
+    """The archives of the build most compatible with ``cuda``; all if there is one build."""
     builds = {row.cuda for row in rows if row.cuda}
     fitting = [build for build in builds if cuda is not None and is_within(cuda, f"=={build}.*")]
     if not fitting and cuda is not None:
@@ -246,12 +246,12 @@ def _exactness(row: PackageSet) -> tuple[bool, bool, bool, bool]:
 
 
 def _serves(arch: tuple[str, ...], words: tuple[str, ...]) -> bool:
-    """Whether a row for these architectures speaks of one of the words; no architecture, or "any", is all."""
+    """Whether a row for these architectures includes one of the words; no architecture, or "any", is all."""
     return not arch or "any" in arch or any(word in arch for word in words)
 
 
 def wheels(matrix: Matrix, component: str, platform: str) -> tuple[Wheel, ...]:
-    """The wheels that bring all of a component, each with its sha256; no project that fetches others is among them."""
+    """The wheels that make up a component, each with its sha256; no project that only downloads others."""
     rows = matrix.rows(WHEELS, "archives", Wheel)
     if component in _MORE_WHEELS:
         rows += matrix.rows(_MORE_WHEELS[component], "archives", Wheel)

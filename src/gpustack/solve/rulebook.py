@@ -15,7 +15,7 @@ BUILT_FOR_BOARDS = frozenset({"cuda", "cudnn", "nccl", "tensorrt", "tensorrt-rtx
 
 
 class BoundRule:
-    """A rule with its subject taken apart. ``objects`` are what it speaks of: components or one property."""
+    """A rule with its subject parsed. ``objects`` are what it is about: components or one property."""
 
     __slots__ = ("component", "is_advice", "objects", "pulls", "rule")
 
@@ -42,7 +42,7 @@ class BoundRule:
 
 
 class RuleBook:
-    """All rules of a matrix. What a version is bound by is looked up once and kept."""
+    """All rules of a matrix. The rules of a version are found once and kept."""
 
     def __init__(self, matrix: Matrix) -> None:
         self._matrix = matrix
@@ -60,9 +60,9 @@ class RuleBook:
         return found
 
     def applying(self, component: str, version_text: str) -> dict[str, tuple[BoundRule, ...]]:
-        """The rules that bind this version, by object, whatever the host; one answer for all that the same ones bind.
+        """The rules that bind this version, by object, on any host; versions with the same rules share one answer.
 
-        Which rules those are is worked out beforehand for the known versions.
+        Which rules those are is precomputed for the known versions.
         """
         key = (component, version_text)
         found = self._applying.get(key)
@@ -86,17 +86,17 @@ class RuleBook:
         return {name: tuple(bound) for name, bound in collected.items()}
 
     def covers(self, component: str, version_text: str, other: str, view: HostView) -> bool:
-        """Whether any rule that holds on this host speaks of this version and ``other``."""
+        """Whether any rule that applies on this host covers this version and ``other``."""
         rules = self.applying(component, version_text).get(other, ())
         return any(view.holds(bound.rule.when, component) for bound in rules)
 
     def is_proven_on_boards(self, component: str, version_text: str) -> bool:
-        """Whether some rule says on which Jetson Linux this version runs; one that says where it does not is none."""
+        """Whether some rule names the Jetson Linux on which this version runs; one that only excludes is not enough."""
         rules = self.applying(component, version_text).get("l4t", ())
         return component not in BUILT_FOR_BOARDS or any(bound.rule.any and not bound.is_advice for bound in rules)
 
     def breach(self, a: str, va: str, b: str, vb: str, view: HostView, *, advice: bool) -> BoundRule | None:  # noqa: PLR0913 (two versioned things)
-        """The first rule, in either direction, that refuses these two versions together; None when none does."""
+        """The first rule, in either direction, that refuses these two versions together; None if none does."""
         one, other = (a, va), (b, vb)
         return self.one_way_breach(one, other, view, advice=advice) or self.one_way_breach(
             other, one, view, advice=advice
@@ -105,7 +105,7 @@ class RuleBook:
     def one_way_breach(
         self, subject: tuple[str, str], other: tuple[str, str], view: HostView, *, advice: bool
     ) -> BoundRule | None:
-        """The first rule of the subject (component, version) that refuses the other; None when none does."""
+        """The first rule of the subject (component, version) that refuses the other; None if none does."""
         return next(self.one_way_breaches(subject, other, view, advice=advice), None)
 
     def one_way_breaches(
@@ -141,7 +141,7 @@ class RuleBook:
     ) -> tuple[BoundRule | None, str]:
         """The first rule about one property of the host that refuses this version, with the value it refuses.
 
-        A release of a system offers several kernels, so that its default one advises and refuses nothing.
+        A release of a system offers several kernels, so its default one only advises.
         """
         is_kernel = name == "kernel"
         if is_kernel and view.runs_modules_of(component, version_text):
@@ -158,7 +158,7 @@ class RuleBook:
         return None, ""
 
     def pulled(self, component: str, version_text: str, view: HostView) -> frozenset[str]:
-        """The components that this version brings into the stack on this host."""
+        """The components that this version adds to the stack on this host."""
         return frozenset(
             name
             for name, rules in self.applying(component, version_text).items()
@@ -168,5 +168,5 @@ class RuleBook:
 
 @lru_cache(maxsize=4)
 def rule_book(matrix: Matrix) -> RuleBook:
-    """The rule book of a matrix, made once."""
+    """The rule book of a matrix, built once."""
     return RuleBook(matrix)

@@ -1,9 +1,9 @@
 """Newest-first search with look-ahead over all components at once.
 
-Components are chosen in the order of installation (driver first; what only some versions bring in comes after them, so
-that the wish to leave it out never costs a newer version of what was asked for). A version is taken when it fits the
-host and all that is chosen already, and when every component still open keeps at least one version that fits everything
-chosen. Versions that breach advice are tried after those that do not.
+Components are chosen in the order of installation (driver first; what only some versions require comes after them, so
+that avoiding it never costs a newer version of a requested component). A version is taken if it is compatible with the
+host and all choices so far, and if every open component keeps at least one version compatible with all
+choices. Versions that breach advice are tried after those that do not.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _NOT_ADVICE_TO_CHOOSE_BY = frozenset({"gcc", "clang", "msvc"})
 
 
 class Search:
-    """One search. ``off`` are constraints that are left out (to find the cause of a failure).
+    """One search. ``off`` are dropped constraints (to find the cause of a failure).
 
-    ``is_cautious`` takes nothing that cannot be judged; otherwise that is tried after what can.
+    ``is_cautious`` accepts nothing of unknown compatibility; otherwise that is tried last.
     """
 
     def __init__(
@@ -47,32 +47,32 @@ class Search:
         self._freed = {one.component for one in off if isinstance(one, Asked)}
 
     def leaving_out(self, off: frozenset[Constraint]) -> Search:
-        """A search of the same question with other constraints left out; what refuses which version is shared."""
+        """A search of the same question with other constraints dropped; refusals are shared."""
         return Search(self.question, off, self.refusals)
 
     def best(self) -> Chosen | None:
-        """A stack of which everything can be judged, else one of which not everything can; None when there is none."""
+        """A stack of known compatibility, else one that is partly unknown; None if there is none."""
         found = self.run()
         if found is None or not self.doubts.of_stack(found):
             return found
         return Search(self.question, self.off, self.refusals, is_cautious=True).run() or found
 
     def run(self) -> Chosen | None:
-        """The stack, or None when there is none."""
+        """The stack, or None if there is none."""
         members = self.members()
         order = sorted(members, key=lambda name: (not (members[name] or name in KERNEL_SIDE), COMPONENTS.index(name)))
         solution, _ = self._extend({}, order, members)
         return None if solution is None else self._without_idle(solution, members)
 
     def _without_idle(self, solution: Chosen, members: dict[str, bool]) -> Chosen:
-        """The solution in the order of installation, without what nothing in it brings in."""
+        """The solution in the order of installation, without components that nothing in it requires."""
         kept = {name: solution[name] for name in COMPONENTS if name in solution}
         while idle := [name for name in kept if kept[name] and not members[name] and self._may_be_absent(name, kept)]:
             kept[idle[0]] = None
         return kept
 
     def members(self) -> dict[str, bool]:
-        """The components that take part: True where one has to be there, False where only some versions need it."""
+        """The components that take part: True if always required, False if only some versions require it."""
         members = dict.fromkeys(self.question.asked, True)
         pending = list(members)
         while pending:
@@ -88,13 +88,13 @@ class Search:
         return members
 
     def domain(self, component: str) -> tuple[Candidate, ...]:
-        """The candidates of a component, with the user's requirement unless that is switched off."""
+        """The candidates of a component, with the user's requirement unless that is dropped."""
         return self.question.candidates(component, is_free=component in self._freed)
 
     def _needs(self, component: str) -> dict[str, bool]:
-        """The components that some (False) or all (True) candidates of ``component`` bring with them."""
+        """The components that some (False) or all (True) candidates of ``component`` require."""
         applying = self.question.book.applying
-        # Hundreds of versions are bound by a few sets of rules, and those that share one bring the same.
+        # Hundreds of versions share a few sets of rules, and with them their requirements.
         unlike = {id(applying(component, candidate.version)): candidate for candidate in self.domain(component)}
         found = [self._brought(candidate) for candidate in unlike.values()]
         some = set().union(*found)
@@ -102,7 +102,7 @@ class Search:
         return {name: name in everywhere for name in sorted(some, key=COMPONENTS.index)}
 
     def _brought(self, candidate: Candidate) -> set[str]:
-        """What a version brings with it. A partner of equal version can always be had: to ``check`` it says nothing."""
+        """What a version requires. A partner of equal version is always available, so ``check`` ignores it."""
         component, question = candidate.component, self.question
         return {
             name
@@ -122,8 +122,8 @@ class Search:
     ) -> tuple[Chosen | None, frozenset[str]]:
         """The finished stack, or None and the components to blame.
 
-        When the component at hand is not to blame for a failure further down, its other versions would fail in the
-        same way, so the search jumps back past it.
+        If the current component is not to blame for a failure further down, its other versions would fail too, so the
+        search jumps back past it.
         """
         if not order:
             return chosen, frozenset()
@@ -146,7 +146,7 @@ class Search:
         return None, (blamed | self._blame(name, chosen, is_needed=members[name])) - {name}
 
     def _blame(self, name: str, chosen: Chosen, *, is_needed: bool) -> frozenset[str]:
-        """The chosen components that refuse candidates of ``name``, or that bring it in."""
+        """The chosen components that refuse candidates of ``name``, or that require it."""
         culprits: set[str] = set()
         for candidate in self.domain(name):
             if self._runs_here(candidate):
@@ -167,9 +167,9 @@ class Search:
         return self.question.book.pulled(candidate.component, candidate.version, self.question.view)
 
     def _tries(self, name: str, chosen: Chosen, *, is_needed: bool) -> Iterator[Candidate | None]:
-        """The values to try, advice kept before advice breached. Left out, where that is possible, comes first.
+        """The values to try, those that breach advice last. Omission, if possible, comes first.
 
-        The driver comes before what may need it, so there it comes last.
+        The driver comes before what may require it, so for the driver omission comes last.
         """
         may_be_absent = not is_needed and self._may_be_absent(name, chosen)
         if may_be_absent and name not in KERNEL_SIDE:
@@ -210,7 +210,7 @@ class Search:
         return self.pair_refusal(candidate, other) is None and not is_doubted
 
     def refusal(self, candidate: Candidate, chosen: Chosen) -> Refusal | None:
-        """What refuses this version on the host or beside what is chosen; None when nothing does."""
+        """What refuses this version on the host or with the choices so far; None if nothing does."""
         refused = self.host_refusal(candidate)
         if refused is not None:
             return refused
@@ -224,7 +224,7 @@ class Search:
         return None
 
     def host_refusal(self, candidate: Candidate) -> Refusal | None:
-        """What of the host refuses this version: one of its properties, or that nothing offers the version here."""
+        """What of the host refuses this version: one of its properties, or the lack of an offer."""
         if not self.off:
             return self.refusals.first_by_host(candidate)
         return self._first(self.refusals.by_host(candidate))
@@ -236,14 +236,14 @@ class Search:
         return self._first(self.refusals.by_pair(a, b))
 
     def _first(self, refusals: tuple[Refusal, ...]) -> Refusal | None:
-        """The first refusal by a constraint that is not left out."""
+        """The first refusal by a constraint that is not dropped."""
         for refusal in refusals:
             if refusal.constraint not in self.off:
                 return refusal
         return None
 
     def advice(self, candidate: Candidate, chosen: Chosen) -> BoundRule | None:
-        """The first advice that this version would breach here; compilers aside, since another can be installed."""
+        """The first advice that this version would breach here; except for compilers, which can be installed."""
         book, view = self.question.book, self.question.view
         for bound, _ in book.host_breaches(candidate.component, candidate.version, view, advice=True):
             if bound.rule.needs not in _NOT_ADVICE_TO_CHOOSE_BY:
@@ -258,7 +258,7 @@ class Search:
         return self._partners_advice(candidate, chosen)
 
     def _partners_advice(self, candidate: Candidate, chosen: Chosen) -> BoundRule | None:
-        """The first advice that what comes along in the same version would breach: it is chosen only afterwards."""
+        """The first advice that a partner of the same version would breach: partners are chosen only afterwards."""
         book, view, mine = self.question.book, self.question.view, (candidate.component, candidate.version)
         for name, rules in book.applying(*mine).items():
             if name not in chosen and any(

@@ -1,4 +1,4 @@
-"""Published security bulletins against a version: what it lacks, and which release of its branch fixes it."""
+"""Published security bulletins against a version: what it lacks, and which release of its branch has the fix."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Bulletin(Struct, frozen=True, kw_only=True):
 
 
 class Fixed(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The lowest release of a branch that a bulletin calls fixed, for some products ("" or () is all)."""
+    """The lowest release of a branch with the fixes of a bulletin, for some products ("" or () is all)."""
 
     bulletin: str
     component: str
@@ -45,13 +45,13 @@ class Fixed(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def exposures(question: Question, picks: Mapping[str, Candidate]) -> tuple[Exposure, ...]:
-    """What published bulletins say of these versions."""
+    """The published bulletins against these versions."""
     found = (exposure(question, candidate) for name, candidate in picks.items() if name in COVERED)
     return tuple(one for one in found if one is not None)
 
 
 def exposure(question: Question, candidate: Candidate) -> Exposure | None:
-    """The bulletins that name a later fixed release than this version; None where none does."""
+    """The bulletins that name a later fixed release than this version; None if there are none."""
     if candidate.component not in COVERED:
         return None
     branch = _branch(candidate)
@@ -81,7 +81,7 @@ def exposure(question: Question, candidate: Candidate) -> Exposure | None:
 
 
 def of_host(matrix: Matrix, host: Host) -> tuple[Exposure, ...]:
-    """What published bulletins say of what is installed on a host."""
+    """The published bulletins against what is installed on a host."""
     question = Question(matrix, host, Request(requirements=()), mode="check")
     installed = [name for name in COVERED if name in host.installed]
     found = {name: candidates[0] for name in installed if (candidates := question.candidates(name))}
@@ -106,7 +106,7 @@ def _sentence(candidate: Candidate, named: list[Bulletin], fixed: str, newest: t
 
 
 def _by_bulletin(question: Question, component: str) -> Iterator[tuple[Bulletin, list[Fixed]]]:
-    """Each bulletin with its rows about a component on this system, for the products that are here."""
+    """Each bulletin with its rows about a component on this system, for the products of this host."""
     system = question.view.system(component)
     words = {_PRODUCTS.get(gpu.kind or "", "") for gpu in question.host.gpus} - {""}
     rows = [
@@ -129,6 +129,6 @@ def _branch(candidate: Candidate) -> str:
 
 
 def _is_older(candidate: Candidate, bulletin: Bulletin) -> bool:
-    """Whether a version came before a bulletin that is silent about its branch."""
+    """Whether a version is older than a bulletin that does not mention its branch."""
     date = candidate.release.date if candidate.release is not None else ""
     return bool(date) and date < bulletin.date

@@ -31,14 +31,14 @@ MOST_RULES = 3
 
 
 class Sentence(Struct, frozen=True):
-    """One sentence without its full stop, and where it comes from."""
+    """One sentence without its full stop, and its sources."""
 
     text: str
     sources: tuple[str, ...] = ()
 
 
 def constraint_sentences(question: Question, constraint: Constraint) -> list[Sentence]:
-    """The sentences that say what a constraint demands; those of offers need the version that is missing."""
+    """The sentences for a constraint; those for an offer need the missing version."""
     match constraint:
         case Asked(component):
             return [asked_sentence(question, component)]
@@ -58,7 +58,7 @@ def constraint_sentences(question: Question, constraint: Constraint) -> list[Sen
 def sentences_of(
     question: Question, constraints: frozenset[Constraint], missing: tuple[Missing, ...] = ()
 ) -> list[Sentence]:
-    """What was asked, then the host's limits, then what is missing, then what follows from them."""
+    """What was requested, then the host's limits, then what is missing, then what follows from them."""
     offers: dict[Constraint, list[Sentence]] = {
         Offered(one.component): [_offer_sentence(question, one)] for one in missing
     }
@@ -85,7 +85,7 @@ def _rank(name: str) -> int:
 
 
 def by_kind(constraint: Constraint) -> tuple[int, str, str]:
-    """The order in which a conflict names its members and its hints: kind by kind, then by name."""
+    """The order of members and hints in a conflict: by kind, then by name."""
     match constraint:
         case Asked(component):
             return 0, component, ""
@@ -119,14 +119,14 @@ def refusal_in_words(question: Question, refused: Refusal) -> Sentence:
 
 
 def _denied_sentences(question: Question, component: str) -> list[Sentence]:
-    """What the bulletins say of the preferred version."""
+    """The bulletins against the preferred version."""
     found = (exposure(question, candidate) for candidate in question.candidates(component))
     first = next((one for one in found if one is not None), None)
     return [] if first is None else [Sentence(f"{first.reason} (--deny-vulnerable)", first.sources)]
 
 
 def asked_sentence(question: Question, component: str) -> Sentence:
-    """What the user asked for, or what the host has installed."""
+    """What the user requested, or what the host has installed."""
     requirement = question.asked.get(component)
     if requirement is None:
         installed = question.host.installed[component]
@@ -137,7 +137,7 @@ def asked_sentence(question: Question, component: str) -> Sentence:
 
 
 def rule_sentence(question: Question, bound: BoundRule) -> Sentence:
-    """One rule, its subject named by the rule's own range."""
+    """One rule, with its own range as the subject."""
     text = capitalised(rule_in_words(bound.rule, subject_in_words(bound)))
     return Sentence(text, question.matrix.addresses(bound.rule.src))
 
@@ -154,7 +154,7 @@ def _host_sentences(question: Question, component: str, name: str) -> list[Sente
 
 
 def last_branch(question: Question, component: str, name: str) -> str:
-    """The last driver branch for the host's first GPU that newer ones left behind, "" where it is not about that."""
+    """The last driver branch for the host's first GPU that newer ones no longer support, "" for other rules."""
     if component != "driver" or name != "compute-capability":
         return ""
     last = [gpu for gpu in question.host.gpus if gpu.driver_last]
@@ -162,7 +162,7 @@ def last_branch(question: Question, component: str, name: str) -> str:
 
 
 def host_has(question: Question, name: str) -> str:
-    """What the host has of a property: "This host has GeForce GTX 1050 (compute capability 6.1)"."""
+    """The host's value of a property: "This host has GeForce GTX 1050 (compute capability 6.1)"."""
     values = question.view.values(name)
     if question.view.is_assumed(name):
         return f"The default of {question.view.default(name)[1]} is {title(name)} {', '.join(values)}"
@@ -181,7 +181,7 @@ def _offer_sentence(question: Question, missing: Missing) -> Sentence:
 
 
 def method_limit(question: Question, component: str, method: str) -> tuple[str, tuple[str, ...]]:
-    """Why a method has no more of a component on this system, where a fact tells; with its addresses."""
+    """Why a method has no more of a component on this system, if a fact says so; with its addresses."""
     for row in question.matrix.rows(component, "method_limits", dict):
         if (row["method"], row["os"]) == (method, question.view.system(component)):
             return f": {row['reason']}", question.matrix.addresses(tuple(row["src"]))
@@ -189,7 +189,7 @@ def method_limit(question: Question, component: str, method: str) -> tuple[str, 
 
 
 def _flavour_sentences(question: Question) -> list[Sentence]:
-    """Which GPU asks for which kernel modules, where no flavour drives them all."""
+    """Which GPU requires which kernel modules, if no flavour supports them all."""
     verdicts = {
         "required": "is supported by open kernel modules only",
         "impossible": "is not supported by open kernel modules",
@@ -216,7 +216,7 @@ def _rules(question: Question, subject: str, other: str) -> list[BoundRule]:
 
 
 def _refuses_all(question: Question, bound: BoundRule, other: str) -> bool:
-    """Whether the rule refuses everything that the other side can be."""
+    """Whether the rule refuses every possible version of the other side."""
     values = _values(question, other)
     return bool(values) and not bound.rule.equal and not any(bound.accepts("0", value) for value in values)
 
@@ -258,7 +258,7 @@ def between(question: Question, constraints: frozenset[Constraint]) -> tuple[str
 
 
 def spelled(question: Question, component: str) -> str:
-    """A component as the user gave it, or as it is installed."""
+    """A component as the user requested it, or as it is installed."""
     requirement = question.asked.get(component)
     if requirement is None:
         return f"{component}=={question.host.installed[component].version}"

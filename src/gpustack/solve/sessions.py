@@ -1,4 +1,4 @@
-"""How many encode sessions a system with these GPUs and this driver may hold at once."""
+"""How many simultaneous encode sessions a system with these GPUs and this driver allows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpustack.versions import is_within
 
 
 class _Limit(Struct, frozen=True, kw_only=True):
-    """A number of sessions that a system may hold, and the first drivers that are known to allow it."""
+    """A number of sessions that a system allows, and the first drivers known to allow it."""
 
     limit: int
     driver_linux: str = ""
@@ -20,7 +20,7 @@ class _Limit(Struct, frozen=True, kw_only=True):
 
 
 def session_findings(question: Question, word: str, count: int) -> Findings:
-    """Whether a system with this GPU and driver may hold so many encode sessions at once."""
+    """Whether a system with this GPU and driver allows that many encode sessions at once."""
     gpus = question.host.gpus
     if not gpus:
         return Findings(unknown=(Unknown(reason=f"{word}: no GPU is given", needs="gpu", option="--gpu"),))
@@ -44,7 +44,7 @@ def session_findings(question: Question, word: str, count: int) -> Findings:
 
 
 def _by_driver(question: Question, word: str, count: int) -> Findings:
-    """The limit of the driver, as far as the first driver of each limit is known."""
+    """The limit of the driver, if the first driver of each limit is known."""
     limits = question.matrix.rows("nvenc", "session_limits", _Limit)
     column = "driver_windows" if question.view.system("driver") == "windows" else "driver_linux"
     firsts = {row.limit: getattr(row, column) for row in limits if getattr(row, column)}

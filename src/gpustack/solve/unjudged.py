@@ -1,4 +1,4 @@
-"""Rules that could not be judged for want of a property of the host, and defaults that were taken for it."""
+"""Rules that could not be judged because a property of the host is unknown, and defaults used in its place."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from gpustack.solve.words import title
 
 
 class Lacking(Struct, frozen=True):
-    """A rule about a version, and the property of the host for want of which it was not judged."""
+    """A rule about a version, and the unknown property that prevented its judgement."""
 
     bound: BoundRule
     property: str
 
 
 def lacking(question: Question, candidate: Candidate, picks: Mapping[str, Candidate]) -> Iterator[Lacking]:
-    """Every rule about this version that might refuse it, or what is beside it, and that nobody could judge."""
+    """Every unjudged rule about this version that might refuse it, or something with it."""
     view, name = question.view, candidate.component
     for other, rules in question.book.applying(name, candidate.version).items():
         if other in COMPONENTS:
@@ -44,9 +44,9 @@ def _has_unknown_gpu(question: Question) -> bool:
 
 
 def decides(question: Question, one: Lacking) -> bool:
-    """Whether the verdict hangs on a rule: it may refuse, and asks for what the system fixes or for a GPU that is here.
+    """Whether the verdict depends on a rule: it may refuse, and is about the system or a GPU of the host.
 
-    Advice never decides, and what differs from host to host leaves the verdict as it is.
+    Advice never decides, and what differs between hosts leaves the verdict as it is.
     """
     if one.bound.is_advice:
         return False
@@ -54,14 +54,14 @@ def decides(question: Question, one: Lacking) -> bool:
 
 
 def unknown_rules(question: Question, candidate: Candidate, picks: Mapping[str, Candidate]) -> Iterator[Unknown]:
-    """The rules on which the verdict about a version hangs and that could not be judged."""
+    """The unjudged rules on which the verdict about a version depends."""
     for one in lacking(question, candidate, picks):
         if decides(question, one):
             yield unknown_rule(question, candidate, one)
 
 
 def unknown_rule(question: Question, candidate: Candidate, one: Lacking) -> Unknown:
-    """A rule that could not be judged, as the verdict names it."""
+    """An unjudged rule in the words of the verdict."""
     from gpustack.solve.sentences import rule_sentence  # noqa: PLC0415 (most rules can be judged)
 
     sentence = rule_sentence(question, one.bound)
@@ -79,7 +79,7 @@ def unknown_rule(question: Question, candidate: Candidate, one: Lacking) -> Unkn
 
 
 def not_judged(question: Question, picks: Mapping[str, Candidate]) -> tuple[NotJudged, ...]:
-    """The other rules that could not be judged: what they ask for differs from host to host, or they are advice."""
+    """The other unjudged rules: their properties differ between hosts, or they are advice."""
     found: dict[tuple[str, str], NotJudged] = {}
     for candidate in picks.values():
         for one in lacking(question, candidate, picks):

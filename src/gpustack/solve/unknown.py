@@ -1,4 +1,4 @@
-"""Where the facts end: versions and pairs that none of them covers, told as such instead of guessed at."""
+"""Where the facts end: versions and pairs that no fact covers, reported as such instead of guessed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ COVERED_PAIRS = (
 
 
 def unknown_versions(question: Question) -> list[Unknown]:
-    """What was asked for and no release of the facts is, with the nearest that are."""
+    """Requested versions that the facts do not contain, with the nearest known ones."""
     found = []
     for name, requirement in question.asked.items():
         candidates = question.candidates(name)
@@ -45,7 +45,7 @@ def unknown_versions(question: Question) -> list[Unknown]:
 
 
 def nearest_known(question: Question, component: str, range_text: str) -> str:
-    """The known versions around what was asked for, in words."""
+    """The known versions around a requested one, in words."""
     system, arch = question.view.system(component), question.host.arch
     releases = sorted({row.version for row in question.released_here(component)}, key=lambda text: version(text).key)
     if not releases:
@@ -63,13 +63,13 @@ def nearest_known(question: Question, component: str, range_text: str) -> str:
 
 
 def _as_of(question: Question, component: str) -> str:
-    """When the facts of a component were read, and how newer ones get in."""
+    """When the facts about a component were read, and how to add newer ones."""
     read = max((source.read for source in question.matrix.sources(component).values()), default="")
     return f", which were read on {read} (newer ones: --matrices DIR)" if read else ""
 
 
 def unknown_pairs(question: Question, picks: Mapping[str, Candidate]) -> list[Unknown]:
-    """Pairs of known versions that no rule speaks of although every release should have one."""
+    """Pairs of known versions that no rule covers although every release should have one."""
     found = []
     for subject, other in COVERED_PAIRS:
         one, two = picks.get(subject), picks.get(other)
@@ -82,7 +82,7 @@ def unknown_pairs(question: Question, picks: Mapping[str, Candidate]) -> list[Un
 
 
 def unknown_splits(question: Question, picks: Mapping[str, Candidate]) -> list[Unknown]:
-    """GPUs that are to be split by MIG, of which no fact tells the first driver that can."""
+    """GPUs to be split by MIG for which the first supporting driver is unknown."""
     if "driver" not in picks:
         return []
     rules = [bound.rule.when for bound in question.book.of("driver") if bound.rule.when.mig]
@@ -97,13 +97,13 @@ def unknown_splits(question: Question, picks: Mapping[str, Candidate]) -> list[U
 
 
 def outside_of_the_facts(question: Question, judged: Mapping[str, Candidate]) -> list[Unknown]:
-    """What was asked for, in a known version, on a platform or architecture of which the facts do not speak."""
+    """Requested components, in a known version, on a platform or architecture that the facts do not cover."""
     asked = [judged[name] for name in question.asked if name in judged]
     return [found for one in asked if (found := doubt(question, one)) is not None]
 
 
 def doubt(question: Question, candidate: Candidate) -> Unknown | None:
-    """Why the facts do not speak of this version on this platform and architecture; None where they do."""
+    """Why the facts do not cover this version on this platform and architecture; None if they do."""
     if candidate.component == "driver" and any(gpu.is_vgpu for gpu in question.host.gpus):
         asked = question.asked.get("driver")
         wanted = asked.versions if asked and asked.versions.startswith("==") else f"=={candidate.version}"
@@ -117,7 +117,7 @@ def doubt(question: Question, candidate: Candidate) -> Unknown | None:
 
 
 def _unproven_on_board(question: Question, candidate: Candidate) -> Unknown | None:
-    """On a Jetson, a version of which no rule says that it runs on any Jetson Linux."""
+    """On a Jetson, a version that no rule states to run on any Jetson Linux."""
     name, number = candidate.component, candidate.version
     if question.host.environment != "jetson" or question.book.is_proven_on_boards(name, number):
         return None
@@ -127,7 +127,7 @@ def _unproven_on_board(question: Question, candidate: Candidate) -> Unknown | No
 
 
 def _class_of_gpu(question: Question, component: str) -> str:
-    """Why the facts about a component do not speak of GPUs like these, "" where they do."""
+    """Why the facts about a component do not cover GPUs like these, "" if they do."""
     gpus = question.host.gpus
     if component == "cuda-compat" and any(gpu.kind == "professional" for gpu in gpus):
         return "of professional boards NVIDIA supports selected NGC-Ready ones, and no fact says which"
@@ -140,7 +140,7 @@ def _class_of_gpu(question: Question, component: str) -> str:
 
 
 def _is_guest_driver(question: Question, wanted: str) -> bool:
-    """Whether a guest driver that vGPU software had for this system is in this range."""
+    """Whether this range contains a guest driver of vGPU software for this system."""
     system = "windows" if question.view.is_windows else "linux"
     return any(
         row.os == system and is_within(row.version, wanted)

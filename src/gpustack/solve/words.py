@@ -49,7 +49,7 @@ def in_words(range_text: str) -> str:
 
 
 def _lowest(clauses: tuple[Clause, ...]) -> tuple[bool, Any]:
-    """What alternatives are told by: those without a lower end first, then the oldest."""
+    """The sort key of alternatives: those without a lower end first, then the oldest."""
     lows = [clause.version for clause in clauses if clause.operator in {">=", ">", "==", "~="}]
     return (True, max(lows)) if lows else (False, 0)
 
@@ -64,7 +64,7 @@ _ALWAYS_SMALL = ("nvcc", "lib", "glibc", "gcc")
 
 
 def capitalised(sentence: str) -> str:
-    """The sentence with a capital at its head; proper names (cuDNN, nvcc, nv-codec-headers) stay as they are."""
+    """The sentence with a capital first letter; proper names (cuDNN, nvcc, nv-codec-headers) stay as they are."""
     first = sentence.partition(" ")[0]
     is_plain = first.isalpha() and first.islower() and not first.startswith(_ALWAYS_SMALL)
     return sentence[:1].upper() + sentence[1:] if is_plain else sentence
@@ -110,7 +110,7 @@ def _clause_in_words(clause: Clause) -> str:
 
 
 def rule_in_words(rule: Rule, subject: str) -> str:
-    """The sentence of a rule; ``subject`` names what it binds ("CUDA 13.0.2", "every CUDA asked for")."""
+    """The sentence of a rule; ``subject`` names what it binds ("CUDA 13.0.2", "every requested CUDA")."""
     if rule.says:
         return rule.says.rstrip(".")
     if rule.equal:

@@ -1,4 +1,4 @@
-"""What verify built and kept: engines and the ONNX file, each with a description, for model repositories."""
+"""Files that verify built and kept: engines and the ONNX file, each with a description, for model repositories."""
 
 from __future__ import annotations
 
