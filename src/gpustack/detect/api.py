@@ -1,4 +1,4 @@
-"""The one function that the command line and scripts call: a host from this machine, or from a tree."""
+"""The entry point for the command line and scripts: a host from this machine, or from a tree."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from gpustack.model.host import Host
 def detect(root: Path | None, matrix: Matrix) -> Host:
     """The host at ``root``: a file system tree, or a folder that ``--record`` wrote; None is this machine.
 
-    Raises UsageError where ``root`` is no folder, and nothing for what is found inside.
+    Raises UsageError if ``root`` is not a folder, and nothing for its content.
     """
     evidence = _recorded(root)
     return host_of(evidence if evidence is not None else gather(root), matrix)
 
 
 def detect_with_packages(root: Path | None, matrix: Matrix, names: Iterable[str]) -> tuple[Host, dict[str, str]]:
-    """The host, and the version of each package of ``names`` as the database has it, "" where it is not installed.
+    """The host, and the version of each package of ``names`` in its database, "" if not installed.
 
-    Names of which nothing can be known, as of most in a recorded host, are left out. Otherwise as ``detect``.
+    Names whose state is unknown, as of most in a recorded host, are omitted. Otherwise like ``detect``.
     """
     wanted = tuple(dict.fromkeys(names))
     evidence = _recorded(root)
@@ -42,9 +42,9 @@ def detect_with_packages(root: Path | None, matrix: Matrix, names: Iterable[str]
 
 
 def _recorded(root: Path | None) -> Evidence | None:
-    """What a folder of ``--record`` holds; None where ``root`` is no such folder."""
+    """The content of a folder of ``--record``; None if ``root`` is no such folder."""
     if root is None:
         return None
-    from gpustack.detect.record import read_record  # noqa: PLC0415 (this machine's own start-up counts)
+    from gpustack.detect.record import read_record  # noqa: PLC0415 (the start-up time of this machine counts)
 
     return read_record(root)

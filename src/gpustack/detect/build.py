@@ -17,7 +17,7 @@ from gpustack.model.host import Host
 
 
 def host_of(evidence: Evidence, matrix: Matrix) -> Host:
-    """The host that the evidence describes, with everything that is wrong with it."""
+    """The host that the evidence describes, with all its problems."""
     scene = build_scene(evidence, matrix)
     return Host(
         os=scene.os,

@@ -1,4 +1,4 @@
-"""A host that is not at hand, described by options: system, architecture, GPUs, driver."""
+"""A host described by options instead of detected: system, architecture, GPUs, driver."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
 _RELEASE = re.compile(r"[vV]?\d[\w.]*")
 
 
-def describe(  # noqa: PLR0913 (one argument for each option that says which host)
+def describe(  # noqa: PLR0913 (one argument for each option that describes a host)
     matrix: Matrix,
     *,
     os: str,
@@ -31,9 +31,9 @@ def describe(  # noqa: PLR0913 (one argument for each option that says which hos
     driver: str | None = None,
     properties: Properties | None = None,
 ) -> Host:
-    """The host of these options; without ``arch`` it has that of its GPU's processor, else x86_64 (a Jetson: aarch64).
+    """The host of these options; ``arch`` defaults to that of its GPU's processor, else x86_64 (a Jetson: aarch64).
 
-    Raises UsageError for words without meaning and UnsupportedError for a system that no fact knows.
+    Raises UsageError for invalid values and UnsupportedError for an unknown system.
     """
     system, version = parse_system(os, matrix)
     given = properties or Properties()
@@ -69,13 +69,13 @@ def describe(  # noqa: PLR0913 (one argument for each option that says which hos
 
 
 def _usual(environment: Environment, gpus: tuple[Gpu, ...], matrix: Matrix) -> str:
-    """The architecture where none is given: that of the processor which a GPU comes with, else the usual one."""
+    """The default architecture: that of the processor that a GPU is combined with, else the usual one."""
     needed = next((arch for gpu in gpus if (arch := processor_of(gpu, matrix)[0])), "")
     return needed or ("aarch64" if environment == "jetson" else "x86_64")
 
 
 def redescribed(matrix: Matrix, host: Host, *, gpus: tuple[str, ...], properties: Properties) -> Host:
-    """A host that was found, with the GPUs and properties that are given in place of its own. Raises UsageError."""
+    """A detected host with the given GPUs and properties in place of its own. Raises UsageError."""
     found = tuple(gpu for one in _named(matrix, gpus) for gpu in one.gpus)
     demand_possible(host.arch, found, matrix)
     return changed(host, properties, found)
@@ -87,7 +87,7 @@ def _is_board(system: System, gpus: tuple[Gpu, ...]) -> bool:
 
 
 def _name(system: System, version: str) -> str:
-    """The row's name; where the row covers more releases than one, with the release that was asked for."""
+    """The row's name; if the row covers several releases, with the requested one."""
     asked = version.lstrip("vV")
     return (
         system.name.replace(system.version, asked, 1)

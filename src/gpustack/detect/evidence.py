@@ -1,4 +1,4 @@
-"""Evidence: the raw record of one machine that everything else in detect is computed from."""
+"""Evidence: the raw record of one machine, the only input of everything else in detect."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from msgspec import Struct, field
 
 
 class CommandOutput(Struct, frozen=True, kw_only=True):
-    """What one command answered. ``code`` is None where it could not run."""
+    """The result of one command. ``code`` is None if it could not run."""
 
     code: int | None = None
     out: str = ""
@@ -16,7 +16,7 @@ class CommandOutput(Struct, frozen=True, kw_only=True):
 
 
 class Fault(Struct, frozen=True, kw_only=True):
-    """A file that is there but could not be used, and why."""
+    """A file that exists but could not be used, and why."""
 
     path: str
     reason: str
@@ -49,7 +49,7 @@ class Evidence(Struct, frozen=True, kw_only=True):
         return next((self.files[path] for path in paths if path in self.files), None)
 
     def line(self, *paths: str) -> str | None:
-        """The first line of the first of these files, stripped; None where there is none or it is empty."""
+        """The first line of the first of these files, stripped; None if there is none or it is empty."""
         text = self.text(*paths)
         lines = text.strip().splitlines() if text else []
         return lines[0].strip() or None if lines else None
@@ -64,7 +64,7 @@ class Evidence(Struct, frozen=True, kw_only=True):
         }
 
     def has(self, path: str) -> bool:
-        """Whether something of that path was seen at all."""
+        """Whether that path was seen at all."""
         folder, _, name = path.rpartition("/")
         return (
             path in self.files
@@ -75,6 +75,6 @@ class Evidence(Struct, frozen=True, kw_only=True):
         )
 
     def output(self, command: str) -> str | None:
-        """What a command printed where it ended with 0, else None."""
+        """The output of a command that exited with 0, else None."""
         found = self.commands.get(command)
         return found.out if found is not None and found.code == 0 else None

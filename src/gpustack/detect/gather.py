@@ -30,11 +30,11 @@ _DENIED = os.strerror(13)
 
 
 def gather(root: Path | None = None, *, runner: Runner | None = None, packages: tuple[str, ...] = ()) -> Evidence:
-    """The evidence of the running machine, or of the tree below ``root`` (files only, no command is run).
+    """The evidence of the running machine, or of the tree below ``root`` (files only, no command runs).
 
-    ``packages`` are looked for besides those that always matter.
+    ``packages`` are looked up besides those that always matter.
 
-    Raises UsageError where ``root`` is no folder.
+    Raises UsageError if ``root`` is not a folder.
     """
     if root is not None and not root.is_dir():
         msg = f"{str(root)!r} is not a folder"
@@ -53,7 +53,7 @@ def gather(root: Path | None = None, *, runner: Runner | None = None, packages: 
     if status is not None:
         work.files["/var/lib/dpkg/status"] = status
     rpms = reader.rpm_lines()
-    # Debian's rpm is a tool for foreign packages: without a database file it has nothing to tell.
+    # Debian's rpm is a tool for foreign packages: without a database file it has no information.
     if not rpms and root is None and (status is None or reader.has_unread_rpms):
         rpms = _rpm_answer(runner or LocalRunner(), work.tree, packages)
     work.faults.update(reader.faults)
@@ -78,7 +78,7 @@ def gather(root: Path | None = None, *, runner: Runner | None = None, packages: 
 
 
 def _definitions(text: str) -> str:
-    """The definitions of a header. Its numbers tell, its words are the vendor's."""
+    """The definitions of a header: its numbers are facts, its text is the vendor's."""
     return "".join(f"{line}\n" for line in text.splitlines() if line.lstrip().startswith("#define "))
 
 
@@ -99,7 +99,7 @@ class _Gatherer:
         self.faults: dict[str, str] = {}
 
     def static(self) -> None:
-        """Everything whose place is known beforehand."""
+        """Everything at fixed places."""
         for path in probes.TEXTS:
             self.text(path)
         for path in probes.QUIET_TEXTS:
@@ -118,7 +118,7 @@ class _Gatherer:
         self.places()
 
     def places(self) -> None:
-        """Links, key files, and what is told by being there at all."""
+        """Links, key files, and files whose existence alone matters."""
         for path in probes.LINKS:
             self.link(path)
         for path in (path for pattern in probes.BLOB_GLOBS for path in self.tree.glob(pattern, limit=50)):
@@ -188,7 +188,7 @@ class _Gatherer:
             return b""
 
     def pci(self) -> None:
-        """The functions of vendor 10de with their ids and the module that holds each."""
+        """The functions of vendor 10de with their ids and bound kernel modules."""
         base = "/sys/bus/pci/devices"
         kept = []
         for name in self.listings.get(base, ()):
@@ -215,7 +215,7 @@ class _Gatherer:
                 self.marks[path] = "SW_MNG"
 
     def kernels(self) -> None:
-        """For each installed kernel: are its headers there, which driver modules does it have."""
+        """For each installed kernel: whether its headers are present, and which driver modules it has."""
         for name in self.listings.get("/lib/modules", ())[-20:]:
             here = f"/lib/modules/{name}"
             self.link(f"{here}/build")
@@ -252,7 +252,7 @@ class _Gatherer:
             self.marks[path] = "signed" if tail == SIGNATURE else "unsigned"
 
     def running(self, runner: Runner, rpms: tuple[str, ...]) -> None:
-        """What only the running machine can say."""
+        """What only the running machine can report."""
         uname = os.uname()
         self.files.setdefault("/proc/sys/kernel/osrelease", uname.release + "\n")
         self.files["/proc/sys/kernel/arch"] = uname.machine + "\n"
@@ -280,23 +280,23 @@ class _Gatherer:
             place = self._program(argv[0])
             if not place or (argv[0] == "modinfo" and not has_module):
                 continue
-            # To load the libraries of a distribution's FFmpeg costs more than all else here; its package tells.
+            # Loading the libraries of a distribution's FFmpeg costs more than all else here; its package is enough.
             owner = "ffmpeg" if argv[0] == "ffmpeg" else toolkit.gcc_package(self.links) if argv[0] == "gcc" else ""
             if not owner or not self._is_packaged(owner, argv[0], place, rpms):
                 yield argv
 
     def _program(self, name: str) -> str:
-        """Where a program of the running machine lies, "" where it is not on the PATH."""
+        """The path of a program of the running machine, "" if it is not on the PATH."""
         folders = os.environ.get("PATH", os.defpath).split(":")
         return next((path for path in (f"{folder}/{name}" for folder in folders) if os.access(path, os.X_OK)), "")
 
     def _is_packaged(self, package: str, name: str, place: str, rpms: tuple[str, ...]) -> bool:
-        """Whether the program at ``place`` is that of a package, and no other one of its name is known."""
+        """Whether the program at ``place`` belongs to a package, and no other one of its name is known."""
         if place not in {f"/usr/bin/{name}", f"/bin/{name}"} or f"/usr/local/bin/{name}" in self.marks:
             return False
         status = self.files.get("/var/lib/dpkg/status", "")
         packages = all_packages(Evidence(files={"/var/lib/dpkg/status": status}, rpms=rpms))
-        # Debian's package "gcc" is a set of links, numbered on its own.
+        # Debian's package "gcc" is a set of links with its own version numbers.
         found = (one for one in packages if one.name == package and one.installed)
         return any(one.manager == "rpm" or package != "gcc" for one in found)
 
@@ -326,18 +326,18 @@ class _Gatherer:
                 self.library_link(f"{folder}/{name}")
 
     def library_link(self, path: str) -> None:
-        """A library's link; where it leads through other folders, also the file at the end."""
+        """A library's link; if it leads through other folders, also the file at the end."""
         self.link(path)
         if "/" in self.links.get(path, "") and path not in self.marks:
             self.marks[path] = f"file {self.tree.final(path)}"
 
     def wheels(self) -> None:
-        """NVIDIA's wheels in the Python environments of the usual places."""
+        """NVIDIA's wheels in the Python environments at the usual places."""
         places = [path for pattern in probes.PYTHON_GLOBS for path in self.tree.glob(pattern, limit=100)]
         active = (self.environ.get("VIRTUAL_ENV"), self.environ.get("CONDA_PREFIX"))
         prefixes = dict.fromkeys(prefix for prefix in (*active, *self.prefixes) if prefix)
         own = [path for prefix in prefixes for path in self.tree.glob(f"{prefix}/lib/python3*/site-packages")]
-        # A wheel's folder on the loader's path: its neighbours tell which wheel it is.
+        # A wheel's folder on the loader's path: its neighbours identify the wheel.
         tails = tuple(f"/{tail}" for tail in probes.WHEEL_LIBRARIES)
         own += [folder.removesuffix(tail) for folder in self.listings for tail in tails if folder.endswith(tail)]
         seen: set[str] = set()
@@ -355,7 +355,7 @@ class _Gatherer:
 
 
 def _with_words(text: str) -> list[str]:
-    """The lines of a log that hold one of the words: searched word by word, not line by line, for speed."""
+    """The lines of a log that contain one of the words: searched word by word, not line by line, for speed."""
     starts: dict[int, int] = {}
     for word in probes.LOG_WORDS:
         at = text.find(word)
@@ -369,7 +369,7 @@ def _with_words(text: str) -> list[str]:
 
 
 def _telling(line: str) -> str:
-    """A log line; of one that lists hundreds of packages only those that matter."""
+    """A log line; of one that lists hundreds of packages only the relevant ones."""
     if len(line) <= LONG_LINE:
         return line
     head, _, rest = line.partition(": ")

@@ -1,4 +1,4 @@
-"""GPU names as people write them: any case, with or without the maker, the product line and the memory size."""
+"""GPU names as people write them: any case, with or without vendor, product line and memory size."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class _Named(NamedTuple):
 
 
 def words_of(name: str) -> tuple[str, ...]:
-    """A name as comparable words: lower case, split at everything but letters and digits."""
+    """A name as comparable words: lower case, split at everything except letters and digits."""
     return tuple(re.findall(r"[a-z0-9]+", name.lower()))
 
 
@@ -46,7 +46,7 @@ def _without_memory(words: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def resolve_gpu(text: str, products: Products) -> Gpu:
-    """The GPU that ``--gpu`` names. Raises UsageError with the candidates where it is unknown or ambiguous."""
+    """The GPU that ``--gpu`` names. Raises UsageError with the candidates if it is unknown or ambiguous."""
     name = text.strip()
     if not _SAFE.fullmatch(name):
         msg = f"{text[:60]!r} is not a GPU name"
@@ -137,7 +137,7 @@ def _by_name(name: str, products: Products) -> Gpu:
 
 
 def _names_with(parts: tuple[str, ...], products: Products) -> list[_Named]:
-    """Every spelling of every product in which all ``parts`` occur; no other can be meant by a name that has them."""
+    """Every spelling of every product that contains all ``parts``; a name with these parts can mean no other."""
     return [
         *(_Named(words_of(one), one, gpu_of(row)) for row in products.rows for one in _spelled_with(parts, row)),
         *(
@@ -153,7 +153,7 @@ def _spelled_with(parts: tuple[str, ...], row: GpuProduct | Integrated) -> list[
 
 
 def _only_form(words: tuple[str, ...], asked: tuple[str, ...]) -> bool:
-    """Whether what the product's name has beyond the words asked for is only form, memory or edition."""
+    """Whether the product's name adds only form, memory or edition to the requested words."""
     rest = [word for word in _brandless(words) if word not in asked]
     return all(_FORM.fullmatch(word) for word in rest)
 
@@ -180,7 +180,7 @@ def _one_of(name: str, found: list[_Named]) -> Gpu:
 
 
 def merged(gpus: list[Gpu], spelling: str | None) -> Gpu:
-    """What several GPUs share; fields in which they differ are unknown. ``spelling`` is the name where they differ."""
+    """The common fields of several GPUs; fields that differ are unknown. ``spelling`` is the name if names differ."""
     if len(gpus) == 1:
         return gpus[0]
     shared: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""The host document on disk: written with a stable order of keys, read with every value checked."""
+"""The host document on disk: written in a stable order of keys, read with every value validated."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _HINT = "`gpustack detect --format json > host.json` writes one"
 
 
 def dump(host: Host) -> str:
-    """The document as text, ending with a line break."""
+    """The document as text, with a final line break."""
     return msgspec.json.format(msgspec.json.encode(host), indent=2).decode() + "\n"
 
 
 def load(path: Path) -> Host:
-    """The host in the file ``path``. Raises DocumentError that names what is wrong and where."""
+    """The host in the file ``path``. Raises DocumentError that says what is wrong and where."""
     try:
         if not path.is_file():
             msg = "is a folder, not a host document" if path.is_dir() else "no such file"

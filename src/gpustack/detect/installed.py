@@ -1,4 +1,4 @@
-"""Which components are installed, in which version, by which method, and where."""
+"""The installed components: versions, methods, and places."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ DISTRIBUTIONS = {
 
 
 def method_of(origin: str) -> str:
-    """How packages of that origin came: NVIDIA's from its repository, a distribution's from there."""
+    """The installation method of packages of that origin: NVIDIA's from its repository, a distribution's from there."""
     return "network" if origin == "nvidia" else "distro" if origin in DISTRIBUTIONS else "unknown"
 
 
 def find_installed(scene: Scene) -> dict[str, Installed]:
-    """Every component that is there, by name."""
+    """Every installed component, by name."""
     found = {
         "driver": _driver(scene),
         "fabric-manager": _packaged(
@@ -68,7 +68,7 @@ def _driver(scene: Scene) -> Installed | None:
 
 
 def _main_origin(by_origin: dict[str, tuple[Package, ...]]) -> tuple[str, tuple[Package, ...]]:
-    """The origin that most of the driver's packages have."""
+    """The origin of most driver packages."""
     if not by_origin:
         return "", ()
     origin = max(by_origin, key=lambda name: (len(by_origin[name]), name))
@@ -86,7 +86,7 @@ def _cuda(scene: Scene) -> Installed | None:
 
 
 def _library(scene: Scene, component: str, pattern: str, headers: dict[str, str]) -> Installed | None:
-    """A library: the copy the loader takes, with the exact number of the package that agrees with it."""
+    """A library: the copy that the loader uses, with the exact number of the matching package."""
     winner = _winning(scene.copies, component)
     mine = scene.installed(pattern)
     agreeing = [p for p in mine if winner is None or winner.version is None or _same(p.upstream, winner.version)]
@@ -112,7 +112,7 @@ def _library(scene: Scene, component: str, pattern: str, headers: dict[str, str]
 
 
 def _winning(copies: tuple[Copy, ...], component: str) -> Copy | None:
-    """The copy the loader takes of the highest soname, else any copy."""
+    """The copy that the loader uses of the highest soname, else any copy."""
     mine = [copy for copy in copies if copy.component == component]
     winners = [copy for copy in mine if copy.wins]
     return winners[-1] if winners else mine[0] if mine else None

@@ -1,4 +1,4 @@
-"""Jetsons that are described: by their JetPack, by their Jetson Linux, or by the name of their module."""
+"""Described Jetsons: by their JetPack, by their Jetson Linux, or by the name of their module."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _WORD = "jetpack"
 
 
 def as_l4t(text: str, matrix: Matrix) -> str:
-    """``--os jetpack6.2`` as the Jetson Linux of that JetPack ("l4t36.4.3"); every other text as it is."""
+    """``--os jetpack6.2`` as the Jetson Linux of that JetPack ("l4t36.4.3"); every other text unchanged."""
     asked = text.lower().removeprefix(_WORD)
     if asked == text.lower():
         return text
@@ -29,7 +29,7 @@ def as_l4t(text: str, matrix: Matrix) -> str:
 
 
 def newest_l4t(version: str, matrix: Matrix) -> str:
-    """The newest known Jetson Linux of a line ("36" is 36.5.0); a version that no fact has as it is."""
+    """The newest known Jetson Linux of a line ("36" is 36.5.0); an unknown version unchanged."""
     known = [release for row in matrix.jetpacks for release in (row.l4t, *row.also) if covers(version, release)]
     return max(known, key=version_key, default=version)
 
@@ -40,7 +40,7 @@ def is_board(gpu: Gpu) -> bool:
 
 
 def demand_supported(release: str, gpus: Iterable[Gpu], matrix: Matrix) -> None:
-    """Refuse a module that this Jetson Linux is not for. Raises UsageError that names the newest JetPack for it."""
+    """Refuse a module that this Jetson Linux does not support. Raises UsageError naming the newest JetPack for it."""
     row = next((row for row in matrix.jetpacks if release in {row.l4t, *row.also}), None)
     for gpu in gpus:
         capability = gpu.compute_capability

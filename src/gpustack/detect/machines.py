@@ -1,4 +1,4 @@
-"""Names that are no GPU's own: systems (DGX H100), cloud shapes (p5.48xlarge), MIG instances and vGPUs."""
+"""Names that stand for more or less than a GPU: systems (DGX H100), cloud shapes (p5.48xlarge), MIG, vGPUs."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class Machine(Struct, frozen=True, kw_only=True):
 
 
 class _Board(Struct, frozen=True, kw_only=True):
-    """What the name of a vGPU type calls a board, where that is not the name of a GPU."""
+    """The board in the name of a vGPU type, if that is not the name of a GPU."""
 
     board: str
     device: str
 
 
 class _Processors(Struct, frozen=True, kw_only=True):
-    """GPUs that exist beside processors of one architecture only, and why."""
+    """GPUs that are combined with processors of one architecture only, and why."""
 
     arch: str
     devices: tuple[str, ...]
@@ -49,7 +49,7 @@ class _Processors(Struct, frozen=True, kw_only=True):
 
 
 class Named(NamedTuple):
-    """What a name means: its GPUs, and the machine where it is that of one."""
+    """What a name stands for: its GPUs, and the machine if it names one."""
 
     gpus: tuple[Gpu, ...]
     machine: Machine | None = None
@@ -66,7 +66,7 @@ def resolve(text: str, matrix: Matrix, products: Products) -> Named:
 
 
 def _machine(text: str, matrix: Matrix) -> Machine | None:
-    """The machine of this name, in any case; a cloud shape is spelled as its cloud spells it."""
+    """The machine of this name, in any case; cloud shapes are spelled as the cloud spells them."""
     shape = text.lower().removeprefix(_AZURE)
     words = tuple(word for word in words_of(text) if word != "nvidia")
     for row in matrix.rows(_SUBJECT, "machines", Machine):
@@ -77,7 +77,7 @@ def _machine(text: str, matrix: Matrix) -> Machine | None:
 
 
 def _mig(text: str, products: Products) -> Gpu | None:
-    """The GPU that a MIG instance, as ``nvidia-smi`` prints it, is a part of; None where the name is of none."""
+    """The GPU behind a MIG instance, in the spelling of ``nvidia-smi``; None for other names."""
     match = _MIG.fullmatch(text)
     if match is None:
         return None
@@ -92,7 +92,7 @@ def _mig(text: str, products: Products) -> Gpu | None:
 
 
 def _vgpu(text: str, matrix: Matrix, products: Products) -> Gpu | None:
-    """The GPU that a vGPU, as ``nvidia-smi`` prints it, is a part of; None where the name is of none."""
+    """The GPU behind a vGPU, in the spelling of ``nvidia-smi``; None for other names."""
     match = _VGPU.fullmatch(text)
     if match is None:
         return None
@@ -103,13 +103,13 @@ def _vgpu(text: str, matrix: Matrix, products: Products) -> Gpu | None:
 
 
 def _part(gpu: Gpu, part: str) -> Gpu:
-    """A part of a GPU: its engines and its memory are not those of the whole, except where there are none."""
+    """A part of a GPU: its engines and memory are not those of the whole, except that none stay none."""
     nvenc, nvdec = (0 if count == 0 else None for count in (gpu.nvenc, gpu.nvdec))
     return replace(gpu, part=part, memory_mib=None, nvenc=nvenc, nvdec=nvdec)
 
 
 def processor_of(gpu: Gpu, matrix: Matrix) -> tuple[str, str]:
-    """The one architecture of hosts that can have this GPU, and why; "" where several can."""
+    """The only architecture of hosts with this GPU, and why; "" if there are several."""
     if gpu.kind == "soc":
         return "aarch64", "is one chip with an Arm processor"
     device = f"0x{(gpu.pci_id or '').removeprefix('10de:')}"
@@ -118,7 +118,7 @@ def processor_of(gpu: Gpu, matrix: Matrix) -> tuple[str, str]:
 
 
 def demand_possible(arch: str | None, gpus: Iterable[Gpu], matrix: Matrix) -> None:
-    """Refuse a host that cannot exist. Raises UsageError that names the architecture that would do."""
+    """Refuse a host that cannot exist. Raises UsageError naming the possible architecture."""
     for gpu in gpus:
         needed, why = processor_of(gpu, matrix)
         if arch is not None and needed and needed != arch:
@@ -127,7 +127,7 @@ def demand_possible(arch: str | None, gpus: Iterable[Gpu], matrix: Matrix) -> No
 
 
 def architecture_of(machines: Iterable[Machine]) -> str | None:
-    """The architecture that all these machines have; None where there are none. Raises UsageError where they differ."""
+    """The common architecture of these machines; None without any. Raises UsageError if they differ."""
     found = {machine.arch: machine.name for machine in machines}
     if len(found) > 1:
         msg = f"{' and '.join(found.values())} are machines of different architectures ({', '.join(found)})"

@@ -1,4 +1,4 @@
-"""What the driver itself says of its GPUs, through NVML. The only importer of pynvml."""
+"""What the driver itself reports about its GPUs, through NVML. The only importer of pynvml."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TIME_LIMIT_S = 10.0
 
 
 def read_nvml() -> dict[str, Any] | None:
-    """Driver version and one record for each GPU; {"error": ...} where NVML fails, None where it is not installed."""
+    """Driver version and one record per GPU; {"error": ...} if NVML fails, None if it is not installed."""
     answer: dict[str, Any] = {}
     worker = threading.Thread(target=_ask, args=(answer,), daemon=True)
     worker.start()
@@ -65,7 +65,7 @@ def _gpu(pynvml: ModuleType, number: int) -> dict[str, Any]:
 
 
 def _value(function: Callable[..., Any], *arguments: object) -> Any:  # noqa: ANN401 (each call has its own type)
-    """The answer of one NVML call, None where this driver or GPU does not give it."""
+    """The result of one NVML call, None if this driver or GPU does not support it."""
     import pynvml  # noqa: PLC0415
 
     try:

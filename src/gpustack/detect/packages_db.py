@@ -27,7 +27,7 @@ _NAME = re.compile(rb"^Package: ([^\s]{1,200})", re.MULTILINE)
 
 
 def wanted_names(names: Iterable[str] = ()) -> re.Pattern[str]:
-    """What the names of packages that matter look like, ``names`` among them."""
+    """Patterns of relevant package names, including ``names``."""
     return re.compile(_wanted_pattern(names))
 
 
@@ -38,9 +38,8 @@ def _wanted_pattern(names: Iterable[str]) -> str:
 class PackageReader:
     """Reads the package databases of one tree; ``faults`` says what could not be read.
 
-    ``has_unread_rpms`` tells that there is an rpm database which only rpm itself can read.
-
-    ``names`` are packages that matter besides those that always do.
+    ``has_unread_rpms`` means that there is an rpm database that only rpm itself can read. ``names`` are relevant
+    packages besides those that always are.
     """
 
     def __init__(self, tree: Tree, names: Iterable[str] = ()) -> None:
@@ -55,11 +54,11 @@ class PackageReader:
 
     @cached_property
     def _wanted_first(self) -> re.Pattern[bytes]:
-        """The first line of a wanted package's stanza: one comparison for each of a thousand packages."""
+        """The first line of a relevant package's stanza: one comparison for each of a thousand packages."""
         return re.compile(_FIRST + b"(?:" + _wanted_pattern(self._names).encode() + rb")[ \t]*\n")
 
     def dpkg_status(self) -> str | None:
-        """The stanzas of packages that matter, with the fields that matter; None where there is no dpkg."""
+        """The relevant stanzas, with the relevant fields; None if there is no dpkg."""
         path = "/var/lib/dpkg/status"
         try:
             handle = self.tree.open_stream(path)
@@ -77,7 +76,7 @@ class PackageReader:
             os.close(handle)
 
     def _dpkg_folder(self) -> str | None:
-        """Images without a shell keep one file for each package in status.d."""
+        """The stanzas of images without a shell, which keep one file per package in status.d."""
         paths = self.tree.glob("/var/lib/dpkg/status.d/*", limit=2000)
         return "".join(map(self._stanza_file, paths)) if paths else None
 
@@ -114,7 +113,7 @@ class PackageReader:
         return "\n".join(line.decode("utf-8", "replace") for line in _FIELDS.findall(stanza)) + "\n\n"
 
     def rpm_lines(self) -> tuple[str, ...]:
-        """Name, epoch, version, release, architecture, vendor of the packages that matter, tab-separated."""
+        """Name, epoch, version, release, architecture, vendor of the relevant packages, tab-separated."""
         for folder in RPM_FOLDERS:
             path = f"{folder}/rpmdb.sqlite"
             if self.tree.is_file(path):

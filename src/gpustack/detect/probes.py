@@ -1,4 +1,4 @@
-"""What is looked at on a machine, as data. Paths are absolute inside the root; ``*`` matches within one component."""
+"""What detect reads on a machine, as data. Paths are absolute inside the root; ``*`` matches one path component."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From PCI ids to products: what the GPU table knows of a function on the bus."""
+"""From PCI ids to products: the GPU table's knowledge about a function on the bus."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpustack.model.places import GpuProduct
 
 
 class Integrated(Struct, frozen=True, kw_only=True):
-    """The GPU of a Jetson module, which is no PCI device; ``soc`` is the chip of the device tree."""
+    """The GPU of a Jetson module, which is not a PCI device; ``soc`` is the chip in the device tree."""
 
     name: str
     soc: str = ""
@@ -28,7 +28,7 @@ class Integrated(Struct, frozen=True, kw_only=True):
 
 
 def device_digits(text: str) -> str:
-    """The four hexadecimal digits of a device id, however it is written ("0x2335", "10de:2335")."""
+    """The four hexadecimal digits of a device id in any notation ("0x2335", "10de:2335")."""
     return text.lower().rpartition(":")[2].removeprefix("0x")
 
 
@@ -40,19 +40,19 @@ class Products:
 
     @property
     def rows(self) -> tuple[GpuProduct, ...]:
-        """All products, those of one device id beside each other."""
+        """All products, those of one device id next to each other."""
         return self._matrix.products
 
     @cached_property
     def by_device(self) -> dict[str, list[GpuProduct]]:
-        """The rows of each device id; read when the first GPU is looked up, as most of a table is for nothing else."""
+        """The rows of each device id; read with the first GPU, because nothing else needs most of the table."""
         found: dict[str, list[GpuProduct]] = {}
         for row in self._matrix.products:
             found.setdefault(device_digits(row.device), []).append(row)
         return found
 
     def find(self, device: str, subsystem: str | None) -> GpuProduct | None:
-        """The product of a device id and subsystem ("10de:14a9"). Makers of boards keep NVIDIA's subsystem device."""
+        """The product of a device id and subsystem ("10de:14a9"). Board vendors keep NVIDIA's subsystem device."""
         rows = self.by_device.get(device, [])
         exact = [row for row in rows if row.subsystem and row.subsystem.lower() == subsystem]
         part = (subsystem or "").rpartition(":")[2]
@@ -61,7 +61,7 @@ class Products:
         return next(iter((*exact, *alike, *plain, *rows)), None)
 
     def span(self) -> tuple[str, str]:
-        """The lowest and the highest device id that the table has."""
+        """The lowest and the highest device id in the table."""
         known = sorted(self.by_device)
         return (known[0], known[-1]) if known else ("0000", "ffff")
 
@@ -70,7 +70,7 @@ class Products:
 
 
 def gpu_of(product: GpuProduct, **seen: str | int | None) -> Gpu:
-    """The Gpu of a product; ``seen`` are the fields that were seen on the machine itself."""
+    """The Gpu of a product; ``seen`` are the fields that were read on the machine itself."""
     memory = round(product.memory_gib * 1024) if product.memory_gib else None
     known: dict[str, Any] = {
         "name": product.name,
@@ -103,7 +103,7 @@ def integrated_gpu(row: Integrated) -> Gpu:
 
 
 def jetson_gpu(rows: tuple[Integrated, ...], chip: str | None, model: str | None) -> Gpu | None:
-    """The Jetson's GPU by the device tree's chip and model; what the candidates share where they are several."""
+    """The Jetson's GPU by chip and model in the device tree; the common fields of several candidates."""
     same = [row for row in rows if chip and row.soc == chip]
     said = re.sub(r"[^a-z0-9]+", " ", (model or "").lower())
     named = [row for row in same if any(_words(name) in said for name in (row.name, *row.aliases))]

@@ -1,4 +1,4 @@
-"""Properties of a host that are given: they take the place of what was found, or of what its system has by default."""
+"""Properties of a host from the command line: they override what was detected, or the defaults of its system."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _EXAMPLES = {
 
 
 class Properties(Struct, frozen=True, kw_only=True):
-    """What is given of a host; None is not given. ``driver`` is the version that it has installed."""
+    """The given properties of a host; None is not given. ``driver`` is the installed version."""
 
     driver: str | None = None
     kernel: str | None = None
@@ -39,7 +39,7 @@ class Properties(Struct, frozen=True, kw_only=True):
 
 
 def changed(host: Host, given: Properties, gpus: tuple[Gpu, ...] = ()) -> Host:
-    """``host`` with what is given; ``gpus`` replace those found. Raises UsageError for what is no version."""
+    """``host`` with the given properties; ``gpus`` replace the detected ones. Raises UsageError."""
     for name, example in _EXAMPLES.items():
         text = getattr(given, name)
         pattern = {"kernel": _KERNEL, "driver": _DRIVER}.get(name, _NUMBERS)

@@ -1,4 +1,4 @@
-"""Saving evidence as a folder: a fixture for tests and a support bundle, without what names a machine or a person."""
+"""Saving evidence as a folder: a test fixture and a support bundle, without names of machines or persons."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _PROCESS_ENVIRON = "/proc/1/environ"
 
 
 class Sidecar(msgspec.Struct, frozen=True, kw_only=True):
-    """What of the evidence cannot be read back from the files of the tree; the fields are those of Evidence."""
+    """The evidence that is not in the files of the tree; the fields are those of Evidence."""
 
     schema: str = SCHEMA
     date: str = ""
@@ -103,9 +103,9 @@ def _redact_value(value: object) -> object:
 
 
 def record(evidence: Evidence, folder: Path) -> None:
-    """Write the redacted evidence: ``root/`` with the files, which is a tree to read, ``evidence.json`` with the rest.
+    """Write the redacted evidence: ``root/`` is a readable tree of the files, ``evidence.json`` holds the rest.
 
-    Raises GpustackError where the folder cannot be written or is not empty.
+    Raises GpustackError if the folder cannot be written or is not empty.
     """
     clean = redact(evidence)
     try:
@@ -125,7 +125,7 @@ def record(evidence: Evidence, folder: Path) -> None:
 
 
 def _write_root(evidence: Evidence, root: Path) -> None:
-    """The files as a tree; a link is a small file that holds its target, as archives without links keep it."""
+    """The files as a tree; a link is a small file with its target, as archives without links store it."""
     contents: dict[str, bytes] = {path: target.encode() for path, target in sorted(evidence.links.items())}
     for path, text in evidence.files.items():
         contents.setdefault(path, text.encode("utf-8", "replace"))
@@ -139,7 +139,7 @@ def _write_root(evidence: Evidence, root: Path) -> None:
 
 
 def _behind_links(path: str, links: dict[str, str]) -> str:
-    """The path with links among its folders replaced by what they lead to."""
+    """The path with links among its folders replaced by their targets."""
     for _ in range(8):
         folders = [path[:at] for at in range(1, len(path)) if path[at] == "/"]
         link = next((folder for folder in folders if folder in links), None)
@@ -160,7 +160,7 @@ def _write(root: Path, path: str, data: bytes) -> None:
 
 
 def read_record(folder: Path) -> Evidence | None:
-    """The evidence of a recorded folder, None where it is not one. Raises GpustackError where it is broken."""
+    """The evidence of a recorded folder, None for other folders. Raises GpustackError if it is broken."""
     path = folder / FILE
     if not path.is_file() or not (folder / "root").is_dir():
         return None

@@ -1,4 +1,4 @@
-"""Everything parsed from the evidence of one machine, as the detectors of problems see it."""
+"""Everything parsed from the evidence of one machine, for the detectors of problems."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def nvswitches(self) -> int | None:
-        """How many NVSwitches the bus or the driver shows; None where neither could be looked at."""
+        """The number of NVSwitches on the bus or in the driver; None if neither could be read."""
         shown = len(self.evidence.listings.get("/proc/driver/nvidia-nvswitch/devices", ()))
         if pci.BASE not in self.evidence.listings and not shown:
             return None
@@ -146,7 +146,7 @@ def _system(
 def _special(
     evidence: Evidence, matrix: Matrix, told: dict[str, str], environment: Environment | None
 ) -> System | None:
-    """The row of a system that os-release does not tell from its parent: WSL, Jetson, DGX OS, Armbian."""
+    """The row of a system that os-release does not distinguish from its parent: WSL, Jetson, DGX OS, Armbian."""
     version = told.get("VERSION_ID")
     if environment == "wsl":
         return find_system(matrix.systems, f"wsl-{told.get('ID', '')}", version)
@@ -158,7 +158,7 @@ def _special(
 
 
 def find_gpus(evidence: Evidence, products: Products, functions: tuple[PciFunction, ...]) -> tuple[Gpu, ...]:
-    """The GPUs on the bus in its order, with what NVML adds; NVML's alone or the Jetson's where the bus shows none."""
+    """The GPUs on the bus in its order, completed by NVML; only NVML's or the Jetson's if the bus shows none."""
     answers = _nvml_gpus(evidence)
     by_bus = {_bus(gpu.get("bus_id")): gpu for gpu in answers}
     found = [
@@ -175,7 +175,7 @@ def find_gpus(evidence: Evidence, products: Products, functions: tuple[PciFuncti
 
 
 def _is_known(products: Products, function: PciFunction) -> bool:
-    """A function whose class could not be read is a GPU when its device id is one's."""
+    """Whether a function of unknown class is a GPU, by its device id."""
     return function.kind is None and function.device in products.by_device
 
 
@@ -185,7 +185,7 @@ def _nvml_gpus(evidence: Evidence) -> list[dict[str, object]]:
 
 
 def _nvml_function(gpu: dict[str, object]) -> PciFunction:
-    """A GPU that only NVML shows, as a function on the bus; NVML's words hold the device in their upper half."""
+    """A GPU that only NVML shows, as a function on the bus; NVML's words contain the device in their upper half."""
     device, subsystem = _positive(gpu.get("device_id")), _positive(gpu.get("subsystem_id"))
     return PciFunction(
         bus_id=_bus(gpu.get("bus_id")) or "",
@@ -195,7 +195,7 @@ def _nvml_function(gpu: dict[str, object]) -> PciFunction:
 
 
 def _bus(text: object) -> str | None:
-    """A bus address in the kernel's spelling: NVML writes the domain with eight digits and letters in capitals."""
+    """A bus address in the kernel's notation: NVML writes the domain with eight digits and capital letters."""
     if not isinstance(text, str) or text.count(":") < 2:
         return None
     domain, _, rest = text.lower().partition(":")

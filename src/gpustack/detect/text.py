@@ -8,7 +8,7 @@ from gpustack.model.host import Gpu, Host, Problem
 
 
 def lines(host: Host) -> list[str]:
-    """The host as plain lines: what it is, its GPUs, what is installed, what is wrong."""
+    """The host as plain lines: system, GPUs, installed components, problems."""
     return [*_system(host), *_gpus(host), *_installed(host), *_repositories(host), *_problems(host)]
 
 

@@ -1,4 +1,4 @@
-"""Reading below a root directory: links never lead outside, nothing blocks, nothing is read without a limit."""
+"""Reading below a root directory: links never lead outside, nothing blocks, and every read has a limit."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class MissingFileError(Exception):
 
 
 class UnusableFileError(Exception):
-    """The file is there but cannot be used; the text says why."""
+    """The file exists but cannot be used; the text says why."""
 
 
 class Tree:
-    """A file system tree. All paths given and returned are absolute inside the root.
+    """A file system tree. All paths in arguments and results are absolute inside the root.
 
-    Some archives keep a symbolic link as a small text file that holds the target; those count as links.
+    Some archives store a symbolic link as a small text file with the target; those count as links.
     """
 
     def __init__(self, root: str) -> None:
@@ -50,7 +50,7 @@ class Tree:
         return self._walk(path, follow_last=follow_last)
 
     def _resolved_folder(self, folder: str) -> str:
-        """A folder without links and dots, walked to once: many paths that are looked at share theirs."""
+        """A folder without links and dots, resolved once: many paths share theirs."""
         if folder not in self._walked:
             try:
                 self._walked[folder] = self._below_its_parent(folder)
@@ -169,7 +169,7 @@ class Tree:
         raise UnusableFileError(msg)
 
     def open_stream(self, path: str) -> int:
-        """A descriptor of a regular file for reading piece by piece; the caller closes it."""
+        """A descriptor of a regular file to read in pieces; the caller closes it."""
         resolved = self.resolve(path)
         flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
@@ -183,7 +183,7 @@ class Tree:
         return handle
 
     def link(self, path: str) -> str | None:
-        """The target of the link at ``path`` as written there; None where it is no link."""
+        """The target of the link at ``path`` as written there; None if it is not a link."""
         try:
             resolved = self.resolve(path, follow_last=False)
             state = self._state(resolved)
@@ -194,7 +194,7 @@ class Tree:
             return None
 
     def final(self, path: str) -> str | None:
-        """Where the links from ``path`` on lead to, flattened ones too; None where they run in a circle."""
+        """The end of the links from ``path`` on, flattened ones too; None if they run in a circle."""
         for _ in range(MAX_HOPS):
             target = self.link(path)
             if target is None:
@@ -203,12 +203,12 @@ class Tree:
         return None
 
     def leads_somewhere(self, path: str) -> bool:
-        """Whether the links from ``path`` on end at something that is there."""
+        """Whether the links from ``path`` on end at something that exists."""
         end = self.final(path)
         return end is not None and self.exists(end)
 
     def listing(self, path: str) -> tuple[str, ...] | None:
-        """The sorted names in a folder (the first MAX_ENTRIES), None where there is none. Raises UnusableFileError."""
+        """The sorted names in a folder (the first MAX_ENTRIES), None if there is none. Raises UnusableFileError."""
         try:
             resolved = self.resolve(path)
         except MissingFileError:
@@ -242,7 +242,7 @@ class Tree:
         return path == "/" or stat.S_ISDIR(self._mode(path))
 
     def glob(self, pattern: str, *, limit: int = 2000) -> list[str]:
-        """The paths that match, sorted; ``*``, ``?`` and ``[]`` match within one component."""
+        """The matching paths, sorted; ``*``, ``?`` and ``[]`` match within one component."""
         found = [""]
         parts = pattern.strip("/").split("/")
         for part in parts:
@@ -257,18 +257,18 @@ class Tree:
                     names = ()
                 step += [f"{head}/{name}" for name in among(names, part)]
             found = step[:limit]
-        if has_wildcard(parts[-1]):  # names that a folder has just told
+        if has_wildcard(parts[-1]):  # a folder has just listed these names
             return found
         return [path for path in found if self.exists(path) or self.link(path) is not None]
 
 
 def printable(text: str) -> str:
-    """A name from the file system as text that can be written; bytes that are no UTF-8 are replaced."""
+    """A file name as printable text; bytes that are not UTF-8 are replaced."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def as_link(text: str) -> str | None:
-    """The link target that a flattened link's text holds: one word of path characters without a line end."""
+    """The target in the text of a flattened link: one word of path characters without a line break."""
     return text if _LINK_TEXT.fullmatch(text) and text.strip(".") else None
 
 

@@ -1,1 +1,1 @@
-"""Carries a plan out: every step journaled, every change kept so that it can be put back."""
+"""Carries out a plan: every step is journaled, and every change kept for a rollback."""

@@ -1,4 +1,4 @@
-"""The entry points: install a plan, go on with a run, take a run back. They return an exit code of the contract."""
+"""The entry points: install a plan, resume a run, roll a run back. They return exit codes of the contract."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ AFTERWARDS = "`gpustack install --resume` resumes the run, `gpustack install --r
 
 
 def install(plan: Plan, setting: Setting) -> int:
-    """Carry ``plan`` out. 0 when all is done, 5 when it stopped for a reboot or a step by hand.
+    """Carry out ``plan``. 0 when everything is done, 5 when it stopped for a reboot or a step by hand.
 
-    A run of the same plan that was begun before is gone on with. Raises GpustackError with what, where, why and what
-    next when a step failed, and before the first change when something stands in the way.
+    Resumes an earlier run of the same plan. Raises GpustackError with what, where, why and what next if a step failed,
+    or, before the first change, if there is an obstacle.
     """
     target = _target(setting.options)
     folder = state_folder(target)
@@ -66,7 +66,7 @@ def install(plan: Plan, setting: Setting) -> int:
 
 
 def resume(setting: Setting) -> int:
-    """Go on with the run that was begun last. Otherwise as ``install``."""
+    """Resume the last run. Otherwise like ``install``."""
     target = _target(setting.options)
     folder = state_folder(target)
     with _alone(folder, setting):
@@ -75,7 +75,7 @@ def resume(setting: Setting) -> int:
 
 
 def rollback(setting: Setting) -> int:
-    """Undo the last run that was not undone yet. Raises GpustackError with all that could not be undone."""
+    """Undo the last run that is not undone yet. Raises GpustackError with everything that could not be undone."""
     target = _target(setting.options)
     folder = state_folder(target)
     with _alone(folder, setting):
@@ -89,7 +89,7 @@ def rollback(setting: Setting) -> int:
 
 
 def abandon(setting: Setting) -> int:
-    """Give up the last run that was not undone: nothing is changed, and nothing goes on with it or undoes it."""
+    """Give up the last run that is not undone: nothing changes, and nothing resumes or undoes it."""
     target = _target(setting.options)
     folder = state_folder(target)
     with _alone(folder, setting):
@@ -102,14 +102,14 @@ def abandon(setting: Setting) -> int:
 
 
 def is_begun(options: Options, plan: Plan) -> bool:
-    """Whether a run of this very plan was begun here and not taken back: the host may have moved on since the plan."""
+    """Whether a run of this plan has begun here and is not rolled back: the host may have changed since."""
     return _same_plan(state_folder(_target(options)), plan) is not None
 
 
 def begun(options: Options) -> tuple[Path | None, Origin]:
-    """Where the run that ``resume`` goes on with was begun (None: this machine), and where it has its files from.
+    """Where the run that ``resume`` continues was begun (None: this machine), and the origin of its files.
 
-    Without a root it is the last run of this machine, be it in a tree. Raises UsageError where there is none.
+    Without a root it is the last run of this machine, which may be in a tree. Raises UsageError without one.
     """
     tree = last_tree() if options.root is None else None
     if tree is not None:
@@ -198,7 +198,7 @@ def _forbid_services(work: Workplace) -> None:
 
 
 def _note_origin(work: Workplace, given: Origin) -> None:
-    """Before the first download: a run that is killed in it goes on from the same mirror."""
+    """Before the first download: a run that is killed there resumes from the same mirror."""
     origin = given.or_else(work.history.origin)
     if origin != work.history.origin:
         work.journal.append(OriginNoted(origin=origin))
@@ -232,17 +232,17 @@ def _steps(work: Workplace, done: set[str]) -> None:
 
 
 def _again(work: Workplace, step: Step) -> Outcome:
-    """What a killed package manager left half-way is mended as a part of the step, so that it is recorded with it."""
+    """Repair what a killed package manager left half-way, as a part of the step, so that it is recorded with it."""
     if changes_packages(step):
         repair(work, step)
     return act(work, step)
 
 
 def _put_in_order(work: Workplace, step: Step) -> None:
-    """What a former attempt changed is put back, so that the step begins as it did the first time.
+    """Revert what a former attempt changed, so that the step begins as it did the first time.
 
-    dpkg goes on with what was cut off. rpm does not: a package whose script was killed counts as installed, one that
-    was being removed has no files any more; so what it did is taken back.
+    dpkg completes what was interrupted. rpm does not: a package whose script was killed counts as installed, and one
+    that was being removed has lost its files; so the attempt is reverted.
     """
     former = work.history.steps[step.id]
     if changes_packages(step):

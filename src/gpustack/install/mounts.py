@@ -1,6 +1,6 @@
-"""What a tree needs while programs run in it: proc, sys, dev and run, and services that are not started.
+"""What a tree needs while programs run in it: proc, sys, dev and run, and a policy against starting services.
 
-The mounts are those of this process alone.
+The mounts are private to this process.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _POLICY_TEXT = (
 
 
 def enter(target: Target) -> None:
-    """Mount what programs in the tree need. Does nothing for the running system.
+    """Mount what programs in the tree require. Does nothing for the running system.
 
-    Raises GpustackError where the kernel forbids it: a container without the right to mount.
+    Raises GpustackError if the kernel forbids it: a container without the right to mount.
     """
     if target.root is None:
         return
@@ -53,12 +53,12 @@ def enter(target: Target) -> None:
 
 
 def _is_free(place: Path) -> bool:
-    """Whether something may be mounted there: a folder of the tree itself on which nothing is."""
+    """Whether something may be mounted there: a folder of the tree itself with no mount on it."""
     return place.is_dir() and not place.is_symlink() and not place.is_mount()
 
 
 def name_servers(target: Target) -> None:
-    """A resolv.conf that leads into /run, as systemd-resolved has it, leads nowhere in a tree: it gets ours."""
+    """Provide a resolv.conf: systemd-resolved's points into /run, which leads nowhere in a tree."""
     link = target.place("/etc/resolv.conf")
     place = target.followed("/etc/resolv.conf")
     own = Path("/etc/resolv.conf")
@@ -68,7 +68,7 @@ def name_servers(target: Target) -> None:
 
 
 def needs_policy(target: Target) -> bool:
-    """Whether packages of Debian's kind would start services in the tree; one's own policy stays."""
+    """Whether Debian packages would start services in the tree; an existing policy stays."""
     has_services = target.root is not None and target.place("/usr/sbin/invoke-rc.d").exists()
     return has_services and not os.path.lexists(target.place(POLICY))
 
@@ -79,7 +79,7 @@ def forbid_services(target: Target) -> None:
 
 
 def allow_services(target: Target) -> None:
-    """Remove the policy again, where it is ours."""
+    """Remove the policy again, if it is ours."""
     place, new = target.place(POLICY), target.place(_NEW_POLICY)
     if target.root is None:
         return

@@ -1,4 +1,4 @@
-"""What an installation is told from outside: its options, where files come from, whom it tells what it does."""
+"""The settings of an installation: its options, the origin of its files, and where it reports."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Counter = Callable[[str, int | None], Progress]
 
 
 class Options(Struct, frozen=True, kw_only=True):
-    """How to install. ``root`` None is this machine; ``wait`` is in seconds, for locks that others hold."""
+    """How to install. ``root`` None is this machine; ``wait`` is in seconds, for locks held by others."""
 
     root: Path | None = None
     assume_yes: bool = False
@@ -28,17 +28,17 @@ class Options(Struct, frozen=True, kw_only=True):
 
 
 class Downloader(Protocol):
-    """Brings one file of a plan.
+    """Downloads one file of a plan.
 
-    The path returned lies in the cache and holds the verified file: its sum and size are those of the artifact
-    wherever the plan knows them. Called from several threads at once. Raises GpustackError when it cannot be had.
+    The returned path is in the cache and holds the verified file: checksum and size match the artifact if the plan
+    knows them. Called from several threads. Raises GpustackError if the file is not available.
     """
 
     def __call__(self, artifact: Artifact, progress: Progress) -> Path: ...
 
 
 class Reporter(Protocol):
-    """Whom an installation tells what happens. Nothing depends on what it does with it."""
+    """Receives the progress of an installation. Nothing depends on what it does with it."""
 
     def step(self, number: int, total: int, title: str) -> None: ...
 
@@ -49,22 +49,22 @@ class Reporter(Protocol):
         ...
 
     def say(self, text: str) -> None:
-        """A sentence for the person."""
+        """A sentence for the user."""
         ...
 
     def transfer(self, name: str, size: int | None) -> Progress:
-        """A counter for one file that will be fetched, of so many bytes (None: not known yet)."""
+        """A counter for one file to be downloaded, of so many bytes (None: unknown)."""
         ...
 
     def ask(self, question: str) -> bool:
-        """Yes or no; no where nobody can be asked."""
+        """Yes or no; no if nobody can answer."""
         ...
 
 
 class Setting(Struct, frozen=True, kw_only=True):
-    """Options, what brings files and whom it is told, together: what every entry point is given.
+    """Options, downloader and reporter together: the argument of every entry point.
 
-    ``origin`` is what ``download`` was made from, for whoever goes on with the run.
+    ``origin`` is what ``download`` was made from, for a resumed run.
     """
 
     options: Options

@@ -1,4 +1,4 @@
-"""The tree that is installed into: this machine, or a folder that is entered by chroot. Links never lead out of it."""
+"""The tree to install into: this machine, or a folder entered by chroot. Links never lead out of it."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Target(Struct, frozen=True):
         return self.root is None
 
     def place(self, path: str) -> Path:
-        """Where ``path`` of the tree lies on this machine; the last name is not followed where it is a link.
+        """The path on this machine of ``path`` in the tree; a link in the last place is not followed.
 
-        Here and in ``followed`` names are as ``names.safe`` writes them.
+        Here and in ``followed`` names are in the form of ``names.safe``.
         """
         path = native(path)
         if self.root is None:
@@ -36,7 +36,7 @@ class Target(Struct, frozen=True):
         return self._resolved(folder) / name if name else self._resolved(folder)
 
     def places(self, paths: Iterable[str]) -> dict[str, str]:
-        """Where many paths lie, as ``place`` says it: each folder is followed once."""
+        """The same for many paths: each folder is resolved once."""
         folders: dict[str, str] = {}
         found = {}
         for path in paths:
@@ -47,7 +47,7 @@ class Target(Struct, frozen=True):
         return found
 
     def followed(self, path: str) -> Path:
-        """Where ``path`` of the tree leads on this machine, links followed inside the tree."""
+        """The path on this machine of ``path`` in the tree, with links followed inside the tree."""
         return Path(native(path)) if self.root is None else self._resolved(native(path))
 
     def _resolved(self, path: str) -> Path:
@@ -62,7 +62,7 @@ class Target(Struct, frozen=True):
                 continue
             here = "/".join((root, *done, name))
             try:
-                link = os.readlink(here)  # noqa: PTH115 (plain text: this is done for every part of every path)
+                link = os.readlink(here)  # noqa: PTH115 (plain text: this runs for every part of every path)
             except OSError:
                 done.append(name)
                 continue

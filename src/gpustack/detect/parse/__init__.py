@@ -1,1 +1,1 @@
-"""Pure parsers: text in, values out. None of them raises on nonsense; unknown is None."""
+"""Pure parsers: text in, values out. None of them raises on invalid input; unknown is None."""

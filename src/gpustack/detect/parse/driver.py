@@ -1,4 +1,4 @@
-"""The NVIDIA driver: the loaded module, the libraries, the packages, and how they came."""
+"""The NVIDIA driver: the loaded module, the libraries, the packages, and their origin."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ ORIGIN_METHODS = {"nvidia": "network"}
 
 
 def module_versions(evidence: Evidence) -> tuple[str | None, str | None]:
-    """The loaded module's version by /proc/driver/nvidia/version and by /sys/module/nvidia/version."""
+    """The loaded module's version in /proc/driver/nvidia/version and in /sys/module/nvidia/version."""
     match = _PROC.search(evidence.text("/proc/driver/nvidia/version") or "")
     line = evidence.line("/sys/module/nvidia/version")
     return match[1] if match else None, line if line and re.fullmatch(DRIVER_VERSION, line) else None
 
 
 def kernel_module(evidence: Evidence, packages: tuple[Package, ...], modules: tuple[str, ...]) -> KernelModule | None:
-    """The driver's kernel module, loaded or installed; None where there is no trace of one."""
+    """The driver's kernel module, loaded or installed; None without any trace of one."""
     proc, sys = module_versions(evidence)
     loaded = proc is not None or sys is not None or "nvidia" in modules
     version = proc or sys
@@ -59,7 +59,7 @@ def _packaged_module(packages: tuple[Package, ...]) -> str | None:
 
 
 def driver_version(package: Package) -> str | None:
-    """The driver version in a package's version, where it holds one."""
+    """The driver version in a package's version, if it contains one."""
     match = re.match(rf"({DRIVER_VERSION})(?![\d.])", package.upstream)
     return match[1] if match else None
 
@@ -86,7 +86,7 @@ def is_runfile(evidence: Evidence) -> bool:
 
 
 def package_version(packages: tuple[Package, ...]) -> str | None:
-    """The driver version that the packages of its libraries name, else those of any driver package."""
+    """The driver version of its library packages, else of any driver package."""
     for pattern in (_LIBRARY_PACKAGES, DRIVER_PACKAGES):
         versions = [v for package in matching(packages, pattern) if (v := driver_version(package))]
         if versions:
@@ -95,7 +95,7 @@ def package_version(packages: tuple[Package, ...]) -> str | None:
 
 
 def origins(packages: tuple[Package, ...]) -> dict[str, tuple[Package, ...]]:
-    """The driver packages by who built them; those of unknown origin under ""."""
+    """The driver packages by builder; those of unknown origin under ""."""
     found: dict[str, tuple[Package, ...]] = {}
     for package in matching(packages, DRIVER_PACKAGES):
         found[package.origin] = (*found.get(package.origin, ()), package)

@@ -15,7 +15,7 @@ _RPM_KERNELS = {"kernel", "kernel-core", "kernel-default", "kernel-uek-core", "k
 
 
 def running_kernel(evidence: Evidence) -> str | None:
-    """The release of the running kernel as uname prints it."""
+    """The release of the running kernel in the words of uname."""
     line = evidence.line("/proc/sys/kernel/osrelease")
     if line is None:
         match = re.match(r"Linux version (\S+)", evidence.text("/proc/version") or "")
@@ -24,7 +24,7 @@ def running_kernel(evidence: Evidence) -> str | None:
 
 
 def architecture(evidence: Evidence, packages: tuple[Package, ...], kernel: str | None) -> str | None:
-    """The machine's architecture in uname's words, from the kernel, the package database or the kernel's name."""
+    """The machine's architecture in the words of uname, from the kernel, the package database or the kernel's name."""
     for path in ("/proc/sys/kernel/arch", "/var/lib/dpkg/arch"):
         found = architecture_of(evidence.line(path))
         if found is not None:
@@ -44,7 +44,7 @@ def architecture(evidence: Evidence, packages: tuple[Package, ...], kernel: str 
 
 
 def kernel_key(release: str) -> tuple[tuple[int, int, str], ...]:
-    """Orders kernel releases the way boot loaders do: numbers as numbers."""
+    """Sort key for kernel releases, as boot loaders order them: numbers as numbers."""
     parts = re.findall(r"\d+|[a-z]+", release.lower())
     return tuple((1, int(part), "") if part.isdigit() else (0, 0, part) for part in parts)
 
@@ -71,9 +71,9 @@ def _from_package(package: Package) -> str:
 
 
 def next_kernel(evidence: Evidence, packages: tuple[Package, ...]) -> str | None:
-    """The kernel that the boot loader starts next: its saved entry where that names one, else the newest installed.
+    """The kernel that the boot loader starts next: its saved entry if that names one, else the newest installed.
 
-    None where no installed kernel can be seen.
+    None if no installed kernel is visible.
     """
     known = installed_kernels(evidence, packages)
     saved = re.search(
@@ -93,7 +93,7 @@ def next_kernel(evidence: Evidence, packages: tuple[Package, ...]) -> str | None
 
 
 def compiler_of_kernel(evidence: Evidence) -> str | None:
-    """The gcc version that built the running kernel, by /proc/version."""
+    """The gcc version that built the running kernel, from /proc/version."""
     match = re.search(r"\(?gcc[^)]*?\s(\d+\.\d+\.\d+)", (evidence.text("/proc/version") or "")[:1000])
     return match[1] if match else None
 

@@ -1,4 +1,4 @@
-"""Copies of libraries in load order: which ones a program could load, and which one the loader takes."""
+"""Copies of libraries in load order: which ones a program could load, and which one the loader uses."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _WHEEL_FOLDERS = {
 
 
 def loader_folders(evidence: Evidence) -> tuple[str, ...]:
-    """The folders the dynamic loader searches, in its order: LD_LIBRARY_PATH, ld.so.conf, the standard ones."""
+    """The folders that the dynamic loader searches, in its order: LD_LIBRARY_PATH, ld.so.conf, the standard ones."""
     found: dict[str, None] = {}
     for part in library_path(evidence):
         found[part] = None
@@ -41,7 +41,7 @@ def loader_folders(evidence: Evidence) -> tuple[str, ...]:
 
 
 def library_path(evidence: Evidence) -> tuple[str, ...]:
-    """The folders of LD_LIBRARY_PATH: the process's own, else the one of /etc/environment."""
+    """The folders of LD_LIBRARY_PATH: the process's own, else that of /etc/environment."""
     text = evidence.environ.get("LD_LIBRARY_PATH")
     if text is None:
         match = re.search(
@@ -73,7 +73,7 @@ def _configured(evidence: Evidence) -> list[str]:
 def find_copies(evidence: Evidence) -> tuple[Copy, ...]:
     """Every copy of the libraries of interest: those on the loader's path first, in its order, then the others.
 
-    The first on the path of each soname is the one that wins.
+    The first one of each soname on the path wins.
     """
     on_path = [folder for folder in loader_folders(evidence) if folder in evidence.listings]
     others = [folder for folder in evidence.listings if folder not in on_path]
@@ -116,7 +116,7 @@ def _folder_copies(evidence: Evidence, folder: str) -> list[Copy]:
 
 
 def _version_at(evidence: Evidence, folder: str, name: str, stem: str) -> str | None:
-    """The version in the name of the file that a link leads to; libcuda.so.1.1 (WSL, Jetson) names none."""
+    """The version in the name of the file that a link points to; libcuda.so.1.1 (WSL, Jetson) contains none."""
     for _ in range(8):
         target = evidence.links.get(f"{folder}/{name}")
         if target is None:
@@ -132,7 +132,7 @@ def _version_at(evidence: Evidence, folder: str, name: str, stem: str) -> str | 
 
 
 def _wheel_owner(evidence: Evidence, folder: str) -> str | None:
-    """The wheel that a copy inside a Python environment belongs to: its name and version."""
+    """The wheel that owns a copy inside a Python environment: its name and version."""
     for tail, component in _WHEEL_FOLDERS.items():
         if not folder.endswith("/" + tail):
             continue
@@ -144,7 +144,7 @@ def _wheel_owner(evidence: Evidence, folder: str) -> str | None:
 
 
 def driver_library(copies: tuple[Copy, ...]) -> Copy | None:
-    """The libcuda that programs load: the winner on the path, else any other copy whose version is known."""
+    """The libcuda that programs load: the winner on the path, else any other copy with a known version."""
     mine = [copy for copy in copies if copy.component == "driver"]
     winners = [copy for copy in mine if copy.wins]
     return next((copy for copy in (*winners, *mine) if copy.version), winners[0] if winners else None)

@@ -1,4 +1,4 @@
-"""os-release: its shell-like values, and which known system a release is or derives from."""
+"""os-release: its shell-like values, and the known system that a release is or derives from."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FAMILY_OF_LIKE = {"ubuntu": "apt", "debian": "apt", "rhel": "dnf", "fedora": "d
 
 
 def parse_os_release(text: str) -> dict[str, str]:
-    """The assignments of an os-release file. Values may be bare or quoted either way; other lines are passed over."""
+    """The assignments in an os-release file. Values may be bare or quoted either way; other lines are ignored."""
     found: dict[str, str] = {}
     for line in text.splitlines()[:MAX_LINES]:
         match = _LINE.fullmatch(line)
@@ -38,14 +38,14 @@ def _unquoted(value: str) -> str:
 def operating_system(
     values: dict[str, str], systems: tuple[System, ...], *, manager_hint: str | None = None
 ) -> OperatingSystem:
-    """The system that os-release describes. ``manager_hint`` is the family of the package database that was found."""
+    """The system in os-release. ``manager_hint`` is the family of the package database that was found."""
     identity = values.get("ID")
     version = values.get("VERSION_ID")
     like = tuple(values.get("ID_LIKE", "").lower().split())
     codename = values.get("VERSION_CODENAME") or values.get("UBUNTU_CODENAME") or values.get("DEBIAN_CODENAME")
     row = find_system(systems, identity, version) or _by_codename(systems, identity, version, codename)
     if row is not None and manager_hint == "apt" and row.family in _RPM_FAMILIES:
-        row = None  # a desktop edition with dpkg under the server's ID: its packages are others
+        row = None  # a desktop edition with dpkg under the server's ID: its packages differ
     base = None if row is not None and not _is_bare(row) else _base(values, systems, row)
     told = row or base
     family = told.family if told is not None else None
@@ -66,7 +66,7 @@ def operating_system(
 
 
 def _is_bare(row: System) -> bool:
-    """A row that neither has a repository nor says why not leaves room for what the release says of its base."""
+    """Whether a row has neither a repository nor a reason: then the release's statement on its base counts."""
     return not row.repo and not row.base and not row.no_repo
 
 
@@ -79,7 +79,7 @@ def _by_codename(
 
 
 def _base(values: dict[str, str], systems: tuple[System, ...], row: System | None) -> System | None:
-    """The system whose repository a derivative uses, by what the release itself declares; ID_LIKE alone is no proof."""
+    """The system whose repository a derivative uses, as the release itself declares it; ID_LIKE alone is no proof."""
     identity = (values.get("ID") or "").lower()
     for key, parent in (("UBUNTU_CODENAME", "ubuntu"), ("DEBIAN_CODENAME", "debian")):
         name = values.get(key)

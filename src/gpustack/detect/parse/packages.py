@@ -1,4 +1,4 @@
-"""Installed packages from dpkg's and rpm's records, and who built them."""
+"""Installed packages from the records of dpkg and rpm, and their builders."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _HEAD = re.compile(r"(?:[\w-](?![?*{]))*")
 
 
 class Package(Struct, frozen=True, kw_only=True):
-    """One package. ``version`` is upstream-revision without the epoch; ``origin`` who built it ("" not known)."""
+    """One package. ``version`` is upstream-revision without the epoch; ``origin`` its builder ("" unknown)."""
 
     name: str
     version: str
@@ -31,13 +31,13 @@ class Package(Struct, frozen=True, kw_only=True):
 
     @property
     def upstream(self) -> str:
-        """The version as its maker numbers it: without the packager's revision and build suffix."""
+        """The upstream version: without the packager's revision and build suffix."""
         text = self.version.rsplit("-", 1)[0] if "-" in self.version else self.version
         return re.split(r"[+~]", text, maxsplit=1)[0]
 
 
 def parse_dpkg_status(text: str) -> tuple[Package, ...]:
-    """The packages of a dpkg status file, installed or half-way; stanzas without name or version are passed over."""
+    """The packages of a dpkg status file, installed or half-way; stanzas without name or version are ignored."""
     found = []
     for stanza in text.split("\n\n"):
         fields = dict(line.partition(": ")[::2] for line in stanza.splitlines() if ": " in line and line[0] != " ")
@@ -69,7 +69,7 @@ def parse_dpkg_status(text: str) -> tuple[Package, ...]:
 
 
 def deb_origin(version: str, maintainer: str) -> str:
-    """Who built a Debian package: by its maintainer, else by the revision each builder uses."""
+    """The builder of a Debian package: by its maintainer, else by the revision that each builder uses."""
     who = maintainer.lower()
     for mark, origin in (
         ("debian", "debian"),
@@ -92,7 +92,7 @@ def deb_origin(version: str, maintainer: str) -> str:
 
 
 def _not_canonical(version: str) -> str:
-    """NVIDIA's early driver packages kept Ubuntu's maintainer line; their revision is the bare -0ubuntu1."""
+    """Whether NVIDIA built it: its early driver packages kept Ubuntu's maintainer line, with the revision -0ubuntu1."""
     return "nvidia" if re.fullmatch(r"\d{3}\.\d+(?:\.\d+)?-0ubuntu1", version) else "ubuntu"
 
 
@@ -105,7 +105,7 @@ _RPM_VENDORS = (
 
 
 def parse_rpm_lines(lines: tuple[str, ...]) -> tuple[Package, ...]:
-    """The packages of lines of name, epoch, version, release, architecture, vendor separated by tabs."""
+    """The packages in lines of name, epoch, version, release, architecture, vendor separated by tabs."""
     found = []
     for line in lines:
         parts = line.split("\t")
@@ -122,13 +122,13 @@ def parse_rpm_lines(lines: tuple[str, ...]) -> tuple[Package, ...]:
 
 
 def all_packages(evidence: Evidence) -> tuple[Package, ...]:
-    """Every package that matters, of both databases."""
+    """Every relevant package, of both databases."""
     return (*parse_dpkg_status(evidence.text("/var/lib/dpkg/status") or ""), *parse_rpm_lines(evidence.rpms))
 
 
 def matching(packages: tuple[Package, ...], pattern: str) -> tuple[Package, ...]:
-    """The installed packages whose whole name matches."""
-    # Dozens of such questions are asked of every host; a regular expression for each would take longer.
+    """The installed packages whose full name matches."""
+    # Every host answers dozens of such questions; a regular expression for each would take longer.
     heads = _heads(pattern)
     here = tuple(package for package in packages if package.installed and package.name.startswith(heads))
     if not here:
@@ -144,9 +144,9 @@ def matching(packages: tuple[Package, ...], pattern: str) -> tuple[Package, ...]
 
 @lru_cache(maxsize=64)
 def _heads(pattern: str) -> tuple[str, ...]:
-    """What a name that matches begins with: the plain letters at the beginning of each alternative.
+    """The literal prefixes of a pattern: the plain letters at the beginning of each alternative.
 
-    Nothing is known of patterns with more than alternatives and plain groups.
+    Empty for patterns with more than alternatives and plain groups.
     """
     groups = pattern.count("(?:")
     if "[" in pattern or not groups == pattern.count("(") == pattern.count(")"):

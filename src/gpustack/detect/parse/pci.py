@@ -16,7 +16,7 @@ _HEX = re.compile(r"(?:0x)?([0-9a-fA-F]{4,6})")
 
 
 class PciFunction(Struct, frozen=True, kw_only=True):
-    """One PCI function of vendor 10de. Ids are four lower-case hexadecimal digits, None where the file is nonsense."""
+    """One PCI function of vendor 10de. Ids are four lower-case hexadecimal digits, None if the file is invalid."""
 
     bus_id: str
     device: str | None = None

@@ -1,4 +1,4 @@
-"""What kind of machine this is: bare metal, virtual, container, WSL, Jetson; Secure Boot; pending reboots."""
+"""The kind of machine: bare metal, virtual, container, WSL, Jetson; Secure Boot; pending reboots."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _L4T = re.compile(r"#\s*R(\d+)\s*\(release\),\s*REVISION:\s*([\d.]+)")
 
 
 def environment(evidence: Evidence, kernel: str | None) -> Environment | None:
-    """The kind of machine; None where nothing tells. A tree without a kernel's files is a ``chroot``."""
+    """The kind of machine; None if unknown. A tree without a kernel's files is a ``chroot``."""
     special: tuple[tuple[Environment, bool], ...] = (
         ("wsl", is_wsl(evidence, kernel)),
         ("jetson", is_jetson(evidence, kernel)),
@@ -43,7 +43,7 @@ def environment(evidence: Evidence, kernel: str | None) -> Environment | None:
 
 
 def is_wsl(evidence: Evidence, kernel: str | None) -> bool:
-    """Whether this is the Windows Subsystem for Linux, by the kernel's name or what Windows maps in."""
+    """Whether this is the Windows Subsystem for Linux, by the kernel's name or files mapped by Windows."""
     version = evidence.text("/proc/version") or ""
     return (
         "microsoft" in (kernel or "").lower()
@@ -76,7 +76,7 @@ def tegra_chip(evidence: Evidence) -> str | None:
 
 
 def is_container(evidence: Evidence) -> bool:
-    """Whether this is a container, by what engines leave there."""
+    """Whether this is a container, by the files of container engines."""
     environ = (evidence.text("/proc/1/environ") or "").splitlines()
     groups = evidence.text("/proc/1/cgroup") or ""
     return (
@@ -104,7 +104,7 @@ def secure_boot(evidence: Evidence) -> bool | None:
 
 
 def reboot_pending(evidence: Evidence, kernel: str | None, next_kernel: str | None) -> bool | None:
-    """Whether something waits for a reboot: the distribution's mark, or another kernel that boots next."""
+    """Whether a reboot is pending: the distribution's mark, or another kernel that boots next."""
     if any(evidence.has(path) for path in ("/run/reboot-required", "/var/run/reboot-required")):
         return True
     if kernel is None or next_kernel is None:

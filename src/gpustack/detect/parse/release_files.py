@@ -1,4 +1,4 @@
-"""Systems from before os-release: what their release files (/etc/redhat-release and the like) say."""
+"""Systems from before os-release, by their release files (/etc/redhat-release and the like)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _OS_RELEASE_ID = {"oracle": "ol", "suse": "sles"}
 
 
 def by_release_files(evidence: Evidence) -> dict[str, str]:
-    """ID, VERSION_ID and NAME as os-release would have them; empty where no release file says what it is.
+    """ID, VERSION_ID and NAME in the form of os-release; empty if no release file identifies the system.
 
-    `distro` reads a folder: it gets one with nothing but these files, so that no link or pipe of a tree is followed.
+    `distro` reads a folder: it gets one with only these files, so that no link or pipe of a tree is followed.
     """
     import distro  # noqa: PLC0415 (every system of the last ten years has os-release)
 

@@ -1,4 +1,4 @@
-"""Package sources, keys, pins, holds and module streams that are already configured."""
+"""Configured package sources, keys, pins, holds and module streams."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
 
 
 class SourceEntry(Struct, frozen=True, kw_only=True):
-    """One package source, of anybody. ``arches`` are the architectures it is limited to."""
+    """One package source of any publisher. ``arches`` are the architectures it is limited to."""
 
     path: str
     url: str
@@ -61,7 +61,7 @@ def nvidia_repositories(sources: tuple[SourceEntry, ...]) -> tuple[RepositoryEnt
 
 
 def parse_one_line(path: str, text: str) -> list[SourceEntry]:
-    """The entries of a sources.list: ``deb [options] address suite components``; a commented one is not enabled."""
+    """The entries of a sources.list: ``deb [options] address suite components``; a commented one is disabled."""
     found = []
     for raw in text.splitlines()[:MAX_ENTRIES]:
         line = raw.strip()
@@ -84,7 +84,7 @@ def parse_one_line(path: str, text: str) -> list[SourceEntry]:
 
 
 def parse_deb822(path: str, text: str) -> list[SourceEntry]:
-    """The entries of a .sources file; a stanza with several addresses gives several entries."""
+    """The entries of a .sources file; a stanza with several addresses yields several entries."""
     found = []
     for stanza in re.split(r"\n[ \t]*\n", text)[:MAX_ENTRIES]:
         fields: dict[str, str] = {}
@@ -101,7 +101,7 @@ def parse_deb822(path: str, text: str) -> list[SourceEntry]:
         enabled = fields.get("enabled", "yes").lower() not in {"no", "false", "0", "off"}
         signed_by = fields.get("signed-by", "").strip()
         for url in fields.get("uris", "").split():
-            found.append(  # noqa: PERF401 (the fields are worked out above)
+            found.append(  # noqa: PERF401 (the fields are computed above)
                 SourceEntry(
                     path=path,
                     url=_plain(url),
@@ -130,7 +130,7 @@ def parse_repo_file(path: str, text: str) -> list[SourceEntry]:
         enabled = fields.get("enabled", "1").lower() not in {"0", "no", "false"}
         excludes = " ".join((fields.get("exclude", ""), fields.get("excludepkgs", ""))).strip()
         for url in (fields.get("baseurl") or fields.get("mirrorlist") or fields.get("metalink") or "").split():
-            found.append(  # noqa: PERF401 (the fields are worked out above)
+            found.append(  # noqa: PERF401 (the fields are computed above)
                 SourceEntry(
                     path=path, url=_plain(url), enabled=enabled, key=_plain(fields.get("gpgkey", "")), text=excludes
                 )
@@ -143,7 +143,7 @@ def _plain(url: str) -> str:
 
 
 def normal_url(url: str) -> str:
-    """An address in one spelling, to find the same one written twice."""
+    """An address in normal form, to find duplicates."""
     return re.sub(r"^\w+://", "", url.lower()).rstrip("/")
 
 
@@ -152,7 +152,7 @@ _KEY_FOLDERS = ("/usr/share/keyrings", "/etc/apt/keyrings", "/etc/apt/trusted.gp
 
 
 def key_files(evidence: Evidence) -> dict[str, tuple[str, ...]]:
-    """The key files by path with the fingerprints in them."""
+    """The key files by path with their fingerprints."""
     marks = sorted(evidence.marks.items())
     found = {path: tuple(mark.split()[1:]) for path, mark in marks if mark == "key" or mark.startswith("key ")}
     for folder in _KEY_FOLDERS:
@@ -163,7 +163,7 @@ def key_files(evidence: Evidence) -> dict[str, tuple[str, ...]]:
 
 
 def host_keys(evidence: Evidence, packages: tuple[Package, ...], known: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """What keys of NVIDIA's there are, one text each: a file with its fingerprints, or an rpm public key.
+    """NVIDIA's keys on the host, one text each: a file with its fingerprints, or an rpm public key.
 
     ``known`` are NVIDIA's fingerprints or their last digits, to find its keys in files of other names.
     """
@@ -225,7 +225,7 @@ def _packet(data: bytes, at: int) -> tuple[int, int, int] | None:
 
 
 def pins(evidence: Evidence) -> tuple[str, ...]:
-    """The apt pins that concern NVIDIA, one line each: file, what, priority."""
+    """The apt pins about NVIDIA, one line each: file, what, priority."""
     found: list[str] = []
     for path, text in sorted(evidence.files.items()):
         if path != "/etc/apt/preferences" and not path.startswith("/etc/apt/preferences.d/"):
@@ -239,7 +239,7 @@ def pins(evidence: Evidence) -> tuple[str, ...]:
 
 
 def holds(evidence: Evidence, packages: tuple[Package, ...]) -> tuple[str, ...]:
-    """The held or locked packages that concern NVIDIA."""
+    """The held or locked packages of NVIDIA."""
     found = [package.name for package in packages if package.held and package.installed]
     for path in (
         "/etc/dnf/plugins/versionlock.list",
@@ -257,7 +257,7 @@ def holds(evidence: Evidence, packages: tuple[Package, ...]) -> tuple[str, ...]:
 
 
 def streams(evidence: Evidence) -> tuple[str, ...]:
-    """The enabled dnf module streams of NVIDIA's: "nvidia-driver:575-open"."""
+    """The enabled dnf module streams of NVIDIA: "nvidia-driver:575-open"."""
     found: list[str] = []
     for text in evidence.under("/etc/dnf/modules.d", ".module").values():
         for section in re.split(r"^\[", text, flags=re.MULTILINE)[1:]:

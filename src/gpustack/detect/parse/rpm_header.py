@@ -13,7 +13,7 @@ _MAX_TEXT = 500
 
 
 def parse_header(blob: bytes) -> tuple[str, str, str, str, str, str] | None:
-    """Name, epoch, version, release, architecture and vendor; None for a blob that is no header.
+    """Name, epoch, version, release, architecture and vendor; None for a blob that is not a header.
 
     Absent values are empty strings.
     """

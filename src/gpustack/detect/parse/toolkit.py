@@ -1,4 +1,4 @@
-"""CUDA toolkits, header versions, and the other components' versions from their own files."""
+"""CUDA toolkits, header versions, and versions of other components from their own files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FOLDER = re.compile(r"/usr/local/cuda-(\d+\.\d+)")
 
 
 class Toolkit(msgspec.Struct, frozen=True, kw_only=True):
-    """One CUDA toolkit. ``folder`` is the X.Y of its folder's name; ``runfile`` that its own uninstaller is there."""
+    """One CUDA toolkit. ``folder`` is the X.Y of its folder's name; ``runfile``: its own uninstaller exists."""
 
     path: str
     version: str | None
@@ -28,7 +28,7 @@ class Toolkit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_version_json(text: str) -> str | None:
-    """The toolkit's version in version.json; None where the file is not of that shape."""
+    """The toolkit's version in version.json; None if the file has another form."""
     try:
         document = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -39,7 +39,7 @@ def parse_version_json(text: str) -> str | None:
 
 
 def parse_version_txt(text: str) -> str | None:
-    """The toolkit's version in version.txt, as toolkits before 11.1 have it: "CUDA Version 10.0.130"."""
+    """The toolkit's version in version.txt of toolkits before 11.1: "CUDA Version 10.0.130"."""
     match = re.match(r"\s*CUDA Version (\d+(?:\.\d+){1,3})\s*$", text, re.MULTILINE)
     return match[1] if match and _VERSION.fullmatch(match[1]) else None
 
@@ -74,7 +74,7 @@ def find_toolkits(evidence: Evidence, packages: tuple[Package, ...]) -> tuple[To
 
 
 def _paths(evidence: Evidence) -> list[str]:
-    """What lies in a toolkit's folder: an empty left-over folder is no toolkit."""
+    """The content of a toolkit's folder: an empty left-over folder is not a toolkit."""
     marks = [path for path in evidence.marks if path.endswith(("/bin/nvcc", "/bin/cuda-uninstaller"))]
     files = [path for path in evidence.files if path.rpartition("/")[2] in {"version.json", "version.txt"}]
     libraries = [
@@ -97,7 +97,7 @@ def _toolkit(evidence: Evidence, packages: tuple[Package, ...], folder: str) -> 
     name = folder.removeprefix("/usr/local/cuda-")
     dashed = name.replace(".", "-")
     mine = matching(packages, rf"cuda-(?:toolkit|runtime|cudart|nvcc|libraries|compiler)-{dashed}")
-    # The meta packages carry the release's own number, where cuda-nvcc and cuda-cudart carry the part's.
+    # The meta packages have the release's number, whereas cuda-nvcc and cuda-cudart have the part's.
     named = next((p for meta in _META for p in mine if p.name == f"cuda-{meta}-{dashed}"), None)
     texts = [f"{folder}/version.json", f"{folder}/version.txt"]
     parsed = next((v for path in texts if (v := _parsed(evidence, path))), None)
@@ -114,7 +114,7 @@ def _toolkit(evidence: Evidence, packages: tuple[Package, ...], folder: str) -> 
 
 
 def default_toolkit(evidence: Evidence, toolkits: tuple[Toolkit, ...]) -> Toolkit | None:
-    """The toolkit that /usr/local/cuda leads to, else the newest."""
+    """The toolkit that /usr/local/cuda points to, else the newest."""
     target = evidence.links.get("/usr/local/cuda", "")
     if target.startswith("/etc/alternatives/"):
         target = evidence.links.get("/etc/alternatives/cuda", "")
@@ -123,7 +123,7 @@ def default_toolkit(evidence: Evidence, toolkits: tuple[Toolkit, ...]) -> Toolki
 
 
 def defines(text: str) -> dict[str, str]:
-    """The ``#define NAME VALUE`` lines of a header; a value that is another defined name is looked up once."""
+    """The ``#define NAME VALUE`` lines of a header; a value that is another defined name is resolved once."""
     found: dict[str, str] = dict(
         re.findall(r"^[ \t]*#[ \t]*define[ \t]+(\w{1,80})[ \t]+(\w{1,80})", text, re.MULTILINE)
     )
@@ -136,7 +136,7 @@ def cudnn_header(text: str) -> str | None:
 
 
 def tensorrt_header(text: str) -> str | None:
-    """The version of TensorRT's NvInferVersion.h: major.minor.patch.build where it names a build."""
+    """The version in TensorRT's NvInferVersion.h: major.minor.patch, with the build if present."""
     names = ("NV_TENSORRT_MAJOR", "NV_TENSORRT_MINOR", "NV_TENSORRT_PATCH")
     found = defines(text)
     return _numbers(found, (*names, "NV_TENSORRT_BUILD")) or _numbers(found, names)
@@ -161,7 +161,7 @@ def tensorrt_headers(evidence: Evidence) -> dict[str, str]:
 
 
 def codec_headers(evidence: Evidence) -> dict[str, str]:
-    """The ffnvcodec.pc files with the versions they name, /usr/local first as pkg-config's users mean it."""
+    """The ffnvcodec.pc files with their versions, /usr/local first as users of pkg-config mean it."""
     found = {}
     for path in sorted(evidence.files, key=lambda path: (not path.startswith("/usr/local"), path)):
         if path.endswith("/ffnvcodec.pc"):
@@ -172,13 +172,13 @@ def codec_headers(evidence: Evidence) -> dict[str, str]:
 
 
 def gcc_package(links: Mapping[str, str]) -> str:
-    """The package whose version is that of /usr/bin/gcc: the one that a Debian's link names, else rpm's gcc."""
+    """The package with the version of /usr/bin/gcc: the one that Debian's link names, else rpm's gcc."""
     target = links.get("/usr/bin/gcc", "").rpartition("/")[2]
     return target if re.fullmatch(r"gcc-\d+", target) else "" if target else "gcc"
 
 
 def gcc_version(evidence: Evidence, packages: tuple[Package, ...]) -> str:
-    """The version of the gcc on the PATH, as it says itself or as its package does; "" where there is none."""
+    """The version of the gcc on the PATH, from itself or its package; "" without one."""
     told = (evidence.output("gcc -dumpfullversion") or "").strip()
     if told:
         return told
@@ -188,7 +188,7 @@ def gcc_version(evidence: Evidence, packages: tuple[Package, ...]) -> str:
 
 
 def ffmpeg_version(evidence: Evidence) -> str | None:
-    """The version that the ffmpeg on the running machine's path prints; in a tree, what its build left beside it."""
+    """The version that the ffmpeg on the running machine's path prints; in a tree, what its build left with it."""
     match = re.match(r"ffmpeg version n?(\d+\.\d+(?:\.\d+)?)", evidence.output("ffmpeg -hide_banner -version") or "")
     if match is None and "/usr/local/bin/ffmpeg" in evidence.marks:
         place = evidence.links.get("/usr/local/bin/ffmpeg") or "/usr/local/bin/ffmpeg"

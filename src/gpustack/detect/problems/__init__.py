@@ -1,4 +1,4 @@
-"""What is wrong with a machine: one small function for each conflict that evidence can show."""
+"""The problems of a machine: one small function for each conflict that evidence can show."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Containers: libraries that were not put in, device specifications of another driver."""
+"""Containers: missing driver libraries, device specifications of another driver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands that cure a state on this very host, as a person types them; every name in them is quoted."""
+"""The commands that fix a state on this host, ready to type; every name in them is quoted."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ def command(*words: str) -> str:
 
 
 def plan(*words: str) -> str:
-    """The plan that puts it right, in backquotes."""
+    """The plan that fixes it, in backquotes."""
     return f"`gpustack plan {shlex.join(words)}`"
 
 
 def remove(scene: Scene, packages: Iterable[Package]) -> str:
-    """The command that removes these packages, their settings too where the manager tells them apart."""
+    """The command that removes these packages, with their configuration if the manager can."""
     tool = _MANAGERS.get(scene.os.family or "", "")
     return _with_names(tool, ("purge" if tool == "apt-get" else "remove",), packages)
 
 
 def reinstall(scene: Scene, packages: Iterable[Package]) -> str:
-    """The command that puts the files of these packages back."""
+    """The command that restores the files of these packages."""
     tool = _MANAGERS.get(scene.os.family or "", "")
     return _with_names(tool, _AGAIN.get(tool, ("reinstall",)), packages)
 
 
 def unlock(scene: Scene, names: Iterable[str]) -> str:
-    """The command that lifts the locks on these names, "" where locks are lines of files."""
+    """The command that removes the locks on these names, "" if locks are lines of files."""
     words = _LOCKS.get(scene.os.family or "")
     return command(*words, *names) if words else ""
 
 
 def drop_sources(scene: Scene, paths: Iterable[str]) -> str:
-    """The commands that take NVIDIA's entries away: the files that hold nothing else, and the lines in others."""
+    """The commands that remove NVIDIA's entries: whole files with nothing else, and lines in others."""
     mixed: list[str] = []
     own: list[str] = []
     for path in paths:
@@ -59,7 +59,7 @@ def drop_sources(scene: Scene, paths: Iterable[str]) -> str:
 
 
 def headers(scene: Scene, kernel: str) -> str:
-    """The command that installs the headers of a kernel, "" where their name is not the same on all of a family."""
+    """The command that installs the headers of a kernel, "" if their name differs within the family."""
     family, release = scene.os.family or "", kernel.removesuffix("-default")
     names = {
         "apt": f"linux-headers-{kernel}",
@@ -67,7 +67,7 @@ def headers(scene: Scene, kernel: str) -> str:
         "yum": f"kernel-devel-{kernel}",
         "zypper": f"kernel-default-devel={release}" if release != kernel else "",
     }
-    # Amazon's kernels after the first have names of their own.
+    # Amazon's later kernels have their own package names.
     name = "" if scene.os.id == "amzn" else names.get(family, "")
     return command(_MANAGERS[family], "install", name) if name else ""
 

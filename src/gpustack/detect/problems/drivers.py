@@ -1,4 +1,4 @@
-"""The driver: module, libraries and packages that do not belong together, or do not fit the GPU."""
+"""The driver: module, libraries and packages that do not match each other, or do not support the GPU."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def gpu_name(gpu: Gpu) -> str:
 
 @detects("driver_library_mismatch")
 def library_mismatch(scene: Scene) -> Iterator[Finding]:
-    """The loaded module against the library that programs load."""
+    """The loaded module and the library that programs load have different versions."""
     if (
         scene.module is None
         or not scene.module.loaded
@@ -63,7 +63,7 @@ def library_mismatch(scene: Scene) -> Iterator[Finding]:
 
 
 def _upgrade_line(scene: Scene, version: str) -> str:
-    """The line of a package log that brought this version, or that upgraded driver packages."""
+    """The line of a package log that installed this version, or that upgraded driver packages."""
     logs = [text for path, text in sorted(scene.evidence.files.items()) if path.startswith("/var/log/")]
     lines = [line.strip() for text in logs for line in text.splitlines() if _UPGRADE_LINE.search(line)]
     exact = [line for line in lines if version in line]
@@ -72,7 +72,7 @@ def _upgrade_line(scene: Scene, version: str) -> str:
 
 @detects("mix_driver_runfile_packages")
 def runfile_and_packages(scene: Scene) -> Iterator[Finding]:
-    """A .run installer's driver beside packages."""
+    """A .run installer's driver together with packages."""
     mine = scene.installed(driver.DRIVER_PACKAGES)
     if driver.is_runfile(scene.evidence) and mine:
         names = ", ".join(package.name for package in mine[:4])
@@ -86,7 +86,7 @@ def runfile_and_packages(scene: Scene) -> Iterator[Finding]:
 
 @detects("ubuntu_archive_vs_nvidia_repo")
 def ubuntu_and_nvidia(scene: Scene) -> Iterator[Finding]:
-    """Driver packages of Canonical's and of NVIDIA's on one host."""
+    """Driver packages of both Canonical and NVIDIA on one host."""
     by_origin = driver.origins(scene.packages)
     ours, theirs = by_origin.get("nvidia", ()), by_origin.get("ubuntu", ())
     if ours and theirs:
@@ -110,14 +110,14 @@ def ubuntu_and_nvidia(scene: Scene) -> Iterator[Finding]:
 
 
 def _pinned(scene: Scene) -> bool:
-    """Whether a pin says which of two origins wins for driver packages."""
+    """Whether a pin decides which of two origins wins for driver packages."""
     texts = [text for path, text in scene.evidence.files.items() if path.startswith("/etc/apt/preferences")]
     return any(re.search(r"nvidia|cuda", text, re.IGNORECASE) for text in texts)
 
 
 @detects("debian_archive_vs_nvidia_repo")
 def debian_and_nvidia(scene: Scene) -> Iterator[Finding]:
-    """Debian's driver packaging beside NVIDIA's repository."""
+    """Debian's driver packages together with NVIDIA's repository."""
     theirs = scene.installed(r"nvidia-alternative|glx-alternative-nvidia|nvidia-legacy-check")
     mixed = driver.origins(scene.packages)
     if scene.os.family == "apt" and "debian" in mixed and "nvidia" in mixed:
@@ -142,7 +142,7 @@ def debian_and_nvidia(scene: Scene) -> Iterator[Finding]:
 
 @detects("rpmfusion_vs_nvidia_repo")
 def rpmfusion_and_nvidia(scene: Scene) -> Iterator[Finding]:
-    """RPM Fusion's or negativo17's driver beside NVIDIA's."""
+    """RPM Fusion's or negativo17's driver together with NVIDIA's."""
     theirs = scene.installed(r"akmod-nvidia.*|xorg-x11-drv-nvidia.*|nvidia-x11-drv.*")
     ours = driver.origins(scene.packages).get("nvidia", ())
     if theirs and (ours or nvidia_source_active(scene)):
@@ -178,7 +178,7 @@ def suse_mix(scene: Scene) -> Iterator[Finding]:
 
 @detects("almalinux_signed_vs_nvidia")
 def almalinux_mix(scene: Scene) -> Iterator[Finding]:
-    """AlmaLinux's signed module beside NVIDIA's DKMS module."""
+    """AlmaLinux's signed module together with NVIDIA's DKMS module."""
     dkms = scene.installed(r"kmod-nvidia-.*dkms")
     if scene.installed(r"almalinux-release-nvidia-driver") and dkms:
         yield Finding(
@@ -190,9 +190,9 @@ def almalinux_mix(scene: Scene) -> Iterator[Finding]:
 
 @detects("detect-mixed-origins")
 def other_mixes(scene: Scene) -> Iterator[Finding]:
-    """Driver packages of two builders that no special detector names."""
+    """Driver packages of two builders without a dedicated detector."""
     named = [name for name in driver.origins(scene.packages) if name in DISTRIBUTIONS or name == "nvidia"]
-    # SUSE's and AlmaLinux's signed modules are made for NVIDIA's libraries; the first two have detectors of their own
+    # SUSE's and AlmaLinux's signed modules are made for NVIDIA's libraries; the first two have their own detectors
     told = {frozenset((other, "nvidia")) for other in ("ubuntu", "debian", "suse", "almalinux")}
     if len(named) > 1 and frozenset(named) not in told and not {"rpmfusion", "negativo17"} & set(named):
         by_origin = driver.origins(scene.packages)
@@ -219,7 +219,7 @@ def half_installed(scene: Scene) -> Iterator[Finding]:
 
 @detects("proprietary_on_blackwell")
 def flavour(scene: Scene) -> Iterator[Finding]:
-    """The module's flavour against what each GPU can be driven by."""
+    """The module's flavour does not support a GPU."""
     module = scene.module
     if module is None or module.flavour is None or scene.environment in {"wsl", "jetson", "container"}:
         return
@@ -244,7 +244,7 @@ def flavour(scene: Scene) -> Iterator[Finding]:
 
 
 def _branch(version: str | None) -> str:
-    """The branch of a GPU's last or first driver; 580 is the last with proprietary modules for the old ones."""
+    """The branch of a GPU's last or first driver; 580 is the last with proprietary modules for old GPUs."""
     return (version or "580").partition(".")[0]
 
 
@@ -305,7 +305,7 @@ def debian_driver_too_old(scene: Scene) -> Iterator[Finding]:
 
 @detects("branch_eol")
 def branch_end(scene: Scene) -> Iterator[Finding]:
-    """A driver branch that gets no more fixes."""
+    """A driver branch without further fixes."""
     version = scene.driver_version
     if version is None or scene.environment in {"wsl", "jetson", "container"}:
         return
@@ -322,7 +322,7 @@ def branch_end(scene: Scene) -> Iterator[Finding]:
 
 @detects("fabric_manager_mismatch")
 def fabric_manager_differs(scene: Scene) -> Iterator[Finding]:
-    """Fabric manager and its like against the driver, to the last digit."""
+    """Fabric Manager and similar services differ from the driver's exact version."""
     version = scene.driver_version
     mine = scene.installed(
         r"(?:cuda-drivers-)?(?:nvidia-)?fabric-?manager(?:-\d+)?|nvidia-fabric-manager|libnvidia-nscq(?:-\d+)?|nvidia-imex(?:-\d+)?"
@@ -341,7 +341,7 @@ def fabric_manager_differs(scene: Scene) -> Iterator[Finding]:
 
 @detects("fabric_manager_missing")
 def fabric_manager_absent(scene: Scene) -> Iterator[Finding]:
-    """NVSwitches without a fabric manager."""
+    """NVSwitches without Fabric Manager."""
     if scene.environment in {"container", "wsl", "chroot"} or scene.driver_version is None:
         return
     switches = scene.nvswitches or 0
@@ -365,7 +365,7 @@ def fabric_manager_absent(scene: Scene) -> Iterator[Finding]:
 
 @detects("mig_enabled")
 def mig(scene: Scene) -> Iterator[Finding]:
-    """GPUs that are split."""
+    """GPUs that are partitioned."""
     gpus = (scene.evidence.nvml or {}).get("gpus")
     split = [gpu for gpu in gpus if isinstance(gpu, dict) and gpu.get("mig") == 1] if isinstance(gpus, list) else []
     if split:

@@ -1,4 +1,4 @@
-"""Evidence that is missing, unreadable or nonsense: the value is unknown and this says so."""
+"""Evidence that is missing, unreadable or invalid: the value is unknown, and this reports it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _DENIED = "Permission denied"
 
 @detects("detect-unreadable")
 def unreadable(scene: Scene) -> Iterator[Finding]:
-    """Files that are there but cannot be used; logs and what only root may read are not missed."""
+    """Files that exist but cannot be used, except logs and files that only root may read."""
     for fault in scene.evidence.faults:
         if fault.path.startswith(_OPTIONAL) or (fault.reason == _DENIED and scene.evidence.live):
             continue
@@ -45,7 +45,7 @@ def os_unknown(scene: Scene) -> Iterator[Finding]:
 
 @detects("detect-pci")
 def pci_nonsense(scene: Scene) -> Iterator[Finding]:
-    """Functions of NVIDIA's on the bus whose ids are no numbers."""
+    """NVIDIA functions on the bus with invalid ids."""
     for function in scene.functions:
         if function.device is None:
             yield Finding(
@@ -61,13 +61,13 @@ def pci_nonsense(scene: Scene) -> Iterator[Finding]:
 
 @detects("detect-unknown-gpu")
 def unknown_gpu(scene: Scene) -> Iterator[Finding]:
-    """GPUs whose id the table does not have."""
+    """GPUs with an id that the table does not contain."""
     for gpu in scene.gpus:
         digits = (gpu.pci_id or "").rpartition(":")[2]
         if not digits or digits in scene.products.by_device or not scene.products.by_device:
             continue
         lowest, highest = scene.products.span()
-        if digits > highest or int(digits, 16) > 0x2900:  # the highest families known start there
+        if digits > highest or int(digits, 16) > 0x2900:  # the highest known families start there
             age = "it is most likely newer than the facts, and would need the newest driver with open kernel modules"
         elif digits < lowest:
             age = "it is older than everything in the facts"
@@ -81,7 +81,7 @@ def unknown_gpu(scene: Scene) -> Iterator[Finding]:
 
 @detects("detect-module-versions")
 def module_versions(scene: Scene) -> Iterator[Finding]:
-    """Two files that must say the same of the loaded module."""
+    """Two files that should agree on the loaded module, but do not."""
     proc, sys = driver.module_versions(scene.evidence)
     if proc and sys and proc != sys:
         yield Finding(
@@ -97,7 +97,7 @@ def module_versions(scene: Scene) -> Iterator[Finding]:
 
 @detects("detect-nvml")
 def nvml_error(scene: Scene) -> Iterator[Finding]:
-    """NVML that does not answer although the driver is loaded."""
+    """NVML fails although the driver is loaded."""
     error = (scene.evidence.nvml or {}).get("error")
     if isinstance(error, str):
         yield Finding(

@@ -1,4 +1,4 @@
-"""The kernel: who holds the GPU, what boots next, headers, compilers, Secure Boot."""
+"""The kernel: what holds the GPU, what boots next, headers, compilers, Secure Boot."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BY_FAMILY = {"apt": "update-initramfs", "dnf": "dracut", "yum": "dracut", "tdnf
 
 
 def initramfs_command(scene: Scene) -> str:
-    """How this system rebuilds its initramfs."""
+    """The command that rebuilds this system's initramfs."""
     word = (scene.system.initramfs if scene.system is not None else "") or _BY_FAMILY.get(scene.os.family or "", "")
     return _INITRAMFS.get(word, "rebuild the initramfs")
 
@@ -67,7 +67,7 @@ def foreign_module(scene: Scene) -> Iterator[Finding]:
 
 @detects("other_vfio")
 def vfio(scene: Scene) -> Iterator[Finding]:
-    """GPUs that are handed to virtual machines."""
+    """GPUs passed through to virtual machines."""
     for gpu in scene.gpus:
         if gpu.bound in {"vfio-pci", "pci-stub", "xen-pciback"}:
             yield Finding(
@@ -136,7 +136,7 @@ def next_kernel_without_module(scene: Scene) -> Iterator[Finding]:
 
 @detects("headers_missing")
 def headers(scene: Scene) -> Iterator[Finding]:
-    """Modules that are built here need the headers of the running and the next kernel."""
+    """Modules built here require the headers of the running and the next kernel."""
     if scene.environment in _OWN_KERNEL or not scene.installed(_BUILT_PACKAGES):
         return
     kernels = scene.evidence.listings.get("/lib/modules", ())
@@ -179,7 +179,7 @@ def running_old(scene: Scene) -> Iterator[Finding]:
 
 @detects("kernel_too_new")
 def kernel_too_new(scene: Scene) -> Iterator[Finding]:
-    """A kernel on which this driver is known to fail, or on which dkms did not finish."""
+    """A kernel with which this driver is known to fail, or for which dkms did not finish."""
     version = scene.driver_version
     if scene.environment in _OWN_KERNEL or version is None:
         return
@@ -190,7 +190,7 @@ def kernel_too_new(scene: Scene) -> Iterator[Finding]:
     ]
     for kernel in dict.fromkeys((scene.kernel, scene.next_kernel)):
         number = re.match(r"\d+(?:\.\d+)+", kernel or "")
-        # A distribution repairs the modules it ships: where there is a module for a kernel, it was built.
+        # A distribution patches the modules it ships: if there is a module for a kernel, it was built.
         if kernel is None or number is None or _has_module(scene, kernel) or _runs(scene, kernel):
             continue
         rule = next((rule for rule in rules if any(is_within(number[0], text) for text in rule.none)), None)
@@ -211,7 +211,7 @@ def kernel_too_new(scene: Scene) -> Iterator[Finding]:
 
 @detects("gcc_mismatch")
 def gcc_differs(scene: Scene) -> Iterator[Finding]:
-    """The compiler of the kernel against the one that would build the module."""
+    """The compiler of the kernel differs from the one that would build the module."""
     built = compiler_of_kernel(scene.evidence)
     mine = scene.installed(r"gcc")
     if built is None or not mine or scene.environment in _OWN_KERNEL or not scene.installed(_BUILT_PACKAGES):
@@ -262,7 +262,7 @@ def secure_boot(scene: Scene) -> Iterator[Finding]:
 
 
 def _enrolment(scene: Scene) -> str:
-    """How the firmware gets to know the key that modules are signed with here."""
+    """How to enrol the key that signs modules here."""
     by_name = {name: row for row in scene.matrix.rows("preparation", "secure_boot", dict) for name in row["systems"]}
     base = re.sub(r"[\d.]+$", "", scene.os.base or "")
     names = (scene.os.system or "", scene.os.id or "", base, scene.os.family or "")

@@ -1,4 +1,4 @@
-"""Libraries of which several copies exist, or whose header and library differ."""
+"""Libraries with several copies, or with different versions of header and library."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TITLES = {"cudnn": "cuDNN", "tensorrt": "TensorRT", "nccl": "NCCL", "driver": "
 
 
 def _several(scene: Scene, component: str) -> tuple[Copy, ...]:
-    """The copies of one soname where they differ in version, in load order."""
+    """The copies of one soname if they differ in version, in load order."""
     mine = [copy for copy in scene.copies if copy.component == component and copy.version]
     for soname in dict.fromkeys(copy.soname for copy in mine):
         same = tuple(copy for copy in mine if copy.soname == soname)
@@ -55,7 +55,7 @@ def _copies_finding(scene: Scene, component: str) -> Iterator[Finding]:
 
 
 def _is_apart(scene: Scene, copies: tuple[Copy, ...], winner: Copy) -> bool:
-    """Whether all other copies lie in wheels, which load their own unless LD_LIBRARY_PATH names another."""
+    """Whether all other copies are in wheels, which load their own unless LD_LIBRARY_PATH names another."""
     return all(copy.owner for copy in copies if copy is not winner) and (
         winner.path.rpartition("/")[0] not in _library_path(scene)
     )
@@ -67,19 +67,19 @@ def _library_path(scene: Scene) -> tuple[str, ...]:
 
 @detects("detect-cudnn-copies")
 def cudnn_copies(scene: Scene) -> Iterator[Finding]:
-    """Several cuDNN."""
+    """Several copies of cuDNN."""
     yield from _copies_finding(scene, "cudnn")
 
 
 @detects("detect-tensorrt-copies")
 def tensorrt_copies(scene: Scene) -> Iterator[Finding]:
-    """Several TensorRT."""
+    """Several copies of TensorRT."""
     yield from _copies_finding(scene, "tensorrt")
 
 
 @detects("detect-nccl-copies")
 def nccl_copies(scene: Scene) -> Iterator[Finding]:
-    """Several NCCL."""
+    """Several copies of NCCL."""
     yield from _copies_finding(scene, "nccl")
 
 
@@ -111,19 +111,19 @@ def _header_finding(scene: Scene, component: str, headers: dict[str, str]) -> It
 
 @detects("detect-cudnn-header")
 def cudnn_header(scene: Scene) -> Iterator[Finding]:
-    """CuDNN's header against its library."""
+    """The cuDNN header and library differ."""
     yield from _header_finding(scene, "cudnn", toolkit.cudnn_headers(scene.evidence))
 
 
 @detects("detect-tensorrt-header")
 def tensorrt_header(scene: Scene) -> Iterator[Finding]:
-    """TensorRT's header against its library."""
+    """The TensorRT header and library differ."""
     yield from _header_finding(scene, "tensorrt", toolkit.tensorrt_headers(scene.evidence))
 
 
 @detects("detect-dangling-library")
 def dangling(scene: Scene) -> Iterator[Finding]:
-    """Library links that lead nowhere."""
+    """Broken library links."""
     for path, mark in sorted(scene.evidence.marks.items()):
         name = path.rpartition("/")[2]
         if mark == "dangling" and name.startswith(

@@ -1,4 +1,4 @@
-"""Systems on which a driver must not or cannot be installed as usual."""
+"""Systems on which a driver must not or cannot be installed in the usual way."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _VIRTUAL_NAMES = re.compile(r"\bGRID\b|\bvGPU\b|\b\w+-\d+[QCAB]\b")
 
 @detects("eol_distro")
 def end_of_life(scene: Scene) -> Iterator[Finding]:
-    """A release past its end."""
+    """A release past its end of life."""
     if scene.os.eol and scene.evidence.date and scene.os.eol < scene.evidence.date:
         row = scene.matrix.system(scene.os.system)
         lts = row.lts if row is not None else ""
@@ -29,7 +29,7 @@ def end_of_life(scene: Scene) -> Iterator[Finding]:
 
 @detects("no_repo_for_distro")
 def no_repository(scene: Scene) -> Iterator[Finding]:
-    """A system without a repository of NVIDIA's."""
+    """A system without an NVIDIA repository."""
     if scene.system is not None and not scene.os.repo and scene.system.no_repo and scene.os.family != "windows":
         yield Finding(
             message=f"NVIDIA has no package repository for {scene.os.name or scene.os.spelled}: {scene.system.no_repo}",
@@ -136,7 +136,7 @@ def gds_flavour(scene: Scene) -> Iterator[Finding]:
 
 @detects("detect-reboot-pending")
 def reboot_pending(scene: Scene) -> Iterator[Finding]:
-    """The distribution's own mark that something waits for a reboot."""
+    """The distribution's own mark of a pending reboot."""
     marks = ("/run/reboot-required", "/var/run/reboot-required")
     if scene.environment not in {"container", "chroot"} and any(scene.evidence.has(path) for path in marks):
         names = (scene.evidence.text("/run/reboot-required.pkgs", "/var/run/reboot-required.pkgs") or "").split()

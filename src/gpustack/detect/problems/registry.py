@@ -1,4 +1,4 @@
-"""The registry of detectors, and how a finding becomes a Problem with the matrix row's cure and sources."""
+"""The registry of detectors, and the conversion of a finding to a Problem with the matrix row's fix and sources."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _REBOOT = {"yes": True, "no": False}
 
 
 class Finding(Struct, frozen=True, kw_only=True):
-    """One thing that a detector saw. An empty ``fix`` takes the matrix row's; ``severity`` None its severity."""
+    """One finding of a detector. An empty ``fix`` defaults to the matrix row's; ``severity`` None to its severity."""
 
     message: str
     fix: str = ""
@@ -40,7 +40,7 @@ def detects(identity: str) -> Callable[[Detector], Detector]:
 
 
 def find_problems(scene: Scene) -> tuple[Problem, ...]:
-    """Everything that the detectors see, the blocking problems first, otherwise in the registry's order."""
+    """All findings of all detectors, the blocking ones first, otherwise in the order of the registry."""
     found = [
         _problem(scene, identity, finding) for identity, detector in DETECTORS.items() for finding in detector(scene)
     ]

@@ -29,7 +29,7 @@ def _cuda_sources(scene: Scene) -> list[tuple[SourceEntry, str, str]]:
 
 @detects("signed_by_conflict")
 def signed_by(scene: Scene) -> Iterator[Finding]:
-    """One address in two entries: with different keys apt stops, with the same ones it warns."""
+    """One address in two entries: with different keys apt stops, with the same one it warns."""
     by_url: dict[str, list[SourceEntry]] = {}
     for source in scene.sources:
         if source.enabled and source.is_nvidia:
@@ -58,7 +58,7 @@ def signed_by(scene: Scene) -> Iterator[Finding]:
 
 @detects("old_key_7fa2af80")
 def old_key(scene: Scene) -> Iterator[Finding]:
-    """The key that was retired in 2022."""
+    """The key that NVIDIA retired in 2022."""
     if scene.os.repo in _OLD_KEY_SYSTEMS:
         return
     places = [key for key in scene.keys if _OLD_KEY.search(key)]
@@ -85,12 +85,12 @@ def old_key(scene: Scene) -> Iterator[Finding]:
 
 
 def _forget_old_key(scene: Scene, place: str) -> str:
-    """The command that takes the retired key away from where it was found."""
+    """The command that removes the retired key from the place where it was found."""
     path, *prints = place.split()
     if path.startswith("gpg-pubkey-"):
         return cures.command("rpm", "--erase", "--allmatches", "gpg-pubkey-7fa2af80")
     if path == "/etc/apt/trusted.gpg" or len(prints) > 1:
-        # Others' keys are in that file too.
+        # That file contains keys of others too.
         return cures.command("apt-key", "del", "7fa2af80")
     if any(source.path == path for source in scene.sources):
         return cures.drop_sources(scene, [path])
@@ -111,7 +111,7 @@ def machine_learning(scene: Scene) -> Iterator[Finding]:
 
 @detects("sha1_key_debian13")
 def sha1_key(scene: Scene) -> Iterator[Finding]:
-    """A repository whose key apt's new verifier refuses."""
+    """A repository with a key that apt's new verifier refuses."""
     sqv = "/usr/bin/sqv" in scene.evidence.marks or bool(scene.installed("sqv"))
     new_apt = any(p.version.startswith("3.") for p in scene.installed("apt"))
     trixie = scene.os.codename == "trixie" or scene.os.base == "debian13"
@@ -141,7 +141,7 @@ def _spelled(scene: Scene) -> str:
 
 
 def _set_up(scene: Scene, source: SourceEntry) -> str:
-    """What replaces a source that is not for this host; the keyring package brings its source back."""
+    """The replacement of a source that is not for this host; the keyring package brings its own source."""
     keyring = [package for package in scene.installed(r"cuda-keyring") if scene.os.family == "apt"]
     first = f"{cures.remove(scene, keyring)}, " if keyring else ""
     return f"{first}{cures.drop_sources(scene, [source.path])}, then {cures.plan('cuda')} sets up {_spelled(scene)}"
@@ -149,7 +149,7 @@ def _set_up(scene: Scene, source: SourceEntry) -> str:
 
 @detects("distro_upgraded")
 def upgraded(scene: Scene) -> Iterator[Finding]:
-    """A source of the release before."""
+    """A source of the previous release."""
     own = _spelled(scene)
     stem = re.sub(r"\d+$", "", own)
     for source, folder, _ in _cuda_sources(scene):
@@ -193,7 +193,7 @@ def wrong_distro(scene: Scene) -> Iterator[Finding]:
 
 @detects("arch_dir_mismatch")
 def wrong_arch(scene: Scene) -> Iterator[Finding]:
-    """A folder of another architecture, Jetson's arm64 and servers' sbsa among them."""
+    """A folder of another architecture, such as Jetson's arm64 instead of the servers' sbsa."""
     jetson = scene.environment == "jetson"
     known = architecture(scene.arch)
     is_board = jetson and not (scene.system is not None and "sbsa" in scene.system.arch)
@@ -210,7 +210,7 @@ def wrong_arch(scene: Scene) -> Iterator[Finding]:
 
 @detects("azure_linux_names")
 def azure(scene: Scene) -> Iterator[Finding]:
-    """Microsoft's and NVIDIA's repository on Azure Linux."""
+    """The repository of Microsoft and NVIDIA on Azure Linux."""
     files = [source.path for source in scene.sources if source.enabled]
     microsoft = any("azurelinux-nvidia" in path for path in files)
     nvidia = any(path.endswith("cuda-azl3.repo") for path in files)
@@ -223,7 +223,7 @@ def azure(scene: Scene) -> Iterator[Finding]:
 
 @detects("held_packages")
 def held(scene: Scene) -> Iterator[Finding]:
-    """Holds and locks, which stop changes."""
+    """Holds and locks, which prevent changes."""
     names = parse.holds(scene.evidence, scene.packages)
     if names:
         more = f" and {len(names) - 6} more" if len(names) > 6 else ""
@@ -253,7 +253,7 @@ def module_stream(scene: Scene) -> Iterator[Finding]:
 
 @detects("foreign_architecture_404")
 def foreign_architecture(scene: Scene) -> Iterator[Finding]:
-    """A source without an architecture on a host that knows several."""
+    """A source without an architecture on a host with several."""
     known = (scene.evidence.text("/var/lib/dpkg/arch") or "").split()
     bare = [source for source, _, _ in _cuda_sources(scene) if not source.arches]
     if len(known) > 1 and bare:
@@ -277,7 +277,7 @@ def _with_architecture(source: SourceEntry, arch: str) -> str:
 
 @detects("mft_doca_clash")
 def mft_doca(scene: Scene) -> Iterator[Finding]:
-    """DOCA's packages, which the CUDA repository outranks."""
+    """DOCA's packages, overridden by the CUDA repository."""
     mine = scene.installed(r"mlnx-.*|doca-.*")
     sources = [source for source, _, _ in _cuda_sources(scene)]
     if (

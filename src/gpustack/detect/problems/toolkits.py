@@ -14,7 +14,7 @@ from gpustack.versions import is_within
 
 @detects("mix_toolkit_runfile_packages")
 def toolkit_mixed(scene: Scene) -> Iterator[Finding]:
-    """One X.Y from a runfile and from packages."""
+    """One X.Y both from a runfile and from packages."""
     for kit in scene.toolkits:
         if kit.runfile and kit.packages:
             yield Finding(
@@ -27,7 +27,7 @@ def toolkit_mixed(scene: Scene) -> Iterator[Finding]:
 
 @detects("stale_cuda_symlink")
 def stale_link(scene: Scene) -> Iterator[Finding]:
-    """/usr/local/cuda leads nowhere, or to an older toolkit."""
+    """/usr/local/cuda points nowhere, or to an older toolkit."""
     evidence = scene.evidence
     target = evidence.links.get("/usr/local/cuda")
     if target is not None and evidence.marks.get("/usr/local/cuda") == "dangling":
@@ -62,7 +62,7 @@ def stale_link(scene: Scene) -> Iterator[Finding]:
 
 @detects("ubuntu2604_same_named_cuda")
 def canonical_cuda(scene: Scene) -> Iterator[Finding]:
-    """Canonical's CUDA packages on Ubuntu 26.04, which have NVIDIA's names."""
+    """Canonical's CUDA packages on Ubuntu 26.04, which share NVIDIA's names."""
     mine = [
         p
         for p in scene.installed(r"cuda-.*-13-1|libcusolver-13-1|libnvvm-13-1")
@@ -78,7 +78,7 @@ def canonical_cuda(scene: Scene) -> Iterator[Finding]:
 
 @detects("nvcc_host_gcc")
 def host_compiler(scene: Scene) -> Iterator[Finding]:
-    """The default gcc against the window that the default toolkit accepts."""
+    """The default gcc is outside of the range that the default toolkit supports."""
     kit = default_toolkit(scene.evidence, scene.toolkits)
     number = re.match(r"\d+(?:\.\d+)*", gcc_version(scene.evidence, scene.packages))
     if kit is None or kit.version is None or number is None or kit.path == "/usr":
@@ -100,7 +100,7 @@ def host_compiler(scene: Scene) -> Iterator[Finding]:
 
 
 def _older_compiler(scene: Scene, windows: tuple[str, ...]) -> str:
-    """How to get a compiler inside the window; Debian and its kin name the packages by the major version."""
+    """How to install a supported compiler; Debian and derivatives name the packages by major version."""
     last = re.findall(r"<=?(\d+)", " ".join(windows))
     inclusive = "<=" in windows[-1]
     if scene.os.family != "apt" or not last:

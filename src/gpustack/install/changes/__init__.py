@@ -1,1 +1,1 @@
-"""What a run changes in the file tree: seen, kept before, put back."""
+"""What a run changes in the file tree: detected, kept before, restored."""

@@ -1,4 +1,4 @@
-"""Extended attributes of files: what users set, ACLs, SELinux labels, capabilities. Read, and put back."""
+"""Extended attributes of files: user attributes, ACLs, SELinux labels, capabilities. Read and restored."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _NO_SUCH = frozenset({errno.ENOTSUP, errno.ENODATA, errno.ENOENT, errno.EPERM, e
 
 
 def called(name: str) -> str:
-    """How messages call an attribute."""
+    """The name of an attribute in messages."""
     return _NAMES.get(name, f"attribute {name}")
 
 
 def attributes_of(place: str) -> dict[str, bytes]:
-    """All that can be read of a place; of a link its own. Raises OSError."""
+    """All readable attributes of a place, for a link its own. Raises OSError."""
     try:
         names = os.listxattr(place, follow_symlinks=False)
     except OSError as exc:
@@ -52,11 +52,11 @@ def attributes_of(place: str) -> dict[str, bytes]:
 
 
 def set_attributes(place: str, wanted: Mapping[str, bytes]) -> dict[str, str]:
-    """Give a place exactly these attributes: the names of those that could not be set or removed, and why."""
+    """Give a place exactly these attributes; the names of those that could not be set or removed, and why."""
     there = attributes_of(place)
     names = {name for name in there.keys() | wanted.keys() if there.get(name) != wanted.get(name)}
     failed = {name: _set(place, name, wanted.get(name)) for name in names}
-    # Where labels are kept every file has one: what had none got it from the kernel, and it cannot be removed.
+    # With labels every file has one: if it was missing, the kernel set it, and it cannot be removed.
     return {name: why for name, why in failed.items() if why and (name in wanted or name != LABEL)}
 
 
@@ -73,7 +73,7 @@ def _set(place: str, name: str, value: bytes | None) -> str:
 
 
 def is_enforced() -> bool:
-    """Whether SELinux decides here who may read what."""
+    """Whether SELinux enforces its policy here."""
     try:
         return ENFORCES.read_text(encoding="ascii").strip() == "1"
     except (OSError, UnicodeDecodeError):

@@ -1,4 +1,4 @@
-"""Copies of what is about to be changed, contents and all that a file has besides, and how they are put back."""
+"""Copies of what is about to change, with all metadata, and their restoration."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _HINT = "make room on the file system of {}"
 
 
 class AttributesError(GpustackError):
-    """A place has its content again, but not all of its attributes: ``names`` are those that it lacks."""
+    """A place has its content again, but not all of its attributes: ``names`` are the missing ones."""
 
     def __init__(self, place: Path, failed: dict[str, str]) -> None:
         texts = ", ".join(f"{called(name)}: {why}" for name, why in sorted(failed.items()))
@@ -45,7 +45,7 @@ class AttributesError(GpustackError):
 
 
 class Store:
-    """The folder of a run in which contents are kept."""
+    """The folder of a run with kept contents."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -53,9 +53,9 @@ class Store:
         self._copies = 0
 
     def keep(self, places: dict[str, tuple[str, Entry]]) -> dict[str, Entry]:
-        """Copy the contents of these files; on the disk before this returns. Names map to places and their entries.
+        """Copy the contents of these files to disk before returning. Names map to places and their entries.
 
-        Raises GpustackError where there is no room for them, before anything is copied where that can be known.
+        Raises GpustackError if there is no room for them, if possible before anything is copied.
         """
         files = {name: pair for name, pair in places.items() if pair[1].kind == "file"}
         kept = {name: entry for name, (_, entry) in places.items() if entry.kind != "file"}
@@ -82,7 +82,7 @@ class Store:
         return kept
 
     def _demand_room(self, files: list[Entry]) -> None:
-        """Raise GpustackError where there is no room for the contents of these files and for their record."""
+        """Raise GpustackError if there is no room for the contents of these files and for their record."""
         needed = _RESERVE + sum(_OF_RECORD + (one.size if one.size <= _LARGE else 0) for one in files)
         there = os.statvfs(self.folder)
         free = there.f_bavail * there.f_frsize
@@ -105,9 +105,9 @@ class Store:
         return replace(entry, kept=f"{begin}+{len(content)}", sum=sum_of(content))
 
     def put_back(self, place: Path, entry: Entry, names: Iterable[Path] = ()) -> None:
-        """Make ``place`` what ``entry`` says; ``names`` are the others that the file had.
+        """Restore ``place`` to ``entry``; ``names`` are the file's other names.
 
-        Raises GpustackError where that cannot be done, and AttributesError where only attributes are missing.
+        Raises GpustackError if that fails, and AttributesError if only attributes are missing.
         """
         try:
             self._put_back(place, entry, names)
@@ -151,7 +151,7 @@ class Store:
             is_shared = True
         is_other = "content" in differences(entry, now, is_moved=True)
         if is_shared and is_other:
-            # All its names are to have the content again: it is written into the file that they share.
+            # All its names must get the content back: it is written into the file that they share.
             with self.content(entry, place) as content, place.open("r+b") as target:
                 shutil.copyfileobj(content, target, 4 * SMALL)
                 target.truncate()
@@ -169,7 +169,7 @@ class Store:
         _take_place(new, place, entry)
 
     def content(self, entry: Entry, place: Path) -> IO[bytes]:
-        """What a file had in it. Raises GpustackError where that is not there, or not as it was kept."""
+        """The former content of a file. Raises GpustackError if the copy is missing or damaged."""
         begin, plus, length = entry.kept.partition("+")
         if plus:
             with self._small.open("rb") as contents:
@@ -181,7 +181,7 @@ class Store:
             return io.BytesIO(content)
         copy = self.folder / entry.kept
         found = copy.lstat() if entry.kept and copy.exists() else None
-        # A copy that is a link to the old file changes with it.
+        # A copy that is a hard link changes together with the old file.
         is_link = found is not None and found.st_ino == entry.inode and found.st_mtime_ns != entry.mtime
         if found is None or found.st_size != entry.size or is_link:
             msg = "was changed in place, and its old content was not backed up"
@@ -190,7 +190,7 @@ class Store:
 
 
 class _Contents:
-    """The file that small contents are appended to, in large writes; what a failure left of them is cut off again."""
+    """The file that small contents are appended to, in large writes; a failed write is cut off again."""
 
     def __init__(self, path: Path) -> None:
         self._handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
@@ -199,7 +199,7 @@ class _Contents:
         self._is_synced = False
 
     def append(self, content: bytes) -> int:
-        """Where in the file the content will lie."""
+        """The place in the file where the content will be."""
         place = self._end
         self._waiting.append(content)
         self._end += len(content)
@@ -225,19 +225,19 @@ class _Contents:
 
 
 def _made(place: Path) -> IO[bytes]:
-    """A new file that nobody else may read yet."""
+    """A new file that nobody else can read yet."""
     return os.fdopen(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb")
 
 
 def _newcomer(place: Path) -> Path:
-    """Where what is put back is made before it takes its place; nothing lies there."""
+    """The temporary path of what is being restored; nothing exists there."""
     new = place.with_name(beside(place.name, "gpustack-back"))
     remove(new)
     return new
 
 
 def _clear(place: Path) -> None:
-    """A folder that lies where something else is put back goes first: nothing takes its place."""
+    """Remove a folder that occupies the place of something to restore: a rename cannot replace it."""
     if place.is_dir() and not place.is_symlink():
         remove(place)
 
@@ -255,9 +255,9 @@ def _demand(place: Path, failed: dict[str, str]) -> None:
 
 
 def _dress(place: Path, entry: Entry) -> dict[str, str]:
-    """Give a place its owner, attributes, mode and times; the attributes that it does not take, and why.
+    """Set owner, attributes, mode and times of a place; return the attributes that failed, and why.
 
-    In this order: a new owner ends capabilities and set-user-id bits, and an ACL is what a mode's group bits are.
+    In this order: a new owner clears capabilities and set-user-id bits, and an ACL redefines the group bits of a mode.
     """
     is_link = entry.kind == "link"
     os.chown(place, entry.uid, entry.gid, follow_symlinks=False)
@@ -270,19 +270,19 @@ def _dress(place: Path, entry: Entry) -> dict[str, str]:
 
 
 def _twin(entry: Entry, names: Iterable[Path]) -> Path | None:
-    """A name of the file that still lives under it, else one that was put back already."""
+    """A name of the file that still exists under it, else one that was restored already."""
     found = [(one, look(one, is_read=True)) for one in names]
     for one, now in found:
         if now.kind == "file" and now.inode == entry.inode and os.lstat(one).st_dev == entry.disk:
             return one
-    # Here its time is that of the entry: nothing but a put back file has content, time, owner and mode of it all.
+    # Compare by time of the entry: only a restored file has its content, time, owner and mode all together.
     return next((one for one, now in found if {*differences(entry, now, is_moved=True)} <= {"hard links"}), None)
 
 
 def duplicate(source: Path, target: Path, *, most: int = SMALL) -> None:
-    """Make ``target`` hold what ``source`` holds: by shared blocks where the file system can.
+    """Make ``target`` a duplicate of ``source``, with shared blocks if the file system can.
 
-    Elsewhere it is copied up to ``most`` bytes, and a link above that where one is possible.
+    Otherwise up to ``most`` bytes are copied, and beyond that linked if possible.
     """
     with source.open("rb") as content, _made(target) as new:
         try:
@@ -306,7 +306,7 @@ def duplicate(source: Path, target: Path, *, most: int = SMALL) -> None:
 
 
 def remove(place: Path) -> None:
-    """Remove what lies there, a folder with all that is in it; links are not followed, mounts are left alone."""
+    """Remove what is there, folders with all content; links are not followed, mounts are left alone."""
     if place.is_dir() and not place.is_symlink():
         if place == Path("/") or holds_mounts(place):
             msg = "is or contains a mount point, so it is not removed"

@@ -1,4 +1,4 @@
-"""Folders that the run made: what is in them behind each step, so that what somebody puts there later is told apart."""
+"""Folders that the run created: their content after each step, to recognize what others add later."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FOLDER = "folder"
 
 
 def listing(folder: Path) -> dict[str, str]:
-    """Everything below a folder by its path from there, with size and time; links are not followed."""
+    """Everything below a folder by relative path, with size and time; links are not followed."""
     found: dict[str, str] = {}
     todo = [("", str(folder))]
     while todo:
@@ -41,7 +41,7 @@ def listing(folder: Path) -> dict[str, str]:
 
 
 def write(file: Path, listed: dict[str, str]) -> None:
-    """Keep a listing; on the disk before this returns. Raises GpustackError."""
+    """Keep a listing on disk before returning. Raises GpustackError."""
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
@@ -58,9 +58,9 @@ def write(file: Path, listed: dict[str, str]) -> None:
 
 
 def strangers(folder: Path, file: Path) -> list[str]:
-    """What lies below the folder and is not as in the listing, with the folders above it, by the path from there.
+    """What is below the folder and differs from the listing, with its parent folders, by relative path.
 
-    Where the listing is lost, all of it: better too much is left than somebody's work is removed.
+    Everything if the listing is lost: leaving too much is better than removing somebody's work.
     """
     try:
         former = msgspec.msgpack.decode(file.read_bytes(), type=dict[str, str])
@@ -82,7 +82,7 @@ def _above(name: str) -> Iterable[str]:
 
 
 def prune(folder: Path, kept: Collection[str]) -> None:
-    """Remove everything below a folder but what is named by its path from there. Raises GpustackError, OSError."""
+    """Remove everything below a folder except these relative paths. Raises GpustackError, OSError."""
     for head, folders, files in os.walk(folder, topdown=False):
         for name in (*files, *folders):
             place = Path(head, name)

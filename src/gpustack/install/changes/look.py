@@ -1,4 +1,4 @@
-"""What lies at a place: all that a file has besides its name, read, summed and compared."""
+"""The state of a place: all metadata of a file, read, hashed and compared."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SMALL = 1024 * 1024
 
 
 def look(place: Path | str, *, is_read: bool = False) -> Entry:
-    """What lies at a place now, without its content; ``is_read`` adds the checksum of a small file."""
+    """The present state of a place, without its content; ``is_read`` adds the checksum of a small file."""
     try:
         entry = entry_of(str(place), os.lstat(place))
         return with_sum(str(place), entry) if is_read else entry
@@ -29,7 +29,7 @@ def look(place: Path | str, *, is_read: bool = False) -> Entry:
 
 
 def entry_of(place: str, found: os.stat_result) -> Entry:
-    """The entry of a place for the answer of lstat. Raises OSError."""
+    """The entry of a place for the result of lstat. Raises OSError."""
     kind: Literal["file", "dir", "link", "other"] = "other"
     for test, name in ((stat.S_ISREG, "file"), (stat.S_ISDIR, "dir"), (stat.S_ISLNK, "link")):
         if test(found.st_mode):
@@ -54,14 +54,14 @@ def entry_of(place: str, found: os.stat_result) -> Entry:
 
 
 def with_sum(place: str, entry: Entry) -> Entry:
-    """The entry with the checksum of its content, where that is small. Raises OSError."""
+    """The entry with the checksum of its content, if that is small. Raises OSError."""
     if entry.kind != "file" or entry.size > SMALL or entry.sum:
         return entry
     return replace(entry, sum=sum_of(content_of(place, entry.size)))
 
 
 def content_of(place: str, size: int) -> bytes:
-    """What a file has in it, which is of about this size; a link is not followed. Raises OSError."""
+    """The content of a file of about this size; a link is not followed. Raises OSError."""
     handle = os.open(place, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
         content = os.read(handle, size + 1)
@@ -76,14 +76,14 @@ def content_of(place: str, size: int) -> bytes:
 
 
 def sum_of(content: bytes) -> str:
-    """The checksum of a content, as entries have it."""
+    """The checksum of a content in the form of entries."""
     return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
 def differences(was: Entry, now: Entry, *, is_moved: bool = False) -> Iterator[str]:
-    """What of a place is not as it was, each in the word that messages have for it.
+    """How a place differs from its former state, in the words of messages.
 
-    ``is_moved`` leaves the inode out, which a file put back has anew.
+    ``is_moved`` ignores the inode, which a restored file has anew.
     """
     if was.kind != now.kind or was.type != now.type or was.device != now.device:
         yield "kind"
@@ -107,12 +107,12 @@ def differences(was: Entry, now: Entry, *, is_moved: bool = False) -> Iterator[s
 
 
 def same(was: Entry, now: Entry, *, is_moved: bool = False) -> bool:
-    """Whether a place is as it was, as ``differences`` judges it; contents by checksum where both entries have one."""
+    """Whether a place is in its former state, as ``differences`` judges it; by checksum if both entries have one."""
     return next(differences(was, now, is_moved=is_moved), None) is None
 
 
 def is_as(was: Entry, place: Path | str, now: Entry, *, is_moved: bool = False) -> bool:
-    """Whether a place, which looks like ``now``, is as it was: its content is read where its times do not decide."""
+    """Whether a place with the state ``now`` is in its former one: its content is read if its times do not decide."""
     if not same(was, now, is_moved=is_moved):
         return False
     if not was.sum or was.ctime == now.ctime:

@@ -1,4 +1,4 @@
-"""Looks through folders of the tree: each place once, and not again while nothing was changed there."""
+"""Scans folders of the tree: each place once, and again only after a change."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ _GONE = (FileNotFoundError, NotADirectoryError, PermissionError)
 
 
 class Scan:
-    """Entries of places by their path in the tree; the very same entry as long as nothing is changed there."""
+    """Entries of places by their path in the tree; the same object as long as nothing changes there."""
 
     def __init__(self) -> None:
         self._stamps: dict[str, tuple[_Stamp, Entry]] = {}
 
     def below(self, root: str, place: Path, is_left_out: Callable[[str], bool]) -> dict[str, Entry]:
-        """``root``, which lies at ``place``, and all below it but what is in folders that ``is_left_out`` says.
+        """``root``, which is at ``place``, and all below it except in folders that ``is_left_out`` names.
 
-        Raises GpustackError where a folder cannot be read.
+        Raises GpustackError if a folder cannot be read.
         """
         trusted = time.time_ns() - _TICK
         at = str(place)
@@ -57,7 +57,7 @@ class Scan:
         return found
 
     def alone(self, path: str, place: Path) -> Entry:
-        """What lies at a place, and nothing below it."""
+        """The entry of a place, and nothing below it."""
         try:
             return self._entry(path, str(place), os.lstat(place), time.time_ns() - _TICK)
         except _GONE:
@@ -66,7 +66,7 @@ class Scan:
     def _children(
         self, folder: str, at: str, found: dict[str, Entry], trusted: int, is_left_out: Callable[[str], bool]
     ) -> list[tuple[str, str]]:
-        """What is in a folder; the folders among it. Plain text instead of paths: this is what a step costs."""
+        """The content of a folder, and the folders in it. Plain text instead of paths: this is what a step costs."""
         folders = []
         stamps = self._stamps
         with os.scandir(at) as children:
@@ -95,7 +95,7 @@ class Scan:
         return folders
 
     def _entry(self, path: str, at: str, there: os.stat_result, trusted: int) -> Entry:
-        """The entry of a place: the very one of the last look where nothing was changed there since."""
+        """The entry of a place: that of the last look if nothing has changed since."""
         stamp = (there.st_ino, there.st_ctime_ns, there.st_mode, there.st_size)
         noted = self._stamps.get(path)
         if noted is not None and noted[0] == stamp:

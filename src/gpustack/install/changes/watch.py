@@ -1,4 +1,4 @@
-"""Which places of the tree a run changed, and what lay there before: what is known of them is in the history."""
+"""Which places of the tree a run changed, and their former state; the history holds what is known about them."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ _ALTERNATIVES = "/etc/alternatives/"
 
 
 class Watch:
-    """``before`` is asked ahead of a step, ``after`` behind it; ``restore`` puts back what a step changed.
+    """``before`` is called ahead of a step, ``after`` behind it; ``restore`` reverts what a step changed.
 
-    A place belongs to the step that changed it first; what lay there before that step is what comes back. What is
-    known of places is the history's: nothing is learnt that is not in the journal.
+    A place belongs to the step that changed it first; its state before that step is what is restored. All knowledge
+    about places is in the history: nothing is known that is not in the journal.
     """
 
     def __init__(self, target: Target, store: Store, history: History) -> None:
@@ -54,8 +54,8 @@ class Watch:
         self._read: dict[str, tuple[Entry, frozenset[str]]] = {}
 
     def before(self, roots: tuple[str, ...]) -> dict[str, Entry]:
-        """What lies at these places and is not known yet, its contents kept. To be journaled before any change."""
-        # Nothing ran since the last look, and what it found is known or owned: it need not be taken twice.
+        """The state of these places if still unknown, with contents kept. To be journaled before any change."""
+        # Nothing ran since the last look, and its results are known or owned: no need to look twice.
         unseen = tuple(root for root in roots if root not in self._seen)
         looks = {root: self._seen.get(root) or self._scan(root) for root in roots}
         found = {path: entry for root in unseen for path, entry in looks[root].items()}
@@ -67,7 +67,7 @@ class Watch:
             entry = look(self._target.place(folder))
             if entry.kind:
                 found[folder] = entry
-        # Of what was changed by others since we looked, the present state is the one to come back to.
+        # If others changed something since the last look, restore its present state.
         found.update((path, Entry()) for path in self._gone(found, unseen))
         found |= named
         owner = self._history.owner
@@ -82,7 +82,7 @@ class Watch:
         return _is_untouched(known, entry) or is_as(known, self._target.place(path), entry)
 
     def after(self, roots: tuple[str, ...]) -> dict[str, Entry]:
-        """What differs now from what was known, as it is now. To be journaled behind the step."""
+        """What differs now from the known state. To be journaled behind the step."""
         changed: dict[str, Entry] = {}
         for folder in self._absent_above(roots):
             entry = look(self._target.place(folder))
@@ -99,7 +99,7 @@ class Watch:
             if _is_untouched(known, entry):
                 continue
             if path in names and base is None and not entry.link.startswith(_ALTERNATIVES):
-                # Named since the step, of which nobody knows what lay there before it.
+                # Named only since the step: its former state is unknown.
                 continue
             place = self._target.place(path)
             if not is_as(known, place, entry) and not self._is_born(path):
@@ -110,7 +110,7 @@ class Watch:
         return changed
 
     def brought(self, roots: tuple[str, ...], changed: dict[str, Entry]) -> dict[str, str]:
-        """List what is in the folders that the run made and a step may have filled: the names of the listings."""
+        """List the content of folders that the run created and a step may have filled; return the listings' names."""
         base, now = self._history.base, {**self._history.now, **changed}
         made = {*changed, *(path for path in self._history.owner if _overlaps(path, roots))}
         folders = sorted(path for path in made if now[path].kind == "dir" and not base.get(path, ABSENT).kind)
@@ -120,7 +120,7 @@ class Watch:
         return names
 
     def _strangers(self) -> dict[str, Entry]:
-        """What somebody else put into folders of the run, and these folders, which stay for its sake."""
+        """What others put into folders of the run, and these folders, which stay because of it."""
         found: dict[str, Entry] = {}
         for folder, name in self._history.brought.items():
             place = self._target.place(folder)
@@ -131,7 +131,7 @@ class Watch:
         return found
 
     def since(self, roots: tuple[str, ...]) -> dict[str, Entry]:
-        """What somebody else changed since the run did its last change, its contents kept. To be journaled."""
+        """What others changed since the run's last change, with contents kept. To be journaled."""
         found = self._all(roots)
         self._seen, self._base, self._named = {}, None, None
         history = self._history
@@ -140,7 +140,7 @@ class Watch:
                 path: entry
                 for path, entry in found.items()
                 if not self._is(history.known(path), path, entry)
-                # What lies there as it did before the run needs no undoing.
+                # What is as it was before the run needs no undo.
                 and not self._is(history.wanted(path), path, entry)
                 and not self._is_born(path)
             }
@@ -148,9 +148,9 @@ class Watch:
         )
 
     def differences(self, roots: tuple[str, ...]) -> dict[str, str]:
-        """The places that are not as they were before the run, each with what of it differs.
+        """The places that differ from their state before the run, with their differences.
 
-        Of a folder that was not there, and of one that is gone, what is in it is left out.
+        The content of a folder that is new or gone is omitted.
         """
         found: dict[str, str] = {}
         whole: set[str] = set()
@@ -165,7 +165,7 @@ class Watch:
         return found
 
     def _all(self, roots: tuple[str, ...]) -> dict[str, Entry]:
-        """Everything that lies below the roots, or is named by what does, or did so."""
+        """Everything that is below the roots or named by what is, now or formerly."""
         looks = {root: self._scan(root) for root in roots}
         named = self._look_at(self._names(looks) | self._single(roots))
         found = {path: entry for one in (*looks.values(), named) for path, entry in one.items()}
@@ -180,7 +180,7 @@ class Watch:
         return self._store.keep({path: (at[path], entry) for path, entry in counted.items()})
 
     def _counted(self, fresh: dict[str, Entry]) -> dict[str, Entry]:
-        """The entries with as many links as their file has names among what is watched: names elsewhere may change."""
+        """The entries, with link counts limited to the watched names of a file: names elsewhere may change."""
         if not any(entry.disk for entry in fresh.values()):
             return fresh
         names = Counter((one.disk, one.inode) for one in {**self._history.base, **fresh}.values() if one.disk)
@@ -189,11 +189,11 @@ class Watch:
         }
 
     def _gone(self, found: dict[str, Entry], roots: tuple[str, ...]) -> list[str]:
-        """What is known to lie below the roots, and does not lie there any more."""
+        """What is known to be below the roots, but no longer exists."""
         return [path for path in self._below(roots) if path not in found and self._history.known(path).kind]
 
     def _moved(self, found: dict[str, Entry], roots: tuple[str, ...]) -> set[str]:
-        """The paths that may differ from what was known: those that are not the very entries of the look before."""
+        """The paths that may differ from the known state: those whose entries are not the same objects as before."""
         base = self._base
         if base is None:
             return {*found, *self._below(roots)}
@@ -201,7 +201,7 @@ class Watch:
         return gone | {path for path, entry in found.items() if base.get(path) is not entry}
 
     def _absent_above(self, roots: tuple[str, ...]) -> list[str]:
-        """The folders above the roots that were not there and that nothing has brought yet."""
+        """The missing folders above the roots that nothing has created yet."""
         above = {one for root in roots for one in _parents(root)}
         owner, base = self._history.owner, self._history.base
         return sorted(path for path in above if path not in owner and path in base and not base[path].kind)
@@ -211,7 +211,7 @@ class Watch:
         return [path for path in self._history.now if path in roots or path.startswith(heads)]
 
     def _single(self, roots: tuple[str, ...]) -> set[str]:
-        """The known places that lie in no known folder: those that were named before a crash are among them."""
+        """The known places outside of known folders: those named before a crash are among them."""
         heads = tuple(f"{root}/" for root in roots)
         return {
             path
@@ -225,7 +225,7 @@ class Watch:
             return {self._topmost_absent(root): Entry()}
         if self._is_born(root):
             return {}
-        # What a folder holds that the run brought goes with it.
+        # The content of a folder that the run created disappears with it.
         return (
             {root: self._look.alone(root, place)} if self._is_new(root) else self._look.below(root, place, self._is_new)
         )
@@ -253,11 +253,11 @@ class Watch:
         return names
 
     def _look_at(self, names: Iterable[str]) -> dict[str, Entry]:
-        """These places alone, not what is in them."""
+        """The state of these places alone, not of their content."""
         return {path: self._look.alone(path, self._target.place(path)) for path in names if not self._is_born(path)}
 
     def _topmost_absent(self, path: str) -> str:
-        """The highest folder on the way to ``path``, which is not there, that is not there either."""
+        """The highest missing folder on the way to ``path``, which is missing itself."""
         missing = path
         for parent in _parents(path):
             if os.path.lexists(self._target.place(parent)):
@@ -266,7 +266,7 @@ class Watch:
         return missing
 
     def _is_born(self, path: str) -> bool:
-        """Whether the path lies in a folder that this run brought: it goes with that folder."""
+        """Whether the path is in a folder that this run created: it disappears with that folder."""
         end = path.rfind("/") if self._history.owner or self._brought else 0
         while end > 0:
             if self._is_new(path[:end]):
@@ -289,9 +289,9 @@ class Watch:
         return last is not None and last.kind == "file" and is_as(last, place, look(place))
 
     def restore(self, step: str, changed: Iterable[str] = ()) -> list[GpustackError]:
-        """Put back all that the step changed first, and what its undoing ``changed``; what could not be put back.
+        """Restore everything that the step changed first, and what its undo ``changed``; return what failed.
 
-        What somebody else changed since the run is left, or put back where the undoing changed it.
+        What others changed since the run is left, or restored if the undo changed it.
         """
         self._seen, self._base = {}, None
         history = self._history
@@ -306,7 +306,7 @@ class Watch:
         return troubles
 
     def former_text(self, path: str) -> str:
-        """What a file had in it before the run where somebody changed it since, so that it stays; "" elsewhere."""
+        """The content of a file before the run if somebody changed it since, so that it stays; "" otherwise."""
         base = self._history.base.get(path, ABSENT)
         if path not in self._history.found or base.kind != "file":
             return ""
@@ -314,19 +314,19 @@ class Watch:
             return content.read().decode("utf-8", "replace")
 
     def restore_found(self, changed: Iterable[str]) -> None:
-        """Put back what somebody else changed since the run, and an undoing ``changed``; a later attempt reports it."""
+        """Restore what others changed since the run, and an undo ``changed``; a later attempt reports it."""
         for path in changed:
             if path in self._history.found:
                 self._put_back(path)
 
     def _put_back(self, path: str) -> GpustackError | None:
-        """Make a place what it was, or what somebody made it since; why it could not be, None where it is."""
+        """Restore a place to its former state, or somebody's later one; return why that failed, None if it did not."""
         wanted, place = self._history.wanted(path), self._target.place(path)
         there = look(place)
         if wanted.kind == there.kind == "dir" and path in self._history.brought:
             head = f"{path}/"
             prune(place, {one.removeprefix(head) for one in self._history.found if one.startswith(head)})
-        # Scripts of packages change these line by line: what somebody else added since is still in them.
+        # Package scripts change these line by line: lines that others added since are still in them.
         is_shared = path in self._history.found and path.startswith(SHARED) and there.kind == "file"
         if is_shared or self._is(wanted, path, there):
             return None
@@ -335,7 +335,7 @@ class Watch:
             self._store.put_back(place, wanted, names)
         except AttributesError as error:
             if LABEL in error.names and self._target.is_live and is_enforced():
-                # A file of settings with a wrong label may lock everybody out: better the policy's own than none.
+                # A configuration file with a wrong label may lock everybody out: better the policy's default than none.
                 done = LocalRunner().run(("restorecon", "-F", "--", str(place)), timeout=60.0)
                 why = done.error or done.err.strip() or f"it ended with {done.code}"
                 error.hint = f"`restorecon -F {place}`: {why}"
@@ -355,21 +355,21 @@ class Watch:
 
 
 def _overlaps(path: str, roots: tuple[str, ...]) -> bool:
-    """Whether a path lies in one of the roots, or one of them in it."""
+    """Whether a path is in one of the roots, or one of them in it."""
     return any(path == root or path.startswith(f"{root}/") or root.startswith(f"{path}/") for root in roots)
 
 
 def _is_untouched(was: Entry, now: Entry) -> bool:
-    """Whether it is the same file and nothing of it was changed since: where that is so its place need not be found."""
+    """Whether it is the same file and unchanged since: if so, its place need not be found."""
     return bool(was.ctime) and was.ctime == now.ctime and was.inode == now.inode
 
 
 def _is_noise(path: str) -> bool:
-    """What systemd writes by itself while the machine runs."""
+    """Whether systemd writes it by itself while the machine runs."""
     return path.startswith("/var/lib/systemd/") and not path.startswith("/var/lib/systemd/deb-")
 
 
 @cache
 def _parents(path: str) -> tuple[str, ...]:
-    """The folders above a path, the nearest first."""
+    """The folders above a path, nearest first."""
     return tuple(map(str, PurePosixPath(path).parents))

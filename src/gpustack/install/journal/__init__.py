@@ -1,1 +1,1 @@
-"""The journal of a run: its records, its file, and the history that they add up to."""
+"""The journal of a run: its records, its file, and the history that they form."""

@@ -1,8 +1,8 @@
-"""The journal of a run: numbered lines with a checksum each, only ever appended, on the disk before the next change.
+"""The journal of a run: numbered lines with a checksum each, append-only, on disk before the next change.
 
 A line is JSON: ``{"number":3,"sum":"9f3a1c2e","event":...}``. The sum is the CRC-32 of the number, a colon, and what
-the line would be without number and sum. A last line without its end is what a crash cut off, and is ignored; anything
-else that does not fit stops whoever reads it.
+the line would be without number and sum. An incomplete last line was cut off by a crash and is ignored; anything
+else that is invalid is an error.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
 class DamagedJournalError(GpustackError):
-    """A record is damaged, missing or there twice: what was done is not known, so nothing goes on.
+    """A record is damaged, missing or duplicated: what was done is unknown, so nothing continues.
 
-    ``history`` is what the records before it tell.
+    ``history`` is that of the records before it.
     """
 
     code = "journal-damaged"
@@ -44,7 +44,7 @@ class DamagedJournalError(GpustackError):
 
 
 def boot_id() -> str:
-    """The kernel's id of this boot, "" where there is none to read."""
+    """The kernel's id of this boot, "" if it cannot be read."""
     try:
         return BOOT_ID.read_text(encoding="ascii").strip()
     except OSError:
@@ -52,9 +52,9 @@ def boot_id() -> str:
 
 
 class Journal:
-    """Appends records to one file, and keeps the history that they make.
+    """Appends records to one file, and maintains their history.
 
-    Raises DamagedJournalError where what is there cannot be trusted.
+    Raises DamagedJournalError if the existing records cannot be trusted.
     """
 
     def __init__(self, path: Path, reserve: Path) -> None:
@@ -81,11 +81,11 @@ class Journal:
             self._handle = None
 
     def demand_room(self) -> None:
-        """Keep room for the records of what is about to begin. Raises GpustackError where there is none."""
+        """Reserve room for the records of what is about to begin. Raises GpustackError if there is none."""
         try:
             handle = os.open(self._reserve, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
-                # Blocks that are there already are not allocated again.
+                # Existing blocks are not allocated again.
                 os.posix_fallocate(handle, 0, RESERVE)
             finally:
                 os.close(handle)
@@ -95,7 +95,7 @@ class Journal:
             raise GpustackError(msg, code="state-not-writable", where=str(self.path), hint=hint) from exc
 
     def append(self, record: Record) -> None:
-        """Write one record. Raises GpustackError where the disk does not take it: nothing may happen unrecorded."""
+        """Write one record. Raises GpustackError if the disk refuses it: nothing may happen unrecorded."""
         if self._handle is None:
             msg = "the journal is closed"
             raise ValueError(msg)
@@ -116,7 +116,7 @@ class Journal:
         self.history.fold(record)
 
     def _write(self, line: bytes) -> None:
-        """The line, whole and synced, or none of it."""
+        """Write the line, whole and synced, or nothing of it."""
         handle = self._handle
         if handle is None:
             return
@@ -139,7 +139,7 @@ class Journal:
 
 
 def read(path: Path) -> History:
-    """What a journal tells; none there: nothing. Raises DamagedJournalError, and GpustackError."""
+    """The history in a journal; without a file an empty one. Raises DamagedJournalError, and GpustackError."""
     return _read(path)[0]
 
 
@@ -153,7 +153,7 @@ def _sum(number: int, body: bytes) -> bytes:
 
 
 def _read(path: Path) -> tuple[History, int]:
-    """The history, and how many bytes of the file make it."""
+    """The history, and the number of bytes that it takes in the file."""
     history = History()
     try:
         raw = path.read_bytes()
@@ -167,7 +167,7 @@ def _read(path: Path) -> tuple[History, int]:
     length = raw.rfind(b"\n") + 1
     for line in raw[:length].split(b"\n")[:-1]:
         history.fold(_record(line, history, path))
-    # A crash cuts a line off and may leave zeros behind it; it does not put another byte in the place of its end.
+    # A crash cuts a line off and may leave zeros behind it; it does not replace its end by another byte.
     if not raw.endswith(b"\0") and _is_whole(raw[length:-1], history.count + 1):
         raise _damaged(history, path, "is damaged")
     return history, length

@@ -1,4 +1,4 @@
-"""What happened in a run so far: the records of its journal folded into one state, the only place that reads them."""
+"""What has happened in a run so far: the records of its journal folded into one state. Nothing else reads them."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ ABSENT = Entry()
 class StepHistory:
     """One step. ``before`` are the packages ahead of its first attempt, ``changed`` those that any attempt changed.
 
-    ``was_cut`` is whether an attempt was interrupted, ``asked_in`` the boot in which it first asked for a reboot; all
-    since it was last undone.
+    ``was_cut``: an attempt was interrupted; ``asked_in``: the boot in which it first asked for a reboot; both since it
+    was last undone.
     """
 
     def __init__(self) -> None:
@@ -64,10 +64,10 @@ class StepHistory:
 class History:
     """The state of a run.
 
-    ``steps`` are in the order in which they were begun. ``base`` holds every place that was ever seen as the run is
-    to leave it when it is rolled back, ``now`` as it is known to be at this record, ``owner`` the step that changed
-    it first and is not undone; ``found`` are the places that somebody else changed before the rollback. ``touched``
-    are all places that any step ever changed; ``brought`` names the listings of folders. ``command`` may still run.
+    ``steps`` are in the order of their beginning. ``base`` holds every place ever seen, in the state that a rollback
+    restores, ``now`` its known state at this record, ``owner`` the step that changed it first and is not undone.
+    ``found`` are places that others changed before the rollback, ``touched`` those that any step ever changed.
+    ``brought`` names the listings of folders. ``command`` may still run.
     """
 
     def __init__(self) -> None:
@@ -91,24 +91,24 @@ class History:
 
     @property
     def is_begun(self) -> bool:
-        """Whether the tree may have been changed: there is something to roll back."""
+        """Whether the tree may have changed: there is something to roll back."""
         return bool(self.steps) or self.has_policy
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing of the run is left to be resumed or rolled back."""
+        """Whether nothing of the run remains to be resumed or rolled back."""
         return self.rollback == "done"
 
     def open_step(self) -> str:
-        """The step that was begun and has no end, "" for none."""
+        """The step that has begun but not ended, "" if none."""
         return next((name for name, step in self.steps.items() if step.state == "begun"), "")
 
     def begun(self) -> list[str]:
-        """The steps of which something may be left, in the order in which they were begun."""
+        """The steps that may have left something, in the order of their beginning."""
         return [name for name, step in self.steps.items() if step.state != "undone"]
 
     def is_being_undone(self) -> bool:
-        """Whether an undoing was cut off: what lies in the tree may be its mess."""
+        """Whether an undo was interrupted: the tree may be inconsistent."""
         return any(step.state == "undoing" for step in self.steps.values())
 
     def owned_by(self, step: str) -> list[str]:
@@ -116,15 +116,15 @@ class History:
         return [path for path, owner in self.owner.items() if owner == step]
 
     def wanted(self, path: str) -> Entry:
-        """What a rollback leaves at a place: what somebody put there since, or what was there before the run."""
+        """What a rollback leaves at a place: what somebody put there since, or its state before the run."""
         return self.found.get(path) or self.base.get(path, ABSENT)
 
     def known(self, path: str) -> Entry:
-        """What lies at a place as far as it is known; what nobody has seen was not there."""
+        """The known state of a place; what nobody has seen did not exist."""
         return self.now.get(path, ABSENT)
 
     def fold(self, record: Record) -> None:  # noqa: C901, PLR0912 (a branch for each kind of record, nothing else)
-        """Go on by one record."""
+        """Apply one record."""
         self.count += 1
         if not isinstance(record, CommandBegun | PolicySet | OriginNoted):
             self.command = None
@@ -195,7 +195,7 @@ class History:
 
     def _change(self, step: str, changed: dict[str, Entry]) -> None:
         for path, entry in changed.items():
-            # What nobody had seen before was not there.
+            # What nobody had seen before did not exist.
             self.base.setdefault(path, ABSENT)
             self.owner.setdefault(path, step)
             self.now[path] = entry

@@ -1,4 +1,4 @@
-"""What a journal holds: one kind of record for each thing that happens in a run, told apart by their ``event``."""
+"""The records of a journal: one kind for each event in a run, distinguished by their ``event``."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ Outcome = Literal["done", "failed", "interrupted", "paused", "skipped"]
 
 
 class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One place in the file tree as it was: ``kind`` "" is absent; ``kept`` names the copy of its content.
+    """One place in the file tree in a former state: ``kind`` "" is absent; ``kept`` names the copy of its content.
 
-    ``sum`` is the checksum of a small file's content, "" where it was not read; while its ``ctime`` (the last change of
-    any kind, in ns as ``mtime``) stays, so does the content. ``attributes`` are the extended attributes: ACLs, SELinux
-    label and capabilities among them. A file of several names has the number of its file system in ``disk``: names of
-    one ``disk`` and ``inode`` are one file; ``links`` is their number, of what was kept those that were kept. ``type``
-    (as in st_mode) and ``device`` are those of kind "other": pipe, socket, device. Names and links are as
-    ``names.safe`` writes them.
+    ``sum`` is the checksum of a small file's content, "" if it was not read; while its ``ctime`` (the last change of
+    any kind, in ns like ``mtime``) stays, so does the content. ``attributes`` are the extended attributes, including
+    ACLs, SELinux label and capabilities. For a file with several names ``disk`` is the number of its file system: names
+    with the same ``disk`` and ``inode`` are one file; ``links`` is the number of names, or of the kept ones. ``type``
+    (as in st_mode) and ``device`` are for kind "other": pipe, socket, device. Names and links are in the form of
+    ``names.safe``.
     """
 
     kind: Literal["", "file", "dir", "link", "other"] = ""
@@ -41,11 +41,11 @@ class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Origin(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The options that a run was begun with, as far as they were named; a run goes on with the same.
+    """The options that a run began with, if they were named; a resumed run uses the same.
 
-    ``mirrors`` may hold passwords. ``bundle``, ``lock`` (the file to be written), ``source`` (the lock that the plan
-    came from) and ``matrices`` are absolute paths, "" where there is none; ``fingerprint`` is that of the bundle's key,
-    ``wait`` is in seconds, ``min_speed`` in KiB a second.
+    ``mirrors`` may contain passwords. ``bundle``, ``lock`` (the file to write), ``source`` (the lock that the plan came
+    from) and ``matrices`` are absolute paths, "" without one; ``fingerprint`` is that of the bundle's key, ``wait`` is
+    in seconds, ``min_speed`` in KiB a second.
     """
 
     mirrors: dict[str, str] = {}
@@ -59,7 +59,7 @@ class Origin(Struct, frozen=True, kw_only=True, omit_defaults=True):
     min_speed: float | None = None
 
     def or_else(self, former: Origin) -> Origin:
-        """Itself, with what it does not name taken from ``former``."""
+        """Itself, completed from ``former``."""
         return Origin(
             mirrors=self.mirrors or former.mirrors,
             bundle=self.bundle or former.bundle,
@@ -74,7 +74,7 @@ class Origin(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class _Stamped(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="event"):
-    """When a record was written, and the kernel's id of the boot that it was written in ("" where there is none)."""
+    """When a record was written, and the kernel's id of that boot ("" if unknown)."""
 
     at: str = ""
     boot: str = ""
@@ -93,14 +93,13 @@ class RunBegun(_Stamped, frozen=True, tag="run"):
 
 
 class PolicySet(_Stamped, frozen=True, tag="policy"):
-    """The tree is about to get a policy that no service is started."""
+    """The tree is about to get a policy against starting services."""
 
 
 class StepBegun(_Stamped, frozen=True, tag="start"):
-    """``before`` are places as they are ahead of the step, as far as no former record has them so.
+    """``before`` are the states of places ahead of the step, as far as no earlier record has them.
 
-    ``packages`` maps packages to their states as they differ from `RunBegun` ("": gone), None where the step changes
-    none.
+    ``packages`` maps packages to states that differ from `RunBegun` ("": gone), None if the step changes none.
     """
 
     step: str
@@ -109,7 +108,7 @@ class StepBegun(_Stamped, frozen=True, tag="start"):
 
 
 class CommandBegun(_Stamped, frozen=True, tag="command"):
-    """The process of a command, the head of a group of its own; ``born`` is in clock ticks after the boot."""
+    """The process of a command, the leader of its process group; ``born`` is in clock ticks after the boot."""
 
     step: str = ""
     argv: tuple[str, ...] = ()
@@ -118,9 +117,9 @@ class CommandBegun(_Stamped, frozen=True, tag="command"):
 
 
 class StepEnded(_Stamped, frozen=True, tag="end"):
-    """``changed`` are places as the step left them, ``packages`` as in `StepBegun`.
+    """``changed`` are the states of places after the step, ``packages`` as in `StepBegun`.
 
-    ``brought`` names the listings of the folders that the run made, as far as the step may have filled them.
+    ``brought`` names the listings of the folders that the run created and the step may have filled.
     """
 
     step: str
@@ -138,20 +137,20 @@ class RunFinished(_Stamped, frozen=True, tag="finished"):
 
 
 class RollbackBegun(_Stamped, frozen=True, tag="rollback"):
-    """``found`` are places that somebody else changed since the run did its last change, their contents kept."""
+    """``found`` are places that others changed since the run's last change, with contents kept."""
 
     found: dict[str, Entry] = {}
 
 
 class UndoBegun(_Stamped, frozen=True, tag="undo"):
-    """A step is about to be undone; ``found`` as in `RollbackBegun`, where a run begins a failed step anew."""
+    """A step is about to be undone; ``found`` as in `RollbackBegun`, or when a run restarts a failed step."""
 
     step: str
     found: dict[str, Entry] = {}
 
 
 class UndoFailed(_Stamped, frozen=True, tag="undo-failed"):
-    """It could not be; ``changed`` are places as the attempt left them."""
+    """The undo failed; ``changed`` are the states of places after the attempt."""
 
     step: str
     reason: str = ""
@@ -159,9 +158,9 @@ class UndoFailed(_Stamped, frozen=True, tag="undo-failed"):
 
 
 class Undone(_Stamped, frozen=True, tag="undone"):
-    """Nothing is left of the step: as if it had never been begun.
+    """Nothing is left of the step, as if it had never begun.
 
-    ``changed`` are places of other steps as its undoing left them.
+    ``changed`` are the states of places of other steps after its undo.
     """
 
     step: str
@@ -169,7 +168,7 @@ class Undone(_Stamped, frozen=True, tag="undone"):
 
 
 class RolledBack(_Stamped, frozen=True, tag="rolled-back"):
-    """Every step is undone; ``left`` are sentences on what differs from before the run all the same."""
+    """Every step is undone; ``left`` are sentences on remaining differences from before the run."""
 
     left: tuple[str, ...] = ()
 

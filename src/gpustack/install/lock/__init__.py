@@ -1,1 +1,1 @@
-"""The lock of an installation: its document, how it is made, and what it is compared with."""
+"""The lock of an installation: its document, its making, and comparisons with it."""

@@ -8,7 +8,7 @@ from gpustack.model.results import CheckResult
 
 
 def lock_checks(lock: Lock, status: Status) -> tuple[CheckResult, ...]:
-    """``COMPONENT.lock`` passes where nothing of that component differs from the lock."""
+    """``COMPONENT.lock`` passes if nothing of that component differs from the lock."""
     owner = _owners(lock)
     first = next(iter(lock.stack), "driver")
     of: dict[str, list[Drift]] = {name: [] for name in lock.stack}
@@ -31,7 +31,7 @@ def lock_checks(lock: Lock, status: Status) -> tuple[CheckResult, ...]:
 
 
 def _owners(lock: Lock) -> dict[str, str]:
-    """The component that a package belongs to: of the step that brought it, or of the host that names it."""
+    """The component that a package belongs to: of its step, or of the host that names it."""
     components = {step.id: step.component for step in lock.plan.steps if step.component}
     found = {one.name: components[one.step] for one in lock.packages if one.step in components}
     for name, installed in (lock.host.installed if lock.host else {}).items():

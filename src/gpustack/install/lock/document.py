@@ -1,4 +1,4 @@
-"""Locks: written from a plan or from what was installed, read with every doubt, and turned into a plan again."""
+"""Locks: written from a plan or an installation, validated when read, and converted to a plan."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _HINT = "`gpustack install --lock FILE` and `gpustack fetch` write locks"
 def of_plan(
     plan: Plan, *, artifacts: Iterable[Artifact] = (), packages: Iterable[LockedPackage] = (), host: Host | None = None
 ) -> Lock:
-    """The lock of a plan: what it pins by itself, and what is known besides."""
+    """The lock of a plan: what it pins by itself, and further known packages and files."""
     pinned = {one.url: one for one in artifacts}
     own = [one for step in plan.steps for one in step.artifacts]
     lock = Lock(
@@ -50,7 +50,7 @@ def dump(lock: Lock) -> str:
 
 
 def save(lock: Lock, path: Path) -> None:
-    """Write the lock, whole or not at all. Raises GpustackError where the place cannot be written."""
+    """Write the lock, complete or not at all. Raises GpustackError if the place cannot be written."""
     try:
         write_atomically(path, dump(lock))
     except OSError as exc:
@@ -61,7 +61,7 @@ def save(lock: Lock, path: Path) -> None:
 
 
 def load(path: Path) -> Lock:
-    """The lock in a file. Raises DocumentError (exit 2) where it cannot be read, is none, or was changed by hand."""
+    """The lock in a file. Raises DocumentError (exit 2) if it cannot be read, is not a lock, or was changed by hand."""
     if path.exists() and not path.is_file():
         msg = "is not a file"
         raise DocumentError(msg, code="unreadable-lock", where=str(path), hint=_HINT)
@@ -82,7 +82,7 @@ def parse(raw: bytes, where: str) -> Lock:
         msg = f"is not a lock file: {exc}"
         raise DocumentError(msg, code="unreadable-lock", where=where, hint=_HINT) from exc
     written = (lock.digest, lock.plan.digest)
-    # An earlier edition wrote fewer fields: the document as it was written counts as well.
+    # An earlier edition wrote fewer fields: accept the document as it was written, too.
     if written != (_digest_of(lock), digest_of(lock.plan)) and written != (
         digest_of_document(document),
         digest_of_document(document["plan"]),
@@ -99,7 +99,7 @@ def parse(raw: bytes, where: str) -> Lock:
 
 
 def is_lock(path: Path) -> bool:
-    """Whether a file says that it is a lock; what is no ordinary file is none, and reading it could wait for ever."""
+    """Whether a file claims to be a lock; only regular files are read, since others could block forever."""
     try:
         document = msgspec.json.decode(path.read_bytes()) if path.is_file() else None
     except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -108,7 +108,7 @@ def is_lock(path: Path) -> bool:
 
 
 def locked_plan(lock: Lock) -> Plan:
-    """The plan of a lock with nothing left open: sums of every file, versions of every package and its dependencies."""
+    """The plan of a lock, fully pinned: checksums of every file, versions of every package and its dependencies."""
     sums = {one.url: one for one in lock.artifacts}
     packages = {one.name: one for one in lock.packages if one.kind != "wheel"}
     steps = tuple(_pinned(step, sums, packages) for step in lock.plan.steps)
@@ -117,7 +117,7 @@ def locked_plan(lock: Lock) -> Plan:
 
 
 def _pinned(step: Step, sums: dict[str, Artifact], packages: dict[str, LockedPackage]) -> Step:
-    """The step, more exactly said. Its id stays, since others name it in ``depends_on``."""
+    """The step, pinned exactly. Its id stays, because others name it in ``depends_on``."""
     brought = [one for one in packages.values() if one.step == step.id]
     artifacts = [sums.get(one.url, one) for one in step.artifacts]
     actions = list(actions_of(step))
@@ -133,9 +133,9 @@ def _pinned(step: Step, sums: dict[str, Artifact], packages: dict[str, LockedPac
 
 
 def _all_there(done_when: str, brought: list[LockedPackage]) -> str:
-    """What a step that brings packages is known to be done by: besides what it says, each of them in its version.
+    """The condition that a step that installs packages is done: its own, and each package in its version.
 
-    What is never known to be done does more than that.
+    A step that is never known to be done does more than that.
     """
     there = (Condition("package", (one.name, one.version.rpartition(":")[2])) for one in brought)
     told = conditions(done_when)
@@ -143,7 +143,7 @@ def _all_there(done_when: str, brought: list[LockedPackage]) -> str:
 
 
 def _is_file(package: LockedPackage) -> bool:
-    """Whether the very file can be fetched again and known by its sum."""
+    """Whether the file can be downloaded again and verified by its checksum."""
     return bool(package.sha256) and package.url.startswith(("https://", "http://"))
 
 
@@ -161,7 +161,7 @@ def _exact(
     brought: list[LockedPackage],
     files: dict[str, Artifact],
 ) -> list[AnyAction]:
-    """The action with files where they are known and versions elsewhere, for all that it brings along."""
+    """The action with files if known and versions otherwise, for everything that it installs."""
 
     def exact(wanted: list[Package]) -> list[Package]:
         found = [_with_version(one, packages) for one in wanted if one.name not in files]
@@ -171,7 +171,7 @@ def _exact(
 
     if not isinstance(action, HoldPackages):
         return [with_packages(action, exact)]
-    # What holding needs is brought before it, as exactly as all else.
+    # The tools of a hold are installed before it, as exactly as all else.
     return [with_packages(tools_of(action), exact), action]
 
 
@@ -185,7 +185,7 @@ def _with_version(package: Package, packages: dict[str, LockedPackage]) -> Packa
 
 
 def _named(plan: Plan) -> Iterable[LockedPackage]:
-    """The packages that the plan itself names with a whole version."""
+    """The packages that the plan itself names with a full version."""
     kind = "deb" if plan.host.os.family == "apt" else "rpm"
     tool = manager(plan.host.os.family) if plan.host.os.family in NAMES else None
     for step in plan.steps:

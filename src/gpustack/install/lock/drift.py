@@ -1,4 +1,4 @@
-"""Drift: where a host differs from the lock of what was installed on it, and what cures that. Pure."""
+"""Drift: differences between a host and the lock of its installation, and their fixes. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Kind = Literal["package", "library", "module", "kernel", "hold", "copy", "reposi
 
 
 class Drift(Struct, frozen=True, kw_only=True):
-    """One difference. ``cure`` is what mends it, ``reboot`` whether that takes one; "" in ``found`` is: not there."""
+    """One difference. ``cure`` is its fix, ``reboot`` whether that requires one; "" in ``found`` is absent."""
 
     kind: Kind
     what: str
@@ -28,9 +28,9 @@ class Drift(Struct, frozen=True, kw_only=True):
 
 
 class Status(Struct, frozen=True, kw_only=True):
-    """The document ``gpustack/status/v1``: all differences; ``reboot`` tells whether any cure takes one.
+    """The document ``gpustack/status/v1``: all differences; ``reboot`` says whether any fix requires one.
 
-    ``warnings`` are what security bulletins say of what is installed, where that is no difference.
+    ``warnings`` are security bulletins against what is installed, unless they count as differences.
     """
 
     schema: Literal["gpustack/status/v1"] = "gpustack/status/v1"
@@ -42,7 +42,7 @@ class Status(Struct, frozen=True, kw_only=True):
 
 
 def with_security(found: Status, exposures: tuple[Exposure, ...], *, is_denied: bool) -> Status:
-    """A status with what security bulletins say: a difference each where that is denied, else a warning."""
+    """A status with security bulletins: one difference each if they are denied, else a warning."""
     if not is_denied:
         return msgspec.structs.replace(found, warnings=tuple(one.reason for one in exposures))
     drift = tuple(
@@ -62,9 +62,9 @@ def with_security(found: Status, exposures: tuple[Exposure, ...], *, is_denied: 
 
 
 def status_of(lock: Lock, host: Host, packages: Mapping[str, str], *, name: str = "LOCK") -> Status:
-    """What differs between ``lock`` and ``host``. ``name`` is the lock's file as cures name it.
+    """The differences between ``lock`` and ``host``. ``name`` is the lock's file in the words of fixes.
 
-    ``packages`` maps a name to its version with epoch, "" where it is not installed; others are not judged.
+    ``packages`` maps a name to its version with epoch, "" if not installed; others are not judged.
     """
     view = _View(lock, host, packages, f"gpustack install {name}")
     found = (
@@ -85,7 +85,7 @@ def status_of(lock: Lock, host: Host, packages: Mapping[str, str], *, name: str 
 
 
 class _View:
-    """One comparison. ``before`` is the host as the installation left it; None where the lock is of a plan only."""
+    """One comparison. ``before`` is the host after the installation; None if the lock is of a plan only."""
 
     def __init__(self, lock: Lock, host: Host, packages: Mapping[str, str], install: str) -> None:
         self.lock = lock
@@ -115,7 +115,7 @@ class _View:
             )
 
     def libraries(self) -> Iterator[Drift]:
-        """Components whose version is another, or that are gone, however they came."""
+        """Components that are gone or have another version, whatever their method."""
         for name, entry in self.lock.stack.items():
             before = self.before.installed.get(name) if self.before else Installed(version=entry.version)
             now = self.host.installed.get(name)
@@ -137,7 +137,7 @@ class _View:
             )
 
     def module(self) -> Iterator[Drift]:
-        """The kernel module that runs now."""
+        """The running kernel module."""
         if "driver" not in self.lock.stack:
             return
         expected = self.before.module.version if self.before and self.before.module else None
@@ -170,7 +170,7 @@ class _View:
         )
 
     def kernel(self) -> Iterator[Drift]:
-        """The kernel that boots next: modules are built for one."""
+        """The kernel that boots next: modules are built for a specific one."""
         if self.before is None or "driver" not in self.lock.stack:
             return
         expected = self.before.next_kernel or self.before.kernel
@@ -193,7 +193,7 @@ class _View:
             )
 
     def holds(self) -> Iterator[Drift]:
-        """Packages that were held and are free now."""
+        """Packages that were held and no longer are."""
         for name in self.before.holds if self.before else ():
             if name not in self.host.holds:
                 yield Drift(
@@ -206,7 +206,7 @@ class _View:
                 )
 
     def copies(self) -> Iterator[Drift]:
-        """Another copy of a library or program that comes first now."""
+        """Another copy of a library or program that now comes first."""
         if self.before is None:
             return
         former = {(one.component, one.soname): one for one in self.before.copies if one.wins}
@@ -223,7 +223,7 @@ class _View:
                 )
 
     def repositories(self) -> Iterator[Drift]:
-        """Package sources that are gone, switched off, or changed in address or key."""
+        """Package sources that are gone, disabled, or changed in address or key."""
         now = {one.path: one for one in self.host.repositories}
         for old in self.before.repositories if self.before else ():
             new = now.get(old.path)
@@ -251,7 +251,7 @@ class _View:
         return [one for one in known if not _is_at(one.version, self.packages[one.name])]
 
     def _speaks_of(self, package: LockedPackage, installed: Installed) -> bool:
-        """Whether a moved package is why a component has another version."""
+        """Whether a changed package explains another version of a component."""
         return package.name in installed.packages
 
     def _is_of_driver(self, package: LockedPackage) -> bool:
@@ -274,7 +274,7 @@ _HOLD = {
 
 
 def _is_at(wanted: str, found: str) -> bool:
-    """Whether a package is at the version of the lock, of which a plan alone may not say epoch and release."""
+    """Whether a package has the version in the lock, which for a mere plan may lack epoch and release."""
     plain = found if ":" in wanted else found.rpartition(":")[2]
     return plain == wanted or ("-" not in wanted and plain.startswith(f"{wanted}-"))
 

@@ -1,4 +1,4 @@
-"""The lock of what an installation did: asked of its journal and of the package manager."""
+"""The lock of a finished installation, from its journal and the package manager."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _NO_SOURCE = re.compile(r"Can't find a source to download version '[^']*' of '([
 
 
 def lock_of_last_run(root: Path | None, plan: Plan, host: Host, known: Lock | None = None) -> Lock:
-    """The lock of the last run: ``plan`` as it was made, ``host`` as it is now; ``known`` tells of files and sums.
+    """The lock of the last run: ``plan`` as it was made, ``host`` as it is now; ``known`` supplies files and checksums.
 
-    Raises GpustackError where the package database does not answer.
+    Raises GpustackError if the package database does not answer.
     """
     target = Target(root)
     done = runs(state_folder(target))
@@ -51,12 +51,12 @@ def lock_of_last_run(root: Path | None, plan: Plan, host: Host, known: Lock | No
 
 
 def save_last(root: Path | None, lock: Lock) -> None:
-    """Keep the lock where ``status`` looks for it. Raises GpustackError."""
+    """Keep the lock for ``status``. Raises GpustackError."""
     locks.save(lock, state_folder(Target(root)) / FILE)
 
 
 def last_lock(root: Path | None) -> Path:
-    """Where the lock of the last installation lies, if there was one: that of root, then that of this user."""
+    """The path of the lock of the last installation, if there was one: root's, then this user's."""
     system = Target(root).followed(f"{SYSTEM}/{FILE}")
     if root is not None or system.is_file() or os.geteuid() == 0:
         return system
@@ -64,7 +64,7 @@ def last_lock(root: Path | None) -> Path:
 
 
 def query_in(root: Path | None) -> Query:
-    """Runs commands that only read, in the tree."""
+    """Runs read-only commands in the tree."""
 
     def query(argv: tuple[str, ...]) -> str:
         done = LocalRunner().run(("chroot", str(root), *argv) if root else argv, timeout=120.0)
@@ -79,7 +79,7 @@ def query_in(root: Path | None) -> Query:
 
 
 def _demand_same_bytes(packages: Iterable[LockedPackage], known: Mapping[_Which, LockedPackage]) -> None:
-    """Raise GpustackError where a package that was asked for by its version is another file than the lock has."""
+    """Raise GpustackError if a package of the lock's version is another file than the lock names."""
     wrong = []
     for one in packages:
         former = known.get((one.kind, one.name, one.version))
@@ -116,7 +116,7 @@ def _packages(plan: Plan, brought_by: Mapping[str, str], query: Query, target: T
 
 
 def _steps(plan: Plan, brought_by: Mapping[str, str]) -> dict[str, str]:
-    """Which step brought which package; "" for those that the plan names and that were there already."""
+    """Which step installed which package; "" for those that the plan names and that were installed already."""
     found = dict(brought_by)
     own = (step for step in plan.steps if step.kind == "install-packages" and step.component)
     for word in (word for step in own for word in step.packages):
@@ -125,20 +125,20 @@ def _steps(plan: Plan, brought_by: Mapping[str, str]) -> dict[str, str]:
 
 
 def _listed(packages: list[LockedPackage], target: Target, arch: str) -> list[LockedPackage]:
-    """The packages with what the indexes of their repositories have of them, where all that have them agree."""
+    """The packages, completed from the indexes of their repositories if all indexes agree."""
     there = listed(target, {one.name for one in packages}, arch)
     found = []
     for one in packages:
         rows = there.get((one.name, plain(one.version), one.arch), set())
         if len({row.sha256 for row in rows}) == 1:
             row = max(rows, key=lambda row: row.url)
-            one = replace(one, url=row.url, sha256=row.sha256, size=row.size)  # noqa: PLW2901 (the same package, told in full)
+            one = replace(one, url=row.url, sha256=row.sha256, size=row.size)  # noqa: PLW2901 (completed)
         found.append(one)
     return found
 
 
 def _with_files(packages: list[LockedPackage], query: Query) -> list[LockedPackage]:
-    """The packages with the addresses, sizes and sums that apt's indexes have of them."""
+    """The packages with their addresses, sizes and checksums in apt's indexes."""
     asked = {one.name: one for one in packages}
     addresses: dict[str, str] = {}
     while asked:
@@ -178,7 +178,7 @@ def _described(package: LockedPackage, fields: dict[str, str], addresses: dict[s
 
 
 def _measured(plan: Plan, target: Target) -> list[Artifact]:
-    """The plan's artifacts with the sum and size that they turned out to have, where they still lie."""
+    """The plan's artifacts with their actual checksum and size, if they still exist."""
     found = []
     for artifact in (one for step in plan.steps for one in step.artifacts):
         place = target.followed(artifact.path)

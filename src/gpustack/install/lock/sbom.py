@@ -20,7 +20,7 @@ _NAMESPACE = uuid.UUID("6f0d6f0e-6f57-5a1c-9d56-9a0f8f8f1d11")
 
 
 def cyclonedx(lock: Lock) -> str:
-    """The document. The same lock gives the same bytes: it names no time of making."""
+    """The document. The same lock yields the same bytes: it contains no creation time."""
     stack = [_component(lock, name) for name in lock.stack]
     parts = [*map(_file, dict.fromkeys(lock.artifacts)), *(_package(lock, one) for one in lock.packages)]
     document = {
@@ -104,7 +104,7 @@ def _ref(package: LockedPackage) -> str:
 
 
 def _dependencies(lock: Lock) -> list[dict[str, Any]]:
-    """The host has the stack; a component of it has what its steps brought."""
+    """The host depends on the stack, and a component of it on the packages of its steps."""
     owners = {step.id: step.component for step in lock.plan.steps}
     files = {artifact.url: step.component for step in lock.plan.steps for artifact in step.artifacts}
     of: dict[str, list[str]] = {name: [] for name in lock.stack}

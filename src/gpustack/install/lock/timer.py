@@ -1,4 +1,4 @@
-"""Units of systemd that look for drift every day."""
+"""systemd units that check for drift every day."""
 
 from __future__ import annotations
 
@@ -22,6 +22,6 @@ def status_units(program: str) -> dict[str, str]:
 
 
 def quoted(word: str) -> str:
-    """A word as a unit has it, such as a path: a percent sign would begin a specifier there."""
+    """A word in a unit, such as a path: percent signs must be doubled."""
     plain = word.replace("%", "%%").replace("\\", "\\\\").replace('"', '\\"')
     return plain if plain == word and " " not in plain else f'"{plain}"'

@@ -1,1 +1,1 @@
-"""Carries a plan out and rolls it back: step by step, between a record before and one after."""
+"""Carries out a plan and rolls it back: step by step, with a record before and after each."""

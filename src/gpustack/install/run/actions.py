@@ -1,4 +1,4 @@
-"""What each kind of step does. The commands are those of the plan, as they were reviewed."""
+"""Carries out each kind of step with the commands of the plan, as they were reviewed."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _WITHOUT_A_SYSTEM = {
 
 
 def act(work: Workplace, step: Step) -> Outcome:
-    """Do what the step says. Raises GpustackError where that failed."""
+    """Carry out the step. Raises GpustackError if that fails."""
     return _OTHERS.get(step.kind, _plain)(work, step)
 
 
@@ -66,7 +66,7 @@ def _by_hand(work: Workplace, step: Step) -> Outcome:
 
 
 def _plain(work: Workplace, step: Step) -> Outcome:
-    """Files are brought, files are written, commands are run: in this order, as every format of a plan has it."""
+    """Download files, write files, run commands: in this order, as in every format of a plan."""
     for artifact in step.artifacts:
         bring(work, artifact)
     for file in step.files:
@@ -100,14 +100,14 @@ _OTHERS: dict[Kind, Action] = {
 
 
 def bring(work: Workplace, artifact: Artifact) -> None:
-    """Put a downloaded file where the plan wants it."""
+    """Put a downloaded file at its place in the plan."""
     place = work.target.place(artifact.path)
     if not (artifact.sha256 and has_sum(place, artifact.sha256)):
         source = work.files.get(artifact)
         place.parent.mkdir(parents=True, exist_ok=True)
         new = work.target.place(newcomer(artifact.path))
         remove(new)
-        # A file without a published sum lies in the cache under the one that it was fetched with.
+        # A file without a published checksum is in the cache under the one computed at its download.
         take(source, new, artifact.sha256 or source.name)
         new.chmod(0o644)
         new.replace(place)
@@ -116,7 +116,7 @@ def bring(work: Workplace, artifact: Artifact) -> None:
 
 
 def write(work: Workplace, file: FileWrite) -> None:
-    """Write one file of the plan, whole or not at all."""
+    """Write one file of the plan, complete or not at all."""
     place = work.target.place(file.path)
     place.parent.mkdir(parents=True, exist_ok=True)
     if place.is_dir() and not place.is_symlink():
@@ -128,12 +128,12 @@ def write(work: Workplace, file: FileWrite) -> None:
 
 
 def content_of(file: FileWrite) -> str:
-    """What the file is to hold: as every format of a plan has it, the last line ends."""
+    """The content of the file: as in every format of a plan, its last line ends with a line break."""
     return file.content if file.content.endswith("\n") else f"{file.content}\n"
 
 
 def _take(work: Workplace, step: Step, action: AnyAction) -> None:
-    """Take one action of the plan. Raises StepFailedError with the end of its output."""
+    """Carry out one action of the plan. Raises StepFailedError with the end of its output."""
     commands = spelled(action)
     if isinstance(action, Verify):
         if not work.target.is_live:
@@ -155,7 +155,7 @@ def _run(work: Workplace, step: Step, argv: Argv) -> None:
         msg = f"`{one_line(command_line(argv))[:300]}`: {_how(done)}"
         full = _full(work, step)
         if full:
-            # The disk that is full is often the one that the command's own words would have been kept on.
+            # The full disk is often the one on which the command's output would have been kept.
             msg += f"\n{os.strerror(errno.ENOSPC)}: {full}"
         hint = f"make room on the file system of {full}" if full else ""
         raise StepFailedError(msg, where=step.title, tail=done.out, hint=hint)
@@ -166,7 +166,7 @@ _NOTHING_LEFT = 2**20
 
 
 def _full(work: Workplace, step: Step) -> str:
-    """A place that the step writes to whose file system is full, "" where there is none."""
+    """A place of the step on a full file system, "" if there is none."""
     for path in (*places_of(step), "/usr", "/var", "/tmp"):  # noqa: S108 (only looked at)
         place = work.target.followed(path)
         while not place.exists():
@@ -184,7 +184,7 @@ def _how(done: Finished) -> str:
 
 
 def is_left_out(work: Workplace, action: AnyAction) -> bool:
-    """Whether an action needs a program that this tree lacks because nothing boots it yet; then it is said."""
+    """Whether an action needs a program that this tree lacks because nothing boots it yet; reports it."""
     needs = "" if work.target.is_live else _needs(action)
     if not needs or all(is_there(work, words_of(argv)[0]) for argv in spelled(action)):
         return False
@@ -212,7 +212,7 @@ def is_there(work: Workplace, name: str) -> bool:
 
 
 def _is_installed_file(work: Workplace, action: AnyAction) -> bool:
-    """Whether an action would only install a package file that is installed: rpm takes that for an error."""
+    """Whether an action would only install an installed package file, which rpm treats as an error."""
     match action:
         case InstallFile(path=path) if work.tool == "rpm":
             pass

@@ -1,4 +1,4 @@
-"""What a run would do, as text: the plan, and what people ask before they say yes."""
+"""What a run would do, as text: the plan, and what people want to know before they confirm."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def show_rollback(options: Options) -> str:
 
 
 def show_abandon(options: Options) -> str:
-    """What stays on the system after ``--abandon``, as far as the journal tells."""
+    """What stays on the system after ``--abandon``, as far as the journal knows."""
     run = to_abandon(_state_folder(options))
     lines = [f"The run {run.name} can be neither resumed nor rolled back after this. What it did stays:"]
     try:
@@ -108,7 +108,7 @@ def _state_folder(options: Options) -> Path:
 
 
 def _not_taken_back(plan: Plan) -> list[str]:
-    """What no rollback brings back, a sentence each."""
+    """What no rollback reverts, one sentence each."""
     texts = []
     for step in plan.steps:
         if step.kind == "manual":

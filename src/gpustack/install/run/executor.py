@@ -33,7 +33,7 @@ from gpustack.system.signals import Interrupts
 
 
 class StoppedError(GpustackError):
-    """A signal ended the run between two records, or in the middle of a command that was stopped."""
+    """A signal ended the run between two records, or while a command was running."""
 
     code = "interrupted"
 
@@ -43,7 +43,7 @@ class StoppedError(GpustackError):
 
 
 class PausedError(GpustackError):
-    """The run stops here, and goes on when somebody did what it says: a reboot, or a step by hand."""
+    """The run pauses here until somebody does what it says: a reboot, or a step by hand."""
 
     code = "paused"
     exit_code = 5
@@ -62,7 +62,7 @@ class StepFailedError(GpustackError):
 
 
 class Workplace:
-    """All that the actions of a run share."""
+    """What all actions of the run share."""
 
     def __init__(self, run: Run, plan: Plan, target: Target, setting: Setting, interrupts: Interrupts) -> None:
         self.run = run
@@ -79,11 +79,11 @@ class Workplace:
 
     @property
     def history(self) -> History:
-        """What happened in the run so far."""
+        """What has happened in the run so far."""
         return self.journal.history
 
     def query(self, argv: tuple[str, ...]) -> str:
-        """What a command that only reads prints. Raises GpustackError where it fails."""
+        """The output of a read-only command. Raises GpustackError if it fails."""
         words = ("chroot", str(self.target.root), *argv) if self.target.root else argv
         done = LocalRunner().run(words, timeout=120.0)
         if done.code != 0:
@@ -95,12 +95,12 @@ class Workplace:
         return done.out
 
     def snapshot(self) -> Snapshot:
-        """The packages that are there now."""
+        """The packages that are installed now."""
         return database.snapshot(self.tool, self.query)
 
     @property
     def first(self) -> Snapshot:
-        """The packages that were there when the run began."""
+        """The packages that were installed when the run began."""
         if self.history.first is not None:
             return self.history.first
         if self._first is None:
@@ -108,11 +108,11 @@ class Workplace:
         return self._first
 
     def changes_since_first(self) -> Snapshot:
-        """What the package database has now that it did not have when the run began."""
+        """The differences of the package database from its state when the run began."""
         return database.difference(self.first, self.snapshot())
 
     def command(self, step: Step | None, argv: tuple[str, ...], *, limit: float | None = None) -> Finished:
-        """Run one command, recorded. Raises StoppedError where a signal came."""
+        """Run one command, recorded. Raises StoppedError after a signal."""
         self.check_interrupts()
         job = Job(argv=argv, log=self.run.output, root=self.target.root, limit=limit)
         done = follow(job, _Following(self, step, argv))
@@ -120,7 +120,7 @@ class Workplace:
         return done
 
     def check_interrupts(self) -> None:
-        """Raise StoppedError where a signal came."""
+        """Raise StoppedError after a signal."""
         if self.interrupts.number:
             name = signal.Signals(self.interrupts.number).name
             back = "`gpustack install --rollback` completes the rollback"
@@ -154,9 +154,9 @@ Action = Callable[[Workplace, Step], Outcome]
 
 
 def carry_out(work: Workplace, step: Step, action: Action) -> None:
-    """One step from its first record to its last.
+    """Carry out one step from its first record to its last.
 
-    Raises GpustackError with what failed, and StoppedError where a signal came; both after the last record.
+    Raises GpustackError with what failed, and StoppedError after a signal; both after the last record.
     """
     roots = places_of(step)
     touches = changes_packages(step)
@@ -198,16 +198,16 @@ def _end(work: Workplace, step: Step, record: StepEnded) -> None:
     brought = work.watch.brought(places_of(step), changed)
     there = None
     if changes_packages(step):
-        # A database that a failed step left unreadable must not hide why the step failed.
+        # A database left unreadable by a failed step must not hide why the step failed.
         with suppress(GpustackError):
             there = work.changes_since_first()
     work.journal.append(replace(record, changed=changed, brought=brought, packages=there))
 
 
 def settle(work: Workplace) -> None:
-    """End the step that a crash left without its last record.
+    """Complete the records of a step that a crash interrupted.
 
-    A command that outlived us is waited for, whatever it belongs to: it is in the middle of what would be begun again.
+    Waits for any command that outlived us: it is still doing what would be started again.
     """
     if work.history.command is not None:
         wait_for(work, work.history.command)
@@ -219,7 +219,7 @@ def settle(work: Workplace) -> None:
 
 
 def wait_for(work: Workplace, command: CommandBegun) -> None:
-    """Wait until nothing of a recorded command runs. Raises GpustackError when the patience is over."""
+    """Wait until nothing of a recorded command runs. Raises GpustackError after the time limit."""
     end = time.monotonic() + work.options.wait
     is_told = False
     while command.boot == work.journal.boot and (left := still_running(command.pid, command.born)):

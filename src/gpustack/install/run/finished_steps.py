@@ -1,4 +1,4 @@
-"""Which steps are done: the journal says so, and the host still agrees."""
+"""Which steps are done: by the journal, if the host still agrees."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def done_steps(work: Workplace) -> set[str]:
     ended = {name for name, step in work.history.steps.items() if step.state in {"done", "skipped"}}
     there = work.snapshot() if any(changes_packages(step) and step.id in ended for step in work.plan.steps) else {}
     done: set[str] = set()
-    # Backwards: what was downloaded may be gone once all that needed it is done.
+    # Backwards: a download may be deleted once everything that needed it is done.
     for step in reversed(work.plan.steps):
         if step.id in ended and _agrees(work, step, there=there, done=done):
             done.add(step.id)
@@ -26,7 +26,7 @@ def done_steps(work: Workplace) -> set[str]:
 
 def _agrees(work: Workplace, step: Step, *, there: Snapshot, done: set[str]) -> bool:
     if changes_packages(step):
-        # As the last step that touched them left them.
+        # As the last step that changed them left them.
         expected = work.history.packages or {}
         if any(there.get(name, "") != expected.get(name, "") for name in work.history.steps[step.id].changed):
             return False
@@ -50,7 +50,7 @@ def _has_content(work: Workplace, file: FileWrite) -> bool:
 
 
 def _is_there(work: Workplace, artifact: Artifact) -> bool:
-    """Whether the file lies there as it was left: its sum is worked out only where size or time have changed."""
+    """Whether the file is as it was left: its checksum is computed only if size or time have changed."""
     if work.watch.is_as_left(artifact.path):
         return True
     return bool(artifact.sha256) and has_sum(work.target.place(artifact.path), artifact.sha256)

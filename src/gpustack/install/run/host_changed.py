@@ -34,9 +34,9 @@ _DESCRIBED = ("id", "version_id", "family")
 
 
 def demand_same_host(plan: Plan, host: Host) -> None:
-    """Raise UsageError, and name the field, where the host has changed since the plan was made.
+    """Raise UsageError, naming the field, if the host has changed since the plan was made.
 
-    A plan for a described host fits every host of that system and architecture.
+    A plan for a described host is valid for every host of that system and architecture.
     """
     changed = _of_description(plan.host, host) if plan.host.described else _of_host(plan.host, host)
     if changed:

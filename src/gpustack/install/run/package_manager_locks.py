@@ -1,4 +1,4 @@
-"""Who else works on the package database: the locks of dpkg, apt, dnf, zypper and rpm, waited for with a limit."""
+"""Other users of the package database: the locks of dpkg, apt, dnf, zypper and rpm, with a time limit."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _FLOCK = "hhqqi"
 
 
 def holder(work: Workplace) -> tuple[str, int] | None:
-    """A lock that somebody holds and their process, None where all are free."""
+    """A held lock and the process that holds it, None if all are free."""
     for path in _RECORD_LOCKS[work.tool]:
         process = _record_lock(work.target.followed(path))
         if process:
@@ -76,7 +76,7 @@ def _is_package_tool(process: int) -> bool:
 
 
 def wait_until_free(work: Workplace) -> str:
-    """Wait for the package database; what keeps it when the patience is over, "" where it is free."""
+    """Wait for the package database; return what holds it after the time limit, "" if it is free."""
     end = time.monotonic() + work.options.wait
     is_told = False
     while found := holder(work):

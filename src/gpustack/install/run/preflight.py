@@ -1,4 +1,4 @@
-"""Everything that would stop a run, looked for before its first change and told at once, each with its cure."""
+"""Everything that would stop a run, found before its first change and reported together, each with its fix."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _PACKAGE_FLOOR = 128 * 2**20
 
 
 class Obstacle(Struct, frozen=True, kw_only=True):
-    """One thing that stands in the way, and what to do about it."""
+    """One obstacle, and what to do about it."""
 
     what: str
     cure: str
@@ -41,7 +41,7 @@ Check = Callable[[Workplace, list[Step]], Iterator[Obstacle]]
 
 
 def demand_ready(work: Workplace, steps: list[Step]) -> None:
-    """Raise GpustackError with all that stands in the way of these steps."""
+    """Raise GpustackError with every obstacle to these steps."""
     found = [obstacle for check in CHECKS for obstacle in check(work, steps)]
     if not found:
         return
@@ -119,7 +119,7 @@ def _package_database(work: Workplace, steps: list[Step]) -> Iterator[Obstacle]:
         yield Obstacle(what=error.message, cure="repair the package database first", code="package-database-broken")
         return
     broken = database.broken(work.tool, there)
-    # What our own interrupted step left half-way is mended when that step begins again.
+    # What our own interrupted step left half-way is repaired when that step restarts.
     was_ours = any(step.before is not None for step in work.history.steps.values())
     if broken and not was_ours:
         what = f"packages are installed half-way: {', '.join(sorted(broken)[:8])}"
@@ -140,7 +140,7 @@ def _package_database(work: Workplace, steps: list[Step]) -> Iterator[Obstacle]:
 
 
 def _wanted(steps: list[Step]) -> set[str]:
-    """The packages that the steps install or change, holding them aside."""
+    """The packages that the steps install or change; holds do not count."""
     names: set[str] = set()
     for action in (action for step in steps for action in actions_of(step)):
         match action:
@@ -174,7 +174,7 @@ _SKIPPED = ("cdrom:", "file:", "copy:", "mirror+")
 
 
 def _unreachable(work: Workplace, steps: list[Step]) -> Iterator[tuple[str, str]]:
-    """The repositories of apt that do not answer; asked by apt's own means, with its proxies and certificates."""
+    """The apt repositories that do not answer, tested by apt itself with its proxies and certificates."""
     if work.tool != "dpkg" or not any(_refreshes(step) for step in steps):
         return
     with suppress(GpustackError):
@@ -182,7 +182,7 @@ def _unreachable(work: Workplace, steps: list[Step]) -> Iterator[tuple[str, str]
         for address in list(dict.fromkeys(_RELEASE.findall(told)))[:_MOST_LOOKED_AT]:
             if address.startswith(_SKIPPED):
                 continue
-            # Some repositories have Release and Release.gpg in the place of InRelease.
+            # Some repositories have Release and Release.gpg instead of InRelease.
             plain = f"{address.removesuffix('InRelease')}Release"
             if not any(_answers(work, one) for one in (address, plain)):
                 yield "apt-get update", address
@@ -200,7 +200,7 @@ def _answers(work: Workplace, address: str) -> bool:
 
 
 def _refreshes(step: Step) -> bool:
-    """Whether the step asks the repositories of the system; those of a bundle leave them out."""
+    """Whether the step contacts the system's repositories; with a bundle it does not."""
     for action in actions_of(step):
         match action:
             case InstallPackages() | RemovePackages() | RefreshIndex() if not action.bundle:
@@ -213,7 +213,7 @@ def _refreshes(step: Step) -> bool:
 
 
 def _gpu_processes(work: Workplace, steps: list[Step]) -> Iterator[Obstacle]:
-    """Programs that use the GPU would lose it when its driver is exchanged."""
+    """Programs that use the GPU, and would lose it when its driver is replaced."""
     if not work.target.is_live or not any(step.phase == "driver" and changes_packages(step) for step in steps):
         return
     users: dict[int, str] = {}
@@ -236,7 +236,7 @@ def _gpu_processes(work: Workplace, steps: list[Step]) -> Iterator[Obstacle]:
 
 
 def _reboot_pending(work: Workplace, steps: list[Step]) -> Iterator[Obstacle]:
-    """A kernel that is gone from the disk still runs: modules would be built for the wrong one."""
+    """A running kernel that is gone from the disk: modules would be built for the wrong one."""
     if not work.target.is_live or not any(step.phase == "driver" and changes_packages(step) for step in steps):
         return
     release = os.uname().release
@@ -246,7 +246,7 @@ def _reboot_pending(work: Workplace, steps: list[Step]) -> Iterator[Obstacle]:
 
 
 def _has_own_kernel() -> bool:
-    """Whether this machine boots a kernel of its own disk; containers do not."""
+    """Whether this machine boots a kernel from its own disk; containers do not."""
     return any(Path("/boot").glob("vmlinuz*"))
 
 

@@ -1,4 +1,4 @@
-"""Stopping for a reboot, and a unit of systemd that goes on after it and takes itself away."""
+"""Stopping for a reboot, and a systemd unit that continues after it and removes itself."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ other options are in its journal."""
 
 
 def reboot_step(work: Workplace, step: Step) -> Outcome:
-    """Done once the machine was booted since it was asked for. Raises PausedError where that is still to come."""
+    """Succeeds if the machine has rebooted since the request. Raises PausedError otherwise."""
     if not work.target.is_live:
         work.report.say("skipped: a tree cannot be rebooted")
         return "skipped"
@@ -47,7 +47,7 @@ RESTART = f"`journalctl -u {NAME}` shows its progress"
 
 
 def unit(state: Path) -> str:
-    """The unit that goes on with the run after the next boot."""
+    """The unit that resumes the run after the next boot."""
     variables = {"PYTHONPATH": str(Path(__file__).parents[3])}
     variables |= {name: os.environ[name].replace("\n", " ") for name in _PASSED if os.environ.get(name)}
     return "\n".join(
@@ -71,11 +71,11 @@ def unit(state: Path) -> str:
 
 
 def arrange(state: Path) -> None:
-    """Write the unit and have the next boot start it. Raises GpustackError where there is no systemd."""
+    """Write the unit and enable it for the next boot. Raises GpustackError without systemd."""
     if not Path("/run/systemd/system").is_dir():
         msg = "this machine was not booted by systemd, so a run does not continue by itself after a reboot"
         raise GpustackError(msg, code="no-systemd", hint="reboot, then `gpustack install --resume`")
-    # Only root reads it: the address of a proxy may hold a password.
+    # Readable by root only: the address of a proxy may contain a password.
     write_atomically(UNIT, unit(state), mode=0o600)
     WANTED.parent.mkdir(parents=True, exist_ok=True)
     remove(WANTED)
@@ -83,12 +83,12 @@ def arrange(state: Path) -> None:
 
 
 def take_away() -> None:
-    """Remove the unit; no error where there is none."""
+    """Remove the unit; a missing one is not an error."""
     remove(WANTED)
     remove(UNIT)
 
 
 def take_away_from(target: Target) -> None:
-    """The same, for a run that stops or ends: no later boot goes on with it."""
+    """The same, for a run that stops or ends: no later boot resumes it."""
     if target.is_live and UNIT.exists():
         take_away()

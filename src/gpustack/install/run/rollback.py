@@ -1,4 +1,4 @@
-"""Rolls a run back, the last step first, to what was there before it; and looks whether that is what is there."""
+"""Rolls a run back, last step first, to the state before it, and checks that this is the state."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ _SUPPLY = ("/etc/apt/", "/etc/dnf/", "/etc/pki/", "/etc/yum", "/etc/zypp/", "/us
 
 
 class RollbackFailedError(GpustackError):
-    """Something of the run is left, or something of somebody else's is lost."""
+    """Something of the run is left, or something of others is lost."""
 
     code = "rollback-incomplete"
 
 
 class Left(Struct, frozen=True, kw_only=True):
-    """What differs from before the run: ``run`` is what it or its undoing changed, ``later`` what only others did."""
+    """Differences from before the run: ``run`` are those of the run or its undo, ``later`` only those of others."""
 
     run: tuple[str, ...] = ()
     later: tuple[str, ...] = ()
 
 
 def roll_back(work: Workplace) -> None:
-    """Undo all steps that were begun, and say how it ended.
+    """Undo all begun steps, and report the result.
 
-    Raises RollbackFailedError with every step that could not be undone, and everything that differs from before.
+    Raises RollbackFailedError with every step that could not be undone, and every difference from before.
     """
     _demand_free(work)
     _look_around(work)
@@ -76,7 +76,7 @@ def _sentence(error: GpustackError) -> str:
 
 
 def _demand_free(work: Workplace) -> None:
-    """Raise GpustackError where somebody else keeps the package database that a step to be undone needs."""
+    """Raise GpustackError if somebody else holds the package database that an undo requires."""
     begun = set(work.history.begun())
     if any(changes_packages(step) for step in work.plan.steps if step.id in begun):
         kept = locks.wait_until_free(work)
@@ -89,9 +89,9 @@ def _demand_free(work: Workplace) -> None:
 
 
 def _look_around(work: Workplace) -> None:
-    """Record what somebody else changed since the run, or since an attempt to roll it back came to an end.
+    """Record what others changed since the run, or since an attempt to roll it back ended.
 
-    Not where an attempt was cut off: what that left would be taken for somebody's wish.
+    Not after an interrupted attempt: its effects would be mistaken for changes of others.
     """
     work.journal.demand_room()
     if work.history.is_being_undone():
@@ -114,12 +114,12 @@ def _roots(steps: list[Step]) -> tuple[str, ...]:
 
 
 def _own(step: Step, way: WayBack) -> list[AnyAction]:
-    """The actions of a step's undo that are taken in this way."""
+    """The actions of a step's undo that are carried out in this way."""
     return [action for action in undo_actions_of(step) if way_back(action) == way]
 
 
 def _at_the_end(work: Workplace, steps: list[Step]) -> list[GpustackError]:
-    """What works on the whole: again wherever a rollback was begun anew, as nobody knows whether it came so far."""
+    """The final actions on the whole tree, repeated by every attempt: nobody knows how far the last one came."""
     later = dict.fromkeys(action for step in steps for action in _own(step, "at the end"))
     troubles = run_all(work, None, later)
     if any(step.commands for step in steps) and work.target.place("/etc/ld.so.cache").exists():
@@ -128,7 +128,7 @@ def _at_the_end(work: Workplace, steps: list[Step]) -> list[GpustackError]:
 
 
 def _is_needed_by(history: History, failed: Step, step: Step, steps: dict[str, Step]) -> bool:
-    """Whether what ``step`` brought has to stay while ``failed`` is not undone."""
+    """Whether the result of ``step`` must stay while ``failed`` is not undone."""
     if step.id in _dependencies(failed, steps):
         return True
     own, other = history.owned_by(step.id), history.owned_by(failed.id)
@@ -156,7 +156,7 @@ def _dependencies(step: Step, steps: dict[str, Step]) -> set[str]:
 
 
 def _differences(work: Workplace, steps: list[Step]) -> Left:
-    """Everything that is not as it was before the run."""
+    """All differences from the state before the run."""
     history = work.history
     run: list[str] = []
     later: list[str] = []

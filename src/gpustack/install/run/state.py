@@ -1,4 +1,4 @@
-"""Where runs are kept: a folder each under the state folder of the tree, and the lock that lets one at a time work."""
+"""The storage of runs: a folder each under the state folder of the tree, and the lock that admits one at a time."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ SYSTEM = "/var/lib/gpustack"
 
 
 def state_folder(target: Target) -> Path:
-    """Where the runs of this tree and user are kept; who only looks makes nothing there.
+    """The folder for the runs of this tree and user; readers create nothing there.
 
-    Raises GpustackError where it cannot be read, and where others may have written in it.
+    Raises GpustackError if it cannot be read, and if others may have written in it.
     """
     folder = user_folder() if target.is_live and os.geteuid() != 0 else target.followed(SYSTEM)
     try:
@@ -40,7 +40,7 @@ def state_folder(target: Target) -> Path:
 
 
 def make_state_folder(folder: Path) -> None:
-    """Make the state folder where it is missing. Raises GpustackError where that fails."""
+    """Create a missing state folder. Raises GpustackError if that fails."""
     try:
         folder.mkdir(mode=0o755, parents=True, exist_ok=True)
         (folder / "runs").mkdir(mode=0o700, exist_ok=True)
@@ -52,9 +52,9 @@ def make_state_folder(folder: Path) -> None:
 
 
 def demand_own(place: Path) -> None:
-    """Raise GpustackError where somebody else than root and this user may have written; nothing there is no error.
+    """Raise GpustackError if anybody but root and this user may have written there; a missing one is no error.
 
-    What lies in the state folder says what is removed and what is put back as root.
+    The state folder decides what is removed and restored as root.
     """
     try:
         found = place.stat()
@@ -74,15 +74,15 @@ def demand_own(place: Path) -> None:
 
 
 def user_folder() -> Path:
-    """The state folder of a user who is not root."""
+    """The state folder of a user other than root."""
     home = os.environ.get("XDG_STATE_HOME", "")
     return (Path(home) if home.startswith("/") else Path.home() / ".local" / "state") / "gpustack"
 
 
 def note_tree(target: Target) -> None:
-    """Remember on this machine which tree the last run was begun in, for whoever goes on without naming it again.
+    """Remember on this machine the tree of the last run, so that ``--resume`` need not name it again.
 
-    A machine that keeps nothing loses a convenience only.
+    Failure loses only that convenience.
     """
     with suppress(GpustackError, OSError):
         note = state_folder(Target()) / _LAST_TREE
@@ -94,10 +94,10 @@ def note_tree(target: Target) -> None:
 
 
 def last_tree() -> Path | None:
-    """The tree that the last run was begun in, None where that was this machine or no run is there (any more)."""
+    """The tree of the last run, None if that was this machine or no run is there (any more)."""
     with suppress(GpustackError, OSError, ValueError):
         tree = Path((state_folder(Target()) / _LAST_TREE).read_text(encoding="utf-8").rstrip("\n"))
-        # Nothing is made in a folder that a tree was once mounted on.
+        # Nothing is created in a folder on which a tree was once mounted.
         if Target(tree).followed(f"{SYSTEM}/runs").is_dir():
             return tree
     return None
@@ -109,7 +109,7 @@ _FILES = ("runs", "lock", "lock.json", "reserve", _LAST_TREE)
 
 
 class Run:
-    """One run: its folder with plan, journal, output, and what it kept."""
+    """One run: its folder with plan, journal, output, and kept contents."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -123,11 +123,11 @@ class Run:
 
     @property
     def name(self) -> str:
-        """How messages call it."""
+        """Its name in messages."""
         return self.folder.name
 
     def plan(self) -> Plan:
-        """The plan of the run. Raises GpustackError where it is gone."""
+        """The plan of the run. Raises GpustackError if it is gone."""
         try:
             return load(self.plan_file)
         except DocumentError as error:
@@ -136,16 +136,16 @@ class Run:
             raise GpustackError(msg, code="state-unreadable", where=error.where, hint=hint) from error
 
     def history(self) -> History:
-        """What its journal tells. Raises DamagedJournalError."""
+        """The history in its journal. Raises DamagedJournalError."""
         return read(self.journal)
 
     @property
     def has_lock(self) -> bool:
-        """Whether the lock of what it installed is written, with which a finished run is over."""
+        """Whether the lock of its installation is written, which completes a finished run."""
         return self._lock_mark.exists()
 
     def note_lock(self) -> None:
-        """Its lock is written. Raises GpustackError where that cannot be noted."""
+        """Note that its lock is written. Raises GpustackError if that fails."""
         try:
             self._lock_mark.touch(mode=0o600)
         except OSError as exc:
@@ -156,11 +156,11 @@ class Run:
 
     @property
     def is_abandoned(self) -> bool:
-        """Whether somebody gave the run up: nothing goes on with it, and nothing undoes it."""
+        """Whether somebody abandoned the run: nothing resumes or undoes it."""
         return self._mark.exists()
 
     def abandon(self) -> None:
-        """Give the run up; its folder stays as it is. Raises GpustackError where that cannot be noted."""
+        """Abandon the run; its folder stays as it is. Raises GpustackError if that cannot be noted."""
         try:
             write_atomically(self._mark, "by `gpustack install --abandon`\n", mode=0o600)
             sync_folder(self.folder)
@@ -172,9 +172,9 @@ class Run:
 
 
 def runs(folder: Path) -> list[Run]:
-    """All runs, the oldest first. A folder with neither plan nor journal never began anything.
+    """All runs, oldest first. A folder with neither plan nor journal never began anything.
 
-    Raises GpustackError where somebody else may have written in one of them.
+    Raises GpustackError if others may have written in one of them.
     """
     place = folder / "runs"
     paths = (path for path in sorted(place.iterdir() if place.is_dir() else ()) if _number(path))
@@ -186,13 +186,13 @@ def runs(folder: Path) -> list[Run]:
 
 
 def _number(path: Path) -> int:
-    """The number of the run that lies there, 0 for what is no run's: lost+found, notes, snapshots."""
+    """The number of the run in this folder, 0 for others: lost+found, notes, snapshots."""
     number = path.name.partition("-")[0]
     return int(number) if number.isascii() and number.isdigit() and path.is_dir() else 0
 
 
 def new_run(folder: Path, plan: Plan) -> Run:
-    """A folder for a new run, the plan in it."""
+    """A folder for a new run, with the plan in it."""
     number = max((_number(path) for path in (folder / "runs").iterdir()), default=0) + 1
     run = Run(folder / "runs" / f"{number:05}-{plan.digest[:12]}")
     try:
@@ -212,9 +212,9 @@ def new_run(folder: Path, plan: Plan) -> Run:
 
 
 def open_run(folder: Path) -> Run | None:
-    """The last run, unless nothing is left to do with it: it was rolled back or abandoned, or never begun.
+    """The last run, unless it is complete: rolled back or abandoned, or never begun.
 
-    Raises DamagedJournalError where its journal cannot be trusted.
+    Raises DamagedJournalError if its journal cannot be trusted.
     """
     for run in reversed(runs(folder)):
         if not run.is_abandoned and not run.history().is_over:
@@ -223,7 +223,7 @@ def open_run(folder: Path) -> Run | None:
 
 
 def demand_no_rollback(run: Run, history: History) -> None:
-    """Raise UsageError where the run is being rolled back: it cannot go on as if nothing were undone."""
+    """Raise UsageError if the run is being rolled back: it cannot be resumed."""
     if history.rollback == "begun":
         msg = f"the rollback of the run {run.name} is incomplete"
         hint = "`gpustack install --rollback` completes it, `gpustack install --abandon` leaves the run as it is"
@@ -231,7 +231,7 @@ def demand_no_rollback(run: Run, history: History) -> None:
 
 
 def unfinished(folder: Path) -> Run:
-    """The run that ``--resume`` goes on with. Raises UsageError where there is none."""
+    """The run for ``--resume``. Raises UsageError if there is none."""
     run = open_run(folder)
     if run is not None:
         history = run.history()
@@ -243,7 +243,7 @@ def unfinished(folder: Path) -> Run:
 
 
 def to_roll_back(folder: Path) -> Run:
-    """The run that ``--rollback`` undoes: the last one that is not undone. Raises UsageError where there is none."""
+    """The run for ``--rollback``: the last one that is not undone. Raises UsageError if there is none."""
     for run in reversed(runs(folder)):
         if not run.is_abandoned:
             history = run.history()
@@ -254,7 +254,7 @@ def to_roll_back(folder: Path) -> Run:
 
 
 def to_abandon(folder: Path) -> Run:
-    """The run that ``--abandon`` gives up: the last one that was not rolled back. Raises UsageError where none is."""
+    """The run for ``--abandon``: the last one that is not rolled back. Raises UsageError if there is none."""
     for run in reversed(runs(folder)):
         if not run.is_abandoned:
             try:
@@ -268,14 +268,14 @@ def to_abandon(folder: Path) -> Run:
 
 
 class Lock:
-    """One gpustack at a time for each state folder; the kernel lets go of it whatever happens to us."""
+    """One gpustack at a time per state folder; the kernel releases the lock whatever happens to us."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "lock"
         self._handle: int | None = None
 
     def take(self, wait: float, say: Callable[[str], None]) -> None:
-        """Take it, waiting up to ``wait`` seconds. Raises GpustackError where another one keeps it."""
+        """Take it, waiting up to ``wait`` seconds. Raises GpustackError if somebody else keeps it."""
         make_state_folder(self._path.parent)
         try:
             self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -298,7 +298,7 @@ class Lock:
                 say(f"waiting for another gpustack (process {holder})")
                 is_told = True
             time.sleep(0.2)
-        # On a full disk nobody learns who has the lock; that progress cannot be recorded is said by the journal.
+        # On a full disk the holder's name is lost; the journal reports that progress cannot be recorded.
         with suppress(OSError):
             os.ftruncate(self._handle, 0)
             os.pwrite(self._handle, f"{os.getpid()}\n".encode(), 0)
@@ -313,7 +313,7 @@ class Lock:
         return True
 
     def give(self) -> None:
-        """Let go of it."""
+        """Release it."""
         if self._handle is not None:
             os.close(self._handle)
             self._handle = None

@@ -1,4 +1,4 @@
-"""Which places of the tree a step may change: what its actions say, and what package managers write to."""
+"""Which places of the tree a step may change: by its actions, and by the files of package managers."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def _of_alternatives(text: str) -> set[str]:
 
 
 def _of_diversions(text: str) -> set[str]:
-    """The diverted names and those that they are diverted to: three lines each, the package is the third."""
+    """The diverted names and their targets: three lines each, the third is the package."""
     return {line for number, line in enumerate(text.split("\n")) if number % 3 < 2}
 
 
 def _of_overrides(text: str) -> set[str]:
-    """The places whose owner and mode are overridden: user, group, mode, path."""
+    """The places with overridden owner and mode: user, group, mode, path."""
     return {line.split(maxsplit=3)[3] for line in text.split("\n") if len(line.split(maxsplit=3)) == 4}
 
 
@@ -55,13 +55,13 @@ def changes_packages(step: Step) -> bool:
 
 
 def newcomer(path: str) -> str:
-    """Where a file is written before it takes its place: known, so that what a crash leaves there is found."""
+    """The temporary path of a file before it is renamed: known, so that a crash's leftovers are found."""
     place = PurePosixPath(path)
     return str(place.with_name(beside(place.name, "gpustack-new")))
 
 
 def places_of(step: Step) -> tuple[str, ...]:
-    """The places to be watched around a step, none of them within another."""
+    """The places to watch during a step, none of them within another."""
     own = {file.path for file in step.files} | {artifact.path for artifact in step.artifacts}
     found = own | {newcomer(path) for path in own}
     what = touched(step)
@@ -70,5 +70,5 @@ def places_of(step: Step) -> tuple[str, ...]:
 
 
 def is_watched_alone(path: str) -> bool:
-    """Whether a place that a package manager names is one to look at: no other root has it."""
+    """Whether a place that a package manager names needs its own watch: no other root contains it."""
     return path.startswith("/") and len(PurePosixPath(path).parts) > 2 and not is_elsewhere(path)

@@ -1,4 +1,4 @@
-"""Undoes one step: its packages and its places, as they were before it."""
+"""Undoes one step: restores its packages and its places."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _TOLD = 1000
 
 
 def undo(work: Workplace, step: Step, actions: Iterable[AnyAction] = ()) -> list[GpustackError]:
-    """Take ``actions``, then bring back packages and places that the step changed; what could not be undone.
+    """Carry out ``actions``, then restore packages and places of the step; return what could not be undone.
 
-    Begun, undone and failed are recorded. An attempt that was cut off is gone on with: what it left is its own.
+    Begin, success and failure are recorded. An interrupted attempt continues: its leftovers are its own.
     """
     work.journal.demand_room()
     state = work.history.steps[step.id].state
@@ -44,12 +44,12 @@ def undo(work: Workplace, step: Step, actions: Iterable[AnyAction] = ()) -> list
         except GpustackError as error:
             troubles.append(error)
             is_back = False
-    # Removing and installing changes settings too: a package comes back with its own defaults.
+    # Removals and installations change configuration too: a package restores its own defaults.
     changed = work.watch.after(places_of(step)) if changes_packages(step) else {}
     if is_back:
         troubles += work.watch.restore(step.id, changed)
     else:
-        # A package that stays needs its settings, links and users; only what is somebody else's comes back now.
+        # A remaining package needs its configuration, links and users; only what others own is restored now.
         work.watch.restore_found(changed)
     if troubles:
         changed = work.watch.after(places_of(step))
@@ -61,7 +61,7 @@ def undo(work: Workplace, step: Step, actions: Iterable[AnyAction] = ()) -> list
 
 
 def run_all(work: Workplace, step: Step | None, actions: Iterable[AnyAction]) -> list[GpustackError]:
-    """Take all actions; what failed of them."""
+    """Carry out all actions; return what failed."""
     troubles = []
     for argv in commands_of(action for action in actions if not is_left_out(work, action)):
         done = work.command(step, argv)
@@ -76,9 +76,9 @@ def run_all(work: Workplace, step: Step | None, actions: Iterable[AnyAction]) ->
 
 
 def packages_back(work: Workplace, step: Step) -> None:
-    """Bring the packages that a step changed back to how they were before it. Raises GpustackError where that fails.
+    """Restore the packages that a step changed. Raises GpustackError if that fails.
 
-    A package that somebody moved to a version which the run never had is theirs, and stays.
+    A package that somebody moved to a version which the run never had belongs to them, and stays.
     """
     former = work.history.steps[step.id]
     before = former.before or {}
@@ -93,9 +93,9 @@ def packages_back(work: Workplace, step: Step) -> None:
 
 
 def _move(work: Workplace, step: Step, wanted: database.Snapshot) -> None:
-    """To ``wanted``. Raises GpustackError where the packages are not so afterwards.
+    """Move packages to ``wanted``. Raises GpustackError if they are not there afterwards.
 
-    Twice, as a package may only come back once another one is gone.
+    Twice, because a package may be installable only once another one is gone.
     """
     said: dict[str, str] = {}
     for _ in range(2):
@@ -126,7 +126,7 @@ def _move(work: Workplace, step: Step, wanted: database.Snapshot) -> None:
 
 
 def _removed_besides(work: Workplace, argv: tuple[str, ...], wanted: database.Snapshot) -> set[str]:
-    """The packages that a command of apt would remove though they were there before the run."""
+    """The packages that a command of apt would remove although they were installed before the run."""
     look = database.simulated(argv)
     if not look:
         return set()
@@ -138,13 +138,13 @@ def _removed_besides(work: Workplace, argv: tuple[str, ...], wanted: database.Sn
 
 
 def _own(work: Workplace, wanted: database.Snapshot, there: database.Snapshot) -> database.Snapshot:
-    """The states of the packages concerned, "" where they are not there; without those that are somebody else's."""
+    """The states of the packages concerned, "" if not installed; without those of others."""
     states = {name: there.get(name, "") for name in wanted}
     return database.own(states, work.history.seen_states, work.first)
 
 
 def _when_free(work: Workplace, step: Step, argv: tuple[str, ...]) -> Finished:
-    """Run one command of a package manager, once more where somebody else had the package database."""
+    """Run one command of a package manager, and once more if somebody else held the package database."""
     done = work.command(step, argv)
     if done.code != 0 and locks.holder(work) and not locks.wait_until_free(work):
         done = work.command(step, argv)
@@ -158,9 +158,9 @@ def _named(step: Step, there: Iterable[str]) -> list[str]:
 
 
 def _make_whole(work: Workplace, step: Step, wanted: database.Snapshot) -> None:
-    """Bring back the files of packages that a killed rpm was about to remove or replace: its database still has them.
+    """Restore the files of packages that a killed rpm was about to remove or replace: its database still has them.
 
-    Raises GpustackError where the repository does not have them any more.
+    Raises GpustackError if the repository no longer has them.
     """
     torn = [one for one in database.rpm_files(wanted) if not _is_whole(work, one)]
     if not torn:
@@ -183,12 +183,12 @@ def _is_whole(work: Workplace, one: database.RpmPackage) -> bool:
 
 
 def repair(work: Workplace, step: Step) -> None:
-    """End what a killed package manager began, so that the database can be worked with."""
+    """Complete what a killed package manager began, so that the database is usable."""
     if not database.broken(work.tool, work.snapshot()):
         return
     for argv in database.repairs(work.tool):
         _when_free(work, step, argv)
-    # A package that is half unpacked is unpacked whole first: only then its files are known, and can be removed.
+    # A half-unpacked package is unpacked completely first: only then are its files known, and removable.
     if database.broken(work.tool, work.snapshot()):
         for argv in commands_of(action for action in actions_of(step) if _is_of_packages(action)):
             _when_free(work, step, argv)

@@ -1,1 +1,1 @@
-"""Files from elsewhere: downloads, their cache, bundles, archives, and by what each is trusted."""
+"""Files from elsewhere: downloads, their cache, bundles, archives, and how each is trusted."""

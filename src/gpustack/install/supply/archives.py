@@ -1,4 +1,4 @@
-"""Archives are looked through before anything is unpacked: nothing may land outside the folder or bring rights."""
+"""Archives are inspected before unpacking: nothing may land outside the folder or gain rights."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ArchiveError(GpustackError):
 
 
 class Member(Struct, frozen=True, kw_only=True):
-    """One entry as its archive has it; ``size`` in bytes, ``target`` is what a link says."""
+    """One entry of an archive; ``size`` is in bytes, ``target`` is that of a link."""
 
     name: str
     kind: Kind
@@ -51,14 +51,14 @@ class Member(Struct, frozen=True, kw_only=True):
 
 
 class Contents(Struct, frozen=True, kw_only=True):
-    """What an archive unpacks to."""
+    """The content of an archive once unpacked."""
 
     members: int
     size: int
 
 
 class Unpacking(NamedTuple):
-    """An archive that goes into ``folder``, without the first ``strip`` parts of each name."""
+    """An archive to unpack into ``folder``, without the first ``strip`` parts of each name."""
 
     archive: str
     folder: str
@@ -80,11 +80,11 @@ def unpackings_of(step: Step) -> tuple[Unpacking, ...]:
 
 
 def inspect(path: Path, strip: int = 0) -> Contents:
-    """Look through a tar (gz, bz2, xz, zst or plain) or zip archive; what it unpacks to.
+    """Inspect a tar (gz, bz2, xz, zst or plain) or zip archive; return its content.
 
-    What counts is where members lie when the first ``strip`` parts of their names are gone. Raises ArchiveError
-    where a member would leave the folder, is a device, brings a set-uid bit, hides behind a link, or where all of it is
-    beyond measure; and where it is no archive or is damaged.
+    Members are judged by their place without the first ``strip`` parts of their names. Raises ArchiveError if a member
+    would leave the folder, is a device, has a set-uid bit, hides behind a link, or if the total is excessive; also if
+    the file is damaged or not an archive.
     """
     watch = _Watch(path, strip)
     try:
@@ -99,7 +99,7 @@ def inspect(path: Path, strip: int = 0) -> Contents:
 
 
 def demand_room(path: Path, contents: Contents, folder: Path) -> None:
-    """Raise GpustackError where ``contents`` do not fit into the file system of ``folder``, which need not exist."""
+    """Raise GpustackError if ``contents`` do not fit into the file system of ``folder``, which need not exist."""
     there = next(one for one in (folder, *folder.parents) if one.exists())
     free = shutil.disk_usage(there).free
     size = contents.size + contents.members * _BLOCK
@@ -111,7 +111,7 @@ def demand_room(path: Path, contents: Contents, folder: Path) -> None:
 
 
 class _Watch:
-    """Judges one member after another; what came before decides what a later name means."""
+    """Judges one member after another; earlier members decide what a later name means."""
 
     def __init__(self, path: Path, strip: int) -> None:
         self.path = path
@@ -129,7 +129,7 @@ class _Watch:
             raise ArchiveError(msg, where=str(self.path), hint=_HINT)
         name = self._inside(member, member.name)
         if not name:
-            return  # the folder itself, or what tar leaves out with the first parts of the name
+            return  # the folder itself, or what tar drops with the first parts of the name
         if member.kind == "special":
             self._refuse(member, "is a device, a pipe or a socket")
         if member.mode & (stat.S_ISUID | stat.S_ISGID) and member.kind != "folder":
@@ -145,10 +145,10 @@ class _Watch:
             self.files.add(name)
 
     def _inside(self, member: Member, name: str) -> str:
-        """The name as it is unpacked, which neither leads out of the folder nor through a link; "" for none."""
+        """The name after unpacking, which leads neither out of the folder nor through a link; "" for none."""
         if name.startswith("/") or ".." in name.split("/") or "\0" in name:
             self._refuse(member, f"leads out of the folder ({name!r})" if name != member.name else "leads out of it")
-        # tar counts "." as a part of the name.
+        # tar counts "." as a part of the name
         parts = [part for part in name.split("/") if part][self.strip :]
         parts = [part for part in parts if part != "."]
         if any("/".join(parts[:length]) in self.links for length in range(1, len(parts))):
@@ -159,7 +159,7 @@ class _Watch:
         parts = [part for part in member.target.split("/") if part not in {"", "."}]
         ups = next((number for number, part in enumerate(parts) if part != ".."), len(parts))
         depth = len(name.split("/")) - 1
-        # Behind a name, ".." may start from anywhere: the name may be a link itself.
+        # Behind a name, ".." may start from anywhere: the name may be a link.
         if member.target.startswith("/") or ups > depth or ".." in parts[ups:] or not member.target:
             self._refuse(member, f"is a link that leads out of the folder ({member.target!r})")
         if name in self.files:
@@ -203,7 +203,7 @@ def _tar_stream(path: Path) -> Iterator[tarfile.TarFile]:
         with tarfile.open(path, "r|*") as archive:
             yield archive
         return
-    # Python reads zstd only from 3.14 on; where such an archive is unpacked, the program is there.
+    # Python reads zstd only from 3.14 on; whatever unpacks such an archive needs the program.
     with reading(("zstd", "--decompress", "--stdout", "--", str(path))) as content:
         with tarfile.open(fileobj=content, mode="r|") as archive:
             yield archive

@@ -1,4 +1,4 @@
-"""A bundle as it is opened: a folder that whoever carried it may have changed, checked whole before any use."""
+"""Opening a bundle: a folder that may have been changed in transit, checked completely before any use."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ class File(Struct, frozen=True, kw_only=True):
 
 
 class Manifest(Struct, frozen=True, kw_only=True):
-    """What is in a bundle, by path, and what could not be brought along.
+    """The content of a bundle, by path, and what is not included.
 
-    ``fingerprint`` is that of the key which signs the manifest and the indexes; ``artifacts`` maps an address to the
-    file that came from it.
+    ``fingerprint`` is that of the key that signs the manifest and the indexes; ``artifacts`` maps an address to its
+    file.
     """
 
     schema: Literal["gpustack/bundle/v1"] = "gpustack/bundle/v1"
@@ -61,16 +61,16 @@ class Manifest(Struct, frozen=True, kw_only=True):
 
 
 class Bundle:
-    """An opened bundle: its one key signed the manifest, and the folder holds the files of the manifest, nothing else.
+    """An opened bundle: its one key signed the manifest, and the folder contains exactly the manifest's files.
 
     ``key`` is the armoured public key, ``digest`` the sha256 of the manifest.
     """
 
     def __init__(self, folder: Path, *, fingerprint: str = "", say: Callable[[str], None] = lambda _text: None) -> None:
-        """Hash every file; ``say`` hears that, since it takes a while.
+        """Hash every file; ``say`` announces it, because it takes a while.
 
-        Raises DocumentError where ``folder`` holds no bundle, GpustackError where it was changed or is signed by
-        another key than ``fingerprint``.
+        Raises DocumentError if ``folder`` contains no bundle, GpustackError if it was changed or is signed by another
+        key than ``fingerprint``.
         """
         self.folder = Path(os.path.realpath(folder))
         if not (self.folder / MANIFEST).is_file():
@@ -89,7 +89,7 @@ class Bundle:
         self.lock = locks.parse(self._known(LOCK), str(self.folder / LOCK))
 
     def __call__(self, artifact: Artifact, progress: Progress) -> Path:
-        """The file of ``artifact``: a ``Downloader`` that needs no network. Raises GpustackError."""
+        """The file of ``artifact``: a ``Downloader`` without a network. Raises GpustackError."""
         name = self.manifest.artifacts.get(artifact.url)
         if name is None:
             msg = "is not in the bundle"
@@ -105,11 +105,11 @@ class Bundle:
         return self.folder / name
 
     def has(self, part: str) -> bool:
-        """Whether there are packages of a kind (``DEB``, ``RPM``, ``WHEELS``)."""
+        """Whether it has packages of a kind (``DEB``, ``RPM``, ``WHEELS``)."""
         return any(name.startswith(f"{part}/") for name in self.manifest.files)
 
     def _signed(self, raw: bytes, pinned: str) -> Manifest:
-        """The manifest, once its signature is known to be that of the bundle's one key."""
+        """The manifest, once its signature is verified with the bundle's one key."""
         where = str(self.folder / MANIFEST)
         keyring = self._read(KEY, _MOST_KEY)
         try:
@@ -134,7 +134,7 @@ class Bundle:
         return manifest
 
     def _demand_names(self) -> None:
-        """Raise GpustackError where the manifest names a file outside of the bundle's parts, or lacks one it needs."""
+        """Raise GpustackError if the manifest names a file outside of the bundle's parts, or lacks a required one."""
         files = self.manifest.files
         named = {*files, *self.manifest.artifacts.values()}
         wrong = [repr(name) for name in named if not _is_inside(name)]
@@ -145,7 +145,7 @@ class Bundle:
         self._refuse("the manifest names what no bundle holds", sorted(wrong))
 
     def _demand_whole(self) -> None:
-        """Raise GpustackError with every file that is missing, changed, no plain file, or not in the manifest."""
+        """Raise GpustackError with every file that is missing, changed, irregular, or not in the manifest."""
         files, there = self.manifest.files, set()
         wrong = []
         for name, entry in _walk(self.folder):
@@ -158,12 +158,12 @@ class Bundle:
             elif name not in _UNSIGNED:
                 wrong.append(f"{name!r} is not in the manifest")
         wrong += [f"{name} is missing" for name in files.keys() - there]
-        # Nothing is hashed while anything else is wrong: that takes minutes, and a pipe has no end.
+        # Hash only if nothing else is wrong: that takes minutes, and a pipe has no end.
         wrong = wrong or [fault for name in files if (fault := self._fault(name))]
         self._refuse("files of the bundle are not those that were signed", sorted(wrong))
 
     def _fault(self, name: str) -> str:
-        """What is wrong with the content of a file, "" where nothing is."""
+        """What is wrong with the content of a file, "" if nothing is."""
         try:
             is_same = sha256_of_file(self.folder / name) == self.manifest.files[name].sha256
         except OSError as exc:
@@ -177,7 +177,7 @@ class Bundle:
             raise GpustackError(msg, code="bundle-damaged", where=str(self.folder), hint=CHANGED)
 
     def _armoured(self) -> str:
-        """key.asc, once it is known to be the same key as key.gpg, and so is the copy that zypper looks for."""
+        """key.asc, once it is known to be the same key as key.gpg, and the copy for zypper too."""
         text = self._known(ARMOURED).decode("utf-8", "replace")
         try:
             is_same = dearmored(text) == self._known(KEY)
@@ -190,7 +190,7 @@ class Bundle:
         return text
 
     def _known(self, name: str) -> bytes:
-        """The content of a file that the manifest names. Raises GpustackError where it is another one by now."""
+        """The content of a file in the manifest. Raises GpustackError if it has changed since."""
         content = self._read(name, MOST_MANIFEST)
         if _sha256(content) != self.manifest.files[name].sha256:
             msg = "differs from what was signed"
@@ -198,7 +198,7 @@ class Bundle:
         return content
 
     def _read(self, name: str, most: int) -> bytes:
-        """The content of a plain file of at most so many bytes. Raises GpustackError."""
+        """The content of a regular file of limited size. Raises GpustackError."""
         path = self.folder / name
         try:
             with open_regular(path) as file:
@@ -213,7 +213,7 @@ class Bundle:
 
 
 def parse_fingerprint(text: str) -> str:
-    """A whole fingerprint, as gpg spells it with or without spaces. Raises UsageError."""
+    """A full fingerprint in gpg's spelling, with or without spaces. Raises UsageError."""
     plain = re.sub(r"[\s:]", "", text).upper().removeprefix("0X")
     if not re.fullmatch(r"[0-9A-F]{40}", plain):
         msg = f"{text!r} is not a full fingerprint (40 hexadecimal digits)"
@@ -231,14 +231,14 @@ def _sha256(content: bytes) -> str:
 
 
 def _is_inside(name: str) -> bool:
-    """Whether a name is that of a file in one of the bundle's parts, and means the same to every program."""
+    """Whether a name is that of a file in one of the bundle's parts, and unambiguous for every program."""
     parts = name.split("/")
     is_plain = name.isprintable() and "\\" not in name and not {"", ".", ".."}.intersection(parts)
     return is_plain and parts[0] in PARTS and name not in _UNSIGNED
 
 
 def _walk(folder: Path, front: str = "") -> Iterator[tuple[str, os.stat_result]]:
-    """Every entry below a folder but folders, by its name; links are not followed. Raises GpustackError."""
+    """Every entry below a folder except folders, by its name; links are not followed. Raises GpustackError."""
     try:
         with os.scandir(folder) as found:
             entries = sorted(found, key=lambda one: one.name)

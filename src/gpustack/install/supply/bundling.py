@@ -1,4 +1,4 @@
-"""Bundles are made: a folder with everything that a plan needs, for machines that no network reaches."""
+"""Making a bundle: a folder with everything that a plan requires, for machines without a network."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _NEW = ".new-"
 
 @dataclass(frozen=True)
 class Maker:
-    """Makes bundles; packages are chosen for the system at ``root``."""
+    """Makes bundles; packages are selected for the system at ``root``."""
 
     root: Path
     fetcher: Fetcher
@@ -45,7 +45,7 @@ class Maker:
     say: Callable[[str], None]
 
     def make(self, plan: Plan, folder: Path) -> Bundle:
-        """Make the bundle of ``plan`` in ``folder``. Raises GpustackError; then ``folder`` is as it was."""
+        """Make the bundle of ``plan`` in ``folder``. Raises GpustackError, leaving ``folder`` as it was."""
         _demand_own_folder(folder)
         wanted = [one for step in plan.steps for one in (*step.artifacts, *_by_address(step))]
         found = fetch_all(wanted, self.fetcher, self.transfer)
@@ -95,16 +95,16 @@ class Maker:
 
 
 def brings_packages(plan: Plan) -> bool:
-    """Whether a package manager has to be asked what a plan needs."""
+    """Whether a package manager must resolve what a plan requires."""
     actions = [action for step in plan.steps for action in actions_of(step)]
     return plan.host.os.family != "windows" and any(installs(action) or wheels_of(action) for action in actions)
 
 
 def demand_same_system(plan: Plan, host: Host) -> None:
-    """Raise UsageError where packages would be chosen on ``host``, another system than the plan is for."""
+    """Raise UsageError if packages would be selected on ``host``, another system than the plan's."""
     wanted, found = plan.host, host
     is_same_system = (wanted.os.id, wanted.os.version_id) == (found.os.id, found.os.version_id)
-    # A tree without a package says nothing of its architecture.
+    # A tree without packages has no known architecture.
     if not is_same_system or (found.arch and wanted.arch != found.arch):
         msg = (
             f"the plan is for {wanted.os.spelled} ({wanted.arch}), and packages would be chosen on "
@@ -114,14 +114,14 @@ def demand_same_system(plan: Plan, host: Host) -> None:
 
 
 def _by_address(step: Step) -> list[Artifact]:
-    """The packages that commands install by their address."""
+    """The packages that commands install by address."""
     found = [installs(action) for action in actions_of(step)]
     words = [word for one in found if one is not None for word in one[1]]
     return [Artifact(url=word, path=f"/{word.rpartition('/')[2]}") for word in words if word.startswith("https://")]
 
 
 def _copies(found: dict[Artifact, Path], folder: Path) -> tuple[dict[str, str], list[Artifact]]:
-    """Copies of the files by the addresses that they came from, and the artifacts with their sums."""
+    """Copies of the files by their addresses, and the artifacts with their checksums."""
     names: dict[str, str] = {}
     pinned = []
     for artifact, path in found.items():

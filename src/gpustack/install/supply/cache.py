@@ -1,4 +1,4 @@
-"""Downloaded files by what they contain, shared by all runs and processes of one user."""
+"""Downloaded files by content, shared by all runs and processes of one user."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ def default_folder() -> Path:
 
 
 class Cache:
-    """A folder of files named by their sha256. A name is given only to a file that was hashed whole.
+    """A folder of files named by their sha256. A file gets its name only after it was hashed completely.
 
-    ``sha256/`` holds whole files, ``partial/`` what is on its way, ``locks/`` one lock for each, never removed.
+    ``sha256/`` contains complete files, ``partial/`` those in transfer, ``locks/`` one lock for each, never removed.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def find(self, sha256: str) -> Path | None:
-        """The file with this sum, hashed once more: disks and people damage files. A damaged one is removed.
+        """The file with this checksum, hashed again: disks and people damage files. A damaged one is removed.
 
         Raises OSError.
         """
@@ -48,7 +48,7 @@ class Cache:
         return None
 
     def part(self, key: str) -> Path:
-        """Where a download is written while it is on its way. What another user began there is removed.
+        """The path of a download in transfer. What another user began there is removed.
 
         Raises OSError.
         """
@@ -59,7 +59,7 @@ class Cache:
         return path
 
     def publish(self, part: Path, sha256: str) -> Path:
-        """Give a whole file its name; ``sha256`` is what was computed over it."""
+        """Give a complete file its name; ``sha256`` was computed over it."""
         path = self._place(sha256)
         path.parent.mkdir(parents=True, exist_ok=True)
         part.chmod(0o644)
@@ -68,7 +68,7 @@ class Cache:
 
     @contextmanager
     def locked(self, key: str, waiting: Callable[[], None]) -> Iterator[None]:
-        """Hold the lock of one download; ``waiting`` is called once where another process has it. Raises OSError."""
+        """Hold the lock of one download; ``waiting`` is called once if another process has it. Raises OSError."""
         for name in ("locks", "partial", "sha256"):
             (self.folder / name).mkdir(mode=0o755, parents=True, exist_ok=True)
         descriptor = os.open(self.folder / "locks" / key, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
@@ -87,21 +87,21 @@ class Cache:
 
 
 def key_of(url: str, sha256: str) -> str:
-    """The name under which a download is locked and kept while it is on its way."""
+    """The name of the lock and the partial file of a download."""
     return sha256 or f"url-{hashlib.sha256(url.encode()).hexdigest()}"
 
 
 def has_sum(place: Path, sha256: str) -> bool:
-    """Whether a file is there and has this sum."""
+    """Whether a file exists and has this checksum."""
     if place.is_symlink() or not place.is_file():
         return False
     return sha256_of_file(place) == sha256
 
 
 def is_private(place: Path) -> bool:
-    """Whether nobody but root, and whoever runs this, can change a place or what is below it. Raises OSError.
+    """Whether only root, and the current user, can change a place or what is below it. Raises OSError.
 
-    In a folder like /tmp nobody replaces what another user owns.
+    In a folder like /tmp nobody can replace what another user owns.
     """
     own = {0, os.geteuid()}
     for above in (place, *place.parents):
@@ -113,10 +113,10 @@ def is_private(place: Path) -> bool:
 
 
 def take(source: Path, target: Path, sha256: str) -> None:
-    """Copy a file of a cache or a bundle to ``target``, which must not be there.
+    """Copy a file of a cache or a bundle to ``target``, which must not exist.
 
-    It is hashed while it is copied: whoever owns the file may have changed it since it was checked. Raises
-    GpustackError where it is not the file with the sum ``sha256``; then there is no ``target``.
+    It is hashed while it is copied: its owner may have changed it since it was checked. Raises GpustackError unless its
+    checksum is ``sha256``; then there is no ``target``.
     """
     try:
         found = copy_hashed(source, target)

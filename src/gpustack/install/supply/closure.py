@@ -1,4 +1,4 @@
-"""Every package that a plan would bring, dependencies too: asked of the real package manager in a tree of its own."""
+"""Every package that a plan would install, with dependencies, resolved by the package manager in a separate tree."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ _PATIENCE = 3600.0
 
 
 class Closure:
-    """Runs the part of a plan that decides which packages come, and downloads them instead of installing them.
+    """Runs the part of a plan that selects packages, and downloads them instead of installing them.
 
-    ``tree`` is a tree that may be changed; ``bring`` gives the verified file of an artifact. ``urls`` says of a
-    package's file where it came from, as far as the manager tells, ``steps`` which step brought it; ``left`` what
-    cannot be brought along.
+    ``tree`` is a tree that may be changed; ``bring`` returns the verified file of an artifact. ``urls`` maps a
+    package's file to its address, as far as the manager reports it, ``steps`` to its step; ``left`` is what cannot be
+    included.
     """
 
     def __init__(self, tree: Path, bring: Callable[[Artifact], Path], say: Callable[[str], None]) -> None:
@@ -64,10 +64,10 @@ class Closure:
         self.left: list[str] = []
 
     def run(self, plan: Plan) -> None:
-        """Download all packages of ``plan`` to ``PACKAGES``. Raises GpustackError where a manager fails."""
+        """Download all packages of ``plan`` to ``PACKAGES``. Raises GpustackError if a manager fails."""
         for name in ("debs/partial", "new", "rpms", "wheels"):
             self._inside(f"{PACKAGES}/{name}").mkdir(parents=True, exist_ok=True)
-        # A package that is installed to look others up must start no service: the processes would be the machine's.
+        # Packages installed only to resolve others must start no service: the processes would be the machine's.
         forbid_services(Target(self.tree))
         name_servers(Target(self.tree))
         for step in plan.steps:
@@ -78,7 +78,7 @@ class Closure:
         is_preparing = step.phase in {"preflight", "repositories"} or (
             step.phase == "prerequisites" and not step.component
         )
-        # What pins versions has to be there when they are looked up.
+        # What pins versions must be present during the resolution.
         is_real = is_preparing or (step.kind == "hold-packages" and step.phase == "driver")
         if is_real:
             for artifact in step.artifacts:
@@ -92,7 +92,7 @@ class Closure:
                     self.must(argv)
 
     def _look_up(self, step: Step, action: AnyAction) -> None:
-        """Download what an action would bring, or note that it is not brought along."""
+        """Download what an action would install, or note that it is not included."""
         found = installs(action)
         wheels = wheels_of(action)
         if found is not None:
@@ -106,7 +106,7 @@ class Closure:
             self.left.append(f"{step.title}: {left}, which is not in the bundle")
 
     def must(self, argv: tuple[str, ...]) -> str:
-        """Run a command in the tree; what it printed. Raises GpustackError where it fails."""
+        """Run a command in the tree and return its output. Raises GpustackError if it fails."""
         passed = {
             name: value for name, value in os.environ.items() if name.lower().endswith("_proxy") or name[:4] == "PIP_"
         }
@@ -128,7 +128,7 @@ class Closure:
         self.must(tool.download(argv, folder))
 
     def _note(self, step: Step) -> None:
-        """Say of new files which step they came with, and put .rpm files aside: dnf's next transaction removes them."""
+        """Record the step of new files, and move .rpm files away: dnf's next transaction removes them."""
         new, kept = self._inside(f"{PACKAGES}/new"), self._inside(f"{PACKAGES}/rpms")
         for file in list(new.rglob("*.rpm")):
             shutil.move(file, kept / file.name)
@@ -144,7 +144,7 @@ class Closure:
             url, name = found[1], found[2]
             self.urls[name] = url
             if url.startswith("file:"):
-                # apt takes such a file from where it lies, and keeps no copy.
+                # apt uses such a file in its place, and keeps no copy.
                 lies = self._inside("/" + url.removeprefix("file:").lstrip("/"))
                 _copy(lies, self._inside(f"{PACKAGES}/debs/{name}"))
 
@@ -159,7 +159,7 @@ class Closure:
         write_atomically(target, content if content.endswith("\n") else f"{content}\n", mode=mode)
 
     def _inside(self, path: str) -> Path:
-        """``path`` of the tree; what leads out of it through a link is refused."""
+        """``path`` in the tree; one that leads out of it through a link is refused."""
         place = self.tree / PurePosixPath(path).relative_to("/")
         parent = place.parent.resolve()
         if not parent.is_relative_to(self.tree.resolve()):
@@ -169,7 +169,7 @@ class Closure:
 
 
 def _needs_more(action: AnyAction) -> bool:
-    """Whether an action acts on more than the tree: the running system, or an account at the distributor."""
+    """Whether an action affects more than the tree: the running system, or an account with the distributor."""
     match action:
         case EnableService() | DisableService() | RestartService() | RebuildInitramfs():
             return True
@@ -182,7 +182,7 @@ def _needs_more(action: AnyAction) -> bool:
 
 
 def wheels_of(action: AnyAction) -> Argv:
-    """The command by which an action has pip install wheels, () where it does not."""
+    """The command by which an action has pip install wheels, () if it does not."""
     match action:
         case InstallWheels():
             return spelled(action)[0]
@@ -193,7 +193,7 @@ def wheels_of(action: AnyAction) -> Argv:
 
 
 def _left_by(action: AnyAction) -> str:
-    """What an action fetches that no bundle holds, "" for nothing."""
+    """What an action downloads that no bundle contains, "" for nothing."""
     match action:
         case Clone():
             return "`git` clones a repository"

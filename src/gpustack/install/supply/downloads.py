@@ -1,4 +1,4 @@
-"""From the artifacts of a plan to verified files in the cache: several at a time, through the user's mirrors."""
+"""From the artifacts of a plan to verified files in the cache: in parallel, through the user's mirrors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Mirrors = dict[str, str]
 
 
 def parse_mirrors(words: Iterable[str]) -> Mirrors:
-    """Mirrors as FROM=TO, both beginnings of addresses. Raises UsageError."""
+    """Mirrors as FROM=TO, both prefixes of addresses. Raises UsageError."""
     found = {}
     for word in words:
         source, _, target = word.partition("=")
@@ -47,20 +47,20 @@ def environment_mirrors() -> Mirrors:
 
 
 def mirrored(url: str, mirrors: Mirrors) -> str:
-    """``url`` as the mirror with the longest fitting beginning has it."""
+    """``url`` through the mirror with the longest matching prefix."""
     source = max((one for one in mirrors if url.startswith(one)), key=len, default=None)
     return url if source is None else mirrors[source] + url[len(source) :]
 
 
 def patience_of(min_speed: float | None) -> Patience:
-    """The usual patience, with the least speed that the user names, in KiB a second (None: the usual one)."""
+    """The default patience, with the user's minimum speed in KiB a second (None: the default one)."""
     return Patience() if min_speed is None else Patience(speed=min_speed * 1024)
 
 
 class Fetcher:
-    """Brings artifacts into the cache; the ``Downloader`` of installations that have a network.
+    """Downloads artifacts into the cache; the ``Downloader`` of installations with a network.
 
-    May be called from several threads and processes at once. ``say`` hears a sentence where a wait begins.
+    May be called from several threads and processes at once. ``say`` receives a sentence when a wait begins.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Fetcher:
     def __call__(self, artifact: Artifact, progress: Progress) -> Path:
         """The verified file of ``artifact`` in the cache. Raises GpustackError.
 
-        A file whose sum nobody published is fetched anew each time, and only over https: the plan says by what it is
+        A file without a published checksum is downloaded each time, and only over https: the plan says how it is
         trusted (a fingerprint, a signature, the publisher's host), and its own commands check that.
         """
         try:
@@ -115,10 +115,10 @@ def fetch_all(
     parallel: int = PARALLEL,
     check: Callable[[], None] = lambda: None,
 ) -> dict[Artifact, Path]:
-    """Every artifact's verified file; ``transfer`` gives each its counter, ``check`` raises to stop.
+    """Every artifact's verified file; ``transfer`` supplies each counter, ``check`` raises to stop.
 
-    Raises GpustackError, which tells of all that could not be downloaded. What was fetched stays in the cache, so that
-    the next call goes on.
+    Raises GpustackError with everything that could not be downloaded. Complete files stay in the cache, so the next
+    call continues.
     """
     wanted = list(dict.fromkeys(artifacts))
     waiting: SimpleQueue[Artifact] = SimpleQueue()
@@ -137,7 +137,7 @@ def fetch_all(
                 except Exception as exc:  # noqa: BLE001 (raised again by the caller's thread)
                     faults[artifact] = exc
 
-    # Daemons: an interrupt must not wait for a server that says nothing.
+    # Daemons: an interrupt must not wait for a silent server.
     workers = [Thread(target=work, daemon=True) for _ in range(min(parallel, len(wanted)))]
     try:
         for worker in workers:
@@ -171,5 +171,5 @@ def _together(faults: list[Exception]) -> Exception:
 
 
 def name_of(artifact: Artifact) -> str:
-    """What people call the file."""
+    """The name of the file for people."""
     return artifact.path.rpartition("/")[2]

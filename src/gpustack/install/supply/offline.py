@@ -1,4 +1,4 @@
-"""The plan of a bundle as it runs without a network: the same steps, with packages and wheels from the bundle."""
+"""The plan of a bundle without a network: the same steps, with packages and wheels from the bundle."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9._/+-]+")
 def place_for(bundle: Bundle, root: Path | None) -> str:
     """The path of the bundle's packages for programs in ``root``; `lay` puts them there.
 
-    It is the bundle itself only where nobody but root, or whoever runs this, can change it after it was checked.
+    It is the bundle itself only if nobody but root, and the current user, can change it after it was checked.
     """
     if root is None and _PLAIN.fullmatch(str(bundle.folder)) and is_private(bundle.folder):
         return str(bundle.folder)
@@ -52,9 +52,9 @@ def place_for(bundle: Bundle, root: Path | None) -> str:
 
 
 def lay(bundle: Bundle, root: Path | None) -> None:
-    """Copy the packages to `place_for`, hashed on the way; what is there already and unchanged stays.
+    """Copy the packages to `place_for`, hashed on the way; unchanged copies stay.
 
-    Raises GpustackError where a file is not the one that was signed, or where there is no room.
+    Raises GpustackError if a file is not the signed one, or if there is no room.
     """
     place = place_for(bundle, root)
     if place == str(bundle.folder):
@@ -87,7 +87,7 @@ def _demand_room(target: Target, size: int) -> None:
 
 
 def offline_plan(bundle: Bundle, place: str) -> Plan:
-    """The plan of ``bundle``, whose folder the target knows as ``place``."""
+    """The plan of ``bundle``, whose folder in the target is ``place``."""
     lock = bundle.lock
     sums = {one.url: one for one in lock.artifacts}
     steps = [*_introduction(bundle, place), *(_step(step, bundle, place) for step in lock.plan.steps)]
@@ -102,7 +102,7 @@ def _introduction(bundle: Bundle, place: str) -> list[Step]:
         entry = f"deb [signed-by={_KEY}] file://{place}/{DEB} ./\n"
         files.append(FileWrite(path=BUNDLE_LIST, content=entry))
     if bundle.has(RPM):
-        # The packages keep their publishers' signatures; here the signed index vouches for each of them by its sha256.
+        # The packages keep their publishers' signatures; here the signed index verifies each of them by its sha256.
         entry = (
             f"[gpustack-bundle]\nname=gpustack bundle\nbaseurl=file://{place}/{RPM}\nenabled=1\n"
             f"gpgcheck=0\nrepo_gpgcheck=1\ngpgkey=file://{_KEY}\nmetadata_expire=1\n"
@@ -133,7 +133,7 @@ def _step(step: Step, bundle: Bundle, place: str) -> Step:
 
 
 def _offline(action: AnyAction, bundle: Bundle, place: str) -> tuple[AnyAction, ...]:
-    """The action as it is taken without a network; () where it does nothing without one."""
+    """The action without a network; () if it does nothing without one."""
     action = with_packages(action, lambda packages: [_from_bundle(one, bundle, place) for one in packages])
     wheels = f"{place}/{WHEELS}"
     match action:
@@ -155,6 +155,6 @@ def _offline(action: AnyAction, bundle: Bundle, place: str) -> tuple[AnyAction, 
 
 
 def _from_bundle(package: Package, bundle: Bundle, place: str) -> Package:
-    """A package that the plan names by its address, as the bundle has it."""
+    """A package that the plan names by address, as a file of the bundle."""
     name = bundle.manifest.artifacts.get(package.name, "")
     return Package(name=f"{place}/{name}") if name else package

@@ -56,7 +56,7 @@ def take_debs(closure: Closure, folder: Path, key: BundleKey) -> list[LockedPack
 
 
 def take_rpms(closure: Closure, folder: Path, key: BundleKey) -> list[LockedPackage]:
-    """Move the .rpm packages to ``folder`` with a signed index that has the module streams of where they came from."""
+    """Move the .rpm packages to ``folder`` with a signed index that includes their repositories' module streams."""
     home = closure.tree / PACKAGES.lstrip("/") / "rpms"
     files = sorted(home.glob("*.rpm"))
     if not files:
@@ -98,7 +98,7 @@ def take_rpms(closure: Closure, folder: Path, key: BundleKey) -> list[LockedPack
 
 
 def take_wheels(closure: Closure, folder: Path) -> list[LockedPackage]:
-    """Move the wheels to ``folder``; pip knows each by the sum that the plan has of it."""
+    """Move the wheels to ``folder``; pip verifies each by its checksum in the plan."""
     files = sorted((closure.tree / PACKAGES.lstrip("/") / "wheels").glob("*.whl"))
     locked = []
     for file in files:
@@ -120,7 +120,7 @@ def take_wheels(closure: Closure, folder: Path) -> list[LockedPackage]:
 
 
 def _streams(tree: Path) -> bytes:
-    """The module documents that the repositories had: without them the bundle's packages belong to no stream."""
+    """The repositories' module documents, without which the bundle's packages belong to no stream."""
     found = []
     for name in ("var/cache/dnf", "var/cache/yum", "var/cache/libdnf5"):
         for file in sorted((tree / name).rglob("*modules.yaml*")):

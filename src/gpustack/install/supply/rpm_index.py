@@ -1,6 +1,6 @@
-"""What the indexes of .rpm repositories tell of packages: address, size, sha256, as the package manager checked them.
+"""The indexes of .rpm repositories: address, size and sha256 of packages, as the package manager verified them.
 
-dnf, yum and zypper keep the indexes that they read; here the same files are read again, and nothing is fetched.
+dnf, yum and zypper keep the indexes that they read; the same files are read here, and nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Key = tuple[str, str, str]
 
 
 class Listed(Struct, frozen=True):
-    """One package of an index; ``url`` is empty where its repository is found by a list of mirrors."""
+    """One package of an index; ``url`` is empty if its repository uses a list of mirrors."""
 
     url: str
     sha256: str
@@ -37,9 +37,9 @@ class Listed(Struct, frozen=True):
 
 
 def listed(target: Target, names: Collection[str], arch: str) -> dict[Key, set[Listed]]:
-    """What the kept indexes have of packages with these names. An index that cannot be read tells nothing.
+    """The packages with these names in the kept indexes. An unreadable index contributes nothing.
 
-    ``arch`` is that of the system, which addresses name as ``$basearch``.
+    ``arch`` is that of the system, for ``$basearch`` in addresses.
     """
     bases = _addresses(target, arch)
     found: dict[Key, set[Listed]] = {}
@@ -54,7 +54,7 @@ def listed(target: Target, names: Collection[str], arch: str) -> dict[Key, set[L
 
 
 def plain(version: str) -> str:
-    """A version as ``listed`` has it: an epoch of 0 is none."""
+    """A version in the form of ``listed``: an epoch of 0 is omitted."""
     return version.removeprefix("0:")
 
 
@@ -63,7 +63,7 @@ def _packages(path: Path, wanted: set[bytes], base: str) -> Iterator[tuple[Key, 
         name = _NAME.search(raw)
         if name is not None and name[1] in wanted:
             begin = raw.index(b"<package")
-            # The package manager has compared it with the signed sums of its repository.
+            # The package manager has compared it with the signed checksums of its repository.
             entry = ET.fromstring(_without_prefixes(raw[begin:]))  # noqa: S314
             sums = {one.get("type"): one.text or "" for one in entry.findall("checksum")}
             version, location = entry.find("version"), entry.find("location")
@@ -83,7 +83,7 @@ def _packages(path: Path, wanted: set[bytes], base: str) -> Iterator[tuple[Key, 
 
 
 def _entries(path: Path) -> Iterator[bytes]:
-    """The index cut behind each of its packages: an index of a distribution is too long to be held as a whole."""
+    """The index split after each package: that of a distribution is too large to load at once."""
     rest = b""
     with unpacked(path) as content:
         while piece := content.read(_PIECE):
@@ -96,7 +96,7 @@ _PREFIXES = re.compile(rb"(</?)\w+:|\s\w+:(\w+=)")
 
 
 def _without_prefixes(entry: bytes) -> bytes:
-    """An entry that stands alone: the names of its prefixes are told at the head of the index only."""
+    """An entry by itself: its name space prefixes are declared only at the head of the index."""
     return _PREFIXES.sub(lambda found: found[1] or b" " + found[2], entry)
 
 

@@ -1,4 +1,4 @@
-"""What may be trusted: keys by their whole fingerprint, repositories over https or with signed metadata."""
+"""What may be trusted: keys by their full fingerprint, repositories over https or with signed metadata."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ENTRY = (".list", ".sources", ".repo")
 
 
 def demand_safe_repository(file: FileWrite) -> None:
-    """Raise GpustackError where a repository file weakens the checks, or trusts what nobody signed over plain http."""
+    """Raise GpustackError if a repository file weakens the checks, or trusts unsigned content over plain http."""
     if not file.path.endswith(_ENTRY):
         return
     off = _OFF.search(file.content)
@@ -55,7 +55,7 @@ def fingerprints(listing: str) -> list[str]:
 
 
 def demand_key(work: Workplace, artifact: Artifact) -> None:
-    """Raise GpustackError where a key file does not hold the key with the whole expected fingerprint."""
+    """Raise GpustackError unless a key file contains the key with the full expected fingerprint."""
     home = "/var/cache/gpustack/keys/looking"
     place = work.target.place(home)
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -90,7 +90,7 @@ def demand_key(work: Workplace, artifact: Artifact) -> None:
 
 
 def unsafe_entries(target: Target) -> Iterator[tuple[str, str]]:
-    """The host's own entries for NVIDIA's packages that nothing vouches for: the file, and why."""
+    """The host's own unverified entries for NVIDIA's packages: the file, and why."""
     for folder in ("/etc/apt/sources.list.d", "/etc/yum.repos.d", "/etc/zypp/repos.d"):
         place = target.followed(folder)
         for file in sorted(place.iterdir()) if place.is_dir() else ():

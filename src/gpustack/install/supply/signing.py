@@ -1,4 +1,4 @@
-"""A key made for one bundle: it signs the bundle's indexes, its secret half is gone when the bundle is done."""
+"""The key of one bundle: it signs the bundle's indexes, and its secret half is deleted when the bundle is complete."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class BundleKey:
     """A throw-away signing key. ``close`` ends its agent and removes it."""
 
     def __init__(self) -> None:
-        # The agent's socket has a name of limited length, so the home is where paths are short.
+        # The agent's socket has a name of limited length, so the home has a short path.
         self._home = Path(tempfile.mkdtemp(prefix="gpustack-key-"))
         told = self._gpg(
             "--status-fd",
@@ -61,9 +61,9 @@ class BundleKey:
 
 
 def signer_of(document: bytes, signature: bytes, keyring: bytes, where: str) -> str:
-    """The whole fingerprint of the key in ``keyring`` that alone signed ``document``. Raises GpustackError.
+    """The full fingerprint of the key in ``keyring`` that alone signed ``document``. Raises GpustackError.
 
-    gpgv reads from this process: a file could be another one by the time it is opened a second time.
+    gpgv reads from this process: a file could have been replaced by the time it is opened again.
     """
     with ExitStack() as stack:
         names = [stack.enter_context(_in_memory(content)) for content in (keyring, signature, document)]
@@ -82,7 +82,7 @@ CHANGED = "the bundle was changed or damaged: copy it again, or make it again"
 
 @contextmanager
 def _in_memory(content: bytes) -> Iterator[str]:
-    """A name under which programs that this process runs can read ``content``."""
+    """A path under which child processes can read ``content``."""
     with os.fdopen(os.memfd_create("gpustack"), "wb") as file:
         file.write(content)
         file.flush()
@@ -92,8 +92,8 @@ def _in_memory(content: bytes) -> Iterator[str]:
 def fingerprint_of(keyring: bytes) -> str:
     """The fingerprint of the one OpenPGP key (version 4, no subkeys) in ``keyring``.
 
-    Raises ValueError where anything else is in it: every key of a keyring is trusted by the package managers that get
-    it. The packets are those of RFC 4880, sections 4.2, 5.5.2 and 12.2.
+    Raises ValueError if it contains anything else: package managers trust every key of a keyring. The packets are those
+    of RFC 4880, sections 4.2, 5.5.2 and 12.2.
     """
     keys = []
     at = 0
@@ -115,7 +115,7 @@ _SIGNATURE, _KEY, _USER = 2, 6, 13
 
 
 def _packet(raw: bytes, at: int) -> tuple[int, bytes, int]:
-    """The kind and the content of the packet at ``at``, and where the next one begins. Raises ValueError."""
+    """The kind and the content of the packet at ``at``, and the start of the next one. Raises ValueError."""
     head, rest = raw[at], raw[at + 1 : at + 6]
     widths = {0: 1, 1: 2, 2: 4}
     if head & 0xC0 == 0xC0 and rest:
@@ -130,7 +130,7 @@ def _packet(raw: bytes, at: int) -> tuple[int, bytes, int]:
         tag, width = (head >> 2) & 0x0F, widths.get(head & 3, 0)
         length = int.from_bytes(rest[:width], "big")
     begin = at + 1 + width
-    # Bodies in parts, or as long as the file: no key is exported so.
+    # Bodies in parts, or as long as the file: no key is exported in that form.
     if not head & 0x80 or not width or (head & 0x40 and rest[:1] and 224 <= rest[0] < 255) or begin + length > len(raw):
         msg = "is not an OpenPGP key"
         raise ValueError(msg)
@@ -138,7 +138,7 @@ def _packet(raw: bytes, at: int) -> tuple[int, bytes, int]:
 
 
 def dearmored(text: str) -> bytes:
-    """The content of the one armoured key that ``text`` is. Raises ValueError."""
+    """The content of ``text``, which must be one armoured key. Raises ValueError."""
     lines = text.strip().split("\n")
     if (lines[0], lines[-1]) != (_BEGIN, _END) or text.count("-----BEGIN") != 1 or "" not in lines:
         msg = "is not one armoured OpenPGP key"
