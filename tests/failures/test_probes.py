@@ -63,6 +63,27 @@ def test_what_libcuda_answers(ask: Ask, compare: Compare) -> None:
     compare("libcuda", texts)
 
 
+ADDS = [{**line, "step": "adds"} for line in BEGIN]
+ADDED = [{"step": "added", "gpu": number, "at": "", "code": 0, "name": "CUDA_SUCCESS", "wrong": 0} for number in (0, 1)]
+KEPLER = msgspec.structs.replace(
+    TWO, gpus=(TWO.gpus[0], msgspec.structs.replace(TWO.gpus[1], name="Tesla K80", compute_capability="3.7"))
+)
+SUMS: dict[str, tuple[Host, Finished]] = {
+    "a kernel hangs": (TWO, lines(LOAD, INIT, COUNT, ADDS[0], ADDED[0], ADDS[1], code=None, seconds=100.0)),
+    "wrong sums": (TWO, lines(ADDS[0], ADDED[0], ADDS[1], {**ADDED[1], "wrong": 1024})),
+    "no PTX": (TWO, lines(ADDS[0], {**ADDED[0], "at": "module", "code": 223, "name": "CUDA_ERROR_X", "log": "no JIT"})),
+    "all are too old": (KEPLER, lines(ADDS[1], {**ADDED[1], "at": "module", "code": 209})),
+    "none is listed": (TWO, lines(LOAD, INIT, COUNT)),
+}
+
+
+def test_what_the_kernel_computes(ask: Ask, compare: Compare) -> None:
+    texts: dict[str, str] = {}
+    for name, (host, answer) in SUMS.items():
+        texts |= told(name, ask("driver.sums", host, on=Scripted({"*cuda_contexts.py": answer})))
+    compare("sums", texts)
+
+
 LISTS: dict[str, tuple[Host, Finished, Finished, dict[str, str]]] = {
     "NVML lists none": (TWO, nvml(), lines(LOAD, INIT, COUNT, *BEGIN, *END), {}),
     "NVML lacks one": (TWO, nvml({"bus_id": "00000000:01:00.0"}), lines(LOAD, INIT, COUNT, *BEGIN, *END), {}),

@@ -44,13 +44,14 @@ int cuDeviceGetUuid_v2(unsigned char *uuid, int device) {
 
 int cuDevicePrimaryCtxRetain(void **context, int device) {
     const char *text = getenv("STUB_CONTEXT");
-    *context = (void *)1;
+    *context = (void *)(size_t)(device + 1);
     if (is("hang-context") && device == gpus() - 1) pause();
     return text && device == gpus() - 1 ? atoi(text) : 0;
 }
 
 int cuDevicePrimaryCtxRelease(int device) { (void)device; return 0; }
-int cuCtxSetCurrent(void *context) { (void)context; return 0; }
+static size_t current;
+int cuCtxSetCurrent(void *context) { current = (size_t)context - 1; return 0; }
 int cuMemAlloc_v2(unsigned long long *memory, size_t bytes) { *memory = (unsigned long long)(size_t)malloc(bytes); return 0; }
 int cuMemFree_v2(unsigned long long memory) { free((void *)(size_t)memory); return 0; }
 
@@ -63,4 +64,45 @@ int cuMemcpyDtoH_v2(void *to, unsigned long long from, size_t bytes) {
     memcpy(to, (void *)(size_t)from, bytes);
     if (is("wrong-bytes")) ((unsigned char *)to)[7] ^= 1;
     return 0;
+}
+
+/* The kernel of sums.ptx, by the processor: what stands in refuses code that is not that PTX. */
+int cuModuleLoadDataEx(void **module, const char *image, unsigned count, int *options, void **values) {
+    const char *text = getenv("STUB_MODULE"), *only = getenv("STUB_MODULE_GPU");
+    *module = (void *)2;
+    if (!strstr(image, ".entry add(")) return 218;
+    if (only && (size_t)atoi(only) != current) return 0;
+    if (text && count == 2 && options[0] == 5 && options[1] == 6)
+        snprintf(values[0], (size_t)values[1], "ptxas application ptx input, line 9; fatal");
+    return text ? atoi(text) : 0;
+}
+
+int cuModuleUnload(void *module) { (void)module; return 0; }
+
+int cuModuleGetFunction(void **function, void *module, const char *name) {
+    (void)module;
+    *function = (void *)3;
+    return strcmp(name, "add") ? 500 : 0;
+}
+
+int cuMemcpyHtoD_v2(unsigned long long to, const void *from, size_t bytes) {
+    memcpy((void *)(size_t)to, from, bytes);
+    return 0;
+}
+
+int cuLaunchKernel(void *function, unsigned x, unsigned y, unsigned z, unsigned threads, unsigned ty, unsigned tz,
+                   unsigned shared, void *stream, void **given, void **extra) {
+    float *a = *(float **)given[0], *b = *(float **)given[1], *c = *(float **)given[2];
+    int n = *(int *)given[3];
+    (void)shared, (void)stream, (void)extra;
+    if (function != (void *)3 || y * z * ty * tz != 1) return 1;
+    for (unsigned i = 0; i < x * threads && (int)i < n; ++i) c[i] = a[i] + b[i];
+    if (is("wrong-sums")) c[5] += 1, c[6] += 1;
+    return 0;
+}
+
+int cuCtxSynchronize(void) {
+    const char *text = getenv("STUB_KERNEL");
+    if (is("hang-kernel")) pause();
+    return text ? atoi(text) : 0;
 }

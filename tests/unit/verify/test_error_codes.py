@@ -89,10 +89,28 @@ CUDA = [
         "",
     ),
     (
+        220,
+        "error 220 (CUDA_ERROR_NVLINK_UNCORRECTABLE): a link between GPUs had an uncorrectable error",
+        "stop all programs and reset the GPUs of that fabric, or reboot; `nvidia-smi nvlink -s` shows the links",
+        "",
+    ),
+    (
+        221,
+        "error 221 (CUDA_ERROR_JIT_COMPILER_NOT_FOUND): the driver's compiler, libnvidia-ptxjitcompiler.so.1, is missing, so PTX cannot be run",
+        "`gpustack install driver` installs all of the driver's libraries",
+        "start the container with `--gpus all`, and with `compute` in NVIDIA_DRIVER_CAPABILITIES",
+    ),
+    (
         222,
         "error 222 (CUDA_ERROR_UNSUPPORTED_PTX_VERSION): the program's PTX is from a newer toolkit than the driver supports",
         "`gpustack install driver`, or build machine code for this GPU instead of PTX",
         "install a newer driver on the container's host, or use an image with an older CUDA",
+    ),
+    (
+        223,
+        "error 223 (CUDA_ERROR_JIT_COMPILATION_DISABLED): the driver is told not to compile PTX",
+        "unset CUDA_DISABLE_PTX_JIT",
+        "",
     ),
     (
         304,

@@ -51,12 +51,18 @@ def ask(stubs: Path, healthy: Host, matrix: Matrix, tmp_path: Path, monkeypatch:
         gpus: int = 1,
         limit: float | None = None,
         container: bool = False,
+        card: Gpu | None = None,
+        last: Gpu | None = None,
         **env: object,
     ) -> CheckResult:
         for name, value in {"STUB": stub, "STUB_GPUS": gpus, **env}.items():
             monkeypatch.setenv(name, str(value))
         cards = tuple(
-            msgspec.structs.replace(healthy.gpus[0], bus_id=f"0000:{number + 1:02x}:00.0", uuid=f"GPU-{number}")
+            msgspec.structs.replace(
+                (last if number + 1 == gpus else None) or card or healthy.gpus[0],
+                bus_id=f"0000:{number + 1:02x}:00.0",
+                uuid=f"GPU-{number}",
+            )
             for number in range(gpus)
         )
         host = msgspec.structs.replace(healthy, gpus=cards)
@@ -350,3 +356,64 @@ def test_gpus_are_known_by_their_place_on_the_bus() -> None:
         None,
         None,
     ]
+
+
+def test_every_gpu_adds_numbers_without_a_compiler(ask: Ask) -> None:
+    assert told(ask("driver.sums", gpus=2)) == ("pass", f"correct sums on {L4}, L4 (0000:02:00.0)", "")
+
+
+def test_sums_that_are_wrong_name_their_gpu(ask: Ask) -> None:
+    assert told(ask("driver.sums", "wrong-sums")) == (
+        "fail",
+        f"{L4} computed wrong results: 2 of 262,144 sums",
+        "take the GPU out of service and replace it",
+    )
+
+
+@pytest.mark.parametrize(
+    ("code", "begins"),
+    [
+        (218, "error 218 (CUDA_ERROR_INVALID_PTX): the driver could not compile the program's PTX for this GPU"),
+        (222, "error 222 (CUDA_ERROR_UNSUPPORTED_PTX_VERSION): the program's PTX is from a newer toolkit"),
+        (209, "error 209 (CUDA_ERROR_NO_BINARY_FOR_GPU): the program has no code for this GPU's compute capability"),
+        (221, "error 221 (CUDA_ERROR_JIT_COMPILER_NOT_FOUND): the driver's compiler, libnvidia-ptxjitcompiler.so.1,"),
+        (223, "error 223 (CUDA_ERROR_JIT_COMPILATION_DISABLED): the driver is told not to compile PTX"),
+    ],
+)  # fmt: skip
+def test_ptx_that_the_driver_does_not_take(ask: Ask, code: int, begins: str) -> None:
+    status, reason, _ = told(ask("driver.sums", STUB_MODULE=code))
+    assert status == "fail"
+    assert reason.startswith(f"{L4}, module: {begins}")
+    assert reason.endswith("; the driver's compiler says: ptxas application ptx input, line 9; fatal")
+
+
+def test_a_kernel_that_the_gpu_stops(ask: Ask) -> None:
+    assert told(ask("driver.sums", STUB_KERNEL=719)) == (
+        "fail",
+        f"{L4}, kernel: error 719 (CUDA_ERROR_LAUNCH_FAILED): the GPU stopped the program with an error",
+        DMESG,
+    )
+
+
+@pytest.mark.gate
+def test_a_kernel_that_never_ends_is_named(ask: Ask) -> None:
+    status, reason, _ = told(ask("driver.sums", "hang-kernel", limit=5.0))
+    assert (status, reason) == ("fail", f"{L4} does not end a kernel that takes a moment: no answer within 5 s")
+
+
+def test_a_gpu_older_than_the_kernel_is_said(ask: Ask, healthy: Host) -> None:
+    old = msgspec.structs.replace(healthy.gpus[0], name="Tesla K80", compute_capability="3.7")
+    status, reason, _ = told(ask("driver.sums", STUB_MODULE=209, card=old))
+    assert (status, reason) == (
+        "skip",
+        "Tesla K80 (0000:01:00.0): older than the compute capability 5.0 that gpustack's kernel is for",
+    )
+
+
+def test_gpus_younger_than_the_kernel_are_enough(ask: Ask, healthy: Host) -> None:
+    old = msgspec.structs.replace(healthy.gpus[0], name="Tesla K80", compute_capability="3.7")
+    assert told(ask("driver.sums", gpus=2, STUB_MODULE=209, STUB_MODULE_GPU=1, last=old)) == (
+        "pass",
+        f"correct sums on {L4}; not run on Tesla K80 (0000:02:00.0), which is older than compute capability 5.0",
+        "",
+    )

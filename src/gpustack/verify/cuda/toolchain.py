@@ -147,7 +147,7 @@ def find_homes(context: Context, header: str, stem: str, component: str) -> tupl
             folders.append((wheel.parent, [wheel.parent.parent / "lib"]))
     found: dict[tuple[Path, Path], Home] = {}
     for include, places in folders:
-        library = _library(places, stem) if (include / header).is_file() else None
+        library = library_in(places, stem) if (include / header).is_file() else None
         if library is not None:
             key = ((include / header).resolve(), library.resolve())
             origin = "wheel" if "site-packages" in include.parts or "dist-packages" in include.parts else "system"
@@ -164,7 +164,7 @@ def _own_folders(context: Context, component: str) -> tuple[Path, ...]:
     return tuple(folder for folder in dict.fromkeys(named) if folder.is_dir())
 
 
-def _library(folders: Iterable[Path], stem: str) -> Path | None:
+def library_in(folders: Iterable[Path], stem: str) -> Path | None:
     """The file to link with: the plain .so if it exists, else that of the highest soname, as in wheels."""
     for folder in folders:
         plain = folder / f"{stem}.so"

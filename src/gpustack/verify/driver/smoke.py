@@ -29,8 +29,8 @@ PROC_GPUS = Path("/proc/driver/nvidia/gpus")
     limit_s=120.0,
 )
 def contexts(context: Context) -> Outcome:
-    end = _probe(context)
-    lines = {line["step"]: line for line in parse_lines(end.out) if line.get("step") not in {"begin", "end"}}
+    end = probe_cuda(context)
+    lines = {line["step"]: line for line in parse_lines(end.out) if line.get("step") in {"load", "init", "count"}}
     evidence = evidence_of(end, work=context.work)
     broken = _before_gpus(context, lines, end, evidence)
     if broken is not None:
@@ -60,9 +60,11 @@ def contexts(context: Context) -> Outcome:
     )
 
 
-def _probe(context: Context) -> Finished:
+def probe_cuda(context: Context) -> Finished:
     """What libcuda reports; the probe runs once."""
-    return context.shared.once("cuda-contexts", lambda: python_probe(context, "cuda_contexts.py", timeout=100.0))
+    return context.shared.once(
+        "cuda-contexts", lambda: python_probe(context, "cuda_contexts.py", timeout=100.0, beside=("sums.ptx",))
+    )
 
 
 def _before_gpus(context: Context, lines: dict[str, Any], end: Finished, evidence: dict[str, str]) -> Outcome | None:
@@ -118,7 +120,7 @@ def _version_text(number: int) -> str:
 )
 def lists(context: Context) -> Outcome:
     found = read_health(context)
-    begun = [line for line in parse_lines(_probe(context).out) if line.get("step") == "begin"]
+    begun = [line for line in parse_lines(probe_cuda(context).out) if line.get("step") == "begin"]
     by_cuda = {bus(str(line.get("bus"))): str(line.get("uuid", "")) for line in begun}
     by_nvml = {bus(gpu.bus_id): (gpu.uuid or "").removeprefix("GPU-") for gpu in found.gpus if not gpu.error}
     by_module = _read_proc(PROC_GPUS)

@@ -27,11 +27,18 @@ def parse_lines(text: str) -> list[dict[str, Any]]:
     return found
 
 
-def python_probe(context: Context, name: str, *arguments: str, timeout: float) -> Finished:
-    """Run a probe of this package with the Python that runs gpustack, which has the required modules."""
-    (script,) = place(context.folder, name)
-    path = os.pathsep.join(folder for folder in sys.path if folder)
-    return context.run(sys.executable, str(script), *arguments, timeout=timeout, env={"PYTHONPATH": path})
+def python_probe(
+    context: Context, name: str, *arguments: str, timeout: float, beside: tuple[str, ...] = (), libraries: str = ""
+) -> Finished:
+    """Run a probe of this package with the Python that runs gpustack, which has the required modules.
+
+    ``beside`` are files that it reads; ``libraries`` comes after the loader's own path.
+    """
+    script, *_ = place(context.folder, name, *beside)
+    env = {"PYTHONPATH": os.pathsep.join(folder for folder in sys.path if folder)}
+    if libraries:
+        env["LD_LIBRARY_PATH"] = ":".join(part for part in (os.environ.get("LD_LIBRARY_PATH"), libraries) if part)
+    return context.run(sys.executable, str(script), *arguments, timeout=timeout, env=env)
 
 
 def bus(text: str | None) -> str:
