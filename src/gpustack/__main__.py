@@ -12,14 +12,14 @@ from typing import NoReturn
 
 
 def program() -> NoReturn:
-    """Be the whole process: run the command line, then end without taking everything down piece by piece.
+    """Run the command line as the whole process, then exit without freeing every object.
 
-    To free each object of a process that ends anyway costs as much as to detect a host.
+    Freeing the objects of a process that ends anyway costs as much as detecting a host.
     """
     code: object = 0
     try:
         if sys.argv[1:2] and sys.argv[1] in _STARTS_OTHERS:
-            # Before all that takes time: what asks us to end is answered from here on.
+            # Before anything slow: signals that end the program are handled from here on.
             from gpustack.system.signals import end_in_order  # noqa: PLC0415
 
             end_in_order()
@@ -39,27 +39,27 @@ def program() -> NoReturn:
 
 
 _STARTS_OTHERS = frozenset({"install", "fetch", "verify", "bench"})
-"""Commands that start programs, which must not be left behind."""
+"""Commands that start programs, which must not be left running."""
 
 
 def _keep_streams() -> None:
-    """Keep files that we open from taking the place of a standard stream that is closed."""
+    """Keep files that we open from taking the descriptor of a closed standard stream."""
     while (free := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
     os.close(free)
 
 
 def _flushed(text: str = "") -> int:
-    """Write what standard output has not taken yet, and ``text``; the exit code where that is all there is to do."""
+    """Write what standard output still buffers, and ``text``; return the exit code."""
     if sys.stdout is None:
         return 0
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
     except BrokenPipeError:
-        return 0  # whoever read it has seen enough
+        return 0  # the reader has seen enough
     except (OSError, ValueError) as exc:  # ValueError: closed
-        sys.stdout = None  # what it still holds goes nowhere
+        sys.stdout = None  # what it still holds is discarded
         _say(f"error[not-writable]: standard output cannot be written: {getattr(exc, 'strerror', None) or exc}")
         return 1
     return 0
@@ -91,9 +91,9 @@ def run() -> None:
 
 
 def _import_msgspec() -> None:
-    """Import msgspec without typing_extensions, which it looks for and can do without.
+    """Import msgspec without typing_extensions, an optional import of it.
 
-    That costs as much as a bare interpreter, and no type here is declared with it.
+    That import costs as much as a bare interpreter, and no type here needs it.
     """
     if "typing_extensions" not in sys.modules:
         sys.modules["typing_extensions"] = None  # type: ignore[assignment]  # how Python spells "not to be had"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 class GpustackError(Exception):
     """Base of all explained failures.
 
-    ``code`` is the id that is printed and that `docs/errors.md` explains: of the class, or of the one failure.
+    ``code`` is the printed id, which `docs/errors.md` explains: that of the class, or of the failure itself.
     ``hint`` is the next thing to try; ``where`` names the file, row or option.
     """
 
@@ -31,13 +31,13 @@ class GpustackError(Exception):
 
 
 class UsageError(GpustackError):
-    """The command line asks for something that has no meaning: unknown component, malformed specifier."""
+    """The command line is invalid: unknown component, malformed specifier."""
 
     exit_code = 2
 
 
 class DocumentError(GpustackError):
-    """A document of gpustack's own (plan, host, lock, toml, overlay) cannot be read or has another schema."""
+    """A gpustack document (plan, host, lock, toml, overlay) cannot be read or has another schema."""
 
     exit_code = 2
 
@@ -55,6 +55,6 @@ class NoSolutionError(GpustackError):
 
 
 class UnsupportedError(GpustackError):
-    """A host, or a method on it, is not supported; the hint names what would do."""
+    """A host, or a method on it, is not supported; the hint names an alternative."""
 
     exit_code = 4

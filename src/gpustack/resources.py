@@ -1,4 +1,4 @@
-"""Where matrices and templates are. Read-only package data; nothing here decides anything."""
+"""The folders of matrices and templates: read-only package data."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ def is_checkout() -> bool:
 
 
 def folder(name: str) -> Path:
-    """The folder ``matrices`` or ``templates``: the checkout's own when there is one, else the packaged copy."""
+    """The folder ``matrices`` or ``templates``: the checkout's own if there is one, else the packaged copy."""
     return _CHECKOUT / name if is_checkout() else _PACKAGE / name
 
 
 def compiled_folder() -> Path:
-    """Where compiled matrices lie: inside an installed package, or below ``build/`` of a checkout."""
+    """The folder of compiled matrices: inside an installed package, or below ``build/`` of a checkout."""
     return _CHECKOUT / "build" / "matrices" if is_checkout() else _PACKAGE / "compiled"
 
 
 def cache_folder() -> Path:
-    """The user's cache folder for gpustack (XDG), for a checkout that cannot be written."""
+    """The user's cache folder for gpustack (XDG), for a read-only checkout."""
     base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111 (no error without a home)
     return Path(base) / "gpustack"

@@ -22,7 +22,7 @@ def version_key(text: str) -> Key:
 
 
 def _take_apart(text: str) -> tuple[tuple[int, ...], Key]:
-    """The numbers as written, and the key. Raises ValueError when the text does not start with a number."""
+    """The numbers as written, and the key. Raises ValueError if the text does not start with a number."""
     match = _NUMBERS.match(text)
     if match is None:
         msg = f"{text!r} is not a version: it has to start with a number"
@@ -62,7 +62,7 @@ class Version:
         return hash(self.key)
 
     def has_prefix(self, prefix: tuple[int, ...]) -> bool:
-        """Whether the numbers begin with ``prefix``, as ``==12.4.*`` asks; missing numbers count as 0."""
+        """Whether the numbers begin with ``prefix``, as ``==12.4.*`` requires; missing numbers count as 0."""
         padded = self.numbers + (0,) * (len(prefix) - len(self.numbers))
         return padded[: len(prefix)] == prefix
 
@@ -136,17 +136,17 @@ def _parse_clauses(part: str, whole: str) -> tuple[Clause, ...]:
 
 @lru_cache(maxsize=8192)
 def version(text: str) -> Version:
-    """The version spelled ``text``. Raises ValueError when it does not start with a number."""
+    """The version in ``text``. Raises ValueError if it does not start with a number."""
     return Version(text)
 
 
 @lru_cache(maxsize=8192)
 def version_range(text: str) -> Range:
-    """The range spelled ``text``. Raises ValueError with the clause that is wrong."""
+    """The range in ``text``. Raises ValueError with the invalid clause."""
     return Range(text)
 
 
 @lru_cache(maxsize=65536)
 def is_within(candidate: str, range_text: str) -> bool:
-    """Whether the version spelled ``candidate`` is in the range spelled ``range_text``."""
+    """Whether the version ``candidate`` is in the range ``range_text``."""
     return version(candidate) in version_range(range_text)

@@ -1,4 +1,4 @@
-"""Text as people see it: nothing in it acts on a terminal, turns the order of what is read around, or hides."""
+"""Text as people see it: nothing in it controls a terminal, reverses the reading order, or is invisible."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 _UNSEEN = frozenset(
     map(chr, (0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, *range(0x180B, 0x1810), 0x2800, 0x3164, *range(0xFE00, 0xFE10)))
 ) | frozenset(map(chr, (0xFFA0, *range(0xE0100, 0xE01F0))))
-"""Signs that count as letters or marks and have no shape (Default_Ignorable_Code_Point of Unicode, and a blank one)."""
+"""Characters that count as letters or marks but have no shape (Unicode: Default_Ignorable_Code_Point, and a blank)."""
 
 _BLANK = re.compile("[\t\n\r \u00a0\u2000-\u200a\u202f\u205f\u3000]+")
 
@@ -18,10 +18,10 @@ def is_visible(text: str) -> bool:
 
 
 def visible(text: str) -> str:
-    """``text`` with every character that cannot be seen spelled out as an escape, line breaks aside.
+    """Return ``text`` with every invisible character spelled out as an escape, except line breaks.
 
-    These are control characters (C0, DEL, C1), the ones that turn the direction of text around, separators of lines and
-    paragraphs, spaces of no or another width, and what Unicode has not assigned.
+    These are control characters (C0, DEL, C1), those that change the direction of text, separators of lines and
+    paragraphs, spaces of zero or other width, and what Unicode has not assigned.
     """
     if is_visible(text):
         return text
@@ -29,12 +29,12 @@ def visible(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """``text`` as one visible line, so that it can stand in a comment or a table: line breaks become spaces."""
+    """Return ``text`` as one visible line for a comment or a table: line breaks become spaces."""
     return visible(_BLANK.sub(" ", text)).strip(" ")
 
 
 def visible_json(text: str) -> str:
-    """A JSON document with the same content, in which strings have every such character as an escape of JSON."""
+    """A JSON document with the same content, in which every such character in a string is a JSON escape."""
     if text.isascii() and "\x7f" not in text:
         return text
     return "".join(one if one == "\n" or is_visible(one) else _units(one) for one in text)

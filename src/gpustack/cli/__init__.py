@@ -54,4 +54,4 @@ def main(arguments: list[str]) -> int:
 
 
 _COMPLETION = "_GPUSTACK_COMPLETE"
-"""Set by a shell that wants words completed."""
+"""Set by a shell that asks for completions."""

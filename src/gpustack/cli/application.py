@@ -31,7 +31,7 @@ def run(arguments: list[str], commands: Iterable[Command], run_command: Run = fr
 
 
 _WRONG_USAGE: Any = typer.BadParameter.__mro__[2]
-"""The parser's base of wrong usage; typer exports no name for it."""
+"""The parser's base class of usage errors; typer exports no name for it."""
 
 
 def _tell(error: Any, where: str) -> int:

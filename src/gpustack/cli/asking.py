@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from gpustack.model.request import Request, Target
 
 DEFAULT_REQUIREMENTS = ("driver", "cuda", "cudnn")
-"""What ``gpustack plan`` plans when nothing is named: the stack that nearly everything else builds on."""
+"""The stack that ``gpustack plan`` plans by default: the one that nearly everything else is based on."""
 
 _TARGET_REQUIREMENTS = {"sbsa": ("cuda", "cudnn"), "drive-os": ("cuda",), "qnx": ("cuda",)}
-"""The same for a cross-compile set-up; cuDNN for DRIVE OS comes with its SDK."""
+"""The same for a cross-compile setup; cuDNN for DRIVE OS comes with its SDK."""
 
 
 Requirements = Annotated[

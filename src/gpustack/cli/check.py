@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 INCOMPATIBLE = 3
 COMPILING = ("gcc", "clang", "msvc", "glibc")
-"""What makes a question one on compiling: a host compiler, or the C library whose headers it reads."""
+"""What makes a question one about compiling: a host compiler, or the C library whose headers it reads."""
 UNKNOWN = 7
 
 

@@ -61,7 +61,7 @@ class Option:
 
 
 REQUIRED: Any = ...
-"""The default of a parameter that has to be given."""
+"""The default of a required parameter."""
 
 
 class Parameter(Struct, frozen=True, kw_only=True):
@@ -94,7 +94,7 @@ COMMON: dict[str, tuple[Any, Any]] = {
         None,
     ),
 }
-"""What every command takes: type and default by name."""
+"""The options of every command: type and default by name."""
 
 
 class Command(Struct, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ from gpustack.cli.options import HostQuestion, Root, TextOrJson, host_of
 from gpustack.cli.outputs import folder
 
 PROBLEMS = 6
-"""The exit code of --detailed-exitcode where something is wrong."""
+"""The exit code of --detailed-exitcode if there are problems."""
 
 
 @command("detect", example="gpustack detect --format json")

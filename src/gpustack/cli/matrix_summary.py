@@ -7,13 +7,13 @@ from typing import Any
 from gpustack.model.facts import Rule, subject_of
 
 LINES = 40
-"""Lines of a screen that people read without scrolling: the summary never has more."""
+"""Lines of a screen that can be read without scrolling: the limit of the summary."""
 
 _HEAD, _TABLES = 8, 15
-"""Lines that the releases and the tables may take of it; rules take the rest."""
+"""The limits for releases and tables; rules get the rest."""
 
 _PLACES = ("repo", "platform", "distro", "method", "family", "os", "cuda")
-"""Columns that say for where or what a row holds, the most telling first."""
+"""Columns that say what a row applies to, the most specific first."""
 
 
 def summary(rows: list[dict[str, Any]], component: str, asked: str, width: int) -> str:

@@ -214,7 +214,7 @@ class HostQuestion(Struct, frozen=True, kw_only=True):
 
 
 FIELDS = {"method": "methods", "upgrade": "upgrades", "gpu": "gpus", "detailed_exitcode": "is_exit_detailed"}
-"""Fields of `HostQuestion` and `StackOptions` that are not called as their option is."""
+"""Fields of `HostQuestion` and `StackOptions` that are not named like their option."""
 
 
 def fields_of(options: Mapping[str, Any]) -> dict[str, Any]:

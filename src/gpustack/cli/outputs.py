@@ -11,7 +11,7 @@ from gpustack.cli import frame
 from gpustack.errors import GpustackError, UsageError
 
 STANDARD = Path("-")
-"""What stands for standard output where a file is asked for."""
+"""The name of standard output in place of a file."""
 
 
 def demand_one(given: Mapping[str, Path | None], shown: str | None) -> bool:

@@ -11,10 +11,10 @@ from gpustack.system.signals import answer
 from gpustack.visible import visible
 
 _EVERY = 0.2
-"""Seconds between two looks of a counter on a terminal."""
+"""Seconds between two updates of a counter on a terminal."""
 
 _OF_LATE = 10.0
-"""Seconds over which a rate is taken."""
+"""Seconds over which the rate is averaged."""
 
 
 class _File:

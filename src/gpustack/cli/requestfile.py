@@ -18,9 +18,9 @@ else:  # in the standard library from 3.11 on
     import tomli as tomllib  # type: ignore[import-not-found, no-redef, unused-ignore]
 
 LARGEST = 64 << 10
-"""Bytes of such a file."""
+"""The most bytes of such a file."""
 LONGEST_LINE = 2000
-"""Characters of a line: a dotted key takes the parser the square of its length."""
+"""The most characters of a line: the parser takes quadratic time for a dotted key."""
 
 
 def read_request_file(path: Path, given: StackOptions) -> StackOptions:

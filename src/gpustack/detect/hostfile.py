@@ -10,7 +10,7 @@ from gpustack.errors import DocumentError
 from gpustack.model.host import Host
 
 MAX_BYTES = 4 << 20
-"""No host document is longer, in bytes."""
+"""The most bytes of a host document."""
 
 SCHEMA = "gpustack/host/v1"
 _HINT = "`gpustack detect --format json > host.json` writes one"

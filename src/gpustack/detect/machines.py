@@ -20,7 +20,7 @@ _VGPU = re.compile(r"(?i)(?:(?:NVIDIA|GRID|Tesla)[ -]+)*(.+?)-((?:\d+-)?\d+[ABCQ
 _AZURE = "standard_"
 _SUBJECT = "gpu-names"
 MAX_SLICES = 7
-"""No GPU has more MIG slices."""
+"""The most MIG slices of any GPU."""
 
 
 class Machine(Struct, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 TIME_LIMIT_S = 10.0
-"""A wedged driver can keep NVML from answering; detection goes on without it after this."""
+"""A wedged driver can keep NVML from answering; detection continues without it after this time."""
 
 
 def read_nvml() -> dict[str, Any] | None:

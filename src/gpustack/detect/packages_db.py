@@ -11,14 +11,14 @@ from gpustack.detect import probes
 from gpustack.detect.tree import MissingFileError, Tree, UnusableFileError
 
 STATUS_LIMIT = 96 << 20
-"""How much of dpkg's status file is read, in bytes."""
+"""The most bytes that are read of dpkg's status file."""
 
 PIECE = 1 << 16
-"""So many bytes are read at a time: larger pieces are new memory each time, which costs more than the calls."""
+"""The bytes of one read: larger pieces are allocated anew each time, which costs more than the calls."""
 
 STANZA_LIMIT = 1 << 20
 RPM_LIMIT = 20_000
-"""How many packages of an rpm database are looked at."""
+"""The most packages that are read of an rpm database."""
 
 RPM_FOLDERS = ("/var/lib/rpm", "/usr/lib/sysimage/rpm", "/usr/share/rpm")
 _FIELDS = re.compile(rb"^(?:Package|Status|Version|Architecture|Maintainer|Source): [^\n]{0,400}", re.MULTILINE)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 TEXT_LIMIT = 1 << 20
-"""Longest text file that is read, in bytes; a longer one is a problem, not a value."""
+"""The longest text file that is read, in bytes; a longer one is a problem, not a value."""
 
 LOG_LIMIT = 256 << 10
-"""How much of the end of a log is read, in bytes."""
+"""The part of a log that is read, in bytes from its end."""
 
 TEXTS = (
     "/etc/os-release", "/usr/lib/os-release", "/etc/dgx-release", "/etc/armbian-release", "/etc/rpi-issue",
@@ -22,7 +22,7 @@ TEXTS = (
 )  # fmt: skip
 
 QUIET_TEXTS = ("/proc/1/environ", "/proc/1/cgroup", "/proc/device-tree/compatible", "/proc/device-tree/model")
-"""Read where allowed; NUL separates their parts. Being kept from them says nothing about the machine."""
+"""Read if allowed; NUL separates their parts. A lack of permission says nothing about the machine."""
 
 MARKS = (
     "/.dockerenv", "/run/.containerenv", "/run/ostree-booted", "/etc/nvidia/gridd.conf", "/usr/lib/nvidia/sriov-manage",
@@ -31,7 +31,7 @@ MARKS = (
     "/usr/local/bin/ffmpeg", "/opt/tritonserver/bin/tritonserver", "/etc/apt/trusted.gpg", "/usr/bin/sqv",
     "/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg", "/proc/device-tree", "/proc/sys/kernel", "/sys/bus/pci/devices",
 )  # fmt: skip
-"""Paths whose mere existence tells something."""
+"""Paths whose existence alone is information."""
 
 TEXT_GLOBS = (
     "/etc/apt/sources.list.d/*.list", "/etc/apt/sources.list.d/*.sources", "/etc/apt/preferences.d/*",
@@ -51,7 +51,7 @@ TEXT_GLOBS = (
 )  # fmt: skip
 
 CUDNN_HEADERS = ("cudnn_version", "cudnn.h")
-"""Of the cudnn*.h files only those whose name begins so hold version numbers."""
+"""Of the cudnn*.h files only those with these prefixes contain version numbers."""
 
 LOGS = (
     "/var/log/unattended-upgrades/unattended-upgrades.log", "/var/log/apt/history.log", "/var/log/dpkg.log",
@@ -69,7 +69,7 @@ LOG_WORDS = (
     "A4B469963BF863CC",
     "libcuda",
 )
-"""Only lines of a log that hold one of these words are kept."""
+"""Only log lines with one of these words are kept."""
 
 LISTINGS = (
     "/boot", "/lib/modules", "/etc/apt/trusted.gpg.d", "/etc/apt/keyrings", "/usr/share/keyrings", "/usr/local",
@@ -101,16 +101,16 @@ KEPT_NAMES = {
     "/usr/share/keyrings": r"nvidia|cuda|libnvidia",
     "/etc/apt/keyrings": r"nvidia|cuda",
 }
-"""Which names of a listing are kept (all of them for other folders)."""
+"""The names of a listing that are kept (all of them for other folders)."""
 
 LIBRARY_NAMES = (
     r"lib(?:cuda|cudart|nvidia-[\w-]+|nvcuvid|cudnn[\w]*|nvinfer[\w]*|nvonnxparser|nvparsers|nccl|"
     r"nvrtc|cublas|tensorrt_rtx)\.so[\d.]*"
 )
-"""Libraries whose copies are listed wherever they lie."""
+"""Libraries whose copies are listed wherever they are."""
 
 LIBRARY_STARTS = ("libcu", "libnc", "libnv", "libtensorrt")
-"""How each of them begins; of a thousand libraries only these are worth a regular expression."""
+"""The prefix of each: of a thousand libraries only these are worth a regular expression."""
 
 STANDARD_LIBRARY_FOLDERS = (
     "/usr/lib/x86_64-linux-gnu", "/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/lib/aarch64-linux-gnu",
@@ -124,7 +124,7 @@ OTHER_LIBRARY_GLOBS = (
     "/run/opengl-driver/lib", "/usr/lib/*/nvidia/current", "/usr/lib/*/tegra", "/usr/lib/*/nvidia", "/usr/local/lib",
     "/usr/local/lib64",
 )  # fmt: skip
-"""Folders that hold copies without being on the loader's path by themselves."""
+"""Folders with copies that are not on the loader's path by themselves."""
 
 PYTHON_GLOBS = (
     "/usr/lib/python3*/site-packages", "/usr/lib/python3/dist-packages", "/usr/lib64/python3*/site-packages",
@@ -145,7 +145,7 @@ MODULE_FOLDERS = (
     "weak-updates/nvidia*", "misc",
     "weak-updates/updates", "kernel/drivers/gpu/drm/nouveau",
 )  # fmt: skip
-"""Where a kernel's folder can hold the driver's modules."""
+"""The folders of a kernel that can contain the driver's modules."""
 
 ENVIRON = (
     "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "NVIDIA_VISIBLE_DEVICES",
@@ -154,7 +154,7 @@ ENVIRON = (
 """Variables of the running process that decide what programs load."""
 
 MAX_PREFIXES = 20
-"""So many folders of PATH are looked at for the Python environments that they belong to."""
+"""The number of PATH folders that are searched for Python environments."""
 
 COMMANDS = (
     ("modinfo", "-F", "signer", "nvidia"),
@@ -163,7 +163,7 @@ COMMANDS = (
     ("ffmpeg", "-hide_banner", "-version"),
     ("gcc", "-dumpfullversion"),
 )
-"""Asked on the running machine only; none of them changes anything or needs root."""
+"""Run on the running machine only; none of them changes anything or needs root."""
 
 PACKAGE_NAMES = (
     r"(?:lib)?(?:32)?nvidia.*|libnv.*|cuda.*|libcuda.*|libcu(?:blas|fft|rand|solver|sparse|file).*|(?:lib)?cudnn.*|tensorrt.*|"
@@ -173,4 +173,4 @@ PACKAGE_NAMES = (
     r"gcc(?:-\d+)?|clang|g\+\+|g\+\+-aarch64-linux-gnu|python3|docker.*|containerd.*|podman|mft|mlnx-.*|doca-.*|nvlsm|libnvsdm.*|almalinux-release-nvidia.*|"
     r"datacenter-gpu-manager.*|gpg-pubkey|sqv|apt|nsight-.*|nvlink.*|triton.*|ib_umad|infiniband-diags|primus.*"
 )
-"""Packages that matter here; all others are read over."""
+"""The relevant packages; all others are skipped."""

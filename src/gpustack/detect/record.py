@@ -17,7 +17,7 @@ from gpustack.errors import GpustackError
 FILE = "evidence.json"
 SCHEMA = "gpustack/evidence/v1"
 _IPV4 = r"(?:\d{1,3}\.){3}\d{1,3}(?![\w.])"
-"""Looks like many a version (10.13.3.9), so it is only replaced where the text around it speaks of an address."""
+"""Looks like many a version (10.13.3.9), so it is only replaced if the text around it is about an address."""
 
 _ADDRESSES = (
     (re.compile(r"\b(?:[0-9a-f]{2}:){5}[0-9a-f]{2}\b", re.IGNORECASE), "00:00:00:00:00:00"),
@@ -35,7 +35,7 @@ _ADDRESSES = (
     (re.compile(r"(?im)^([ \t]*(?:serial|uuid|hostname|host_name|machine-id)[ \t]*[:=]).*$"), r"\1 redacted"),
     (re.compile(r"(?m)^((?:\w{3} [ \d]\d [\d:]{8}|\d{4}-\d\d-\d\dT[\d:.+-]+)) [\w.-]+ "), r"\1 host "),
 )  # fmt: skip
-"""What is replaced in every text, in this order."""
+"""The replacements in every text, in this order."""
 
 _KEPT_ENVIRON = ("NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES", "container")
 _PROCESS_ENVIRON = "/proc/1/environ"
@@ -84,7 +84,7 @@ _SHARED_FOLDERS = (
     "/etc/apt/sources.list", "/etc/apt/preferences", "/etc/yum.repos.d/", "/etc/zypp/repos.d/", "/etc/modprobe.d/",
     "/usr/lib/modprobe.d/", "/run/modprobe.d/", "/etc/environment",
 )  # fmt: skip
-"""Configuration of everybody: what does not speak of NVIDIA is nobody's business."""
+"""Shared configuration: what is not about NVIDIA is private."""
 
 
 def _is_kept(path: str, text: str) -> bool:

@@ -14,7 +14,7 @@ from gpustack.system.paths import among, has_wildcard
 MAX_HOPS = 40
 MAX_ENTRIES = 20_000
 MAX_FLAT_LINK = 256
-"""Longest text file that may stand for a link, in bytes."""
+"""The longest text file that may represent a link, in bytes."""
 
 _LINK_TEXT = re.compile(r"[\w.+:@/~-]+")
 

@@ -13,9 +13,9 @@ from gpustack.model.steps import Artifact
 
 Reboot = Literal["now", "ask", "never"]
 Progress = Callable[[int, int | None], None]
-"""Called with the bytes that are there and the bytes that there will be (None: not known)."""
+"""Called with the bytes received so far and in total (None: unknown)."""
 Counter = Callable[[str, int | None], Progress]
-"""Gives the counter of a file by its name and size (None: not known yet)."""
+"""Returns the counter of a file by its name and size (None: unknown)."""
 
 
 class Options(Struct, frozen=True, kw_only=True):

@@ -16,7 +16,7 @@ _IDENTITY = {
     "packages": ("component", "method", "family", "role", "arch", "flavour"),
     "archives": ("component", "method", "platform", "distro", "part"),
 }
-"""What makes two rows of a table the same statement about two releases; elsewhere the key without the version."""
+"""The columns that identify a statement across releases; by default the key without the version."""
 
 _TELLS_RELEASES_APART = {"version", "versions", "of", "id", "file", "packages", "manifest"}
 

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct, field
 
 FORMAT = 7
-"""Raised whenever the layout below or the conversion changes, so that old compiled files are not read."""
+"""Increased whenever the layout below or the conversion changes, so that old compiled files are ignored."""
 
 
 class SubjectEntry(Struct, frozen=True, kw_only=True):
@@ -44,16 +44,16 @@ class SubjectHead(Struct, frozen=True, kw_only=True):
 
 
 PARTED = ("rules", "releases", "availability", "packages")
-"""Tables that are also kept apart by component, so that an answer reads only what it is about."""
+"""Tables that are also stored by component, so that a query reads only what it is about."""
 
 GENERATED = "generated"
-"""The folder below ``matrices`` with the files that a program writes, and nobody edits."""
+"""The folder below ``matrices`` with generated files, which nobody edits."""
 
 BOUNDS = "bounds"
 """The subject, and its table, whose rows ``@NAME`` stands for in the ranges of all files."""
 
 BINDING = "binding"
-"""The part that tells which rules bind each release of a component."""
+"""The part with the rules that bind each release of a component."""
 
 
 def part_name(table: str, component: str) -> str:

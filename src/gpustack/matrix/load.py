@@ -37,13 +37,13 @@ from gpustack.matrix.shorthand import SEEN, Shorthand, groups, written_out
 
 SCHEMA = "gpustack/matrix/v1"
 LARGEST = 8 << 20
-"""Bytes of a matrix file; the largest of ours has a third of that."""
+"""The most bytes of a matrix file; our largest has a third of that."""
 DEEPEST = 24
-"""Levels of nesting; ours need seven."""
+"""The deepest nesting; ours need seven levels."""
 MOST_FAULTS = 20
-"""Faults of one file that are told at once."""
+"""The most faults of one file that are reported together."""
 LONGEST = 400
-"""Characters of a fault: some quote what they found."""
+"""The most characters of a fault: some quote what they found."""
 COMMON = {"src": "list of word", "known": "word", "note": "text"}
 KNOWN = ("tested", "stated", "reported")
 """How a row is known, the strongest first."""

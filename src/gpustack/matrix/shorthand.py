@@ -19,9 +19,9 @@ from gpustack.versions import version, version_range
 
 EACH = "each"
 SEEN = "seen_names"
-"""The table of a file with the package names that somebody saw, in its column ``names``."""
+"""The table of a file with the package names that somebody has seen, in its column ``names``."""
 MOST = 200_000
-"""Items that the short forms of one file may stand for; ours stand for a tenth of that. A hostile file knows no end."""
+"""The most items that the short forms of one file may stand for; ours need a tenth. Hostile files have no end."""
 _NAME = re.compile(r"[a-z][a-z0-9-]*")
 _BOUND = re.compile(r"@([a-z0-9-]+)")
 

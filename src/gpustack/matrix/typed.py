@@ -24,7 +24,7 @@ TYPED: dict[str, type] = {
     "products": GpuProduct,
     "conflicts": ConflictRow,
 }
-"""The type of the rows of these tables, wherever they stand."""
+"""The type of the rows of these tables, in any file."""
 
 
 def row_faults(table: str, row: dict[str, Any]) -> Iterator[str]:

@@ -26,7 +26,7 @@ COMPONENTS = (
     "dcgm",
     "triton",
 )
-"""Everything that has a version and a place in a stack, in the order in which it is installed."""
+"""Everything that has a version and a place in a stack, in the order of installation."""
 
 CHECKED_WITH = {
     "fabric-manager": "driver",
@@ -36,13 +36,13 @@ CHECKED_WITH = {
     "imex": "",
     "dcgm": "",
 }
-"""Components without checks of their own, and the one whose checks look at them ("" none)."""
+"""Components without checks of their own, and the one whose checks cover them ("" none)."""
 
 MIRRORED = {"fabric-manager": "driver", "imex": "driver", "cuda-compat": "cuda"}
-"""Components whose versions are those of another: equal to the last digit, or made for its release line."""
+"""Components whose versions follow another: equal to it, or made for its release line."""
 
 PROPERTIES = ("compute-capability", "kernel", "glibc", "gcc", "clang", "msvc", "python", "l4t")
-"""What a rule may demand of a host besides components; l4t is the Jetson Linux of a Jetson."""
+"""What a rule may require of a host besides components; l4t is the Jetson Linux of a Jetson."""
 
 
 class Source(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -22,7 +22,7 @@ from gpustack.plan.preflight import check, notes, replace_other_methods
 from gpustack.plan.targets import target_steps
 
 _FIRST_SENTENCES = 3
-"""How many of a pick's reasons its entry in the stack tells: what asked for it, the choice, what refused newer ones."""
+"""The number of a pick's reasons in its stack entry: what required it, the choice, what refused newer ones."""
 
 
 def build(host: Host, request: Request, resolution: Resolution, matrix: Matrix) -> Plan:

@@ -22,7 +22,7 @@ from gpustack.visible import visible_json
 
 SCHEMA = "gpustack/plan/v1"
 MAX_BYTES = 64 * 1024 * 1024
-"""No plan is that large; a larger file is not read."""
+"""No plan is larger, so a larger file is not read."""
 
 _HINT = "`gpustack plan --format json` makes a plan document"
 

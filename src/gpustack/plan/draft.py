@@ -18,7 +18,7 @@ from gpustack.plan import done
 from gpustack.plan.commands import commands_of, packages_of
 
 _NOT_IN_ID = frozenset({"id", "depends_on", "actions", "undo_actions"})
-"""What an id does not depend on: actions are in it as the commands that they come to."""
+"""What an id does not depend on: the commands of the actions are part of it."""
 
 
 class Draft(Struct, frozen=True, kw_only=True):

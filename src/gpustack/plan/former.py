@@ -17,7 +17,7 @@ from gpustack.model.steps import Kind, Step
 _VERIFY = ("gpustack", "verify")
 _PACKAGE_TOOLS = frozenset({"apt-get", "apt", "apt-mark", "dpkg", "rpm", "dnf", "yum", "tdnf", "zypper"})
 _BY_COPY = _PACKAGE_TOOLS | {"rm", "rmdir", "mv", "cp", "ln", "make", "ldconfig", "python3"}
-"""Programs of an undo whose work kept copies and the versions from before do better."""
+"""Programs of an undo whose work kept copies and former versions do better."""
 
 _MANAGERS: dict[str, ManagerName] = {
     "apt-get": "apt",
@@ -34,11 +34,11 @@ _CONTAINED = frozenset(
 """The kinds of steps that change nothing but what their commands name."""
 
 _ELSEWHERE = ("/proc", "/sys", "/dev", "/run", "/etc")
-"""Places that are none of the tree's own, and one that is watched anyway."""
+"""Places outside of the tree, and one that is watched anyway."""
 
 _PATH = r"(?:--?[\w-]+=|[A-Z_]+=)?(/[^:]*)"
 _BY_RUNFILES = "/usr/local/cuda"
-"""The link that NVIDIA's .run files set without being told: no command names it."""
+"""The link that NVIDIA's .run files set by themselves: no command names it."""
 
 
 def actions_of(step: Step) -> tuple[AnyAction, ...]:

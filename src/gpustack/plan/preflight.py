@@ -15,7 +15,7 @@ from gpustack.plan.problems import problem_steps, refuse
 from gpustack.versions import version
 
 UNINSTALL_DRIVER = ("nvidia-uninstall", "--silent")
-"""What a driver that came by a .run file brings to take itself away."""
+"""The uninstaller of a driver from a .run file."""
 
 
 def check(ctx: Context, picks: list[Pick]) -> None:

@@ -18,7 +18,7 @@ from gpustack.plan.managers import manager
 
 SUBJECT = "preparation"
 _WITH_ACCOUNT = frozenset({"subscription-manager", "SUSEConnect"})
-"""Programs that ask the system's publisher, by the account that the machine is registered with."""
+"""Programs that contact the system's publisher with the account of the registered machine."""
 
 _IS_ENABLED = 'dnf --quiet repolist --enabled | grep -q -F -e "$1"'
 _RPM_ADDRESS = re.compile(r"https://.*/([a-z-]+)-(\d[^-/]*)-[^-/]+\.rpm")

@@ -33,10 +33,10 @@ REFUSED: dict[str, tuple[str, ...]] = {
     "almalinux_signed_vs_nvidia": ("driver",),
     "rpmfusion_vs_nvidia_repo": ("driver",),
 }
-"""Blocking states and the components whose change they rule out (none named: every package)."""
+"""Blocking states and the components that must not change then (none named: every package)."""
 
 REMOVABLE = frozenset({"rpmfusion_vs_nvidia_repo", "debian_archive_vs_nvidia_repo", "ubuntu_archive_vs_nvidia_repo"})
-"""States that end when the driver's packages of another origin are removed, which a plan does where it knows them."""
+"""States that end when the driver's packages of another origin are removed, which a plan does if it knows them."""
 
 DEALT_WITH = {
     "eol_distro": ANY,
@@ -70,7 +70,7 @@ DEALT_WITH = {
     "stale_cuda_symlink": "cuda",
     "ubuntu2604_same_named_cuda": "cuda",
 }
-"""States that a plan's own steps, its choice or its warnings deal with once they change this component."""
+"""States that a plan's own steps, choices or warnings handle once they change this component."""
 
 
 def refuse(ctx: Context, picks: list[Pick]) -> None:

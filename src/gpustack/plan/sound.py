@@ -14,7 +14,7 @@ from gpustack.plan.former import actions_of, undo_actions_of
 from gpustack.plan.touched import place_fault, touched_by
 
 _PROSE = frozenset({"title", "why", "undo_note", "sources"})
-"""What people read and nothing is done with."""
+"""Texts for people, which nothing interprets."""
 
 _MODE = re.compile(r"0?[0-7]{3}")
 _SHA256 = re.compile(r"(?:[0-9a-f]{64})?")

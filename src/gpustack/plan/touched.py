@@ -63,7 +63,7 @@ def place_fault(path: str, *, is_windows: bool = False) -> str:
 
 _LONGEST_NAME = 255
 _LONGEST_PATH = 4000
-"""Bytes of a name and of a path in Linux (NAME_MAX, PATH_MAX), less the room for a tree in front of it."""
+"""The most bytes of a name and of a path in Linux (NAME_MAX, PATH_MAX), minus room for a tree in front of it."""
 
 _SHOWN = 80
 

@@ -34,10 +34,10 @@ _SETTINGS: dict[str, tuple[bool | int | str, str, str]] = {
 
 _HOSTS = "{{ gpustack_hosts | default('all') }}"
 SERIAL = "{{ gpustack_serial | default('100%') }}"
-"""How many hosts at a time: nothing in a play looks at another host."""
+"""The number of hosts at a time: nothing in a play depends on another host."""
 
 _VERSIONED = frozenset({"ubuntu", "debian", "rhel", "rocky", "almalinux", "centos", "ol", "fedora", "amzn", "sles"})
-"""Systems whose version Ansible tells as os-release does."""
+"""Systems with the same version in Ansible's facts and in os-release."""
 
 
 class Parts(NamedTuple):

@@ -14,7 +14,7 @@ from gpustack.render.ansible_use import Use, command, few
 from gpustack.render.yaml_text import Value
 
 ZYPPER = "community.general.zypper"
-"""The one module that does not come with ansible-core."""
+"""The only module from outside of ansible-core."""
 
 _FINGERPRINT = re.compile(r"[0-9A-F]{40}")
 _RPM_FILE = re.compile(r"/[^*?\[]*/[A-Za-z0-9][A-Za-z0-9_.+~-]*\.rpm")

@@ -17,7 +17,7 @@ _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _NOTHING = "gpustack_nothing"
 _COLLECTION = "community.general"
 _WRITTEN = "written by gpustack"
-"""Stands in the first lines of every file: what has it may be written anew."""
+"""In the first lines of every file: marks those that may be rewritten."""
 
 
 class _Group(NamedTuple):

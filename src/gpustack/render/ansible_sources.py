@@ -18,7 +18,7 @@ _LISTS = {
     "URIs": "uris",
 }
 _ORDER = ("Architectures", "Components", "X-Repolib-Name", "Signed-By", "Suites", "Types", "URIs")
-"""The order in which the module writes what it is told: that of its arguments."""
+"""The order in which the module writes its arguments."""
 
 
 def deb822(file: FileWrite) -> list[Use]:

@@ -21,7 +21,7 @@ from gpustack.render.yaml_text import Flow, Unsafe, Value
 from gpustack.visible import one_line
 
 WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,60}")
-"""What may stand in an expression as it is."""
+"""What may be in an expression unquoted."""
 
 _TEMPLATE = re.compile(r"\{[{%#]")
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,150}")

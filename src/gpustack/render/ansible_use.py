@@ -37,7 +37,7 @@ _OWNED_BY_MODULES = frozenset(
 
 _EXPANDED = re.compile(r"\$(?:[A-Za-z0-9_]|\{)|^~")
 _PATHS = frozenset({"chdir", "creates", "deb", "dest", "executable", "path", "removes", "src"})
-"""Arguments in which modules expand variables and a home folder, and cannot be told not to."""
+"""Arguments in which modules always expand variables and a home folder."""
 
 
 def demand_exact(arguments: Mapping[str, Value]) -> None:

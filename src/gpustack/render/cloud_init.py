@@ -19,10 +19,10 @@ from gpustack.render.yaml_text import Flow, Text, Value, lines
 from gpustack.visible import one_line
 
 LIMIT = 16 * 1024
-"""What EC2 takes as user-data, in bytes; other clouds take more."""
+"""EC2's limit for user-data, in bytes; other clouds allow more."""
 
 STAGE = "/var/lib/gpustack/cloud-init"
-"""Where files wait that have to be put in place between two commands."""
+"""The folder of files that are installed between two commands."""
 
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _EARLIER = f"{STAGE}/boot-id"

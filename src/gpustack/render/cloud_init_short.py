@@ -13,7 +13,7 @@ from gpustack.render.yaml_text import Text, Value
 _HOOK = "/var/lib/cloud/scripts/per-boot/gpustack-install.sh"
 _EARLIER = f"{STAGE}/boot-id"
 _PAUSED = 5
-"""What ``gpustack install`` exits with where a reboot has to come first."""
+"""The exit code of ``gpustack install`` if a reboot must come first."""
 
 
 def render(plan: Plan) -> str:

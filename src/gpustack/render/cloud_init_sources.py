@@ -30,10 +30,10 @@ class Sources(NamedTuple):
     yum: dict[str, Value]
     files: list[Value]
     left: dict[str, tuple[Argv, ...]]
-    """By the id of a step that a module stands in for: the commands that are still to be run."""
+    """The remaining commands of a step that a module replaces, by its id."""
 
     without_keyring: bool
-    """Whether a source stands in for the vendor's package of source, key and preferences."""
+    """Whether a source replaces the vendor's package of source, key and preferences."""
 
 
 def sources_of(plan: Plan) -> Sources:

@@ -39,7 +39,7 @@ def _for_printf(one: str) -> str:
 
 
 _MEANT = {"\n": "\\n", "%": "%%", "\\": "\\\\", "'": "\\047"}
-"""What printf, or the quotes around its words, would take for something else."""
+"""What printf, or the quotes around its words, would interpret."""
 
 _MINUS = r"\\055"
 

@@ -21,7 +21,7 @@ from gpustack.plan.managers.base import CACHE
 from gpustack.render.commands import fetch, is_manual
 
 OF_THE_HOST = frozenset({"driver", "fabric-manager", "container-toolkit", "triton"})
-"""Components that belong to the machine: containers get them lent, or are started by them."""
+"""Components that belong to the machine: it provides them to containers, or starts containers with them."""
 
 _RUNNING = frozenset({"note", "reboot", "load-module", "rebuild-initramfs", "enable-service"})
 _SHARED = frozenset({"download", "add-repository", "refresh-index"})
@@ -29,17 +29,17 @@ _SYSTEM = (
     *(do.EnableService, do.DisableService, do.RestartService),
     *(do.PullImage, do.RemoveImage, do.StartContainer, do.RemoveContainer),
 )
-"""Actions on what runs, and nothing runs in an image."""
+"""Actions on a running system, which an image is not."""
 
 _SOURCES = (do.InstallFile, do.EnableSource, do.DisableRepository, do.TrustLocalKeys)
-"""Actions after which an index has to be read anew, besides files that are written."""
+"""Actions after which an index must be refreshed, besides written files."""
 
 _UPDATE = do.RefreshIndex(manager="apt")
 _VERSIONED = re.compile(r"-\d+[.:]")
 _WIDTH = 110
 
 Lines = tuple[str, ...]
-"""One command of a shell, as the lines on which a Dockerfile shows it."""
+"""One shell command, as the lines of a Dockerfile."""
 
 
 class Group(Struct, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ from gpustack.render.commands import command_line, fetch, is_manual, printed
 from gpustack.visible import is_visible, one_line, visible
 
 WIDTH = 80
-"""Where prose is broken; commands, files and headings keep their length."""
+"""The line length of prose; commands, files and headings keep their length."""
 
 _MARKUP = re.compile(r"[\\`*\[\]<>|#~&!$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
 _ADDRESS = re.compile(r"https://[A-Za-z0-9._~:/?=%+-]*[A-Za-z0-9/]")

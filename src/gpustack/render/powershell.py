@@ -22,7 +22,7 @@ from gpustack.resources import folder
 from gpustack.visible import one_line
 
 _HELD_IN = 4
-"""Columns that the body of a function is indented by."""
+"""The indentation of a function's body, in columns."""
 
 
 def literal(text: str) -> str:

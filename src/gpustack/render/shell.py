@@ -77,7 +77,7 @@ _PROGRAMS = {
     "path": ("is_path", "is_path"),
     "link": ("is_link", "is_link"),
 }
-"""The functions that answer, where packages are Debian's and where they are rpm's."""
+"""The programs that query the package database, for Debian packages and for rpm."""
 
 _EXACT = ("has_upstream_deb", "has_upstream_rpm")
 

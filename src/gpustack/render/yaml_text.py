@@ -28,7 +28,7 @@ _MEANT = {
 }
 _BYTE, _PLANE = 0xFF, 0xFFFF
 WIDTH = 116
-"""Quoted strings are broken after a space before they get longer than this, where they have one."""
+"""Quoted strings are broken after a space before they exceed this width, if possible."""
 
 
 class Unsafe(str):

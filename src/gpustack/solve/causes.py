@@ -48,7 +48,7 @@ class Denied(Struct, frozen=True):
 
 
 Constraint = Asked | HostLimit | Offered | Flavour | Pair | Denied
-"""A group of constraints that can be left out while the cause of a failure is looked for."""
+"""A group of constraints that can be dropped to find the cause of a failure."""
 
 
 class Breach(Struct, frozen=True):
@@ -95,7 +95,7 @@ class Vulnerable(Struct, frozen=True):
 
 
 Refusal = Breach | NoOffer | NoFlavour | Unwanted | Vulnerable
-"""Why one version is not taken."""
+"""Why one version is refused."""
 
 
 class ForeignSystem(Struct, frozen=True):
@@ -132,7 +132,7 @@ class NoCombination(Struct, frozen=True):
 
 
 Finding = ForeignSystem | RefusedByHost | NoCommonFlavour | RefusedPair | NoCombination
-"""What ``check`` finds to be incompatible."""
+"""An incompatibility found by ``check``."""
 
 
 class SystemUnsupported(Struct, frozen=True):

@@ -25,7 +25,7 @@ ENCODED = {
     "hevc-444": "hevc_444", "hevc-lossless": "hevc_lossless", "hevc-8k": "hevc_8k", "hevc-bframes": "hevc_bframes",
     "av1": "av1_420",
 }  # fmt: skip
-"""What can be asked of an encoder, and its column."""
+"""What can be requested of an encoder, and its column."""
 
 DECODED: dict[str, tuple[str, int]] = {
     "mpeg1": ("mpeg1", 0), "mpeg2": ("mpeg2", 0), "mpeg4": ("mpeg4", 0), "vc1": ("vc1", 0), "vp8": ("vp8", 0),
@@ -34,7 +34,7 @@ DECODED: dict[str, tuple[str, int]] = {
     "hevc-10bit": ("hevc_420_bits", 10), "hevc-12bit": ("hevc_420_bits", 12), "hevc-422": ("hevc_422", 0),
     "hevc-444": ("hevc_444", 0), "av1": ("av1_bits", 8), "av1-10bit": ("av1_bits", 10),
 }  # fmt: skip
-"""What can be asked of a decoder: its column and, where that lists bit depths, the depth."""
+"""What can be requested of a decoder: its column and, where that lists bit depths, the depth."""
 
 SESSIONS = re.compile(r"nvenc-sessions(?:==|>=)([1-9]\d{0,3})")
 _WORD = re.compile(r"(nvenc|nvdec)-\S+")

@@ -9,7 +9,7 @@ from gpustack.solve.question import Question
 from gpustack.versions import is_within
 
 DEFAULT_OPEN_SINCE = "560"
-"""From this branch on the vendor installs open modules where the GPU allows both (matrix: driver, branches)."""
+"""From this branch on the vendor installs open modules if the GPU supports both (matrix: driver, branches)."""
 
 
 class FlavourRule(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -13,7 +13,7 @@ from gpustack.model.places import GpuProduct
 from gpustack.versions import version
 
 EvidenceKind = Literal["runs-here", "open-list", "own-list", "changelog", "unlisted", "open-list-only", "no-list"]
-"""By what a GPU and a driver release are judged."""
+"""The evidence on a GPU and a driver release."""
 
 SUBJECT = "gpu-lists"
 

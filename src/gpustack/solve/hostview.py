@@ -28,10 +28,10 @@ OPTIONS = {
     "python": "--python",
     "l4t": "--os",
 }
-"""The option that gives each property of a host that a rule may ask for."""
+"""The option that supplies each property of a host that a rule may need."""
 
 SYSTEM_FIXED = frozenset({"os", "arch", "environment", "glibc", "python", "l4t"})
-"""What a release of a system decides: without it there is no verdict. The rest differs from host to host."""
+"""Properties that a release of a system fixes: without them there is no verdict. The rest differs between hosts."""
 
 
 class HostView:

@@ -13,7 +13,7 @@ from gpustack.versions import is_within, version_key
 REFERENCE = re.compile(r"(?:(?:nvcr|docker)\.io/)?(?:nvidia/)?([a-z0-9-]+):([A-Za-z0-9][\w.-]*)")
 _CUDA_TAG = re.compile(r"(\d+\.\d+\.\d+)-.+")
 _KINDS = {"tritonserver": "triton"}
-"""Repositories that the tables call by another name."""
+"""Repositories that the tables know by another name."""
 
 
 class _Row(Struct, frozen=True, kw_only=True):

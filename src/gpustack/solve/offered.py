@@ -20,7 +20,7 @@ FILES = {
     "source": "sources of {}",
     "container": "images of {}",
 }
-"""What each method installs, as people call it."""
+"""What each method installs, in the words of users."""
 
 
 def offered_versions(question: Question, component: str) -> list[str]:

@@ -36,7 +36,7 @@ POSSIBLE: dict[str, tuple[Method, ...]] = {
     "dcgm": ("network",),
     "triton": ("container",),
 }
-"""The methods that exist for each component, the preferred first: what can be checked by a sum before the rest."""
+"""The methods of each component, preferred first: those with checksums before the rest."""
 
 
 class OfferBook:

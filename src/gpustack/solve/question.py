@@ -20,7 +20,7 @@ from gpustack.solve.rulebook import RuleBook, rule_book
 from gpustack.versions import is_within, version, version_range
 
 NEVER_INSTALLED = {"container", "wsl", "jetson", "chroot"}
-"""Environments whose driver belongs to somebody else: the host, Windows, the board's own system."""
+"""Environments with a driver of somebody else: the host, Windows, the board's own system."""
 
 
 def driver_owner(host: Host) -> str:
@@ -43,13 +43,13 @@ DRIVER_OWNERS = {
     ),
     "windows": "On Windows the driver comes with NVIDIA's own installer or Windows Update",
 }
-"""Who owns the driver where gpustack never installs one."""
+"""The owners of the driver where gpustack never installs one."""
 
 KERNEL_SIDE = ("driver", "fabric-manager")
-"""Components that live with the kernel module."""
+"""Components that belong to the kernel module."""
 
 Mode = Literal["plan", "check"]
-"""``plan`` demands that everything can be installed on the host; ``check`` does not."""
+"""In ``plan`` everything must be installable on the host; in ``check`` not."""
 
 
 class Candidate(Struct, frozen=True, kw_only=True):

@@ -76,7 +76,7 @@ def _or_line(of: str, number: str) -> str:
 
 
 _PACKAGE_LIKE = re.compile(r"(?:lib)?([a-z-]*?[a-z])-?(\d+(?:[.-]\d+)*)")
-"""A component and a version in one word, as packages are called: cuda-12-4, cudnn8, libcudnn9."""
+"""A component and a version in one word, like a package name: cuda-12-4, cudnn8, libcudnn9."""
 
 
 def _not_a_component(name: str) -> str:

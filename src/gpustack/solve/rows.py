@@ -16,30 +16,30 @@ from gpustack.solve.crossing import FOLDERS
 from gpustack.versions import is_within, version_key
 
 ARCHIVES = {"cuda": "cuda-redist", "cudnn": "cudnn-archives", "tensorrt": "tensorrt-archives", "nccl": "nccl"}
-"""The subject that holds the downloadable archives of a component."""
+"""The subject with the downloadable archives of a component."""
 
 INSTALLERS = {**ARCHIVES, "cuda": "cuda-installers", "driver": "driver-installers"}
-"""The subject that holds a component's local repository installers."""
+"""The subject with a component's local repository installers."""
 
 OWN_REPOSITORY = {"container-toolkit": "container-toolkit"}
-"""Components that the vendor serves from a repository of their own, the same for every system of a family."""
+"""Components with a vendor repository of their own, the same for every system of a family."""
 
 NAMED_BY_GUIDES = "guide"
-"""The basis of availability rows of which nobody has read the folder."""
+"""The basis of availability rows for folders that nobody has read."""
 
 JETSON = "linux-aarch64"
-"""The platform of archives for Jetsons up to Orin; later ones take those of servers."""
+"""The platform of archives for Jetsons up to Orin; later ones use those of servers."""
 
 _EVERYWHERE = "linux-all"
-"""The platform of archives that every Linux takes."""
+"""The platform of archives for every Linux."""
 
 _PARTS = {"cudnn": ("cudnn", ""), "tensorrt": ("tensorrt", "")}
-"""The parts to take by tar where an archive table holds others too."""
+"""The parts to install by tar if an archive table contains others too."""
 
 
 WHEELS = "wheels"
 _MORE_WHEELS = {"tensorrt": "tensorrt-archives"}
-"""Subjects that hold the wheels of a component beside its other archives."""
+"""Subjects with wheels of a component besides its other archives."""
 
 _WHOLE_WHEELS = {
     "tensorrt": (
@@ -48,7 +48,7 @@ _WHOLE_WHEELS = {
         *(f"tensorrt-{cuda}-{part}" for cuda in ("cu12", "cu13") for part in ("libs", "bindings")),
     )
 }
-"""Projects that bring the whole component, alone or together, where others bring a part of it only."""
+"""Projects that contain the whole component, alone or together; others contain only a part."""
 
 
 class HostRows:

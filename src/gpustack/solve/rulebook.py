@@ -11,7 +11,7 @@ from gpustack.solve.hostview import HostView
 from gpustack.versions import Range, is_within, version, version_range
 
 BUILT_FOR_BOARDS = frozenset({"cuda", "cudnn", "nccl", "tensorrt", "tensorrt-rtx"})
-"""Components whose builds for servers do not run on every Jetson: a rule has to say on which Jetson Linux one runs."""
+"""Components whose server builds do not run on every Jetson: a rule must name the Jetson Linux that one runs on."""
 
 
 class BoundRule:

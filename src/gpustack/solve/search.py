@@ -19,10 +19,10 @@ from gpustack.solve.refusals import Refusals
 from gpustack.solve.rulebook import BoundRule
 
 Chosen = dict[str, Candidate | None]
-"""The stack so far; None where a component that only some versions need is left out."""
+"""The stack so far; None for an omitted component that only some versions require."""
 
 _NOT_ADVICE_TO_CHOOSE_BY = frozenset({"gcc", "clang", "msvc"})
-"""Another compiler can be installed, so its window never decides between versions."""
+"""Another compiler can be installed, so its range never decides between versions."""
 
 
 class Search:

@@ -16,12 +16,12 @@ from gpustack.versions import version, version_key
 
 SUBJECT = "security"
 COVERED = ("driver", "container-toolkit")
-"""Components whose bulletins the facts hold."""
+"""Components whose bulletins are in the facts."""
 
 SEVERITIES = ("low", "medium", "high", "critical")
 
 _PRODUCTS = {"consumer": "GeForce", "professional": "Quadro", "datacenter": "Tesla"}
-"""The word by which a bulletin names the products of each class of GPU."""
+"""The word for each class of GPU in the product lists of bulletins."""
 
 
 class Bulletin(Struct, frozen=True, kw_only=True):

@@ -27,7 +27,7 @@ from gpustack.solve.security import exposure
 from gpustack.solve.words import capitalised, in_words, rule_in_words, title
 
 MOST_RULES = 3
-"""At most so many sentences for one pair of components; of more rules the one of the preferred release is told."""
+"""The most sentences for one pair of components; of more rules only that of the preferred release is shown."""
 
 
 class Sentence(Struct, frozen=True):

@@ -24,7 +24,7 @@ COVERED_PAIRS = (
     ("nv-codec-headers", "driver"),
     ("triton", "driver"),
 )
-"""Pairs for which every release has a fact, or else the answer is unknown: the second limits the first."""
+"""Pairs with a fact for every release, or else the answer is unknown: the second limits the first."""
 
 
 def unknown_versions(question: Question) -> list[Unknown]:
@@ -159,4 +159,4 @@ VGPU_DRIVER = (
     "a vGPU runs on the guest drivers of NVIDIA's vGPU software, which have releases of their own; no fact lists"
     " this one among them, and the drivers of servers and desktops do not drive it"
 )
-"""Why there is no verdict on a driver beside a vGPU."""
+"""Why there is no verdict on a driver with a vGPU."""

@@ -60,7 +60,7 @@ def _listed(texts: list[str]) -> str:
 
 
 _ALWAYS_SMALL = ("nvcc", "lib", "glibc", "gcc")
-"""How words begin that are names and keep their small letter."""
+"""Prefixes of proper names, which keep their small letter."""
 
 
 def capitalised(sentence: str) -> str:

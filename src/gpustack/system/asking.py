@@ -19,13 +19,13 @@ Asking: TypeAlias = "requests.Session"
 Answer: TypeAlias = "requests.Response"
 
 REDIRECTS = 10
-"""How many in a row are followed."""
+"""The most redirects in a row."""
 
 _AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
-"""Answers after which asking again makes sense."""
+"""Status codes after which a retry makes sense."""
 
 _MOST_DIGITS = 18
-"""Of a number of bytes or seconds; more is nonsense, and Python itself refuses thousands."""
+"""Digits of a number of bytes or seconds; more is nonsense, and Python itself refuses thousands."""
 
 
 class TransferError(GpustackError):

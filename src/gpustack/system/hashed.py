@@ -13,13 +13,13 @@ from threading import Thread
 from typing import BinaryIO, cast
 
 CHUNK = 256 * 1024
-"""Bytes that are read, written and hashed at a time: large enough that hashing releases the interpreter's lock."""
+"""Bytes per read, write and hash: large enough that hashing releases the interpreter's lock."""
 
 FICLONE = 0x40049409
 """The request that has one file share the blocks of another (linux/fs.h)."""
 
 _IN_FLIGHT = 8
-"""Chunks that may wait for the hash: with their size, the memory that one file takes."""
+"""Chunks that may wait for the hash: times their size, the memory for one file."""
 
 
 def sha256_of_file(path: Path) -> str:

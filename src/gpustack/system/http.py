@@ -32,14 +32,14 @@ from gpustack.system.files import write_atomically
 from gpustack.system.hashed import CHUNK, HashedFile
 
 Report = Callable[[int, int | None], None]
-"""Told how many bytes are there, and how many there will be (None: not known yet)."""
+"""Called with the bytes received so far and in total (None: unknown)."""
 
 _LONGEST_PAUSE = 30.0
 _WHOLES = 3
-"""How often a file is fetched from its beginning because its sum was wrong after it came in pieces."""
+"""How often a file is downloaded from its beginning because its checksum was wrong after a resume."""
 
 _KEPT_FREE = 256 * 2**20
-"""Bytes of a file system that downloads leave free, or a twentieth of it where that is less."""
+"""Bytes of a file system that downloads leave free, or a twentieth of it if that is less."""
 
 
 class Patience(Struct, frozen=True, kw_only=True):
@@ -362,7 +362,7 @@ def _pieces(answer: Answer) -> Iterator[bytes]:
 
 
 _LATEST = 1.0
-"""Seconds after which what came is passed on, be it little."""
+"""Seconds after which received bytes are passed on, however few."""
 
 _HINT_BYTES = (
     "nothing of it was kept; if a mirror or proxy is in between, its copy is bad; if the publisher replaced the file, "

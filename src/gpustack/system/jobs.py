@@ -58,7 +58,7 @@ ENVIRONMENT = {
 }
 _PASSED = ("HOME", "http_proxy", "https_proxy", "ftp_proxy", "no_proxy", "HTTPS_PROXY", "NO_PROXY")
 _TAIL = 4000
-"""How much of the end of a job's output is kept, in bytes."""
+"""The bytes that are kept from the end of a job's output."""
 
 
 def follow(job: Job, follower: Follower) -> Finished:
@@ -119,7 +119,7 @@ def _started(argv: tuple[str, ...], output: IO[bytes]) -> subprocess.Popen[bytes
 
 
 _GATE = 'read -r go && exec "$@" </dev/null'
-"""Waits until somebody has noted that it is there; where nobody will, as we are gone, it ends without a word."""
+"""Waits until somebody has recorded the process; if nobody will, because we are gone, it exits silently."""
 
 
 def _why_not(program: str) -> str:
@@ -188,7 +188,7 @@ class _Session:
 
 
 _LOOK = 0.1
-"""Seconds between two looks at a command's output, or at what is left of it."""
+"""Seconds between two checks of a command's output, or of its remains."""
 
 
 def _until_its_end(session: _Session, job: Job, follower: Follower, begin: int) -> str:

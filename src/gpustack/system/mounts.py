@@ -25,7 +25,7 @@ _RECURSIVE, _PRIVATE = 16384, 1 << 18
 _DETACH = 2
 # Constants of linux/sched.h, linux/mount.h and linux/fs.h.
 _OWN_FILE_SYSTEMS = ("usr", "etc", "var", "var/lib", "var/cache", "opt", "boot")
-"""Places of a system that may be mounts, and of which package managers need to see the content."""
+"""Places that may be mounts, and whose content package managers need to see."""
 
 _DEVICES = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9), "tty": (5, 0)}
 _LINKS = {"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2"}

@@ -120,7 +120,7 @@ class LocalRunner:
 _RUNNING: set[int] = set()
 _LOCK = threading.Lock()
 _AFTER_KILL_S = 5.0
-"""How long the pipes of a killed group are read; a process that left the group could hold them open for ever."""
+"""Seconds to read the pipes of a killed group; a process that left the group could hold them open forever."""
 
 
 def _until_done(process: subprocess.Popen[bytes], timeout: float) -> tuple[bytes, bytes, str]:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from types import FrameType
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
-"""What a person, a closed terminal or a service manager sends; each of them would end Python without a word."""
+"""Sent by a person, a closed terminal or a service manager; each of them would end Python silently."""
 
 
 class Ended(KeyboardInterrupt):

@@ -74,7 +74,7 @@ def why_unsupported(kind: ModelFile, release: str) -> str:
 
 
 def needs_config(release: str) -> bool:
-    """Whether every model must have a config.pbtxt: from 22.07 on the server completes it."""
+    """Whether every model needs a config.pbtxt: from 22.07 on the server completes it."""
     return version(release) < version("22.07")
 
 

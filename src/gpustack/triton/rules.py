@@ -36,7 +36,7 @@ class ConfigName(Struct, frozen=True, kw_only=True):
 
 
 class Violation(Struct, frozen=True, kw_only=True):
-    """A fault or a warning (``severity`` "error", "warning"), with its place and what fixes it."""
+    """A fault or a warning (``severity`` "error", "warning"), with its place and its fix."""
 
     severity: str
     place: str
@@ -93,7 +93,7 @@ def _spelled(path: Path) -> str:
 
 
 def _is_there(path: Path) -> bool:
-    """Whether there is something; a name that no file can have, in a configuration or a link, names nothing."""
+    """Whether something exists; a name that no file can have, in a configuration or a link, names nothing."""
     try:
         return path.exists()
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""A model repository laid out: model folder, config.pbtxt, labels, and a folder a version with the model's file."""
+"""A model repository on disk: model folder, config.pbtxt, labels, and a folder per version with the model's file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class NewModel(Struct, frozen=True, kw_only=True):
     """A model to lay out. ``files`` maps a compute capability ("8.9") to its file, "" to the one for every GPU.
 
     ``inputs`` and ``outputs`` are (name, type as TYPE_FP32, dims without the batch). ``keep`` is how many of the newest
-    versions are served (0: all); ``copies`` how many instances run, on ``gpus`` or on all; on the CPU where ``on_cpu``.
+    versions are served (0: all); ``copies`` how many instances run, on ``gpus`` or on all; ``on_cpu`` on the CPU.
     """
 
     name: str
@@ -43,7 +43,7 @@ _FILE = {"tensorrt_plan": "model.plan", "onnxruntime_onnx": "model.onnx"}
 
 
 def create_version(repository: Path, model: NewModel, release: str) -> Path:
-    """Write ``model`` into the repository as servers of ``release`` read it: its folder.
+    """Write ``model`` into the repository in the form of ``release``, and return its folder.
 
     An existing version is never overwritten. Raises UsageError (exit 2) for what no server supports.
     """
@@ -74,7 +74,7 @@ def create_version(repository: Path, model: NewModel, release: str) -> Path:
 
 
 def file_name(platform: str, capability: str) -> str:
-    """The name of a model's file; one for a single compute capability carries it."""
+    """The name of a model's file; one for a single compute capability includes it."""
     plain = _FILE[platform]
     if not capability:
         return plain

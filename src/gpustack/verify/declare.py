@@ -17,7 +17,7 @@ from gpustack.model.results import Level, Measurement, Status
 from gpustack.system.run import Finished, Runner
 
 LEVELS: tuple[Level, ...] = ("quick", "smoke", "full")
-"""Each level holds those before it."""
+"""Each level includes those before it."""
 
 COMPONENTS = ("driver", "cuda", "cudnn", "nccl", "tensorrt", "nv-codec-headers", "ffmpeg", "triton")
 """Components that have checks, in the order in which they are checked.
@@ -35,7 +35,7 @@ def silent(event: Literal["starts", "ends"], identity: str) -> None:
 
 
 ONLY_SAVED = "the host is a saved snapshot: this check runs on the machine itself only"
-"""Why nothing runs where the host is a saved snapshot."""
+"""The reason why nothing runs for a saved snapshot."""
 
 
 _T = TypeVar("_T")
@@ -205,13 +205,13 @@ def checks_of(component: str, level: Level = "full") -> tuple[Check, ...]:
 
 
 def _modules_of(package: str, levels: tuple[Level, ...]) -> tuple[str, ...]:
-    """The modules of checks in a component's folder, by level: the one of the level's name comes first."""
+    """The modules of checks in a component's folder, by level: the one named like the level comes first."""
     names = sorted(path.stem for path in (Path(__file__).parent / package).iterdir())
     return tuple(name for level in levels for name in names if name == level or name.startswith(f"{level}_"))
 
 
 def components() -> tuple[str, ...]:
-    """Every component that has checks: those of ``COMPONENTS``, then those that site checks are about."""
+    """Every component with checks: those of ``COMPONENTS``, then those of site checks."""
     return tuple(dict.fromkeys((*COMPONENTS, *(one.component for one in _CHECKS.values()))))
 
 

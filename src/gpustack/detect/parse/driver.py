@@ -18,7 +18,7 @@ DRIVER_PACKAGES = (
     r"kmod-nvidia.*|akmod-nvidia.*|xorg-x11-drv-nvidia.*|nvidia-x11-drv.*|linux-modules-nvidia-.*|nvidia-compute-G0\d|"
     r"nvidia-(?:open-)?driver-G0\d.*|nvidia-driver-libs|nvidia-compute|nvidia-kernel-open-dkms|cuda-open(?:-hwe)?"
 )
-"""Packages that bring the driver, of every distribution that is known here."""
+"""Packages of the driver, of every distribution known here."""
 
 _LIBRARY_PACKAGES = (
     r"libnvidia-compute(?:-\d+)?(?:-server)?|libcuda1|nvidia-driver-(?:cuda-libs|libs)|nvidia-compute-G0\d|"
@@ -26,7 +26,7 @@ _LIBRARY_PACKAGES = (
 )
 RUNFILE_MARKS = ("/usr/bin/nvidia-uninstall", "/var/lib/nvidia/log")
 ORIGIN_METHODS = {"nvidia": "network"}
-"""Packages of anybody else are the distribution's (method ``distro``)."""
+"""The methods of other builders' packages; all others are the distribution's (method ``distro``)."""
 
 
 def module_versions(evidence: Evidence) -> tuple[str | None, str | None]:

@@ -16,7 +16,7 @@ SONAMES = {
     "driver": "libcuda", "cudnn": "libcudnn", "tensorrt": "libnvinfer", "nccl": "libnccl", "cuda-runtime": "libcudart",
     "tensorrt-rtx": "libtensorrt_rtx",
 }  # fmt: skip
-"""The library that stands for each component."""
+"""The library that represents each component."""
 
 _WHEELS = {
     "cudnn": r"nvidia_cudnn_\w+", "nccl": r"nvidia_nccl_\w+", "tensorrt": r"tensorrt_(?:cu\d+_)?libs",

@@ -8,7 +8,7 @@ from pathlib import Path
 from gpustack.detect.evidence import Evidence
 
 PATTERNS = ("/etc/*-release", "/etc/*_version", "/etc/*-version", "/etc/*_release")
-"""Where release files lie; the names before the ending differ by distribution."""
+"""The paths of release files; the names before the suffix differ by distribution."""
 
 _OS_RELEASE_ID = {"oracle": "ol", "suse": "sles"}
 """IDs in os-release of distributions that `distro` names by their release file."""

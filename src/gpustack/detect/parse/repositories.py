@@ -14,7 +14,7 @@ from gpustack.model.host import RepositoryEntry
 
 MAX_ENTRIES = 500
 MAX_LINES = 500
-"""How many lines of one entry are looked at."""
+"""The most lines that are read of one entry."""
 
 _OURS = re.compile(r"nvidia", re.IGNORECASE)
 _ONE_LINE = re.compile(r"deb(?:-src)?\s+(?:\[([^\]]*)\]\s*)?(\S+)\s*(.*)")

@@ -12,7 +12,7 @@ from gpustack.detect.scene import Scene
 from gpustack.versions import is_within
 
 FOREIGN = ("nouveau", "nova", "nova_core", "nova_drm")
-"""Modules of the kernel's own that take an NVIDIA GPU."""
+"""The kernel's own modules that can claim an NVIDIA GPU."""
 
 _OWN_KERNEL = {"container", "wsl", "jetson", "chroot"}
 _BUILT_PACKAGES = (

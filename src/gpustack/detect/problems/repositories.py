@@ -15,7 +15,7 @@ from gpustack.model.architectures import architecture
 _FOLDER = re.compile(r"/compute/cuda/repos/([\w-]+)/(\w+)")
 _OLD_KEY = re.compile(r"7fa2af80|A4B469963BF863CC", re.IGNORECASE)
 _OLD_KEY_SYSTEMS = {"ubuntu1604", "ubuntu1810", "sles113"}
-"""Folders that are still signed by the old key."""
+"""Folders that still use the old key."""
 
 
 def _cuda_sources(scene: Scene) -> list[tuple[SourceEntry, str, str]]:

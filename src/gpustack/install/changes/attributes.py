@@ -11,10 +11,10 @@ from gpustack.install.changes.names import native, safe
 
 LABEL = "security.selinux"
 ENFORCES = Path("/sys/fs/selinux/enforce")
-"""Holds "1" where the kernel enforces SELinux's policy."""
+"""Contains "1" if the kernel enforces SELinux's policy."""
 
 _OF_THE_KERNEL = frozenset({"security.evm"})
-"""What the kernel works out by itself from the others; nobody else can write it."""
+"""What the kernel computes from the others; nobody else can write it."""
 
 _NAMES = {
     LABEL: "SELinux label",
@@ -23,7 +23,7 @@ _NAMES = {
     "system.posix_acl_default": "default ACL",
 }
 _NO_SUCH = frozenset({errno.ENOTSUP, errno.ENODATA, errno.ENOENT, errno.EPERM, errno.EACCES})
-"""A file system without attributes; one that went meanwhile; one that only others may read."""
+"""A file system without attributes; a file deleted meanwhile; one that only others may read."""
 
 
 def called(name: str) -> str:

@@ -24,14 +24,14 @@ from gpustack.system.hashed import FICLONE
 from gpustack.system.mounts import holds_mounts
 
 _LARGE = 16 * 1024 * 1024
-"""Contents above are linked where they cannot be cloned: gigabytes of libraries would take too long and too much room.
+"""Larger contents are linked if they cannot be cloned: copying gigabytes of libraries takes too much time and room.
 
-No file of settings is as large, and whoever installs libraries writes new files instead of writing into the old ones.
+No configuration file is that large, and installers of libraries write new files instead of changing old ones.
 """
 _RESERVE = 2 * 1024 * 1024
-"""Bytes that have to stay free where contents are kept: the journal of the step is written there too."""
+"""Bytes to keep free where contents are kept: the journal of the step is written there too."""
 _OF_RECORD = 512
-"""Bytes that the journal takes for a place, with its name."""
+"""The size of a journal record of one place, with its name."""
 _HINT = "make room on the file system of {}"
 
 

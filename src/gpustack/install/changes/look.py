@@ -16,7 +16,7 @@ from gpustack.install.changes.names import safe
 from gpustack.install.journal.records import Entry
 
 SMALL = 1024 * 1024
-"""Contents up to so many bytes have a checksum; reading larger ones at every look would take too long."""
+"""The largest content, in bytes, that gets a checksum; reading larger ones at every look would take too long."""
 
 
 def look(place: Path | str, *, is_read: bool = False) -> Entry:

@@ -14,16 +14,16 @@ from gpustack.install.changes.names import safe
 from gpustack.install.journal.records import Entry
 
 IGNORED = frozenset({"/etc/ld.so.cache", "/etc/mtab", "/etc/resolv.conf", "/etc/.updated"})
-"""Caches, and what the system writes by itself."""
+"""Caches, and files that the system writes by itself."""
 
 _TICK = 20_000_000
-"""Nanoseconds in which a kernel may give two changes the same time: what is as young is looked at whole again."""
+"""Nanoseconds in which a kernel may give two changes the same time: anything as recent is read again."""
 
 _Stamp = tuple[int, int, int, int]
-"""Inode, time of the last change of any kind, mode and size: while they stay, the place is as it was."""
+"""Inode, time of the last change of any kind, mode and size: while they stay, the place is unchanged."""
 
 _GONE = (FileNotFoundError, NotADirectoryError, PermissionError)
-"""What went meanwhile, and folders of others that this user cannot read."""
+"""Places deleted meanwhile, and folders of others that this user cannot read."""
 
 
 class Scan:

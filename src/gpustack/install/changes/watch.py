@@ -30,7 +30,7 @@ SHARED = (
     *("/var/lib/apt/extended_states", "/var/lib/dpkg/alternatives/", "/var/lib/dpkg/diversions"),
     *("/var/lib/dpkg/statoverride", "/var/lib/alternatives/"),
 )
-"""Lists that many programs keep, each its own lines; and their copies, whose names begin so."""
+"""Lists that many programs share, each with its own lines; and their copies, which begin with these names."""
 
 _ALTERNATIVES = "/etc/alternatives/"
 

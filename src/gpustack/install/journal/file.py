@@ -23,7 +23,7 @@ from gpustack.install.journal.records import Record
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 RESERVE = 2**20
-"""Bytes kept on the disk of the state folder, given up when a record would not fit otherwise."""
+"""Bytes reserved on the disk of the state folder, released if a record would not fit otherwise."""
 
 _HEAD = re.compile(rb'\{"number":(\d+),"sum":"([0-9a-f]{8})",')
 

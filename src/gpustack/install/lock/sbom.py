@@ -14,7 +14,7 @@ from gpustack.model.steps import Artifact
 from gpustack.visible import visible_json
 
 _TYPES = {"ffmpeg": "application", "triton": "application", "driver": "device-driver"}
-"""What a component of the stack is, where it is no library."""
+"""The type of each component that is not a library."""
 
 _NAMESPACE = uuid.UUID("6f0d6f0e-6f57-5a1c-9d56-9a0f8f8f1d11")
 

@@ -42,7 +42,7 @@ _WITHOUT_A_SYSTEM = {
     "services": "no service manager is in this tree",
     "boot": "no boot image is made in this tree",
 }
-"""What a tree may lack which nothing boots yet, and why that is no failure."""
+"""What a tree may lack until something boots it, and why that is not a failure."""
 
 
 def act(work: Workplace, step: Step) -> Outcome:
@@ -162,7 +162,7 @@ def _run(work: Workplace, step: Step, argv: Argv) -> None:
 
 
 _NOTHING_LEFT = 2**20
-"""Bytes below which a file system is taken for full."""
+"""Bytes below which a file system counts as full."""
 
 
 def _full(work: Workplace, step: Step) -> str:

@@ -30,7 +30,7 @@ _ALL = (
 """The fields of a host that plans are made from."""
 
 _DESCRIBED = ("id", "version_id", "family")
-"""What a description says of the operating system."""
+"""The fields of the operating system in a description."""
 
 
 def demand_same_host(plan: Plan, host: Host) -> None:

@@ -35,7 +35,7 @@ _PID_FILES = {
     "dpkg": (),
     "": (),
 }
-"""Files that name the process that works, as long as it lives."""
+"""Files with the id of the working process, while it lives."""
 
 _FLOCK = "hhqqi"
 """struct flock of fcntl(2) on 64-bit Linux: type, whence, start, length, process."""

@@ -23,10 +23,10 @@ from gpustack.plan.former import actions_of, asks_repositories, packages_in
 from gpustack.plan.managers import database
 
 FLOOR = 32 * 2**20
-"""Bytes that have to be free on every file system that is written: journal, settings, package database."""
+"""Bytes that must be free on every file system that is written: journal, configuration, package database."""
 
 _PACKAGE_FLOOR = 128 * 2**20
-"""The same where packages are unpacked, whose sizes only the package manager knows; it checks them itself."""
+"""The same for unpacked packages, whose sizes only the package manager knows; it checks them itself."""
 
 
 class Obstacle(Struct, frozen=True, kw_only=True):
@@ -259,4 +259,4 @@ CHECKS: tuple[Check, ...] = (
     _gpu_processes,
     _reboot_pending,
 )
-"""Every check, in the order in which its obstacles are told."""
+"""Every check, in the order in which obstacles are reported."""

@@ -43,7 +43,7 @@ def reboot_step(work: Workplace, step: Step) -> Outcome:
 
 
 RESTART = f"`journalctl -u {NAME}` shows its progress"
-"""The hint of a pause that ends by itself; whoever catches the pause reboots."""
+"""The hint of a pause that ends by itself; the caller reboots."""
 
 
 def unit(state: Path) -> str:

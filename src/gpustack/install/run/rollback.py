@@ -19,7 +19,7 @@ from gpustack.plan.managers import database
 from gpustack.plan.undoing import WayBack, way_back
 
 _SUPPLY = ("/etc/apt/", "/etc/dnf/", "/etc/pki/", "/etc/yum", "/etc/zypp/", "/usr/share/keyrings/")
-"""Where package managers have their repositories, keys and settings."""
+"""The repositories, keys and settings of package managers."""
 
 
 class RollbackFailedError(GpustackError):

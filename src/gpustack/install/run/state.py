@@ -105,7 +105,7 @@ def last_tree() -> Path | None:
 
 _LAST_TREE = "last-tree"
 _FILES = ("runs", "lock", "lock.json", "reserve", _LAST_TREE)
-"""What lies in the state folder."""
+"""The files in the state folder."""
 
 
 class Run:

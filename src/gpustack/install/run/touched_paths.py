@@ -21,7 +21,7 @@ SETTINGS = (
     "/var/lib/systemd",
     "/var/lib/zypp",
 )
-"""What is watched around every command that may change the system's settings."""
+"""What is watched around every command that may change the system's configuration."""
 
 
 def _of_alternatives(text: str) -> set[str]:

@@ -19,7 +19,7 @@ from gpustack.render.commands import command_line
 from gpustack.system.run import Finished
 
 _TOLD = 1000
-"""How many characters of the end of a failed command's output are shown."""
+"""The number of characters shown from the end of a failed command's output."""
 
 
 def undo(work: Workplace, step: Step, actions: Iterable[AnyAction] = ()) -> list[GpustackError]:

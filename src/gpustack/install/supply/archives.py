@@ -22,12 +22,12 @@ from gpustack.plan.former import actions_of, unpackings_in
 from gpustack.system.run import reading
 
 MOST_BYTES = 64 * 2**30
-"""No stack unpacks to more from one archive."""
+"""No archive of a stack unpacks to more."""
 
 MOST_MEMBERS = 500_000
 _LONGEST_LINK = 4096
 _BLOCK = 4096
-"""Bytes that a member takes besides its content, at most, on usual file systems."""
+"""The most bytes that a member takes besides its content, on usual file systems."""
 
 _ZSTD = b"\x28\xb5\x2f\xfd"
 

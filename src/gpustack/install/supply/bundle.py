@@ -25,17 +25,17 @@ MANIFEST, LOCK, KEY, ARMOURED = "manifest.json", "lock.json", "key.gpg", "key.as
 SIGNATURE = f"{MANIFEST}.asc"
 FILES = "files"
 PARTS = (DEB, RPM, WHEELS, FILES, LOCK, KEY, ARMOURED, SIGNATURE, MANIFEST)
-"""What a bundle consists of; the manifest comes last, so that a folder without one is no bundle."""
+"""The parts of a bundle; the manifest is written last, so a folder without one is not a bundle."""
 
 MOST_MANIFEST = 64 * 2**20
-"""Bytes; with a hundred a file, no manifest is larger."""
+"""Bytes; at a hundred per file, no manifest is larger."""
 
 _MOST_KEY = 64 * 2**10
 _MOST_FILES = 500_000
 _SHOWN = 20
 _UNSIGNED = frozenset({MANIFEST, SIGNATURE})
 _KEY_OF_INDEX = f"{RPM}/repodata/repomd.xml.key"
-"""The key as zypper looks for it."""
+"""The key under the name that zypper expects."""
 
 
 class File(Struct, frozen=True, kw_only=True):

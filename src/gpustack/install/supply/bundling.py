@@ -32,7 +32,7 @@ from gpustack.system.hashed import sha256_of_file
 from gpustack.system.mounts import overlaid, remove_tree
 
 _NEW = ".new-"
-"""What the folder's name begins with in which a bundle is made; what a killed run left is removed by the next."""
+"""The prefix of the folder in which a bundle is made; the next run removes what a killed one left."""
 
 
 @dataclass(frozen=True)

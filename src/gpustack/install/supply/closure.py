@@ -36,7 +36,7 @@ from gpustack.system.files import write_atomically
 from gpustack.system.run import LocalRunner
 
 PACKAGES = "/gpustack-packages"
-"""Where in the tree the packages are downloaded to."""
+"""The download folder in the tree."""
 
 ENVIRONMENT = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",

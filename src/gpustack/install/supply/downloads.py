@@ -19,13 +19,13 @@ from gpustack.system.asking import TransferError
 from gpustack.system.http import Patience, Target, download
 
 PARALLEL = 4
-"""Files that are fetched at a time: more wins nothing over one line, and each takes memory."""
+"""Concurrent downloads: more gain nothing over one line, and each takes memory."""
 
 KEY_BYTES = 2**20
-"""More than any key has that a package repository is signed with."""
+"""More than any signing key of a package repository."""
 
 Mirrors = dict[str, str]
-"""What addresses begin with, and what they begin with instead."""
+"""Prefixes of addresses, and their replacements."""
 
 
 def parse_mirrors(words: Iterable[str]) -> Mirrors:

@@ -35,7 +35,7 @@ from gpustack.plan.managers.base import BUNDLE, BUNDLE_INDEXES, BUNDLE_LIST, BUN
 
 _PLACE = "/var/cache/gpustack/bundle"
 _KEY = f"{BUNDLE}/key.asc"
-"""The one key that package managers get: written from the plan, so nobody exchanges it after it was checked."""
+"""The one key for package managers: written from the plan, so nobody can replace it after it was checked."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9._/+-]+")
 """Paths that mean the same in the settings of every package manager."""

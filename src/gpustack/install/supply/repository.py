@@ -15,7 +15,7 @@ from gpustack.system.packed import ENDINGS, unpacked
 from gpustack.system.run import LocalRunner
 
 DEB, RPM, WHEELS = "deb", "rpm", "wheels"
-"""The folders of a bundle that hold packages."""
+"""The folders of a bundle that contain packages."""
 
 _RPM_FORM = r"%{NAME}\t%|EPOCH?{%{EPOCH}:}:{}|%{VERSION}-%{RELEASE}\t%{ARCH}\n"
 

@@ -227,4 +227,4 @@ AnyAction = (
     | Words
     | AnyWindowsAction
 )
-"""Every action; a ``match`` over it is held exhaustive by mypy."""
+"""Every action; mypy proves that a ``match`` over it is exhaustive."""

@@ -15,11 +15,11 @@ from gpustack.model.places import Repository, SigningKey
 from gpustack.model.steps import FileWrite
 
 CACHE = "/var/cache/gpustack"
-"""Where a plan's downloads lie."""
+"""The folder of a plan's downloads."""
 
 
 BUNDLE = "/var/lib/gpustack/bundle"
-"""Where package managers are told of a bundle; their own settings are left alone."""
+"""Settings of package managers for a bundle; their own settings are left alone."""
 
 BUNDLE_LIST = f"{BUNDLE}/apt.list"
 BUNDLE_INDEXES = f"{BUNDLE}/apt-indexes"
@@ -52,10 +52,10 @@ class Manager(Protocol):
 
     name: ManagerName
     tools: tuple[str, ...]
-    """What fetching and checking a key needs."""
+    """What downloading and verifying a key requires."""
 
     signature_tools: tuple[str, ...]
-    """What checking a signed file needs."""
+    """What verifying a signed file requires."""
 
     def commands(self, action: do.AnyPackageAction) -> tuple[Argv, ...]:
         """The commands of an action, non-interactive; () if a file does it."""
@@ -66,10 +66,10 @@ class Manager(Protocol):
         ...
 
     clean: str
-    """The command that leaves no index and no package in an image, "" where there is none."""
+    """The command that removes indexes and packages from an image, "" if there is none."""
 
     left: str
-    """What else to remove for that, as a pattern of a shell; "" for nothing."""
+    """What else to remove for that, as a shell pattern; "" for nothing."""
 
     def key_path(self, place: Place) -> str:
         """The path of the verified key of a repository."""

@@ -14,7 +14,7 @@ Snapshot = dict[str, str]
 """From a package ("NAME:ARCH" or "NAME.ARCH") to "VERSION WANT STATUS" of dpkg, or the versions of rpm."""
 
 Query = Callable[[Argv], str]
-"""Runs a command that only reads and returns what it printed. Raises GpustackError where it fails."""
+"""Runs a read-only command and returns its output. Raises GpustackError if it fails."""
 
 Tool = Literal["dpkg", "rpm", ""]
 
@@ -150,7 +150,7 @@ def commands_back(
 
 
 MARKS = "/var/lib/apt/extended_states"
-"""Where apt notes which packages nobody asked for."""
+"""apt's record of automatically installed packages."""
 
 
 def marks(text: str, names: Iterable[str]) -> tuple[Argv, ...]:

@@ -12,7 +12,7 @@ from gpustack.model import actions as do
 from gpustack.model.actions import Argv
 
 ROOT = r"C:\Program Files\gpustack"
-r"""Where a plan's own files lie: not in ProgramData, where every user may plant a file before we read it."""
+r"""The folder of a plan's own files: not in ProgramData, where every user may plant a file before we read it."""
 
 CACHE = rf"{ROOT}\cache"
 STATE = rf"{ROOT}\state"

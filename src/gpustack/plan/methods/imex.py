@@ -19,11 +19,11 @@ from gpustack.plan.managers import manager
 OPTIONS = "/etc/modprobe.d/gpustack-imex.conf"
 UNIT = "nvidia-imex.service"
 RACK = "nvl"
-"""The word by which the facts mark the superchips of NVLink racks."""
+"""The word for superchips of NVLink racks in the facts."""
 
 
 MASK = f"/etc/systemd/system/{UNIT}"
-"""What systemd reads before the unit of the package; a link to nowhere keeps that from being started."""
+"""What systemd reads before the package's unit; a link to /dev/null keeps that from starting."""
 
 
 class FabricRule(Struct, frozen=True, kw_only=True):

@@ -52,7 +52,7 @@ _INSTALLED = (
     "import sys; from importlib.metadata import version; "
     "sys.exit(any(version(name) != wanted for name, _, wanted in (word.partition('==') for word in sys.argv[1:])))"
 )
-"""Ends with 0 where the projects given as NAME==VERSION are all there in these versions."""
+"""Exits with 0 if the projects given as NAME==VERSION are all installed in these versions."""
 
 
 class Installer(Struct, frozen=True, kw_only=True):

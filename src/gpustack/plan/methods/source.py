@@ -26,7 +26,7 @@ SOURCES = "/usr/local/src"
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _PACKAGES = "PKG_CONFIG_PATH=/usr/local/lib/pkgconfig"
 HEADERS = ("/usr/local/include/ffnvcodec", "/usr/local/lib/pkgconfig/ffnvcodec.pc")
-"""What the headers install below /usr/local."""
+"""The files that the headers install below /usr/local."""
 
 
 class Source(MethodPlanner):

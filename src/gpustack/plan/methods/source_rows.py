@@ -11,7 +11,7 @@ from gpustack.plan.context import Context
 from gpustack.plan.preparation import SUBJECT
 
 TAR_SWITCHES = ("--strip-components=1", "--no-same-owner", "--no-same-permissions")
-"""How a source archive is unpacked: into the folder named, whoever its files belonged to and could write them."""
+"""How a source archive is unpacked: into the named folder, ignoring owners and permissions in it."""
 
 
 class Tagged(Struct, frozen=True, kw_only=True):

@@ -36,7 +36,7 @@ exit /b %errorlevel%
 echo no Visual Studio with the C++ tools for x64 is installed 1>&2
 exit /b 1
 """.replace("\n", "\r\n")
-"""A batch file that sets up Visual C++ for x64 and goes on in MSYS2; it holds no value of a plan."""
+"""A batch file that sets up Visual C++ for x64 and continues in MSYS2; it contains no value of a plan."""
 
 UPDATE = r"""@echo off
 setlocal
@@ -47,7 +47,7 @@ rem The first run may end early: it renews the programs that it runs on.
 "%BASH%" --login -c "pacman --noconfirm -Syuu"
 exit /b %errorlevel%
 """.replace("\n", "\r\n")
-"""A batch file that starts an MSYS2 for the first time and brings it up to date, as its authors say for machines."""
+"""A batch file that starts an MSYS2 for the first time and updates it, as its authors recommend for automation."""
 
 
 class Build(Struct, frozen=True, kw_only=True):

@@ -20,10 +20,10 @@ from gpustack.versions import is_within, version
 
 PHASE = "libraries"
 FILES = ((r"bin\cudnn*.dll", "bin"), (r"include\cudnn*.h", "include"), (r"lib\x64\cudnn*.lib", r"lib\x64"))
-"""What the guides copy, by its real names, and the folder it belongs to."""
+"""What the guides copy, by its real names, and the target folder."""
 
 _TREES = ("bin", "include", "lib")
-"""What is copied of later releases, whose archives have further folders below these."""
+"""What is copied of later releases, whose archives have subfolders here."""
 
 
 class Layout(Struct, frozen=True, kw_only=True):

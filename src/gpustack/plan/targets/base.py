@@ -23,7 +23,7 @@ from gpustack.solve.crossing import FOLDERS
 
 COMPILER = "g++-aarch64-linux-gnu"
 SAMPLE = "conv_sample"
-"""The sample that needs no library but cuDNN; mnistCUDNN reads its pictures through FreeImage."""
+"""The sample that needs only cuDNN; mnistCUDNN reads its pictures through FreeImage."""
 
 
 class Target(Protocol):

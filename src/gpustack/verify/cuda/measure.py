@@ -1,4 +1,4 @@
-"""Copies, memory bandwidth and matrix rate of each GPU. Measured once a run, for several checks."""
+"""Copies, memory bandwidth and matrix rate of each GPU, measured once per run for several checks."""
 
 from __future__ import annotations
 

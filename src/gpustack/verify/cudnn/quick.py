@@ -138,6 +138,6 @@ def driver(context: Context) -> Outcome:
 
 
 def _part(context: Context) -> Part:
-    """The cuDNN that was found, called by the numbers that its files have."""
+    """The installed cuDNN, named by the version numbers in its files."""
     number = _found(context.host) or ""
     return Part("cudnn", full_version(context, "cudnn", number), f"cuDNN {number}")

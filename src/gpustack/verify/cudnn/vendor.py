@@ -94,7 +94,7 @@ def _built_before(folder: str, names: list[str]) -> list[str]:
 
 
 def _make(context: Context, kit: Toolkit, host: HostCompiler, home: Home) -> list[str]:
-    """Its own list of architectures has some that newer nvccs do not support: build for the host's GPUs only."""
+    """Build for the host's GPUs only: its own list of architectures has some that newer nvccs do not support."""
     capabilities = {gpu.compute_capability for gpu in host_facts.own_gpus(context.host) if gpu.compute_capability}
     here = " ".join(sorted((text.replace(".", "") for text in capabilities), key=int))
     chosen = [f"CUDNN_INCLUDE_PATH={home.include}", f"CUDNN_LIB_PATH={context.folder / 'links'}"]
@@ -102,7 +102,7 @@ def _make(context: Context, kit: Toolkit, host: HostCompiler, home: Home) -> lis
 
 
 def _for_linking(context: Context, kit: Toolkit, home: Home) -> dict[str, str]:
-    """Where compiler and linker find this cuDNN, with the plain names that wheels do not have."""
+    """The settings with which compiler and linker find this cuDNN, with the plain names that wheels lack."""
     links = context.folder / "links"
     links.mkdir(exist_ok=True)
     libraries = {"cudnn": home.library}
@@ -130,7 +130,7 @@ def _path(*folders: str, old: str) -> str:
 
 
 def _not_made(context: Context, made: Finished, kit: Toolkit, host: HostCompiler, folder: Path) -> NotRun:
-    """Why it was not built. That is no failure of cuDNN: gpustack's own network is built instead."""
+    """Why it was not built. That is not a failure of cuDNN: gpustack's own network is built instead."""
     text = made.out + made.err
     if "FreeImage is not set up correctly" in text:
         # The Makefile prints this whatever the reason why its first small program does not link.

@@ -31,7 +31,7 @@ class Line(Struct, frozen=True, kw_only=True):
 
 
 class XidAction(Struct, frozen=True, kw_only=True):
-    """What NVIDIA's catalog requires after an Xid; ``grave`` where restarting programs is not enough."""
+    """What NVIDIA's catalog requires after an Xid; ``grave`` if restarting programs is not enough."""
 
     action: str
     grave: bool
@@ -47,7 +47,7 @@ class Xid(Struct, frozen=True, kw_only=True):
 
 
 class _Seen(Struct, frozen=True, kw_only=True):
-    """An Xid in the log: its GPU, what it means, what fixes it; ``fix`` is "" where nothing has to be done."""
+    """An Xid in the log: its GPU, its meaning and its fix; ``fix`` is "" if nothing has to be done."""
 
     place: str
     number: int

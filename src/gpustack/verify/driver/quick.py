@@ -86,7 +86,7 @@ def versions(context: Context) -> Outcome:
     loaded = host_facts.module_version(host)
     copy = host_facts.driver_library(host)
     library = host_facts.upstream(copy.version) if copy else None
-    # What a container holds as packages is not what its host runs.
+    # Packages in a container are not those of its host.
     package = host_facts.package_version(host) if host.environment != "container" else None
     if loaded is None or (library is None and package is None):
         return skipped("fewer than two of the module, library and package versions are known")

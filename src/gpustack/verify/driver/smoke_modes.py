@@ -57,7 +57,7 @@ def modes(context: Context) -> Outcome:
 
 
 def _closed(gpu: GpuHealth, context: Context) -> Outcome | None:
-    """Why this GPU takes no programs; None if it does."""
+    """Why this GPU accepts no programs; None if it does."""
     if gpu.error:
         return failed(
             f"GPU {gpu.index} cannot be reached: {gpu.error}",
@@ -134,7 +134,7 @@ def libraries(context: Context) -> Outcome:
 
 
 def _in_container(lacking: dict[str, list[str]]) -> Outcome:
-    """Tells what was not requested from what the container's host does not have."""
+    """Distinguishes what was not requested from what the container's host lacks."""
     asked = os.environ.get("NVIDIA_DRIVER_CAPABILITIES", "compute,utility")
     given = set(LIBRARIES) if asked == "all" else {part.strip() for part in asked.split(",")}
     absent = {kind: names for kind, names in lacking.items() if kind in given}

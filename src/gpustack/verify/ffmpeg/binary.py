@@ -1,6 +1,6 @@
 """The NVENC API that a program was compiled for, read out of its machine code.
 
-Every structure that FFmpeg hands to the driver begins with a word made of the API's numbers and the structure's own
+Every structure that FFmpeg passes to the driver begins with a word made of the API's numbers and the structure's own
 (``major | structure << 16 | minor << 24 | 7 << 28``). On x86-64 these words stand in the code as they are, and a
 program that was compiled for one API holds many of them: that is how the need is known before anything is run.
 """
@@ -19,7 +19,7 @@ _NVENC = b"nvenc API version"
 _OPENING = {(1, 0), (2, 0)}
 """The structures that every NVENC program fills: the session's parameters and the list of functions."""
 _ENOUGH = 5
-"""Different structure words that must be seen; chance gives other numbers three or four in a large program."""
+"""The number of different structure words that must be seen; by chance a large program has three or four."""
 
 
 class Compiled(Struct, frozen=True):
@@ -30,9 +30,9 @@ class Compiled(Struct, frozen=True):
 
 
 def nvenc_api(path: Path) -> Compiled | None:
-    """The NVENC API that the program or library at ``path`` was compiled for; None where it holds no NVENC code.
+    """The NVENC API that the program or library at ``path`` was compiled for; None if it contains no NVENC code.
 
-    Raises OSError where the file cannot be read.
+    Raises OSError if the file cannot be read.
     """
     with path.open("rb") as stream:
         if path.stat().st_size == 0:

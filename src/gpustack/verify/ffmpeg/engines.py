@@ -12,7 +12,7 @@ CODECS = ("h264", "hevc", "av1")
 
 
 class ProductEngines(Struct, frozen=True, kw_only=True):
-    """The columns of a GPU product that speak of its video engines."""
+    """The columns of a GPU product about its video engines."""
 
     device: str
     name: str = ""
@@ -23,7 +23,7 @@ class ProductEngines(Struct, frozen=True, kw_only=True):
 
 
 class EncodeClass(Struct, frozen=True, kw_only=True):
-    """What an encoder of one class takes."""
+    """What an encoder of one class supports."""
 
     id: str
     h264_420: bool = False
@@ -32,7 +32,7 @@ class EncodeClass(Struct, frozen=True, kw_only=True):
 
 
 class BoardRow(Struct, frozen=True, kw_only=True):
-    """A board of the support matrix: how many sessions it may hold."""
+    """A board of the support matrix: how many sessions it allows."""
 
     name: str
     sessions: str = ""
@@ -49,9 +49,9 @@ class SessionLimit(Struct, frozen=True, kw_only=True):
 
 
 class Chip(Struct, frozen=True, kw_only=True):
-    """The video engines of one GPU. ``codecs`` are those that its encoder takes, None where that is not known.
+    """The video engines of one GPU. ``codecs`` are those that its encoder supports, None if unknown.
 
-    ``sessions`` is "unrestricted", a number, or "" where the board is not in the tables.
+    ``sessions`` is "unrestricted", a number, or "" if the board is not in the tables.
     """
 
     name: str
@@ -104,7 +104,7 @@ def _digits(device: str) -> str:
 
 
 def session_limit(matrix: Matrix, chip: Chip, driver: str | None, system: str = "linux") -> int | None:
-    """How many encode sessions this system may hold with ``driver``; None: no limit, or none is known."""
+    """How many encode sessions this system allows with ``driver``; None: no limit, or none is known."""
     if not chip.sessions.isdigit():
         return None
     limits = [

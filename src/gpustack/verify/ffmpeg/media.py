@@ -26,12 +26,12 @@ _STRIDE = 3
 """Every third byte is compared: that covers both colours, and different columns in each row."""
 _BLOCK = 8
 _C1, _C2 = (0.01 * 255) ** 2, (0.03 * 255) ** 2
-"""What keeps the similarity of flat blocks from a division by nothing, as its authors chose."""
+"""What keeps the similarity of flat blocks from a division by zero, as its authors chose."""
 _SQUARES = {difference: difference * difference for difference in range(-255, 256)}
 
 
 class Streams(Struct, frozen=True, kw_only=True):
-    """What FFmpeg finds in a file. ``duration_s`` is None where the container has none."""
+    """What FFmpeg finds in a file. ``duration_s`` is None if the container has none."""
 
     codec: str = ""
     size: tuple[int, int] = (0, 0)
@@ -65,14 +65,14 @@ def write_clip(folder: Path) -> Path:
 
 
 def encoder_options(program: Program) -> tuple[str, ...]:
-    """The options with which ``program`` encodes H.264 in software, quickly; () where it cannot."""
+    """The options with which ``program`` quickly encodes H.264 in software; () if it cannot."""
     name = next((one for one in ("libx264", "libopenh264") if one in program.encoders), "")
     quick = ("-preset", "ultrafast") if name == "libx264" else ()
     return ("-c:v", name, *quick) if name else ()
 
 
 def decode(program: Program, path: Path, to: Path, runner: Runner, *, scale: tuple[int, int] | None = None) -> Finished:
-    """Decode a file in software into raw NV12 frames at ``to``, scaled if asked: every frame that is in it, once."""
+    """Decode a file in software into raw NV12 frames at ``to``, optionally scaled: every frame in it, once."""
     wanted = f"scale={scale[0]}:{scale[1]}:flags=bicubic,format=nv12" if scale else "format=nv12"
     words = (program.path, "-hide_banner", "-y", "-i", str(path), "-map", "0:v:0", "-vf", wanted)
     return runner.run((*words, *program.about.every_frame, "-f", "rawvideo", str(to)), timeout=60)
@@ -84,12 +84,12 @@ def frame_bytes(size: tuple[int, int]) -> int:
 
 
 def count_frames(path: Path, size: tuple[int, int]) -> float:
-    """How many NV12 frames a raw file holds; a fraction where it ends in the middle of one."""
+    """The number of NV12 frames in a raw file; a fraction if it ends within one."""
     return path.stat().st_size / frame_bytes(size) if path.is_file() else 0
 
 
 def same_bytes(one: Path, other: Path) -> bool:
-    """Whether two files hold the same, read piece by piece."""
+    """Whether two files have the same content, read piece by piece."""
     if not one.is_file() or not other.is_file() or one.stat().st_size != other.stat().st_size:
         return False
     with one.open("rb") as left, other.open("rb") as right:
@@ -100,9 +100,9 @@ def same_bytes(one: Path, other: Path) -> bool:
 
 
 class Likeness(Struct, frozen=True, kw_only=True):
-    """How near a picture is to another, by the frame that is farthest: ``psnr`` in dB, ``ssim`` from -1 to 1.
+    """How similar a picture is to another, by the most different frame: ``psnr`` in dB, ``ssim`` from -1 to 1.
 
-    ``psnr`` is that of all three planes, infinite where they are equal; ``ssim`` is that of brightness.
+    ``psnr`` is that of all three planes, infinite if they are equal; ``ssim`` is that of brightness.
     """
 
     psnr: float

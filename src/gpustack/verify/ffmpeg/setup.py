@@ -116,7 +116,7 @@ def setup_of(context: Context, program: Program) -> Setup:
 
 
 def failure(context: Context, program: Program, end: Finished, doing: str) -> Outcome:
-    """The failure of a run, with its cause in words."""
+    """The failure of a run, with its cause."""
     if end.code is None:
         fix = "check `sudo dmesg` for Xid messages and `top` for other load, then retry"
         return failed(f"{doing}: {end.error}", fix, evidence=evidence_of(end, work=context.work))

@@ -72,7 +72,7 @@ def transcode(task: Task, way: Way, encoder: str, to: Path, before: tuple[str, .
 
 
 class Ended(Struct, frozen=True, kw_only=True):
-    """The run that counts, every run in order, and the options that the last one had and the first had not."""
+    """The decisive run, every run in order, and the options that only the last one had."""
 
     last: Finished
     ends: tuple[Finished, ...]
@@ -94,7 +94,7 @@ def run_with_remedies(matrix: Matrix, run: Callable[[tuple[str, ...]], Finished]
 
 
 class Judged(Struct, frozen=True, kw_only=True):
-    """What was found in an output: ``faults`` are sentences, empty where all is correct."""
+    """The findings about an output: ``faults`` are sentences, empty if all is correct."""
 
     faults: tuple[str, ...]
     measurements: dict[str, Measurement]

@@ -154,6 +154,6 @@ def rebuild_initramfs(host: Host) -> str:
 
 
 def describe_copy(copy: Copy) -> str:
-    """A copy with its version and, where that is known, the package that owns it, for a sentence."""
+    """A copy with its version and, if known, the package that owns it, for a sentence."""
     owner = f", from {copy.owner}" if copy.owner else ""
     return f"{copy.path} ({copy.version or 'version unknown'}{owner})"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gpustack.solve.rulebook import BoundRule
 
 RELEASE_NUMBERS = 3
-"""Numbers of a version that name a release (cuDNN 9.14.0); a fourth is a build number that only packages carry."""
+"""Numbers of a version that identify a release (cuDNN 9.14.0); a fourth is a build number that only packages have."""
 
 
 class Part(Struct, frozen=True):
@@ -147,7 +147,7 @@ def compute_capability_of(gpu: Gpu) -> Part | None:
 
 
 def full_version(context: Context, component: str, number: str) -> str:
-    """``number`` with the build number that files do not have: as installed, else of the release the matrix knows."""
+    """``number`` with the build number that files lack: as installed, else of the release in the matrix."""
     installed = host_facts.installed_version(context.host, component)
     releases = (release.version for release in context.matrix.releases(component))
     candidates = (*((installed,) if installed else ()), *releases)
@@ -155,14 +155,14 @@ def full_version(context: Context, component: str, number: str) -> str:
 
 
 def same_release(one: str, other: str) -> bool:
-    """Whether two versions agree in as many numbers as both have, three at most."""
+    """Whether two versions agree in as many numbers as both have, at most three."""
     left, right = (version(text).numbers[:RELEASE_NUMBERS] for text in (one, other))
     length = min(len(left), len(right))
     return left[:length] == right[:length]
 
 
 def same(one: str | None, other: str | None) -> bool:
-    """Whether two versions are the same to the last number. Raises ValueError where one is not a version."""
+    """Whether two versions are identical. Raises ValueError if one is not a version."""
     return one is not None and other is not None and version(one) == version(other)
 
 

@@ -30,7 +30,7 @@ from gpustack.verify.frame.host_facts import names_of, own_gpus
 from gpustack.verify.frame.report import build_report
 
 GPU = "gpu"
-"""What `--require` takes besides components and checks."""
+"""What `--require` accepts besides components and checks."""
 
 _ENDED = {"fail": "failed", "error": "could not run"}
 
@@ -86,7 +86,7 @@ def run_checks(  # noqa: PLR0913 (the options of one run)
 
 
 def _gpu_found(context: Context) -> CheckResult:
-    """What ``--require gpu`` asks."""
+    """The result for ``--require gpu``."""
     gpus = own_gpus(context.host)
     return CheckResult(
         id=f"{GPU}.found",
@@ -220,7 +220,7 @@ class _Answer:
         )
 
     def demand_found(self, asked: tuple[str, ...], results: list[CheckResult]) -> list[CheckResult]:
-        """The results, in which the first check of a component of which nothing was found fails."""
+        """The results, with a failure of the first check of a required component that was not found."""
         for component in asked:
             places = [place for place, one in enumerate(results) if one.component == component]
             if any(results[place].status != "skip" for place in places):
@@ -237,7 +237,7 @@ _LONGEST = 20_000
 
 
 def _clean(given: object) -> str:
-    """A text of a check as valid UTF-8 (file names may not be), shortened where it is endless."""
+    """A text of a check as valid UTF-8 (file names may not be), shortened if excessive."""
     text = given if isinstance(given, str) else str(given)
     short = text if len(text) <= _LONGEST else f"{text[:_LONGEST]} [...]"
     return short.encode("utf-8", "replace").decode()
@@ -250,7 +250,7 @@ def _clean_measurement(one: Measurement) -> Measurement:
 
 
 def _unmet(check: Check, done: Mapping[str, CheckResult]) -> Outcome | None:
-    """A skip where a check that this one needs did not pass. A need that was skipped or did not run is ignored."""
+    """A skip if a check that this one needs did not pass. A need that was skipped or did not run is ignored."""
     for need in check.needs:
         before = done.get(need)
         if before is not None and before.status in {"fail", "error"}:

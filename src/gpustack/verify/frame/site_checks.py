@@ -77,7 +77,7 @@ def load_entry_points() -> None:
 
 
 def _has_group(folder: Path) -> bool:
-    """Whether a package installed in this folder brings checks. Reading the files is cheaper than parsing them all."""
+    """Whether a package installed in this folder has checks. Reading the files is cheaper than parsing them all."""
     head = f"[{GROUP}]".encode()
     try:
         names = os.listdir(folder)  # noqa: PTH208 (a hundred names, at every start)
@@ -95,7 +95,7 @@ def _content(path: str) -> bytes:
 
 
 def load_file(path: Path, table: object) -> None:
-    """Declare the checks of a file, read as ``table``. Raises DocumentError naming the key that is wrong."""
+    """Declare the checks of a file, read as ``table``. Raises DocumentError naming the invalid key."""
     try:
         checks = msgspec.convert(table, SiteChecks, strict=True)
     except msgspec.ValidationError as exc:
@@ -178,7 +178,7 @@ def _judge(one: SiteCheck, context: Context) -> Outcome:
 
 
 _NOT_FOUND = 4
-"""The exit code of a search without a match; Python itself never ends with it."""
+"""The exit code of a search without a match; Python itself never exits with it."""
 
 _SEARCH = f"""
 import json, re, sys

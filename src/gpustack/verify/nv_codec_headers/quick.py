@@ -20,7 +20,7 @@ def version_found(context: Context) -> str | None:
 
 
 def _query(context: Context) -> Finished:
-    """What pkg-config reports for ffnvcodec. It runs once, and only where it may find a file of that name."""
+    """What pkg-config reports for ffnvcodec. It runs once, and only if such a file may exist."""
     import os  # noqa: PLC0415 (only this module reads the environment)
 
     words = ("pkg-config", "--modversion", "ffnvcodec")

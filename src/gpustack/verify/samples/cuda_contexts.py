@@ -1,7 +1,7 @@
-"""Makes a CUDA context on every GPU through libcuda alone, then adds vectors with the kernel of the PTX beside it.
+"""Creates a CUDA context on every GPU through libcuda alone, then adds vectors with the kernel of the PTX next to it.
 
-One JSON line a step, so that a hang names its place. Runs as a program of its own: what a broken driver does to it
-stays there.
+One JSON line per step, so that a hang is located. Runs as a separate program: what a broken driver does to it stays
+there.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def about(cuda: Any, device: ctypes.c_int) -> dict[str, str]:  # noqa: ANN401 (a
 
 
 def work(cuda: Any, device: ctypes.c_int) -> tuple[str, int]:  # noqa: ANN401 (a library)
-    """A context, memory, bytes there and back. The step that failed and its code; ("", 0) when all held."""
+    """A context, memory, bytes there and back. The failed step and its code; ("", 0) if all succeeded."""
     context, memory = ctypes.c_void_p(), ctypes.c_uint64()
     size = 1 << 20
     back = (ctypes.c_ubyte * size)()

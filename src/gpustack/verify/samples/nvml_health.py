@@ -1,4 +1,4 @@
-"""Asks NVML for the health of every GPU and prints it as JSON. A program of its own: a wedged driver hangs only it."""
+"""Reads the health of every GPU from NVML and prints it as JSON. A separate program: a wedged driver hangs only it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pynvml
 
 
 def value(function: Callable[..., Any], *arguments: object) -> Any:  # noqa: ANN401 (each call has its own type)
-    """One answer; None where this GPU or driver does not give it."""
+    """One value; None if this GPU or driver does not support it."""
     try:
         found = function(*arguments)
     except (pynvml.NVMLError, AttributeError, TypeError):
@@ -39,7 +39,7 @@ def fabric(handle: Any) -> dict[str, Any] | None:  # noqa: ANN401 (a handle of N
         return None
     info = kind()
     try:
-        # pynvml hands this argument on as it is, and the library wants a pointer.
+        # pynvml passes this argument on unchanged, and the library expects a pointer.
         pynvml.nvmlDeviceGetGpuFabricInfo(handle, ctypes.byref(info))
     except (pynvml.NVMLError, AttributeError, TypeError):
         return None

@@ -1,4 +1,4 @@
-"""Runs inside the Python that has TensorRT, in a process of its own: a builder that crashes takes nothing with it.
+"""Runs inside the Python that has TensorRT, in a separate process: a crash of the builder affects nothing else.
 
 Called as ``python child.py REQUEST.json``; prints one JSON object. It needs nothing but the standard library and
 TensorRT's own bindings (``tensorrt`` 8 to 11, or ``tensorrt_rtx``): memory and timing go through libcuda by ctypes.
@@ -17,7 +17,7 @@ from typing import Any
 
 _HOST_ALLOC_PORTABLE = 1
 _WARM_UP_S = 0.3
-"""Runs before any is timed: clocks go up under load only."""
+"""Runs before the timed ones: clocks only go up under load."""
 _MEASURED_S = 0.5
 """Minimum time over which runs per second are counted."""
 _PROFILED = 50
@@ -43,7 +43,7 @@ def mapped() -> list[str]:
 
 
 def load(soname: str) -> dict[str, Any]:
-    """Load a library as a C++ program would, and ask its version."""
+    """Load a library as a C++ program would, and return its version."""
     library = ctypes.CDLL(soname)
     number = library.getInferLibVersion()
     return {"number": number, "libraries": mapped()}
@@ -59,7 +59,7 @@ def attempt(module: Any, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def info(module: Any) -> dict[str, Any]:
-    """What the module is and loaded."""
+    """The module and the libraries that it loaded."""
     return {"version": module.__version__, "file": module.__file__, "libraries": mapped()}
 
 
@@ -118,7 +118,7 @@ def build(module: Any, request: dict[str, Any], messages: list[str]) -> dict[str
 
 
 class Cuda:
-    """The few calls of the driver that running an engine takes."""
+    """The few driver calls that running an engine requires."""
 
     def __init__(self) -> None:
         self._library = ctypes.CDLL("libcuda.so.1")
@@ -183,7 +183,7 @@ class Lane:
             self.bindings = [places[engine.get_binding_name(place)] for place in range(engine.num_bindings)]
 
     def start(self) -> float:
-        """Queue one run; the seconds that queueing its kernels took."""
+        """Queue one run; return the seconds that queueing its kernels took."""
         cuda, stream = self.cuda, self.stream
         cuda.call("cuEventRecord", self.events[0], stream)
         cuda.call("cuMemcpyHtoDAsync_v2", self.there_in, self.here_in, ctypes.c_size_t(self.input_size), stream)
@@ -245,7 +245,7 @@ def run(module: Any, request: dict[str, Any], messages: list[str]) -> dict[str, 
 
 
 def read(module: Any, request: dict[str, Any], messages: list[str]) -> dict[str, Any]:
-    """Load an engine and run nothing: code that a version-compatible engine carries stays off, as it is by default."""
+    """Load an engine and run nothing: code in a version-compatible engine stays disabled, as by default."""
     runtime = module.Runtime(logger_of(module, messages))
     engine = runtime.deserialize_cuda_engine(Path(request["engine"]).read_bytes())
     return {"ok": engine is not None, "stage": "load", "messages": messages, "version": module.__version__}

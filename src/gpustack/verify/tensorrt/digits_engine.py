@@ -26,7 +26,7 @@ MODEL, NETWORK = "digits.onnx", "digits"
 
 
 class Built(Struct, frozen=True, kw_only=True):
-    """How building or running ended: ``fault`` is empty where it went well."""
+    """How a build or run ended: ``fault`` is empty on success."""
 
     engine: Path
     fault: str = ""
@@ -54,9 +54,9 @@ def as_floats(picture: bytes) -> bytes:
 
 
 def keep_engine(context: Context, built: Built, kind: str, capability: str) -> str:
-    """Keep the engine and its ONNX file in the folder that the user specified: a sentence on it, "" without a folder.
+    """Keep the engine and its ONNX file in the user's folder: a sentence on it, "" without a folder.
 
-    Raises OSError where that folder cannot be written.
+    Raises OSError if that folder cannot be written.
     """
     given = context.given.get("artifacts")
     if not given:
@@ -126,7 +126,7 @@ def compare_outputs(outputs: list[list[float]], digits: Digits) -> tuple[float, 
         if len(got) != len(wanted):
             return worst, f"an output has {len(got)} values instead of {len(wanted)}"
         difference = max(abs(a - b) for a, b in zip(got, wanted, strict=True))
-        if not difference <= TOLERANCE:  # NaN is no answer either
+        if not difference <= TOLERANCE:  # NaN is not an answer either
             read = max(range(len(got)), key=lambda digit, values=got: values[digit])  # type: ignore[misc]
             return difference, (
                 f"the engine recognizes image {place} as {read} instead of {digits.labels[place]} (probabilities"

@@ -35,7 +35,7 @@ def explain_error(said: str) -> Meaning:
 
 
 def choose_message(messages: Iterable[str]) -> str:
-    """The message choose_message to the cause: the first whose meaning is known, else the first error."""
+    """The message nearest to the cause: the first with a known meaning, else the first error."""
     kept = tuple(messages)
     faults = [one for one in kept if one.startswith(("ERROR", "INTERNAL", "In node"))]
     known = (one for one in (*faults, *kept) if explain_error(one).cause != one)

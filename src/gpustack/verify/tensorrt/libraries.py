@@ -145,14 +145,14 @@ def find_bindings(context: Context) -> tuple[Binding, ...]:
 
 
 def _folders(context: Context, python: str) -> tuple[str, ...] | None:
-    """The folders from which ``python`` imports; None where it has to be run to find out, as a specified one is."""
+    """The folders from which ``python`` imports; None if it must be run to find out, as a specified one must."""
     if context.given.get("python"):
         return None
     return context.shared.once(f"packages of {python}", lambda: package_folders(python))
 
 
 def _once(found: list[Binding]) -> list[Binding]:
-    """Without other names of the same module in the same place."""
+    """The bindings without further names of the same module in the same place."""
     kept: dict[tuple[str, tuple[str, ...], str, bool], Binding] = {}
     for one in found:
         kept.setdefault((one.version, one.libraries, one.error, one.is_rtx), one)

@@ -43,7 +43,7 @@ _LINE = re.compile(
 
 
 class Said(Struct, frozen=True, kw_only=True):
-    """What a run of trtexec printed. ``state``: PASSED, FAILED, WAIVED, or "" where the line is missing.
+    """What a run of trtexec printed. ``state``: PASSED, FAILED, WAIVED, or "" if the line is missing.
 
     ``rows`` maps a timing ("Latency", "GPU Compute Time", ...) to its figures in milliseconds.
     """
@@ -87,7 +87,7 @@ def read(text: str) -> Said:
 
 
 def _blocks(text: str) -> dict[str, dict[str, float]]:
-    """The figures of 6.0 to 7.2, one on each line below the name of their block; of 5.1 the one that it prints."""
+    """The figures of 6.0 to 7.2, one per line below the name of their block; for 5.1 the single figure."""
     rows: dict[str, dict[str, float]] = {}
     block: dict[str, float] = {}
     for match in _LINE.finditer(text):
@@ -167,7 +167,7 @@ def bench_words(engine: str, release: str, streams: int, *, profile: str = "") -
 
 
 def layers(path: Path) -> list[dict[str, Any]]:
-    """What --exportProfile wrote, without its leading count; [] where it wrote nothing."""
+    """What --exportProfile wrote, without its leading count; [] if it wrote nothing."""
     try:
         return [row for row in json.loads(path.read_text(encoding="utf-8")) if "name" in row]
     except (OSError, ValueError, TypeError):

@@ -18,7 +18,7 @@ _LARGEST = 1 << 20
 
 
 class Tried(Struct, frozen=True, kw_only=True):
-    """How an inference ended: ``fault`` is empty where it succeeded; ``said`` is what was verified.
+    """How an inference ended: ``fault`` is empty on success; ``said`` is what was verified.
 
     ``skipped`` says why the model was not tested.
     """

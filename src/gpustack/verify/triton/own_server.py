@@ -1,4 +1,4 @@
-"""A Triton server started here: on loopback, with a model whose outputs are known, and stopped again."""
+"""A Triton server started here: on loopback, with a model whose outputs are known, and stopped afterwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report as GitHub workflow commands: an annotation for each check that did not hold."""
+"""The report as GitHub workflow commands: an annotation for each check that did not pass."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from gpustack.visible import one_line, visible
 _COMMANDS = {"fail": "error", "error": "error", "skip": "notice"}
 
 
-def write(report: Report, *, colour: bool) -> str:  # noqa: ARG001 (every writer is called alike)
-    """One ``::error`` or ``::notice`` line a check that is not a pass, and the summary as plain text."""
+def write(report: Report, *, colour: bool) -> str:  # noqa: ARG001 (every writer has the same parameters)
+    """One ``::error`` or ``::notice`` line for each check that did not pass, and the summary as plain text."""
     lines = [_annotation(one) for one in report.checks if one.status in _COMMANDS]
     return "\n".join([*lines, summary(report)]) + "\n"
 

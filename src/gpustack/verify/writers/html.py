@@ -91,7 +91,7 @@ def _about(report: Report) -> str:
 
 
 def _worst_first(report: Report) -> str:
-    """What has to be mended, before everything else."""
+    """The order of importance: failures first."""
     bad = sorted((one for one in report.checks if one.status in {"fail", "error"}), key=lambda one: _ORDER[one.status])
     if not bad:
         return ""
@@ -100,7 +100,7 @@ def _worst_first(report: Report) -> str:
 
 
 def _measured(report: Report) -> str:
-    """The charts, where they are seen without opening anything."""
+    """The charts, visible without opening anything."""
     charts = [(one, _charts(one)) for one in report.checks]
     drawn = [f"<figure>\n<h3>{_text(_title(one))}</h3>\n{chart}\n</figure>" for one, chart in charts if chart]
     return "\n".join(["<section>", "<h2>Measured</h2>", *drawn, "</section>"]) if drawn else ""
@@ -137,7 +137,7 @@ def _title(one: CheckResult) -> str:
 
 
 def _charts(one: CheckResult) -> str:
-    """A bar chart for each unit, as values of one unit can be compared; texts as a list."""
+    """A bar chart for each unit, because values of one unit are comparable; texts as a list."""
     by_unit: dict[str, list[tuple[str, float]]] = {}
     texts = []
     for name, measured in one.measurements.items():

@@ -1,4 +1,4 @@
-"""The report as JUnit XML, as CI systems read it: one testcase a check, one suite a component."""
+"""The report as JUnit XML for CI systems: one testcase per check, one suite per component."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def write(report: Report, *, colour: bool) -> str:  # noqa: ARG001 (every writer is called alike)
-    """XML 1.0 in UTF-8. Attributes and times, in milliseconds, are as the schema of Jenkins' readers has them."""
+    """XML 1.0 in UTF-8. Attributes and times, in milliseconds, follow the schema of Jenkins' readers."""
     components = tuple(dict.fromkeys(one.component for one in report.checks))
     lines = ['<?xml version="1.0" encoding="UTF-8"?>', f"<testsuites{_counts('gpustack verify', report.checks)}>"]
     for component in components:

@@ -10,7 +10,7 @@ from gpustack.verify.frame.report import STATUSES
 
 
 def write(report: Report, *, colour: bool) -> str:  # noqa: ARG001 (every writer is called alike)
-    """Text exposition format. Each check has one sample a status, 1 for the one it is in and 0 for the others."""
+    """Text exposition format. Each check has one sample per status, 1 for its current one and 0 for the others."""
     states = [
         (
             {"check": one.id, "component": one.component, "level": one.level, "status": status},

@@ -1,4 +1,4 @@
-"""The report as SARIF 2.1.0, as code scanning services take it: a rule a check, a result for each that did not hold."""
+"""The report as SARIF 2.1.0 for code scanning services: a rule per check, a result for each that did not pass."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sar
 
 
 def write(report: Report, *, colour: bool) -> str:  # noqa: ARG001 (every writer is called alike)
-    """One run; checks that hold are results of kind "pass", so that a fixed fault is closed by its next report."""
+    """One run; passed checks are results of kind "pass", so that the next report closes a fixed fault."""
     rules = [_rule(one) for one in report.checks]
     driver: dict[str, Any] = {"name": "gpustack verify", "rules": rules}
     if report.version:
@@ -44,10 +44,10 @@ def _result(number: int, one: CheckResult) -> dict[str, Any]:
         "ruleId": one.id,
         "ruleIndex": number,
         "kind": _KINDS[one.status],
-        # The standard asks for "none" wherever the kind is not a failure.
+        # The standard requires "none" unless the kind is a failure.
         "level": "error" if one.status == "fail" else "none",
         "message": {"text": "\n".join(lines)},
-        # A host has no file to point at; services that insist on a place get the report's subject.
+        # A host has no file to point at; services that require a place get the report's subject.
         "locations": [{"logicalLocations": [{"fullyQualifiedName": f"{one.component}/{one.id}", "kind": "module"}]}],
         "partialFingerprints": {"check/v1": one.id},
     }

@@ -9,7 +9,7 @@ from gpustack.visible import one_line
 
 
 def write(report: Report, *, colour: bool) -> str:  # noqa: ARG001 (every writer is called alike)
-    """One test point a check; what failed is in a YAML block, whose values are quoted as JSON."""
+    """One test point per check; failures have a YAML block, with values quoted as JSON."""
     lines = ["TAP version 14", f"1..{len(report.checks)}"]
     for number, one in enumerate(report.checks, start=1):
         lines += _point(number, one)
@@ -34,5 +34,5 @@ def _escaped(text: str) -> str:
 def _quoted(text: str) -> str:
     """A YAML scalar: JSON's strings are YAML's double-quoted ones."""
     held = text.encode("utf-8", "replace").decode().replace("\x7f", " ")
-    # Readers take these for ends of lines, which JSON does not.
+    # Readers take these for line ends, which JSON does not.
     return msgspec.json.encode(held).decode().translate({0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"})

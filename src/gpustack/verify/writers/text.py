@@ -12,7 +12,7 @@ _INDENT = " " * 7
 
 
 def write(report: Report, *, colour: bool) -> str:
-    """One aligned line a check, with reason and fix below those that need it; a summary last."""
+    """One aligned line per check, with reason and fix below those that need it; a summary last."""
     width = max((len(one.id) for one in report.checks), default=0)
     lines: list[str] = []
     shown: set[str] = set()
@@ -26,7 +26,7 @@ def write(report: Report, *, colour: bool) -> str:
 
 
 def _not_proven(report: Report) -> list[str]:
-    """What a green report does not say."""
+    """What a report without failures does not prove."""
     if not own_gpus(report.host):
         return ["not proven: that anything runs on a GPU; there is none here"]
     if report.level == "quick":
