@@ -45,7 +45,7 @@ def bench(
     """Measure FFmpeg's engines, TensorRT or the GPU itself, without a verdict."""
     from gpustack.verify.frame.bench_table import as_text
 
-    _known(subject)
+    _demand_subject(subject)
     named = {"sessions": sessions, "batch": batch, "streams": streams}
     counts = {name: _numbers(f"--{name}", text) for name, text in named.items()}
     pixels = _size(size)
@@ -78,7 +78,7 @@ def bench(
     return 0
 
 
-def _known(subject: str) -> None:
+def _demand_subject(subject: str) -> None:
     from gpustack.errors import UsageError
 
     if subject not in _SUBJECTS:

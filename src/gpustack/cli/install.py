@@ -69,7 +69,7 @@ def install(
 
     # Created files have the same modes everywhere, whatever the umask of the caller, as in the rendered script.
     os.umask(0o022)
-    named = _named(reboot, wait)
+    named = _make_origin(reboot, wait)
     how = _options(root, named, is_asked=not yes)
     _demand_one_task(what, {"--resume": resume, "--rollback": rollback, "--abandon": abandon}, dry_run=dry_run)
     given = origin_of(bundle=bundle, fingerprint=fingerprint, mirrors=mirror or [], lock=lock, min_speed=min_speed)
@@ -83,7 +83,7 @@ def install(
     return _install(asked(what, options, root=root), how, supply.named(named), dry_run=dry_run)
 
 
-def _named(reboot: RebootPolicy | None, wait: float | None) -> "Origin":
+def _make_origin(reboot: RebootPolicy | None, wait: float | None) -> "Origin":
     """The options of this call that a later ``--resume`` has to know."""
     from gpustack.install.journal.records import Origin
 

@@ -246,7 +246,7 @@ def host_of(matrix: Matrix, question: HostQuestion) -> Host:
             question,
             describe(matrix, os=question.os, arch=question.arch, gpus=question.gpus, properties=_properties(question)),
         )
-    found = _found(matrix, question)
+    found = _load_host(matrix, question)
     if question == HostQuestion(root=question.root, host=question.host):
         return found
     from gpustack.detect.describe import redescribed
@@ -277,7 +277,7 @@ def _properties(question: HostQuestion) -> Properties:
     )
 
 
-def _found(matrix: Matrix, question: HostQuestion) -> Host:
+def _load_host(matrix: Matrix, question: HostQuestion) -> Host:
     """The host from a document, a tree, or this machine."""
     root = question.root
     if question.host is not None:

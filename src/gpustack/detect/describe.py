@@ -37,7 +37,7 @@ def describe(  # noqa: PLR0913 (one argument for each option that describes a ho
     """
     system, version = parse_system(os, matrix)
     given = properties or Properties()
-    named = _named(matrix, gpus)
+    named = _resolve_gpus(matrix, gpus)
     environment = given.environment or _environment(system)
     found = tuple(gpu for one in named for gpu in one.gpus)
     if given.environment is None and environment == "bare-metal" and any(gpu.is_vgpu for gpu in found):
@@ -76,7 +76,7 @@ def _usual(environment: Environment, gpus: tuple[Gpu, ...], matrix: Matrix) -> s
 
 def redescribed(matrix: Matrix, host: Host, *, gpus: tuple[str, ...], properties: Properties) -> Host:
     """A detected host with the given GPUs and properties in place of its own. Raises UsageError."""
-    found = tuple(gpu for one in _named(matrix, gpus) for gpu in one.gpus)
+    found = tuple(gpu for one in _resolve_gpus(matrix, gpus) for gpu in one.gpus)
     demand_possible(host.arch, found, matrix)
     return changed(host, properties, found)
 
@@ -135,7 +135,7 @@ def _nearest(text: str, known: list[str]) -> str:
     return ", ".join(get_close_matches(text, known, n=6, cutoff=0.3) or sorted(known)[-6:])
 
 
-def _named(matrix: Matrix, names: tuple[str, ...]) -> list[Named]:
+def _resolve_gpus(matrix: Matrix, names: tuple[str, ...]) -> list[Named]:
     products = Products(matrix)
     named = [resolve(name, matrix, products) for name in names[: MAX_GPUS + 1]]
     count = max(len(names), sum(len(one.gpus) for one in named))

@@ -227,7 +227,7 @@ def _steps(work: Workplace, done: set[str]) -> None:
         except (PausedError, StoppedError):
             raise
         except GpustackError as error:
-            raise _told(error, step, number, total) from error
+            raise _describe_failure(error, step, number, total) from error
         work.report.done()
 
 
@@ -254,7 +254,7 @@ def _put_in_order(work: Workplace, step: Step) -> None:
         raise troubles[0]
 
 
-def _told(error: GpustackError, step: Step, number: int, total: int) -> GpustackError:
+def _describe_failure(error: GpustackError, step: Step, number: int, total: int) -> GpustackError:
     tail = getattr(error, "tail", "").strip()
     where = "" if not error.where or error.where == step.title else f"{error.where}: "
     text = f"step {number} of {total} failed: {step.title}\n{where}{error.message}"

@@ -56,7 +56,9 @@ def _statements(facts: Matrix, place: tuple[str, str], component: str, releases:
     if table == "releases" or not names:
         return
     rows = facts.rows(subject, table, dict)
-    before, now = ({_named(row, names) for row in rows if _is_about(row, place, component, one)} for one in releases)
+    before, now = (
+        {_name_columns(row, names) for row in rows if _is_about(row, place, component, one)} for one in releases
+    )
     missing = sorted(before - now)
     if missing and not now and len(missing) > 1:
         yield f"{subject}.yaml: {table}: none of the {len(missing)} rows of {releases[0]} has one of {releases[1]}"
@@ -64,7 +66,7 @@ def _statements(facts: Matrix, place: tuple[str, str], component: str, releases:
         yield from (f"{subject}.yaml: {table}: {' '.join(one)}" for one in missing)
 
 
-def _named(row: dict[str, Any], names: tuple[str, ...]) -> tuple[str, ...]:
+def _name_columns(row: dict[str, Any], names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(f"{name} {_text(row[name])}" for name in names if row.get(name))
 
 

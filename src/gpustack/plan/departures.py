@@ -28,7 +28,7 @@ class Departure(Struct, frozen=True, kw_only=True):
 def with_departures(ctx: Context, drafts: Iterable[Draft]) -> list[Draft]:
     """The drafts; those that depart from a guide say so at the end of their reason."""
     rows = [row for row in ctx.matrix.rows(SUBJECT, "departures", Departure) if _holds(ctx, row)]
-    return [_told(ctx, one, [row for row in rows if row.step == one.key]) for one in drafts]
+    return [_state_departures(ctx, one, [row for row in rows if row.step == one.key]) for one in drafts]
 
 
 def _holds(ctx: Context, row: Departure) -> bool:
@@ -41,7 +41,7 @@ def _holds(ctx: Context, row: Departure) -> bool:
     )
 
 
-def _told(ctx: Context, one: Draft, rows: list[Departure]) -> Draft:
+def _state_departures(ctx: Context, one: Draft, rows: list[Departure]) -> Draft:
     if not rows:
         return one
     why = "; ".join((one.step.why, *(f"departs from NVIDIA's guide, {row.departs}" for row in rows)))

@@ -101,7 +101,7 @@ def problem_steps(ctx: Context, picks: list[Pick]) -> list[Draft]:
     for problem in ctx.host.problems:
         if DEALT_WITH.get(problem.id) in changed or _is_removed(ctx, problem):
             continue
-        drafts += _mended(ctx, problem, repository=REPOSITORY in changed) or [_told(ctx, problem)]
+        drafts += _fix(ctx, problem, repository=REPOSITORY in changed) or [_report(ctx, problem)]
     return drafts
 
 
@@ -113,7 +113,7 @@ def _is_removed(ctx: Context, problem: Problem) -> bool:
     return bool(there.packages) and there.method not in {None, "unknown", pick.method}
 
 
-def _mended(ctx: Context, problem: Problem, *, repository: bool) -> list[Draft]:
+def _fix(ctx: Context, problem: Problem, *, repository: bool) -> list[Draft]:
     if problem.id == "headers_missing":
         return _headers(ctx)
     if problem.id == "secure_boot_unsigned" and ctx.host.secure_boot:
@@ -192,7 +192,7 @@ def _mend(ctx: Context, problem: Problem, row: Mend) -> Draft:
     )
 
 
-def _told(ctx: Context, problem: Problem) -> Draft:
+def _report(ctx: Context, problem: Problem) -> Draft:
     """A state that no step fixes: a step by hand if it blocks, otherwise a warning."""
     row = ctx.matrix.conflicts.get(problem.id)
     return draft(

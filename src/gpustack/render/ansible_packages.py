@@ -41,9 +41,9 @@ def _of_apt(action: do.AnyPackageAction) -> list[Use]:
         case do.UnholdPackages(names=names):
             return [_selection(names, "install")]
         case do.DisableRepository(path=path, url=url):
-            return _commented_out(path, line_of(url)) if path.endswith(".list") else _moved(action)
+            return _commented_out(path, line_of(url)) if path.endswith(".list") else _move_files(action)
         case do.EnableRepository():
-            return _moved(action)
+            return _move_files(action)
         case _:
             return []
 
@@ -74,7 +74,7 @@ def _of_rpm(action: do.AnyPackageAction) -> list[Use]:
             return [command(argv)._replace(about="read the package index", sign="read") for argv in spelled(action)]
         case do.InstallFile(path=path) if _RPM_FILE.fullmatch(path):
             name = path.rpartition("/")[2].removesuffix(".rpm")
-            return [_asked(argv, (name,)) for argv in spelled(action)]
+            return [_query_first(argv, (name,)) for argv in spelled(action)]
         case do.HoldPackages(tools=tools) if tools:
             packages = tuple(do.Package(name=name) for name in tools)
             needs = do.InstallPackages(manager=action.manager, packages=packages)
@@ -85,7 +85,7 @@ def _of_rpm(action: do.AnyPackageAction) -> list[Use]:
             key |= {"fingerprint": fingerprint} if _FINGERPRINT.fullmatch(fingerprint) else {}
             return [Use(f"import {path.rpartition('/')[2]}", "ansible.builtin.rpm_key", key, "early")]
         case do.DisableRepository() | do.EnableRepository():
-            return _moved(action)
+            return _move_files(action)
         case _:
             return []
 
@@ -93,7 +93,7 @@ def _of_rpm(action: do.AnyPackageAction) -> list[Use]:
 def _rpm_packages(action: do.InstallPackages | do.RemovePackages) -> list[Use]:
     words, tool = _words(action), action.manager
     if tool == "tdnf" and isinstance(action, do.InstallPackages):
-        return [_asked(argv, tuple(words)) for argv in spelled(action)]
+        return [_query_first(argv, tuple(words)) for argv in spelled(action)]
     if not _are_names(words) or any(word.startswith("-") for word in words):
         return []
     use = Use(f"packages {few(words)}", "ansible.builtin.dnf", {"name": words, "state": "present"}, "early")
@@ -126,7 +126,7 @@ def _are_names(words: Sequence[str]) -> bool:
     return bool(words) and all(word and "," not in word and word == word.strip() for word in words)
 
 
-def _asked(argv: Argv, names: Argv) -> Use:
+def _query_first(argv: Argv, names: Argv) -> Use:
     """An installation by a manager without an Ansible module: the package database is asked first."""
     return command(argv)._replace(about=f"packages {few(names)}", sign="query", query=names)
 
@@ -148,7 +148,7 @@ def _commented_out(path: str, line: str) -> list[Use]:
     ]
 
 
-def _moved(action: do.DisableRepository | do.EnableRepository) -> list[Use]:
+def _move_files(action: do.DisableRepository | do.EnableRepository) -> list[Use]:
     found = []
     for argv in spelled(action):
         source, target = argv[-2:]

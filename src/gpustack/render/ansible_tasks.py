@@ -153,7 +153,7 @@ def _step_tasks(writer: Writer, number: int, step: Step, tags: list[str]) -> lis
     if step.reboot_after:
         tasks = _reboot(writer, step)
     elif step.kind == "note" or is_manual(step):
-        tasks = [Task(step.title, {"ansible.builtin.debug": {"msg": _told(step)}})]
+        tasks = [Task(step.title, {"ansible.builtin.debug": {"msg": _describe(step)}})]
     elif _only_verifies(step):
         tasks = _verify(f"{writer.prefix}step_{number}", step)
     else:
@@ -165,7 +165,7 @@ def _step_tasks(writer: Writer, number: int, step: Step, tags: list[str]) -> lis
     return finished
 
 
-def _told(step: Step) -> Value:
+def _describe(step: Step) -> Value:
     told = [f"{step.title}: {step.why}" if step.why else step.title]
     return [*told, "By hand:", *map(command_line, step.commands)] if step.commands else told
 

@@ -48,7 +48,9 @@ def check(
 
         found = [NoCombination(smallest_cause(search))]
     picks = _given_picks(question, solution or {})
-    judged = picks or {name: question.candidates(name)[0] for name in _given(question) if question.candidates(name)}
+    judged = picks or {
+        name: question.candidates(name)[0] for name in _list_given(question) if question.candidates(name)
+    }
     more, of_image = _asked_beside(question, beside or Beside())
     conflicts = _conflicts(question, found) + more.conflicts
     unknown = _unknown(question, picks, judged) + more.unknown
@@ -108,7 +110,7 @@ def _given_picks(question: Question, solution: Chosen) -> dict[str, Candidate]:
     }
 
 
-def _given(question: Question) -> list[str]:
+def _list_given(question: Question) -> list[str]:
     """The components that take part with a version: requested, or installed and bound by a requested one."""
     members = Search(question).members()
     installed = [name for name in members if name not in question.asked and name in question.host.installed]
@@ -117,7 +119,7 @@ def _given(question: Question) -> list[str]:
 
 def _direct_findings(question: Question, search: Search) -> list[Finding]:
     """Every conflict that involves no third component: with the host, and between two given ones."""
-    given = _given(question)
+    given = _list_given(question)
     row = question.system_row
     found: list[Finding] = []
     if row is not None and row.binaries == "none":

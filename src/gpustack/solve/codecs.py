@@ -99,7 +99,7 @@ def _ability(question: Question, word: str) -> Findings:
         reason = f"{_why_not(question, gpus, engine, ability)}."
         return Findings(conflicts=(Conflict(kind="video-engine", between=between, reason=reason, sources=sources),))
     if not can:
-        reason = f"{word}: no fact says whether {what} {_does(engine)} {_said(ability)}"
+        reason = f"{word}: no fact says whether {what} {_does(engine)} {_spell(ability)}"
         return Findings(unknown=(Unknown(reason=reason, needs="gpu", option="--gpu", sources=sources),))
     others = [gpu for gpu, answer, _ in answers if not answer]
     mixed = (f"{word}: true of {names_of(can)}, not known or not true of {names_of(others)}",) if others else ()
@@ -145,7 +145,7 @@ def _why_not(question: Question, gpus: tuple[Gpu, ...], engine: str, ability: st
     engines = [gpu.nvenc if engine == "nvenc" else gpu.nvdec for gpu in gpus]
     if all(count == 0 for count in engines):
         return f"{names_of(gpus)} has no {engine.upper()}"
-    sentence = f"{engine.upper()} of {names_of(gpus)} does not {_does(engine)[:-1]} {_said(ability)}"
+    sentence = f"{engine.upper()} of {names_of(gpus)} does not {_does(engine)[:-1]} {_spell(ability)}"
     column = ENCODED[ability] if engine == "nvenc" else DECODED[ability][0]
     bits = 0 if engine == "nvenc" else DECODED[ability][1]
     able = [
@@ -194,7 +194,7 @@ def _does(engine: str) -> str:
     return "encodes" if engine == "nvenc" else "decodes"
 
 
-def _said(ability: str) -> str:
+def _spell(ability: str) -> str:
     """An ability as people write it: "HEVC 4:2:2"."""
     codec, _, more = ability.partition("-")
     return " ".join(filter(None, (_CODEC.get(codec, codec.upper()), _MORE.get(more, more))))

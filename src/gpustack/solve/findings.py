@@ -33,7 +33,7 @@ from gpustack.solve.sentences import (
     sentences_of,
     spelled,
 )
-from gpustack.solve.words import title
+from gpustack.solve.words import join_and, title
 
 
 def conflict_of(question: Question, found: Finding) -> Conflict:
@@ -151,12 +151,8 @@ def _compatibility_package(question: Question) -> str:
     package, branches = bridged_branches(question.matrix, question.candidates("cuda")[0].version)
     if branches:
         named = f"{package} on data-centre GPUs"
-        return f"Forward compatibility, {named}, is stated for driver branch {_listed(branches)} only."
+        return f"Forward compatibility, {named}, is stated for driver branch {join_and(branches)} only."
     return (
         "On data-centre GPUs the cuda-compat package of that CUDA release may bridge this (forward compatibility);"
         " on which driver branches it works is unknown."
     )
-
-
-def _listed(texts: tuple[str, ...]) -> str:
-    return " and ".join(filter(None, (", ".join(texts[:-1]), texts[-1])))

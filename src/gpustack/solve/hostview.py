@@ -84,10 +84,10 @@ class HostView:
         """
         if property_name == "compute-capability":
             return self.capabilities
-        found = _leading(self._own(property_name)) or _leading(self.default(property_name)[0])
+        found = _leading(self._read_property(property_name)) or _leading(self.default(property_name)[0])
         return tuple(_msc_ver(text) for text in found) if property_name == "msvc" else found
 
-    def _own(self, property_name: str) -> str | None:
+    def _read_property(self, property_name: str) -> str | None:
         host = self.host
         match property_name:
             case "kernel":
@@ -109,7 +109,7 @@ class HostView:
     def is_assumed(self, property_name: str) -> bool:
         """Whether a value is only the system's default for something that differs between hosts or over time."""
         is_fixed = property_name in SYSTEM_FIXED and not any(system.rolling for system in self._systems)
-        is_own = is_fixed or bool(_leading(self._own(property_name)))
+        is_own = is_fixed or bool(_leading(self._read_property(property_name)))
         return not is_own and bool(_leading(self.default(property_name)[0]))
 
     def is_asked_for(self, property_name: str) -> bool:

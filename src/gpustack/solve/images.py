@@ -29,10 +29,10 @@ def image_findings(question: Question, name: str) -> tuple[Findings, ImageAnswer
     if release is None:
         unknown = Unknown(reason=f"image {name}: no fact says which CUDA it holds", sources=_sources(question, image))
         return Findings(unknown=(unknown,)), ImageAnswer(name=name, runs="unknown")
-    return _judged(question, name, image, release, known)
+    return _judge_image(question, name, image, release, known)
 
 
-def _judged(
+def _judge_image(
     question: Question, name: str, image: Image, release: Release, known: tuple[Image, ...]
 ) -> tuple[Findings, ImageAnswer]:
     gpu = _gpu_refusal(question, name, image, release)

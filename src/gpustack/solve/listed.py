@@ -44,7 +44,9 @@ class Evidence(Struct, frozen=True, kw_only=True):
         """Why nothing is known about this pair, "" if something is."""
         if self.kind != "unlisted":
             return ""
-        return f"driver=={self.driver}: NVIDIA lists {self.gpu.called} from {_listed(self.first, self.driver)}"
+        return (
+            f"driver=={self.driver}: NVIDIA lists {self.gpu.called} from {_name_first_release(self.first, self.driver)}"
+        )
 
     @property
     def remark(self) -> str:
@@ -53,7 +55,8 @@ class Evidence(Struct, frozen=True, kw_only=True):
         if self.kind == "open-list-only":
             return (
                 f"no list that was read names {name} for driver {self.driver}; NVIDIA lists it for the open kernel"
-                f" modules from {_listed(self.first, self.driver)}, which proves nothing for the proprietary ones"
+                f" modules from {_name_first_release(self.first, self.driver)}, which proves nothing for the"
+                " proprietary ones"
             )
         if self.kind == "no-list" and self.is_decisive and self.gpu.pci_id:
             return f"none of NVIDIA's lists of GPUs that were read names {name} for any driver"
@@ -108,7 +111,7 @@ def _is_decisive(question: Question, gpu: Gpu) -> bool:
     return any(row.lists_whole and row.id == (gpu.architecture or "").lower() for row in rows)
 
 
-def _listed(first: tuple[str, ...], driver: str) -> str:
+def _name_first_release(first: tuple[str, ...], driver: str) -> str:
     """The first release that lists a GPU, in words: of the driver's branch, else of the next one that has any."""
     branch = driver.partition(".")[0]
     own = next((text for text in first if text.partition(".")[0] == branch), "")

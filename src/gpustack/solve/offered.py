@@ -6,7 +6,7 @@ import re
 
 from gpustack.solve.causes import Missing
 from gpustack.solve.question import JETSON_ONLY, Question, is_meant
-from gpustack.solve.words import in_words, title
+from gpustack.solve.words import in_words, join_and, title
 from gpustack.versions import version, version_key
 
 FILES = {
@@ -39,7 +39,7 @@ def offer_text(question: Question, missing: Missing) -> str:
         return f"No {FILES[method].format(title(component))} are known for {place}{_unusable(question, missing)}"
     if missing.version in offered:
         return _builds(question, missing.component, missing.version)
-    what = _wanted(question, component, offered)
+    what = _describe_requested(question, component, offered)
     if other := of_pythons(question, component):
         return f"Method {method} offers no {what} for {place}{other}"
     rest = f"{_nearest(question, missing, offered)}{_unusable(question, missing)}"
@@ -65,7 +65,7 @@ def place_of(question: Question) -> str:
     return f"{name} on {host.arch}" if host.arch not in {None, "x86_64"} else name
 
 
-def _wanted(question: Question, component: str, offered: list[str]) -> str:
+def _describe_requested(question: Question, component: str, offered: list[str]) -> str:
     """What was requested, if none of it is offered; else that the offered versions are incompatible."""
     requirement = question.asked.get(component)
     if requirement is None or not requirement.versions:
@@ -103,7 +103,7 @@ def _builds(question: Question, component: str, text: str) -> str:
     files = FILES[method].format(f"{title(component)} {text}")
     return (
         f"{files[0].upper()}{files[1:]} for {place_of(question)} are known for CUDA"
-        f" {_listed([_build(one) for one in builds])} only"
+        f" {join_and([_build(one) for one in builds])} only"
     )
 
 
@@ -114,10 +114,6 @@ def _lowest(range_text: str) -> tuple[int, ...]:
 def _build(range_text: str) -> str:
     """The CUDA of a build in the form of its file name: 11.0, 12.x, 12.0.1."""
     return re.sub(r"^(\d+\.\d+)\.x$", r"\1", in_words(range_text))
-
-
-def _listed(texts: list[str]) -> str:
-    return " and ".join(filter(None, (", ".join(texts[:-1]), *texts[-1:])))
 
 
 def _unusable(question: Question, missing: Missing) -> str:
@@ -142,9 +138,9 @@ def known_elsewhere(question: Question, component: str, range_text: str) -> str:
     name = f"{title(component)} {newest.version}"
     if newest.os and system not in newest.os:
         known = [text.capitalize() for text in newest.os]
-        return f"{name} is known for {_listed(known)}, not for {system.capitalize()}"
+        return f"{name} is known for {join_and(known)}, not for {system.capitalize()}"
     if system == "windows" and arch != "x86_64" and arch in newest.arch:
         return f"{name} for Windows is known for x86_64, not for {arch}"
     if newest.arch and arch not in {None, *newest.arch}:
-        return f"{name} is known for {_listed(list(newest.arch))}, not for {arch}"
+        return f"{name} is known for {join_and(list(newest.arch))}, not for {arch}"
     return f"{name} is known for Jetson only"

@@ -96,12 +96,12 @@ class Search:
         applying = self.question.book.applying
         # Hundreds of versions share a few sets of rules, and with them their requirements.
         unlike = {id(applying(component, candidate.version)): candidate for candidate in self.domain(component)}
-        found = [self._brought(candidate) for candidate in unlike.values()]
+        found = [self._find_required(candidate) for candidate in unlike.values()]
         some = set().union(*found)
         everywhere = set.intersection(*found) if found else set()
         return {name: name in everywhere for name in sorted(some, key=COMPONENTS.index)}
 
-    def _brought(self, candidate: Candidate) -> set[str]:
+    def _find_required(self, candidate: Candidate) -> set[str]:
         """What a version requires. A partner of equal version is always available, so ``check`` ignores it."""
         component, question = candidate.component, self.question
         return {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from gpustack.model.facts import Rule
@@ -45,7 +46,7 @@ def title(name: str) -> str:
 def in_words(range_text: str) -> str:
     """A range in words: ``>=580`` is "580 or newer"."""
     alternatives = sorted(version_range(range_text).alternatives, key=_lowest)
-    return _listed([_clauses_in_words(clauses) for clauses in alternatives])
+    return _join_or([_clauses_in_words(clauses) for clauses in alternatives])
 
 
 def _lowest(clauses: tuple[Clause, ...]) -> tuple[bool, Any]:
@@ -54,7 +55,12 @@ def _lowest(clauses: tuple[Clause, ...]) -> tuple[bool, Any]:
     return (True, max(lows)) if lows else (False, 0)
 
 
-def _listed(texts: list[str]) -> str:
+def join_and(texts: Sequence[str]) -> str:
+    """A list with "and" before the last."""
+    return " and ".join(filter(None, (", ".join(texts[:-1]), *texts[-1:])))
+
+
+def _join_or(texts: list[str]) -> str:
     """Alternatives as a list with "or" before the last."""
     return " or ".join(texts) if len(texts) < 3 else f"{', '.join(texts[:-1])}, or {texts[-1]}"
 

@@ -157,7 +157,7 @@ class _Session:
         """Whether the command has ended and, if it was stopped, all that it started too."""
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(timeout=_LOOK)
-            if not self.reason or not self._left():
+            if not self.reason or not self._find_remaining():
                 return True
             time.sleep(_LOOK)
         return False
@@ -175,7 +175,7 @@ class _Session:
                 self.stop("")
 
     def _signal(self, number: int) -> None:
-        left = self._left()
+        left = self._find_remaining()
         signal_group(self.process.pid, number)
         for pid in left:
             # Shells with job control put their children into groups of their own.
@@ -183,7 +183,7 @@ class _Session:
                 if os.getpgid(pid) != self.process.pid:
                     os.kill(pid, number)
 
-    def _left(self) -> tuple[int, ...]:
+    def _find_remaining(self) -> tuple[int, ...]:
         return still_running(self.process.pid, self._since)
 
 

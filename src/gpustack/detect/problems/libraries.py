@@ -23,7 +23,7 @@ def _several(scene: Scene, component: str) -> tuple[Copy, ...]:
     return ()
 
 
-def _told(copies: tuple[Copy, ...]) -> str:
+def _list_copies(copies: tuple[Copy, ...]) -> str:
     return ", ".join(f"{copy.version} at {copy.path}" for copy in copies)
 
 
@@ -36,11 +36,12 @@ def _copies_finding(scene: Scene, component: str) -> Iterator[Finding]:
     title = _TITLES[component]
     if winner is None:
         yield Finding(
-            message=f"several copies of {title} differ: {_told(copies)}; none is on the loader's path", severity="info"
+            message=f"several copies of {title} differ: {_list_copies(copies)}; none is on the loader's path",
+            severity="info",
         )
         return
     message = (
-        f"several copies of {title} of the same soname differ: {_told(copies)}; the loader takes "
+        f"several copies of {title} of the same soname differ: {_list_copies(copies)}; the loader takes "
         f"{winner.version} from {winner.path}"
     )
     shadowed = [copy for copy in wheels if copy.version != winner.version]

@@ -162,7 +162,7 @@ class Store:
             return
         place.parent.mkdir(parents=True, exist_ok=True)
         new = _newcomer(place)
-        with self.content(entry, place) as content, _made(new) as target:
+        with self.content(entry, place) as content, _create(new) as target:
             shutil.copyfileobj(content, target, 4 * SMALL)
             target.flush()
             os.fsync(target.fileno())
@@ -224,7 +224,7 @@ class _Contents:
         os.close(self._handle)
 
 
-def _made(place: Path) -> IO[bytes]:
+def _create(place: Path) -> IO[bytes]:
     """A new file that nobody else can read yet."""
     return os.fdopen(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb")
 
@@ -284,7 +284,7 @@ def duplicate(source: Path, target: Path, *, most: int = SMALL) -> None:
 
     Otherwise up to ``most`` bytes are copied, and beyond that linked if possible.
     """
-    with source.open("rb") as content, _made(target) as new:
+    with source.open("rb") as content, _create(target) as new:
         try:
             fcntl.ioctl(new, FICLONE, content.fileno())
         except OSError:

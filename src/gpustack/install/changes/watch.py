@@ -93,7 +93,7 @@ class Watch:
         names = self._names(looks) | (self._single(roots) if self._named is None else self._named)
         named = self._look_at(names)
         found = {path: entry for one in (*looks.values(), named) for path, entry in one.items()}
-        for path in sorted(self._moved(found, roots)):
+        for path in sorted(self._find_moved(found, roots)):
             entry = found.get(path, Entry())
             known, base = self._history.known(path), self._history.base.get(path)
             if _is_untouched(known, entry):
@@ -192,7 +192,7 @@ class Watch:
         """What is known to be below the roots, but no longer exists."""
         return [path for path in self._below(roots) if path not in found and self._history.known(path).kind]
 
-    def _moved(self, found: dict[str, Entry], roots: tuple[str, ...]) -> set[str]:
+    def _find_moved(self, found: dict[str, Entry], roots: tuple[str, ...]) -> set[str]:
         """The paths that may differ from the known state: those whose entries are not the same objects as before."""
         base = self._base
         if base is None:

@@ -36,7 +36,7 @@ def of_plan(
         facts=plan.facts,
         stack=plan.stack,
         artifacts=tuple(dict.fromkeys(pinned.get(one.url, one) for one in own)),
-        packages=tuple(packages) or tuple(_named(plan)),
+        packages=tuple(packages) or tuple(_collect_named(plan)),
         host=host,
         plan=plan,
     )
@@ -184,7 +184,7 @@ def _with_version(package: Package, packages: dict[str, LockedPackage]) -> Packa
     return package if known is None else _as_locked(known)
 
 
-def _named(plan: Plan) -> Iterable[LockedPackage]:
+def _collect_named(plan: Plan) -> Iterable[LockedPackage]:
     """The packages that the plan itself names with a full version."""
     kind = "deb" if plan.host.os.family == "apt" else "rpm"
     tool = manager(plan.host.os.family) if plan.host.os.family in NAMES else None

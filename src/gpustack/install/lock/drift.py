@@ -124,7 +124,7 @@ class _View:
             found = now.version if now else None
             if found == before.version or (now and not self.before and _is_same(before.version, found)):
                 continue
-            if any(self._speaks_of(package, now or before) for package in self._moved()):
+            if any(self._explains(package, now or before) for package in self._find_moved()):
                 continue
             has = f"is {found}" if found else "no longer exists" if now is None else "has no version"
             yield Drift(
@@ -246,11 +246,11 @@ class _View:
                 cure=self.install,
             )
 
-    def _moved(self) -> list[LockedPackage]:
+    def _find_moved(self) -> list[LockedPackage]:
         known = [one for one in self.lock.packages if one.kind != "wheel" and one.name in self.packages]
         return [one for one in known if not _is_at(one.version, self.packages[one.name])]
 
-    def _speaks_of(self, package: LockedPackage, installed: Installed) -> bool:
+    def _explains(self, package: LockedPackage, installed: Installed) -> bool:
         """Whether a changed package explains another version of a component."""
         return package.name in installed.packages
 

@@ -46,7 +46,7 @@ def lock_of_last_run(root: Path | None, plan: Plan, host: Host, known: Lock | No
         _demand_same_bytes(packages, there)
         packages = [there.get((one.kind, one.name, one.version), one) for one in packages]
         packages += [one for one in known.packages if one.kind == "wheel"]
-    artifacts = known.artifacts if known is not None else _measured(plan, target)
+    artifacts = known.artifacts if known is not None else _measure(plan, target)
     return locks.of_plan(plan, artifacts=artifacts, packages=packages, host=host)
 
 
@@ -112,7 +112,7 @@ def _packages(plan: Plan, brought_by: Mapping[str, str], query: Query, target: T
                     step=steps.get(key, steps.get(name, "")),
                 )
             )
-    return _with_files(found, query) if tool == "dpkg" else _listed(found, target, plan.host.arch or "")
+    return _with_files(found, query) if tool == "dpkg" else _complete_from_indexes(found, target, plan.host.arch or "")
 
 
 def _steps(plan: Plan, brought_by: Mapping[str, str]) -> dict[str, str]:
@@ -124,7 +124,7 @@ def _steps(plan: Plan, brought_by: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def _listed(packages: list[LockedPackage], target: Target, arch: str) -> list[LockedPackage]:
+def _complete_from_indexes(packages: list[LockedPackage], target: Target, arch: str) -> list[LockedPackage]:
     """The packages, completed from the indexes of their repositories if all indexes agree."""
     there = listed(target, {one.name for one in packages}, arch)
     found = []
@@ -177,7 +177,7 @@ def _described(package: LockedPackage, fields: dict[str, str], addresses: dict[s
     )
 
 
-def _measured(plan: Plan, target: Target) -> list[Artifact]:
+def _measure(plan: Plan, target: Target) -> list[Artifact]:
     """The plan's artifacts with their actual checksum and size, if they still exist."""
     found = []
     for artifact in (one for step in plan.steps for one in step.artifacts):

@@ -128,7 +128,7 @@ def _package_database(work: Workplace, steps: list[Step]) -> Iterator[Obstacle]:
             cure="`dpkg --configure -a` and `apt-get install --fix-broken` repair that",
             code="package-database-broken",
         )
-    wanted = _wanted(steps)
+    wanted = _collect_packages(steps)
     held = sorted(name for name, state in there.items() if " hold " in state and name.partition(":")[0] in wanted)
     if held and not was_ours:
         names = " ".join(held)
@@ -139,7 +139,7 @@ def _package_database(work: Workplace, steps: list[Step]) -> Iterator[Obstacle]:
         )
 
 
-def _wanted(steps: list[Step]) -> set[str]:
+def _collect_packages(steps: list[Step]) -> set[str]:
     """The packages that the steps install or change; holds do not count."""
     names: set[str] = set()
     for action in (action for step in steps for action in actions_of(step)):

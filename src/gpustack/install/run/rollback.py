@@ -55,7 +55,7 @@ def roll_back(work: Workplace) -> None:
             failed[step.id] = failed[blocker]
             said.append(f"{step.title}: kept, because `{failed[blocker].title}` could not be undone")
             continue
-        troubles = undo(work, step, _own(step, "command"))
+        troubles = undo(work, step, _select_actions(step, "command"))
         said += [_sentence(error) for error in troubles]
         hints += [error.hint for error in troubles if error.hint]
         if troubles:
@@ -113,14 +113,14 @@ def _roots(steps: list[Step]) -> tuple[str, ...]:
     return tuple(roots)
 
 
-def _own(step: Step, way: WayBack) -> list[AnyAction]:
+def _select_actions(step: Step, way: WayBack) -> list[AnyAction]:
     """The actions of a step's undo that are carried out in this way."""
     return [action for action in undo_actions_of(step) if way_back(action) == way]
 
 
 def _at_the_end(work: Workplace, steps: list[Step]) -> list[GpustackError]:
     """The final actions on the whole tree, repeated by every attempt: nobody knows how far the last one came."""
-    later = dict.fromkeys(action for step in steps for action in _own(step, "at the end"))
+    later = dict.fromkeys(action for step in steps for action in _select_actions(step, "at the end"))
     troubles = run_all(work, None, later)
     if any(step.commands for step in steps) and work.target.place("/etc/ld.so.cache").exists():
         work.command(None, ("ldconfig",))

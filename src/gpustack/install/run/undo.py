@@ -88,7 +88,7 @@ def packages_back(work: Workplace, step: Step) -> None:
     for argv in database.marks(text, sorted(name for name in former.changed if before.get(name))) if text else ():
         _when_free(work, step, argv)
     if work.tool == "rpm" and former.was_cut:
-        names = {*former.changed, *_named(step, before)} & before.keys()
+        names = {*former.changed, *_find_named(step, before)} & before.keys()
         _make_whole(work, step, {name: before[name] for name in sorted(names)})
 
 
@@ -100,7 +100,7 @@ def _move(work: Workplace, step: Step, wanted: database.Snapshot) -> None:
     said: dict[str, str] = {}
     for _ in range(2):
         whole = work.snapshot()
-        there = _own(work, wanted, whole)
+        there = _select_own(work, wanted, whole)
         missing = {name: state for name, state in wanted.items() if name in there and there[name] != state}
         if not missing:
             return
@@ -115,7 +115,7 @@ def _move(work: Workplace, step: Step, wanted: database.Snapshot) -> None:
                     break
                 said[f"`{command_line(argv)[:200]}`"] = done.error or done.out.strip()[-_TOLD:]
     try:
-        database.demand(work.tool, wanted, _own(work, wanted, work.snapshot()))
+        database.demand(work.tool, wanted, _select_own(work, wanted, work.snapshot()))
     except GpustackError as error:
         raise GpustackError(
             error.message,
@@ -137,7 +137,7 @@ def _removed_besides(work: Workplace, argv: tuple[str, ...], wanted: database.Sn
     return database.removed(told) - {name.partition(":")[0] for name, state in wanted.items() if not state}
 
 
-def _own(work: Workplace, wanted: database.Snapshot, there: database.Snapshot) -> database.Snapshot:
+def _select_own(work: Workplace, wanted: database.Snapshot, there: database.Snapshot) -> database.Snapshot:
     """The states of the packages concerned, "" if not installed; without those of others."""
     states = {name: there.get(name, "") for name in wanted}
     return database.own(states, work.history.seen_states, work.first)
@@ -151,7 +151,7 @@ def _when_free(work: Workplace, step: Step, argv: tuple[str, ...]) -> Finished:
     return done
 
 
-def _named(step: Step, there: Iterable[str]) -> list[str]:
+def _find_named(step: Step, there: Iterable[str]) -> list[str]:
     """The packages ("NAME.ARCH") that the step names, with or without a version."""
     names = ((name, name.rpartition(".")[0]) for name in there)
     return [name for name, bare in names if any(f"{word}-".startswith(f"{bare}-") for word in step.packages)]

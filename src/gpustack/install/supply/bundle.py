@@ -86,7 +86,7 @@ class Bundle:
         say(f"checking the bundle: {len(self.manifest.files)} files, {size / 2**20:,.1f} MiB")
         self._demand_whole()
         self.key = self._armoured()
-        self.lock = locks.parse(self._known(LOCK), str(self.folder / LOCK))
+        self.lock = locks.parse(self._read_signed(LOCK), str(self.folder / LOCK))
 
     def __call__(self, artifact: Artifact, progress: Progress) -> Path:
         """The file of ``artifact``: a ``Downloader`` without a network. Raises GpustackError."""
@@ -178,9 +178,9 @@ class Bundle:
 
     def _armoured(self) -> str:
         """key.asc, once it is known to be the same key as key.gpg, and the copy for zypper too."""
-        text = self._known(ARMOURED).decode("utf-8", "replace")
+        text = self._read_signed(ARMOURED).decode("utf-8", "replace")
         try:
-            is_same = dearmored(text) == self._known(KEY)
+            is_same = dearmored(text) == self._read_signed(KEY)
         except ValueError:
             is_same = False
         files = self.manifest.files
@@ -189,7 +189,7 @@ class Bundle:
             raise GpustackError(msg, code="key-refused", where=str(self.folder / ARMOURED), hint=CHANGED)
         return text
 
-    def _known(self, name: str) -> bytes:
+    def _read_signed(self, name: str) -> bytes:
         """The content of a file in the manifest. Raises GpustackError if it has changed since."""
         content = self._read(name, MOST_MANIFEST)
         if _sha256(content) != self.manifest.files[name].sha256:

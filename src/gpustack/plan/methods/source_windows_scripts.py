@@ -116,7 +116,7 @@ def headers(folder: str, prefix: str, version: str) -> str:
     return bash(
         [
             shlex.join(("make", "-C", unix(folder), "install", f"PREFIX={mixed(prefix)}")),
-            *_found(prefix, version),
+            *_find_headers(prefix, version),
         ]
     )
 
@@ -136,7 +136,7 @@ def ffmpeg(build: Build) -> str:
             "export PATH",
             f"cd -- {shlex.quote(unix(build.folder))}",
             *(_accepted(*build.msvc) if all(build.msvc) else ()),
-            *(_found(*build.headers) if build.headers[1] else ()),
+            *(_find_headers(*build.headers) if build.headers[1] else ()),
             shlex.join(("rm", "-rf", "--", stage)),
             shlex.join(configure),
             'make --jobs="$(nproc)"',
@@ -160,7 +160,7 @@ def _accepted(lowest: str, below: str) -> list[str]:
     ]
 
 
-def _found(prefix: str, version: str) -> list[str]:
+def _find_headers(prefix: str, version: str) -> list[str]:
     return [
         f"export PKG_CONFIG_PATH={shlex.quote(unix(prefix) + '/lib/pkgconfig')}",
         shlex.join(("pkg-config", "--print-errors", f"--exact-version={version}", "ffnvcodec")),

@@ -45,7 +45,7 @@ def cross(context: Context) -> Outcome:
         if compiler is None:
             without[name] = _no_compiler(name)
             continue
-        outcome = _built(context, kit.root / "targets" / name, compiler)
+        outcome = _check_build(context, kit.root / "targets" / name, compiler)
         if outcome.status != "pass":
             return outcome
         built.append(outcome.detail)
@@ -71,7 +71,7 @@ def _no_compiler(name: str) -> tuple[str, str]:
     return f"{COMPILER} was not found", "`sudo apt-get install g++-aarch64-linux-gnu`"
 
 
-def _built(context: Context, root: Path, compiler: str) -> Outcome:
+def _check_build(context: Context, root: Path, compiler: str) -> Outcome:
     """The network built for one target, or a program without cuDNN where the target's is missing."""
     name = root.name
     home, what = _cudnn_of(root), Cross(folder=name, compiler=compiler)

@@ -24,14 +24,14 @@ def _age(copy: Copy) -> tuple[int, ...]:
     return version(number).numbers if number else ()
 
 
-def _found(host: Host) -> str | None:
+def _find_version(host: Host) -> str | None:
     """The version of the cuDNN that programs load, else of the one that is installed."""
     copy = _loaded(host)
     return (host_facts.upstream(copy.version) if copy else None) or host_facts.installed_version(host, "cudnn")
 
 
 def _no_cudnn(host: Host) -> Outcome | None:
-    return None if _found(host) else skipped("no cuDNN of known version was found", INSTALL)
+    return None if _find_version(host) else skipped("no cuDNN of known version was found", INSTALL)
 
 
 @check(
@@ -139,5 +139,5 @@ def driver(context: Context) -> Outcome:
 
 def _part(context: Context) -> Part:
     """The installed cuDNN, named by the version numbers in its files."""
-    number = _found(context.host) or ""
+    number = _find_version(context.host) or ""
     return Part("cudnn", full_version(context, "cudnn", number), f"cuDNN {number}")

@@ -76,7 +76,7 @@ def run_sample(context: Context, folder: Path, home: Home) -> Outcome | NotRun:
     if made.code != 0 or not (place / "mnistCUDNN").is_file():
         return _not_made(context, made, kit, host, folder)
     ran = context.run("./mnistCUDNN", timeout=120.0, cwd=place, env=_for_running(kit, home))
-    return _judged(folder, home, ran, evidence_of(made, ran, work=context.work))
+    return _judge(folder, home, ran, evidence_of(made, ran, work=context.work))
 
 
 def _has_freeimage(folder: Path) -> bool:
@@ -145,7 +145,7 @@ def _not_made(context: Context, made: Finished, kit: Toolkit, host: HostCompiler
     )
 
 
-def _judged(folder: Path, home: Home, ran: Finished, evidence: dict[str, str]) -> Outcome:
+def _judge(folder: Path, home: Home, ran: Finished, evidence: dict[str, str]) -> Outcome:
     """Judge its output: it prints "Test passed!" once for each precision."""
     text = ran.out + ran.err
     match = re.search(r"cudnnGetVersion\(\) : (\d+) , CUDNN_VERSION from cudnn.h : (\d+)", text)

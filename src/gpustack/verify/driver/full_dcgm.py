@@ -47,10 +47,10 @@ def dcgm(context: Context) -> Outcome:
     diagnosis = parse_diagnosis(end.out)
     if diagnosis is None:
         return errored(f"dcgmi ends with exit code {end.code}: {first_line(end)}", evidence=evidence)
-    return _judged(diagnosis, end.code, evidence)
+    return _judge(diagnosis, end.code, evidence)
 
 
-def _judged(found: Diagnosis, code: int, evidence: dict[str, str]) -> Outcome:
+def _judge(found: Diagnosis, code: int, evidence: dict[str, str]) -> Outcome:
     name = f"DCGM {found.version}".strip()
     if found.refused:
         return _refused(name, found.refused, evidence)

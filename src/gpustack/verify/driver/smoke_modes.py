@@ -160,9 +160,9 @@ def _on_loader_path(context: Context) -> set[str]:
     for ldconfig in ("ldconfig", "/sbin/ldconfig"):
         end = context.run(ldconfig, "-p", timeout=8.0)
         if end.code == 0:
-            return found | _named(end.out.split(), wanted)
+            return found | _select(end.out.split(), wanted)
     return found
 
 
-def _named(words: Iterable[str], wanted: set[str]) -> set[str]:
+def _select(words: Iterable[str], wanted: set[str]) -> set[str]:
     return {word for word in words if word in wanted}

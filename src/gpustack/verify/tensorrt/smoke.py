@@ -74,7 +74,7 @@ def _by_python(context: Context, module: Binding) -> Outcome:
     measured = {**made.measurements, **ran.measurements}
     if ran.fault:
         return _failure(ran, "running the engine in a new process")
-    return _passed(context, module.called, made, measured, evidence)
+    return _confirm(context, module.called, made, measured, evidence)
 
 
 def _by_trtexec(context: Context, program: str, module: Binding | None) -> Outcome:
@@ -99,7 +99,7 @@ def _by_trtexec(context: Context, program: str, module: Binding | None) -> Outco
         if loaded.fault:
             return _failure(loaded, f"loading the engine of {program} with {module.called}")
         also, evidence = f"; {module.called} loads it as well", {**evidence, **loaded.evidence}
-    found = _passed(context, f"{program} {said.version}".strip(), made, measured, evidence)
+    found = _confirm(context, f"{program} {said.version}".strip(), made, measured, evidence)
     found = msgspec.structs.replace(found, detail=f"{found.detail}{also}" if found.status == "pass" else found.detail)
     if found.status == "pass" and not ran.measurements:
         unread = "; outputs not compared, as trtexec before 7.0 does not write them"
@@ -107,7 +107,7 @@ def _by_trtexec(context: Context, program: str, module: Binding | None) -> Outco
     return found
 
 
-def _passed(
+def _confirm(
     context: Context, maker: str, made: Built, measured: dict[str, Measurement], evidence: dict[str, str]
 ) -> Outcome:
     """The pass, unless the engine's header differs from what its builder reported."""
