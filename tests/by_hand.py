@@ -7,7 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from gpustack.model.actions import AnyAction
-from gpustack.plan.commands import spelled
+from gpustack.plan.commands import spell
 from gpustack.plan.draft import Draft
 from gpustack.plan.draft import draft as typed
 
@@ -35,5 +35,5 @@ def draft(
 
 def words(action: AnyAction) -> tuple[str, ...]:
     """The one command of an action."""
-    [argv] = spelled(action)
+    [argv] = spell(action)
     return argv

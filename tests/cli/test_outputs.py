@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from gpustack.cli.install_sources import open_sources, origin_of
 from gpustack.cli.outputs import STANDARD
-from gpustack.cli.supply import origin_of, supply_of
 
 UBUNTU = ("--os", "ubuntu24.04", "--gpu", "L4")
 
@@ -99,7 +99,7 @@ def test_a_file_called_minus_can_still_be_named(call: Callable, here: Path) -> N
 
 
 def test_a_run_that_goes_on_later_remembers_standard_output_as_such() -> None:
-    assert supply_of([], origin_of(bundle=None, fingerprint=None, mirrors=[], lock=Path("-"))).target == STANDARD
+    assert open_sources([], origin_of(bundle=None, fingerprint=None, mirrors=[], lock=Path("-"))).target == STANDARD
 
 
 def test_every_option_that_takes_an_output_file_says_so(call: Callable) -> None:

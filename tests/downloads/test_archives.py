@@ -17,7 +17,7 @@ from gpustack.errors import GpustackError
 from gpustack.install.supply import archives
 from gpustack.install.supply.archives import ArchiveError, Contents, inspect
 from gpustack.model.actions import Unpack
-from gpustack.plan.commands import spelled
+from gpustack.plan.commands import spell
 
 Entry = tuple[str, bytes, dict[str, object]]
 F, D, L, H = tarfile.REGTYPE, tarfile.DIRTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE
@@ -125,7 +125,7 @@ def test_what_publishers_pack_lies_where_it_was_judged_to_lie(tmp_path: Path) ->
     assert inspect(path, 1).members == 9
     folder = tmp_path / "out"
     folder.mkdir()
-    for command in spelled(Unpack(archive=str(path), folder=str(folder))):
+    for command in spell(Unpack(archive=str(path), folder=str(folder))):
         subprocess.run(command, check=True, umask=0o022)
     assert (folder / "cudnn-archive/dot").stat().st_mode & 0o7777 == 0o755
     assert {str(one.relative_to(folder)) for one in folder.rglob("*")} >= {

@@ -16,7 +16,7 @@ from gpustack.install.supply.cache import Cache
 from gpustack.install.supply.downloads import KEY_BYTES, Fetcher
 from gpustack.model.steps import Artifact
 from gpustack.system.asking import TransferError
-from gpustack.system.http import Patience, Target, download
+from gpustack.system.http import Patience, RemoteFile, download
 
 QUICK = Patience(attempts=3, pause=0.001, connect=5, silence=0.3)
 SUM = hashlib.sha256(CONTENT).hexdigest()
@@ -258,7 +258,7 @@ def test_a_key_without_an_end_is_given_up_after_a_mebibyte(certificate: Certific
 @pytest.mark.usefixtures("cache")
 def test_a_size_that_nobody_published_has_a_limit(sha256: str, certificate: Certificate, tmp_path: Path) -> None:
     with strange(certificate, endless) as (url, _):
-        target = Target(url=url, sha256=sha256, most=200_000)
+        target = RemoteFile(url=url, sha256=sha256, most=200_000)
         with pytest.raises(TransferError, match="is larger than the 200,000 bytes that are accepted"):
             download(target, tmp_path / "part", patience=QUICK)
     assert not (tmp_path / "part").exists()

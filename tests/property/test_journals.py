@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gpustack.install.changes.backups import Store
+from gpustack.install.changes.backups import Backups
 from gpustack.install.changes.watch import Watch
 from gpustack.install.journal.file import Journal, read
 from gpustack.install.journal.history import History
@@ -29,7 +29,7 @@ from gpustack.install.journal.records import (
     UndoFailed,
     Undone,
 )
-from gpustack.install.root import Target
+from gpustack.install.root import InstallRoot
 
 NAMES = st.sampled_from(["one", "two", "three"])
 PATHS = ("/etc/a", "/etc/b", "/etc/c", "/etc/d/e", "/etc/d/f", "/opt/g/h")
@@ -115,7 +115,7 @@ class Tree:
         self.journal = Journal(self.state / "journal.jsonl", self.state / "reserve")
         self.journal.open()
         self.history = self.journal.history
-        self.watch = Watch(Target(self.root), Store(self.state / "kept"), self.history)
+        self.watch = Watch(InstallRoot(self.root), Backups(self.state / "kept"), self.history)
 
     def write(self, path: str, content: str) -> None:
         place = self.root / path.lstrip("/")

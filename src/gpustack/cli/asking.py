@@ -30,7 +30,7 @@ Requirements = Annotated[
 ]
 
 
-def asked(requirements: list[str] | None, options: Mapping[str, Any], **more: Any) -> StackOptions:
+def collect_options(requirements: list[str] | None, options: Mapping[str, Any], **more: Any) -> StackOptions:
     """The options of the command line, completed from gpustack.toml. Raises DocumentError.
 
     ``options`` are those of the groups that the command takes, ``more`` fields of `StackOptions`.

@@ -56,7 +56,7 @@ def bench(
 
         found = measure.bench(context, counts["sessions"], seconds, pixels)
     elif subject == "tensorrt":
-        from gpustack.cli.running import note
+        from gpustack.cli.check_progress import note
         from gpustack.verify.tensorrt import bench as tensorrt
 
         keep = None if profile is None else partial(save, path=profile, option="--profile")

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 from gpustack.cli import frame
-from gpustack.cli.asking import Requirements, asked, host_and_request
+from gpustack.cli.asking import Requirements, collect_options, host_and_request
 from gpustack.cli.declare import Option, command
 from gpustack.cli.options import HOST_OPTIONS, PLAN_OPTIONS, TextOrJson
 
@@ -31,7 +31,7 @@ def explain(
     from gpustack.plan.build import build
     from gpustack.solve.resolve import demand_judged, resolve
 
-    question = asked(requirements, options)
+    question = collect_options(requirements, options)
     is_shown = demand_one({"--out": question.out}, format and format.value)
     matrix = frame.matrix(question.matrices)
     found, request = host_and_request(matrix, question)

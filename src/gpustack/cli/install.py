@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from gpustack.cli import frame
-from gpustack.cli.asking import asked
+from gpustack.cli.asking import collect_options
 from gpustack.cli.declare import Argument, Option, command
 from gpustack.cli.options import CHOICE_OPTIONS, LockOption, MinSpeedOption, MirrorOption, WaitOption
 from gpustack.cli.stack_options import StackOptions
 
 if TYPE_CHECKING:
-    from gpustack.cli.supply import Supply
+    from gpustack.cli.install_sources import InstallSources
     from gpustack.install.journal.records import Origin
     from gpustack.install.options import Options, Setting
     from gpustack.model.plan import Plan
@@ -65,7 +65,7 @@ def install(
 
     With requirements it plans first, shows the plan, and asks.
     """
-    from gpustack.cli.supply import origin_of, supply_of
+    from gpustack.cli.install_sources import open_sources, origin_of
 
     # Created files have the same modes everywhere, whatever the umask of the caller, as in the rendered script.
     os.umask(0o022)
@@ -75,12 +75,12 @@ def install(
     given = origin_of(bundle=bundle, fingerprint=fingerprint, mirrors=mirror or [], lock=lock, min_speed=min_speed)
     if resume:
         return _resume(how, named.or_else(given))
-    supply = supply_of(what or [], given)
+    supply = open_sources(what or [], given)
     if rollback:
         return _rollback(how, supply)
     if abandon:
         return _abandon(how, supply)
-    return _install(asked(what, options, root=root), how, supply.named(named), dry_run=dry_run)
+    return _install(collect_options(what, options, root=root), how, supply.named(named), dry_run=dry_run)
 
 
 def _make_origin(reboot: RebootPolicy | None, wait: float | None) -> "Origin":
@@ -114,7 +114,7 @@ def _demand_one_task(what: list[str] | None, tasks: Mapping[str, bool], *, dry_r
         raise UsageError(msg, code="conflicting-options", hint=f"`gpustack install {given[0]}`")
 
 
-def _install(question: StackOptions, options: "Options", supply: "Supply", *, dry_run: bool) -> int:
+def _install(question: StackOptions, options: "Options", supply: "InstallSources", *, dry_run: bool) -> int:
     from gpustack.install.journal.records import Origin
 
     if question.matrices is not None:
@@ -123,7 +123,7 @@ def _install(question: StackOptions, options: "Options", supply: "Supply", *, dr
     if is_saved:
         _demand_fresh(plan, question, options)
     if dry_run:
-        frame.page(_shown(plan, options, supply))
+        frame.page(_preview(plan, options, supply))
         return 0
     if not plan.steps:
         frame.say("nothing to do: the host has this stack already")
@@ -131,14 +131,14 @@ def _install(question: StackOptions, options: "Options", supply: "Supply", *, dr
     supply.demand_lock_places(options.root)
     if options.assume_yes and supply.words():
         frame.say(supply.words())
-    _confirm(_shown(plan, options, supply), options, "Install this plan?")
+    _confirm(_preview(plan, options, supply), options, "Install this plan?")
     from gpustack.install.api import install as carry_out
 
     supply.lay(options.root)
-    return _locked(carry_out(plan, _setting(options, supply)), question, options, supply)
+    return _write_lock(carry_out(plan, _setting(options, supply)), question, options, supply)
 
 
-def _shown(plan: "Plan", options: "Options", supply: "Supply") -> str:
+def _preview(plan: "Plan", options: "Options", supply: "InstallSources") -> str:
     from gpustack.install.run.dry_run import show
 
     words = supply.words()
@@ -147,7 +147,7 @@ def _shown(plan: "Plan", options: "Options", supply: "Supply") -> str:
 
 def _resume(options: "Options", given: "Origin") -> int:
     """Resume with the options of the original run, except those given again."""
-    from gpustack.cli.supply import supply_again
+    from gpustack.cli.install_sources import reopen_sources
     from gpustack.install.api import begun, resume
 
     root, former = begun(options)
@@ -155,14 +155,14 @@ def _resume(options: "Options", given: "Origin") -> int:
         frame.say(f"resuming in {root}, where the last run was started")
     origin = given.or_else(former)
     options = _options(root, origin, is_asked=not options.assume_yes)
-    supply = supply_again(origin, frame.warn)
+    supply = reopen_sources(origin, frame.warn)
     supply.demand_lock_places(root)
     supply.lay(root)
-    question = asked(None, {}, root=root, matrices=Path(origin.matrices) if origin.matrices else None)
-    return _locked(resume(_setting(options, supply)), question, options, supply)
+    question = collect_options(None, {}, root=root, matrices=Path(origin.matrices) if origin.matrices else None)
+    return _write_lock(resume(_setting(options, supply)), question, options, supply)
 
 
-def _locked(code: int, question: StackOptions, options: "Options", supply: "Supply") -> int:
+def _write_lock(code: int, question: StackOptions, options: "Options", supply: "InstallSources") -> int:
     """Write the lock of what was installed, once all of it is."""
     from gpustack.detect.api import detect
 
@@ -171,7 +171,7 @@ def _locked(code: int, question: StackOptions, options: "Options", supply: "Supp
     return code
 
 
-def _rollback(options: "Options", supply: "Supply") -> int:
+def _rollback(options: "Options", supply: "InstallSources") -> int:
     from gpustack.install.api import rollback
     from gpustack.install.run.dry_run import show_rollback
 
@@ -179,7 +179,7 @@ def _rollback(options: "Options", supply: "Supply") -> int:
     return rollback(_setting(options, supply))
 
 
-def _abandon(options: "Options", supply: "Supply") -> int:
+def _abandon(options: "Options", supply: "InstallSources") -> int:
     from gpustack.install.api import abandon
     from gpustack.install.run.dry_run import show_abandon
 
@@ -190,7 +190,7 @@ def _abandon(options: "Options", supply: "Supply") -> int:
     return abandon(_setting(options, supply))
 
 
-def _setting(options: "Options", supply: "Supply") -> "Setting":
+def _setting(options: "Options", supply: "InstallSources") -> "Setting":
     from gpustack.cli.progress import Progress
     from gpustack.install.options import Setting
 
@@ -199,7 +199,7 @@ def _setting(options: "Options", supply: "Supply") -> "Setting":
     return Setting(options=options, download=download, report=report, origin=supply.origin)
 
 
-def _plan(question: StackOptions, supply: "Supply", options: "Options") -> "tuple[Plan, bool]":
+def _plan(question: StackOptions, supply: "InstallSources", options: "Options") -> "tuple[Plan, bool]":
     """The plan, and whether it came from a file."""
     from gpustack.cli.plan import make_plan
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from gpustack.cli import frame
-from gpustack.cli.asking import Requirements, asked, host_and_request
+from gpustack.cli.asking import Requirements, collect_options, host_and_request
 from gpustack.cli.declare import Option, command
 from gpustack.cli.options import HOST_OPTIONS, PLAN_OPTIONS, LockOption
 from gpustack.cli.outputs import demand_one, save
@@ -49,7 +49,7 @@ def plan(
     """
     from gpustack.render.api import demand_format, remarks, render
 
-    question = asked(requirements, options, format=format)
+    question = collect_options(requirements, options, format=format)
     form = question.format or "table"
     demand_format(form)
     is_shown = demand_one({"--out": question.out, "--lock": lock}, question.format)

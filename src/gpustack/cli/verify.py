@@ -141,7 +141,7 @@ _Selection = tuple[tuple[str, ...], str, tuple[str, ...]]
 def _verifier(
     matrix: "Matrix", asked: _Selection, given: dict[str, str], root: Path | None, host: Path | None
 ) -> "Callable[[Iterable[CheckResult]], Report]":
-    from gpustack.cli.running import note
+    from gpustack.cli.check_progress import note
     from gpustack.system.run import LocalRunner
     from gpustack.verify.api import verify as run
 

@@ -10,7 +10,7 @@ from gpustack.errors import GpustackError, UsageError
 from gpustack.install import mounts
 from gpustack.install.journal.records import Origin, OriginNoted, Outcome, PolicySet, RunBegun, RunFinished
 from gpustack.install.options import Options, Setting
-from gpustack.install.root import Target
+from gpustack.install.root import InstallRoot
 from gpustack.install.run import reboot
 from gpustack.install.run.actions import act
 from gpustack.install.run.executor import (
@@ -25,8 +25,8 @@ from gpustack.install.run.finished_steps import done_steps
 from gpustack.install.run.preflight import demand_ready
 from gpustack.install.run.rollback import roll_back
 from gpustack.install.run.state import (
-    Lock,
     Run,
+    RunLock,
     demand_no_rollback,
     last_tree,
     new_run,
@@ -42,7 +42,7 @@ from gpustack.install.run.undo import repair, undo
 from gpustack.model.actions import Reboot
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Step
-from gpustack.plan.commands import spelled
+from gpustack.plan.commands import spell
 from gpustack.system.run import LocalRunner
 from gpustack.system.signals import Interrupts
 
@@ -114,20 +114,20 @@ def begun(options: Options) -> tuple[Path | None, Origin]:
     tree = last_tree() if options.root is None else None
     if tree is not None:
         with suppress(UsageError):
-            return tree, unfinished(state_folder(Target(tree))).history().origin
+            return tree, unfinished(state_folder(InstallRoot(tree))).history().origin
     return options.root, unfinished(state_folder(_target(options))).history().origin
 
 
-def _target(options: Options) -> Target:
+def _target(options: Options) -> InstallRoot:
     if options.root is None:
-        return Target()
+        return InstallRoot()
     root = options.root.resolve()
     if not root.is_dir():
         msg = f"{options.root} is not a folder"
         raise UsageError(
             msg, code="not-a-folder", where="--root", hint="--root requires the root folder of a file system tree"
         )
-    return Target() if str(root) == "/" else Target(root)
+    return InstallRoot() if str(root) == "/" else InstallRoot(root)
 
 
 def _same_plan(folder: Path, plan: Plan) -> Run | None:
@@ -140,7 +140,7 @@ def _same_plan(folder: Path, plan: Plan) -> Run | None:
 
 @contextmanager
 def _alone(folder: Path, setting: Setting) -> Iterator[None]:
-    lock = Lock(folder)
+    lock = RunLock(folder)
     lock.take(setting.options.wait, setting.report.say)
     try:
         yield
@@ -149,7 +149,7 @@ def _alone(folder: Path, setting: Setting) -> Iterator[None]:
 
 
 @contextmanager
-def _work(run: Run, plan: Plan, target: Target, setting: Setting) -> Iterator[Workplace]:
+def _work(run: Run, plan: Plan, target: InstallRoot, setting: Setting) -> Iterator[Workplace]:
     interrupts = Interrupts()
     interrupts.catch()
     try:
@@ -165,7 +165,7 @@ def _work(run: Run, plan: Plan, target: Target, setting: Setting) -> Iterator[Wo
         interrupts.release()
 
 
-def _go(run: Run, plan: Plan, target: Target, setting: Setting) -> int:
+def _go(run: Run, plan: Plan, target: InstallRoot, setting: Setting) -> int:
     with _work(run, plan, target, setting) as work:
         _note_origin(work, setting.origin)
         settle(work)
@@ -268,7 +268,7 @@ def _paused(work: Workplace, pause: PausedError) -> int:
     if pause.hint == reboot.RESTART:
         reboot.arrange(work.run.folder.parent.parent)
         work.report.say(pause.hint)
-        done = LocalRunner().run(spelled(Reboot())[0], timeout=60.0)
+        done = LocalRunner().run(spell(Reboot())[0], timeout=60.0)
         if done.code != 0:
             reboot.take_away()
             msg = f"the reboot was refused: {done.error or done.err.strip()}"

@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 
 from gpustack.install.changes.backups import remove
-from gpustack.install.root import Target
+from gpustack.install.root import InstallRoot
 from gpustack.system.files import write_atomically
 from gpustack.system.mounts import (
     NO_DEVICES,
@@ -28,7 +28,7 @@ _POLICY_TEXT = (
 )
 
 
-def enter(target: Target) -> None:
+def enter(target: InstallRoot) -> None:
     """Mount what programs in the tree require. Does nothing for the running system.
 
     Raises GpustackError if the kernel forbids it: a container without the right to mount.
@@ -57,7 +57,7 @@ def _is_free(place: Path) -> bool:
     return place.is_dir() and not place.is_symlink() and not place.is_mount()
 
 
-def name_servers(target: Target) -> None:
+def name_servers(target: InstallRoot) -> None:
     """Provide a resolv.conf: systemd-resolved's points into /run, which leads nowhere in a tree."""
     link = target.place("/etc/resolv.conf")
     place = target.followed("/etc/resolv.conf")
@@ -67,18 +67,18 @@ def name_servers(target: Target) -> None:
         place.write_bytes(own.read_bytes())
 
 
-def needs_policy(target: Target) -> bool:
+def needs_policy(target: InstallRoot) -> bool:
     """Whether Debian packages would start services in the tree; an existing policy stays."""
     has_services = target.root is not None and target.place("/usr/sbin/invoke-rc.d").exists()
     return has_services and not os.path.lexists(target.place(POLICY))
 
 
-def forbid_services(target: Target) -> None:
+def forbid_services(target: InstallRoot) -> None:
     """Keep packages from starting services in the tree. To be journaled before."""
     write_atomically(target.place(POLICY), _POLICY_TEXT, mode=0o755, new=target.place(_NEW_POLICY))
 
 
-def allow_services(target: Target) -> None:
+def allow_services(target: InstallRoot) -> None:
     """Remove the policy again, if it is ours."""
     place, new = target.place(POLICY), target.place(_NEW_POLICY)
     if target.root is None:

@@ -14,7 +14,7 @@ from gpustack.install.changes.names import native
 _MOST_LINKS = 40
 
 
-class Target(Struct, frozen=True):
+class InstallRoot(Struct, frozen=True):
     """``root`` None is this machine."""
 
     root: Path | None = None

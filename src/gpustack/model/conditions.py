@@ -36,7 +36,7 @@ def conditions(done_when: str) -> tuple[Condition, ...]:
     return tuple(one for one in found if one is not None) if all(found) else ()
 
 
-def spelled(*found: Condition) -> str:
+def spell(*found: Condition) -> str:
     """The conditions as the text of ``done_when``; "never" if there are none, or one does not fit on a line."""
     if not found or any("\n" in word or not word for one in found for word in one.words):
         return NEVER

@@ -24,7 +24,7 @@ _ASK = ("curl", "--fail", "--silent", "--show-error", "--retry", "30", "--retry-
 
 def commands_of(actions: Iterable[do.AnyAction]) -> tuple[Argv, ...]:
     """The commands of these actions, in order."""
-    return tuple(argv for action in actions for argv in spelled(action))
+    return tuple(argv for action in actions for argv in spell(action))
 
 
 def packages_of(actions: Iterable[do.AnyAction]) -> tuple[str, ...]:
@@ -47,7 +47,7 @@ def packages_of(actions: Iterable[do.AnyAction]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def spelled(action: do.AnyAction) -> tuple[Argv, ...]:  # noqa: C901, PLR0911, PLR0912 (one for each action)
+def spell(action: do.AnyAction) -> tuple[Argv, ...]:  # noqa: C901, PLR0911, PLR0912 (one for each action)
     """The commands of one action."""
     match action:
         case do.PackageAction():

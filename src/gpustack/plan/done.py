@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 
 from gpustack.model.actions import Package
-from gpustack.model.conditions import NEVER, Condition, spelled
+from gpustack.model.conditions import NEVER, Condition, spell
 from gpustack.model.steps import FileWrite
 from gpustack.plan.managers.base import Manager
 
@@ -16,7 +16,7 @@ _EPOCH = re.compile(r"\d+:")
 
 def packages(tool: Manager, wanted: Iterable[Package]) -> str:
     """All of these packages are installed, those with a pin in that version."""
-    return spelled(*(_package(tool, one) for one in wanted))
+    return spell(*(_package(tool, one) for one in wanted))
 
 
 def names(tool: Manager, wanted: Iterable[str]) -> str:
@@ -34,32 +34,32 @@ def _package(tool: Manager, one: Package) -> Condition:
 
 def absent(wanted: Iterable[str]) -> str:
     """None of these packages is installed."""
-    return spelled(*(Condition("absent", (name,)) for name in wanted))
+    return spell(*(Condition("absent", (name,)) for name in wanted))
 
 
 def held(wanted: Iterable[str]) -> str:
     """All of these packages are held at their version."""
-    return spelled(*(Condition("held", (name,)) for name in wanted))
+    return spell(*(Condition("held", (name,)) for name in wanted))
 
 
 def files(written: Iterable[FileWrite]) -> str:
     """Every file has exactly this content."""
-    return spelled(*(Condition("file", (one.path, _sum(one.content))) for one in written))
+    return spell(*(Condition("file", (one.path, _sum(one.content))) for one in written))
 
 
 def paths(*wanted: str) -> str:
     """All of these paths exist."""
-    return spelled(*(Condition("path", (path,)) for path in wanted))
+    return spell(*(Condition("path", (path,)) for path in wanted))
 
 
 def link(path: str, target: str) -> str:
     """The path is a symbolic link to the target."""
-    return spelled(Condition("link", (path, target)))
+    return spell(Condition("link", (path, target)))
 
 
 def succeeds(*argv: str) -> str:
     """The command, which only reads, exits with 0."""
-    return spelled(succeeds_one(*argv))
+    return spell(succeeds_one(*argv))
 
 
 def succeeds_one(*argv: str) -> Condition:

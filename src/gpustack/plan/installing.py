@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from gpustack.model.actions import AnyAction, Argv, HoldPackages, InstallPackages, ManagerName, Package, Words
 from gpustack.model.steps import Step
-from gpustack.plan.commands import commands_of, packages_of, spelled
+from gpustack.plan.commands import commands_of, packages_of, spell
 from gpustack.plan.former import manager_of
 from gpustack.plan.managers import manager
 
@@ -18,7 +18,7 @@ def installs(action: AnyAction) -> tuple[ManagerName, Argv] | None:
     """The package manager and the command by which an action installs packages, None if it installs none."""
     match action:
         case InstallPackages():
-            [argv] = spelled(action)
+            [argv] = spell(action)
             return action.manager, argv
         case HoldPackages(tools=tools) if tools:
             return installs(tools_of(action))

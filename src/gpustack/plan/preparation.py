@@ -46,7 +46,7 @@ class Starter(Struct, frozen=True, kw_only=True):
     src: tuple[str, ...] = ()
 
 
-class ByHand(Struct, frozen=True, kw_only=True):
+class HeadersCommand(Struct, frozen=True, kw_only=True):
     """A command of a package manager that plans do not support: the user runs it."""
 
     systems: tuple[str, ...]
@@ -204,7 +204,7 @@ def kernel_headers(ctx: Context) -> Draft | None:
 
 def headers_by_hand(ctx: Context) -> Draft:
     """The step without known packages of headers: the user installs them, and the plan checks them."""
-    row = next(iter(rows_for(ctx, ctx.matrix.rows(SUBJECT, "headers_by_hand", ByHand))), None)
+    row = next(iter(rows_for(ctx, ctx.matrix.rows(SUBJECT, "headers_by_hand", HeadersCommand))), None)
     how = f", {row.note}" if row and row.note else ""
     return draft(
         "headers",

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from gpustack.model import actions as do
 from gpustack.model.actions import AnyAction
-from gpustack.model.conditions import NEVER, spelled
+from gpustack.model.conditions import NEVER, spell
 from gpustack.model.places import SigningKey
 from gpustack.model.steps import Artifact, FileWrite
 from gpustack.plan.context import Context
@@ -118,7 +118,7 @@ def _import(key: SigningKey, tool: Manager, path: str) -> tuple[do.ImportKey, ..
 def _key_is_there(key: SigningKey, place: Place, tool: Manager) -> str:
     """The condition that the verified key is where the package manager reads it."""
     wanted = _known_by(key)
-    return spelled(*tool.knows_key(place.keyring, wanted, _home(place))) if wanted else NEVER
+    return spell(*tool.knows_key(place.keyring, wanted, _home(place))) if wanted else NEVER
 
 
 def key_of(place: Place) -> SigningKey:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from gpustack.model import actions as do
-from gpustack.plan.commands import spelled
+from gpustack.plan.commands import spell
 from gpustack.render.ansible_packages import of_manager
 from gpustack.render.ansible_use import Use, command
 from gpustack.render.yaml_text import Value
@@ -52,11 +52,11 @@ def _uses(action: do.AnyAction) -> list[Use]:  # noqa: C901, PLR0911, PLR0912 (o
             link: dict[str, Value] = {"src": target, "dest": path, "state": "link", "force": True}
             return [Use(f"link {path}", "ansible.builtin.file", link, "early")]
         case do.Mark(path=path):
-            return [*_folders([path.rpartition("/")[0]], "0755"), command(spelled(action)[-1])]
+            return [*_folders([path.rpartition("/")[0]], "0755"), command(spell(action)[-1])]
         case do.Unpack(archive=archive):
             # ansible.builtin.unarchive fails in check mode if the archive or the folder does not exist yet.
             about = f"unpack --file={archive}".rpartition("/")[2] if "/" in archive else archive
-            return [command(argv)._replace(about=f"unpack {about}") for argv in spelled(action)]
+            return [command(argv)._replace(about=f"unpack {about}") for argv in spell(action)]
         case do.EnableService(unit=unit, now=now):
             return [_service(unit, {"enabled": True, **({"state": "started"} if now else {})})]
         case do.DisableService(unit=unit, now=now):
@@ -68,16 +68,16 @@ def _uses(action: do.AnyAction) -> list[Use]:  # noqa: C901, PLR0911, PLR0912 (o
             clone: dict[str, Value] = {"repo": url, "dest": folder, "version": commit, "force": True}
             return [Use(f"clone {url}", "ansible.builtin.git", clone, "early")]
         case do.MakeVenv(folder=folder):
-            [made] = [command(argv) for argv in spelled(action)]
+            [made] = [command(argv) for argv in spell(action)]
             return [made._replace(about=f"environment {folder}", sign="creates", creates=f"{folder}/bin/pip")]
         case _:
-            return [command(argv) for argv in spelled(action)]
+            return [command(argv) for argv in spell(action)]
 
 
 def _key(action: do.TakeKey | do.CheckKeyFile | do.StoreFile) -> list[Use]:
     match action:
         case do.TakeKey(home=home, target=target):
-            _, dearmour, look, _, export, _ = spelled(action)
+            _, dearmour, look, _, export, _ = spell(action)
             mode: dict[str, Value] = {"path": target, "mode": "0644", "state": "file"}
             return [
                 *_folders([home], "0700"),
@@ -88,7 +88,7 @@ def _key(action: do.TakeKey | do.CheckKeyFile | do.StoreFile) -> list[Use]:
                 Use(f"mode of {target}", "ansible.builtin.file", mode, "early"),
             ]
         case do.CheckKeyFile(source=source, target=target):
-            _, check, _ = spelled(action)
+            _, check, _ = spell(action)
             line: dict[str, Value] = {"path": source, "regexp": "^Version", "state": "absent"}
             edit = Use(f"edit {source}", "ansible.builtin.lineinfile", line, "early")
             return [edit, command(check)._replace(sign="read"), *_copied(source, target)]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from gpustack.model import actions as do
 from gpustack.model.actions import Argv
-from gpustack.plan.commands import spelled
+from gpustack.plan.commands import spell
 from gpustack.plan.managers import manager
 from gpustack.plan.managers.apt import line_of
 from gpustack.render.ansible_use import Use, command, few
@@ -23,7 +23,7 @@ _RPM_FILE = re.compile(r"/[^*?\[]*/[A-Za-z0-9][A-Za-z0-9_.+~-]*\.rpm")
 def of_manager(action: do.AnyPackageAction) -> list[Use]:
     """The modules for an action of a package manager; its own commands if Ansible has none."""
     found = _of_apt(action) if action.manager == "apt" else _of_rpm(action)
-    return found or [command(argv) for argv in spelled(action)]
+    return found or [command(argv) for argv in spell(action)]
 
 
 def _of_apt(action: do.AnyPackageAction) -> list[Use]:
@@ -71,10 +71,10 @@ def _of_rpm(action: do.AnyPackageAction) -> list[Use]:
         case do.RefreshIndex(manager="dnf"):
             return [Use("read the package index", "ansible.builtin.dnf", {"update_cache": True}, "early")]
         case do.RefreshIndex():
-            return [command(argv)._replace(about="read the package index", sign="read") for argv in spelled(action)]
+            return [command(argv)._replace(about="read the package index", sign="read") for argv in spell(action)]
         case do.InstallFile(path=path) if _RPM_FILE.fullmatch(path):
             name = path.rpartition("/")[2].removesuffix(".rpm")
-            return [_query_first(argv, (name,)) for argv in spelled(action)]
+            return [_query_first(argv, (name,)) for argv in spell(action)]
         case do.HoldPackages(tools=tools) if tools:
             packages = tuple(do.Package(name=name) for name in tools)
             needs = do.InstallPackages(manager=action.manager, packages=packages)
@@ -93,7 +93,7 @@ def _of_rpm(action: do.AnyPackageAction) -> list[Use]:
 def _rpm_packages(action: do.InstallPackages | do.RemovePackages) -> list[Use]:
     words, tool = _words(action), action.manager
     if tool == "tdnf" and isinstance(action, do.InstallPackages):
-        return [_query_first(argv, tuple(words)) for argv in spelled(action)]
+        return [_query_first(argv, tuple(words)) for argv in spell(action)]
     if not _are_names(words) or any(word.startswith("-") for word in words):
         return []
     use = Use(f"packages {few(words)}", "ansible.builtin.dnf", {"name": words, "state": "present"}, "early")
@@ -150,7 +150,7 @@ def _commented_out(path: str, line: str) -> list[Use]:
 
 def _move_files(action: do.DisableRepository | do.EnableRepository) -> list[Use]:
     found = []
-    for argv in spelled(action):
+    for argv in spell(action):
         source, target = argv[-2:]
         moved = command(argv)
         arguments = {**moved.arguments, "removes": source}

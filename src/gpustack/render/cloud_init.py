@@ -9,7 +9,7 @@ from typing import NamedTuple
 from gpustack.model.actions import Argv, Verify
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Artifact, FileWrite, Step
-from gpustack.plan.commands import spelled
+from gpustack.plan.commands import spell
 from gpustack.plan.former import actions_of
 from gpustack.render.cloud_init_sources import Sources, sources_of
 from gpustack.render.commands import command_line, fetch, is_manual
@@ -199,7 +199,7 @@ def _commands(step: Step, files: _Files, sources: Sources) -> list[Argv]:
     for file in step.files:
         found += files.place(file)
     for action in actions_of(step):
-        found += map(_verified, spelled(action)) if isinstance(action, Verify) else spelled(action)
+        found += map(_verified, spell(action)) if isinstance(action, Verify) else spell(action)
     return found
 
 

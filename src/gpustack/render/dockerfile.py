@@ -10,7 +10,7 @@ from gpustack.errors import UnsupportedError
 from gpustack.model.actions import Link, Make
 from gpustack.model.architectures import architecture
 from gpustack.model.plan import Plan
-from gpustack.plan.commands import spelled
+from gpustack.plan.commands import spell
 from gpustack.render.comments import comment
 from gpustack.render.image import base_image
 from gpustack.render.image_steps import Group, Lines, groups_of, shell_lines
@@ -104,7 +104,7 @@ def _parts(groups: list[Group]) -> _Parts:
 def _copies(group: Group) -> list[str]:
     """The instructions that copy what a group has built; none if that is unknown."""
     built = [path for action in group.actions if isinstance(action, Make) for path in action.touches]
-    links = [shell_lines(argv) for action in group.actions if isinstance(action, Link) for argv in spelled(action)]
+    links = [shell_lines(argv) for action in group.actions if isinstance(action, Link) for argv in spell(action)]
     return [*map(_copy, built), *([_shell(links)] if links else [])] if built else []
 
 

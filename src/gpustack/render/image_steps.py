@@ -14,7 +14,7 @@ from gpustack.model import actions as do
 from gpustack.model.actions import Argv
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Artifact, FileWrite, Step
-from gpustack.plan.commands import spelled
+from gpustack.plan.commands import spell
 from gpustack.plan.former import actions_of
 from gpustack.plan.managers import manager
 from gpustack.plan.managers.base import CACHE
@@ -205,7 +205,7 @@ def _step_commands(step: Step) -> list[_Command]:
 
 def _words(action: do.AnyAction) -> tuple[Argv, ...]:
     """The words of an action while building an image."""
-    return manager(action.manager).in_image(action) if isinstance(action, do.PackageAction) else spelled(action)
+    return manager(action.manager).in_image(action) if isinstance(action, do.PackageAction) else spell(action)
 
 
 def shell_lines(argv: Argv) -> Lines:

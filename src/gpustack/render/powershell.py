@@ -14,7 +14,7 @@ from gpustack.model.actions import AnyAction, Verify
 from gpustack.model.conditions import conditions
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Artifact, Step
-from gpustack.plan.commands import spelled
+from gpustack.plan.commands import spell
 from gpustack.plan.former import actions_of, undo_actions_of
 from gpustack.plan.managers.windows import COMMANDS, STATE
 from gpustack.render.commands import changes, is_manual
@@ -163,7 +163,7 @@ def _download(artifact: Artifact) -> str:
 
 
 def _run(action: AnyAction) -> list[str]:
-    lines = [_action(command(argv)) for argv in spelled(action)]
+    lines = [_action(command(argv)) for argv in spell(action)]
     if not isinstance(action, Verify):
         return lines
     return [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpustack.model import actions as do
 from gpustack.model.actions import AnyAction
 from gpustack.model.steps import Artifact
-from gpustack.plan.commands import spelled
+from gpustack.plan.commands import spell
 from gpustack.plan.managers.windows import SCOPE
 from gpustack.render.powershell import command, literal
 
@@ -29,9 +29,9 @@ def plain(action: AnyAction) -> list[str]:
         case do.SetVariable() | do.RestoreVariable() | do.AddPath() | do.RemovePath() | do.UndoPath():
             return [_environment(action)]
         case do.MakeFolder() | do.LeaveMark() | do.ExpandArchive():
-            return [command(argv) for argv in spelled(action)]
+            return [command(argv) for argv in spell(action)]
         case _:
-            return [" ".join(["&", *map(literal, argv)]) for argv in spelled(action)]
+            return [" ".join(["&", *map(literal, argv)]) for argv in spell(action)]
 
 
 def download(artifact: Artifact) -> list[str]:

@@ -11,7 +11,7 @@ from gpustack.model.actions import AnyAction, Verify
 from gpustack.model.conditions import Condition
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Artifact, FileWrite, Step
-from gpustack.plan.commands import spelled
+from gpustack.plan.commands import spell
 from gpustack.plan.former import actions_of
 from gpustack.render.commands import changes, command_line, fetch, is_manual, printed, serves_reboot
 from gpustack.render.comments import comment, stack
@@ -224,7 +224,7 @@ def _inline(tests: list[str]) -> str:
 
 
 def _action(action: AnyAction) -> list[str]:
-    lines = [command_line(argv) for argv in spelled(action)]
+    lines = [command_line(argv) for argv in spell(action)]
     if not isinstance(action, Verify):
         return [f"run {line}" for line in lines]
     # The script must succeed on a host without gpustack.

@@ -18,7 +18,7 @@ from gpustack.solve.question import Candidate, Question
 from gpustack.versions import version
 
 
-class Architecture(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ArchitectureRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the GPU facts say about an architecture's lists: ``lists_whole`` if they name every supported GPU."""
 
     id: str
@@ -107,7 +107,7 @@ def _is_decisive(question: Question, gpu: Gpu) -> bool:
     """Whether a GPU that is missing in the list is unsupported."""
     if gpu.open_module == "required" or question.request.kernel_module == "open":
         return True
-    rows = question.matrix.rows("gpus", "architectures", Architecture)
+    rows = question.matrix.rows("gpus", "architectures", ArchitectureRow)
     return any(row.lists_whole and row.id == (gpu.architecture or "").lower() for row in rows)
 
 

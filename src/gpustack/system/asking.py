@@ -76,10 +76,10 @@ def ask(asking: Asking, address: str, headers: dict[str, str], timeout: tuple[fl
         except ValueError as exc:
             raise BrokenError(_unusable(answer.headers["Location"])) from exc
         if scheme != "https":
-            msg = f"the server redirects to {shown(url)}, which is not https"
-            raise TransferError(msg, code="insecure-address", where=shown(address), hint=_HINT_MIRROR)
+            msg = f"the server redirects to {hide_credentials(url)}, which is not https"
+            raise TransferError(msg, code="insecure-address", where=hide_credentials(address), hint=_HINT_MIRROR)
     msg = f"the server redirects more than {REDIRECTS} times"
-    raise TransferError(msg, code="insecure-address", where=shown(address), hint=_HINT_MIRROR)
+    raise TransferError(msg, code="insecure-address", where=hide_credentials(address), hint=_HINT_MIRROR)
 
 
 def _one(asking: Asking, url: str, headers: dict[str, str], timeout: tuple[float, float], *, is_first: bool) -> Answer:
@@ -91,12 +91,12 @@ def _one(asking: Asking, url: str, headers: dict[str, str], timeout: tuple[float
         return asking.get(url, headers=headers, stream=True, allow_redirects=False, timeout=timeout)
     except requests.exceptions.SSLError as exc:
         msg = f"the server's certificate is not trusted: {cause(exc)}"
-        raise TransferError(msg, code="certificate-refused", where=shown(url), hint=_HINT_TLS) from exc
+        raise TransferError(msg, code="certificate-refused", where=hide_credentials(url), hint=_HINT_TLS) from exc
     except requests.exceptions.ProxyError as exc:
         if "failed: 407 " not in cause(exc):  # as http.client words it
             raise BrokenError(cause(exc)) from exc
         msg = "the proxy requires a name and a password, or rejects those it received"
-        raise TransferError(msg, code="proxy-refused", where=shown(url), hint=_HINT_PROXY) from exc
+        raise TransferError(msg, code="proxy-refused", where=hide_credentials(url), hint=_HINT_PROXY) from exc
     except (ValueError, HTTPError, requests.exceptions.RequestException) as exc:
         # ValueError: requests passes on what libraries raise about invalid hosts, ports and headers.
         if not isinstance(exc, invalid):
@@ -105,11 +105,11 @@ def _one(asking: Asking, url: str, headers: dict[str, str], timeout: tuple[float
             raise BrokenError(_unusable(url)) from exc
         msg = f"is no address: {cause(exc)}"
         hint = "correct the address, or use a mirror: --mirror FROM=TO"
-        raise TransferError(msg, code="invalid-address", where=shown(url), hint=hint) from exc
+        raise TransferError(msg, code="invalid-address", where=hide_credentials(url), hint=hint) from exc
 
 
 def _unusable(url: str) -> str:
-    return f"the server redirects to {_cut(shown(url))}, which is not an address"
+    return f"the server redirects to {_cut(hide_credentials(url))}, which is not an address"
 
 
 def _usable(answer: Answer, address: str) -> Answer:
@@ -124,7 +124,7 @@ def _usable(answer: Answer, address: str) -> Answer:
         pause = _number(answer.headers.get("Retry-After", ""))
         raise BrokenError(said, pause=float(pause or 0))
     hint = _HINT_GONE if code in {403, 404, 410} else _HINT_PROXY if code == 407 else _HINT_MIRROR
-    raise TransferError(said, code="download-failed", where=shown(address), hint=hint)
+    raise TransferError(said, code="download-failed", where=hide_credentials(address), hint=hint)
 
 
 def length_of(answer: Answer) -> int | None:
@@ -165,7 +165,7 @@ def _number(text: str) -> int | None:
     return int(text) if re.fullmatch(f"[0-9]{{1,{_MOST_DIGITS}}}", text) else None
 
 
-def shown(url: str) -> str:
+def hide_credentials(url: str) -> str:
     """An address for messages: without name and password."""
     try:
         parts = urlsplit(url)

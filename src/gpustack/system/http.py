@@ -22,9 +22,9 @@ from gpustack.system.asking import (
     TransferError,
     ask,
     cause,
+    hide_credentials,
     length_of,
     session,
-    shown,
     total_of,
     validator_of,
 )
@@ -58,7 +58,7 @@ class Patience(Struct, frozen=True, kw_only=True):
     window: float = 60.0
 
 
-class Target(Struct, frozen=True, kw_only=True):
+class RemoteFile(Struct, frozen=True, kw_only=True):
     """One file on a server; ``sha256`` is empty and ``size`` None if nobody published them.
 
     No more than ``most`` bytes are accepted if the size is unknown. Plain http (a mirror of the user's own, a
@@ -79,7 +79,7 @@ class Received(Struct, frozen=True, kw_only=True):
 
 
 def download(
-    target: Target,
+    target: RemoteFile,
     part: Path,
     *,
     patience: Patience | None = None,
@@ -124,9 +124,9 @@ class _Pace:
 class _Transfer:
     """One file in transfer."""
 
-    def __init__(self, target: Target, part: Path, patience: Patience, report: Report, stop: Event) -> None:
+    def __init__(self, target: RemoteFile, part: Path, patience: Patience, report: Report, stop: Event) -> None:
         self.target = target
-        self.address = shown(target.url)
+        self.address = hide_credentials(target.url)
         self.part = part
         self.patience = patience
         self.report = report
@@ -375,7 +375,7 @@ _HINT_ROOM = (
 _HINT_SLOW = "try again later, through a mirror: --mirror FROM=TO, or with more patience: --min-speed KIB"
 
 
-def _demand_safe(target: Target) -> None:
+def _demand_safe(target: RemoteFile) -> None:
     try:
         scheme = urlsplit(target.url).scheme
     except ValueError as exc:
@@ -384,7 +384,7 @@ def _demand_safe(target: Target) -> None:
     if scheme == "https" or (scheme == "http" and target.sha256):
         return
     msg = "is not downloaded: http is accepted only where the file's checksum is known"
-    raise TransferError(msg, code="invalid-address", where=shown(target.url), hint="name an https address")
+    raise TransferError(msg, code="invalid-address", where=hide_credentials(target.url), hint="name an https address")
 
 
 def _unheard(_done: int, _total: int | None) -> None:

@@ -9,7 +9,7 @@ from gpustack.matrix.index import Matrix
 from gpustack.triton.engine import Engine
 
 
-class ServerImage(Struct, frozen=True, kw_only=True):
+class ImageContents(Struct, frozen=True, kw_only=True):
     """The contents of a Triton image."""
 
     version: str = ""
@@ -18,7 +18,7 @@ class ServerImage(Struct, frozen=True, kw_only=True):
 
 def tensorrt_of_triton(matrix: Matrix, release: str) -> str | None:
     """The TensorRT in the image of ``release`` ("25.03"); None where it is unknown."""
-    rows = [row for row in matrix.rows("triton", "releases", ServerImage) if row.version == release]
+    rows = [row for row in matrix.rows("triton", "releases", ImageContents) if row.version == release]
     return next((row.tensorrt for row in rows if row.tensorrt), None)
 
 

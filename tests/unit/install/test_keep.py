@@ -15,7 +15,7 @@ import pytest
 from msgspec.structs import replace
 
 from gpustack.errors import GpustackError
-from gpustack.install.changes.backups import AttributesError, Store
+from gpustack.install.changes.backups import AttributesError, Backups
 from gpustack.install.changes.look import SMALL, differences, is_as, look, same
 from gpustack.install.journal.records import Entry
 
@@ -67,9 +67,9 @@ def made(place: Path, content: bytes = b"old\n") -> Path:
     return place
 
 
-def kept(folder: Path, *places: Path) -> tuple[Store, dict[Path, Entry]]:
+def kept(folder: Path, *places: Path) -> tuple[Backups, dict[Path, Entry]]:
     """The places as they are, through the journal's own form."""
-    store = Store(folder / "kept")
+    store = Backups(folder / "kept")
     entries = store.keep({str(place): (str(place), look(place)) for place in places})
     text = msgspec.json.encode(entries)
     read = msgspec.json.decode(text, type=dict[str, Entry])
@@ -220,7 +220,7 @@ def test_pipes_sockets_and_devices(folder: Path) -> None:
     assert told(entries[device], device) == ["kind"]
 
 
-def three_names(folder: Path) -> tuple[list[Path], Store, dict[Path, Entry]]:
+def three_names(folder: Path) -> tuple[list[Path], Backups, dict[Path, Entry]]:
     places = [made(folder / "one"), folder / "two", folder / "three"]
     for place in places[1:]:
         os.link(places[0], place)
@@ -328,7 +328,7 @@ def test_no_room_is_said_before_anything_is_copied(folder: Path, tiny: Path) -> 
         place.write_bytes(bytes(SMALL // 2))
     looks = {str(place): (str(place), look(place)) for place in places}
     with pytest.raises(GpustackError) as raised:
-        Store(tiny / "kept").keep(looks)
+        Backups(tiny / "kept").keep(looks)
     assert raised.value.where == str(tiny / "kept")
     assert "5 MiB have to be free to keep what the step may change" in raised.value.message
     assert not any((tiny / "kept").iterdir())
@@ -343,7 +343,7 @@ def test_room_that_ends_in_the_middle_is_given_back(folder: Path, tiny: Path) ->
     for place in places:
         place.write_bytes(bytes(SMALL))
     with pytest.raises(GpustackError, match="cannot be backed up: No space left on device"):
-        Store(tiny / "kept").keep(looks)
+        Backups(tiny / "kept").keep(looks)
     assert (tiny / "kept" / "contents").stat().st_size == 0
 
 

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from gpustack.errors import GpustackError
-from gpustack.install.changes.backups import Store
+from gpustack.install.changes.backups import Backups
 from gpustack.install.changes.watch import Watch
 from gpustack.install.journal.file import Journal, read
 from gpustack.install.journal.history import History
 from gpustack.install.journal.records import RollbackBegun, StepBegun, StepEnded, UndoBegun, Undone
-from gpustack.install.root import Target
+from gpustack.install.root import InstallRoot
 from gpustack.install.run.touched_paths import SETTINGS
 
 ETC = ("/etc",)
@@ -37,7 +37,7 @@ class Tree:
         """As another process, which knows what the journal tells and nothing else."""
         self.journal = Journal(self.folder / "journal.jsonl", self.folder / "reserve")
         self.journal.open()
-        self.watch = Watch(Target(self.root), Store(self.folder / "kept"), self.journal.history)
+        self.watch = Watch(InstallRoot(self.root), Backups(self.folder / "kept"), self.journal.history)
 
     @property
     def history(self) -> History:
@@ -315,15 +315,15 @@ RELABELLED = """
 import sys
 from pathlib import Path
 from gpustack.install.journal.history import History
-from gpustack.install.changes.backups import Store
+from gpustack.install.changes.backups import Backups
 from gpustack.install.journal.records import StepBegun, StepEnded
-from gpustack.install.root import Target
+from gpustack.install.root import InstallRoot
 from gpustack.install.changes.watch import Watch
 from gpustack.system.mounts import mount
 
 folder = Path(sys.argv[1])
 root, history = str(folder / "etc"), History()
-watch = Watch(Target(), Store(folder / "kept"), history)
+watch = Watch(InstallRoot(), Backups(folder / "kept"), history)
 history.fold(StepBegun(step="one", before=watch.before((root,))))
 # From here on a file system lies there that takes no labels.
 mount("ramfs", folder / "etc")

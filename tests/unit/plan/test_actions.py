@@ -12,7 +12,7 @@ from tests.unit.plan.making import CUDA, CUDNN, DRIVER, host, plan
 from gpustack.errors import DocumentError
 from gpustack.model import actions as do
 from gpustack.model.plan import Plan
-from gpustack.plan.commands import commands_of, packages_of, spelled
+from gpustack.plan.commands import commands_of, packages_of, spell
 from gpustack.plan.document import dump, parse
 from gpustack.plan.draft import sha256_of
 from gpustack.plan.former import actions_of, undo_actions_of
@@ -121,7 +121,7 @@ def test_a_plan_of_the_first_edition_is_read_and_written_as_it_is() -> None:
 
 def test_a_reset_of_a_stream_comes_before_its_change() -> None:
     enable = do.EnableStream(manager="dnf", stream="nvidia-driver:580-open", instead="reset")
-    assert [argv[3] for argv in spelled(enable)] == ["reset", "enable"]
+    assert [argv[3] for argv in spell(enable)] == ["reset", "enable"]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -10,7 +10,7 @@ import pytest
 from tests.golden_plans import cases, outcome
 
 from gpustack.model.actions import DisableRepository
-from gpustack.model.conditions import Condition, conditions, spelled
+from gpustack.model.conditions import Condition, conditions, spell
 from gpustack.model.host import RepositoryEntry
 from gpustack.model.steps import Step
 from gpustack.plan.managers.apt import MANAGER
@@ -52,17 +52,17 @@ ALWAYS = (
     ],
 )
 def test_a_condition_is_read_as_it_was_written(one: Condition) -> None:
-    assert conditions(spelled(one)) == (one,)
+    assert conditions(spell(one)) == (one,)
     other = Condition("path", ("/x",))
-    assert conditions(spelled(one, other)) == (one, other)
+    assert conditions(spell(one, other)) == (one, other)
 
 
 def test_what_cannot_be_read_is_never_done() -> None:
     assert conditions("never") == ()
     assert conditions("package") == ()
     assert conditions("path /x\nnonsense") == ()
-    assert spelled(Condition("path", ("/a\nb",))) == "never"
-    assert spelled() == "never"
+    assert spell(Condition("path", ("/a\nb",))) == "never"
+    assert spell() == "never"
 
 
 SYSTEMS = ("amzn2023", "azurelinux3.0", "debian12", "fedora44", "l4t36", "rhel7", "rhel9", "sles15.7", "ubuntu18.04")

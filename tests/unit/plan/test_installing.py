@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpustack.model import actions as do
-from gpustack.plan.commands import spelled
+from gpustack.plan.commands import spell
 from gpustack.plan.installing import installs, with_packages
 from gpustack.plan.managers import NAMES, manager
 
@@ -19,10 +19,10 @@ def more_exact(packages: list[do.Package]) -> list[do.Package]:
 @pytest.mark.parametrize("name", NAMES)
 def test_words_are_made_exact_as_their_action_is(name: do.ManagerName) -> None:
     action = do.InstallPackages(manager=name, packages=PACKAGES)
-    [argv] = spelled(action)
+    [argv] = spell(action)
     former = do.Words(argv=argv)
     assert installs(action) == installs(former) == (name, argv)
-    assert spelled(with_packages(action, more_exact)) == spelled(with_packages(former, more_exact))
+    assert spell(with_packages(action, more_exact)) == spell(with_packages(former, more_exact))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -42,8 +42,8 @@ def test_a_word_is_read_as_it_is_written(name: do.ManagerName) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_bundle_is_asked_in_the_place_of_the_network(name: do.ManagerName) -> None:
     action = do.InstallPackages(manager=name, packages=PACKAGES)
-    [argv] = spelled(action)
-    [offline] = spelled(do.InstallPackages(manager=name, packages=PACKAGES, bundle=True))
+    [argv] = spell(action)
+    [offline] = spell(do.InstallPackages(manager=name, packages=PACKAGES, bundle=True))
     assert offline == manager(name).offline(argv) != argv
     assert any("/var/lib/gpustack/bundle/" in word for word in offline)
     assert manager(name).offline(("rpm", "--import", "/k")) == ("rpm", "--import", "/k")
@@ -51,7 +51,7 @@ def test_a_bundle_is_asked_in_the_place_of_the_network(name: do.ManagerName) -> 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_would_be_installed_can_be_downloaded_instead(name: do.ManagerName) -> None:
-    [argv] = spelled(do.InstallPackages(manager=name, packages=PACKAGES))
+    [argv] = spell(do.InstallPackages(manager=name, packages=PACKAGES))
     fetched = manager(name).download(argv, "/to")
     assert any("/to" in word for word in fetched)
     assert {"--download-only", "--downloadonly"}.intersection(fetched)
@@ -62,7 +62,7 @@ def test_what_holding_needs_is_an_installation_too() -> None:
     hold = do.HoldPackages(manager="dnf", names=("a",), tools=("dnf-command(versionlock)",))
     found = installs(hold)
     assert found is not None
-    assert found[1] == spelled(hold)[0]
+    assert found[1] == spell(hold)[0]
     assert installs(do.HoldPackages(manager="apt", names=("a",))) is None
     assert installs(do.Words(argv=("install", "-d", "/opt/a"))) is None
 

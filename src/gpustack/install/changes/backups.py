@@ -44,7 +44,7 @@ class AttributesError(GpustackError):
         self.names = frozenset(failed)
 
 
-class Store:
+class Backups:
     """The folder of a run with kept contents."""
 
     def __init__(self, folder: Path) -> None:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from gpustack.errors import GpustackError
 from gpustack.install.changes.attributes import LABEL, is_enforced
-from gpustack.install.changes.backups import AttributesError, Store
+from gpustack.install.changes.backups import AttributesError, Backups
 from gpustack.install.changes.brought import listing, prune, strangers, write
 from gpustack.install.changes.look import content_of, differences, is_as, look, with_sum
 from gpustack.install.changes.names import safe
@@ -21,7 +21,7 @@ from gpustack.install.changes.scan import Scan
 from gpustack.install.journal.file import sync_folder
 from gpustack.install.journal.history import ABSENT, History
 from gpustack.install.journal.records import Entry
-from gpustack.install.root import Target
+from gpustack.install.root import InstallRoot
 from gpustack.install.run.touched_paths import NAMED_IN, is_watched_alone
 from gpustack.system.run import LocalRunner
 
@@ -42,7 +42,7 @@ class Watch:
     about places is in the history: nothing is known that is not in the journal.
     """
 
-    def __init__(self, target: Target, store: Store, history: History) -> None:
+    def __init__(self, target: InstallRoot, store: Backups, history: History) -> None:
         self._target = target
         self._store = store
         self._history = history

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from gpustack.errors import DocumentError, GpustackError
 from gpustack.model.actions import AnyAction, HoldPackages, Package
-from gpustack.model.conditions import Condition, conditions, spelled
+from gpustack.model.conditions import Condition, conditions, spell
 from gpustack.model.host import Host
 from gpustack.model.lock import Lock, LockedPackage
 from gpustack.model.plan import Plan
@@ -139,7 +139,7 @@ def _all_there(done_when: str, brought: list[LockedPackage]) -> str:
     """
     there = (Condition("package", (one.name, one.version.rpartition(":")[2])) for one in brought)
     told = conditions(done_when)
-    return spelled(*told, *there) if brought and told else done_when
+    return spell(*told, *there) if brought and told else done_when
 
 
 def _is_file(package: LockedPackage) -> bool:

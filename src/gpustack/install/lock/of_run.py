@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from gpustack.errors import GpustackError
 from gpustack.install.lock import document as locks
-from gpustack.install.root import Target
+from gpustack.install.root import InstallRoot
 from gpustack.install.run.state import SYSTEM, runs, state_folder, user_folder
 from gpustack.install.supply.rpm_index import listed, plain
 from gpustack.model.host import Host
@@ -38,7 +38,7 @@ def lock_of_last_run(root: Path | None, plan: Plan, host: Host, known: Lock | No
 
     Raises GpustackError if the package database does not answer.
     """
-    target = Target(root)
+    target = InstallRoot(root)
     done = runs(state_folder(target))
     packages = _packages(plan, done[-1].history().brought_by if done else {}, query_in(root), target)
     if known is not None:
@@ -52,12 +52,12 @@ def lock_of_last_run(root: Path | None, plan: Plan, host: Host, known: Lock | No
 
 def save_last(root: Path | None, lock: Lock) -> None:
     """Keep the lock for ``status``. Raises GpustackError."""
-    locks.save(lock, state_folder(Target(root)) / FILE)
+    locks.save(lock, state_folder(InstallRoot(root)) / FILE)
 
 
 def last_lock(root: Path | None) -> Path:
     """The path of the lock of the last installation, if there was one: root's, then this user's."""
-    system = Target(root).followed(f"{SYSTEM}/{FILE}")
+    system = InstallRoot(root).followed(f"{SYSTEM}/{FILE}")
     if root is not None or system.is_file() or os.geteuid() == 0:
         return system
     return user_folder() / FILE
@@ -94,7 +94,7 @@ def _demand_same_bytes(packages: Iterable[LockedPackage], known: Mapping[_Which,
         )
 
 
-def _packages(plan: Plan, brought_by: Mapping[str, str], query: Query, target: Target) -> list[LockedPackage]:
+def _packages(plan: Plan, brought_by: Mapping[str, str], query: Query, target: InstallRoot) -> list[LockedPackage]:
     tool = tool_of(plan.host.os.family)
     if not tool:
         return []
@@ -124,7 +124,7 @@ def _steps(plan: Plan, brought_by: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def _complete_from_indexes(packages: list[LockedPackage], target: Target, arch: str) -> list[LockedPackage]:
+def _complete_from_indexes(packages: list[LockedPackage], target: InstallRoot, arch: str) -> list[LockedPackage]:
     """The packages, completed from the indexes of their repositories if all indexes agree."""
     there = listed(target, {one.name for one in packages}, arch)
     found = []
@@ -177,7 +177,7 @@ def _described(package: LockedPackage, fields: dict[str, str], addresses: dict[s
     )
 
 
-def _measure(plan: Plan, target: Target) -> list[Artifact]:
+def _measure(plan: Plan, target: InstallRoot) -> list[Artifact]:
     """The plan's artifacts with their actual checksum and size, if they still exist."""
     found = []
     for artifact in (one for step in plan.steps for one in step.artifacts):

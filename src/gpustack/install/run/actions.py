@@ -29,7 +29,7 @@ from gpustack.model.actions import (
     Words,
 )
 from gpustack.model.steps import Artifact, FileWrite, Kind, Step
-from gpustack.plan.commands import spelled
+from gpustack.plan.commands import spell
 from gpustack.plan.former import actions_of, missing_system, rpm_file_in, words_of
 from gpustack.plan.managers.database import rpm_in_file, rpm_is_there
 from gpustack.render.commands import command_line
@@ -134,7 +134,7 @@ def content_of(file: FileWrite) -> str:
 
 def _take(work: Workplace, step: Step, action: AnyAction) -> None:
     """Carry out one action of the plan. Raises StepFailedError with the end of its output."""
-    commands = spelled(action)
+    commands = spell(action)
     if isinstance(action, Verify):
         if not work.target.is_live:
             words = " ".join(map(command_line, commands))
@@ -186,7 +186,7 @@ def _how(done: Finished) -> str:
 def is_left_out(work: Workplace, action: AnyAction) -> bool:
     """Whether an action needs a program that this tree lacks because nothing boots it yet; reports it."""
     needs = "" if work.target.is_live else _needs(action)
-    if not needs or all(is_there(work, words_of(argv)[0]) for argv in spelled(action)):
+    if not needs or all(is_there(work, words_of(argv)[0]) for argv in spell(action)):
         return False
     work.report.say(f"left out: {_WITHOUT_A_SYSTEM[needs]}")
     return True

@@ -8,13 +8,13 @@ from pathlib import Path
 from gpustack.errors import GpustackError
 from gpustack.install.journal.file import DamagedJournalError
 from gpustack.install.options import Options
-from gpustack.install.root import Target
+from gpustack.install.root import InstallRoot
 from gpustack.install.run.state import state_folder, to_abandon, to_roll_back
 from gpustack.install.run.touched_paths import changes_packages
 from gpustack.model.actions import RunInstaller
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Step
-from gpustack.plan.commands import spelled
+from gpustack.plan.commands import spell
 from gpustack.plan.former import actions_of, undo_actions_of
 from gpustack.plan.undoing import way_back
 from gpustack.render.commands import command_line
@@ -62,7 +62,7 @@ def _undo(plan: Plan) -> list[str]:
             f"  {_number(plan, step)} $ {one_line(command_line(argv))}"
             for action in undo_actions_of(step)
             if way_back(action) in {"command", "at the end"}
-            for argv in spelled(action)
+            for argv in spell(action)
         ]
     lines += [f"  cannot be rolled back: {text}" for text in _not_taken_back(plan)]
     return lines
@@ -104,7 +104,7 @@ def show_abandon(options: Options) -> str:
 
 
 def _state_folder(options: Options) -> Path:
-    return state_folder(Target(options.root.resolve()) if options.root else Target())
+    return state_folder(InstallRoot(options.root.resolve()) if options.root else InstallRoot())
 
 
 def _not_taken_back(plan: Plan) -> list[str]:

@@ -11,14 +11,14 @@ from msgspec.structs import replace
 
 from gpustack.error_ids import ErrorId
 from gpustack.errors import GpustackError
-from gpustack.install.changes.backups import Store
+from gpustack.install.changes.backups import Backups
 from gpustack.install.changes.names import safe
 from gpustack.install.changes.watch import Watch
 from gpustack.install.journal.file import Journal
 from gpustack.install.journal.history import History
 from gpustack.install.journal.records import CommandBegun, Outcome, StepBegun, StepEnded
 from gpustack.install.options import Setting
-from gpustack.install.root import Target
+from gpustack.install.root import InstallRoot
 from gpustack.install.run.state import Run
 from gpustack.install.run.touched_paths import changes_packages, places_of
 from gpustack.install.supply.fetching import Files
@@ -64,7 +64,7 @@ class StepFailedError(GpustackError):
 class Workplace:
     """What all actions of the run share."""
 
-    def __init__(self, run: Run, plan: Plan, target: Target, setting: Setting, interrupts: Interrupts) -> None:
+    def __init__(self, run: Run, plan: Plan, target: InstallRoot, setting: Setting, interrupts: Interrupts) -> None:
         self.run = run
         self.plan = plan
         self.target = target
@@ -73,7 +73,7 @@ class Workplace:
         self.interrupts = interrupts
         self.files = Files(setting.download, setting.report, self.check_interrupts)
         self.journal = Journal(run.journal, run.reserve)
-        self.watch = Watch(target, Store(run.kept), self.history)
+        self.watch = Watch(target, Backups(run.kept), self.history)
         self.tool = database.tool_of(plan.host.os.family)
         self._first: Snapshot | None = None
 

@@ -10,7 +10,7 @@ from gpustack.errors import GpustackError
 from gpustack.install.changes.backups import remove
 from gpustack.install.journal.records import Outcome
 from gpustack.install.lock.timer import quoted
-from gpustack.install.root import Target
+from gpustack.install.root import InstallRoot
 from gpustack.install.run.executor import PausedError, Workplace
 from gpustack.model.steps import Step
 from gpustack.system.files import write_atomically
@@ -88,7 +88,7 @@ def take_away() -> None:
     remove(UNIT)
 
 
-def take_away_from(target: Target) -> None:
+def take_away_from(target: InstallRoot) -> None:
     """The same, for a run that stops or ends: no later boot resumes it."""
     if target.is_live and UNIT.exists():
         take_away()

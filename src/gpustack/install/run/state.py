@@ -13,7 +13,7 @@ from pathlib import Path
 from gpustack.errors import DocumentError, GpustackError, UsageError
 from gpustack.install.journal.file import DamagedJournalError, read, sync_folder
 from gpustack.install.journal.history import History
-from gpustack.install.root import Target
+from gpustack.install.root import InstallRoot
 from gpustack.model.plan import Plan
 from gpustack.plan.document import dump, load
 from gpustack.system.files import write_atomically
@@ -22,7 +22,7 @@ SYSTEM = "/var/lib/gpustack"
 """The state folder of a tree that root installs into."""
 
 
-def state_folder(target: Target) -> Path:
+def state_folder(target: InstallRoot) -> Path:
     """The folder for the runs of this tree and user; readers create nothing there.
 
     Raises GpustackError if it cannot be read, and if others may have written in it.
@@ -79,13 +79,13 @@ def user_folder() -> Path:
     return (Path(home) if home.startswith("/") else Path.home() / ".local" / "state") / "gpustack"
 
 
-def note_tree(target: Target) -> None:
+def note_tree(target: InstallRoot) -> None:
     """Remember on this machine the tree of the last run, so that ``--resume`` need not name it again.
 
     Failure loses only that convenience.
     """
     with suppress(GpustackError, OSError):
-        note = state_folder(Target()) / _LAST_TREE
+        note = state_folder(InstallRoot()) / _LAST_TREE
         if target.root is not None:
             make_state_folder(note.parent)
             write_atomically(note, f"{target.root}\n", mode=0o600)
@@ -96,9 +96,9 @@ def note_tree(target: Target) -> None:
 def last_tree() -> Path | None:
     """The tree of the last run, None if that was this machine or no run is there (any more)."""
     with suppress(GpustackError, OSError, ValueError):
-        tree = Path((state_folder(Target()) / _LAST_TREE).read_text(encoding="utf-8").rstrip("\n"))
+        tree = Path((state_folder(InstallRoot()) / _LAST_TREE).read_text(encoding="utf-8").rstrip("\n"))
         # Nothing is created in a folder on which a tree was once mounted.
-        if Target(tree).followed(f"{SYSTEM}/runs").is_dir():
+        if InstallRoot(tree).followed(f"{SYSTEM}/runs").is_dir():
             return tree
     return None
 
@@ -267,7 +267,7 @@ def to_abandon(folder: Path) -> Run:
     raise UsageError(msg, code="no-run", where=str(folder))
 
 
-class Lock:
+class RunLock:
     """One gpustack at a time per state folder; the kernel releases the lock whatever happens to us."""
 
     def __init__(self, folder: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from gpustack.errors import GpustackError
 from gpustack.install.mounts import forbid_services, name_servers
-from gpustack.install.root import Target
+from gpustack.install.root import InstallRoot
 from gpustack.model.actions import (
     AnyAction,
     Argv,
@@ -27,7 +27,7 @@ from gpustack.model.actions import (
 )
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Artifact, Step
-from gpustack.plan.commands import spelled, wheels_to
+from gpustack.plan.commands import spell, wheels_to
 from gpustack.plan.former import actions_of, fetched_by, is_pip_install, missing_system, needs_account
 from gpustack.plan.installing import installs
 from gpustack.plan.managers import manager
@@ -68,8 +68,8 @@ class Closure:
         for name in ("debs/partial", "new", "rpms", "wheels"):
             self._inside(f"{PACKAGES}/{name}").mkdir(parents=True, exist_ok=True)
         # Packages installed only to resolve others must start no service: the processes would be the machine's.
-        forbid_services(Target(self.tree))
-        name_servers(Target(self.tree))
+        forbid_services(InstallRoot(self.tree))
+        name_servers(InstallRoot(self.tree))
         for step in plan.steps:
             if step.phase not in {"reboot", "verification"} and step.kind not in {"note", "manual", "reboot"}:
                 self._step(step)
@@ -88,7 +88,7 @@ class Closure:
         for action in actions_of(step):
             self._look_up(step, action)
             if is_real and not _needs_more(action):
-                for argv in spelled(action):
+                for argv in spell(action):
                     self.must(argv)
 
     def _look_up(self, step: Step, action: AnyAction) -> None:
@@ -185,7 +185,7 @@ def wheels_of(action: AnyAction) -> Argv:
     """The command by which an action has pip install wheels, () if it does not."""
     match action:
         case InstallWheels():
-            return spelled(action)[0]
+            return spell(action)[0]
         case Words(argv=argv) if is_pip_install(argv):
             return argv
         case _:

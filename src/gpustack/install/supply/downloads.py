@@ -16,7 +16,7 @@ from gpustack.install.options import Counter, Downloader, Progress
 from gpustack.install.supply.cache import Cache, default_folder, key_of
 from gpustack.model.steps import Artifact
 from gpustack.system.asking import TransferError
-from gpustack.system.http import Patience, Target, download
+from gpustack.system.http import Patience, RemoteFile, download
 
 PARALLEL = 4
 """Concurrent downloads: more gain nothing over one line, and each takes memory."""
@@ -99,7 +99,7 @@ class Fetcher:
                 progress(size, size)
                 return there
             url = mirrored(artifact.url, self.mirrors)
-            target = Target(url=url, sha256=artifact.sha256, size=artifact.size)
+            target = RemoteFile(url=url, sha256=artifact.sha256, size=artifact.size)
             if artifact.fingerprint:
                 target = replace(target, most=KEY_BYTES)
             part = self.cache.part(key)

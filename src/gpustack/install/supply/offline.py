@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from gpustack.errors import GpustackError
-from gpustack.install.root import Target
+from gpustack.install.root import InstallRoot
 from gpustack.install.supply.bundle import Bundle
 from gpustack.install.supply.cache import has_sum, is_private, take
 from gpustack.install.supply.repository import DEB, RPM, WHEELS
@@ -59,7 +59,7 @@ def lay(bundle: Bundle, root: Path | None) -> None:
     place = place_for(bundle, root)
     if place == str(bundle.folder):
         return
-    target = Target(root.resolve() if root is not None else None)
+    target = InstallRoot(root.resolve() if root is not None else None)
     files = bundle.manifest.files
     own = {one.url for one in bundle.lock.artifacts}
     by_address = {name for url, name in bundle.manifest.artifacts.items() if url not in own}
@@ -77,7 +77,7 @@ def lay(bundle: Bundle, root: Path | None) -> None:
         new.replace(there)
 
 
-def _demand_room(target: Target, size: int) -> None:
+def _demand_room(target: InstallRoot, size: int) -> None:
     there = target.followed(_PLACE)
     there = next(one for one in (there, *there.parents) if one.exists())
     free = shutil.disk_usage(there).free

@@ -14,7 +14,7 @@ from xml.etree import ElementTree as ET
 
 from msgspec import Struct
 
-from gpustack.install.root import Target
+from gpustack.install.root import InstallRoot
 from gpustack.system.packed import unpacked
 
 _CACHES = ("/var/cache/dnf", "/var/cache/libdnf5", "/var/cache/yum", "/var/cache/zypp/raw")
@@ -36,7 +36,7 @@ class Listed(Struct, frozen=True):
     size: int | None
 
 
-def listed(target: Target, names: Collection[str], arch: str) -> dict[Key, set[Listed]]:
+def listed(target: InstallRoot, names: Collection[str], arch: str) -> dict[Key, set[Listed]]:
     """The packages with these names in the kept indexes. An unreadable index contributes nothing.
 
     ``arch`` is that of the system, for ``$basearch`` in addresses.
@@ -103,7 +103,7 @@ def _without_prefixes(entry: bytes) -> bytes:
 _BASEARCH = re.compile(r"\$basearch\b|\$\{basearch\}")
 
 
-def _addresses(target: Target, arch: str) -> dict[str, str]:
+def _addresses(target: InstallRoot, arch: str) -> dict[str, str]:
     """The address of each repository that has a plain one."""
     found: dict[str, str] = {}
     for folder in map(target.followed, _SETTINGS):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from gpustack.errors import GpustackError
-from gpustack.install.root import Target
+from gpustack.install.root import InstallRoot
 from gpustack.install.run.executor import Workplace
 from gpustack.model.steps import Artifact, FileWrite
 
@@ -89,7 +89,7 @@ def demand_key(work: Workplace, artifact: Artifact) -> None:
         )
 
 
-def unsafe_entries(target: Target) -> Iterator[tuple[str, str]]:
+def unsafe_entries(target: InstallRoot) -> Iterator[tuple[str, str]]:
     """The host's own unverified entries for NVIDIA's packages: the file, and why."""
     for folder in ("/etc/apt/sources.list.d", "/etc/yum.repos.d", "/etc/zypp/repos.d"):
         place = target.followed(folder)

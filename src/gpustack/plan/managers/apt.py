@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from gpustack.model import actions as do
 from gpustack.model.actions import Argv, ManagerName, Package
 from gpustack.model.architectures import debian_name
-from gpustack.model.conditions import Condition, spelled
+from gpustack.model.conditions import Condition, spell
 from gpustack.model.host import RepositoryEntry
 from gpustack.model.steps import FileWrite
 from gpustack.plan.managers.base import BUNDLE_INDEXES, BUNDLE_LIST, Place
@@ -88,9 +88,9 @@ class Apt:
 
     def is_disabled(self, entry: RepositoryEntry) -> str:
         if not entry.path.endswith(".list"):
-            return spelled(Condition("succeeds", ("test", "!", "-e", entry.path)))
+            return spell(Condition("succeeds", ("test", "!", "-e", entry.path)))
         names_it = ("grep", "--quiet", "--regexp", line_of(entry.url).replace("\\#", "#"), "--", entry.path)
-        return spelled(Condition("succeeds", ("sh", "-c", '! "$@"', "sh", *names_it)))
+        return spell(Condition("succeeds", ("sh", "-c", '! "$@"', "sh", *names_it)))
 
     def word(self, package: Package) -> str:
         return f"{package.name}={package.pin}" if package.pin else package.name

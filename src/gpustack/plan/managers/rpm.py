@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from gpustack.model import actions as do
 from gpustack.model.actions import Argv, ManagerName, Package
-from gpustack.model.conditions import Condition, spelled
+from gpustack.model.conditions import Condition, spell
 from gpustack.model.host import RepositoryEntry
 from gpustack.model.steps import FileWrite
 from gpustack.plan.managers.base import BUNDLE_REPOSITORIES, Place
@@ -103,7 +103,7 @@ class RpmManager:
         return []
 
     def is_disabled(self, entry: RepositoryEntry) -> str:
-        return spelled(Condition("succeeds", ("test", "!", "-e", entry.path)))
+        return spell(Condition("succeeds", ("test", "!", "-e", entry.path)))
 
     def refresh(self, section: str) -> tuple[Argv, ...]:  # noqa: ARG002 (all indexes at once)
         return (self.name, "clean", "expire-cache"), (self.name, "-y", "makecache")

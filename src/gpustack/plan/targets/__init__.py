@@ -11,7 +11,7 @@ from gpustack.model.host import Host
 from gpustack.model.request import Request
 from gpustack.plan.context import Context
 from gpustack.plan.draft import Draft
-from gpustack.plan.targets.base import Target
+from gpustack.plan.targets.base import TargetPlanner
 from gpustack.solve.crossing import ARCH, FOLDERS
 
 NAMES = ("sbsa", "drive-os", "qnx")
@@ -24,7 +24,7 @@ def target_steps(ctx: Context) -> list[Draft]:
     if not ctx.request.target or ctx.version("cuda") is None:
         return []
     module = import_module(f"gpustack.plan.targets.{_MODULES[ctx.request.target]}")
-    return cast("Target", module.TARGET).drafts(ctx)
+    return cast("TargetPlanner", module.TARGET).drafts(ctx)
 
 
 def demand_host(matrix: Matrix, host: Host, request: Request) -> None:

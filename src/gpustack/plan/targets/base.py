@@ -26,7 +26,7 @@ SAMPLE = "conv_sample"
 """The sample that needs only cuDNN; mnistCUDNN reads its pictures through FreeImage."""
 
 
-class Target(Protocol):
+class TargetPlanner(Protocol):
     """One target: it turns a resolved stack into steps."""
 
     def drafts(self, ctx: Context) -> list[Draft]:

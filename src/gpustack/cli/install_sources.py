@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gpustack.model.plan import Plan
 
 
-class Supply(Struct, frozen=True, kw_only=True):
+class InstallSources(Struct, frozen=True, kw_only=True):
     """``source`` is the lock that provides the plan, ``target`` the file for the lock of what was installed.
 
     ``origin`` describes all this for the journal.
@@ -34,7 +34,7 @@ class Supply(Struct, frozen=True, kw_only=True):
     target: Path | None = None
     origin: Origin
 
-    def named(self, options: Origin) -> Supply:
+    def named(self, options: Origin) -> InstallSources:
         """The same, with further options for the journal that it does not have yet."""
         return replace(self, origin=self.origin.or_else(options))
 
@@ -83,10 +83,10 @@ class Supply(Struct, frozen=True, kw_only=True):
         """
         from gpustack.install.lock.document import is_lock
         from gpustack.install.lock.of_run import FILE
-        from gpustack.install.root import Target
+        from gpustack.install.root import InstallRoot
         from gpustack.install.run.state import state_folder
 
-        own = state_folder(Target(root)) / FILE
+        own = state_folder(InstallRoot(root)) / FILE
         if own.exists():
             demand_place(own, "move the existing file away, or mount the file system writable")
         if self.target is not None:
@@ -103,11 +103,11 @@ class Supply(Struct, frozen=True, kw_only=True):
         """
         from gpustack.install.lock import document as locks
         from gpustack.install.lock.of_run import lock_of_last_run, save_last
-        from gpustack.install.root import Target
+        from gpustack.install.root import InstallRoot
         from gpustack.install.run.state import runs, state_folder
 
         known = self.bundle.lock if self.bundle is not None else self.source
-        done = runs(state_folder(Target(root)))
+        done = runs(state_folder(InstallRoot(root)))
         if not done:
             return
         try:
@@ -123,7 +123,7 @@ class Supply(Struct, frozen=True, kw_only=True):
             raise GpustackError(msg, code="not-writable", hint=hint) from error
 
 
-def supply_of(what: list[str], origin: Origin) -> Supply:
+def open_sources(what: list[str], origin: Origin) -> InstallSources:
     """The sources that the options name. Raises UsageError, DocumentError, GpustackError."""
     from gpustack.install.lock.document import is_lock
 
@@ -175,7 +175,7 @@ def _parsed(mirrors: list[str]) -> dict[str, str]:
     return parse_mirrors(mirrors)
 
 
-def supply_again(origin: Origin, say: Callable[[str], None]) -> Supply:
+def reopen_sources(origin: Origin, say: Callable[[str], None]) -> InstallSources:
     """The sources that a run began with. Raises GpustackError if its bundle no longer exists.
 
     The lock behind the plan only adds detail about what was installed, so a run continues without it.
@@ -190,7 +190,7 @@ def supply_again(origin: Origin, say: Callable[[str], None]) -> Supply:
         return _supply(replace(origin, source=""))
 
 
-def _supply(origin: Origin) -> Supply:
+def _supply(origin: Origin) -> InstallSources:
     from gpustack.install.lock.document import load
 
     target = Path(origin.lock) if origin.lock else None
@@ -199,6 +199,8 @@ def _supply(origin: Origin) -> Supply:
 
         bundle = Bundle(Path(origin.bundle), fingerprint=origin.fingerprint, say=frame.say)
         # A resumed run accepts no bundle signed by another key.
-        return Supply(bundle=bundle, target=target, origin=replace(origin, fingerprint=bundle.manifest.fingerprint))
+        return InstallSources(
+            bundle=bundle, target=target, origin=replace(origin, fingerprint=bundle.manifest.fingerprint)
+        )
     source = load(Path(origin.source)) if origin.source else None
-    return Supply(source=source, mirrors=origin.mirrors, target=target, origin=origin)
+    return InstallSources(source=source, mirrors=origin.mirrors, target=target, origin=origin)
