@@ -155,7 +155,8 @@ def _clashes(glibc: str, first: str | None) -> bool:
 def _passes(matrix: Matrix, release: tuple[str, str], name: str, value: str, *, advised: bool = True) -> bool:
     """Whether every rule about this release of a component and a property accepts the value."""
     component, number = release
-    rules = [row for row in matrix.rules(component) if row.needs == name and (advised or row.strength != "advised")]
+    advice = set() if advised else {"advised", "compiling"}
+    rules = [row for row in matrix.rules(component) if row.needs == name and row.strength not in advice]
     bound = [row for row in rules if is_within(number, row.of.removeprefix(component))]
     return all(any(is_within(value, text) for text in row.any) for row in bound)
 

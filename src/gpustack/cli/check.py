@@ -11,8 +11,7 @@ if TYPE_CHECKING:
     from gpustack.model.resolution import Verdict
 
 INCOMPATIBLE = 3
-COMPILING = ("gcc", "clang", "msvc", "glibc")
-"""What makes a question one about compiling: a host compiler, or the C library whose headers it reads."""
+HOST_COMPILERS = ("clang", "gcc", "msvc")
 UNKNOWN = 7
 
 
@@ -53,9 +52,8 @@ def check(
         raise UsageError(msg, code="missing-argument", hint="for example gpustack check cuda==13.0.2, or --image NAME")
     codecs = tuple(word for text in words if (word := codec_word(text)) is not None)
     components = tuple(parse_requirement(text) for text in words if codec_word(text) is None)
-    named = {name for name in COMPILING if options.get(name) is not None}
-    compiling = tuple(sorted({*named, "glibc"} if named else ())) or UNSET
-    request = Request(requirements=merge(components), compiling=compiling, deny_vulnerable=deny_vulnerable or UNSET)
+    compilers = tuple(name for name in HOST_COMPILERS if options.get(name) is not None) or UNSET
+    request = Request(requirements=merge(components), compilers=compilers, deny_vulnerable=deny_vulnerable or UNSET)
     host = host_of(matrix, HostQuestion(**fields_of(options)))
     verdict = judge(matrix, host, request, beside=Beside(codecs=codecs, image=image), with_hints=True)
     frame.page(frame.to_json(verdict) if format is TextOrJson.JSON else _text(verdict))

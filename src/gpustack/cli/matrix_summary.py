@@ -56,7 +56,7 @@ def _rules(rows: list[dict[str, Any]], component: str, width: int, lines: int) -
 
 
 def _weight(row: dict[str, Any]) -> int:
-    return ("required", "only-if", "optional", "advised").index(row.get("strength", "optional"))
+    return ("required", "only-if", "optional", "compiling", "advised").index(row.get("strength", "optional"))
 
 
 def _rule(row: dict[str, Any]) -> str:

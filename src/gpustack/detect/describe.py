@@ -42,8 +42,8 @@ def describe(  # noqa: PLR0913 (one argument for each option that describes a ho
     found = tuple(gpu for one in named for gpu in one.gpus)
     if given.environment is None and environment == "bare-metal" and any(gpu.is_vgpu for gpu in found):
         environment = "vm"
-    if given.environment is None and environment == "bare-metal" and _is_board(system, found):
-        environment = "jetson"
+    if environment in {"bare-metal", "container"} and _is_board(system, found):
+        environment = "jetson"  # a container on a Jetson runs what its Jetson Linux runs
     host = Host(
         os=OperatingSystem(
             id=system.id,
@@ -65,7 +65,8 @@ def describe(  # noqa: PLR0913 (one argument for each option that describes a ho
     demand_possible(host.arch, found, matrix)
     if host.l4t:
         demand_supported(host.l4t, found, matrix)
-    return changed(host, given if driver is None else replace(given, driver=driver), found)
+    own = given.environment and environment
+    return changed(host, replace(given, driver=driver or given.driver, environment=own), found)
 
 
 def _usual(environment: Environment, gpus: tuple[Gpu, ...], matrix: Matrix) -> str:
@@ -82,8 +83,8 @@ def redescribed(matrix: Matrix, host: Host, *, gpus: tuple[str, ...], properties
 
 
 def _is_board(system: System, gpus: tuple[Gpu, ...]) -> bool:
-    """Whether a system runs on a Jetson module, by its GPU."""
-    return system.family != "windows" and any(is_board(gpu) for gpu in gpus)
+    """Whether a system runs on a Jetson module, by its name or its GPU."""
+    return system.id == "l4t" or (system.family != "windows" and any(is_board(gpu) for gpu in gpus))
 
 
 def _name(system: System, version: str) -> str:
@@ -165,4 +166,4 @@ def _architecture(text: str | None, named: list[Named]) -> str | None:
 def _environment(system: System) -> Environment:
     if system.id.startswith("wsl-"):
         return "wsl"
-    return "jetson" if system.id == "l4t" else "bare-metal"
+    return "bare-metal"

@@ -8,7 +8,7 @@ from typing import Literal
 from msgspec import Struct, field
 
 Known = Literal["stated", "tested", "reported"]
-Strength = Literal["required", "only-if", "optional", "advised"]
+Strength = Literal["required", "only-if", "optional", "compiling", "advised"]
 
 COMPONENTS = (
     "driver",
@@ -60,10 +60,11 @@ class When(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown
 
     On a host with several GPUs a GPU condition holds when any GPU meets it. ``gpu`` names product names; ``fabric``
     asks for GPUs of NVSwitch baseboards, or (false) for a host without any NVSwitch, ``mig`` for GPUs that are split
-    by MIG, or are to be.
+    by MIG, or are to be. ``system`` names distributions by the ID of their os-release.
     """
 
     os: Literal["", "linux", "windows"] = ""
+    system: tuple[str, ...] = ()
     arch: tuple[str, ...] = ()
     environment: tuple[str, ...] = ()
     gpu_class: tuple[str, ...] = ()
@@ -84,7 +85,8 @@ class Rule(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown
     * exact equality: ``of`` "driver" ``equal`` ["fabric-manager", "imex"]: the same version text
 
     ``strength``: required (also brings the object into the stack), only-if (required while ``when`` holds),
-    optional (binds only if both are present), advised (a breach is a warning).
+    optional (binds only if both are present), compiling (the compiler does not compile otherwise: a breach refuses the
+    toolkit that ``check`` is asked about, and is a warning elsewhere), advised (a breach is a warning).
     ``says`` replaces the derived sentence if the source states an exception.
     """
 

@@ -27,8 +27,7 @@ class Requirement(Struct, frozen=True, kw_only=True):
 class Request(Struct, frozen=True, kw_only=True):
     """The requirements and options of a request. ``methods`` maps a component to its method, "" to that of all others.
 
-    ``compiling`` is the host compiler or C library of a question about compiling: what does not compile with it
-    is incompatible, where elsewhere another compiler would do.
+    ``compilers`` are the host compilers that ``check`` is given by name.
     ``upgrades`` are components to upgrade to the newest compatible version, "all" for each; others stay if compatible.
     ``imex`` says who runs IMEX on a tray of an NVLink rack: a service of the host (the default), the DRA
     driver of Kubernetes, or nobody.
@@ -40,7 +39,7 @@ class Request(Struct, frozen=True, kw_only=True):
     policy: Policy = "production"
     kernel_module: KernelModule = "auto"
     target: Target = ""
-    compiling: tuple[str, ...] | UnsetType = UNSET
+    compilers: tuple[str, ...] | UnsetType = UNSET
     upgrades: tuple[str, ...] | UnsetType = UNSET
     deny_vulnerable: bool | UnsetType = UNSET
     imex: Imex | UnsetType = UNSET

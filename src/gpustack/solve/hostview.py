@@ -38,8 +38,9 @@ class HostView:
     """The view of one host under one request. A rule that needs an unknown property is reported as not judged.
 
     ``method_of`` returns the method of a component; it is called only for rules about methods. ``systems`` are the rows
-    of the host's system and of the one that it derives from: the defaults of unknown properties. ``compiling`` is what
-    a question about compiling names: a rule's advice about it binds.
+    of the host's system and of the one that it derives from: the defaults of unknown properties. ``compiles`` says of a
+    version whether ``check`` has to know if it compiles against the system's C library, and of "" if with the compilers
+    of the host; ``compilers`` are those that are named.
     """
 
     def __init__(
@@ -47,10 +48,12 @@ class HostView:
         host: Host,
         method_of: Callable[[str], str] | None = None,
         systems: tuple[System, ...] = (),
-        compiling: frozenset[str] = frozenset(),
+        compiles: Callable[[str, str], bool] | None = None,
+        compilers: frozenset[str] = frozenset(),
     ) -> None:
         self.host = host
-        self._compiling = compiling
+        self._compiles = compiles
+        self._compilers = compilers
         self._method_of = method_of
         self._systems = systems
         self._lacking: dict[tuple[When, str], str | None] = {}
@@ -112,9 +115,20 @@ class HostView:
         is_own = is_fixed or bool(_leading(self._read_property(property_name)))
         return not is_own and bool(_leading(self.default(property_name)[0]))
 
-    def is_asked_for(self, property_name: str) -> bool:
-        """Whether the question is about this property: a compiler that is named, not one found or assumed."""
-        return property_name in self._compiling
+    def is_compiled_with(self, component: str, version_text: str, property_name: str) -> bool:
+        """Whether a toolkit that ``check`` is asked about has to compile with the host's value of a property.
+
+        The C library is the system's. The compiler is the one that is named, else the GCC or Visual C++ that was found;
+        the default compiler of a system is one of several that it offers.
+        """
+        if property_name == "glibc":
+            is_with = True
+        elif self._compilers:
+            is_with = property_name in self._compilers
+        else:
+            is_with = property_name != "clang" and not self.is_assumed(property_name)
+        is_own = version_text if property_name == "glibc" else ""
+        return is_with and self._compiles is not None and self._compiles(component, is_own)
 
     def runs_modules_of(self, component: str, version_text: str) -> bool:
         """Whether the kernel modules of this release run here, also on the kernel that boots next."""
@@ -140,6 +154,8 @@ class HostView:
         if when.os:
             family = None if host.os.id is None and host.os.family is None else self.system("")
             answers.append(_among(family, (when.os,), "os"))
+        if when.system:
+            answers.append(_among(host.os.id, when.system, "os"))
         if when.arch:
             answers.append(_among(host.arch, when.arch, "arch"))
         if when.environment:

@@ -126,6 +126,10 @@ class OfferBook:
             return None
         return _from_packages(version, self._main_sets(component, method))
 
+    def is_own(self, component: str, version: str) -> bool:
+        """Whether the system's own packages bring this version."""
+        return "distro" in POSSIBLE[component] and self._from_repository(component, version, "distro") is not None
+
     def _is_served(self, component: str, version: str, method: Method = "network") -> bool:
         return any(is_within(version, text) for text in self.rows.served(component, method))
 

@@ -78,7 +78,17 @@ class Question:
 
     @cached_property
     def view(self) -> HostView:
-        return HostView(self.host, self._method, self.offers.rows.systems, frozenset(self.request.compiling or ()))
+        compiles = self._compiles if self.mode == "check" else None
+        compilers = frozenset(self.request.compilers or ())
+        return HostView(self.host, self._method, self.offers.rows.systems, compiles, compilers)
+
+    def has_to_compile(self, component: str) -> bool:
+        """Whether a compiler that may not compile here is no plain answer: what is asked of check, all of a plan."""
+        return self.mode == "plan" or component in self.asked
+
+    def _compiles(self, component: str, version_text: str) -> bool:
+        """Whether a toolkit is asked for that has to compile here; a system's own package is made for its C library."""
+        return component in self.asked and not (version_text and self.offers.is_own(component, version_text))
 
     def _method(self, component: str) -> str:
         """The method of a component; "network" for what a plan has no component for."""

@@ -17,13 +17,14 @@ BUILT_FOR_BOARDS = frozenset({"cuda", "cudnn", "nccl", "tensorrt", "tensorrt-rtx
 class BoundRule:
     """A rule with its subject parsed. ``objects`` are what it is about: components or one property."""
 
-    __slots__ = ("component", "is_advice", "objects", "pulls", "rule")
+    __slots__ = ("component", "is_advice", "is_of_compiling", "objects", "pulls", "rule")
 
     def __init__(self, rule: Rule, component: str) -> None:
         self.rule = rule
         self.component = component
         self.objects: tuple[str, ...] = rule.equal or (rule.needs,)
-        self.is_advice = rule.strength == "advised"
+        self.is_of_compiling = rule.strength == "compiling"
+        self.is_advice = rule.strength == "advised" or self.is_of_compiling
         self.pulls = rule.strength in {"required", "only-if"}
 
     @property
@@ -146,14 +147,13 @@ class RuleBook:
         is_kernel = name == "kernel"
         if is_kernel and view.runs_modules_of(component, version_text):
             return None, ""
-        is_guess, binds = is_kernel and view.is_assumed(name), view.is_asked_for(name)
+        is_guess = is_kernel and view.is_assumed(name)
         for value in view.values(name):
             for bound in self.applying(component, version_text).get(name, ()):
-                if (
-                    (is_guess or (bound.is_advice and not binds)) == advice
-                    and view.holds(bound.rule.when, component)
-                    and not bound.accepts(version_text, value)
-                ):
+                if bound.accepts(version_text, value) or not view.holds(bound.rule.when, component):
+                    continue
+                compiles = bound.is_of_compiling and view.is_compiled_with(component, version_text, name)
+                if (is_guess or (bound.is_advice and not compiles)) == advice:
                     return bound, value
         return None, ""
 

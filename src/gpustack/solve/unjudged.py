@@ -48,7 +48,7 @@ def decides(question: Question, one: Lacking) -> bool:
 
     Advice never decides, and what differs between hosts leaves the verdict as it is.
     """
-    if one.bound.is_advice:
+    if one.bound.is_advice and not (one.bound.is_of_compiling and question.has_to_compile(one.bound.component)):
         return False
     return one.property in SYSTEM_FIXED or (one.property in {"compute-capability", "gpu"} and bool(question.host.gpus))
 

@@ -33,10 +33,13 @@ def refusal(matrix: Matrix, texts: str, system: str, *gpus: str) -> NoSolutionEr
 
 
 def test_every_advice_is_told_not_the_first_alone(matrix: Matrix) -> None:
-    warnings = verdict(matrix, "cuda==13.0.2", "fedora44").warnings
-    assert len(warnings) == 2
-    assert any("glibc 2.42" in text for text in warnings)
-    assert any("gcc 6 to 15" in text and text.endswith("the default of Fedora 44 is GCC 16.0.1") for text in warnings)
+    warnings = verdict(matrix, "cuda==12.3.2 driver==525.60.13", "ubuntu24.04").warnings
+    assert len(warnings) == 3
+    assert any("do not build on Linux 6.3" in text for text in warnings)
+    assert any("belongs to driver 545.23.06" in text for text in warnings)
+    assert any(
+        "gcc 6 to 12" in text and text.endswith("the default of Ubuntu 24.04 LTS is GCC 13.3.0") for text in warnings
+    )
 
 
 @pytest.mark.parametrize(

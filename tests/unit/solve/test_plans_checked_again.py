@@ -1,4 +1,7 @@
-"""What `plan` chooses is asked of `check` again: never incompatible, and unknown only where the plan warns of it."""
+"""What `plan` chooses is asked of `check` again: incompatible or unknown only where the plan warns of it.
+
+The first is a toolkit that does not compile on the system, and was asked for by its version all the same.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,13 @@ from gpustack.solve.check import check
 from gpustack.solve.requirements import parse_requirement
 from gpustack.solve.resolve import resolve
 
-QUICK = {"ubuntu24.04", "debian12", "rhel9", "sles15.7", "azurelinux3.0", "windows11", "l4t36"}
+QUICK = {"ubuntu24.04", "debian12", "debian13", "rhel9", "sles15.7", "azurelinux3.0", "windows11", "l4t36"}
+
+
+def is_told(reason: str, warnings: Iterable[str]) -> bool:
+    """Whether a plan warns of what refuses a toolkit: that it does not compile with the system's C library."""
+    statement = reason.partition(". This host has glibc ")[0]
+    return statement != reason and any(statement in warning for warning in warnings)
 
 
 def faults(cases_of_system: Iterable[Case]) -> Iterator[str]:
@@ -48,11 +57,13 @@ def faults(cases_of_system: Iterable[Case]) -> Iterator[str]:
             if key in seen:
                 break
             seen.add(key)
-            verdict = check(matrix(), host, Request(requirements=tuple(parse_requirement(text) for text in stack)))
+            requirements = tuple(parse_requirement(text) for text in stack)
+            verdict = check(matrix(), host, Request(requirements=requirements, methods=request.methods))
             where = f"{case} {case.arch}: {' '.join(stack)}"
-            if verdict.conflicts:
-                yield f"{where}: {verdict.conflicts[0].reason}"
-            if (verdict.verdict == "unknown") != bool(resolution.unknown):
+            untold = [one.reason for one in verdict.conflicts if not is_told(one.reason, resolution.warnings)]
+            if untold:
+                yield f"{where}: {untold[0]}"
+            if not verdict.conflicts and (verdict.verdict == "unknown") != bool(resolution.unknown):
                 yield f"{where}: {verdict.verdict}, {[one.reason for one in verdict.unknown or resolution.unknown]}"
             silent = [one.reason for one in verdict.unknown if one.reason not in resolution.warnings]
             if silent:

@@ -48,7 +48,7 @@ def bare(rule: Rule) -> Host:
     )
     asks_gpu = bool(when.gpu or when.gpu_class or when.compute_capability or when.fabric is not None or when.mig)
     return Host(
-        os=WINDOWS if when.os == "windows" else NOWHERE,
+        os=WINDOWS if when.os == "windows" else replace(NOWHERE, id=when.system[0]) if when.system else NOWHERE,
         arch=when.arch[0] if when.arch else "x86_64",
         environment=when.environment[0] if when.environment else "bare-metal",  # type: ignore[arg-type]  # one of them
         gpus=(gpu,) if asks_gpu else (),
@@ -81,7 +81,7 @@ def test_every_rule_about_a_property_that_is_not_known_is_reported(name: str) ->
             entry = (rule.id, name, OPTIONS[name])
             host = bare(rule)
             has_gpu = name == "compute-capability" and bool(host.gpus)
-            decides = (name in SYSTEM_FIXED or has_gpu) and not bound.is_advice
+            decides = (name in SYSTEM_FIXED or has_gpu) and (bound.is_of_compiling or not bound.is_advice)
             if entry not in (told if decides else aside):
                 silent.append(f"{rule.id} ({bound.component} {version})")
             if decides and verdict.verdict == "compatible":
