@@ -17,7 +17,9 @@ import functools
 import gc
 import os
 import random
+import signal
 import sys
+import time
 import types
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -25,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.runner import runtestprotocol
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src/gpustack"
@@ -157,13 +160,14 @@ def _nodes(tree: ast.Module) -> list[Any]:  # noqa: C901 (one walk)
     return found
 
 
-class Calls:
-    """Which test calls which function of the area, and how long each takes; a plugin of pytest."""
+class Changes:
+    """A plugin of pytest: when all tests have passed, it makes each change and runs the tests that may notice it."""
 
-    def __init__(self, files: set[str]) -> None:
-        self._files = files
-        self.by_function: dict[tuple[str, int], set[str]] = defaultdict(set)
-        self.seconds: dict[str, float] = {}
+    def __init__(self, files: set[str], chosen: list[Place]) -> None:
+        self._files, self._chosen = files, chosen
+        self._by_function: dict[tuple[str, int], dict[str, pytest.Item]] = defaultdict(dict)
+        self._seconds: dict[str, float] = {}
+        self.survivors = 0
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
@@ -171,16 +175,58 @@ class Calls:
 
         def trace(frame: types.FrameType, event: str, _: object) -> None:
             if event == "call" and frame.f_code.co_filename in self._files:
-                self.by_function[frame.f_code.co_filename, frame.f_code.co_firstlineno].add(item.nodeid)
+                self._by_function[frame.f_code.co_filename, frame.f_code.co_firstlineno][item.nodeid] = item
 
         sys.settrace(trace)
+        started = time.monotonic()
         try:
             yield
         finally:
             sys.settrace(None)
+            self._seconds[item.nodeid] = time.monotonic() - started
 
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self.seconds[report.nodeid] = self.seconds.get(report.nodeid, 0.0) + report.duration
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> Iterator[None]:
+        yield
+        if session.testsfailed:
+            return
+        for number, place in enumerate(self._chosen, 1):
+            mutation = Mutation(*place)
+            answer = self._notices(mutation)
+            if not answer:
+                self.survivors += 1
+                _say(f"{'survives' if answer is not None else 'no test'}: {mutation}")
+            if number % 25 == 0:
+                _say(f"{number} of {len(self._chosen)}: {number - self.survivors} noticed")
+
+    def _notices(self, mutation: Mutation) -> bool | None:
+        """Whether a test fails with the change, made in a copy of this process; None where no test comes by."""
+        codes = list(mutation.functions())
+        items: dict[str, pytest.Item] = {}
+        for code in codes:
+            items |= self._by_function.get((str(mutation.file), code.co_firstlineno), {})
+        if not items:
+            return None
+        ordered = sorted(items.values(), key=lambda item: self._seconds[item.nodeid])[:MOST_TESTS]
+        child = os.fork()
+        if not child:
+            signal.alarm(LIMIT_S)
+            _silence()
+            _apply(mutation.file, codes)
+            os._exit(int(any(_fails(item, after) for item, after in zip(ordered, [*ordered[1:], None], strict=True))))
+        return os.waitpid(child, 0)[1] != 0
+
+
+def _fails(item: pytest.Item, after: pytest.Item | None) -> bool:
+    item._initrequest()  # type: ignore[attr-defined]  # noqa: SLF001 (the item has run before)
+    return any(report.failed for report in runtestprotocol(item, log=False, nextitem=after))
+
+
+_OUT = os.dup(1)
+
+
+def _say(text: str) -> None:
+    os.write(_OUT, f"{text}\n".encode())
 
 
 def _forget() -> None:
@@ -188,25 +234,6 @@ def _forget() -> None:
     for one in gc.get_objects():
         if isinstance(one, functools._lru_cache_wrapper) and str(one.__module__).startswith("gpustack.solve"):  # noqa: SLF001
             one.cache_clear()
-
-
-def noticed(mutation: Mutation, calls: Calls) -> bool | None:
-    """Whether a test fails with the change, which is made in a copy of this process; None where no test comes by."""
-    codes = list(mutation.functions())
-    tests = {name for code in codes for name in calls.by_function.get((str(mutation.file), code.co_firstlineno), ())}
-    if not codes or not tests:
-        return None
-    ordered = sorted(tests, key=lambda name: calls.seconds.get(name, 0.0))[:MOST_TESTS]
-    child = os.fork()
-    if not child:
-        import signal
-
-        signal.alarm(LIMIT_S)
-        _silence()
-        _apply(mutation.file, codes)
-        code = pytest.main(["-q", "-x", "-p", "no:cacheprovider", "--no-header", *ordered])
-        os._exit(0 if code == 0 else 1)
-    return os.waitpid(child, 0)[1] != 0
 
 
 def _apply(file: Path, codes: list[types.CodeType]) -> None:
@@ -233,13 +260,6 @@ def main() -> int:
     options = parser.parse_args()
     patterns, tests = AREAS[options.area]
     files = sorted(file for pattern in patterns for file in SOURCE.glob(pattern) if options.only in str(file))
-    calls = Calls({str(file) for file in files})
-    os.chdir(ROOT)
-    with Path(os.devnull).open("w", encoding="utf-8") as nowhere, contextlib.redirect_stdout(nowhere):
-        before = pytest.main(["-q", "-p", "no:cacheprovider", *tests], plugins=[calls])
-    if before != 0:
-        print("the tests fail as the code is")
-        return 2
     places = [
         (file, number, way)
         for file in files
@@ -247,17 +267,15 @@ def main() -> int:
         for way, _ in ways(node)
     ]
     chosen = random.Random(options.seed).sample(places, min(options.mutants, len(places)))  # noqa: S311 (no secret)
-    survivors = 0
-    for number, place in enumerate(chosen, 1):
-        mutation = Mutation(*place)
-        answer = noticed(mutation, calls)
-        if not answer:
-            survivors += 1
-            print(f"{'survives' if answer is not None else 'no test'}: {mutation}", flush=True)
-        if number % 25 == 0:
-            print(f"{number} of {len(chosen)}: {number - survivors} noticed", flush=True)
-    share = 1 - survivors / len(chosen)
-    print(f"{len(chosen)} changes of {len(places)} possible, {len(chosen) - survivors} noticed ({share:.0%})")
+    changes = Changes({str(file) for file in files}, chosen)
+    os.chdir(ROOT)
+    with Path(os.devnull).open("w", encoding="utf-8") as nowhere, contextlib.redirect_stdout(nowhere):
+        before = pytest.main(["-q", "-p", "no:cacheprovider", *tests], plugins=[changes])
+    if before != 0:
+        _say("the tests fail as the code is")
+        return 2
+    share = 1 - changes.survivors / len(chosen)
+    _say(f"{len(chosen)} changes of {len(places)} possible, {len(chosen) - changes.survivors} noticed ({share:.0%})")
     return int(share < WANTED)
 
 

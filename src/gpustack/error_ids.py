@@ -59,6 +59,7 @@ ErrorId = Literal[
     "no-run",
     "no-signing-key",
     "no-systemd",
+    "no-temporary-folder",
     "no-terminal",
     "not-a-folder",
     "not-in-bundle",

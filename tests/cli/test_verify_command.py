@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -424,3 +425,46 @@ def test_a_foreign_check_that_answers_nonsense_is_an_error_of_its_own(tmp_path: 
     )
     assert len(found["endless"]["detail"]) < 30_000
     assert found["nan"]["measurements"] == {"a": {"value": "nan", "unit": ""}, "b": {"value": 2, "unit": ""}}
+
+
+SLEEPING_NVCC = """#!/bin/sh
+case "$*" in
+  *--version*) echo 'Cuda compilation tools, release 13.0, V13.0.88' ;;
+  *--dryrun*) echo '#$ TOP=/usr' >&2 ;;
+  *) sleep 300 & echo $! > "$STARTED.new"; mv "$STARTED.new" "$STARTED"; wait ;;
+esac
+"""
+
+
+@pytest.mark.gate
+@pytest.mark.usefixtures("heeded_interrupts")
+@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM, signal.SIGINT, signal.SIGQUIT])
+def test_what_ends_a_verification_leaves_no_folder_and_no_child(
+    tmp_path: Path, number: signal.Signals, times: int
+) -> None:
+    """A terminal that is closed sends SIGHUP twice: by the kernel, and by the shell."""
+    nvcc, started, scratch = tmp_path / "cuda/bin/nvcc", tmp_path / "started", tmp_path / "scratch"
+    nvcc.parent.mkdir(parents=True)
+    nvcc.write_text(SLEEPING_NVCC)
+    nvcc.chmod(0o755)
+    scratch.mkdir()
+    environment = {
+        "PYTHONPATH": ":".join(sys.path), "PATH": "/usr/bin:/bin", "CUDA_HOME": str(tmp_path / "cuda"),
+        "STARTED": str(started), "TMPDIR": str(scratch),
+    }  # fmt: skip
+    command = [sys.executable, "-m", "gpustack", "verify", "cuda", "--level", "smoke"]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+        while not started.exists() and run.poll() is None:
+            pass
+        assert list(scratch.iterdir())
+        for _ in range(times):
+            run.send_signal(number)
+        out, err = run.communicate()
+    assert run.returncode == 128 + number
+    assert err.splitlines()[-1] == f"interrupted by {number.name}"
+    assert "interrupted before this check ended" in out
+    assert list(scratch.iterdir()) == []
+    state = Path(f"/proc/{started.read_text().strip()}/stat")
+    # A container's first process may not collect what ended: Z.
+    assert not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z"

@@ -72,7 +72,7 @@ def verify_until(
         try:
             pause(min(wait, max(0.0, end - clock())))
         except KeyboardInterrupt as exc:
-            raise Interrupted(report) from exc
+            raise Interrupted(report, exc) from exc
         wait = min(wait * 2, _LONGEST_PAUSE_S)
         standing = tuple(one for one in report.checks if one.status == "pass" and one.level != "quick")
         report = again(standing)

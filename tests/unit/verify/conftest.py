@@ -84,10 +84,11 @@ HEALTHY = Host(
 
 @pytest.fixture(scope="session")
 def matrix(tmp_path_factory: pytest.TempPathFactory) -> Matrix:
-    """A small matrix of versions; what the driver's error numbers mean is the real one."""
+    """A small matrix of versions; what error numbers and variables mean is the real one."""
     folder = tmp_path_factory.mktemp("facts")
     shutil.copytree(Path(__file__).parent / "facts", folder, dirs_exist_ok=True)
-    shutil.copy(resources.folder("matrices") / "driver-errors.yaml", folder)
+    for name in ("driver-errors", "environment"):
+        shutil.copy(resources.folder("matrices") / f"{name}.yaml", folder)
     return Matrix(lay_over(Store(Index(format=FORMAT, subjects={}), None, {}), folder))
 
 

@@ -186,7 +186,7 @@ def test_a_fault_outside_a_check_ends_the_run_at_once() -> None:
 
 
 def test_an_interrupt_ends_the_commands_removes_the_folders_and_tells_what_was_found(tmp_path: Path) -> None:
-    """Ctrl-C while a check's command runs: exit code 130, no process and no file left, and the reports of what is known."""
+    """A signal while a check's command runs: its exit code, no process and no file left, and the reports of what is known."""
     mark = tmp_path / "mark"
     checks = tmp_path / "checks.toml"
     script = f"echo $$ > {mark}.new; mv {mark}.new {mark}; exec sleep 300"
@@ -205,7 +205,7 @@ def test_an_interrupt_ends_the_commands_removes_the_folders_and_tells_what_was_f
         assert process.poll() is None, process.communicate()
     process.terminate()
     out, err = process.communicate(timeout=30)
-    assert (process.returncode, err) == (130, b"3 checks: 1 passed, 2 could not run\ninterrupted\n")
+    assert (process.returncode, err) == (143, b"3 checks: 1 passed, 2 could not run\ninterrupted by SIGTERM\n")
     assert _is_gone(int(mark.read_text()))
     assert list(folder.iterdir()) == []
     told = {

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
-
 import msgspec
 
 from gpustack.errors import GpustackError, UnsupportedError
@@ -12,12 +9,13 @@ from gpustack.verify.cuda.measure import measure_gpus
 from gpustack.verify.declare import Context, Outcome
 from gpustack.verify.frame import host_facts
 from gpustack.verify.frame.bench_table import Bench, Cell
+from gpustack.verify.frame.scratch import scratch_folder
 
 
 def bench(context: Context) -> Bench:
     """Measure every GPU. Raises UnsupportedError (exit 4) where that is not possible, GpustackError where it fails."""
-    with tempfile.TemporaryDirectory(prefix="gpustack-bench-") as name:
-        found = measure_gpus(msgspec.structs.replace(context, work=Path(name)))
+    with scratch_folder("gpustack-bench-") as folder:
+        found = measure_gpus(msgspec.structs.replace(context, work=folder))
     if isinstance(found, Outcome):
         kind = UnsupportedError if found.status == "skip" else GpustackError
         raise kind(found.reason, where="bench gpu", hint=found.fix)

@@ -1,4 +1,4 @@
-"""Smoke check of the driver that needs no compiler: a kernel that ships with gpustack gives the right sums."""
+"""Smoke checks of the driver that need no compiler: right sums by gpustack's own kernel, and what disturbs programs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from gpustack.verify.driver.smoke import probe_cuda
 from gpustack.verify.frame import host_facts
 from gpustack.verify.frame.commands import evidence_of
 from gpustack.verify.frame.probes import gpu_label, parse_lines
+from gpustack.verify.frame.surroundings import set_here
 
 _NO_BINARY = 209
 _OLDEST = (5, 0)
@@ -75,3 +76,16 @@ def _is_older(context: Context, line: dict[str, object]) -> bool:
     own = next((one for one in context.host.gpus if host_facts.name_of(one) == called), None)
     numbers = (own.compute_capability if own else None) or ""
     return bool(numbers) and tuple(int(part) for part in numbers.split(".")) < _OLDEST
+
+
+@check(
+    "driver.environment",
+    level="smoke",
+    title="environment variables that change what programs see",
+    expects="Variables that disturb programs on GPUs are named; a check that they make fail names them again.",
+    fix="Unset the variables, then verify again.",
+    unless=(host_facts.no_gpu,),
+)
+def environment(context: Context) -> Outcome:
+    found = set_here(context)
+    return passed("; ".join(found) or "none is set")

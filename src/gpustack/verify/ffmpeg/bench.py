@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from gpustack.verify.ffmpeg.programs import Program
 from gpustack.verify.ffmpeg.setup import chip_under_test, main_gpu, program_under_test, setup_of
 from gpustack.verify.frame import host_facts
 from gpustack.verify.frame.bench_table import Bench, Cell
+from gpustack.verify.frame.scratch import scratch_folder
 from gpustack.versions import version
 
 CONNECTIONS = "2"
@@ -81,8 +81,8 @@ def bench(
     )
     limit = session_limit(context.matrix, found, host_facts.driver_version(context.host))
     notes = [found.why_no_nvenc] if found.nvenc == 0 else []
-    with tempfile.TemporaryDirectory(prefix="gpustack-bench-") as name:
-        clip = write_long_clip(Path(name), seconds, size, program, context.runner)
+    with scratch_folder("gpustack-bench-") as folder:
+        clip = write_long_clip(folder, seconds, size, program, context.runner)
         rows: list[dict[str, Cell]] = []
         for work in possible_loads(program, codecs):
             for count in sessions:

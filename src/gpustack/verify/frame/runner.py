@@ -80,7 +80,7 @@ def run_checks(  # noqa: PLR0913 (the options of one run)
                 done[one.id] = before.get(one.id) or answer(one, done)
     except KeyboardInterrupt as exc:
         results = tuple(done.get(one.id) or answer.interrupted(one) for one in checks)
-        raise Interrupted(build_report(context.host, results, level, started=started)) from exc
+        raise Interrupted(build_report(context.host, results, level, started=started), exc) from exc
     found = answer.demand_found(asked, [done[one.id] for one in checks])
     return (_gpu_found(context), *found) if required.gpu else tuple(found)
 
@@ -102,8 +102,9 @@ def _gpu_found(context: Context) -> CheckResult:
 class Interrupted(KeyboardInterrupt):
     """A verification was interrupted. ``report`` has every check; those that had not ended are errors."""
 
-    def __init__(self, report: Report) -> None:
-        super().__init__()
+    def __init__(self, report: Report, cause: KeyboardInterrupt) -> None:
+        super().__init__(*cause.args)
+        self.number: int = getattr(cause, "number", 2)  # 2: SIGINT, which Python itself tells of
         self.report = report
 
 
@@ -144,19 +145,18 @@ def _in_folders(  # noqa: PLR0913, PLR0917 (as `run_side_by_side`)
 ) -> None:
     """Run checks side by side, each in a folder that is removed when it has ended."""
     import shutil  # noqa: PLC0415 (not needed at level quick, whose start-up counts)
-    import tempfile  # noqa: PLC0415
 
     from gpustack.verify.frame.schedule import room, run_side_by_side  # noqa: PLC0415
+    from gpustack.verify.frame.scratch import scratch_folder  # noqa: PLC0415
 
-    with tempfile.TemporaryDirectory(prefix="gpustack-verify-", ignore_cleanup_errors=True) as name:
-        root = Path(name)
+    with scratch_folder("gpustack-verify-") as root:
 
         def run(one: Check, done: dict[str, CheckResult]) -> CheckResult:
             if one.id in before:
                 return before[one.id]
             folder = root / one.id
-            folder.mkdir(mode=0o700)
             try:
+                folder.mkdir(mode=0o700)
                 return answer(one, done, folder)
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
@@ -179,7 +179,7 @@ class _Answer:
     def __call__(self, check: Check, done: Mapping[str, CheckResult], folder: Path | None = None) -> CheckResult:
         context = msgspec.structs.replace(self._context, work=folder)
         started = context.clock()
-        outcome = _unmet(check, done) or _answer(check, context)
+        outcome = _unmet(check, done) or _told(_answer(check, context), check, context)
         seconds = max(0.0, context.clock() - started)
         if seconds > check.limit_s and outcome.status in {"pass", "skip"}:
             late = f"the check took {seconds:.1f} s; its limit is {check.limit_s:g} s"
@@ -259,6 +259,16 @@ def _unmet(check: Check, done: Mapping[str, CheckResult]) -> Outcome | None:
     return None
 
 
+def _told(outcome: Outcome, check: Check, context: Context) -> Outcome:
+    """The outcome; where the check failed on this host itself, with what disturbs it from outside."""
+    is_hidden = outcome.status == "skip" and context.host.environment == "container" and not context.host.gpus
+    if context.runner is None or not (outcome.status in {"fail", "error"} or is_hidden):
+        return outcome
+    from gpustack.verify.frame.surroundings import with_surroundings  # noqa: PLC0415 (most checks pass)
+
+    return with_surroundings(outcome, check, context)
+
+
 def _answer(check: Check, context: Context) -> Outcome:
     if check.level != LEVELS[0] and context.runner is None:
         return skipped(ONLY_SAVED)
@@ -270,6 +280,8 @@ def _answer(check: Check, context: Context) -> Outcome:
         outcome = excused or check.function(limited)
         if check.is_foreign:  # its types are not checked
             outcome = msgspec.convert(msgspec.to_builtins(outcome), Outcome)
+    except OSError as exc:
+        return errored(f"{exc.filename or 'a file'} cannot be read or written: {exc.strerror or exc}", _ERROR_FIX)
     except (Exception, SystemExit) as exc:  # noqa: BLE001 (one broken check must not end the others)
         words = str(exc) or "no message"
         return errored(f"the check itself failed with {type(exc).__name__}: {words}", _BROKEN_FIX)

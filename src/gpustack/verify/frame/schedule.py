@@ -22,6 +22,9 @@ _GRACE_S = 8.0
 A thread cannot be stopped; this process ends all threads, and what they started, once the report is written.
 """
 
+_LOOK_S = 0.25
+"""Seconds until a signal is heard that came just before the main thread began to wait, or to another thread."""
+
 Run = Callable[[Check, dict[str, CheckResult]], CheckResult]
 Lost = Callable[[Check, float], CheckResult]
 
@@ -99,14 +102,14 @@ class _Crew:
             self._ends.put(exc)
 
     def wait(self) -> None:
-        """Store the next result, or abandon a check that exceeded its time.
+        """Store the next result if one comes soon, or abandon checks that exceeded their time.
 
         Raises whatever a worker raised outside its check.
         """
         now = time.monotonic()
         ends = [began + one.limit_s + _GRACE_S for one, began in self.running.values()]
         try:
-            end = self._ends.get(timeout=max(0.0, min(ends) - now))
+            end = self._ends.get(timeout=max(0.0, min(_LOOK_S, min(ends) - now)))
             if isinstance(end, Exception):
                 raise end
             self._take(end)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from gpustack.errors import UnsupportedError, UsageError
 from gpustack.verify.declare import Context, Note, silent
 from gpustack.verify.frame import host_facts
 from gpustack.verify.frame.bench_table import Bench, Cell
+from gpustack.verify.frame.scratch import scratch_folder
 from gpustack.verify.tensorrt import trtexec
 from gpustack.verify.tensorrt.digits_engine import (
     build_by_python,
@@ -88,8 +88,8 @@ def bench(context: Context, settings: Settings) -> Bench:
         raise UnsupportedError(
             msg, code="benchmark-unavailable", hint="`gpustack verify tensorrt` lists what was found"
         )
-    with tempfile.TemporaryDirectory(prefix="gpustack-bench-") as name:
-        inside = msgspec.structs.replace(context, work=Path(name))
+    with scratch_folder("gpustack-bench-") as folder:
+        inside = msgspec.structs.replace(context, work=folder)
         release = _release(inside, program) if program is not None else module.version if module else ""
         is_rtx = program is None and module is not None and module.is_rtx
         found = _all(inside, settings, precisions(release, is_rtx=is_rtx), program, module, release)

@@ -1,0 +1,210 @@
+"""What disturbs programs from outside: environment variables, the folder for temporary files, limits of the system."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from gpustack.verify.declare import Check, Context, Outcome
+from gpustack.verify.frame import host_facts
+from gpustack.verify.frame.scratch import folder_fault
+
+SUBJECT = "environment"
+_SHM = "/dev/shm"  # noqa: S108 (its size is asked)
+_SMALLEST_SHM = 64 << 20
+_SMALLEST_MEMLOCK = 64 << 20
+
+
+class Variable(Struct, frozen=True, kw_only=True):
+    """How a variable disturbs checks; see the table."""
+
+    name: str
+    test: str
+    checks: tuple[str, ...]
+    says: str
+    value: str = ""
+    blocks: bool = False
+    container: bool = False
+
+    def is_about(self, check: Check) -> bool:
+        return check.id in self.checks or check.component in self.checks
+
+
+class Disturbance(Struct, frozen=True, kw_only=True):
+    """What disturbs: its name, a sentence, the fix, and whether it alone makes a check fail."""
+
+    name: str
+    says: str
+    fix: str
+    blocks: bool
+
+
+def with_surroundings(outcome: Outcome, check: Check, context: Context) -> Outcome:
+    """The outcome of a check that failed, with what disturbs it from outside."""
+    told = f"{outcome.reason} {outcome.actual}"
+    found = [one for one in _disturbances(check, context) if one.name not in told]
+    if not found:
+        return outcome
+    blocking = [one for one in found if one.blocks]
+    said = "; ".join(one.says for one in found)
+    if not blocking:
+        detail = "; ".join(part for part in (outcome.detail, said) if part)
+        return msgspec.structs.replace(outcome, detail=detail)
+    old = outcome.fix or check.fix
+    fix = "; ".join(dict.fromkeys(one.fix for one in blocking)) + (f"; if that does not help: {old}" if old else "")
+    return msgspec.structs.replace(outcome, reason=f"{outcome.reason}; {said}", fix=fix)
+
+
+def set_here(context: Context) -> list[str]:
+    """A sentence for each variable that is set here and disturbs anything."""
+    return [_sentence(row, found) for row in _rows(context) if (found := _judged(row, context)) is not None]
+
+
+def _rows(context: Context) -> tuple[Variable, ...]:
+    return context.matrix.rows(SUBJECT, "variables", Variable)
+
+
+def _disturbances(check: Check, context: Context) -> Iterator[Disturbance]:
+    for row in _rows(context):
+        found = _judged(row, context) if row.is_about(check) else None
+        if found is not None:
+            yield Disturbance(name=row.name, says=_sentence(row, found), fix=_fix(row, found), blocks=row.blocks)
+    if context.work is not None:
+        fault = folder_fault(context.work)
+        if fault is not None:
+            yield Disturbance(name="TMPDIR", says=fault[0], fix=fault[1], blocks=True)
+    if check.component == "nccl":
+        import resource  # noqa: PLC0415 (only where NCCL fails)
+
+        shared = os.statvfs(_SHM) if Path(_SHM).is_dir() else None
+        locked = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
+        adapters = Path("/sys/class/infiniband").is_dir()
+        yield from limits(shared.f_blocks * shared.f_frsize if shared else 0, locked if adapters else -1)
+
+
+def limits(size: int, locked: int) -> Iterator[Disturbance]:
+    """What NCCL needs of the system besides its variables: shared memory, and locked memory (-1: any)."""
+    if size <= _SMALLEST_SHM:
+        yield Disturbance(
+            name=_SHM,
+            says=f"{_SHM} has only {size >> 20} MiB, in which NCCL exchanges data between processes",
+            fix="enlarge /dev/shm: start the container with `--shm-size=1g` or `--ipc=host`",
+            blocks=True,
+        )
+    if 0 <= locked < _SMALLEST_MEMLOCK:
+        yield Disturbance(
+            name="ulimit",
+            says=f"`ulimit -l` allows only {locked >> 10} KiB of locked memory, which InfiniBand needs",
+            fix="start the container with `--ulimit memlock=-1`, or raise memlock in /etc/security/limits.conf",
+            blocks=True,
+        )
+
+
+def _sentence(row: Variable, found: str) -> str:
+    about = f" ({found})" if found else ""
+    return f"{row.name} is {os.environ[row.name]!r}: {row.says}{about}"
+
+
+def _fix(row: Variable, found: str) -> str:
+    if row.container:
+        return "start the container with `--gpus all`, and with the capabilities in NVIDIA_DRIVER_CAPABILITIES"
+    if row.test in {"holds", "stub"}:
+        return f"take {Path(found).parent} out of {row.name}"
+    return f"`unset {row.name}`, then verify again"
+
+
+def _judged(row: Variable, context: Context) -> str | None:
+    """What the variable's value disturbs here, "" where the table says it all; None where it disturbs nothing."""
+    value = os.environ.get(row.name)
+    if value is None or (row.container and context.host.environment != "container"):
+        return None
+    return _TESTS[row.test](value, row, context)
+
+
+def _matches(value: str, row: Variable, _: Context) -> str | None:
+    return "" if re.fullmatch(row.value, value) else None
+
+
+def _hides(value: str, _: Variable, context: Context) -> str | None:
+    """How many GPUs are left: CUDA reads the list up to the first entry that names none."""
+    gpus = host_facts.own_gpus(context.host)
+    seen: set[int] = set()
+    for entry in (part.strip() for part in value.split(",")):
+        if entry.startswith("MIG-"):
+            return "the first MIG instance that it names"
+        places = [n for n, gpu in enumerate(gpus) if str(n) == entry or (entry[4:] and _is_uuid(entry, gpu.uuid))]
+        if len(places) != 1:
+            return f"{len(seen)} of {len(gpus)} here, because {entry!r} names none"
+        seen.add(places[0])
+    return None if len(seen) == len(gpus) else f"{len(seen)} of {len(gpus)} here"
+
+
+def _is_uuid(entry: str, uuid: str | None) -> bool:
+    return entry.startswith("GPU-") and (uuid or "").startswith(entry)
+
+
+def _holds(value: str, row: Variable, _: Context) -> str | None:
+    """The library in the first of the folders that has one."""
+    return next((str(found) for folder in _folders(value) for found in _named(folder, row.value)), None)
+
+
+def _stub(value: str, row: Variable, _: Context) -> str | None:
+    found = (one for folder in _folders(value) if folder.name == "stubs" for one in _named(folder, row.value))
+    return next((str(one) for one in found), None)
+
+
+def _folders(value: str) -> list[Path]:
+    return [Path(part) for part in value.split(":") if part.startswith("/")]
+
+
+def _named(folder: Path, stem: str) -> list[Path]:
+    try:
+        return sorted(folder.glob(f"{stem}.so*"))
+    except OSError:
+        return []
+
+
+def _absent(value: str, _: Variable, __: Context) -> str | None:
+    return None if Path(value).exists() else ""
+
+
+def _unwritable(value: str, _: Variable, __: Context) -> str | None:
+    """Whether nothing can be made in the folder, or in the first above it that exists: the driver makes the rest."""
+    there = next((one for one in (Path(value), *Path(value).parents) if one.exists()), Path("/"))
+    return None if os.access(there, os.W_OK | os.X_OK) and there.is_dir() else ""
+
+
+def _no_interface(value: str, _: Variable, __: Context) -> str | None:
+    return _none_named(value, Path("/sys/class/net"))
+
+
+def _no_adapter(value: str, _: Variable, __: Context) -> str | None:
+    return _none_named(value, Path("/sys/class/infiniband"))
+
+
+def _none_named(value: str, folder: Path) -> str | None:
+    """Which names there are, where NCCL's list (prefixes; `=` exact; `^` all but these) leaves none of them."""
+    names = sorted(path.name for path in folder.glob("*"))
+    is_excluding, listed = value.startswith("^"), value.lstrip("^")
+    is_exact = listed.startswith("=")
+    wanted = [part.partition(":")[0] for part in listed.lstrip("=").split(",") if part]
+    hit = [name for name in names if any(name == one if is_exact else name.startswith(one) for one in wanted)]
+    left = [name for name in names if name not in hit] if is_excluding else hit
+    return None if left or not wanted else f"here are {', '.join(names) or 'none'}"
+
+
+_TESTS: dict[str, Callable[[str, Variable, Context], str | None]] = {
+    "matches": _matches,
+    "hides": _hides,
+    "holds": _holds,
+    "stub": _stub,
+    "absent": _absent,
+    "unwritable": _unwritable,
+    "no-interface": _no_interface,
+    "no-adapter": _no_adapter,
+}
