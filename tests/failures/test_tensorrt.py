@@ -19,6 +19,7 @@ from tests.failures.test_media import script
 from tests.media.test_tensorrt_eras import STUBS, settings, stands_in
 from tests.unit.verify.conftest import HEALTHY
 
+from gpustack.model.host import Host
 from gpustack.model.results import CheckResult
 from gpustack.verify.tensorrt.libraries import Binding
 from gpustack.verify.tensorrt.onnx import OUTPUT, load_digits
@@ -117,16 +118,27 @@ def test_an_engine_that_is_only_looked_at(ask: Ask, compare: Compare, tmp_path: 
     numbers = bytes((1, 7, 1, 116)) + bytes(4)
     rtx.write_bytes((b"vtrt" + bytes(12) + (100).to_bytes(8, "little") + numbers + b"\x0a").ljust(100, b"\0"))
 
-    def one(identity: str, module: Binding, engine: Path | None = None) -> CheckResult:
+    def one(identity: str, module: Binding, engine: Path | None = None, host: Host = HEALTHY) -> CheckResult:
         known = {"tensorrt libraries": (), "tensorrt bindings": (module,)}
-        return ask(identity, HEALTHY, on=Scripted(), known=known, given={"engine": str(engine)} if engine else {})
+        return ask(identity, host, on=Scripted(), known=known, given={"engine": str(engine)} if engine else {})
+
+    same = tmp_path / "same.plan"
+    version = bytes(int(number) for number in ERA.split("."))
+    same.write_bytes((b"ftrt" + bytes(12) + (100).to_bytes(8, "little") + version).ljust(100, b"\0"))
+    (l4,) = HEALTHY.gpus
+    h200 = msgspec.structs.replace(l4, name="H200", compute_capability="9.0")
+    mixed = msgspec.structs.replace(HEALTHY, gpus=(h200, l4))
+    others = msgspec.structs.replace(HEALTHY, gpus=(h200,))
 
     python = msgspec.structs.replace(MODULE, python="python3")
     compare(
         "tensorrt-looked-at",
         {
             **told("unknown header", one("tensorrt.engine", MODULE, unknown)),
+            **told("unknown GPU", one("tensorrt.engine", MODULE, same)),
             "for two GPUs": one("tensorrt.engine", RTX, rtx).detail,
+            "for one GPU of the host": one("tensorrt.engine", RTX, rtx, mixed).detail,
+            **told("for no GPU of the host", one("tensorrt.engine", RTX, rtx, others)),
             "library inside": one("tensorrt.found", python).detail,
         },
     )

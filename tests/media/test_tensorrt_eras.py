@@ -198,7 +198,10 @@ def test_verify_builds_runs_keeps_and_loads(
     assert {(one.kind, one.compute_capability) for one in read_kept(kept)} == {("onnx", ""), ("tensorrt", "8.9")}
     engine = next(kept.glob("*.engine"))
     loaded = check("tensorrt", "smoke", host_with(L4), python=sys.executable, engine=str(engine))
-    assert (loaded["tensorrt.engine"].status, loaded["tensorrt.load"].status) == ("pass", "pass")
+    assert (loaded["tensorrt.engine"].status, loaded["tensorrt.load"].status) == ("skip", "pass")
+    assert loaded["tensorrt.engine"].reason == (
+        f"{engine.name}: it was built by TensorRT {era}, as this host has, but its header does not tell for which GPU"
+    )
     assert loaded["tensorrt.load"].detail.endswith("it was not run")
     engine.write_bytes(engine.read_bytes()[:-8] + b"damaged!")
     damaged = check("tensorrt", "smoke", host_with(L4), python=sys.executable, engine=str(engine))["tensorrt.load"]

@@ -126,7 +126,7 @@ def _library_for(context: Context, kind: str) -> str | None:
 @check(
     "tensorrt.engine",
     title="engine file is compatible",
-    expects="The engine was built by this TensorRT for this GPU, and the file is intact.",
+    expects="The engine was built by this TensorRT for a GPU of this host, and the file is intact.",
     fix="Rebuild the engine on the host that will run it.",
     needs=(),
     limit_s=120,
@@ -158,21 +158,28 @@ def engine(context: Context) -> Outcome:
         library, place = _library_for(context, read.kind) or "", "this host"
         if not library:
             return skipped(f"{path} is an {read.called}, and no TensorRT was found to load it", INSTALL)
-    capabilities = [gpu.compute_capability for gpu in host_facts.own_gpus(context.host)]
-    verdict = judge_engine(with_version(context.matrix, read), library, next(iter(capabilities), None), place)
-    if verdict.fits is None:
-        return skipped(
-            f"{path.name}: {verdict.reason}",
-            "try to load it on the host that will run it: `--level smoke --engine FILE`",
-        )
-    if not verdict.fits:
+    judged = [
+        (gpu, judge_engine(with_version(context.matrix, read), library, gpu.compute_capability if gpu else None, place))
+        for gpu in (() if release else host_facts.own_gpus(context.host)) or (None,)
+    ]
+    wrong = [(gpu, one) for gpu, one in judged if one.fits is False]
+    if wrong and len(wrong) == len(judged):
         return failed(
-            f"{path.name}: {verdict.reason}",
-            verdict.fix,
+            f"{path.name}: {wrong[0][1].reason}",
+            wrong[0][1].fix,
             expected=f"TensorRT {library}" if library else "",
             actual=read.called,
         )
+    unknown = next((one.reason for _, one in judged if one.fits is None), "")
+    if not unknown and not read.targets and not release:
+        unknown = f"it was built by TensorRT {read.version}, as {place} has, but its header does not tell for which GPU"
+    if unknown:
+        return skipped(
+            f"{path.name}: {unknown}",
+            "try to load it on the host that will run it: `--level smoke --engine FILE`",
+        )
     size = f"{read.size} bytes"
-    also = f"; {verdict.reason}" if verdict.reason else ""
+    also = "".join(dict.fromkeys(f"; {one.reason}" for _, one in judged if one.fits and one.reason))
+    also += "".join(f"; not with {gpu.called if gpu else place}: {one.reason}" for gpu, one in wrong)
     targets = f", for compute capability {', '.join(read.targets)}" if read.targets else ""
     return passed(f"{path.name}: {read.called}, {size}{targets}; compatible with {place}{also}", actual=read.version)
