@@ -40,6 +40,7 @@ def find_installed(scene: Scene) -> dict[str, Installed]:
         "nv-codec-headers": _codec_headers(scene),
         "ffmpeg": _ffmpeg(scene),
         "container-toolkit": _packaged(scene, r"nvidia-container-toolkit", "/usr/bin/nvidia-ctk"),
+        "dcgm": _packaged(scene, r"datacenter-gpu-manager(?:-4-core)?", "/usr/bin/dcgmi"),
         "triton": _triton(scene),
     }
     return {name: entry for name, entry in found.items() if entry is not None}

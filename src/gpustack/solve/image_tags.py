@@ -1,4 +1,4 @@
-"""The known container images by tag: those of NGC by month, and tags of nvidia/cuda."""
+"""The known container images by tag: those of NGC by month, and those of nvidia/cuda."""
 
 from __future__ import annotations
 
@@ -34,6 +34,15 @@ class _Tag(Struct, frozen=True, kw_only=True):
     src: tuple[str, ...] = ()
 
 
+class _Listed(Struct, frozen=True, kw_only=True):
+    """The tags of a CUDA release for one system, as NVIDIA's documents list them."""
+
+    cuda: str
+    system: str
+    kinds: tuple[str, ...]
+    src: tuple[str, ...] = ()
+
+
 class Image(Struct, frozen=True, kw_only=True):
     """One known image: its tag, its CUDA and its lowest compute capability."""
 
@@ -48,8 +57,20 @@ def known_images(question: Question, repository: str) -> tuple[Image, ...]:
     matrix, kind = question.matrix, _KINDS.get(repository, repository)
     if kind == "cuda":
         tags = matrix.rows("ngc", "cuda_image_tags", _Tag)
-        found = [(one, match[1]) for one in tags if (match := _CUDA_TAG.fullmatch(one.tag))]
-        return tuple(Image(tag=one.tag, cuda=cuda, src=one.src) for one, cuda in found)
+        listed = matrix.rows("cuda-image-tags", "tags", _Listed)
+        found = [
+            *(
+                Image(tag=f"{row.cuda}-{kind}-{row.system}", cuda=row.cuda, src=row.src)
+                for row in listed
+                for kind in row.kinds
+            ),
+            *(
+                Image(tag=one.tag, cuda=match[1], src=one.src)
+                for one in tags
+                if (match := _CUDA_TAG.fullmatch(one.tag))
+            ),
+        ]
+        return tuple(sorted({one.tag: one for one in found}.values(), key=lambda one: version_key(one.cuda)))
     months = {row.month: row for row in matrix.rows("ngc", "months", _Row)}
     rows = (*matrix.rows("ngc", "older_rows", _Row), *matrix.rows("ngc", "image_rows", _Row))
     found_rows = [(row, months.get(row.month, row)) for row in rows if row.image == kind]

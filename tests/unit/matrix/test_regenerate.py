@@ -15,6 +15,7 @@ sys.path.insert(0, str(resources.folder("matrices").parent / "ci"))
 
 import regenerate_archives as program
 import regenerate_gpu_lists as gpu_lists
+import regenerate_image_tags as image_tags
 
 RECORDED = Path(__file__).parents[2] / "fixtures" / "manifests"
 
@@ -62,3 +63,25 @@ def test_lists_of_gpus_are_written_in_the_form_of_the_file() -> None:
     assert "{list: open, branch: 580, first: 580.1, last: 580.2, src: [openreadme]}" in written
     assert "{device: 0x2c3a, open: [580.2], src: [openreadme]}" in written
     assert "{device: 0x0fc0, own: [470.1], src: [ubuntu, suse]}" in written
+
+
+def test_tags_of_images_are_read_out_of_both_documents(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    for folder in (first, second):
+        folder.mkdir()
+    (first / "supported-tags.md").write_text(
+        "- [`13.0.2-base-ubi9` (*13.0.2/ubi9/base/Dockerfile*)](https://example.org)\n- `latest`\n- `12.6-base-ubi9`\n"
+    )
+    (first / "unsupported-tags.md").write_text("- `13.0.2-cudnn-devel-ubi9`\n- `9.2.1-base-ubi9`\n")
+    (second / "supported-tags.md").write_text("- `13.0.2-base-ubi9`\n")
+    (second / "unsupported-tags.md").write_text("")
+    head = image_tags.TABLE.read_text(encoding="utf-8").partition("    rows:\n")[0] + "    rows:\n"
+    table = tmp_path / "cuda-image-tags.yaml"
+    table.write_text(head, encoding="utf-8")
+
+    written = image_tags.regenerate([("tags_2025_08", first), ("tags_2025_12", second)], table)
+
+    assert written == head + (
+        "      - {cuda: 9.2.1, system: ubi9, kinds: [base], src: [tags_2025_08]}\n"
+        "      - {cuda: 13.0.2, system: ubi9, kinds: [base, cudnn-devel], src: [tags_2025_08, tags_2025_12]}\n"
+    )

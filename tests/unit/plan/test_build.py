@@ -274,3 +274,35 @@ def _odd_host(text: str) -> Host:
 def test_an_unknown_system_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="unknown system"):
         plan(Host(os=OperatingSystem(id="plan9", version_id="4"), arch="x86_64"), CUDA)
+
+
+@pytest.mark.parametrize(
+    ("driver", "version", "build"),
+    [
+        ("470.256.02", "4.6.1", "cuda11"),
+        ("570.195.03", "4.6.1", "cuda12"),
+        ("580.95.05", "4.6.1", "cuda13"),
+        ("580.95.05", "4.2.3", "cuda12"),  # the build for CUDA 13 came with 4.3
+    ],
+)
+def test_dcgm_4_gets_the_newest_build_that_the_driver_serves(driver: str, version: str, build: str) -> None:
+    machine = host(gpus=("A100-PCIE-40GB",), installed={"driver": Installed(version=driver)})
+    made = plan(machine, pick("dcgm", version))
+    assert f"datacenter-gpu-manager-4-{build}=1:{version}-1" in words(made)
+    assert set(re.findall(r"-4-(cuda\d+)", words(made))) == {build}
+    assert ("systemctl", "enable", "--now", "nvidia-dcgm.service") in commands(made)
+
+
+def test_dcgm_4_takes_the_place_of_the_package_before_it() -> None:
+    before = Installed(version="3.3.9", method="network", packages=("datacenter-gpu-manager",))
+    installed = {"driver": Installed(version="580.95.05"), "dcgm": before}
+    made = plan(host(installed=installed), pick("dcgm", "4.6.1", state="upgrade"))
+    removed = [argv for argv in commands(made) if argv[-1] == "datacenter-gpu-manager"]
+    assert [argv[0] for argv in removed] == ["env"]
+    assert "datacenter-gpu-manager" not in {argv[-1] for argv in commands(plan(host(), pick("dcgm", "4.6.1")))}
+
+
+def test_dcgm_3_is_one_package() -> None:
+    made = plan(host("ubuntu20.04", gpus=("Tesla T4",)), pick("dcgm", "3.3.9"))
+    assert "datacenter-gpu-manager=1:3.3.9" in words(made)
+    assert "datacenter-gpu-manager-4" not in words(made)

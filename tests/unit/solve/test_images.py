@@ -40,6 +40,16 @@ def answer(verdict: Verdict) -> ImageAnswer:
         ("nvcr.io/nvidia/tritonserver:25.08-py3", "A100", "470.57.02", "compatible", "needs forward compatibility"),
         ("nvidia/cuda:13.0.0-cudnn-devel-ubuntu22.04", "A100", "550.54.15", "incompatible", "does not run"),
         ("nvcr.io/nvidia/cuda:12.9.2-cudnn-devel-ubuntu24.04", "A100", "580.95.05", "compatible", "runs"),
+        ("nvidia/cuda:12.4.1-devel-ubi9", "A100", "550.54.15", "compatible", "runs"),
+        (
+            "nvidia/cuda:11.8.0-cudnn8-runtime-ubuntu22.04",
+            "A100",
+            "470.57.02",
+            "compatible",
+            "runs by minor-version compatibility",
+        ),
+        ("nvidia/cuda:12.6.3-base-amzn2023", "T4", "460.106.00", "incompatible", "does not run"),
+        ("nvidia/cuda:13.2.1-cudnn-devel-ubuntu24.04", "V100", "580.95.05", "incompatible", "does not run"),
         # built for later GPUs, or before them
         (f"{PYTORCH}:25.01-py3", "V100", "570.124.06", "incompatible", "does not run"),
         (f"{PYTORCH}:24.11-py3", "B200", "580.95.05", "incompatible", "does not run"),

@@ -15,6 +15,7 @@ _MODULES = {
     "cuda-compat": "cuda_compat",
     "cudnn": "cudnn",
     "container-toolkit": "container_toolkit",
+    "dcgm": "dcgm",
 }
 
 
