@@ -28,8 +28,9 @@ MARKS = (
     "/.dockerenv", "/run/.containerenv", "/run/ostree-booted", "/etc/nvidia/gridd.conf", "/usr/lib/nvidia/sriov-manage",
     "/usr/bin/nvidia-vgpu-mgr", "/usr/bin/nvidia-uninstall", "/var/lib/nvidia/log", "/var/log/nvidia-installer.log",
     "/usr/lib/wsl/lib", "/usr/bin/nv-fabricmanager", "/usr/bin/nvidia-ctk", "/usr/bin/nvidia-smi", "/usr/bin/dcgmi",
-    "/usr/bin/ffmpeg", "/usr/local/bin/ffmpeg", "/opt/tritonserver/bin/tritonserver", "/etc/apt/trusted.gpg", "/usr/bin/sqv",
-    "/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg", "/proc/device-tree", "/proc/sys/kernel", "/sys/bus/pci/devices",
+    "/usr/bin/ffmpeg", "/usr/local/bin/ffmpeg", "/opt/tritonserver/bin/tritonserver", "/etc/apt/trusted.gpg",
+    "/usr/bin/sqv", "/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg", "/proc/device-tree", "/proc/sys/kernel",
+    "/sys/bus/pci/devices",
 )  # fmt: skip
 """Paths whose existence alone is information."""
 
