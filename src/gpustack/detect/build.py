@@ -35,7 +35,7 @@ def host_of(evidence: Evidence, matrix: Matrix) -> Host:
         gcc=_gcc(scene),
         clang=_numbers(scene, "clang", r"\d+(?:\.\d+)*"),
         python=_python(scene),
-        repositories=repositories.nvidia_repositories(scene.sources),
+        repositories=repositories.nvidia_repositories(scene.sources, scene.source_faults),
         keys=scene.keys,
         pins=repositories.pins(evidence),
         holds=repositories.holds(evidence, scene.packages),

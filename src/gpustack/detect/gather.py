@@ -18,6 +18,7 @@ from gpustack.detect.parse.libraries import loader_folders
 from gpustack.detect.parse.packages import all_packages
 from gpustack.detect.parse.release_files import PATTERNS as RELEASE_FILES
 from gpustack.detect.parse.repositories import fingerprints
+from gpustack.detect.setup import EFIVARS, SetupReader
 from gpustack.detect.tree import MissingFileError, Tree, UnusableFileError, printable
 from gpustack.errors import UsageError
 from gpustack.system.run import LocalRunner, Runner
@@ -48,6 +49,7 @@ def gather(root: Path | None = None, *, runner: Runner | None = None, packages: 
     work.static()
     work.pci()
     work.kernels()
+    work.setup()
     reader = PackageReader(work.tree, packages)
     status = reader.dpkg_status()
     if status is not None:
@@ -250,6 +252,11 @@ class _Gatherer:
             return
         if len(tail) == len(SIGNATURE):
             self.marks[path] = "signed" if tail == SIGNATURE else "unsigned"
+
+    def setup(self) -> None:
+        """Keys, failed builds, engines and licences."""
+        modules = tuple(path for path, mark in self.marks.items() if mark == "signed")
+        SetupReader(self.tree, self.files, self.marks).read(self.listings.get(EFIVARS, ()), modules)
 
     def running(self, runner: Runner, rpms: tuple[str, ...]) -> None:
         """What only the running machine can report."""

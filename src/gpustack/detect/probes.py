@@ -67,6 +67,8 @@ LOG_WORDS = (
     "unattended-upgrade",
     "module verification",
     "unsigned module",
+    "unavailable key",
+    "Key was rejected",
     "A4B469963BF863CC",
     "libcuda",
 )
@@ -98,7 +100,7 @@ KEPT_NAMES = {
     "/usr/local": r"cuda|TensorRT|tensorrt|nvidia|ffmpeg",
     "/etc/apt/sources.list.d": r".*(?:nvidia|cuda|archive_uri)",
     "/etc/apt/trusted.gpg.d": r"(?i).*(?:nvidia|cuda|7fa2af80)",
-    "/sys/firmware/efi/efivars": r"SecureBoot-|MokList",
+    "/sys/firmware/efi/efivars": r"SecureBoot-|Mok(?:List|New|DelRT)|db-",
     "/usr/share/keyrings": r"nvidia|cuda|libnvidia",
     "/etc/apt/keyrings": r"nvidia|cuda",
 }
@@ -175,3 +177,32 @@ PACKAGE_NAMES = (
     r"datacenter-gpu-manager.*|gpg-pubkey|sqv|apt|nsight-.*|nvlink.*|triton.*|ib_umad|infiniband-diags|primus.*"
 )
 """The relevant packages; all others are skipped."""
+
+SIGNING_KEYS = (
+    "/var/lib/shim-signed/mok/MOK.der", "/var/lib/dkms/mok.pub", "/etc/pki/akmods/certs/public_key.der",
+    "/etc/pki/akmods/certs/*.der", "/root/*.der",
+)  # fmt: skip
+"""Certificates of the keys that dkms, akmods and people sign modules with."""
+
+BUILD_LOGS = ("/var/lib/dkms/nvidia*/*/build/make.log", "/var/cache/akmods/nvidia*/*.failed.log")
+
+DOCKER = "/etc/docker/daemon.json"
+
+ENGINE_LINES = {
+    "/etc/containerd/config.toml": r"nvidia|^\s*imports\s*=",
+    "/var/lib/rancher/k3s/agent/etc/containerd/config.toml": r"nvidia|^\s*imports\s*=",
+    "/proc/mounts": r" /dev/shm ",
+}
+"""Which lines are kept of the configuration that concerns container engines."""
+
+SETUP_MARKS = (
+    "/snap/bin/docker", "/var/lib/kubelet/config.yaml", "/usr/bin/nvidia-gridd", "/etc/nvidia/ClientConfigToken/*.tok",
+    "/etc/systemd/system/*/nvidia-gridd.service", "/etc/systemd/system/*/nvidia-suspend.service",
+    "/etc/systemd/system/*/nvidia-hibernate.service", "/etc/systemd/system/*/nvidia-resume.service",
+    "/usr/lib/systemd/system/nvidia-*.service", "/lib/systemd/system/nvidia-*.service",
+    "/home/kubernetes/bin/nvidia/lib64/libcuda.so.1", "/usr/local/glibc/usr/lib/libcuda.so.1",
+    "/usr/local/glibc/lib/libcuda.so.1", "/run/nvidia/driver/usr/lib/x86_64-linux-gnu/libcuda.so.1",
+)  # fmt: skip
+"""Paths of engines, services and roots of drivers whose mere existence tells something."""
+
+LICENCE_LOGS = ("/var/log/syslog", "/var/log/messages")

@@ -7,7 +7,7 @@ from functools import cached_property
 import msgspec
 
 from gpustack.detect.evidence import Evidence
-from gpustack.detect.parse import driver, kernel, libraries, packages, pci, platform, repositories, toolkit
+from gpustack.detect.parse import driver, kernel, libraries, packages, pci, platform, repositories, sources, toolkit
 from gpustack.detect.parse.os_release import operating_system, parse_os_release
 from gpustack.detect.parse.packages import Package
 from gpustack.detect.parse.pci import PciFunction
@@ -68,6 +68,14 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def streams(self) -> tuple[str, ...]:
         """The enabled module streams of the driver."""
         return repositories.streams(self.evidence)
+
+    @cached_property
+    def source_faults(self) -> dict[repositories.SourceEntry, str]:
+        """The enabled sources of NVIDIA's that cannot be used, and why."""
+        keys = tuple(self.matrix.keys)
+        mine = [one for one in self.sources if one.enabled and one.is_nvidia]
+        found = {one: sources.fault(self.evidence, one, self.sources, keys) for one in mine}
+        return {one: why for one, why in found.items() if why}
 
     @property
     def nvswitches(self) -> int | None:

@@ -118,12 +118,16 @@ class KernelModule(Struct, frozen=True, kw_only=True):
 
 
 class RepositoryEntry(Struct, frozen=True, kw_only=True):
-    """One configured package source that names NVIDIA."""
+    """One configured package source that names NVIDIA.
+
+    ``fault`` says why the package manager cannot use it; left out of the document where nothing says so.
+    """
 
     path: str
     url: str
     signed_by: str | None = None
     enabled: bool = True
+    fault: str | UnsetType = UNSET
 
 
 class Problem(Struct, frozen=True, kw_only=True):

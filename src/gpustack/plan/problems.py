@@ -22,6 +22,7 @@ ANY = "any"
 REPOSITORY = "repository"
 
 REFUSED: dict[str, tuple[str, ...]] = {
+    "detect-source-unreadable": (),
     "other_vfio": ("driver",),
     "vgpu_guest": ("driver",),
     "vgpu_host_cc": ("driver",),
@@ -42,6 +43,7 @@ DEALT_WITH = {
     "eol_distro": ANY,
     "held_packages": ANY,
     "no_repo_for_distro": ANY,
+    "detect-source-unusable": REPOSITORY,
     "signed_by_conflict": REPOSITORY,
     "machine_learning_repo": REPOSITORY,
     "keyring_wrong_distro": REPOSITORY,

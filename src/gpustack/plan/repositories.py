@@ -49,7 +49,12 @@ def component_repository(ctx: Context, pick: Pick, row: Repository) -> list[Draf
     place = _place(ctx, tool, row, pick.component)
     existing, foreign = _entries(ctx, place)
     drafts = [_disable(ctx, tool, entry, place) for entry in foreign if _is_safe(ctx, entry)]
-    good = next((entry for entry in existing if _is_as_planned(entry, tool)), None)
+    drafts += [
+        _disable(ctx, tool, entry, place)
+        for entry in ctx.host.repositories
+        if entry.enabled and entry.fault and entry not in (*existing, *foreign) and _is_safe(ctx, entry)
+    ]
+    good = next((entry for entry in existing if not entry.fault and _is_as_planned(entry, tool)), None)
     target = tool.repository_file(place).path
     drafts += [
         _disable(ctx, tool, entry, place)
@@ -229,11 +234,12 @@ def _reuse(ctx: Context, place: Place, entry: RepositoryEntry) -> Draft:
 
 def _disable(ctx: Context, tool: Manager, entry: RepositoryEntry, place: Place) -> Draft:
     same = _bare(entry.url) == _bare(place.url)
-    why = (
-        "a second entry for the same address with another key setting makes the package manager fail"
-        if same
-        else f"it is for a system other than {place.repository.repo}, and its packages would be mixed in"
-    )
+    if entry.fault:
+        why = f"the package manager fails with it: {entry.fault}"
+    elif same:
+        why = "a second entry for the same address with another key setting makes the package manager fail"
+    else:
+        why = f"it is for a system other than {place.repository.repo}, and its packages would be mixed in"
     return draft(
         f"disable:{entry.path}:{_bare(entry.url)}",
         component="",

@@ -86,7 +86,10 @@ def test_dpkg_status_keeps_only_what_matters(tmp_path: Path) -> None:
     ("status", "installed"),
     [
         ("install ok installed", True),
-        ("install ok half-configured", False),
+        ("install ok half-configured", True),
+        ("install ok unpacked", True),
+        ("install ok triggers-pending", True),
+        ("install reinstreq half-installed", False),
         ("deinstall ok config-files", None),
         ("unknown ok not-installed", None),
     ],

@@ -26,8 +26,13 @@ class Package(Struct, frozen=True, kw_only=True):
     epoch: str = ""
     maintainer: str = ""
     origin: str = ""
-    installed: bool = True
+    state: str = "installed"
     held: bool = False
+
+    @property
+    def installed(self) -> bool:
+        """Whether its files are there, configured or not."""
+        return self.state != "half-installed"
 
     @property
     def upstream(self) -> str:
@@ -61,7 +66,7 @@ def parse_dpkg_status(text: str) -> tuple[Package, ...]:
                 arch=fields.get("Architecture", "").strip(),
                 maintainer=maintainer,
                 origin=deb_origin(plain, maintainer),
-                installed=words[-1:] == ["installed"],
+                state=words[-1] if words else "installed",
                 held=words[:1] == ["hold"],
             )
         )

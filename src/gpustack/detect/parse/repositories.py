@@ -5,8 +5,9 @@ from __future__ import annotations
 import binascii
 import hashlib
 import re
+from collections.abc import Mapping
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from gpustack.detect.evidence import Evidence
 from gpustack.detect.parse.packages import Package
@@ -31,6 +32,7 @@ class SourceEntry(Struct, frozen=True, kw_only=True):
     arches: tuple[str, ...] = ()
     key: str = ""
     text: str = ""
+    trusted: bool = False
 
     @property
     def is_nvidia(self) -> bool:
@@ -51,10 +53,18 @@ def all_sources(evidence: Evidence) -> tuple[SourceEntry, ...]:
     return tuple(found[:MAX_ENTRIES])
 
 
-def nvidia_repositories(sources: tuple[SourceEntry, ...]) -> tuple[RepositoryEntry, ...]:
+def nvidia_repositories(
+    sources: tuple[SourceEntry, ...], faults: Mapping[SourceEntry, str]
+) -> tuple[RepositoryEntry, ...]:
     """The sources that name NVIDIA, as the host document shows them."""
     return tuple(
-        RepositoryEntry(path=s.path, url=s.url, signed_by=s.signed_by or s.key or None, enabled=s.enabled)
+        RepositoryEntry(
+            path=s.path,
+            url=s.url,
+            signed_by=s.signed_by or s.key or None,
+            enabled=s.enabled,
+            fault=faults.get(s) or UNSET,
+        )
         for s in sources
         if s.is_nvidia
     )
@@ -77,6 +87,7 @@ def parse_one_line(path: str, text: str) -> list[SourceEntry]:
                 signed_by=options.get("signed-by", ""),
                 enabled=enabled,
                 arches=tuple(a for a in options.get("arch", "").split(",") if a),
+                trusted=options.get("trusted") == "yes",
                 text=match[3],
             )
         )
@@ -108,6 +119,7 @@ def parse_deb822(path: str, text: str) -> list[SourceEntry]:
                     signed_by="(key in the file)" if "BEGIN PGP" in signed_by else signed_by,
                     enabled=enabled,
                     arches=tuple(fields.get("architectures", "").split()),
+                    trusted=fields.get("trusted", "") == "yes",
                     text=fields.get("suites", ""),
                 )
             )

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from gpustack.detect.problems import (
+    builds,
     containers,
     drivers,
+    engines,
     evidence,
+    guests,
     kernels,
     libraries,
+    mismatch,
     platforms,
     repositories,
+    signing,
+    states,
     toolkits,
 )
 from gpustack.detect.problems.registry import DETECTORS, Finding, find_problems
 
 __all__ = [
-    "DETECTORS", "Finding", "containers", "drivers", "evidence", "find_problems", "kernels", "libraries", "platforms",
-    "repositories", "toolkits",
+    "DETECTORS", "Finding", "builds", "containers", "drivers", "engines", "evidence",
+    "find_problems", "guests", "kernels", "libraries", "mismatch",
+    "platforms", "repositories", "signing", "states", "toolkits",
 ]  # fmt: skip

@@ -9,7 +9,7 @@ from gpustack.detect.parse.driver import DRIVER_VERSION
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.scene import Scene
 
-_CDI_LIBRARY = re.compile(rf"lib(?:cuda|nvidia-ml)\.so\.({DRIVER_VERSION})(?!\d)")
+_CDI_LIBRARY = re.compile(rf"lib(?:cuda|nvidia-ml|EGL_nvidia|GLX_nvidia|nvidia-[\w-]+)\.so\.({DRIVER_VERSION})(?!\d)")
 
 
 @detects("detect-container-libraries")

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from gpustack.detect.installed import DISTRIBUTIONS
 from gpustack.detect.parse import driver
-from gpustack.detect.parse.libraries import driver_library
 from gpustack.detect.problems import cures
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.scene import Scene
@@ -16,7 +15,6 @@ from gpustack.versions import version_key
 
 NVIDIA_HOST = "developer.download.nvidia.com"
 _NO_LINUX_DRIVER = {"wsl", "jetson"}
-_UPGRADE_LINE = re.compile(r"(?:Packages that will be upgraded|Upgrade:|upgrade |install )[^\n]*nvidia", re.IGNORECASE)
 
 
 def nvidia_source_active(scene: Scene) -> bool:
@@ -28,46 +26,6 @@ def nvidia_source_active(scene: Scene) -> bool:
 
 def gpu_name(gpu: Gpu) -> str:
     return gpu.called
-
-
-@detects("driver_library_mismatch")
-def library_mismatch(scene: Scene) -> Iterator[Finding]:
-    """The loaded module and the library that programs load have different versions."""
-    if (
-        scene.module is None
-        or not scene.module.loaded
-        or not scene.module.version
-        or scene.environment in _NO_LINUX_DRIVER
-    ):
-        return
-    library = driver_library(scene.copies)
-    found, where = (library.version, library.path) if library is not None and library.version else (None, "")
-    if found is None:
-        found, where = driver.package_version(scene.packages), "the packages"
-    loaded = scene.module.version
-    if found is None or found == loaded:
-        return
-    order = "newer" if version_key(found) > version_key(loaded) else "older"
-    line = _upgrade_line(scene, found)
-    cause = f" The log says: {line}." if line else ""
-    inside = scene.environment == "container"
-    yield Finding(
-        message=f"driver/library version mismatch: the loaded kernel module is {loaded}, {where} is {found} ({order}): "
-        f"new programs fail until they agree.{cause}",
-        fix="start the container again, so that it gets the host's current libraries"
-        if inside
-        else f"reboot, so that the kernel loads module {found}; without a reboot: stop all GPU programs and reload "
-        "nvidia_uvm, nvidia_drm, nvidia_modeset and nvidia",
-        reboot=not inside,
-    )
-
-
-def _upgrade_line(scene: Scene, version: str) -> str:
-    """The line of a package log that installed this version, or that upgraded driver packages."""
-    logs = [text for path, text in sorted(scene.evidence.files.items()) if path.startswith("/var/log/")]
-    lines = [line.strip() for text in logs for line in text.splitlines() if _UPGRADE_LINE.search(line)]
-    exact = [line for line in lines if version in line]
-    return (exact or [line for line in lines if "unattended" in line or "will be upgraded" in line] or [""])[-1][:300]
 
 
 @detects("mix_driver_runfile_packages")
@@ -202,18 +160,6 @@ def other_mixes(scene: Scene) -> Iterator[Finding]:
         yield Finding(
             message=f"driver packages of several origins are mixed: {parts}",
             fix=f"keep the packages of one origin; for those of {keep}: {cures.remove(scene, others)}",
-        )
-
-
-@detects("detect-half-installed")
-def half_installed(scene: Scene) -> Iterator[Finding]:
-    """Packages that dpkg left half-way."""
-    broken = [p for p in scene.packages if not p.installed and re.search(r"nvidia|cuda|cudnn|nvinfer|nccl", p.name)]
-    if broken:
-        names = ", ".join(f"{package.name} {package.version}" for package in broken[:4])
-        yield Finding(
-            message=f"{names}: not fully installed (unpacked or half-configured), often after a failed module build",
-            fix="check /var/lib/dkms/nvidia/*/build/make.log, then `sudo dpkg --configure -a`",
         )
 
 

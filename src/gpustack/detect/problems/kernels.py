@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from gpustack.detect.parse.builds import failed_builds
 from gpustack.detect.parse.kernel import compiler_of_kernel
-from gpustack.detect.problems import cures
+from gpustack.detect.problems import builds, cures
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.scene import Scene
 from gpustack.versions import is_within
@@ -14,8 +15,8 @@ from gpustack.versions import is_within
 FOREIGN = ("nouveau", "nova", "nova_core", "nova_drm")
 """The kernel's own modules that can claim an NVIDIA GPU."""
 
-_OWN_KERNEL = {"container", "wsl", "jetson", "chroot"}
-_BUILT_PACKAGES = (
+OWN_KERNEL = {"container", "wsl", "jetson", "chroot"}
+BUILT_PACKAGES = (
     r"nvidia-dkms-.*|nvidia-kernel-(?:open-)?dkms|kmod-nvidia.*dkms|akmod-nvidia.*|dkms-nvidia|nvidia-kernel-source.*"
 )
 _INITRAMFS = {
@@ -77,7 +78,7 @@ def vfio(scene: Scene) -> Iterator[Finding]:
             )
 
 
-def _has_module(scene: Scene, kernel: str) -> bool:
+def has_module(scene: Scene, kernel: str) -> bool:
     head = f"/lib/modules/{kernel}/"
     if any(
         folder.startswith(head) and any(name.startswith("nvidia.ko") for name in names)
@@ -87,7 +88,7 @@ def _has_module(scene: Scene, kernel: str) -> bool:
     dkms = any(
         kernel in names
         for folder, names in scene.evidence.listings.items()
-        if folder.startswith("/var/lib/dkms/nvidia")
+        if re.match(rf"/var/lib/dkms/{builds.DRIVER_MODULE}/", folder)
     )
     prebuilt = scene.installed(rf"linux-modules-nvidia-\d+.*-{re.escape(kernel)}")
     return dkms or bool(prebuilt)
@@ -98,8 +99,8 @@ def _runs(scene: Scene, kernel: str) -> bool:
 
 
 def _wants_module(scene: Scene) -> bool:
-    return scene.environment not in _OWN_KERNEL and bool(
-        scene.installed(_BUILT_PACKAGES + r"|linux-modules-nvidia-.*|kmod-nvidia.*")
+    return scene.environment not in OWN_KERNEL and bool(
+        scene.installed(BUILT_PACKAGES + r"|linux-modules-nvidia-.*|kmod-nvidia.*")
         or "/usr/bin/nvidia-uninstall" in scene.evidence.marks
         or (scene.module is not None and scene.module.loaded)
     )
@@ -110,26 +111,24 @@ def next_kernel_without_module(scene: Scene) -> Iterator[Finding]:
     """The kernel that boots next has no driver module: predicted before the reboot."""
     kernel = scene.next_kernel
     kernels = scene.evidence.listings.get("/lib/modules", ())
-    built = any(folder.startswith("/var/lib/dkms/nvidia") for folder in scene.evidence.listings)
+    built = any(re.match(rf"/var/lib/dkms/{builds.DRIVER_MODULE}/", folder) for folder in scene.evidence.listings)
     if kernel is None or not _wants_module(scene) or not (built or kernel in kernels or scene.kernel in kernels):
         return
-    seen_running = scene.kernel is not None and _has_module(scene, scene.kernel)
-    if _has_module(scene, kernel) or _runs(scene, kernel):
+    seen_running = scene.kernel is not None and has_module(scene, scene.kernel)
+    if has_module(scene, kernel) or _runs(scene, kernel):
         return
     if kernel == scene.kernel:
         yield Finding(
             message=f"the running kernel {kernel} has no nvidia module: the driver's module was not built or "
             f"installed for it",
-            fix=f"{_headers(scene, kernel)}, {cures.command('dkms', 'autoinstall', '-k', kernel)}, then "
-            "`sudo modprobe nvidia`",
+            fix=f"{builds.rebuild(scene, kernel)}, then `sudo modprobe nvidia`",
         )
     elif seen_running or scene.module is not None:
         yield Finding(
             message=f"kernel {kernel} boots next and has no nvidia module (the running {scene.kernel} has one): "
             f"the driver will be "
             "gone after the reboot",
-            fix=f"before rebooting: {_headers(scene, kernel)} and {cures.command('dkms', 'autoinstall', '-k', kernel)},"
-            " or install the prebuilt module package of that kernel",
+            fix=f"before rebooting: {builds.rebuild(scene, kernel)}",
             reboot=False,
         )
 
@@ -137,7 +136,7 @@ def next_kernel_without_module(scene: Scene) -> Iterator[Finding]:
 @detects("headers_missing")
 def headers(scene: Scene) -> Iterator[Finding]:
     """Modules built here require the headers of the running and the next kernel."""
-    if scene.environment in _OWN_KERNEL or not scene.installed(_BUILT_PACKAGES):
+    if scene.environment in OWN_KERNEL or not scene.installed(BUILT_PACKAGES):
         return
     kernels = scene.evidence.listings.get("/lib/modules", ())
     for kernel in dict.fromkeys((scene.kernel, scene.next_kernel)):
@@ -147,12 +146,9 @@ def headers(scene: Scene) -> Iterator[Finding]:
         yield Finding(
             message=f"kernel {kernel} {role} and its headers are not installed, so the driver's module cannot be "
             f"built for it",
-            fix=f"{_headers(scene, kernel)}; if they are no longer in the archive, upgrade the kernel and reboot first",
+            fix=f"{builds.headers(scene, kernel)}; if they are no longer in the archive, upgrade the kernel and "
+            "reboot first",
         )
-
-
-def _headers(scene: Scene, kernel: str) -> str:
-    return cures.headers(scene, kernel) or f"install the headers of {kernel}"
 
 
 def _present(scene: Scene) -> set[str]:
@@ -163,16 +159,19 @@ def _present(scene: Scene) -> set[str]:
 def running_old(scene: Scene) -> Iterator[Finding]:
     """Another kernel boots next."""
     if (
-        scene.environment in _OWN_KERNEL
+        scene.environment in OWN_KERNEL
         or not scene.kernel
         or not scene.next_kernel
         or scene.kernel == scene.next_kernel
     ):
         return
+    lost = _wants_module(scene) and has_module(scene, scene.kernel) and not has_module(scene, scene.next_kernel)
     yield Finding(
         message=f"kernel {scene.kernel} is running but {scene.next_kernel} boots next",
-        fix="reboot before a driver is installed, so that the module is built for the right kernel",
-        reboot=True,
+        fix=f"{builds.rebuild(scene, scene.next_kernel)} before the reboot, which ends without a driver otherwise"
+        if lost
+        else "reboot before a driver is installed, so that the module is built for the right kernel",
+        reboot=not lost,
         severity="info",
     )
 
@@ -181,7 +180,7 @@ def running_old(scene: Scene) -> Iterator[Finding]:
 def kernel_too_new(scene: Scene) -> Iterator[Finding]:
     """A kernel with which this driver is known to fail, or for which dkms did not finish."""
     version = scene.driver_version
-    if scene.environment in _OWN_KERNEL or version is None:
+    if scene.environment in OWN_KERNEL or version is None:
         return
     rules = [
         rule
@@ -191,7 +190,7 @@ def kernel_too_new(scene: Scene) -> Iterator[Finding]:
     for kernel in dict.fromkeys((scene.kernel, scene.next_kernel)):
         number = re.match(r"\d+(?:\.\d+)+", kernel or "")
         # A distribution patches the modules it ships: if there is a module for a kernel, it was built.
-        if kernel is None or number is None or _has_module(scene, kernel) or _runs(scene, kernel):
+        if kernel is None or number is None or has_module(scene, kernel) or _runs(scene, kernel):
             continue
         rule = next((rule for rule in rules if any(is_within(number[0], text) for text in rule.none)), None)
         if rule is not None:
@@ -199,13 +198,14 @@ def kernel_too_new(scene: Scene) -> Iterator[Finding]:
                 message=f"driver {version} does not build on kernel {kernel}: {rule.says or rule.note}".rstrip(": "),
                 fix=f"{cures.plan('driver')} chooses a driver for this kernel, or boot an older kernel",
             )
+    logs = {log.path for log in failed_builds(scene.evidence)}
     for folder, names in scene.evidence.listings.items():
-        match = re.fullmatch(r"/var/lib/dkms/nvidia[\w-]*/([\d.]+)", folder)
-        if match and scene.next_kernel and "build" in names and scene.next_kernel not in names:
+        match = re.fullmatch(rf"/var/lib/dkms/{builds.DRIVER_MODULE}/([\d.]+)", folder)
+        kernel = scene.next_kernel
+        if match and kernel and "build" in names and kernel not in names and f"{folder}/build/make.log" not in logs:
             yield Finding(
-                message=f"dkms has not finished nvidia {match[1]} for kernel {scene.next_kernel}; its build "
-                f"folder still exists",
-                fix=f"check {folder}/build/make.log; use a newer point release of the branch, or an older kernel",
+                message=f"dkms has not finished nvidia {match[1]} for kernel {kernel}; its build folder still exists",
+                fix=builds.rebuild(scene, kernel),
             )
 
 
@@ -214,7 +214,7 @@ def gcc_differs(scene: Scene) -> Iterator[Finding]:
     """The compiler of the kernel differs from the one that would build the module."""
     built = compiler_of_kernel(scene.evidence)
     mine = scene.installed(r"gcc")
-    if built is None or not mine or scene.environment in _OWN_KERNEL or not scene.installed(_BUILT_PACKAGES):
+    if built is None or not mine or scene.environment in OWN_KERNEL or not scene.installed(BUILT_PACKAGES):
         return
     major, own = built.partition(".")[0], mine[0].version.partition(".")[0].partition("-")[0]
     if major != own and not scene.installed(rf"gcc-{major}"):
@@ -225,51 +225,3 @@ def gcc_differs(scene: Scene) -> Iterator[Finding]:
             else f"install gcc {major}; newer modules only warn",
             severity="info",
         )
-
-
-def _module_signature(scene: Scene) -> str | None:
-    head = f"/lib/modules/{scene.kernel}/"
-    return next(
-        (m for path, m in scene.evidence.marks.items() if path.startswith(head) and path.endswith("/nvidia.ko")), None
-    )
-
-
-@detects("secure_boot_unsigned")
-def secure_boot(scene: Scene) -> Iterator[Finding]:
-    """A module that Secure Boot refuses."""
-    logs = "\n".join(text for path, text in scene.evidence.files.items() if path.startswith("/var/log/"))
-    refused = re.search(r"[^\n]*(?:Key was rejected by service|Loading of unsigned module is rejected)[^\n]*", logs)
-    if scene.environment in _OWN_KERNEL or (scene.module is not None and scene.module.loaded):
-        return
-    if not scene.secure_boot and not (refused and scene.secure_boot is None):
-        return
-    signature = _module_signature(scene)
-    signer = scene.module.signer if scene.module is not None else None
-    built = scene.installed(_BUILT_PACKAGES)
-    if (
-        signature == "unsigned"
-        or refused
-        or (signature is None and signer is None and built and scene.evidence.has("/proc/modules"))
-    ):
-        why = f": {refused[0].strip()[:200]}" if refused else ""
-        state = "is unsigned" if signature == "unsigned" else "is not loaded, and its signing key may not be enrolled"
-        yield Finding(
-            message=f"Secure Boot is enabled and the nvidia module {state}: the kernel refuses it (Key was "
-            f"rejected by service){why}",
-            fix=_enrolment(scene),
-            reboot=True,
-        )
-
-
-def _enrolment(scene: Scene) -> str:
-    """How to enrol the key that signs modules here."""
-    by_name = {name: row for row in scene.matrix.rows("preparation", "secure_boot", dict) for name in row["systems"]}
-    base = re.sub(r"[\d.]+$", "", scene.os.base or "")
-    names = (scene.os.system or "", scene.os.id or "", base, scene.os.family or "")
-    row = next((by_name[name] for name in names if name in by_name), {})
-    if row.get("key"):
-        return (
-            f"{cures.command('mokutil', '--import', str(row['key']))}, then reboot, and confirm the enrolment (MOK) "
-            "on the console; or install the distribution's signed modules"
-        )
-    return str(row.get("action") or "install the distribution's signed modules")

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from gpustack.detect.parse import repositories as parse
+from gpustack.detect.parse import sources
 from gpustack.detect.parse.repositories import SourceEntry, normal_url
 from gpustack.detect.problems import cures
 from gpustack.detect.problems.registry import Finding, detects
@@ -25,6 +26,39 @@ def _cuda_sources(scene: Scene) -> list[tuple[SourceEntry, str, str]]:
         for source in scene.sources
         if source.enabled and (match := _FOLDER.search(source.url))
     ]
+
+
+@detects("detect-source-unreadable")
+def unreadable(scene: Scene) -> Iterator[Finding]:
+    """An entry with which apt reads no source at all."""
+    for path, entry, why in sources.unreadable(scene.evidence):
+        ours = path.startswith("/etc/apt/sources.list.d/") and re.search(r"nvidia|cuda", path)
+        component = "container-toolkit" if "container" in path or "docker" in path else "cuda"
+        yield Finding(
+            message=f"apt cannot read {path} ({entry[:120]!r}: {why}), so it reads no source at all "
+            "(The list of sources could not be read)",
+            fix=f"{cures.drop_sources(scene, [path])}, then {cures.plan(component)}"
+            if ours
+            else f"correct or delete that entry in {path}; `sudo apt-get update` must end without an error",
+            reboot=False,
+            severity="block",
+        )
+
+
+@detects("detect-source-unusable")
+def unusable(scene: Scene) -> Iterator[Finding]:
+    """Sources of NVIDIA's that are read, and from which nothing can come."""
+    unread = {path for path, _, _ in sources.unreadable(scene.evidence)}
+    for source, why in scene.source_faults.items():
+        component = "container-toolkit" if "nvidia.github.io" in source.url else "cuda"
+        if source.path not in unread:
+            yield Finding(
+                message=f"{source.path} names {source.url}, which cannot be used: {why}",
+                fix=f"{cures.drop_sources(scene, [source.path])}, then {cures.plan(component)} sets up the "
+                "repository with its key",
+                reboot=False,
+                severity="warn",
+            )
 
 
 @detects("signed_by_conflict")
@@ -279,15 +313,15 @@ def _with_architecture(source: SourceEntry, arch: str) -> str:
 def mft_doca(scene: Scene) -> Iterator[Finding]:
     """DOCA's packages, overridden by the CUDA repository."""
     mine = scene.installed(r"mlnx-.*|doca-.*")
-    sources = [source for source, _, _ in _cuda_sources(scene)]
+    mine_sources = [source for source, _, _ in _cuda_sources(scene)]
     if (
         mine
-        and sources
+        and mine_sources
         and scene.os.family in {"dnf", "yum", "tdnf"}
-        and not any("mft" in source.text for source in sources)
+        and not any("mft" in source.text for source in mine_sources)
     ):
         yield Finding(
-            message=f"{mine[0].name} is installed and {sources[0].path} does not exclude mft and dkms packages",
-            fix=cures.command("sed", "-i", "/^enabled=/a excludepkgs=mft* kernel-mft*", sources[0].path),
+            message=f"{mine[0].name} is installed and {mine_sources[0].path} does not exclude mft and dkms packages",
+            fix=cures.command("sed", "-i", "/^enabled=/a excludepkgs=mft* kernel-mft*", mine_sources[0].path),
             severity="info",
         )

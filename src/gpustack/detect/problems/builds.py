@@ -1,0 +1,171 @@
+"""Kernel modules that were not built: what their build says first, and how this host builds or gets them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from gpustack.detect.parse.builds import BuildLog, failed_builds
+from gpustack.detect.parse.packages import Package
+from gpustack.detect.problems import cures
+from gpustack.detect.problems.registry import Finding, detects
+from gpustack.detect.scene import Scene
+from gpustack.versions import is_within
+
+DRIVER_MODULE = r"nvidia(?!-fs|-peermem)[\w-]*"
+"""Names under which dkms and akmods build the driver's modules; nvidia-fs is GPUDirect Storage's."""
+
+_PRECOMPILED = r"kmod-nvidia-(?:open-)?\d[\d.]+-\d.*"
+_PREBUILT = re.compile(r"linux-modules-nvidia-(\d[\w-]*?)-\d+\.\d+\.\d+-.*")
+_INTERFACE = re.compile(
+    r"implicit declaration|has no member|undeclared|too (?:few|many) arguments|incompatible pointer|conflicting types|"
+    r"unknown type name|No such file or directory|expected .* before|assignment to|initialization of|passing argument"
+)
+
+
+def rebuild(scene: Scene, kernel: str) -> str:
+    """The commands that bring the driver's module for a kernel on this host, its headers before it."""
+    if scene.installed("akmod-nvidia.*"):
+        return f"{headers(scene, kernel)} and {cures.command('akmods', '--force', '--kernels', kernel)}"
+    stream = _precompiled_stream(scene)
+    if stream is not None:
+        return _precompiled(scene, kernel, stream)
+    prebuilt = next((m[1] for p in scene.packages if p.installed and (m := _PREBUILT.fullmatch(p.name))), None)
+    if prebuilt is not None and not scene.installed(r"nvidia-dkms-.*"):
+        return cures.command("apt-get", "install", f"linux-modules-nvidia-{prebuilt}-{kernel}")
+    build = cures.command("dkms", "autoinstall", "-k", kernel)
+    if "/usr/bin/nvidia-uninstall" in scene.evidence.marks and not _has_dkms(scene):
+        return f"{headers(scene, kernel)}, boot {kernel}, and run the driver's .run file again: no dkms builds it here"
+    return f"{headers(scene, kernel)} and {build}"
+
+
+def _has_dkms(scene: Scene) -> bool:
+    return any(re.match(rf"/var/lib/dkms/{DRIVER_MODULE}$", folder) for folder in scene.evidence.listings)
+
+
+def _precompiled_stream(scene: Scene) -> str | None:
+    """The enabled module stream of precompiled modules, "" where only their packages tell."""
+    stream = next((one.partition(":")[2] for one in scene.streams if one.startswith("nvidia-driver:")), "")
+    if scene.installed(r"kmod-nvidia.*dkms|dkms-nvidia") or stream.endswith(("-dkms", "-open")):
+        return None
+    return stream if stream or scene.installed(_PRECOMPILED) else None
+
+
+def _precompiled(scene: Scene, kernel: str, stream: str) -> str:
+    keep = f"boot kernel {scene.kernel} until then, or " if scene.kernel and scene.kernel != kernel else ""
+    change = cures.command("dnf", "module", "switch-to", f"nvidia-driver:{stream or 'latest'}-dkms")
+    return (
+        f"{cures.command('dnf', 'upgrade', '--refresh', 'kmod-nvidia*')} once NVIDIA's repository has the precompiled "
+        f"kmod-nvidia for {kernel}; {keep}{change} builds modules on this host"
+    )
+
+
+def headers(scene: Scene, kernel: str) -> str:
+    """The command that installs a kernel's headers, else the words for it."""
+    return cures.headers(scene, kernel) or f"install the headers of {kernel}"
+
+
+@detects("detect-module-build")
+def failed(scene: Scene) -> Iterator[Finding]:
+    """A build of the driver's module that failed, with the first error of its log."""
+    for log in failed_builds(scene.evidence):
+        if not re.fullmatch(DRIVER_MODULE, log.module) or not log.error or _built_since(scene, log):
+            continue
+        why, fix = _cause(scene, log)
+        yield Finding(
+            message=f"the module of driver {log.version} was not built for kernel {log.kernel}: {log.error} "
+            f"({log.path}). {why}",
+            fix=fix,
+            reboot=False,
+        )
+
+
+def _built_since(scene: Scene, log: BuildLog) -> bool:
+    """Whether a module of that kernel is there after all, or the kernel is gone."""
+    kernels = scene.evidence.listings.get("/lib/modules", ())
+    gone = bool(log.kernel and kernels) and log.kernel not in kernels
+    head = f"/lib/modules/{log.kernel}/"
+    there = any(
+        folder.startswith(head) and any(name.startswith("nvidia.ko") for name in names)
+        for folder, names in scene.evidence.listings.items()
+    )
+    return gone or there
+
+
+def _cause(scene: Scene, log: BuildLog) -> tuple[str, str]:
+    """What the first error means, and what puts it right."""
+    kernel, error = log.kernel or scene.next_kernel or scene.kernel or "", log.error
+    again = rebuild(scene, kernel)
+    missing = re.match(r"(\S+) is needed by ", error)
+    if missing:
+        tool = {"zypper": "zypper", "yum": "yum"}.get(scene.os.family or "", "dnf")
+        return (
+            "A package that the build requires is missing.",
+            f"{cures.command(tool, 'install', missing[1])}, then {again}",
+        )
+    if "No space left" in error:
+        return "The disk is full.", f"`df -h /var /tmp` shows which file system; make room, then {again}"
+    if re.search(r"Killed\b|internal compiler error", error):
+        return "The compiler was killed, most likely for lack of memory.", f"add memory or swap, then {again}"
+    if "command-line option" in error or re.search(r"plugin", error):
+        return _other_compiler(scene, log, kernel)
+    if re.search(r"headers .*cannot be found|kernel source.*cannot be found|No rule to make target", error):
+        return "The kernel's headers are missing or incomplete.", again
+    if "GPL-only symbol" in error or "GPL-incompatible" in error:
+        return (
+            "This kernel lets only GPL modules use a function that this driver calls.",
+            _newer_driver(scene, log, kernel),
+        )
+    ceiling = _ceiling(scene, log)
+    if ceiling or _INTERFACE.search(error):
+        return f"Kernel {kernel} is newer than this driver knows. {ceiling}".rstrip(), _newer_driver(scene, log, kernel)
+    return "The rest of the log says more.", f"check {log.path}; then {again}"
+
+
+def _other_compiler(scene: Scene, log: BuildLog, kernel: str) -> tuple[str, str]:
+    why = f"The kernel was built with {log.compiler or 'another compiler'}, the module with an older one."
+    if scene.os.family == "apt" and log.compiler:
+        build = f"`sudo env CC={log.compiler} dkms autoinstall -k {kernel}`"
+        return why, f"{cures.command('apt-get', 'install', log.compiler)}, then {build}"
+    return why, f"install {log.compiler or 'the compiler of the kernel'}, then {rebuild(scene, kernel)}"
+
+
+def _newer_driver(scene: Scene, log: BuildLog, kernel: str) -> str:
+    branch = log.version.partition(".")[0]
+    older = [name for name in scene.evidence.listings.get("/lib/modules", ()) if name != kernel]
+    boot = f"; or boot kernel {older[-1]}" if older else "; or boot the kernel before it"
+    akmods = f", then {rebuild(scene, kernel)}" if scene.installed("akmod-nvidia.*") else ""
+    plan = cures.plan(f"driver>{log.version}") if branch.isdigit() else cures.plan("driver")
+    return f"{plan} brings a newer release{akmods}{boot}"
+
+
+def _ceiling(scene: Scene, log: BuildLog) -> str:
+    """What the facts say of this release on that kernel."""
+    number = re.match(r"\d+(?:\.\d+)+", log.kernel)
+    rules = [rule for rule in scene.matrix.rules("driver") if rule.needs == "kernel" and number]
+    of_it = (rule for rule in rules if is_within(log.version, rule.of.removeprefix("driver")))
+    found = (rule for rule in of_it if number and any(is_within(number[0], text) for text in rule.none))
+    return next((rule.says or rule.note for rule in found), "")
+
+
+@detects("detect-gds-build")
+def storage(scene: Scene) -> Iterator[Finding]:
+    """A build of GPUDirect Storage's module that failed: the driver is not concerned."""
+    for log in failed_builds(scene.evidence):
+        if log.module != "nvidia-fs" or not log.error:
+            continue
+        kernel = log.kernel or scene.kernel or ""
+        drop = cures.command("dkms", "remove", f"nvidia-fs/{log.version}", "--all")
+        yield Finding(
+            message=f"nvidia-fs {log.version}, GPUDirect Storage's module and not the driver's, was not built for "
+            f"kernel {kernel}: {log.error} ({log.path})",
+            fix=f"{_upgrade(scene)} brings a newer nvidia-fs where there is one; without GPUDirect Storage {drop}",
+            reboot=False,
+        )
+
+
+def _upgrade(scene: Scene) -> str:
+    mine: tuple[Package, ...] = scene.installed(r"nvidia-fs.*|nvidia-gds.*")
+    names = tuple(package.name for package in mine) or ("nvidia-fs",)
+    words = {"apt": ("apt-get", "install", "--only-upgrade"), "zypper": ("zypper", "update")}
+    return cures.command(*words.get(scene.os.family or "", ("dnf", "upgrade")), *names)

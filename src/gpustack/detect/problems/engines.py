@@ -1,0 +1,159 @@
+"""Container engines on a host with a GPU: what their configuration lacks, and drivers in a root of their own."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+from gpustack.detect.probes import DOCKER
+from gpustack.detect.problems import cures
+from gpustack.detect.problems.registry import Finding, detects
+from gpustack.detect.scene import Scene
+
+_DOCKER = r"docker-ce|docker\.io|docker-engine|moby-engine|docker|podman-docker"
+_PODMAN = r"podman"
+_TOOLKIT = r"nvidia-container-toolkit|nvidia-docker2|nvidia-container-runtime"
+CONFIG = "/etc/nvidia-container-runtime/config.toml"
+_CONTAINERD = ("/etc/containerd/config.toml", "/var/lib/rancher/k3s/agent/etc/containerd/config.toml")
+_NO_CGROUPS = re.compile(r"^[ \t]*no-cgroups[ \t]*=[ \t]*true", re.MULTILINE)
+_SHM = re.compile(r"^\S+ /dev/shm tmpfs \S*?size=(\d+)k", re.MULTILINE)
+_SMALL_SHM = 256 << 10
+"""Shared memory below this, in KiB, is too little for NCCL between GPUs."""
+
+ROOTS = {
+    "/home/kubernetes/bin/nvidia/lib64/libcuda.so.1": "/home/kubernetes/bin/nvidia",
+    "/usr/local/glibc/usr/lib/libcuda.so.1": "/usr/local/glibc",
+    "/usr/local/glibc/lib/libcuda.so.1": "/usr/local/glibc",
+    "/run/nvidia/driver/usr/lib/x86_64-linux-gnu/libcuda.so.1": "/run/nvidia/driver",
+}
+"""Where container systems keep the driver's libraries, and the root that a driver has there."""
+
+
+def _is_host(scene: Scene) -> bool:
+    """Whether engines of this system would start containers with its GPUs."""
+    loaded = scene.module is not None and scene.module.loaded
+    return scene.environment in {"bare-metal", "vm"} and loaded
+
+
+def _has_toolkit(scene: Scene) -> bool:
+    return bool(scene.installed(_TOOLKIT)) or "/usr/bin/nvidia-ctk" in scene.evidence.marks
+
+
+@detects("detect-engine-without-toolkit")
+def no_toolkit(scene: Scene) -> Iterator[Finding]:
+    """An engine on a host with a driver, and nothing that gives containers its GPUs."""
+    engines = scene.installed(f"{_DOCKER}|{_PODMAN}")
+    if _is_host(scene) and engines and not _has_toolkit(scene):
+        yield Finding(
+            message=f"{engines[0].name} is installed, the NVIDIA Container Toolkit is not: containers get no GPU "
+            "(could not select device driver with capabilities: [[gpu]])",
+            fix=f"{cures.plan('container-toolkit')} installs it and configures the engine",
+            severity="info",
+            reboot=False,
+        )
+
+
+@detects("detect-docker-snap")
+def snap(scene: Scene) -> Iterator[Finding]:
+    """Docker from a snap, which is kept from the host's driver and from the host's toolkit."""
+    if _is_host(scene) and "/snap/bin/docker" in scene.evidence.marks:
+        beside = scene.installed(_DOCKER)
+        yield Finding(
+            message="Docker is a snap here: it sees neither the host's driver libraries as they lie nor the runtime "
+            f"that nvidia-ctk configures in {DOCKER}" + (f"; {beside[0].name} is installed besides" if beside else ""),
+            fix="`sudo snap remove docker`, install Docker's own packages, then "
+            f"{cures.plan('container-toolkit')}; volumes of the snap are removed with it, so save them first",
+            reboot=False,
+        )
+
+
+@detects("detect-docker-runtime")
+def docker_runtime(scene: Scene) -> Iterator[Finding]:
+    """Docker beside the toolkit, whose configuration cannot be read or has no runtime of NVIDIA's."""
+    if not (_is_host(scene) and _has_toolkit(scene) and scene.installed(_DOCKER)):
+        return
+    broken = scene.evidence.marks.get(DOCKER, "")
+    if broken:
+        yield Finding(
+            message=f"Docker does not start with its configuration: {DOCKER} is {broken}",
+            fix=f"repair {DOCKER}, then `sudo systemctl restart docker`",
+            severity="warn",
+            reboot=False,
+        )
+        return
+    text = scene.evidence.text(DOCKER)
+    config = json.loads(text or "{}")
+    runtimes = config.get("runtimes")
+    cdi = isinstance(config.get("features"), dict) and config["features"].get("cdi")
+    if not cdi and not (isinstance(runtimes, dict) and any("nvidia" in name for name in runtimes)):
+        yield Finding(
+            message=f"Docker has no runtime of NVIDIA's: {DOCKER} {'names none' if text else 'does not exist'} "
+            "(unknown or invalid runtime name: nvidia)",
+            fix="`sudo nvidia-ctk runtime configure --runtime=docker`, then `sudo systemctl restart docker`",
+            severity="info",
+            reboot=False,
+        )
+
+
+@detects("detect-containerd-runtime")
+def containerd_runtime(scene: Scene) -> Iterator[Finding]:
+    """Kubernetes' containerd beside the toolkit, without NVIDIA's runtime."""
+    marks = scene.evidence.marks
+    if not (_is_host(scene) and _has_toolkit(scene) and "/var/lib/kubelet/config.yaml" in marks):
+        return
+    path = next((path for path in _CONTAINERD if scene.evidence.text(path) is not None), None)
+    text = scene.evidence.text(path) if path else None
+    if text is not None and "nvidia" not in text and not re.search(r"^\s*imports\s*=", text, re.MULTILINE):
+        yield Finding(
+            message=f"{path} names no runtime of NVIDIA's: pods with that runtime class fail "
+            '(no runtime for "nvidia" is configured)',
+            fix="`sudo nvidia-ctk runtime configure --runtime=containerd`, then `sudo systemctl restart containerd`",
+            reboot=False,
+        )
+
+
+@detects("detect-no-cgroups")
+def no_cgroups(scene: Scene) -> Iterator[Finding]:
+    """The setting for rootless containers, which keeps containers of root from the devices."""
+    rooted = scene.installed(f"{_DOCKER}|containerd.*") or "/snap/bin/docker" in scene.evidence.marks
+    if _is_host(scene) and rooted and _NO_CGROUPS.search(scene.evidence.text(CONFIG) or ""):
+        yield Finding(
+            message=f"{CONFIG} has no-cgroups = true, which is for rootless containers only: containers that root's "
+            "engine starts are kept from the devices (Failed to initialize NVML: Unknown Error)",
+            fix="`sudo nvidia-ctk config --in-place --set nvidia-container-cli.no-cgroups=false`, then "
+            "`sudo systemctl restart docker`; rootless containers use CDI in its place: "
+            "`sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml`",
+            reboot=False,
+        )
+
+
+@detects("detect-shared-memory")
+def shared_memory(scene: Scene) -> Iterator[Finding]:
+    """A container whose /dev/shm is an engine's default."""
+    match = _SHM.search(scene.evidence.text("/proc/mounts") or "")
+    if scene.environment == "container" and match and int(match[1]) < _SMALL_SHM:
+        yield Finding(
+            message=f"this container has {int(match[1]) // 1024} MiB of shared memory (/dev/shm): NCCL between GPUs "
+            "and data loaders with several processes fail (bus error, or no space left on device)",
+            fix="start it with `--shm-size=8g` or `--ipc=host`; in a pod mount an emptyDir of medium Memory there",
+            severity="info",
+            reboot=False,
+        )
+
+
+@detects("detect-driver-root")
+def driver_root(scene: Scene) -> Iterator[Finding]:
+    """Driver libraries that lie in a root of their own, which no loader path and no default of a toolkit names."""
+    if not _is_host(scene) or scene.copies:
+        return
+    found = next((root for path, root in ROOTS.items() if path in scene.evidence.marks), None)
+    if found is not None:
+        yield Finding(
+            message=f"the driver's libraries lie in a root of their own, {found}: programs and the toolkit's defaults "
+            "do not find them",
+            fix=f"tell the toolkit, the device plugin or the operator that root (nvidia-ctk: --driver-root={found}; "
+            f"the plugin: NVIDIA_DRIVER_ROOT={found})",
+            severity="info",
+            reboot=False,
+        )

@@ -1,0 +1,114 @@
+"""The loaded module against the libraries: whether a reboot makes them equal depends on the module on disk."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from gpustack.detect.parse import driver, repositories
+from gpustack.detect.parse.libraries import driver_library
+from gpustack.detect.problems import builds, cures
+from gpustack.detect.problems.kernels import has_module
+from gpustack.detect.problems.registry import Finding, detects
+from gpustack.detect.scene import Scene
+from gpustack.versions import version_key
+
+_NO_LINUX_DRIVER = {"wsl", "jetson"}
+_UPGRADE_LINE = re.compile(r"(?:Packages that will be upgraded|Upgrade:|upgrade |install )[^\n]*nvidia", re.IGNORECASE)
+
+
+@detects("driver_library_mismatch")
+def library_mismatch(scene: Scene) -> Iterator[Finding]:
+    """The loaded module and the library that programs load have different versions."""
+    if (
+        scene.module is None
+        or not scene.module.loaded
+        or not scene.module.version
+        or scene.environment in _NO_LINUX_DRIVER
+    ):
+        return
+    library = driver_library(scene.copies)
+    found, where = (library.version, library.path) if library is not None and library.version else (None, "")
+    if found is None:
+        found, where = driver.package_version(scene.packages), "the packages"
+    loaded = scene.module.version
+    if found is None or found == loaded:
+        return
+    order = "newer" if version_key(found) > version_key(loaded) else "older"
+    line = _upgrade_line(scene, found)
+    cause = f" The log says: {line}." if line else ""
+    if scene.environment == "container":
+        fix, reboot = "start the container again, so that it gets the host's current libraries", False
+    else:
+        fix, reboot = _cure(scene, loaded, found)
+    yield Finding(
+        message=f"driver/library version mismatch: the loaded kernel module is {loaded}, {where} is {found} ({order}): "
+        f"new programs fail until they agree.{cause}",
+        fix=fix,
+        reboot=reboot,
+    )
+
+
+def module_on_disk(scene: Scene, kernel: str) -> str | None:
+    """The version of the module that a kernel would load, None where nothing tells it."""
+    told = (scene.evidence.output("modinfo -F version nvidia") or "").strip()
+    if told and kernel == scene.kernel:
+        return told
+    pattern = re.compile(rf"/var/lib/dkms/{builds.DRIVER_MODULE}/({driver.DRIVER_VERSION})")
+    built = [
+        match[1]
+        for folder, names in scene.evidence.listings.items()
+        if (match := pattern.fullmatch(folder)) and kernel in names
+    ]
+    number = kernel.rpartition(".")[0]
+    packaged = [
+        match[1]
+        for package in scene.installed(r"kmod-nvidia-.*")
+        if (match := re.fullmatch(rf"kmod-nvidia-(?:open-)?({driver.DRIVER_VERSION})-(\d.*)", package.name))
+        and number.startswith(match[2])
+    ]
+    return max((*built, *packaged), key=version_key, default=None)
+
+
+def _cure(scene: Scene, loaded: str, found: str) -> tuple[str, bool]:
+    """What makes module and libraries equal, and whether a reboot is part of it."""
+    kernel = scene.next_kernel or scene.kernel or ""
+    disk = module_on_disk(scene, kernel)
+    reload = "stop all GPU programs and reload nvidia_uvm, nvidia_drm, nvidia_modeset and nvidia"
+    if disk == found:
+        again = f"; without a reboot: {reload}" if kernel == scene.kernel else ""
+        return f"reboot, so that the kernel loads module {found}{again}", True
+    reinstall = cures.plan(f"driver=={loaded}")
+    is_older = version_key(found) < version_key(loaded)
+    if disk == loaded and is_older:
+        runfile = "`sudo nvidia-uninstall --silent`, then " if driver.is_runfile(scene.evidence) else ""
+        fix = f"a reboot changes nothing, for module {loaded} is on disk too: {runfile}{reinstall} brings the libraries"
+        return f"{fix} to it", False
+    known = scene.evidence.listings.get("/lib/modules", ())
+    if disk is not None or (kernel in known and not has_module(scene, kernel)):
+        state = f"has module {disk}" if disk else "has no module"
+        build = f"{_unhold(scene)}{builds.rebuild(scene, kernel)}"
+        return f"no reboot yet: kernel {kernel} {state}, not {found}. {build} builds it; then reboot", True
+    if is_older:
+        asked = f"`modinfo -F version nvidia` tells the module on disk: with {found} reboot; with {loaded}"
+        return f"{asked} a reboot changes nothing, and {reinstall} brings the libraries to it", True
+    first = f"reboot, so that the kernel loads module {found} (`modinfo -F version nvidia` says it before)"
+    return f"{first}; without a reboot: {reload}", True
+
+
+def _unhold(scene: Scene) -> str:
+    """The command that lifts holds on packages of the module, "" where there are none."""
+    held = [
+        name
+        for name in repositories.holds(scene.evidence, scene.packages)
+        if re.search(r"nvidia.*(?:dkms|kernel|modules)|kmod-nvidia", name)
+    ]
+    return f"{cures.unlock(scene, held)} lifts the hold on {held[0]}; " if held and cures.unlock(scene, held) else ""
+
+
+def _upgrade_line(scene: Scene, version: str) -> str:
+    """The line of a package log that installed this version, or that upgraded driver packages."""
+    logs = [text for path, text in sorted(scene.evidence.files.items()) if path.startswith("/var/log/")]
+    lines = [line.strip() for text in logs for line in text.splitlines() if _UPGRADE_LINE.search(line)]
+    exact = [line for line in lines if version in line]
+    return (exact or [line for line in lines if "unattended" in line or "will be upgraded" in line] or [""])[-1][:300]

@@ -1,0 +1,145 @@
+"""Secure Boot: modules that the kernel refuses, whose key signed them, and whether the firmware knows that key."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from gpustack.detect.problems import cures
+from gpustack.detect.problems.builds import rebuild
+from gpustack.detect.problems.kernels import BUILT_PACKAGES, OWN_KERNEL
+from gpustack.detect.problems.registry import Finding, detects
+from gpustack.detect.scene import Scene
+from gpustack.detect.setup import EFIVARS
+
+_REFUSED = re.compile(
+    r"[^\n]*(?:Key was rejected by service|Loading of unsigned module is rejected|"
+    r"Loading of module with unavailable key is rejected|Lockdown: \S+: unsigned module loading is restricted)[^\n]*"
+)
+_BUILT_HERE = re.compile(r"/lib/modules/[^/]+/(?:updates|extra|misc|kernel/drivers/video/)")
+
+
+@detects("secure_boot_unsigned")
+def secure_boot(scene: Scene) -> Iterator[Finding]:
+    """A module that Secure Boot refuses, now or after the reboot into the next kernel."""
+    refused = _refusal(scene)
+    if scene.environment in OWN_KERNEL or not (scene.secure_boot or (refused and scene.secure_boot is None)):
+        return
+    loaded = scene.module is not None and scene.module.loaded
+    for kernel in dict.fromkeys((scene.kernel, scene.next_kernel)):
+        if kernel is None or (loaded and kernel == scene.kernel):
+            continue
+        state, key = _signature(scene, kernel)
+        why = _why(scene, kernel, state, key, refused)
+        if why:
+            line = f": {refused[:200]}" if refused and kernel == scene.kernel else ""
+            yield Finding(
+                message=f"Secure Boot is enabled and the nvidia module of kernel {kernel} {why}: the kernel refuses "
+                f"it (Key was rejected by service){line}",
+                fix=_enrolment(scene, kernel, state, key),
+                reboot=True,
+            )
+            return
+
+
+def _refusal(scene: Scene) -> str:
+    """The first line of the kernel's log that refuses a module of the driver's."""
+    commands = (one.out for name, one in scene.evidence.commands.items() if name in {"dmesg", "journalctl"})
+    logs = (text for path, text in sorted(scene.evidence.files.items()) if path.startswith("/var/log/"))
+    lines = [match[0].strip() for text in (*logs, *commands) for match in _REFUSED.finditer(text)]
+    return next((line for line in lines if "nvidia" in line), lines[0] if lines else "")
+
+
+def _signature(scene: Scene, kernel: str) -> tuple[str, str]:
+    """How the module of a kernel is signed ("signed", "unsigned", "trusted", "" unknown), and the id of the key."""
+    head = f"/lib/modules/{kernel}/"
+    for path, mark in scene.evidence.marks.items():
+        if path.startswith(head) and path.endswith("/nvidia.ko"):
+            words = mark.split()
+            key = words[2] if words[:2] == ["signed", "by"] else ""
+            known = words[-1] == "trusted" or (words[0] == "signed" and not _BUILT_HERE.match(path))
+            return "trusted" if known else words[0], key
+    told = scene.evidence.output("modinfo -F sig_key nvidia") or ""
+    if kernel == scene.kernel and told.strip():
+        return "signed", re.sub(r"^(?:00)+", "", told.strip().replace(":", "").upper())
+    return "", ""
+
+
+def _firmware_keys(scene: Scene) -> set[str] | None:
+    """The ids of the certificates that the firmware knows; None where they cannot be read."""
+    marks = {path: mark for path, mark in scene.evidence.marks.items() if path.startswith(EFIVARS)}
+    lists = [mark.split()[1:] for mark in marks.values() if mark.startswith("holds")]
+    if not any("/MokListRT" in path for path in marks) and _has_shim(scene) is not False:
+        return None
+    return {one for ids in lists for one in ids}
+
+
+def _has_shim(scene: Scene) -> bool | None:
+    """Whether shim started this system: it leaves its list of keys; None where the variables were not seen."""
+    names = scene.evidence.listings.get(EFIVARS)
+    return any(name.startswith("MokListRT") for name in names) if names else None
+
+
+def _key_files(scene: Scene) -> dict[str, set[str]]:
+    return {
+        path: set(mark.split()[1:]) for path, mark in scene.evidence.marks.items() if mark.startswith("certificate ")
+    }
+
+
+def _why(scene: Scene, kernel: str, state: str, key: str, refused: str) -> str:
+    """Why the kernel will refuse the module, "" where nothing says so."""
+    if state == "unsigned":
+        return "is unsigned"
+    known = _firmware_keys(scene)
+    if state == "trusted" or (key and known is not None and key in known):
+        return ""
+    owner = next((path for path, ids in _key_files(scene).items() if key in ids), "")
+    if key and (known is not None or refused):
+        return (
+            f"is signed by the key of {owner}, which is not enrolled"
+            if owner
+            else (f"is signed by the key {key[:16]}, which is not enrolled")
+        )
+    signer = scene.module.signer if scene.module is not None else None
+    built = scene.installed(BUILT_PACKAGES) and scene.evidence.has("/proc/modules") and kernel == scene.kernel
+    if refused or (not state and signer is None and built):
+        return "is not loaded, and its signing key may not be enrolled"
+    return ""
+
+
+def _enrolment(scene: Scene, kernel: str, state: str, key: str) -> str:
+    """How the firmware gets to know the key that modules are signed with here."""
+    files = _key_files(scene)
+    path = next((path for path, ids in files.items() if key and key in ids), next(iter(files), ""))
+    names = scene.evidence.listings.get(EFIVARS, ())
+    again = f"{rebuild(scene, kernel)}, which signs it; " if state == "unsigned" else ""
+    if _has_shim(scene) is False:
+        return (
+            f"{again}this system starts without shim, so a MOK has no effect: add {path or 'the signing certificate'} "
+            "to the key list db in the firmware's setup, or start through the distribution's shim"
+        )
+    if any(name.startswith("MokNew-") for name in names):
+        return (
+            f"{again}the key already waits for its enrolment: reboot, and on the console (of a virtual machine: its "
+            "serial or graphical console) choose 'Enroll MOK' and give the password that was set"
+        )
+    row = _row(scene)
+    if not path and scene.installed("akmod-nvidia.*"):
+        path, again = (
+            str(row.get("akmods", "")),
+            f"`sudo kmodgenca --auto`, `sudo akmods --force --rebuild`, then {again}",
+        )
+    path = path or str(row.get("key", ""))
+    if not path:
+        return str(row.get("action") or "install the distribution's signed modules")
+    return (
+        f"{again}{cures.command('mokutil', '--import', path)}, then reboot, and confirm the enrolment ('Enroll MOK') "
+        "on the console; or install the distribution's signed modules"
+    )
+
+
+def _row(scene: Scene) -> dict[str, object]:
+    by_name = {name: row for row in scene.matrix.rows("preparation", "secure_boot", dict) for name in row["systems"]}
+    base = re.sub(r"[\d.]+$", "", scene.os.base or "")
+    names = (scene.os.system or "", scene.os.id or "", base, scene.os.family or "")
+    return next((by_name[name] for name in names if name in by_name), {})

@@ -1,0 +1,159 @@
+"""Hosts of users' threads: each is built as a tree with the evidence that it had, and must be told what it lacks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+from tests.signing import GLOBAL, SHIM, certificate, enrolled, signed
+
+from gpustack.detect.build import host_of
+from gpustack.detect.evidence import CommandOutput
+from gpustack.detect.gather import gather
+from gpustack.matrix.index import Matrix, load_matrix
+from gpustack.model.host import Problem
+
+CASES: list[dict[str, Any]] = yaml.safe_load(
+    (Path(__file__).parents[2] / "cases/host-threads.yaml").read_text(encoding="utf-8")
+)["hosts"]
+CONTENT = "\x7fELF\n"
+"""What stands for a library or program: a text of one word would count as a link."""
+
+_GPU = "/sys/bus/pci/devices/0000:01:00.0"
+_SYSTEMS = {
+    "ubuntu2004": ('ID=ubuntu\nVERSION_ID="20.04"\n', "5.15.0-100-generic"),
+    "ubuntu2204": ('ID=ubuntu\nVERSION_ID="22.04"\n', "5.15.0-100-generic"),
+    "ubuntu2404": ('ID=ubuntu\nVERSION_ID="24.04"\n', "6.8.0-35-generic"),
+    "debian12": ('ID=debian\nVERSION_ID="12"\n', "6.1.0-40-amd64"),
+    "debian13": ('ID=debian\nVERSION_ID="13"\nVERSION_CODENAME=trixie\n', "6.12.48+deb13-amd64"),
+    "fedora41": ('ID=fedora\nVERSION_ID=41\nPLATFORM_ID="platform:f41"\n', "6.11.4-301.fc41.x86_64"),
+    "rhel9": ('ID=rhel\nVERSION_ID="9.5"\nPLATFORM_ID="platform:el9"\n', "5.14.0-503.22.1.el9_5.x86_64"),
+    "rhel8": ('ID=rhel\nVERSION_ID="8.10"\nPLATFORM_ID="platform:el8"\n', "4.18.0-553.5.1.el8_10.x86_64"),
+    "cos": ("ID=cos\nVERSION_ID=109\n", "6.1.75+"),
+    "talos": ('ID=talos\nVERSION_ID="v1.11.0"\n', "6.12.43-talos"),
+}
+_DRIVERS = {"ubuntu": "/usr/lib/x86_64-linux-gnu", "debian": "/usr/lib/x86_64-linux-gnu", "fedora": "/usr/lib64"}
+
+
+def put(root: Path, path: str, data: bytes | str) -> None:
+    place = root / path.lstrip("/")
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_bytes(data.encode() if isinstance(data, str) else data)
+
+
+def host_tree(root: Path, case: dict[str, Any]) -> None:
+    """The files of the case's host: its base, and what the case adds."""
+    base = case["base"]
+    if base.startswith("wsl"):
+        wsl_tree(root, empty=base.endswith("empty"))
+    elif base == "container":
+        put(root, "/etc/os-release", 'ID=ubuntu\nVERSION_ID="24.04"\n')
+        put(root, "/.dockerenv", "")
+        put(root, "/proc/modules", "nvidia 1 0 - Live 0x0\n")
+        put(root, "/proc/driver/nvidia/version", loaded_version("570.133.07"))
+        for name in ("libcuda.so.1", "libnvidia-ml.so.1", "libnvidia-encode.so.1"):
+            put(root, f"/usr/lib/x86_64-linux-gnu/{name}", CONTENT)
+    else:
+        machine_tree(root, case)
+    put(root, "/proc/sys/kernel/arch", "x86_64\n")
+    for path, text in case.get("files", {}).items():
+        if text is None:
+            (root / path.lstrip("/")).unlink()
+        else:
+            put(root, path, CONTENT if text == "x" else text)
+    status = "".join(map(stanza, case.get("packages", ())))
+    if status:
+        put(root, "/var/lib/dpkg/status", status)
+
+
+def wsl_tree(root: Path, *, empty: bool) -> None:
+    put(root, "/etc/os-release", 'ID=ubuntu\nVERSION_ID="24.04"\n')
+    put(root, "/proc/sys/kernel/osrelease", "6.6.87.2-microsoft-standard-WSL2\n")
+    put(root, "/proc/modules", "")
+    put(root, "/dev/dxg", "")
+    put(root, "/usr/lib/wsl/lib/libd3d12.so", CONTENT)
+    for name in () if empty else ("libcuda.so.1", "libnvidia-ml.so.1", "libnvidia-encode.so.1"):
+        put(root, f"/usr/lib/wsl/lib/{name}", CONTENT)
+
+
+def machine_tree(root: Path, case: dict[str, Any]) -> None:
+    """A machine with a GPU, a kernel, and Secure Boot on where the case is about keys."""
+    system, kernel = _SYSTEMS[case["base"]]
+    kernel = case.get("kernel", kernel)
+    put(root, "/etc/os-release", system)
+    put(root, "/proc/sys/kernel/osrelease", f"{kernel}\n")
+    for name in dict.fromkeys((kernel, case.get("next", kernel))):
+        put(root, f"/lib/modules/{name}/modules.dep", "")
+        put(root, f"/boot/vmlinuz-{name}", "")
+    version = case.get("loaded")
+    put(root, "/proc/modules", "nvidia 1 0 - Live 0x0\n" if version else "")
+    if version:
+        put(root, "/proc/driver/nvidia/version", loaded_version(version))
+        folder = next((path for name, path in _DRIVERS.items() if case["base"].startswith(name)), None)
+        for name in ("cuda", "nvidia-ml") if folder else ():
+            put(root, f"{folder}/lib{name}.so.{version}", CONTENT)
+    for name, text in (("vendor", "0x10de"), ("device", "0x2684"), ("class", "0x030000")):
+        put(root, f"{_GPU}/{name}", f"{text}\n")
+    if case.get("bound"):
+        (root / f"{_GPU.lstrip('/')}/driver").symlink_to(f"../../drivers/{case['bound']}")
+    for path, key in case.get("modules", {}).items():
+        put(root, f"/lib/modules/{path}", signed(key))
+    for path, key in case.get("keys", {}).items():
+        put(root, path, certificate(key))
+    if case["class"] == "secure-boot":
+        firmware(root, case)
+
+
+def firmware(root: Path, case: dict[str, Any]) -> None:
+    place = "/sys/firmware/efi/efivars"
+    put(root, f"{place}/SecureBoot-{GLOBAL}", b"\6\0\0\0\1")
+    put(root, f"{place}/db-d719b2cb-3d3a-4596-a3bc-dad00e67656f", enrolled("Microsoft Corporation UEFI CA 2011"))
+    if case.get("shim", True):
+        put(root, f"{place}/MokListRT-{SHIM}", enrolled(*case.get("enrolled", ())))
+    if case.get("asked"):
+        put(root, f"{place}/MokNew-{SHIM}", b"\7\0\0\0x")
+
+
+def loaded_version(version: str) -> str:
+    return f"NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  {version}  Release Build\n"
+
+
+def stanza(words: str) -> str:
+    """One package of dpkg's status: name, version, and its state where it is not installed."""
+    name, version, state, *_ = (*words.split(), "installed")
+    return f"Package: {name}\nStatus: install ok {state}\nArchitecture: amd64\nVersion: {version}\n\n"
+
+
+def rpm_line(words: str) -> str:
+    name, version, vendor = words.split(maxsplit=2)
+    return f"{name}\t\t{version}\t1\tx86_64\t{vendor}"
+
+
+def problems(root: Path, case: dict[str, Any], matrix: Matrix) -> tuple[Problem, ...]:
+    host_tree(root, case)
+    evidence = msgspec.structs.replace(
+        gather(root),
+        rpms=tuple(map(rpm_line, case.get("rpms", ()))),
+        nvml=case.get("nvml"),
+        commands={name: CommandOutput(code=0, out=out) for name, out in case.get("commands", {}).items()},
+        date="2026-11-21",
+        live=case.get("live", False),
+    )
+    return host_of(evidence, matrix).problems
+
+
+@pytest.fixture(scope="module")
+def matrix() -> Matrix:
+    return load_matrix()
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case["thread"].removeprefix("https://github.com/") for case in CASES])
+def test_the_host_is_told_what_it_lacks(case: dict[str, Any], matrix: Matrix, tmp_path: Path) -> None:
+    told = [f"{problem.message} | {problem.fix}" for problem in problems(tmp_path, case, matrix)]
+    for words in case.get("tells", ()):
+        assert any(all(word.lower() in text.lower() for word in words) for text in told), (words, told)
+    for word in case.get("never", ()):
+        assert not [text for text in told if word.lower() in text.lower()], word
