@@ -16,6 +16,7 @@ from gpustack.errors import UsageError
 if TYPE_CHECKING:
     from gpustack.matrix.index import Matrix
     from gpustack.model.host import Host
+    from gpustack.model.own_file import OwnFile
     from gpustack.model.request import Request, Target
 
 DEFAULT_REQUIREMENTS = ("driver", "cuda", "cudnn")
@@ -54,6 +55,12 @@ def host_and_request(matrix: Matrix, question: StackOptions) -> tuple[Host, Requ
     requirements = merge(tuple(parse_requirement(text) for text in question.requirements))
     methods = parse_methods(question.methods)
     host = host_of(matrix, question)
+    files: tuple[OwnFile, ...] = ()
+    if question.files:
+        from gpustack.cli.own_files import read_own_files, with_files
+
+        files = read_own_files(matrix, question.files, host)
+        requirements = with_files(requirements, methods, files)
     if not requirements:
         names = _TARGET_REQUIREMENTS.get(question.target or "") or _default_requirements(host)
         requirements = tuple(parse_requirement(name) for name in names)
@@ -66,6 +73,7 @@ def host_and_request(matrix: Matrix, question: StackOptions) -> tuple[Host, Requ
         target=_target(question.target),
         deny_vulnerable=question.deny_vulnerable or UNSET,
         imex=UNSET if question.imex is None else question.imex.value,
+        files=files or UNSET,
     )
     demand_host(matrix, host, request)
     return host, request

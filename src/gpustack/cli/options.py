@@ -99,6 +99,15 @@ MethodOption = Annotated[
         "--method", metavar="METHOD", help="Installation method for all components, or for one (cudnn=tar). Repeatable."
     ),
 ]
+FromOption = Annotated[
+    list[str] | None,
+    Option(
+        "--from",
+        metavar="COMPONENT=FILE",
+        help="A file that you have downloaded (tar, deb, rpm, run, zip, whl), to install this component from. "
+        "Repeatable.",
+    ),
+]
 PolicyOption = Annotated[Policy | None, Option("--policy", help="Which releases to prefer (default: production).")]
 UpgradeOption = Annotated[
     list[str] | None,
@@ -178,6 +187,7 @@ HOST_OPTIONS: Group = {
 CHOICE_OPTIONS: Group = {
     "file": RequestFile,
     "method": MethodOption,
+    "files": FromOption,
     "policy": PolicyOption,
     "upgrade": UpgradeOption,
     "kernel_module": ModuleOption,

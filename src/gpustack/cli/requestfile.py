@@ -90,6 +90,7 @@ def _requirement(path: Path, component: str, versions: object) -> str:
 
 _KINDS: dict[str, tuple[str, type]] = {
     "method": ("methods", list),
+    "from": ("files", list),
     "gpu": ("gpus", list),
     "strict": ("strict", bool),
     "policy": ("policy", Policy),

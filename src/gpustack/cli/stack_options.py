@@ -10,6 +10,7 @@ class StackOptions(HostQuestion, frozen=True, kw_only=True):
 
     requirements: tuple[str, ...] = ()
     methods: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
     strict: bool | None = None
     policy: Policy | None = None
     upgrades: tuple[str, ...] = ()

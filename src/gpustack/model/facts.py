@@ -192,6 +192,7 @@ class Archive(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     ``size`` is in bytes; ``sha256`` is empty if nobody publishes one. ``part`` is the vendor's component name.
     ``distro`` is the repository folder that a local installer is for, ``driver`` the driver that it includes.
+    ``login`` marks a file that the vendor offers behind a developer login.
     """
 
     version: str
@@ -208,6 +209,7 @@ class Archive(Struct, frozen=True, kw_only=True, omit_defaults=True):
     size: int | None = None
     top_dir: str = ""
     driver: str = ""
+    login: bool = False
     note: str = ""
     known: Literal["", "stated", "tested", "reported"] = ""
     src: tuple[str, ...] = ()

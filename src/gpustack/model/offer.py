@@ -7,6 +7,7 @@ import re
 from msgspec import Struct
 
 from gpustack.model.facts import Archive, PackageSet
+from gpustack.model.own_file import OwnFile
 from gpustack.model.places import Repository
 from gpustack.versions import version
 
@@ -82,7 +83,8 @@ class Offer(Struct, frozen=True, kw_only=True):
     packages. The rows are those for the CUDA and the flavour of a finished stack, and empty before:
     ``packages`` of every role, the most specific row first; ``cross_packages`` those for the target of a request, from
     ``cross_repository``. ``unread`` is the day up to which nobody had seen this version in the repository: the
-    vendor's guides only name the folder; "" if somebody has.
+    vendor's guides only name the folder; "" if somebody has. ``files`` are the user's own, beside the rows made
+    from them.
     """
 
     with_cuda: tuple[str, ...] = ()
@@ -95,6 +97,7 @@ class Offer(Struct, frozen=True, kw_only=True):
     archives: tuple[Archive, ...] = ()
     wheels: tuple[Wheel, ...] = ()
     images: tuple[ServerImage, ...] = ()
+    files: tuple[OwnFile, ...] = ()
 
     def package_set(self, role: str) -> PackageSet | None:
         """The most specific package set of a role, None if the facts have none for this offer."""

@@ -6,6 +6,8 @@ from typing import Literal
 
 from msgspec import UNSET, Struct, UnsetType, field
 
+from gpustack.model.own_file import OwnFile
+
 Method = Literal["network", "local", "tar", "runfile", "distro", "pip", "source", "container", "zip"]
 METHODS: tuple[Method, ...] = ("network", "local", "tar", "runfile", "distro", "pip", "source", "container", "zip")
 Policy = Literal["newest", "production", "minimal"]
@@ -31,6 +33,7 @@ class Request(Struct, frozen=True, kw_only=True):
     ``upgrades`` are components to upgrade to the newest compatible version, "all" for each; others stay if compatible.
     ``imex`` says who runs IMEX on a tray of an NVLink rack: a service of the host (the default), the DRA
     driver of Kubernetes, or nobody.
+    ``files`` are downloaded by the user: they bring their components, and nothing else does.
     ``deny_vulnerable`` refuses versions for which a security bulletin names a later fixed release.
     """
 
@@ -43,10 +46,15 @@ class Request(Struct, frozen=True, kw_only=True):
     upgrades: tuple[str, ...] | UnsetType = UNSET
     deny_vulnerable: bool | UnsetType = UNSET
     imex: Imex | UnsetType = UNSET
+    files: tuple[OwnFile, ...] | UnsetType = UNSET
 
     def method(self, component: str) -> Method | None:
         """The method requested for this component, None without one."""
         return self.methods.get(component) or self.methods.get("")
+
+    def own_files(self, component: str) -> tuple[OwnFile, ...]:
+        """The files that the user has downloaded for a component; () where it is had another way."""
+        return () if self.files is UNSET else tuple(one for one in self.files if one.component == component)
 
     def upgrades_to_newest(self, component: str) -> bool:
         """Whether an installed version of this component may be replaced by a newer one."""

@@ -32,13 +32,25 @@ Kind = Literal[
 
 
 class Artifact(Struct, frozen=True, kw_only=True):
-    """One file that a step downloads. ``sha256`` is empty only if nobody publishes one; ``size`` is in bytes."""
+    """One file that a step downloads. ``sha256`` is empty only if nobody publishes one; ``size`` is in bytes.
+
+    A ``url`` that begins with file:// is a file that the user has downloaded, at this place of the host.
+    """
 
     url: str
     path: str
     sha256: str = ""
     size: int | None = None
     fingerprint: str = ""
+
+    @property
+    def own_path(self) -> str:
+        """Where the user has the file; "" where it is downloaded."""
+        if not self.url.startswith("file://"):
+            return ""
+        from urllib.parse import unquote  # noqa: PLC0415 (most files are downloaded)
+
+        return unquote(self.url.removeprefix("file://"))
 
 
 class FileWrite(Struct, frozen=True, kw_only=True):

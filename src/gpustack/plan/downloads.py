@@ -27,6 +27,7 @@ def fetch(ctx: Context, pick: Pick, row: Archive, phase: str) -> Draft:
     files: tuple[FileWrite, ...] = ()
     actions: tuple[do.Look, ...] = ()
     there = "never"
+    artifact = Artifact(url=row.url, path=path, sha256=row.sha256, size=row.size)
     if row.sha256:
         why = "pinned by its sha256"
         there = f"file {path} {row.sha256}"
@@ -38,6 +39,11 @@ def fetch(ctx: Context, pick: Pick, row: Archive, phase: str) -> Draft:
         there = done.every(done.files(files), done.succeeds(*look.argv))
     else:
         why = "no checksum is published: the file is trusted because of https"
+    if row.login:
+        ctx.warn(
+            f"{row.url} asks for a developer login: where the download fails, fetch the file with a browser and plan "
+            f"with --from {pick.component}=FILE"
+        )
     if not row.sha256:
         ctx.warn(f"{row.file} has no published sha256; it is trusted because it comes from {_host_of(row.url)}")
     return draft(
@@ -45,16 +51,21 @@ def fetch(ctx: Context, pick: Pick, row: Archive, phase: str) -> Draft:
         after=["archive-tools", "archive-tools-zstd"],
         component=pick.component,
         kind="download",
-        title=f"download {row.file}",
+        title=title_of(artifact, row.file),
         why=why,
         actions=actions,
         files=files,
-        artifacts=(Artifact(url=row.url, path=path, sha256=row.sha256, size=row.size),),
+        artifacts=(artifact,),
         undo=(do.Remove(paths=(path, *(file.path for file in files))),),
         done_when=there,
         phase=phase,
         sources=ctx.addresses(row),
     )
+
+
+def title_of(artifact: Artifact, name: str) -> str:
+    """What the step does that brings a file: a download, or a copy of what the user has downloaded."""
+    return f"copy {name} from {artifact.own_path}" if artifact.own_path else f"download {name}"
 
 
 def archive_tools(ctx: Context, files: Iterable[Archive] = ()) -> list[Draft]:

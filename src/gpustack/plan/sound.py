@@ -60,6 +60,11 @@ def _texts(value: object, place: str) -> Iterator[tuple[str, str]]:
 
 def _artifact_faults(artifact: Artifact) -> Iterator[tuple[str, str]]:
     yield "url", _address_fault(artifact.url)
+    is_own = artifact.url.startswith("file:")
+    yield (
+        "sha256",
+        "is empty, and a file of one's own is known by nothing else" if is_own and not artifact.sha256 else "",
+    )
     is_sum, is_key = _SHA256.fullmatch(artifact.sha256), _FINGERPRINT.fullmatch(artifact.fingerprint)
     yield "sha256", "" if is_sum else f"is {_short(artifact.sha256)}, and not 64 hexadecimal digits"
     yield "fingerprint", "" if is_key else f"is {_short(artifact.fingerprint)}, and not 40 hexadecimal digits"
@@ -70,6 +75,7 @@ def _address_fault(url: str) -> str:
     try:
         parts = urlsplit(url)
         is_usable = parts.scheme in {"https", "http"} and parts.hostname and parts.port != 0
+        is_usable = is_usable or (parts.scheme == "file" and not parts.netloc and parts.path.startswith("/"))
     except ValueError as exc:
         return f"is {_short(url)}, and no address: {exc}"
     return "" if is_usable else f"is {_short(url)}, and not an https address"

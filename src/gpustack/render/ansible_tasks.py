@@ -25,6 +25,7 @@ WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,60}")
 
 _TEMPLATE = re.compile(r"\{[{%#]")
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,150}")
+_SAME = '[ "$(sha256sum <"$1")" = "$2  -" ]'
 _USUAL_FOLDERS = frozenset(
     {"/etc", "/etc/apt/apt.conf.d", "/etc/apt/preferences.d", "/etc/apt/sources.list.d", "/etc/ld.so.conf.d"}
     | {"/etc/pki/rpm-gpg", "/etc/profile.d", "/etc/yum.repos.d"}
@@ -262,11 +263,25 @@ def _query(action: Use, register: str) -> Task:
 
 
 def _download(artifact: Artifact) -> list[Use]:
+    if artifact.own_path:
+        return _own_file(artifact)
     arguments: dict[str, Value] = {"url": artifact.url, "dest": artifact.path, "mode": "0644"}
     if artifact.sha256:
         arguments["checksum"] = f"sha256:{artifact.sha256}"
     name = artifact.path.rpartition("/")[2]
     return [*_parent(artifact.path), Use(f"download {name}", "ansible.builtin.get_url", arguments, "early")]
+
+
+def _own_file(artifact: Artifact) -> list[Use]:
+    """The user's own file, which lies on the controller: the module compares by another sum, so a command does."""
+    place = artifact.path
+    copy: dict[str, Value] = {"src": artifact.own_path, "dest": place, "mode": "0644"}
+    check = command(("sh", "-c", _SAME, "sh", place, artifact.sha256))
+    return [
+        *_parent(place),
+        Use(f"copy {place.rpartition('/')[2]}", "ansible.builtin.copy", copy, "early"),
+        Use("compare its checksum", "ansible.builtin.command", check.arguments, "read"),
+    ]
 
 
 def _file(file: FileWrite) -> list[Use]:

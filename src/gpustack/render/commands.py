@@ -45,8 +45,10 @@ _MINUS = r"\\055"
 
 
 def fetch(artifact: Artifact) -> tuple[tuple[str, ...], ...]:
-    """The commands that download an artifact over https and verify its checksum if known."""
+    """The commands that download an artifact over https, or copy the user's own file."""
     folder = artifact.path.rpartition("/")[0]
+    if artifact.own_path:
+        return (("mkdir", "-p", "--", folder), ("cp", "--", artifact.own_path, artifact.path))
     get = ("curl", "--fail", "--location", "--proto", "=https", "--retry", "3", "--output", artifact.path, artifact.url)
     return (("mkdir", "-p", "--", folder), get)
 

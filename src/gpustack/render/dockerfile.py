@@ -13,7 +13,7 @@ from gpustack.model.plan import Plan
 from gpustack.plan.commands import spell
 from gpustack.render.comments import comment
 from gpustack.render.image import base_image
-from gpustack.render.image_steps import Group, Lines, groups_of, shell_lines
+from gpustack.render.image_steps import Group, Lines, groups_of, mounted, shell_lines
 from gpustack.render.templating import fill
 from gpustack.visible import is_visible, one_line, visible_json
 
@@ -69,8 +69,12 @@ def _comments(plan: Plan, left_out: list[str]) -> list[str]:
     host = plan.host
     found = _comment(f"{host.os.name or host.os.spelled}, {host.arch or 'unknown architecture'}: plan {plan.digest}")
     built_for = architecture(host.arch)
+    own = [one for step in plan.steps for one in step.artifacts if one.own_path]
+    for one in own:
+        found += _comment(f"the build context holds {one.path.rpartition('/')[2]}: a copy of {one.own_path}")
     if built_for is not None and built_for.image:
-        found += _comment(f"docker build --platform {built_for.image} --tag NAME - <THIS-FILE; run with --gpus all")
+        context = "--file THIS-FILE CONTEXT" if own else "- <THIS-FILE"
+        found += _comment(f"docker build --platform {built_for.image} --tag NAME {context}; run with --gpus all")
     image = base_image(plan)
     release = re.search(r":(\d+\.\d+)(?:-[\w.]+)?$", image)
     if release and "." in (host.os.version_id or "") and release[1] != host.os.version_id:
@@ -124,15 +128,23 @@ def _run(plan: Plan, group: Group) -> str:
         excuses["SC1003"] = "a line of a file ends in a backslash; it is no quote gone wrong"
     ignored = [line for rule, why in excuses.items() for line in _comment(f"{rule}: {why}")]
     ignored += [f"# hadolint ignore={','.join(excuses)}"] if excuses else []
-    return "\n".join(["", *comments, *ignored, _shell(commands)])
+    return "\n".join(["", *comments, *ignored, _shell(commands, _mounts(group))])
 
 
-def _shell(commands: list[Lines]) -> str:
+def _mounts(group: Group) -> str:
+    """The files of the user's own that a group takes from the build context, without a layer of their own."""
+    own = [one for step in group.steps for one in step.artifacts if one.own_path]
+    return "".join(
+        f"--mount=type=bind,source={one.path.rpartition('/')[2]},target={mounted(one)} \\\n    " for one in own
+    )
+
+
+def _shell(commands: list[Lines], mounts: str = "") -> str:
     """One RUN for all commands. What a line of a Dockerfile cannot express uses its JSON form."""
     if all(is_visible(line) for lines in commands for line in lines):
-        return "RUN " + " \\\n && ".join(" \\\n      ".join(lines) for lines in commands)
+        return f"RUN {mounts}" + " \\\n && ".join(" \\\n      ".join(lines) for lines in commands)
     script = " && ".join(" ".join(lines) for lines in commands)
-    return "RUN " + visible_json(json.dumps(["/bin/sh", "-c", script]))
+    return f"RUN {mounts}" + visible_json(json.dumps(["/bin/sh", "-c", script]))
 
 
 def _environment(plan: Plan, groups: list[Group]) -> list[str]:

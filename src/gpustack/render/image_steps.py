@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Iterable
 from typing import NamedTuple
+from urllib.parse import quote
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -37,6 +38,8 @@ _SOURCES = (do.InstallFile, do.EnableSource, do.DisableRepository, do.TrustLocal
 _UPDATE = do.RefreshIndex(manager="apt")
 _VERSIONED = re.compile(r"-\d+[.:]")
 _WIDTH = 110
+_CONTEXT = "/run/gpustack"
+"""Where files of the build context are mounted."""
 
 Lines = tuple[str, ...]
 """One shell command, as the lines of a Dockerfile."""
@@ -237,7 +240,14 @@ def _with_one_update(commands: list[_Command]) -> list[Lines]:
     return [one.lines for one in found]
 
 
+def mounted(artifact: Artifact) -> str:
+    """Where a RUN instruction finds a file of the user's own, which lies in the build context under its own name."""
+    return f"{_CONTEXT}/{artifact.path.rpartition('/')[2]}"
+
+
 def _download(artifact: Artifact) -> list[Lines]:
+    if artifact.own_path:
+        artifact = replace(artifact, url=f"file://{quote(mounted(artifact))}")
     found: list[Lines] = [shell_lines(argv) for argv in fetch(artifact)]
     if artifact.sha256:
         digest = shlex.quote(artifact.sha256 + "  -")

@@ -68,6 +68,8 @@ def render(plan: Plan) -> str:
     """The plan as a script; ``-DryRun`` shows what it would do, ``-Rollback`` undoes its steps."""
     state = f"$StateFolder = {literal(STATE)}\n"
     blocks = ["\n".join(_title(plan)), _frame("options.ps1"), state, _frame("functions.ps1")]
+    if any(one.own_path for step in plan.steps for one in step.artifacts):
+        blocks.append(_frame("own_file.ps1"))
     numbered = [(f"{number:02}", step) for number, step in enumerate(plan.steps, 1)]
     blocks += [_function(number, step, stops=_is_waited_for(plan, step)) for number, step in numbered]
     undone = [(number, step) for number, step in reversed(numbered) if step.undo]
@@ -156,6 +158,11 @@ def _guard(step: Step) -> str:
 
 
 def _download(artifact: Artifact) -> str:
+    if artifact.own_path:
+        name = artifact.own_path.replace("\\", "/").rpartition("/")[2]
+        return (
+            f"Copy-OwnFile -Name {literal(name)} -LiteralPath {literal(artifact.path)} -Hash {literal(artifact.sha256)}"
+        )
     text = f"Save-StackFile -Uri {literal(artifact.url)} -LiteralPath {literal(artifact.path)}"
     if artifact.sha256:
         text += f" -Hash {literal(artifact.sha256)}"

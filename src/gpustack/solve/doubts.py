@@ -9,7 +9,7 @@ from gpustack.model.resolution import Unknown
 from gpustack.solve.listed import unlisted_gpus
 from gpustack.solve.question import Candidate, Question
 from gpustack.solve.unjudged import unknown_rules
-from gpustack.solve.unknown import COVERED_PAIRS, doubt, unknown_pairs, unknown_splits
+from gpustack.solve.unknown import COVERED_PAIRS, doubt, unjudged_release, unknown_pairs, unknown_splits
 
 _COVERED = frozenset(COVERED_PAIRS)
 
@@ -33,6 +33,8 @@ class Doubts:
     def _look(self, candidate: Candidate) -> list[Unknown]:
         question = self._question
         outside = doubt(question, candidate)
+        if not candidate.is_known:
+            outside = Unknown(reason=unjudged_release(question, candidate))
         alone = {candidate.component: candidate}
         unlisted = [*unlisted_gpus(question, alone), *unknown_splits(question, alone)]
         return [*([outside] if outside is not None else []), *unlisted, *unknown_rules(question, candidate, {})]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from gpustack.errors import GpustackError, NoSolutionError, UnsupportedError
 from gpustack.model.request import Requirement
 from gpustack.solve.applies import outside
@@ -17,12 +19,13 @@ from gpustack.solve.causes import (
     UnknownVersion,
 )
 from gpustack.solve.offered import FILES, known_elsewhere, of_pythons
-from gpustack.solve.question import DRIVER_OWNERS, KERNEL_SIDE, Question, driver_owner
+from gpustack.solve.question import DRIVER_OWNERS, KERNEL_SIDE, Question, driver_owner, is_meant
 from gpustack.solve.relaxations import relaxations, relaxed, ways_around, without
 from gpustack.solve.search import Search
 from gpustack.solve.sentences import method_limit, sentences_of
 from gpustack.solve.unknown import nearest_known
 from gpustack.solve.words import in_words, title
+from gpustack.versions import version
 
 _NOTHING = (
     "no method offers it for this system and request; ask for other versions, or plan for another system with --os"
@@ -95,7 +98,9 @@ def _no_stack(question: Question, failure: NoStack) -> GpustackError:
         lines.append(f"  {sentence.text}.{source}")
     msg = "no compatible stack found\n" + "\n".join(lines)
     of_jetpack = [_of_jetpack(question)] if question.host.environment == "jetson" else []
-    hint = "\n".join([*relaxations(Search(question), failure.constraints), *of_jetpack])
+    lacking = [one.component for one in failure.constraints if isinstance(one, Offered)]
+    by_hand = [text for component in lacking for text in _files_behind_login(question, component)]
+    hint = "\n".join([*by_hand, *relaxations(Search(question), failure.constraints), *of_jetpack])
     hint = hint or "no other version, method or part of the request has an answer here; try another system with --os"
     if any(isinstance(one, Offered) and not question.offers.has_any(one.component) for one in failure.constraints):
         return UnsupportedError(msg, code="no-compatible-stack", where=question.host.os.spelled, hint=hint)
@@ -107,10 +112,36 @@ def _ways_around(question: Question, component: str) -> str:
     own = question.system_row
     if own is not None and (own.is_read_only or (own.support == "own channel" and component in KERNEL_SIDE)):
         return "use the publisher's image or update channel: NVIDIA's installers do not support this system"
-    found = ways_around(question, component)
+    found = [*_files_behind_login(question, component), *ways_around(question, component)]
     if question.host.environment == "jetson":
         return "\n".join([*found, _of_jetpack(question)])
     return "\n".join(found) or known_elsewhere(question, component, "") or _NOTHING
+
+
+class DownloadPage(Struct, frozen=True, kw_only=True):
+    """Where NVIDIA gives out the files of a component behind a login."""
+
+    component: str
+    page: str
+    src: tuple[str, ...] = ()
+
+
+def _files_behind_login(question: Question, component: str) -> list[str]:
+    """The files of the component's method that NVIDIA gives out behind a login only, with the page; at most one."""
+    requirement, method = question.asked.get(component), question.offers.method(component)
+    if requirement is None or question.request.own_files(component):
+        return []
+    rows = [
+        row
+        for row in question.offers.rows.files(component, method)
+        if row.login and is_meant(requirement.versions, row.version)
+    ]
+    if not rows:
+        return []
+    row = max(rows, key=lambda row: version(row.version))
+    pages = question.matrix.everywhere("download_pages", DownloadPage)
+    page = row.url or next((one.page for one in pages if one.component == component), "")
+    return [f"download {row.file} from {page}, which asks for a login, and use it: --from {component}=FILE"]
 
 
 def _of_jetpack(question: Question) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from gpustack.solve.causes import Missing
+from gpustack.solve.own_files import built_for
 from gpustack.solve.question import JETSON_ONLY, Question, is_meant
 from gpustack.solve.words import in_words, join_and, title
 from gpustack.versions import version, version_key
@@ -33,6 +34,8 @@ def offered_versions(question: Question, component: str) -> list[str]:
 def offer_text(question: Question, missing: Missing) -> str:
     """What a method offers instead of a version that would complete a stack."""
     component, method = missing.component, question.offers.method(missing.component)
+    if files := question.request.own_files(component):
+        return built_for(files)
     place = place_of(question)
     offered = offered_versions(question, component)
     if not offered:

@@ -16,6 +16,7 @@ from gpustack.model.host import Host
 from gpustack.model.offer import Offer, ServerImage, Wheel
 from gpustack.model.request import Method, Request, Requirement
 from gpustack.solve.crossing import cross_sets, serves_target
+from gpustack.solve.own_files import METHOD_OF, offer_of
 from gpustack.solve.rows import JETSON, HostRows, build_for, for_stack
 from gpustack.solve.rulebook import rule_book
 from gpustack.versions import is_within
@@ -56,6 +57,9 @@ class OfferBook:
         asked = self._request.methods.get(component)
         if asked is not None:
             return asked
+        files = self._request.own_files(component)
+        if files:
+            return METHOD_OF[files[0].form]
         general = self._request.methods.get("")
         possible = POSSIBLE[component]
         is_asked = any(requirement.component == component for requirement in self._request.requirements)
@@ -73,7 +77,9 @@ class OfferBook:
 
     def has_any(self, component: str) -> bool:
         """Whether any version of a component is offered here."""
-        return any(self.offer(component, row.version) is not None for row in self._matrix.releases(component))
+        files = self._request.own_files(component)
+        versions = [file.version for file in files] or [row.version for row in self._matrix.releases(component)]
+        return any(self.offer(component, version) is not None for version in versions)
 
     def offer(self, component: str, version: str) -> Offer | None:
         """The offer of this version by the component's method here, without rows; None if there is none."""
@@ -91,9 +97,9 @@ class OfferBook:
 
     def _look_up(self, component: str, version: str) -> Offer | None:
         method = self.method(component)
-        if method not in POSSIBLE[component]:
-            return None
-        if self._host.environment == "jetson" and not rule_book(self._matrix).is_proven_on_boards(component, version):
+        if files := self._request.own_files(component):
+            return self._from_own_files(component) if version == files[0].version else None
+        if method not in POSSIBLE[component] or self._is_unproven_on_board(component, version):
             return None
         match method:
             case "network" | "distro":
@@ -109,6 +115,21 @@ class OfferBook:
             case "source" | "container":
                 is_there = self._builds_here() if method == "source" else bool(self._images(version))
                 return Offer() if is_there else None
+
+    def _is_unproven_on_board(self, component: str, version: str) -> bool:
+        book = rule_book(self._matrix)
+        return self._host.environment == "jetson" and not book.is_proven_on_boards(component, version)
+
+    def _from_own_files(self, component: str) -> Offer | None:
+        """By the files that the user has downloaded; None where the facts name none of their packages."""
+        offer = self._own_files(component)
+        is_whole = METHOD_OF[offer.files[0].form] != "local" or offer.package_set("main") is not None
+        return Offer(with_cuda=offer.with_cuda, flavours=offer.flavours) if is_whole else None
+
+    def _own_files(self, component: str) -> Offer:
+        # A repository in a package has the names of the vendor's own, so those of the network count for it as well.
+        sets = (*self.rows.packages(component, "local"), *self.rows.packages(component, "network"))
+        return offer_of(self._request.own_files(component), self.rows.platform, sets)
 
     def _builds_here(self) -> bool:
         """Whether sources can be built here: on Windows, Visual C++ builds for x86-64."""
@@ -203,6 +224,8 @@ class OfferBook:
         )
 
     def _with_rows(self, component: str, version: str, method: Method, *, cuda: str | None, flavour: str) -> Offer:
+        if self._request.own_files(component):
+            return self._own_files(component)
         match method:
             case "network" | "distro":
                 packages = self._packages(component, version, method, cuda=cuda, flavour=flavour)

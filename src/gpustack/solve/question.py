@@ -199,8 +199,9 @@ class Question:
         ]
 
     def _unknown(self, requirement: Requirement | None) -> tuple[Candidate, ...]:
-        """In ``check`` an unknown version takes part too: rules over ranges may bind it."""
-        pinned = exact_version(requirement.versions) if requirement and self.mode == "check" else None
+        """In ``check``, and of a file, an unknown version takes part too: rules over ranges may bind it."""
+        takes_part = requirement and (self.mode == "check" or self.request.own_files(requirement.component))
+        pinned = exact_version(requirement.versions) if requirement and takes_part else None
         if requirement is None or pinned is None:
             return ()
         return (Candidate(component=requirement.component, version=pinned, is_known=False),)

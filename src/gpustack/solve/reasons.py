@@ -7,6 +7,7 @@ from itertools import takewhile
 from gpustack.model.facts import COMPONENTS, Release
 from gpustack.model.resolution import Reason
 from gpustack.solve.offers import POSSIBLE
+from gpustack.solve.own_files import named
 from gpustack.solve.question import Candidate, Question
 from gpustack.solve.search import Chosen, Search
 from gpustack.solve.sentences import refusal_in_words, rule_sentence
@@ -21,6 +22,8 @@ def reasons(question: Question, search: Search, solution: Chosen, component: str
         return ()
     others = {name: other for name, other in solution.items() if name != component}
     found = [_origin(question, solution, component), _choice(question, search, others, pick)]
+    if question.request.own_files(component):
+        return tuple(reason for reason in found if reason is not None)
     newer = _next_newer(question, pick)
     if newer is not None and not (pick.is_installed and component in question.asked):
         found.append(_refused_newer(question, search, solution, pick, newer))
@@ -50,6 +53,8 @@ def _choice(question: Question, search: Search, others: Chosen, pick: Candidate)
     if pick.is_installed:
         newer = _way_to_newer(question, search, others, pick)
         return Reason(role="installed", text=f"{pick.version} is installed and compatible{newer}")
+    if files := question.request.own_files(pick.component):
+        return Reason(role="asked", text=f"from {' and '.join(map(named, files))}")
     release, method = pick.release, _by_another_method(question, pick.component)
     if pick.component == "driver" and release is not None and release.kind and question.request.policy == "production":
         text = f"newest compatible release of a {_kind_in_words(release.kind)} branch (R{release.branch}){method}"

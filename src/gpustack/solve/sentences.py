@@ -21,6 +21,7 @@ from gpustack.solve.causes import (
     Unwanted,
     Vulnerable,
 )
+from gpustack.solve.own_files import built_for
 from gpustack.solve.question import Question
 from gpustack.solve.rulebook import BoundRule
 from gpustack.solve.security import exposure
@@ -106,6 +107,8 @@ def refusal_in_words(question: Question, refused: Refusal) -> Sentence:
             sentence = rule_sentence(question, bound)
             return Sentence(f"{sentence.text}; here it is {value}", sentence.sources)
         case NoOffer(component, cuda):
+            if files := question.request.own_files(component):
+                return Sentence(built_for(files))
             method = question.offers.method(component)
             place = question.host.os.name or question.host.os.spelled
             about = f" for CUDA {cuda}" if cuda else ""

@@ -44,6 +44,13 @@ def unknown_versions(question: Question) -> list[Unknown]:
     return found
 
 
+def unjudged_release(question: Question, candidate: Candidate) -> str:
+    """That nobody has read what a release requires, which a file of the user's own is."""
+    wanted = f"=={candidate.version}"
+    near = nearest_known(question, candidate.component, wanted)
+    return f"{candidate.component}{wanted}: this version is not known, so nothing can be judged of it; {near}"
+
+
 def nearest_known(question: Question, component: str, range_text: str) -> str:
     """The known versions around a requested one, in words."""
     system, arch = question.view.system(component), question.host.arch

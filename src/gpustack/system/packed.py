@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
+import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,9 @@ from gpustack.system.run import reading
 
 _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
 ENDINGS = (*_OPENERS, ".zst")
+
+ZSTD = b"\x28\xb5\x2f\xfd"
+"""How a file packed by zstd begins."""
 
 
 @contextmanager
@@ -32,3 +36,23 @@ def unpacked(path: Path) -> Iterator[IO[bytes]]:
     except (EOFError, lzma.LZMAError, ValueError) as exc:
         msg = f"{path} is damaged: {exc}"
         raise OSError(msg) from exc
+
+
+@contextmanager
+def tar_stream(path: Path) -> Iterator[tarfile.TarFile]:
+    """A tar archive (gz, bz2, xz, zst or plain) to be read once from its beginning to its end, or less.
+
+    Raises OSError, tarfile.TarError.
+    """
+    with path.open("rb") as raw:
+        is_zstd = raw.read(len(ZSTD)) == ZSTD
+    if not is_zstd:
+        with tarfile.open(path, "r|*") as archive:
+            yield archive
+        return
+    # Python reads zstd only from 3.14 on; where such an archive is unpacked, the program is there.
+    with reading(("zstd", "--decompress", "--stdout", "--", str(path))) as content:
+        with tarfile.open(fileobj=content, mode="r|") as archive:
+            yield archive
+        while content.read(1 << 20):
+            pass

@@ -9,9 +9,8 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Literal, NamedTuple, cast
+from typing import Literal, NamedTuple, cast
 
 from msgspec import Struct
 
@@ -19,7 +18,7 @@ from gpustack.errors import GpustackError
 from gpustack.model.actions import Unpack, Words
 from gpustack.model.steps import Step
 from gpustack.plan.former import actions_of, unpackings_in
-from gpustack.system.run import reading
+from gpustack.system.packed import tar_stream
 
 MOST_BYTES = 64 * 2**30
 """No archive of a stack unpacks to more."""
@@ -28,8 +27,6 @@ MOST_MEMBERS = 500_000
 _LONGEST_LINK = 4096
 _BLOCK = 4096
 """The most bytes that a member takes besides its content, on usual file systems."""
-
-_ZSTD = b"\x28\xb5\x2f\xfd"
 
 Kind = Literal["file", "folder", "link", "hard link", "special"]
 
@@ -182,7 +179,7 @@ def _members(path: Path) -> Iterator[Member]:
             for entry in archive.infolist():
                 yield _zipped(archive, entry)
         return
-    with _tar_stream(path) as archive:
+    with tar_stream(path) as archive:
         for header in archive:
             yield Member(
                 name=header.name,
@@ -193,26 +190,6 @@ def _members(path: Path) -> Iterator[Member]:
             )
             # The list of all headers is not needed, and large archives have many.
             cast("list[tarfile.TarInfo]", archive.members).clear()  # type: ignore[attr-defined]
-
-
-@contextmanager
-def _tar_stream(path: Path) -> Iterator[tarfile.TarFile]:
-    with path.open("rb") as raw:
-        is_zstd = raw.read(4) == _ZSTD
-    if not is_zstd:
-        with tarfile.open(path, "r|*") as archive:
-            yield archive
-        return
-    # Python reads zstd only from 3.14 on; whatever unpacks such an archive needs the program.
-    with reading(("zstd", "--decompress", "--stdout", "--", str(path))) as content:
-        with tarfile.open(fileobj=content, mode="r|") as archive:
-            yield archive
-        _drain(content)
-
-
-def _drain(content: IO[bytes]) -> None:
-    while content.read(1 << 20):
-        pass
 
 
 def _kind(header: tarfile.TarInfo) -> Kind:

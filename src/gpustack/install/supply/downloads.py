@@ -8,12 +8,13 @@ from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
+from typing import Literal
 
 from msgspec.structs import replace
 
 from gpustack.errors import GpustackError, UsageError
 from gpustack.install.options import Counter, Downloader, Progress
-from gpustack.install.supply.cache import Cache, default_folder, key_of
+from gpustack.install.supply.cache import Cache, default_folder, has_sum, key_of
 from gpustack.model.steps import Artifact
 from gpustack.system.asking import TransferError
 from gpustack.system.http import Patience, RemoteFile, download
@@ -84,11 +85,27 @@ class Fetcher:
         trusted (a fingerprint, a signature, the publisher's host), and its own commands check that.
         """
         try:
-            return self._bring(artifact, progress)
+            return self._take(artifact, progress) if artifact.own_path else self._bring(artifact, progress)
         except OSError as exc:
             msg = f"the cache cannot be used: {exc.strerror or exc}"
             hint = "choose another folder with GPUSTACK_CACHE"
             raise GpustackError(msg, code="cache-unusable", where=str(self.cache.folder), hint=hint) from exc
+
+    def _take(self, artifact: Artifact, progress: Progress) -> Path:
+        """The file that the user has downloaded, where it still is what was planned; else a copy in the cache."""
+        path = Path(artifact.own_path)
+        there = path if has_sum(path, artifact.sha256) else self.cache.find(artifact.sha256)
+        if there is None:
+            is_other = path.exists()
+            msg = "is not the file that was planned: its sha256 is another" if is_other else "does not exist"
+            code: Literal["checksum-mismatch", "unreadable-file"] = (
+                "checksum-mismatch" if is_other else "unreadable-file"
+            )
+            hint = "plan again with --from, or put the file back that the plan was made of"
+            raise GpustackError(msg, code=code, where=str(path), hint=hint)
+        size = there.stat().st_size
+        progress(size, size)
+        return there
 
     def _bring(self, artifact: Artifact, progress: Progress) -> Path:
         key = key_of(artifact.url, artifact.sha256)

@@ -43,6 +43,8 @@ class Cudnn(Component):
     def roles(self, ctx: Context, pick: Pick) -> tuple[str, ...]:
         # The exact package version of the samples of version 9 is unknown, and later ones are built differently.
         has_samples = pick.method in _PACKAGES and ctx.can_compute and is_within(pick.version, "<9")
+        if pick.offer.files:
+            has_samples = has_samples and pick.offer.package_set("samples") is not None
         return ("main", "samples") if has_samples else ("main",)
 
     def after(self, ctx: Context, pick: Pick, installed: tuple[str, ...]) -> list[Draft]:

@@ -7,13 +7,14 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from gpustack.model import actions as do
+from gpustack.model.facts import Archive
 from gpustack.model.offer import Wheel
 from gpustack.model.resolution import Pick
 from gpustack.model.steps import FileWrite
 from gpustack.plan import done
 from gpustack.plan.components import component
 from gpustack.plan.context import Context
-from gpustack.plan.downloads import reason_of
+from gpustack.plan.downloads import fetch, path_of, reason_of
 from gpustack.plan.draft import Draft, draft
 from gpustack.plan.managers import NAMES, manager
 from gpustack.plan.methods.base import MethodPlanner
@@ -73,6 +74,7 @@ class Pip(MethodPlanner):
         part = component(pick.component)
         before = [*_tools(ctx), *_environment(ctx, home, rows), *part.before(ctx, pick)]
         _warn_of_pythons(ctx, pick, rows)
+        before += [fetch(ctx, pick, row, part.phase) for row in _own_wheels(pick)]
         install = _install(ctx, pick, rows, home, after=[one.key for one in before])
         return [*before, install, _links(home, pick, after=(install.key,), phase=part.phase)]
 
@@ -97,6 +99,28 @@ def _word(row: Wheel) -> str:
     return f"{row.part}=={row.wheel_version or row.version}"
 
 
+def _own_wheels(pick: Pick) -> tuple[Archive, ...]:
+    """The wheels that the user has downloaded, as files to be copied."""
+    return tuple(
+        Archive(
+            version=one.version,
+            platform="",
+            file=one.file,
+            component=one.component,
+            url=one.url,
+            sha256=one.sha256,
+            size=one.size,
+        )
+        for one in pick.offer.files
+    )
+
+
+def _own_requirements(pick: Pick) -> str:
+    """The requirements file of the user's own wheels: by path and checksum."""
+    lines = [f"{path_of(pick, one)} --hash=sha256:{one.sha256}" for one in _own_wheels(pick)]
+    return "\n".join(["# Written by gpustack", *lines]) + "\n"
+
+
 def _install(ctx: Context, pick: Pick, rows: tuple[Wheel, ...], home: str, *, after: Iterable[str]) -> Draft:
     path = f"{HOME}/requirements/{pick.component}-{pick.version}.txt"
     words = tuple(dict.fromkeys(_word(row) for row in rows))
@@ -113,7 +137,7 @@ def _install(ctx: Context, pick: Pick, rows: tuple[Wheel, ...], home: str, *, af
         why=f"{reason_of(pick)}; each file by its sha256, wheels only, because a source distribution runs its own code "
         f"during installation{_from_the_vendor(rows)}{_elsewhere(ctx, pick, rows)}",
         actions=(do.InstallWheels(home=home, requirements=path, projects=words, index=index),),
-        files=(FileWrite(path=path, content=requirements(rows)),),
+        files=(FileWrite(path=path, content=_own_requirements(pick) if pick.offer.files else requirements(rows)),),
         undo=(do.RemoveWheels(home=home, names=names), do.Remove(paths=(path,))),
         done_when=done.succeeds(python, "-c", _INSTALLED, *words),
         phase=component(pick.component).phase,

@@ -7,6 +7,7 @@ from gpustack.model.facts import Archive
 from gpustack.model.resolution import Pick
 from gpustack.model.steps import Artifact
 from gpustack.plan.context import Context
+from gpustack.plan.downloads import title_of
 from gpustack.plan.draft import Draft, draft
 from gpustack.plan.managers import windows as win
 
@@ -35,6 +36,7 @@ def fetch(ctx: Context, pick: Pick, row: Archive, phase: str) -> Draft:
     path = path_of(pick, row)
     actions: tuple[do.AnyWindowsAction, ...] = ()
     host = row.url.partition("://")[2].partition("/")[0]
+    artifact = Artifact(url=row.url, path=path, sha256=row.sha256, size=row.size)
     if row.sha256:
         why = "pinned by its sha256"
         if host.endswith(".nvidia.com"):
@@ -50,10 +52,10 @@ def fetch(ctx: Context, pick: Pick, row: Archive, phase: str) -> Draft:
         f"archive:{row.file}",
         component=pick.component,
         kind="download",
-        title=f"download {row.file}",
+        title=title_of(artifact, row.file),
         why=why,
         actions=actions,
-        artifacts=(Artifact(url=row.url, path=path, sha256=row.sha256, size=row.size),),
+        artifacts=(artifact,),
         undo=(do.RemoveFiles(pattern=path),),
         done_when=f"file {path} {row.sha256}" if row.sha256 else "never",
         phase=phase,

@@ -1,0 +1,1 @@
+"""What a downloaded file is, read inside: its name proves nothing."""
