@@ -125,7 +125,7 @@ def _unusable(question: Question, missing: Missing) -> str:
     asked = {missing.version, *(candidate.version for candidate in question.candidates(component))}
     for row in rows.files(component, method):
         if row.version in asked and not row.url:
-            return f"; {row.file} is known, but has no public address ({row.note})" if row.note else ""
+            return f"; {row.file} is known, but NVIDIA offers it behind a login only" if row.login else ""
         if row.version in asked and method == "runfile" and not (row.sha256 or row.md5):
             return f"; {row.file} is known, but no checksum of it is published"
     return ""

@@ -112,7 +112,8 @@ def test_a_mode_that_is_none_is_refused(mode: str) -> None:
     ("field", "value"),
     [
         ("url", ""),
-        ("url", "file:///etc/passwd"),
+        ("url", "file://server/etc/passwd"),
+        ("url", "file:etc/passwd"),
         ("url", "https://[::1"),
         ("url", "https://a.example:99999999/x"),
         ("sha256", "../../../etc/passwd"),
@@ -126,6 +127,13 @@ def test_a_download_that_cannot_be_made_is_refused(field: str, value: object) ->
     parse(sealed([step(artifact=Artifact(**good))]), where="plan.json")  # type: ignore[arg-type]
     with pytest.raises(DocumentError, match=rf"^steps\[0\]\.artifacts\[0\]\.{field} is "):
         parse(sealed([step(artifact=Artifact(**{**good, field: value}))]), where="plan.json")  # type: ignore[arg-type]
+
+
+def test_a_file_of_ones_own_is_known_by_its_checksum() -> None:
+    good = Artifact(url="file:///srv/cudnn.deb", path="/opt/x", sha256="a" * 64)
+    parse(sealed([step(artifact=good)]), where="plan.json")
+    with pytest.raises(DocumentError, match=r"^steps\[0\]\.artifacts\[0\]\.sha256 is empty"):
+        parse(sealed([step(artifact=msgspec.structs.replace(good, sha256=""))]), where="plan.json")
 
 
 def test_words_that_only_look_like_a_place_are_no_place() -> None:

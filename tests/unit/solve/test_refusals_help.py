@@ -185,4 +185,7 @@ def test_a_file_behind_a_login_is_named() -> None:
     host = describe(matrix, os="ubuntu22.04", arch="x86_64", gpus=("T4",), driver=None)
     error = refusal(matrix, host, request({"cudnn": "local"}, "cudnn==8.9.6.*", "cuda==12.2.*"))
     assert error is not None
-    assert "cudnn-local-repo-ubuntu2204-8.9.6.50_1.0-1_amd64.deb is known, but has no public address" in error.message
+    assert (
+        "cudnn-local-repo-ubuntu2204-8.9.6.50_1.0-1_amd64.deb is known, but NVIDIA offers it behind a login only"
+        in error.message
+    )
