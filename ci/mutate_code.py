@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import argparse
 import ast
+import builtins
 import contextlib
 import copy
 import functools
 import gc
+import importlib
 import os
 import random
 import signal
@@ -61,10 +63,7 @@ def ways(node: ast.AST) -> Iterator[tuple[str, Callable[[Any], ast.AST | None]]]
         case ast.BoolOp():
             yield "and/or", lambda one: _set(one, op=_OTHER[type(one.op)]())
             for number in range(len(node.values)):
-                yield (
-                    f"term {number} dropped",
-                    lambda one, number=number: _set(one, values=[v for n, v in enumerate(one.values) if n != number]),
-                )
+                yield f"term {number} dropped", lambda one, number=number: _without(one, number)
         case ast.UnaryOp(op=ast.Not()):
             yield "not dropped", lambda one: one.operand
         case ast.If() | ast.IfExp():
@@ -86,6 +85,11 @@ def _set(node: Any, **fields: Any) -> Any:  # noqa: ANN401 (nodes of all kinds)
     for name, value in fields.items():
         setattr(node, name, value)
     return node
+
+
+def _without(node: ast.BoolOp, number: int) -> ast.expr:
+    left = [value for place, value in enumerate(node.values) if place != number]
+    return left[0] if len(left) == 1 else ast.BoolOp(node.op, left)
 
 
 class Mutation:
@@ -127,6 +131,13 @@ def _holding(code: types.CodeType, line: int) -> Iterator[types.CodeType]:
                 yield from _holding(one, line)
 
 
+def _functions(code: types.CodeType) -> Iterator[types.CodeType]:
+    """The functions and methods in a module's code, without those inside them."""
+    for one in code.co_consts:
+        if isinstance(one, types.CodeType):
+            yield from [one] if "<" not in one.co_name and one.co_flags & 2 else _functions(one)
+
+
 def _lines(code: types.CodeType) -> Iterator[int]:
     yield from (at for _, _, at in code.co_lines() if at is not None)
     for one in code.co_consts:
@@ -165,25 +176,36 @@ class Changes:
 
     def __init__(self, files: set[str], chosen: list[Place]) -> None:
         self._files, self._chosen = files, chosen
+        self._caches: list[Any] = []
+        self._called: set[tuple[str, int]] = set()
         self._by_function: dict[tuple[str, int], dict[str, pytest.Item]] = defaultdict(dict)
         self._seconds: dict[str, float] = {}
         self.survivors = 0
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
-        _forget()
-
-        def trace(frame: types.FrameType, event: str, _: object) -> None:
-            if event == "call" and frame.f_code.co_filename in self._files:
-                self._by_function[frame.f_code.co_filename, frame.f_code.co_firstlineno][item.nodeid] = item
-
-        sys.settrace(trace)
+        for one in self._caches:
+            one.cache_clear()
+        self._called.clear()
         started = time.monotonic()
-        try:
-            yield
-        finally:
-            sys.settrace(None)
-            self._seconds[item.nodeid] = time.monotonic() - started
+        yield
+        self._seconds[item.nodeid] = time.monotonic() - started
+        for function in self._called:
+            self._by_function[function][item.nodeid] = item
+
+    def pytest_collection_finish(self) -> None:
+        """Let each function of the area say that it is called."""
+        builtins._called = self._called.add  # type: ignore[attr-defined]  # noqa: SLF001 (seen from everywhere)
+        for file in self._files:
+            importlib.import_module(".".join(Path(file).relative_to(SOURCE.parent).with_suffix("").parts))
+            tree = ast.parse(Path(file).read_text(encoding="utf-8"))
+            for node in ast.walk(tree):
+                if isinstance(node, ast.FunctionDef):
+                    first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
+                    call = ast.parse(f"_called({(file, first)!r})").body[0]
+                    node.body.insert(0, ast.copy_location(call, node.body[0]))
+            _apply(Path(file), list(_functions(compile(ast.fix_missing_locations(tree), file, "exec"))))
+        self._caches = _caches()
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtestloop(self, session: pytest.Session) -> Iterator[None]:
@@ -229,15 +251,15 @@ def _say(text: str) -> None:
     os.write(_OUT, f"{text}\n".encode())
 
 
-def _forget() -> None:
-    """Empty what functions of ours have cached: an answer of the unchanged code would hide the change."""
-    for one in gc.get_objects():
-        if isinstance(one, functools._lru_cache_wrapper) and str(one.__module__).startswith("gpustack.solve"):  # noqa: SLF001
-            one.cache_clear()
+def _caches() -> list[Any]:
+    """What functions of the area's packages keep: an answer of the unchanged code would hide the change."""
+    found = (one for one in gc.get_objects() if isinstance(one, functools._lru_cache_wrapper))  # noqa: SLF001
+    return [one for one in found if str(one.__module__).startswith(("gpustack.solve", "gpustack.detect"))]
 
 
 def _apply(file: Path, codes: list[types.CodeType]) -> None:
-    _forget()
+    for one in _caches():
+        one.cache_clear()
     wanted = {(code.co_name, code.co_firstlineno): code for code in codes}
     for one in gc.get_objects():
         if isinstance(one, types.FunctionType) and one.__code__.co_filename == str(file):

@@ -119,7 +119,7 @@ def test_programs_of_cudnn(context: Context, compare: Compare) -> None:
         return answers.judge(context, HOME, end)
 
     def vendored(end: Finished) -> Outcome:
-        return vendor._judged(Path("/usr/src/cudnn_samples_v9"), HOME, end, {})
+        return vendor._judge(Path("/usr/src/cudnn_samples_v9"), HOME, end, {})
 
     reads = {"wrong": 1, "digits": "7", "most_apart": 0.5}
     version = "cudnnGetVersion() : 91400 , CUDNN_VERSION from cudnn.h : 91400 (9.14.0)\n"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sysconfig
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from gpustack.matrix.index import load_matrix
@@ -135,11 +136,29 @@ def test_what_the_sample_says_is_judged(
     assert sorted(path.name for path in (folder / "mnistCUDNN").iterdir()) == ["Makefile", "fp16_emu.o", "mnistCUDNN"]
 
 
+@pytest.mark.parametrize("said", [RUNS[4][0], RUNS[5][0]], ids=["no-driver", "seven"])
+def test_without_a_gpu_it_is_compiled_linked_and_started(
+    context: Context, wheel: Home, tmp_path: Path, said: tuple[str, ...]
+) -> None:
+    folder = installed(tmp_path, program(*said, code=1))
+    nowhere = msgspec.structs.replace(context, host=msgspec.structs.replace(context.host, gpus=()))
+    why = (
+        "no CUDA-capable device is detected"
+        if said == RUNS[5][0]
+        else "CUDA driver version is insufficient for CUDA runtime version"
+    )
+    assert told(vendor.run_vendor_sample(nowhere, wheel)) == (
+        "pass",
+        f"NVIDIA's mnistCUDNN in {folder}: compiled and linked; not run: no GPU here (it starts, and stops at '{why}')",
+        "",
+    )
+
+
 def test_what_it_wrote_on_an_h100_is_a_pass(wheel: Home) -> None:
     """The end of the real program's output on 2026-11-21, as evidence of the report keeps it."""
     said = RECORDED.read_text(encoding="utf-8").partition("$ ./mnistCUDNN\n")[2]
     assert "CUDNN_STATUS_NOT_SUPPORTED for Algo" in said
-    outcome = vendor._judged(Path("/usr/src/cudnn_samples_v9"), wheel, Finished(argv=("x",), code=0, out=said), {})
+    outcome = vendor._judge(Path("/usr/src/cudnn_samples_v9"), wheel, Finished(argv=("x",), code=0, out=said), {})
     assert told(outcome)[:2] == ("pass", "NVIDIA's mnistCUDNN in /usr/src/cudnn_samples_v9: Test passed!")
 
 

@@ -191,6 +191,12 @@ def test_the_network_is_built_and_linked_against_cudnn(
     assert outcome.reason.startswith("CUDA fails before cuDNN is used: error 35 (cudaErrorInsufficientDriver)")
     (said,) = outcome.evidence.values()
     assert f'"header": {spelled}, "library": {spelled}' in said
+    nowhere = msgspec.structs.replace(context, host=msgspec.structs.replace(context.host, gpus=()))
+    linked = answered(nowhere, "cudnn.link")
+    assert (linked.status, linked.detail) == (
+        "pass",
+        f"{home.library}: compiled and linked; not run: no GPU here (it starts, and stops at cudaErrorInsufficientDriver)",
+    )
 
 
 @pytest.mark.slow
@@ -199,3 +205,9 @@ def test_the_all_reduce_is_built_and_linked_against_nccl(context: Context, tmp_p
     context.shared.once("sites", lambda: (tmp_path / "wheel",))
     outcome = nccl_smoke.all_reduce(context)
     assert outcome.reason.startswith("CUDA fails before NCCL is used: error 35 (cudaErrorInsufficientDriver)")
+    nowhere = msgspec.structs.replace(context, host=msgspec.structs.replace(context.host, gpus=()))
+    linked = answered(nowhere, "nccl.link")
+    assert (linked.status, linked.detail.partition(": ")[2]) == (
+        "pass",
+        "compiled and linked; not run: no GPU here (it starts, and stops at cudaErrorInsufficientDriver)",
+    )

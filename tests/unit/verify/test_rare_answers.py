@@ -22,6 +22,7 @@ from gpustack.verify.driver import full as driver_full
 from gpustack.verify.driver import smoke as driver_smoke
 from gpustack.verify.driver import smoke_modes as driver_smoke_modes
 from gpustack.verify.driver.nvml import GpuHealth, Health, read_health
+from gpustack.verify.frame import host_facts
 from gpustack.verify.nccl import full as nccl_full
 from gpustack.verify.nccl import smoke as nccl_smoke
 
@@ -108,7 +109,7 @@ def test_programs_that_give_no_answer(context: Context) -> None:
         f"the network's program produced no output: {LATE}",
         "",
     )
-    ran = vendor._judged(Path("/usr/src/cudnn_samples_v9"), HOME, late, {})
+    ran = vendor._judge(Path("/usr/src/cudnn_samples_v9"), HOME, late, {})
     assert told(ran) == ("error", f"mnistCUDNN produced no output: {LATE}", "")
     assert told(measure._broken(context, "GPU 1", late)) == ("error", f"the measurement of GPU 1 failed: {LATE}", "")
 
@@ -389,3 +390,10 @@ def test_lists_that_differ(
 def test_no_list_of_nvml_to_compare_with(context: Context) -> None:
     context.shared.once("cuda-contexts", lambda: Finished(argv=("x",), code=0))
     assert told(driver_smoke.lists(with_nvml(context))) == ("skip", "NVML lists no GPU to compare with", "")
+
+
+def test_where_there_is_a_gpu_programs_are_not_only_linked(healthy: Host) -> None:
+    skip = host_facts.has_gpu(healthy)
+    assert skip is not None
+    assert (skip.status, skip.reason) == ("skip", "there is a GPU: other checks run such programs on it")
+    assert host_facts.has_gpu(msgspec.structs.replace(healthy, gpus=())) is None

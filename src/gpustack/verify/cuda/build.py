@@ -12,6 +12,7 @@ from gpustack.system.run import Finished
 from gpustack.verify.cuda.toolchain import Home, HostCompiler, Toolkit, gencode_options, select_compiler, select_toolkit
 from gpustack.verify.declare import Context, Outcome, errored, failed, skipped
 from gpustack.verify.frame.commands import evidence_of, first_line
+from gpustack.verify.frame.probes import parse_lines
 from gpustack.verify.samples import place
 
 BUILD_S = 240.0
@@ -59,6 +60,18 @@ def build(
     if end.code != 0:
         return build_failure(context, end, kit, f"{host.path} {host.version}".strip(), host.chosen_by)
     return Built(program=program, end=end, folders=tuple(str(home.library.parent) for home in uses))
+
+
+def stops_at(end: Finished) -> str | None:
+    """What a sample proves that stops at its first call of CUDA for want of a GPU; None where it does not."""
+    broken = next((line for line in parse_lines(end.out) if str(line.get("step", "")).startswith("cuda ")), None)
+    if broken is None or broken["code"] not in _NO_GPU:
+        return None
+    return f"compiled and linked; not run: no GPU here (it starts, and stops at {broken['name']})"
+
+
+_NO_GPU = {34, 35, 100}
+"""What CUDA answers where there is no driver, no GPU, or the toolkit's stub in place of a driver."""
 
 
 def _includes(uses: tuple[Home, ...]) -> list[str]:

@@ -50,6 +50,11 @@ def no_gpu(host: Host) -> Outcome | None:
     return None
 
 
+def has_gpu(host: Host) -> Outcome | None:
+    """A skip for what is done only where no program can be run on a GPU."""
+    return needless("there is a GPU: other checks run such programs on it") if own_gpus(host) else None
+
+
 def foreign_driver(host: Host) -> Outcome | None:
     """A skip where this host does not run a Linux driver that it manages itself."""
     if host.environment == "jetson":

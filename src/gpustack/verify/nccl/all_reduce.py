@@ -6,10 +6,11 @@ import re
 
 from gpustack.model.results import Measurement
 from gpustack.system.run import Finished
-from gpustack.verify.cuda.build import build
+from gpustack.verify.cuda.build import build, stops_at
 from gpustack.verify.cuda.errors import explain
 from gpustack.verify.cuda.toolchain import find_homes
 from gpustack.verify.declare import Context, Outcome, errored, failed, passed, skipped
+from gpustack.verify.frame import host_facts
 from gpustack.verify.frame.commands import describe_end, evidence_of, first_line
 from gpustack.verify.frame.probes import parse_lines
 from gpustack.verify.nccl.quick import INSTALL
@@ -26,7 +27,11 @@ def run(context: Context, mib: int) -> Outcome:
     if isinstance(built, Outcome):
         return built
     env = {"NCCL_DEBUG": "WARN", **built.environment}
-    return judge(context, context.run(str(built.program), str(mib), timeout=120.0, env=env))
+    end = context.run(str(built.program), str(mib), timeout=120.0, env=env)
+    stop = None if host_facts.own_gpus(context.host) else stops_at(end)
+    if stop is not None:
+        return passed(f"{home.library}: {stop}", evidence=evidence_of(built.end, end, work=context.work))
+    return judge(context, end)
 
 
 def judge(context: Context, end: Finished) -> Outcome:
