@@ -29,7 +29,13 @@ from gpustack.solve.requirements import parse_requirement
 from gpustack.solve.search import Chosen, Search
 from gpustack.solve.security import exposures
 from gpustack.solve.unjudged import assumed, not_judged, unknown_rules
-from gpustack.solve.unknown import outside_of_the_facts, unknown_pairs, unknown_splits, unknown_versions
+from gpustack.solve.unknown import (
+    outside_of_the_facts,
+    unknown_compilers,
+    unknown_pairs,
+    unknown_splits,
+    unknown_versions,
+)
 
 
 def check(
@@ -87,7 +93,7 @@ def _asked_beside(question: Question, beside: Beside) -> tuple[Findings, ImageAn
 def _unknown(question: Question, picks: dict[str, Candidate], judged: dict[str, Candidate]) -> tuple[Unknown, ...]:
     """Everything that prevents a verdict; ``picks`` are the compatible versions, if there are any."""
     found = [*unknown_versions(question), *outside_of_the_facts(question, judged), *unknown_pairs(question, picks)]
-    found += [*unlisted_gpus(question, picks), *unknown_splits(question, picks)]
+    found += [*unlisted_gpus(question, picks), *unknown_splits(question, picks), *unknown_compilers(question, judged)]
     for candidate in judged.values():
         found += unknown_rules(question, candidate, judged)
     return tuple(dict.fromkeys(found))

@@ -103,6 +103,21 @@ def unknown_splits(question: Question, picks: Mapping[str, Candidate]) -> list[U
     ]
 
 
+def unknown_compilers(question: Question, judged: Mapping[str, Candidate]) -> list[Unknown]:
+    """Compilers that are named, and of which no fact says whether a requested toolkit supports them."""
+    book, view = question.book, question.view
+    return [
+        Unknown(reason=f"{name}=={judged[name].version}: no fact tells which {title(compiler)} its compiler supports")
+        for compiler in question.request.compilers or ()
+        for name in question.asked
+        if name in judged and any(bound.is_of_compiling for bound in book.of(name))
+        if not any(
+            bound.is_of_compiling and view.holds(bound.rule.when, name)
+            for bound in book.applying(name, judged[name].version).get(compiler, ())
+        )
+    ]
+
+
 def outside_of_the_facts(question: Question, judged: Mapping[str, Candidate]) -> list[Unknown]:
     """Requested components, in a known version, on a platform or architecture that the facts do not cover."""
     asked = [judged[name] for name in question.asked if name in judged]
