@@ -47,6 +47,25 @@ def test_no_cure_has_a_place_to_fill_in(matrix: Matrix) -> None:
                 assert shlex.split(words), (path.name, identity)
 
 
+SHOWN = ("fix", "says", "action", "no_repo")
+"""Fields of facts that are printed as they stand."""
+
+UNFINISHED = re.compile(r"\{[a-z_]+\}|<[a-z]+>|\bKEY\b|say so|see the table|leave to|TODO|\?\?")
+
+
+def test_no_row_that_is_printed_is_a_note_to_its_authors(matrix: Matrix) -> None:
+    found = [
+        (subject, table, text)
+        for subject in matrix.subjects
+        for table in matrix.tables(subject)
+        for row in matrix.rows(subject, table, dict)
+        for field in SHOWN
+        for text in (row[field] if isinstance(row.get(field), list) else [row.get(field)])
+        if isinstance(text, str) and UNFINISHED.search(text)
+    ]
+    assert found == []
+
+
 def test_a_source_gets_the_architecture_by_the_command_that_is_told(matrix: Matrix, tmp_path: Path) -> None:
     name = "etc/apt/sources.list.d/cuda-ubuntu2404-x86_64.list"
     other = "deb http://deb.example/ noble main\n"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +96,7 @@ def machine_tree(root: Path, case: dict[str, Any]) -> None:
         put(root, "/proc/driver/nvidia/version", loaded_version(version))
         folder = next((path for name, path in _DRIVERS.items() if case["base"].startswith(name)), None)
         for name in ("cuda", "nvidia-ml") if folder else ():
-            put(root, f"{folder}/lib{name}.so.{version}", CONTENT)
+            put(root, f"{folder}/lib{name}.so.{case.get('libraries', version)}", CONTENT)
     for name, text in (("vendor", "0x10de"), ("device", "0x2684"), ("class", "0x030000")):
         put(root, f"{_GPU}/{name}", f"{text}\n")
     if case.get("bound"):
@@ -152,7 +154,11 @@ def matrix() -> Matrix:
 
 @pytest.mark.parametrize("case", CASES, ids=[case["thread"].removeprefix("https://github.com/") for case in CASES])
 def test_the_host_is_told_what_it_lacks(case: dict[str, Any], matrix: Matrix, tmp_path: Path) -> None:
-    told = [f"{problem.message} | {problem.fix}" for problem in problems(tmp_path, case, matrix)]
+    found = problems(tmp_path, case, matrix)
+    told = [f"{problem.message} | {problem.fix}" for problem in found]
+    for problem in found:
+        assert not re.search(r"<[a-z]+>|\{[a-z_]+\}|\bKEY\b", problem.fix), problem
+        assert all(shlex.split(words) for words in re.findall(r"`([^`]+)`", problem.fix)), problem
     for words in case.get("tells", ()):
         assert any(all(word.lower() in text.lower() for word in words) for text in told), (words, told)
     for word in case.get("never", ()):

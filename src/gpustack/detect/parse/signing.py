@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 
 MAGIC = b"~Module signature appended~\n"
@@ -12,7 +11,8 @@ INFO = 12
 LONGEST = 64 << 10
 """No signature of a module is longer, in bytes."""
 
-_X509 = uuid.UUID("a5c059a1-94e4-4aa7-87b5-ab155c2bf072").bytes_le
+_X509 = bytes.fromhex("a159c0a5e494a74a87b5ab155c2bf072")
+"""The kind of list that holds certificates, a5c059a1-94e4-4aa7-87b5-ab155c2bf072 as the firmware stores it."""
 _SEQUENCE, _SET, _INTEGER = 0x30, 0x31, 2
 _COMMON_NAME = bytes.fromhex("550403")
 _KEY_ID = bytes.fromhex("551d0e")

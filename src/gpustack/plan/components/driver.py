@@ -134,6 +134,11 @@ def enrol_key(ctx: Context, installed: tuple[str, ...]) -> list[Draft]:
         advice = row.action if row and row.action else "sign the modules with a key that the firmware knows"
         ctx.warn(f"Secure Boot is on, and no key that the firmware knows signs the modules of this plan: {advice}")
         return []
+    ctx.warn(
+        "Secure Boot is on, and modules are built on this host: unless its key is enrolled already, somebody has to "
+        "confirm 'Enroll MOK' on the console at the reboot (of a virtual machine: its serial or graphical console). "
+        "Without a console nothing of this plan should be begun; after the boot `gpustack install --resume` continues"
+    )
     tools = install_tools(
         ctx,
         "secure-boot-tools",
