@@ -25,7 +25,8 @@ from gpustack.plan.preparation import common_tools
 from gpustack.plan.signing import KeyExtra, check_key, download_key, key_of
 
 _FOLDERS = re.compile(r"/etc/(apt|yum\.repos\.d|zypp/repos\.d)/[A-Za-z0-9_.+@/-]+")
-_ADDRESS = re.compile(r"[a-z]+://[A-Za-z0-9_./:-]+")
+_ADDRESS = re.compile(r"[a-z]+://(?:[A-Za-z0-9_./:-]|\$\(ARCH\))+")
+"""$(ARCH) stands in the container toolkit's own list, for apt to replace."""
 _KEYRINGS = ("/usr/share/keyrings/", "/etc/apt/keyrings/", "/etc/apt/cloud-init.gpg.d/")
 _GREP = ("grep", "--recursive", "--quiet", "--no-messages", "--fixed-strings", "--")
 
@@ -59,7 +60,7 @@ def component_repository(ctx: Context, pick: Pick, row: Repository) -> list[Draf
     drafts += [
         _disable(ctx, tool, entry, place)
         for entry in existing
-        if entry != good and (good or entry.path != target) and _is_safe(ctx, entry)
+        if entry != good and (good or entry.fault or entry.path != target) and _is_safe(ctx, entry)
     ]
     drafts += [_reuse(ctx, place, good)] if good else _add(ctx, tool, place)
     drafts.append(_refresh(ctx, tool, place, after=tuple(one.key for one in drafts)))

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tests.unit.plan.making import CUDA, DRIVER, host, matrix, pick, plan
 
 from gpustack.errors import UnsupportedError
-from gpustack.model.host import Host, Installed, Problem
+from gpustack.model.host import Host, Installed, Problem, RepositoryEntry
 from gpustack.model.resolution import Pick
 
 REFUSED = {
@@ -149,8 +149,6 @@ def test_a_stale_link_is_pointed_at_the_new_toolkit() -> None:
 
 
 def test_entries_that_stop_the_package_manager_go_before_it_is_asked_anything() -> None:
-    from gpustack.model.host import RepositoryEntry
-
     url = "https://developer.download.nvidia.com/compute/cuda/repos/ubuntu2204/x86_64/"
     entries = (
         RepositoryEntry(path="/etc/apt/sources.list.d/cuda.list", url=url),
@@ -161,6 +159,34 @@ def test_entries_that_stop_the_package_manager_go_before_it_is_asked_anything() 
     off = [number for number, step in enumerate(made.steps) if step.title.startswith("disable the entry")]
     assert off
     assert max(off) < first
+
+
+@pytest.mark.parametrize("name", ["nvidia-container-toolkit.list", "mine.list"])
+def test_a_source_that_cannot_be_used_is_off_before_the_package_manager_is_asked(name: str, tmp_path: Path) -> None:
+    url, path = "https://nvidia.github.io/libnvidia-container/stable/deb/$(ARCH)", f"/etc/apt/sources.list.d/{name}"
+    entry = RepositoryEntry(path=path, url=url, signed_by="/usr/share/keyrings/x.gpg", fault="its key does not exist")
+    made = plan(replace(host("ubuntu22.04"), repositories=(entry,)), pick("container-toolkit", "1.17.8"))
+    off = next(step for step in made.steps if step.title.startswith("disable the entry"))
+    assert made.steps.index(off) == 0
+    assert "its key does not exist" in off.why
+    assert [step for step in made.steps if step.kind == "add-repository"]
+    list_file = tmp_path / name
+    list_file.write_text(f"deb [signed-by=/x.gpg] {url} /\ndeb https://deb.example/ stable main\n")
+    for argv in off.commands:
+        subprocess.run([word.replace("/etc/apt/sources.list.d", str(tmp_path)) for word in argv], check=True)
+    assert [line[:1] for line in list_file.read_text().splitlines()] == ["#", "d"]
+
+
+def test_nothing_is_planned_on_lists_that_apt_cannot_read() -> None:
+    broken = Problem(id="detect-source-unreadable", message="apt cannot read x.list", fix="the cure", severity="block")
+    with pytest.raises(UnsupportedError, match=r"apt cannot read x\.list"):
+        plan(replace(host("ubuntu22.04"), problems=(broken,)), CUDA)
+
+
+def test_a_key_that_has_to_be_confirmed_on_a_console_is_told_before_anything_is_changed() -> None:
+    made = plan(host("ubuntu22.04", secure_boot=True), DRIVER)
+    assert [text for text in made.warnings if "Enroll MOK" in text and "--resume" in text]
+    assert not [text for text in plan(host("ubuntu22.04", secure_boot=False), DRIVER).warnings if "MOK" in text]
 
 
 def test_a_system_that_is_read_only_gets_nothing_installed() -> None:
