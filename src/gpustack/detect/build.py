@@ -8,6 +8,7 @@ from msgspec import UNSET
 
 from gpustack.detect.evidence import Evidence
 from gpustack.detect.installed import find_installed, toolkit_copies
+from gpustack.detect.looked import looked
 from gpustack.detect.parse import platform, repositories, toolkit
 from gpustack.detect.parse.packages import matching
 from gpustack.detect.problems import find_problems
@@ -44,6 +45,7 @@ def host_of(evidence: Evidence, matrix: Matrix) -> Host:
         cross_packages={one.name: one.version for one in scene.installed(CROSS_PACKAGES)} or UNSET,
         reboot_pending=platform.reboot_pending(evidence, scene.kernel, scene.next_kernel),
         problems=find_problems(scene),
+        looked=looked(scene),
     )
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gpustack.detect import probes
+from gpustack.detect.bus import read_bus
 from gpustack.detect.evidence import CommandOutput, Evidence, Fault
 from gpustack.detect.packages_db import PackageReader, wanted_names
 from gpustack.detect.parse import toolkit
@@ -47,7 +48,7 @@ def gather(root: Path | None = None, *, runner: Runner | None = None, packages: 
         )
     work = _Gatherer(Tree(str(root) if root is not None else "/"))
     work.static()
-    work.pci()
+    read_bus(work)
     work.kernels()
     work.setup()
     reader = PackageReader(work.tree, packages)
@@ -59,6 +60,7 @@ def gather(root: Path | None = None, *, runner: Runner | None = None, packages: 
     if not rpms and root is None and (status is None or reader.has_unread_rpms):
         rpms = _rpm_answer(runner or LocalRunner(), work.tree, packages)
     work.faults.update(reader.faults)
+    work.logs(runner or LocalRunner())
     if root is None:
         work.running(runner or LocalRunner(), rpms)
     work.libraries()
@@ -156,6 +158,26 @@ class _Gatherer:
         if kept:
             self.files[path] = "\n".join(kept[-200:]) + "\n"
 
+    def logs(self, runner: Runner) -> None:
+        """What the kernel and Fabric Manager wrote since the last boot, on a machine that may have a GPU."""
+        if (
+            not self.listings.get("/sys/bus/pci/devices", ("unknown",))
+            and "/proc/driver/nvidia/version" not in self.files
+        ):
+            return
+        from gpustack.detect.kernel_log import read_fabric_log, read_log  # noqa: PLC0415 (a machine without GPU)
+
+        found = read_log(self.tree, runner)
+        self.marks["kernel log"] = f"{found.path} {found.note}".strip()
+        for log in (found, read_fabric_log(self.tree)):
+            if log.path.startswith("/var/log/") and not log.path.endswith(".journal"):
+                before = [line for line in self.files.get(log.path, "").splitlines() if line not in set(log.lines)]
+                self.files[log.path] = "".join(f"{line}\n" for line in (*before, *log.lines))
+            elif log.path:
+                self.commands[log.path if log.path == "dmesg" else "journalctl"] = CommandOutput(
+                    code=0, out="\n".join(log.lines)
+                )
+
     def listing(self, path: str, kept: str | None = None) -> None:
         try:
             names = self.tree.listing(path)
@@ -175,7 +197,7 @@ class _Gatherer:
             self.marks[path] = "dangling"
 
     def blob(self, path: str) -> None:
-        data = self._bytes(path, probes.BLOB_LIMIT)
+        data = self.read(path, probes.BLOB_LIMIT)
         if "/efivars/" in path:
             self.blobs[path] = binascii.b2a_base64(data, newline=False).decode("ascii")
             return
@@ -183,38 +205,11 @@ class _Gatherer:
         old = " 7FA2AF80" if b"7fa2af80" in data.lower() and not prints else ""
         self.marks[path] = f"key {' '.join(prints)}{old}".strip()
 
-    def _bytes(self, path: str, limit: int) -> bytes:
+    def read(self, path: str, limit: int) -> bytes:
         try:
             return self.tree.read_bytes(path, limit)
         except (MissingFileError, UnusableFileError):
             return b""
-
-    def pci(self) -> None:
-        """The functions of vendor 10de with their ids and bound kernel modules."""
-        base = "/sys/bus/pci/devices"
-        kept = []
-        for name in self.listings.get(base, ()):
-            here = f"{base}/{name}"
-            try:
-                vendor = self.tree.read_text(f"{here}/vendor", 64)
-            except MissingFileError:
-                continue
-            except UnusableFileError as exc:
-                self.faults[f"{here}/vendor"] = str(exc)
-                continue
-            if "10de" not in vendor.lower():
-                continue
-            kept.append(name)
-            self.files[f"{here}/vendor"] = vendor
-            for part in ("device", "class", "subsystem_vendor", "subsystem_device"):
-                self.text(f"{here}/{part}")
-            self.link(f"{here}/driver")
-            self.marks.pop(f"{here}/driver", None)
-        if base in self.listings:
-            self.listings[base] = tuple(kept)
-        for path in self.tree.glob("/sys/class/infiniband/*/device/vpd", limit=64):
-            if b"SW_MNG" in self._bytes(path, 1 << 16):
-                self.marks[path] = "SW_MNG"
 
     def kernels(self) -> None:
         """For each installed kernel: whether its headers are present, and which driver modules it has."""

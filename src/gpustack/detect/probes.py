@@ -18,10 +18,14 @@ TEXTS = (
     "/etc/yum/pluginconf.d/versionlock.list", "/etc/dnf/versionlock.toml", "/etc/zypp/locks", "/etc/ld.so.conf",
     "/etc/environment", "/run/reboot-required", "/run/reboot-required.pkgs", "/var/run/reboot-required",
     "/var/run/reboot-required.pkgs", "/etc/nvidia-container-runtime/config.toml", "/opt/tritonserver/TRITON_VERSION",
+    "/sys/module/nvidia_drm/parameters/modeset",
     "/etc/default/grub", "/etc/apt/apt.conf.d/50unattended-upgrades", "/boot/grub2/grubenv", "/boot/grub/grubenv",
 )  # fmt: skip
 
-QUIET_TEXTS = ("/proc/1/environ", "/proc/1/cgroup", "/proc/device-tree/compatible", "/proc/device-tree/model")
+QUIET_TEXTS = (
+    "/proc/1/environ", "/proc/1/cgroup", "/proc/device-tree/compatible", "/proc/device-tree/model", "/proc/cmdline",
+    "/proc/devices",
+)  # fmt: skip
 """Read if allowed; NUL separates their parts. A lack of permission says nothing about the machine."""
 
 MARKS = (
@@ -31,6 +35,8 @@ MARKS = (
     "/usr/bin/ffmpeg", "/usr/local/bin/ffmpeg", "/opt/tritonserver/bin/tritonserver", "/etc/apt/trusted.gpg",
     "/usr/bin/sqv", "/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg", "/proc/device-tree", "/proc/sys/kernel",
     "/sys/bus/pci/devices",
+    "/usr/lib/systemd/system/nvidia-suspend.service", "/lib/systemd/system/nvidia-suspend.service",
+    "/etc/systemd/system/systemd-suspend.service.wants/nvidia-suspend.service", "/opt/nvidia/nvlsm",
 )  # fmt: skip
 """Paths whose existence alone is information."""
 
@@ -38,7 +44,8 @@ TEXT_GLOBS = (
     "/etc/apt/sources.list.d/*.list", "/etc/apt/sources.list.d/*.sources", "/etc/apt/preferences.d/*",
     "/etc/apt/apt.conf.d/*unattended*", "/etc/yum.repos.d/*.repo", "/etc/zypp/repos.d/*.repo",
     "/etc/dnf/modules.d/*.module", "/etc/tdnf/locks.d/*", "/etc/ld.so.conf.d/*.conf", "/etc/modprobe.d/*.conf",
-    "/usr/lib/modprobe.d/*.conf", "/run/modprobe.d/*.conf", "/etc/cdi/*.yaml", "/etc/cdi/*.json", "/run/cdi/*.yaml",
+    "/usr/lib/modprobe.d/*.conf", "/lib/modprobe.d/*.conf",
+    "/run/modprobe.d/*.conf", "/etc/cdi/*.yaml", "/etc/cdi/*.json", "/run/cdi/*.yaml",
     "/run/cdi/*.json", "/var/run/cdi/*.yaml", "/var/run/cdi/*.json", "/sys/module/nvidia*/version",
     "/sys/module/nouveau/version", "/usr/local/cuda-*/version.json", "/usr/local/cuda-*/version.txt",
     "/usr/local/cuda/version.json", "/usr/local/cuda/version.txt",
@@ -78,7 +85,7 @@ LISTINGS = (
     "/boot", "/lib/modules", "/etc/apt/trusted.gpg.d", "/etc/apt/keyrings", "/usr/share/keyrings", "/usr/local",
     "/proc/driver/nvidia-nvswitch/devices", "/proc/driver/nvidia/gpus", "/var/lib/dkms",
     "/etc/apt/sources.list.d", "/sys/bus/pci/devices", "/etc/pki/rpm-gpg", "/usr/lib/wsl/lib",
-    "/sys/firmware/efi/efivars",
+    "/sys/firmware/efi/efivars", "/dev/nvidia-caps-imex-channels", "/sys/class/infiniband",
 )  # fmt: skip
 
 LINKS = (

@@ -82,7 +82,7 @@ def redact(evidence: Evidence) -> Evidence:
 _OWN_WORDS = re.compile(r"nvidia|cuda|cudnn|nvinfer|tensorrt|nccl|nouveau|nova", re.IGNORECASE)
 _SHARED_FOLDERS = (
     "/etc/apt/sources.list", "/etc/apt/preferences", "/etc/yum.repos.d/", "/etc/zypp/repos.d/", "/etc/modprobe.d/",
-    "/usr/lib/modprobe.d/", "/run/modprobe.d/", "/etc/environment",
+    "/usr/lib/modprobe.d/", "/lib/modprobe.d/", "/run/modprobe.d/", "/etc/environment",
 )  # fmt: skip
 """Shared configuration: what is not about NVIDIA is private."""
 

@@ -75,10 +75,19 @@ def _problems(host: Host) -> Iterator[str]:
     yield ""
     if not host.problems:
         yield "no problems found"
+        yield from _looked(host)
         return
     yield f"problems     {len(host.problems)}"
     for problem in host.problems:
         yield from _problem(problem)
+    yield from _looked(host)
+
+
+def _looked(host: Host) -> Iterator[str]:
+    """Where problems were looked for, in one line: what was not looked at can hide one."""
+    if host.looked is not None:
+        unseen = ", ".join(f"{one.what} ({one.why})" for one in host.looked.not_at)
+        yield f"looked at: {', '.join(host.looked.at)}{f'; not looked at: {unseen}' if unseen else ''}"
 
 
 def _problem(problem: Problem) -> Iterator[str]:

@@ -144,9 +144,24 @@ class Problem(Struct, frozen=True, kw_only=True):
     sources: tuple[str, ...] = ()
 
 
+class Unseen(Struct, frozen=True, kw_only=True):
+    """What could not be looked at, and why."""
+
+    what: str
+    why: str
+
+
+class Looked(Struct, frozen=True, kw_only=True):
+    """What the problems of a host were looked for in, and what of it could not be looked at."""
+
+    at: tuple[str, ...] = ()
+    not_at: tuple[Unseen, ...] = ()
+
+
 class Host(Struct, frozen=True, kw_only=True):
     """The document ``gpustack/host/v1``.
 
+    ``looked`` says where problems were looked for; None if nobody looked.
     ``l4t`` is the release of Jetson Linux; omitted if the host is not a Jetson.
     ``cross_packages`` are the installed packages that build for other machines, with versions; omitted if none.
     """
@@ -178,3 +193,4 @@ class Host(Struct, frozen=True, kw_only=True):
     reboot_pending: bool | None = None
     described: bool = False
     problems: tuple[Problem, ...] = ()
+    looked: Looked | None = None

@@ -83,6 +83,7 @@ ConflictKind = Literal[
     "no-common-flavour",
     "refused-pair",
     "no-combination",
+    "known-bad",
     "video-engine",
     "session-limit",
     "image",

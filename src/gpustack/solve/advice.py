@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gpustack.solve.forward_compat import is_bridged
+from gpustack.solve.known_bad import warnings
 from gpustack.solve.listed import remarks
 from gpustack.solve.question import Candidate, Question
 from gpustack.solve.sentences import host_has, rule_sentence
@@ -26,6 +27,8 @@ def advice(question: Question, picks: Mapping[str, Candidate]) -> list[str]:
             for bound in breaches:
                 found[f"{rule_sentence(question, bound).text}; this is {second.version}"] = None
         found |= dict.fromkeys(remarks(question, candidate))
+    if "driver" in picks:
+        found |= dict.fromkeys(warnings(question, picks["driver"]))
     if "ffmpeg" in picks:
         found |= dict.fromkeys(
             f"{gpu.called} has no NVENC: FFmpeg can decode on it (NVDEC) but not encode"

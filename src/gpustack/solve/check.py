@@ -9,6 +9,7 @@ from gpustack.matrix.index import Matrix
 from gpustack.model.host import Host
 from gpustack.model.request import Beside, Request
 from gpustack.model.resolution import Answer, Conflict, Findings, ImageAnswer, Unknown, Verdict
+from gpustack.solve import known_bad
 from gpustack.solve.advice import advice
 from gpustack.solve.causes import (
     Asked,
@@ -59,6 +60,7 @@ def check(
     }
     more, of_image = _asked_beside(question, beside or Beside())
     conflicts = _conflicts(question, found) + more.conflicts
+    conflicts += known_bad.conflicts(question, judged["driver"]) if "driver" in judged else ()
     unknown = _unknown(question, picks, judged) + more.unknown
     answer: Answer = "incompatible" if conflicts else "unknown" if unknown else "compatible"
     return Verdict(

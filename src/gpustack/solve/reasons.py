@@ -125,6 +125,10 @@ def _refused_newer(
         return Reason(
             role="refused-newer", text=f"{newer.version} not chosen: {sentence.text}", sources=sentence.sources
         )
+    bad = [row for row in search.known_bad.of(candidate) if row.effect != "warns"]
+    if bad:
+        text = f"{newer.version} not chosen: {bad[0].reason(newer.version, question.host.gpus)}"
+        return Reason(role="refused-newer", text=text, sources=question.matrix.addresses(bad[0].src))
     if (
         pick.component == "driver"
         and not pick.is_installed

@@ -3,7 +3,7 @@
 Components are chosen in the order of installation (driver first; what only some versions require comes after them, so
 that avoiding it never costs a newer version of a requested component). A version is taken if it is compatible with the
 host and all choices so far, and if every open component keeps at least one version compatible with all
-choices. Versions that breach advice are tried after those that do not.
+choices. Versions that breach advice, or are known to go wrong here, are tried after the others.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from gpustack.model.facts import COMPONENTS
 from gpustack.solve.causes import Asked, Constraint, Pair, Refusal, Unwanted
 from gpustack.solve.doubts import Doubts
+from gpustack.solve.known_bad import KnownBad
 from gpustack.solve.offers import POSSIBLE
 from gpustack.solve.question import KERNEL_SIDE, Candidate, Question
 from gpustack.solve.refusals import Refusals
@@ -43,6 +44,7 @@ class Search:
         self.off = off
         self.refusals = refusals or Refusals(question)
         self.doubts = Doubts(question)
+        self.known_bad = KnownBad(question)
         self._is_cautious = is_cautious
         self._freed = {one.component for one in off if isinstance(one, Asked)}
 
@@ -178,7 +180,10 @@ class Search:
         for candidate in self.domain(name):
             if not self._fits(candidate, chosen):
                 continue
-            if candidate.is_installed or not (self.doubts.of(candidate) or self.advice(candidate, chosen)):
+            is_later = (
+                self.doubts.of(candidate) or self.advice(candidate, chosen) or self.known_bad.is_avoided(candidate)
+            )
+            if candidate.is_installed or not is_later:
                 yield candidate
             else:
                 later.append(candidate)

@@ -50,6 +50,23 @@ def parse_functions(evidence: Evidence) -> tuple[PciFunction, ...]:
     return tuple(found)
 
 
+ACS = 0x0D
+REDIRECTS = 0x001C
+"""Request redirect, completion redirect, upstream forwarding: bits that send peers' requests up to the root."""
+
+
+def acs_control(space: bytes) -> int | None:
+    """The control word of the ACS capability in a configuration space; None where there is none."""
+    at, seen = 0x100, set[int]()
+    while 0x100 <= at <= len(space) - 8 and at not in seen:
+        seen.add(at)
+        head = int.from_bytes(space[at : at + 4], "little")
+        if head & 0xFFFF == ACS:
+            return int.from_bytes(space[at + 6 : at + 8], "little")
+        at = head >> 20
+    return None
+
+
 def _hex(text: str | None, digits: int) -> str | None:
     match = _HEX.fullmatch(text.strip()) if text else None
     return match[1].lower() if match and len(match[1]) == digits else None

@@ -1,4 +1,4 @@
-"""The problems of a machine: one small function for each conflict that evidence can show."""
+"""What is wrong with a machine: one small function for each conflict that evidence can show."""
 
 from __future__ import annotations
 
@@ -8,12 +8,17 @@ from gpustack.detect.problems import (
     drivers,
     engines,
     evidence,
+    fabric,
     guests,
     kernels,
     libraries,
+    links,
+    logs,
     mismatch,
+    pairs,
     platforms,
     repositories,
+    settings,
     signing,
     states,
     toolkits,
@@ -21,7 +26,7 @@ from gpustack.detect.problems import (
 from gpustack.detect.problems.registry import DETECTORS, Finding, find_problems
 
 __all__ = [
-    "DETECTORS", "Finding", "builds", "containers", "drivers", "engines", "evidence",
-    "find_problems", "guests", "kernels", "libraries", "mismatch",
-    "platforms", "repositories", "signing", "states", "toolkits",
+    "DETECTORS", "Finding", "builds", "containers", "drivers", "engines", "evidence", "fabric", "find_problems",
+    "guests", "kernels", "libraries", "links", "logs", "mismatch", "pairs", "platforms", "repositories", "settings",
+    "signing", "states", "toolkits",
 ]  # fmt: skip

@@ -58,6 +58,27 @@ def drop_sources(scene: Scene, paths: Iterable[str]) -> str:
     return ", ".join(cures)
 
 
+def install(scene: Scene, names: Iterable[str]) -> str:
+    """The command that installs packages."""
+    tool = _MANAGERS.get(scene.os.family or "", "")
+    return command(tool, "install", *names) if tool else f"install {' and '.join(names)}"
+
+
+def module_option(option: str, file: str, rebuild: str) -> str:
+    """The commands that set an option of a kernel module, and bring it into effect."""
+    write = f"`echo {shlex.quote(f'options {option}')} | sudo tee /etc/modprobe.d/{file}.conf`"
+    again = f", rebuild the initramfs (`{rebuild}`)" if rebuild else ""
+    return f"{write}{again} and reboot"
+
+
+def kernel_argument(scene: Scene, argument: str) -> str:
+    """How the kernel's command line gets another word on this system."""
+    if scene.os.family in {"dnf", "yum"}:
+        return f"{command('grubby', '--update-kernel=ALL', f'--args={argument}')} and reboot"
+    build = "`sudo update-grub`" if scene.os.family == "apt" else "`sudo grub2-mkconfig -o /boot/grub2/grub.cfg`"
+    return f"add {argument} to GRUB_CMDLINE_LINUX in /etc/default/grub, then {build} and reboot"
+
+
 def headers(scene: Scene, kernel: str) -> str:
     """The command that installs the headers of a kernel, "" if their name differs within the family."""
     family, release = scene.os.family or "", kernel.removesuffix("-default")

@@ -22,6 +22,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     fix: str = ""
     reboot: bool | None = None
     severity: Severity | None = None
+    sources: tuple[str, ...] = ()
 
 
 Detector = Callable[[Scene], Iterator[Finding]]
@@ -57,6 +58,7 @@ def _problem(scene: Scene, identity: str, finding: Finding) -> Problem:
             fix=finding.fix,
             severity=finding.severity or "warn",
             reboot=finding.reboot,
+            sources=finding.sources,
         )
     return Problem(
         id=identity,

@@ -1,0 +1,97 @@
+"""What the PCI bus shows without a driver: NVIDIA's functions, their links and memory, and the bridges above them."""
+
+from __future__ import annotations
+
+import re
+from typing import Protocol
+
+from gpustack.detect.parse.pci import BASE, acs_control
+from gpustack.detect.tree import MissingFileError, Tree, UnusableFileError
+
+CONFIGURATION = 4096
+"""The size of a PCIe function's configuration space; only root may read past its first 64 bytes."""
+
+_DISPLAY = "0x03"
+_BRIDGE = "0x0604"
+_OF_GPUS = (
+    "resource", "current_link_width", "max_link_width", "current_link_speed", "max_link_speed", "iommu_group/type",
+)  # fmt: skip
+
+
+class Work(Protocol):
+    """What collects one machine's evidence."""
+
+    tree: Tree
+    files: dict[str, str]
+    marks: dict[str, str]
+    faults: dict[str, str]
+    listings: dict[str, tuple[str, ...]]
+
+    def text(self, path: str) -> None: ...
+    def quiet_text(self, path: str) -> None: ...
+    def link(self, path: str) -> None: ...
+    def read(self, path: str, limit: int) -> bytes: ...
+
+
+def read_bus(work: Work) -> None:
+    """The functions of vendor 10de with their ids and the module that holds each; for several GPUs, bridges too."""
+    kept = tuple(name for name in work.listings.get(BASE, ()) if _is_nvidia(work, name))
+    gpus = [name for name in kept if _function(work, name)]
+    if len(gpus) > 1:
+        _bridges(work, gpus)
+    if BASE in work.listings:
+        work.listings[BASE] = kept
+    for path in work.tree.glob("/sys/class/infiniband/*/device/vpd", limit=64):
+        if b"SW_MNG" in work.read(path, 1 << 16):
+            work.marks[path] = "SW_MNG"
+
+
+def _is_nvidia(work: Work, name: str) -> bool:
+    path = f"{BASE}/{name}/vendor"
+    try:
+        vendor = work.tree.read_text(path, 64)
+    except MissingFileError:
+        return False
+    except UnusableFileError as exc:
+        work.faults[path] = str(exc)
+        return False
+    if "10de" not in vendor.lower():
+        return False
+    work.files[path] = vendor
+    return True
+
+
+def _function(work: Work, name: str) -> bool:
+    """One function of NVIDIA's; whether it is a GPU."""
+    here = f"{BASE}/{name}"
+    for part in ("device", "class", "subsystem_vendor", "subsystem_device"):
+        work.text(f"{here}/{part}")
+    work.link(f"{here}/driver")
+    work.marks.pop(f"{here}/driver", None)
+    is_gpu = work.files.get(f"{here}/class", "").startswith(_DISPLAY)
+    for part in _OF_GPUS if is_gpu else ():
+        work.quiet_text(f"{here}/{part}")
+    return is_gpu
+
+
+def _bridges(work: Work, gpus: list[str]) -> None:
+    """What the bridges between GPUs do with their requests to each other (ACS)."""
+    above: dict[str, None] = {}
+    for name in gpus:
+        above |= dict.fromkeys(
+            re.findall(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.\d", work.tree.link(f"{BASE}/{name}") or "")
+        )
+    names = [name for name in above if name not in gpus] or [
+        name for name in work.listings.get(BASE, ()) if _kind(work, name).startswith(_BRIDGE)
+    ]
+    for name in names:
+        path = f"{BASE}/{name}/config"
+        data = work.read(path, CONFIGURATION)
+        if 0 < len(data) <= 64:
+            work.marks[path] = "unread"
+        elif (control := acs_control(data)) is not None:
+            work.marks[path] = f"acs {control:04x}"
+
+
+def _kind(work: Work, name: str) -> str:
+    return work.read(f"{BASE}/{name}/class", 64).decode("ascii", "replace")

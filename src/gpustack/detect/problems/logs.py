@@ -1,0 +1,52 @@
+"""The log of the kernel, and of Fabric Manager: the first grave message, and what followed from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpustack.detect.problems.registry import Finding, detects
+from gpustack.detect.scene import Scene
+from gpustack.solve.kernel_log import judge
+
+FILES = ("/var/log/kern.log", "/var/log/messages", "/var/log/syslog", "/var/log/dmesg")
+FABRIC = ("/var/log/fabricmanager.log", "/var/log/syslog", "/var/log/messages")
+BOOT = "Linux version "
+
+
+def kernel_log(scene: Scene) -> tuple[str, str]:
+    """Where the kernel's messages come from, and those of the last boot; "" where none could be read."""
+    for name in ("dmesg", "journalctl"):
+        text = scene.evidence.output(name)
+        if text is not None:
+            return name, text
+    path = scene.evidence.marks.get("kernel log", "").partition(" ")[0]
+    text = scene.evidence.text(path) or ""
+    return path, text[text.rfind("\n", 0, text.rfind(BOOT)) + 1 :] if BOOT in text else text
+
+
+@detects("detect-kernel-log")
+def kernel_messages(scene: Scene) -> Iterator[Finding]:
+    """What the driver said of GPUs since the last boot."""
+    where, text = kernel_log(scene)
+    yield from _finding(scene, where, text, "kernel")
+
+
+@detects("detect-fabric-log")
+def fabric_messages(scene: Scene) -> Iterator[Finding]:
+    """What Fabric Manager said since it last worked."""
+    for path in FABRIC:
+        text = scene.evidence.text(path)
+        if text:
+            yield from _finding(scene, path, text, "fabric")
+            return
+
+
+def _finding(scene: Scene, where: str, text: str, log: str) -> Iterator[Finding]:
+    found = judge(scene.matrix, text, log=log) if text else None
+    if found is not None and found.message:
+        yield Finding(
+            message=f"{found.message} ({where}, {found.told})",
+            fix=found.fix,
+            severity="warn",
+            sources=scene.matrix.addresses(found.src),
+        )

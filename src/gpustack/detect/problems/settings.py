@@ -1,0 +1,137 @@
+"""Options of the kernel and of the driver's modules that keep the driver away, are not in effect, or break suspend."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from gpustack.detect.parse import settings
+from gpustack.detect.problems import cures
+from gpustack.detect.problems.kernels import initramfs_command
+from gpustack.detect.problems.registry import Finding, detects
+from gpustack.detect.scene import Scene
+
+_NO_MODULES = {"container", "wsl", "jetson", "chroot"}
+_SERVICES = ("nvidia-suspend.service", "nvidia-resume.service", "nvidia-hibernate.service")
+_BLACKLISTS = ("modprobe.blacklist=", "rd.driver.blacklist=", "module_blacklist=")
+_KEEPS_AWAY = re.compile(
+    r"blacklist\s+nvidia\s*$|alias\s+nvidia\s+off\b|install\s+nvidia\s+/(?:usr/)?bin/(?:false|true)\b"
+)
+
+
+@detects("detect-blacklisted")
+def blacklisted(scene: Scene) -> Iterator[Finding]:
+    """A module that is kept from being loaded."""
+    is_loaded = scene.module is not None and scene.module.loaded
+    if scene.environment in _NO_MODULES or is_loaded or not scene.gpus or any(gpu.bound for gpu in scene.gpus):
+        return
+    rebuild = initramfs_command(scene)
+    for path, line in settings.modprobe_lines(scene.evidence):
+        if _KEEPS_AWAY.match(line):
+            by_tool = (
+                "`sudo prime-select nvidia` (or on-demand) takes it away; otherwise "
+                if "blacklist-nvidia" in path
+                else ""
+            )
+            yield Finding(
+                message=f"{path} keeps the module nvidia from being loaded: {line}",
+                fix=f"{by_tool}take that line out, then rebuild the initramfs (`{rebuild}`) and reboot",
+                severity="warn",
+                reboot=True,
+            )
+            return
+    for word in settings.command_line(scene.evidence):
+        if word.startswith(_BLACKLISTS) and "nvidia" in word.partition("=")[2].split(","):
+            yield Finding(
+                message=f"the kernel's command line keeps the module nvidia from being loaded: {word}",
+                fix=f"take {word} off the kernel's command line and reboot",
+                severity="warn",
+                reboot=True,
+            )
+
+
+@detects("detect-kernel-options")
+def kernel_options(scene: Scene) -> Iterator[Finding]:
+    """Words of the kernel's command line that work against GPUs."""
+    words = settings.command_line(scene.evidence)
+    if scene.environment in _NO_MODULES or not scene.gpus:
+        return
+    for word in words:
+        if word.startswith("pcie_acs_override="):
+            yield Finding(
+                message=f"the kernel's command line has {word}: IOMMU groups look apart although their devices can "
+                "reach each other's memory",
+                fix=f"take {word} off, unless GPUs are handed to virtual machines that you trust",
+                severity="warn",
+                reboot=True,
+            )
+        elif word in {"pci=nomsi", "acpi=off", "noapic"}:
+            yield Finding(
+                message=f"the kernel's command line has {word}: GPUs cannot raise the interrupts that the driver needs",
+                fix=f"take {word} off the kernel's command line and reboot",
+                severity="warn",
+                reboot=True,
+            )
+        elif word == "nomodeset":
+            yield Finding(
+                message="the kernel's command line has nomodeset: CUDA works, displays stay in the firmware's mode",
+                fix="take nomodeset off where a display is attached to the GPU",
+                severity="info",
+                reboot=True,
+            )
+
+
+@detects("detect-module-options")
+def module_options(scene: Scene) -> Iterator[Finding]:
+    """Options of the modules that are set but not in effect."""
+    module = scene.module
+    if scene.environment in _NO_MODULES or module is None or not module.loaded:
+        return
+    rebuild = f"rebuild the initramfs (`{initramfs_command(scene)}`) and reboot"
+    params = settings.params(scene.evidence)
+    modeset = scene.evidence.line("/sys/module/nvidia_drm/parameters/modeset")
+    for (name, option), (value, path) in settings.module_options(scene.evidence).items():
+        actual = params.get(option.removeprefix("NVreg_")) if name == "nvidia" else None
+        if (name, option) == ("nvidia_drm", "modeset"):
+            actual = modeset
+        if option == "NVreg_EnableGpuFirmware" and settings.same_value(value, "0") and module.flavour == "open":
+            yield Finding(
+                message=f"{path} sets {option}={value}, which the open kernel modules do not follow: they always use"
+                " the system processor (GSP)",
+                fix=f"{cures.plan('driver', '--kernel-module', 'proprietary')} where the GPU allows it, or take the"
+                " option out",
+                severity="warn",
+            )
+        elif actual is not None and not settings.same_value(actual, value):
+            yield Finding(
+                message=f"{path} sets {name} {option}={value}, but the loaded module has {actual}: it is not in effect",
+                fix=f"modules are loaded from the initramfs, or were before the file changed: {rebuild}",
+                severity="warn",
+                reboot=True,
+            )
+
+
+@detects("detect-suspend")
+def suspend(scene: Scene) -> Iterator[Finding]:
+    """Video memory that is to be kept over suspend, without the services that keep it."""
+    params = settings.params(scene.evidence)
+    is_board = any(gpu.kind != "datacenter" for gpu in scene.gpus)
+    is_kept = (
+        params.get("PreserveVideoMemoryAllocations") == "1" and params.get("UseKernelSuspendNotifiers", "0") != "1"
+    )
+    if scene.environment != "bare-metal" or not is_kept or not is_board:
+        return
+    marks = scene.evidence.marks
+    if f"/etc/systemd/system/systemd-suspend.service.wants/{_SERVICES[0]}" in marks:
+        return
+    has_unit = any(f"{folder}/systemd/system/{_SERVICES[0]}" in marks for folder in ("/usr/lib", "/lib"))
+    yield Finding(
+        message="PreserveVideoMemoryAllocations is set, and nvidia-suspend.service is not "
+        f"{'enabled' if has_unit else 'installed'}: suspend fails, or the GPU is lost after it",
+        fix=cures.command("systemctl", "enable", *_SERVICES)
+        if has_unit
+        else "install the package of the driver that brings nvidia-suspend.service, or set "
+        "NVreg_PreserveVideoMemoryAllocations=0",
+        severity="warn",
+        reboot=False,
+    )
