@@ -171,7 +171,8 @@ class _Gatherer:
         self.marks["kernel log"] = f"{found.path} {found.note}".strip()
         for log in (found, read_fabric_log(self.tree)):
             if log.path.startswith("/var/log/") and not log.path.endswith(".journal"):
-                before = [line for line in self.files.get(log.path, "").splitlines() if line not in set(log.lines)]
+                known = set(log.lines)
+                before = [line for line in self.files.get(log.path, "").splitlines() if line not in known]
                 self.files[log.path] = "".join(f"{line}\n" for line in (*before, *log.lines))
             elif log.path:
                 self.commands[log.path if log.path == "dmesg" else "journalctl"] = CommandOutput(

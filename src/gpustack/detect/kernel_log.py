@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import zlib
-from collections.abc import Iterator
 
 from msgspec import Struct
 
@@ -18,10 +17,11 @@ BOOT = b"Linux version "
 """The kernel's first message: what stands before it is of an earlier boot."""
 
 PIECE = 1 << 20
+_LINE, _OVERLAP = 1 << 12, 16
 LARGEST = 256 << 20
 """So much of the end of a log is looked at, in bytes."""
 
-EARLIEST, LATEST = 1500, 300
+EARLIEST, LATEST = 400, 100
 """So many of the first and of the last lines are kept."""
 
 _WORDS = (b"NVRM", b"nvidia")
@@ -65,8 +65,9 @@ def read_fabric_log(tree: Tree) -> Log:
             lines = _with_rotated(tree, name, _FABRIC_WORDS, is_own=name.startswith("fabric"))
         except UnusableFileError:
             continue
-        if lines:
-            return Log(path=f"/var/log/{name}", lines=_bounded(lines))
+        told = [line for line in lines or () if BOOT.decode() not in line]
+        if told:
+            return Log(path=f"/var/log/{name}", lines=_bounded(told))
     return Log()
 
 
@@ -109,21 +110,19 @@ def _since_boot(tree: Tree, path: str, words: tuple[bytes, ...]) -> tuple[list[s
     """The lines with one of the words since the last boot that the file shows, and whether it shows one."""
     handle = _open(tree, path)
     try:
-        pieces = _unpacked(handle) if path.endswith(".gz") else _backwards(handle)
-        kept: list[list[bytes]] = []
-        for piece in pieces:
-            boot = piece.rfind(BOOT)
-            start = piece.rfind(b"\n", 0, boot) + 1 if boot >= 0 else 0
-            found = _lines(piece[start:] if start else piece, words)
-            kept.append(([piece[start : piece.find(b"\n", boot)]] if boot >= 0 else []) + found)
-            if boot >= 0:
-                break
+        if path.endswith(".gz"):
+            text = _unpacked(handle)
+            boot = text.rfind(BOOT)
+            has_boot, start = boot >= 0, text.rfind(b"\n", 0, max(boot, 0)) + 1
+            lines = [text[start:].partition(b"\n")[0]] if has_boot else []
+            lines += _lines(text, start, len(text), words)
+        else:
+            lines, has_boot = _of_file(handle, words)
     except (OSError, zlib.error) as exc:
         raise UnusableFileError(str(exc)) from exc
     finally:
         os.close(handle)
-    lines = [line.decode("utf-8", "replace") for part in reversed(kept) for line in part]
-    return lines, bool(kept) and bool(kept[-1]) and BOOT in kept[-1][0]
+    return [line.decode("utf-8", "replace") for line in lines], has_boot
 
 
 def _open(tree: Tree, path: str) -> int:
@@ -135,48 +134,68 @@ def _open(tree: Tree, path: str) -> int:
         raise UnusableFileError(exc.strerror or str(exc)) from exc
 
 
-def _backwards(handle: int) -> Iterator[bytes]:
-    """A file from its end to its beginning, in pieces of whole lines."""
+def _of_file(handle: int, words: tuple[bytes, ...]) -> tuple[list[bytes], bool]:
+    """One pass over the file, from its end, for the pieces that hold the first word; only those are taken apart."""
     end = os.fstat(handle).st_size
-    lowest, rest = max(0, end - LARGEST), b""
-    while end > lowest:
-        start = max(lowest, end - PIECE)
-        piece = os.pread(handle, end - start, start) + rest
-        end = start
-        cut = piece.find(b"\n") + 1 if start > lowest else 0
-        rest = piece[:cut]
-        yield piece[cut:] if cut else piece
+    lowest = max(0, end - LARGEST)
+    told = words[:1] if end - lowest > PIECE else words
+    starts = [
+        start
+        for start in range(lowest + (end - 1 - lowest) // PIECE * PIECE, lowest - 1, -PIECE)
+        if _holds(os.pread(handle, PIECE + _OVERLAP, start), told)
+    ]
+    boot = _boot(handle, min(starts, default=max(lowest, end - PIECE)), end)
+    lines = [_line_at(handle, boot)] if boot >= 0 else []
+    for start in sorted(start for start in starts if start + PIECE > boot):
+        head = max(lowest, start - _LINE)
+        block = os.pread(handle, start - head + PIECE + _LINE, head)
+        lines += _lines(block, max(start, boot) - head, start - head + PIECE, words)
+        if len(lines) >= EARLIEST:
+            rest = os.pread(handle, PIECE >> 6, max(0, end - (PIECE >> 6)))
+            return lines + _lines(rest, 0, len(rest), words), boot >= 0
+    return lines, boot >= 0
 
 
-def _unpacked(handle: int) -> Iterator[bytes]:
-    """A packed file as one piece."""
+def _line_at(handle: int, place: int) -> bytes:
+    return os.pread(handle, _LINE, place).partition(b"\n")[0]
+
+
+def _holds(piece: bytes, words: tuple[bytes, ...]) -> bool:
+    return any(piece.rfind(word) >= 0 for word in words)
+
+
+def _boot(handle: int, first: int, end: int) -> int:
+    """Where the line of the last boot begins, looked for from the end down to the first piece that matters; or -1."""
+    for start in range(first + (end - 1 - first) // PIECE * PIECE, first - 1, -PIECE):
+        piece = os.pread(handle, PIECE + _OVERLAP, start)
+        at = piece.rfind(BOOT)
+        if at >= 0:
+            return start + piece.rfind(b"\n", 0, at) + 1
+    return -1
+
+
+def _unpacked(handle: int) -> bytes:
+    """The text of a packed file."""
     unpack = zlib.decompressobj(wbits=31)
     parts, size = [], 0
-    while size < LARGEST // 4 and (packed := os.read(handle, PIECE)):
-        parts.append(unpack.decompress(packed, LARGEST // 4))
+    while size < LARGEST >> 2 and (packed := os.read(handle, PIECE)):
+        parts.append(unpack.decompress(packed, LARGEST >> 2))
         size += len(parts[-1])
-    yield b"".join(parts)
+    return b"".join(parts)
 
 
-def _lines(piece: bytes, words: tuple[bytes, ...]) -> list[bytes]:
-    """The first lines of a piece with one of the words, and the last: searched word by word, for speed."""
-    # Of a large log only pieces with the first word are taken apart: every grave message has it, or comes beside one.
-    told = words[:1] if words is _WORDS and len(piece) >= PIECE >> 1 else words
-    if all(piece.rfind(word) < 0 for word in told):
-        return []
-    starts: dict[int, int] = {}
+def _lines(block: bytes, start: int, end: int, words: tuple[bytes, ...]) -> list[bytes]:
+    """The lines in which one of the words stands between two places: searched word by word, for speed."""
+    found: dict[int, int] = {}
     for word in words:
-        at = piece.find(word)
-        while at >= 0 and len(starts) < EARLIEST:
-            end = piece.find(b"\n", at)
-            end = len(piece) if end < 0 else end
-            starts[piece.rfind(b"\n", 0, at) + 1] = end
-            at = piece.find(word, end)
-    found = [piece[start:end] for start, end in sorted(starts.items())]
-    if len(starts) < EARLIEST:
-        return found
-    last = piece[piece.rfind(b"\n", 0, -(PIECE >> 4)) + 1 :].splitlines()
-    return found + [line for line in last if words[0] in line]
+        at, count = block.find(word, start, end), 0
+        while at >= 0 and count < EARLIEST:
+            stop = block.find(b"\n", at)
+            stop = len(block) if stop < 0 else stop
+            found[block.rfind(b"\n", 0, at) + 1] = stop
+            count += 1
+            at = block.find(word, stop, end)
+    return [block[first:stop] for first, stop in sorted(found.items())]
 
 
 def _journal(tree: Tree, runner: Runner | None) -> Log | None:

@@ -138,6 +138,7 @@ def judge(matrix: Matrix, text: str, *, log: str = "kernel") -> Verdict:
 def _events(matrix: Matrix, lines: list[str], log: str) -> Iterator[Event]:
     """The messages that the facts know, in the log's order; of Fabric Manager's those since it last worked."""
     rows = [row for row in matrix.rows(SUBJECT, "kernel_log", Message) if row.log == log]
+    xid_rows = [row for row in rows if any(words.startswith(("):", "SXid")) for words in row.wants)]
     known = {row.number: row for row in matrix.rows(SUBJECT, "xids", Xid)}
     actions = {row.action: row for row in matrix.rows(SUBJECT, "xid_actions", XidAction)}
     since = 0
@@ -148,7 +149,7 @@ def _events(matrix: Matrix, lines: list[str], log: str) -> Iterator[Event]:
         line = lines[at]
         if log == "fabric" and not _SERVICE.search(line):
             continue
-        matching = [row for row in rows if all(words in line for words in row.wants)]
+        matching = [row for row in (xid_rows if "Xid (" in line else rows) if all(words in line for words in row.wants)]
         row = max(matching, key=lambda one: sum(map(len, one.wants)), default=None)
         found = _XID.search(line) if log == "kernel" else None
         if row is not None:

@@ -79,7 +79,7 @@ CUDA = [
     (
         214,
         "error 214 (CUDA_ERROR_ECC_UNCORRECTABLE): the GPU's memory had an uncorrectable error",
-        "stop all programs and reset the GPU (`sudo nvidia-smi --gpu-reset -i N`); if the error recurs, replace the GPU",
+        "stop all programs and reset the GPU (`sudo nvidia-smi --gpu-reset`); if the error recurs, replace the GPU",
         "",
     ),
     (
@@ -211,7 +211,7 @@ NVML = [
     (
         16,
         "a GPU must be reset before it can be used again",
-        "stop all programs, then `sudo nvidia-smi --gpu-reset -i N`, or reboot",
+        "stop all programs, then `sudo nvidia-smi --gpu-reset`, or reboot",
     ),
     (
         17,

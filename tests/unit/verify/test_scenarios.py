@@ -86,6 +86,7 @@ def test_a_healthy_h200(facts: Matrix) -> None:
     found = verdicts(facts, subject)
     assert {name for name, (status, _, _) in found.items() if status == "skip"} == {
         "driver.fabric-manager",
+        "driver.kernel-log",
         "driver.persistence",
     }
 

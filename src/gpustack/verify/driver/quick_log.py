@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpustack.model.host import Host, Problem
-from gpustack.verify.declare import Context, Outcome, check, failed, needless, passed, skipped
+from gpustack.verify.declare import Context, Outcome, check, failed, needless, passed
 from gpustack.verify.driver.kernel_log import judge_log
 from gpustack.verify.frame import host_facts
 
@@ -36,7 +36,7 @@ def kernel_log(context: Context) -> Outcome:
         return needless(
             "this container has no permission to read its host's kernel log", "run `gpustack verify driver` on the host"
         )
-    return skipped("this user has no permission to read the kernel log", "run it with `sudo`")
+    return needless("this user has no permission to read the kernel log", "run it with `sudo`")
 
 
 @check(
