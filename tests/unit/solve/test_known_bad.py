@@ -8,7 +8,7 @@ from gpustack.matrix.index import Matrix, load_matrix
 from gpustack.model.host import Gpu, Host, OperatingSystem
 from gpustack.model.request import Request
 from gpustack.solve.check import check
-from gpustack.solve.known_bad import Pair
+from gpustack.solve.pairs import Pair
 from gpustack.solve.requirements import parse_requirement
 from gpustack.solve.resolve import resolve
 from gpustack.versions import is_within, version_range

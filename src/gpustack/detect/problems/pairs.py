@@ -10,7 +10,7 @@ from gpustack.detect.problems import cures
 from gpustack.detect.problems.kernels import initramfs_command
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.scene import Scene
-from gpustack.solve.known_bad import Pair, pairs_of
+from gpustack.solve.pairs import Pair, pairs_of
 
 
 @detects("detect-known-bad")
