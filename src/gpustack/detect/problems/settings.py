@@ -12,7 +12,7 @@ from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.scene import Scene
 
 _NO_MODULES = {"container", "wsl", "jetson", "chroot"}
-_SERVICES = ("nvidia-suspend.service", "nvidia-resume.service", "nvidia-hibernate.service")
+_SERVICE = "nvidia-suspend.service"
 _BLACKLISTS = ("modprobe.blacklist=", "rd.driver.blacklist=", "module_blacklist=")
 _KEEPS_AWAY = re.compile(
     r"blacklist\s+nvidia\s*$|alias\s+nvidia\s+off\b|install\s+nvidia\s+/(?:usr/)?bin/(?:false|true)\b"
@@ -122,16 +122,13 @@ def suspend(scene: Scene) -> Iterator[Finding]:
     if scene.environment != "bare-metal" or not is_kept or not is_board:
         return
     marks = scene.evidence.marks
-    if f"/etc/systemd/system/systemd-suspend.service.wants/{_SERVICES[0]}" in marks:
-        return
-    has_unit = any(f"{folder}/systemd/system/{_SERVICES[0]}" in marks for folder in ("/usr/lib", "/lib"))
+    places = ("/usr/lib/systemd/system", "/lib/systemd/system", "/etc/systemd/system/systemd-suspend.service.wants")
+    if any(f"{place}/{_SERVICE}" in marks for place in places):
+        return  # whether it is enabled is looked at elsewhere
     yield Finding(
-        message="PreserveVideoMemoryAllocations is set, and nvidia-suspend.service is not "
-        f"{'enabled' if has_unit else 'installed'}: suspend fails, or the GPU is lost after it",
-        fix=cures.command("systemctl", "enable", *_SERVICES)
-        if has_unit
-        else "install the package of the driver that brings nvidia-suspend.service, or set "
-        "NVreg_PreserveVideoMemoryAllocations=0",
+        message=f"PreserveVideoMemoryAllocations is set, and {_SERVICE} is not installed: suspend fails, or the GPU is"
+        " lost after it",
+        fix=f"install the package of the driver that brings {_SERVICE}, or set NVreg_PreserveVideoMemoryAllocations=0",
         severity="warn",
         reboot=False,
     )
