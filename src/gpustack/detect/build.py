@@ -41,6 +41,7 @@ def host_of(evidence: Evidence, matrix: Matrix) -> Host:
         pins=repositories.pins(evidence),
         holds=repositories.holds(evidence, scene.packages),
         streams=repositories.streams(evidence),
+        codeready=repositories.codeready(scene.sources, scene.arch or "") or UNSET,
         l4t=platform.l4t_release(scene.evidence) or UNSET,
         cross_packages={one.name: one.version for one in scene.installed(CROSS_PACKAGES)} or UNSET,
         reboot_pending=platform.reboot_pending(evidence, scene.kernel, scene.next_kernel),

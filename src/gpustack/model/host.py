@@ -11,6 +11,7 @@ Environment = Literal["bare-metal", "vm", "container", "wsl", "chroot", "jetson"
 
 Count = Annotated[int, Meta(ge=0)]
 Digits = Annotated[str, Meta(pattern=r"^\d+(\.\d+)*$")]
+RepositoryId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][\w.-]*\Z")]
 Numbered = Annotated[str, Meta(pattern=r"^\d")]
 
 
@@ -163,6 +164,7 @@ class Host(Struct, frozen=True, kw_only=True):
 
     ``looked`` says where problems were looked for; None if nobody looked.
     ``l4t`` is the release of Jetson Linux; omitted if the host is not a Jetson.
+    ``codeready`` is the id of CodeReady Builder in the RHUI of a cloud; omitted if there is none.
     ``cross_packages`` are the installed packages that build for other machines, with versions; omitted if none.
     """
 
@@ -189,6 +191,7 @@ class Host(Struct, frozen=True, kw_only=True):
     holds: tuple[str, ...] = ()
     streams: tuple[str, ...] = ()
     cross_packages: dict[str, str] | UnsetType = UNSET
+    codeready: RepositoryId | UnsetType = UNSET
     l4t: Digits | UnsetType = UNSET
     reboot_pending: bool | None = None
     described: bool = False

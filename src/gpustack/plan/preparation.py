@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gpustack.model import actions as do
 from gpustack.model.actions import AnyAction, Package
@@ -153,7 +154,7 @@ def enable(ctx: Context, components: Iterable[str]) -> list[Draft]:
         )
     drafts: list[Draft] = []
     for row in sorted(found, key=lambda row: row.order):
-        drafts.append(_enable_step(ctx, row, after=tuple(one.key for one in drafts)))
+        drafts.append(_enable_step(ctx, _by_rhui(ctx, row), after=tuple(one.key for one in drafts)))
     if drafts and apt:
         drafts.append(refresh_system(ctx, after=tuple(one.key for one in drafts)))
     return drafts
@@ -266,6 +267,20 @@ def _expand(ctx: Context, templates: tuple[str, ...], kernel: str) -> list[str]:
         "deb_arch": debian_name(ctx.arch, ctx.arch),
     }
     return [_fill(template, values) for template in templates]
+
+
+def _by_rhui(ctx: Context, row: Enable) -> Enable:
+    """The row for an image of a cloud, whose own update infrastructure stands in for a subscription."""
+    if not ctx.host.codeready or not ctx.host.codeready.removeprefix("rhui-").startswith(row.enabled or " "):
+        return row
+    switch = ("dnf", "config-manager")
+    return replace(
+        row,
+        why="NVIDIA's packages depend on libraries that are there; this image has it from the update infrastructure of "
+        "its cloud (RHUI), which needs no subscription",
+        command=(*switch, "--set-enabled", ctx.host.codeready),
+        undo=(*switch, "--set-disabled", ctx.host.codeready),
+    )
 
 
 def _enable_step(ctx: Context, row: Enable, after: tuple[str, ...]) -> Draft:

@@ -306,3 +306,13 @@ def test_dcgm_3_is_one_package() -> None:
     made = plan(host("ubuntu20.04", gpus=("Tesla T4",)), pick("dcgm", "3.3.9"))
     assert "datacenter-gpu-manager=1:3.3.9" in words(made)
     assert "datacenter-gpu-manager-4" not in words(made)
+
+
+def test_an_image_of_a_cloud_enables_codeready_builder_of_its_rhui() -> None:
+    name = "rhui-codeready-builder-for-rhel-9-x86_64-rhui-rpms"
+    made = plan(host("rhel9.6", codeready=name), DRIVER)
+    assert ("dnf", "config-manager", "--set-enabled", name) in commands(made)
+    assert "subscription-manager" not in words(made)
+    assert "subscription-manager" in words(plan(host("rhel9.6"), DRIVER))
+    # The repository of another release helps nobody.
+    assert "subscription-manager" in words(plan(host("rhel10.0", codeready=name), DRIVER))

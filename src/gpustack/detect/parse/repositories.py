@@ -19,11 +19,12 @@ MAX_LINES = 500
 
 _OURS = re.compile(r"nvidia", re.IGNORECASE)
 _ONE_LINE = re.compile(r"deb(?:-src)?\s+(?:\[([^\]]*)\]\s*)?(\S+)\s*(.*)")
+_CODEREADY = re.compile(r"(?:rhui-)?codeready-builder-for-rhel-\d+(?:-(?:x86_64|aarch64))?-rhui-rpms")
 _CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
 
 
 class SourceEntry(Struct, frozen=True, kw_only=True):
-    """One package source of any publisher. ``arches`` are the architectures it is limited to."""
+    """One package source of any publisher. ``arches`` are the architectures it is limited to, ``name`` its section."""
 
     path: str
     url: str
@@ -33,6 +34,7 @@ class SourceEntry(Struct, frozen=True, kw_only=True):
     key: str = ""
     text: str = ""
     trusted: bool = False
+    name: str = ""
 
     @property
     def is_nvidia(self) -> bool:
@@ -68,6 +70,12 @@ def nvidia_repositories(
         for s in sources
         if s.is_nvidia
     )
+
+
+def codeready(sources: tuple[SourceEntry, ...], arch: str) -> str | None:
+    """The id of CodeReady Builder in the update infrastructure of a cloud (RHUI), which is another in each cloud."""
+    names = (source.name.replace("$basearch", arch) for source in sources)
+    return next((name for name in names if _CODEREADY.fullmatch(name)), None)
 
 
 def parse_one_line(path: str, text: str) -> list[SourceEntry]:
@@ -131,7 +139,7 @@ def parse_repo_file(path: str, text: str) -> list[SourceEntry]:
     found = []
     for section in re.split(r"^\[", text, flags=re.MULTILINE)[1 : MAX_ENTRIES + 1]:
         fields: dict[str, str] = {}
-        name = ""
+        name, title = "", section.partition("]")[0]
         for line in section.splitlines()[1:MAX_LINES]:
             if line[:1] in {" ", "\t"} and name:
                 fields[name] += " " + line.strip()
@@ -144,7 +152,12 @@ def parse_repo_file(path: str, text: str) -> list[SourceEntry]:
         for url in (fields.get("baseurl") or fields.get("mirrorlist") or fields.get("metalink") or "").split():
             found.append(  # noqa: PERF401 (the fields are computed above)
                 SourceEntry(
-                    path=path, url=_plain(url), enabled=enabled, key=_plain(fields.get("gpgkey", "")), text=excludes
+                    path=path,
+                    url=_plain(url),
+                    enabled=enabled,
+                    key=_plain(fields.get("gpgkey", "")),
+                    text=excludes,
+                    name=title,
                 )
             )
     return found
