@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
+
+import msgspec
 
 from gpustack.detect import probes
 from gpustack.detect.parse import builds, signing
@@ -13,8 +14,8 @@ EFIVARS = "/sys/firmware/efi/efivars"
 BUILD_LOG_LIMIT = 8 << 20
 """A log of a module's build is read up to so many bytes from its end."""
 
-_KEY_PATH = re.compile(r"(?:[Ss]igned-[Bb]y[=:][ \t]*|gpgkey[ \t]*=[ \t]*file://)(/[^\s,\]]+)")
-_KEYRING = re.compile(r"asymmetri\w* (.+): (?:[0-9a-f]{2})+: X509|asymmetri\w* (.+): X509")
+_KEY_PATH = r"(?:[Ss]igned-[Bb]y[=:][ \t]*|gpgkey[ \t]*=[ \t]*file://)(/[^\s,\]]+)"
+_KEYRING = r"asymmetri\w* (.+): (?:[0-9a-f]{2})+: X509|asymmetri\w* (.+): X509"
 
 
 class SetupReader:
@@ -50,13 +51,13 @@ class SetupReader:
                 self.files[path] = "".join(f"{line}\n" for line in lines if re.search(kept, line))
         text = self._text(probes.DOCKER, probes.TEXT_LIMIT)
         try:
-            config = json.loads(text) if text.strip() else None
-        except ValueError as exc:
+            config = msgspec.json.decode(text) if text.strip() else None
+        except (msgspec.DecodeError, UnicodeError) as exc:
             self.marks[probes.DOCKER] = f"no JSON: {exc}"
             return
         if isinstance(config, dict):
             kept_parts = {name: config[name] for name in ("runtimes", "default-runtime", "features") if name in config}
-            self.files[probes.DOCKER] = json.dumps(kept_parts) + "\n"
+            self.files[probes.DOCKER] = msgspec.json.encode(kept_parts).decode()
 
     def _licence(self) -> None:
         """What the daemon that fetches a vGPU's licence wrote."""
@@ -69,7 +70,7 @@ class SetupReader:
         """The key files that package sources name."""
         places = ("/etc/apt/sources.list", "/etc/yum.repos.d/", "/etc/zypp/repos.d/")
         return [
-            path for name, text in self.files.items() if name.startswith(places) for path in _KEY_PATH.findall(text)
+            path for name, text in self.files.items() if name.startswith(places) for path in re.findall(_KEY_PATH, text)
         ]
 
     def _keys(self, variables: tuple[str, ...]) -> None:
@@ -91,7 +92,9 @@ class SetupReader:
         data = self._bytes(path, len(tail) + length, tail=True)[:length]
         key, name = signing.signer(data)
         if key:
-            known = (match[1] or match[2] for match in _KEYRING.finditer(self._text("/proc/keys", probes.TEXT_LIMIT)))
+            known = (
+                match[1] or match[2] for match in re.finditer(_KEYRING, self._text("/proc/keys", probes.TEXT_LIMIT))
+            )
             self.marks[path] = f"signed by {key}{' trusted' if name and name in known else ''}"
 
     def _bytes(self, path: str, limit: int, *, tail: bool = False) -> bytes:

@@ -8,17 +8,17 @@ from collections.abc import Iterator
 from gpustack.detect.evidence import Evidence
 from gpustack.detect.parse.repositories import SourceEntry, key_files, normal_url
 
-_TOOLKIT_FOLDER = re.compile(
+_TOOLKIT_FOLDER = (
     r"nvidia\.github\.io/(?:libnvidia-container/(?:stable|experimental)/(?!(?:deb|rpm)(?:/|$))[a-z]+[\d.]+|"
     r"libnvidia-container/(?!stable|experimental)[a-z]+[\d.]+|nvidia-docker/|nvidia-container-runtime/)[^/\s]*"
 )
-_APT_VARIABLE = re.compile(r"\$(?!\(ARCH\))(?:\{\w*\}?|\(\w*\)?|\w+)")
+_APT_VARIABLE = r"\$(?!\(ARCH\))(?:\{\w*\}?|\(\w*\)?|\w+)"
 """apt replaces $(ARCH) and nothing else."""
 
-_SHELL_VARIABLE = re.compile(r"\$(?:\{?distribution\}?|\(\w*\)?)")
+_SHELL_VARIABLE = r"\$(?:\{?distribution\}?|\(\w*\)?)"
 """Left by a shell; dnf has variables of its own, whose names are the administrator's."""
 
-_OPTIONS = re.compile(r"^(deb(?:-src)?)[ \t]+(?:\[([^\]]*)(\]?)[ \t]*)?(.*)$")
+_OPTIONS = r"^(deb(?:-src)?)[ \t]+(?:\[([^\]]*)(\]?)[ \t]*)?(.*)$"
 
 
 def unreadable(evidence: Evidence) -> Iterator[tuple[str, str, str]]:
@@ -37,7 +37,7 @@ def unreadable(evidence: Evidence) -> Iterator[tuple[str, str, str]]:
 
 
 def _line_fault(line: str) -> str:
-    match = _OPTIONS.match(line)
+    match = re.match(_OPTIONS, line)
     if match is None:
         return "it begins with neither deb nor deb-src"
     if match[2] is not None and (not match[3] or any("=" not in part for part in match[2].split())):
@@ -82,13 +82,13 @@ def _stanza_fault(lines: list[str]) -> str:
 def fault(evidence: Evidence, source: SourceEntry, sources: tuple[SourceEntry, ...], known: tuple[str, ...]) -> str:
     """Why an enabled source of NVIDIA's cannot be used, "" where nothing says so. ``known`` are NVIDIA's keys."""
     apt = source.path.startswith("/etc/apt/")
-    left = (_APT_VARIABLE if apt else _SHELL_VARIABLE).search(f"{source.url} {source.text}")
+    left = re.search(_APT_VARIABLE if apt else _SHELL_VARIABLE, f"{source.url} {source.text}")
     if left:
         reads = "apt replaces only $(ARCH)" if apt else "the package manager knows no such variable"
         return f"its address holds {left[0]}: {reads}"
     if re.search(r"://[^/]*//|://[^/]+/.*//", source.url) or re.search(r"://(?:/|$)", source.url):
         return "a part of its address is empty"
-    folder = _TOOLKIT_FOLDER.search(source.url)
+    folder = re.search(_TOOLKIT_FOLDER, source.url)
     if folder:
         return f"{folder[0]} is no folder of the container toolkit any more: they are stable/deb and stable/rpm"
     keys = re.findall(r"(?:^|[,\s]|file://)(/[^,\s]+)", f"{source.signed_by} {source.key}")

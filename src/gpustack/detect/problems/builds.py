@@ -16,8 +16,8 @@ DRIVER_MODULE = r"nvidia(?!-fs|-peermem)[\w-]*"
 """Names under which dkms and akmods build the driver's modules; nvidia-fs is GPUDirect Storage's."""
 
 _PRECOMPILED = r"kmod-nvidia-(?:open-)?\d[\d.]+-\d.*"
-_PREBUILT = re.compile(r"linux-modules-nvidia-(\d[\w-]*?)-\d+\.\d+\.\d+-.*")
-_INTERFACE = re.compile(
+_PREBUILT = r"linux-modules-nvidia-(\d[\w-]*?)-\d+\.\d+\.\d+-.*"
+_INTERFACE = (
     r"implicit declaration|has no member|undeclared|too (?:few|many) arguments|incompatible pointer|conflicting types|"
     r"unknown type name|No such file or directory|expected .* before|assignment to|initialization of|passing argument"
 )
@@ -30,7 +30,7 @@ def rebuild(scene: Scene, kernel: str) -> str:
     stream = _precompiled_stream(scene)
     if stream is not None:
         return _precompiled(scene, kernel, stream)
-    prebuilt = next((m[1] for p in scene.packages if p.installed and (m := _PREBUILT.fullmatch(p.name))), None)
+    prebuilt = next((m[1] for p in scene.packages if p.installed and (m := re.fullmatch(_PREBUILT, p.name))), None)
     if prebuilt is not None and not scene.installed(r"nvidia-dkms-.*"):
         return cures.command("apt-get", "install", f"linux-modules-nvidia-{prebuilt}-{kernel}")
     build = cures.command("dkms", "autoinstall", "-k", kernel)
@@ -117,7 +117,7 @@ def _cause(scene: Scene, log: BuildLog) -> tuple[str, str]:
             _newer_driver(scene, log, kernel),
         )
     ceiling = _ceiling(scene, log)
-    if ceiling or _INTERFACE.search(error):
+    if ceiling or re.search(_INTERFACE, error):
         return f"Kernel {kernel} is newer than this driver knows. {ceiling}".rstrip(), _newer_driver(scene, log, kernel)
     return "The rest of the log says more.", f"check {log.path}; then {again}"
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
+from typing import Any
+
+import msgspec
 
 from gpustack.detect.probes import DOCKER
 from gpustack.detect.problems import cures
@@ -16,8 +18,8 @@ _PODMAN = r"podman"
 _TOOLKIT = r"nvidia-container-toolkit|nvidia-docker2|nvidia-container-runtime"
 CONFIG = "/etc/nvidia-container-runtime/config.toml"
 _CONTAINERD = ("/etc/containerd/config.toml", "/var/lib/rancher/k3s/agent/etc/containerd/config.toml")
-_NO_CGROUPS = re.compile(r"^[ \t]*no-cgroups[ \t]*=[ \t]*true", re.MULTILINE)
-_SHM = re.compile(r"^\S+ /dev/shm tmpfs \S*?size=(\d+)k", re.MULTILINE)
+_NO_CGROUPS = r"(?m)^[ \t]*no-cgroups[ \t]*=[ \t]*true"
+_SHM = r"(?m)^\S+ /dev/shm tmpfs \S*?size=(\d+)k"
 _SMALL_SHM = 256 << 10
 """Shared memory below this, in KiB, is too little for NCCL between GPUs."""
 
@@ -83,7 +85,7 @@ def docker_runtime(scene: Scene) -> Iterator[Finding]:
         )
         return
     text = scene.evidence.text(DOCKER)
-    config = json.loads(text or "{}")
+    config = msgspec.json.decode(text or "{}", type=dict[str, Any])
     runtimes = config.get("runtimes")
     cdi = isinstance(config.get("features"), dict) and config["features"].get("cdi")
     if not cdi and not (isinstance(runtimes, dict) and any("nvidia" in name for name in runtimes)):
@@ -117,7 +119,7 @@ def containerd_runtime(scene: Scene) -> Iterator[Finding]:
 def no_cgroups(scene: Scene) -> Iterator[Finding]:
     """The setting for rootless containers, which keeps containers of root from the devices."""
     rooted = scene.installed(f"{_DOCKER}|containerd.*") or "/snap/bin/docker" in scene.evidence.marks
-    if _is_host(scene) and rooted and _NO_CGROUPS.search(scene.evidence.text(CONFIG) or ""):
+    if _is_host(scene) and rooted and re.search(_NO_CGROUPS, scene.evidence.text(CONFIG) or ""):
         yield Finding(
             message=f"{CONFIG} has no-cgroups = true, which is for rootless containers only: containers that root's "
             "engine starts are kept from the devices (Failed to initialize NVML: Unknown Error)",
@@ -131,7 +133,7 @@ def no_cgroups(scene: Scene) -> Iterator[Finding]:
 @detects("detect-shared-memory")
 def shared_memory(scene: Scene) -> Iterator[Finding]:
     """A container whose /dev/shm is an engine's default."""
-    match = _SHM.search(scene.evidence.text("/proc/mounts") or "")
+    match = re.search(_SHM, scene.evidence.text("/proc/mounts") or "")
     if scene.environment == "container" and match and int(match[1]) < _SMALL_SHM:
         yield Finding(
             message=f"this container has {int(match[1]) // 1024} MiB of shared memory (/dev/shm): NCCL between GPUs "

@@ -12,13 +12,13 @@ from gpustack.detect.scene import Scene
 WSL_LIBRARIES = "/usr/lib/wsl/lib"
 GRIDD = "/etc/nvidia/gridd.conf"
 _BLOCKED = "GPU access blocked by the operating system"
-_ACQUIRED = re.compile(r"License (?:acquired|renewed) successfully")
-_REFUSED = re.compile(
+_ACQUIRED = r"License (?:acquired|renewed) successfully"
+_REFUSED = (
     r"Failed to (?:acquire|renew|borrow|update local trusted store|register client)|Valid GRID license not found|"
     r"Invalid (?:token|response)|License (?:has )?expired"
 )
-_STATUS = re.compile(r"License Status\s*:\s*(Unlicensed[^\n]*|Expired[^\n]*)")
-_PRESERVE = re.compile(r"PreserveVideoMemoryAllocations\s*[:=]\s*1")
+_STATUS = r"License Status\s*:\s*(Unlicensed[^\n]*|Expired[^\n]*)"
+_PRESERVE = r"PreserveVideoMemoryAllocations\s*[:=]\s*1"
 _SERVICES = ("nvidia-suspend.service", "nvidia-hibernate.service", "nvidia-resume.service")
 
 
@@ -59,7 +59,7 @@ def wsl(scene: Scene) -> Iterator[Finding]:
 def licence(scene: Scene) -> Iterator[Finding]:
     """A vGPU guest that has no licence: after a while its GPU is slow or gone."""
     marks = scene.evidence.marks
-    status = _STATUS.search(scene.evidence.output("nvidia-smi -q") or "")
+    status = re.search(_STATUS, scene.evidence.output("nvidia-smi -q") or "")
     token = any(path.startswith("/etc/nvidia/ClientConfigToken/") for path in marks)
     line = _refusal(scene)
     if status or line:
@@ -85,8 +85,8 @@ def _refusal(scene: Scene) -> str:
     """What nvidia-gridd wrote first since it last had a licence, "" where it has one or wrote nothing."""
     logs = (scene.evidence.text("/var/log/syslog", "/var/log/messages") or "").splitlines()
     lines = [line for line in logs if "nvidia-gridd" in line]
-    last = max((number for number, line in enumerate(lines) if _ACQUIRED.search(line)), default=-1)
-    found = next((line for line in lines[last + 1 :] if _REFUSED.search(line)), "")
+    last = max((number for number, line in enumerate(lines) if re.search(_ACQUIRED, line)), default=-1)
+    found = next((line for line in lines[last + 1 :] if re.search(_REFUSED, line)), "")
     return found.partition("nvidia-gridd")[2].partition(": ")[2].strip()
 
 
@@ -100,7 +100,7 @@ def suspend(scene: Scene) -> Iterator[Finding]:
     """Video memory that is to be kept over a suspend, without the services that do it."""
     options = (text for path, text in scene.evidence.files.items() if "/modprobe.d/" in path)
     params = scene.evidence.text("/proc/driver/nvidia/params") or ""
-    wanted = [text for text in (params, *options) if _PRESERVE.search(text)]
+    wanted = [text for text in (params, *options) if re.search(_PRESERVE, text)]
     kernel_does = any(re.search(r"UseKernelSuspendNotifiers\s*[:=]\s*1", text) for text in (params, *wanted))
     units = {path.rpartition("/")[2] for path in scene.evidence.marks if "/lib/systemd/system/" in path}
     missing = [unit for unit in _SERVICES if not _is_enabled(scene, unit)]

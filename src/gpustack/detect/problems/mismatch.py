@@ -14,7 +14,7 @@ from gpustack.detect.scene import Scene
 from gpustack.versions import version_key
 
 _NO_LINUX_DRIVER = {"wsl", "jetson"}
-_UPGRADE_LINE = re.compile(r"(?:Packages that will be upgraded|Upgrade:|upgrade |install )[^\n]*nvidia", re.IGNORECASE)
+_UPGRADE_LINE = r"(?i)(?:Packages that will be upgraded|Upgrade:|upgrade |install )[^\n]*nvidia"
 
 
 @detects("driver_library_mismatch")
@@ -109,6 +109,6 @@ def _unhold(scene: Scene) -> str:
 def _upgrade_line(scene: Scene, version: str) -> str:
     """The line of a package log that installed this version, or that upgraded driver packages."""
     logs = [text for path, text in sorted(scene.evidence.files.items()) if path.startswith("/var/log/")]
-    lines = [line.strip() for text in logs for line in text.splitlines() if _UPGRADE_LINE.search(line)]
+    lines = [line.strip() for text in logs for line in text.splitlines() if re.search(_UPGRADE_LINE, line)]
     exact = [line for line in lines if version in line]
     return (exact or [line for line in lines if "unattended" in line or "will be upgraded" in line] or [""])[-1][:300]

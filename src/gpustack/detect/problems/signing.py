@@ -12,18 +12,20 @@ from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.scene import Scene
 from gpustack.detect.setup import EFIVARS
 
-_REFUSED = re.compile(
+_REFUSED = (
     r"[^\n]*(?:Key was rejected by service|Loading of unsigned module is rejected|"
     r"Loading of module with unavailable key is rejected|Lockdown: \S+: unsigned module loading is restricted)[^\n]*"
 )
-_BUILT_HERE = re.compile(r"/lib/modules/[^/]+/(?:updates|extra|misc|kernel/drivers/video/)")
+_BUILT_HERE = r"/lib/modules/[^/]+/(?:updates|extra|misc|kernel/drivers/video/)"
 
 
 @detects("secure_boot_unsigned")
 def secure_boot(scene: Scene) -> Iterator[Finding]:
     """A module that Secure Boot refuses, now or after the reboot into the next kernel."""
+    if scene.environment in OWN_KERNEL or scene.secure_boot is False:
+        return
     refused = _refusal(scene)
-    if scene.environment in OWN_KERNEL or not (scene.secure_boot or (refused and scene.secure_boot is None)):
+    if not (scene.secure_boot or refused):
         return
     loaded = scene.module is not None and scene.module.loaded
     for kernel in dict.fromkeys((scene.kernel, scene.next_kernel)):
@@ -46,7 +48,7 @@ def _refusal(scene: Scene) -> str:
     """The first line of the kernel's log that refuses a module of the driver's."""
     commands = (one.out for name, one in scene.evidence.commands.items() if name in {"dmesg", "journalctl"})
     logs = (text for path, text in sorted(scene.evidence.files.items()) if path.startswith("/var/log/"))
-    lines = [match[0].strip() for text in (*logs, *commands) for match in _REFUSED.finditer(text)]
+    lines = [match[0].strip() for text in (*logs, *commands) for match in re.finditer(_REFUSED, text)]
     return next((line for line in lines if "nvidia" in line), lines[0] if lines else "")
 
 
@@ -57,7 +59,7 @@ def _signature(scene: Scene, kernel: str) -> tuple[str, str]:
         if path.startswith(head) and path.endswith("/nvidia.ko"):
             words = mark.split()
             key = words[2] if words[:2] == ["signed", "by"] else ""
-            known = words[-1] == "trusted" or (words[0] == "signed" and not _BUILT_HERE.match(path))
+            known = words[-1] == "trusted" or (words[0] == "signed" and not re.match(_BUILT_HERE, path))
             return "trusted" if known else words[0], key
     told = scene.evidence.output("modinfo -F sig_key nvidia") or ""
     if kernel == scene.kernel and told.strip():
