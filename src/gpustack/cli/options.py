@@ -91,6 +91,7 @@ Msvc = Annotated[str | None, Option("--msvc", metavar="VERSION", help="Its Visua
 Glibc = Annotated[str | None, Option("--glibc", metavar="VERSION", help="Its C library: 2.41.")]
 Python = Annotated[str | None, Option("--python", metavar="VERSION", help="Its Python: 3.12.")]
 SecureBoot = Annotated[OnOff | None, Option("--secure-boot", help="Whether the host uses Secure Boot.")]
+Anonymous = Annotated[bool | None, Option("--anonymous", help="Leave the host's name out of documents.")]
 Mig = Annotated[bool | None, Option("--mig", help="Its GPUs are to be split by MIG.")]
 EnvironmentOption = Annotated[EnvironmentName | None, Option("--environment", help="Where it runs.")]
 MethodOption = Annotated[
@@ -183,6 +184,7 @@ HOST_OPTIONS: Group = {
     "secure_boot": SecureBoot,
     "environment": EnvironmentOption,
     "mig": Mig,
+    "anonymous": Anonymous,
 }
 CHOICE_OPTIONS: Group = {
     "file": RequestFile,
@@ -221,6 +223,7 @@ class HostQuestion(Struct, frozen=True, kw_only=True):
     secure_boot: OnOff | None = None
     environment: EnvironmentName | None = None
     mig: bool | None = None
+    anonymous: bool | None = None
 
 
 FIELDS = {"method": "methods", "upgrade": "upgrades", "gpu": "gpus", "detailed_exitcode": "is_exit_detailed"}
@@ -241,6 +244,17 @@ def host_of(matrix: Matrix, question: HostQuestion) -> Host:
 
     The other options override its values. Raises UsageError.
     """
+    found = _selected(matrix, question)
+    if not (question.anonymous and found.name):
+        return found
+    from msgspec import UNSET
+    from msgspec.structs import replace
+
+    return replace(found, name=UNSET)
+
+
+def _selected(matrix: Matrix, question: HostQuestion) -> Host:
+    """The host with its name."""
     named = (("--root", question.root), ("--host", question.host), ("--os", question.os))
     given = [name for name, value in named if value is not None]
     if len(given) > 1:
@@ -257,7 +271,7 @@ def host_of(matrix: Matrix, question: HostQuestion) -> Host:
             describe(matrix, os=question.os, arch=question.arch, gpus=question.gpus, properties=_properties(question)),
         )
     found = _load_host(matrix, question)
-    if question == HostQuestion(root=question.root, host=question.host):
+    if question == HostQuestion(root=question.root, host=question.host, anonymous=question.anonymous):
         return found
     from gpustack.detect.describe import redescribed
 

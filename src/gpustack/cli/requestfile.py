@@ -113,6 +113,7 @@ _KINDS: dict[str, tuple[str, type]] = {
     "secure-boot": ("secure_boot", OnOff),
     "environment": ("environment", EnvironmentName),
     "mig": ("mig", bool),
+    "anonymous": ("anonymous", bool),
     "matrices": ("matrices", Path),
     "format": ("format", str),
     "out": ("out", Path),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from gpustack.cli import frame
 from gpustack.cli.declare import Argument, Option, command
-from gpustack.cli.options import DenyVulnerable, HostFile, HostQuestion, Root, host_of
+from gpustack.cli.options import Anonymous, DenyVulnerable, HostFile, HostQuestion, Root, host_of
 from gpustack.cli.outputs import STANDARD, save
 
 if TYPE_CHECKING:
@@ -79,6 +79,7 @@ def verify(
     deny_vulnerable: DenyVulnerable = None,
     root: Root = None,
     host: HostFile = None,
+    anonymous: Anonymous = None,
 ) -> int:
     """Check that the stack works on this host: exit 1 if a check fails."""
     reports = paired(tuple(format or ()), tuple(output or ()))
@@ -90,7 +91,13 @@ def verify(
     given = {name: str(value) for name, value in named.items() if value is not None} | _folder_for(artifacts)
     if deny_vulnerable:
         given["deny-vulnerable"] = "yes"
-    again = _with_lock(_verifier(matrix, asked, given, root, host), lock, matrix, root, host)
+    again = _with_lock(
+        _verifier(matrix, asked, given, HostQuestion(root=root, host=host, anonymous=anonymous)),
+        lock,
+        matrix,
+        root,
+        host,
+    )
     return _verify_and_report(again, retry_timeout, reports)
 
 
@@ -139,17 +146,17 @@ _Selection = tuple[tuple[str, ...], str, tuple[str, ...]]
 
 
 def _verifier(
-    matrix: "Matrix", asked: _Selection, given: dict[str, str], root: Path | None, host: Path | None
+    matrix: "Matrix", asked: _Selection, given: dict[str, str], question: HostQuestion
 ) -> "Callable[[Iterable[CheckResult]], Report]":
     from gpustack.cli.check_progress import note
     from gpustack.system.run import LocalRunner
     from gpustack.verify.api import verify as run
 
     components, level, require = asked
-    runner = LocalRunner() if root is None and host is None else None
+    runner = LocalRunner() if question.root is None and question.host is None else None
 
     def again(kept: "Iterable[CheckResult]") -> "Report":
-        found = host_of(matrix, HostQuestion(root=root, host=host))
+        found = host_of(matrix, question)
         return run(components, level, found, matrix, runner, require, kept=kept, note=note(), given=given)
 
     return again

@@ -21,6 +21,7 @@ def host_of(evidence: Evidence, matrix: Matrix) -> Host:
     """The host that the evidence describes, with all its problems."""
     scene = build_scene(evidence, matrix)
     return Host(
+        name=platform.host_name(evidence) or UNSET,
         os=scene.os,
         arch=scene.arch,
         kernel=scene.kernel,

@@ -22,7 +22,11 @@ TEXTS = (
     "/etc/default/grub", "/etc/apt/apt.conf.d/50unattended-upgrades", "/boot/grub2/grubenv", "/boot/grub/grubenv",
 )  # fmt: skip
 
+NAMES = ("/proc/sys/kernel/hostname", "/etc/hostname")
+"""Where a machine has its name: the kernel's own, else that of the next boot."""
+
 QUIET_TEXTS = (
+    *NAMES,
     "/proc/1/environ", "/proc/1/cgroup", "/proc/device-tree/compatible", "/proc/device-tree/model", "/proc/cmdline",
     "/proc/devices",
 )  # fmt: skip

@@ -12,6 +12,7 @@ import msgspec
 
 from gpustack.detect.evidence import CommandOutput, Evidence, Fault
 from gpustack.detect.gather import gather
+from gpustack.detect.probes import NAMES
 from gpustack.errors import GpustackError
 
 FILE = "evidence.json"
@@ -88,7 +89,9 @@ _SHARED_FOLDERS = (
 
 
 def _is_kept(path: str, text: str) -> bool:
-    return path != _PROCESS_ENVIRON and (not path.startswith(_SHARED_FOLDERS) or bool(_OWN_WORDS.search(text)))
+    return path not in {_PROCESS_ENVIRON, *NAMES} and (
+        not path.startswith(_SHARED_FOLDERS) or bool(_OWN_WORDS.search(text))
+    )
 
 
 def _redact_value(value: object) -> object:

@@ -15,6 +15,8 @@ def lines(host: Host) -> list[str]:
 def _system(host: Host) -> Iterator[str]:
     os = host.os.name or (host.os.spelled if host.os.id else "unknown")
     ends = f" (end of life {host.os.eol})" if host.os.eol else ""
+    if host.name:
+        yield f"host         {host.name}"
     yield f"system       {os}{ends}"
     yield f"machine      {host.arch or 'unknown'}, {host.environment or 'unknown environment'}"
     if host.kernel or host.next_kernel:

@@ -162,6 +162,8 @@ class Looked(Struct, frozen=True, kw_only=True):
 class Host(Struct, frozen=True, kw_only=True):
     """The document ``gpustack/host/v1``.
 
+    ``name`` is what the machine calls itself; omitted if it is described, recorded, or to stay anonymous, and no plan
+    depends on it.
     ``looked`` says where problems were looked for; None if nobody looked.
     ``l4t`` is the release of Jetson Linux; omitted if the host is not a Jetson.
     ``codeready`` is the id of CodeReady Builder in the RHUI of a cloud; omitted if there is none.
@@ -169,6 +171,7 @@ class Host(Struct, frozen=True, kw_only=True):
     """
 
     schema: Literal["gpustack/host/v1"] = "gpustack/host/v1"
+    name: str | UnsetType = UNSET
     os: OperatingSystem = field(default_factory=OperatingSystem)
     arch: str | None = None
     kernel: str | None = None

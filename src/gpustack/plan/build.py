@@ -42,7 +42,7 @@ def build(host: Host, request: Request, resolution: Resolution, matrix: Matrix) 
     drafts += _verification(changing, drafts)
     plan = Plan(
         host=host,
-        host_digest=sha256_of(host),
+        host_digest=sha256_of(replace(host, name=UNSET)),
         request=request,
         facts=matrix.digest,
         image=_image(ctx),

@@ -6,6 +6,7 @@ import binascii
 import re
 
 from gpustack.detect.evidence import Evidence
+from gpustack.detect.probes import NAMES
 from gpustack.model.host import Environment
 
 _VM_WORDS = (
@@ -101,6 +102,15 @@ def secure_boot(evidence: Evidence) -> bool | None:
     if "SecureBoot enabled" in state:
         return True
     return False if "SecureBoot disabled" in state else None
+
+
+_HOST_NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?")
+
+
+def host_name(evidence: Evidence) -> str:
+    """What the machine calls itself; "" if it does not say, or says what is no name."""
+    found = evidence.line(*NAMES) or ""
+    return found if _HOST_NAME.fullmatch(found) else ""
 
 
 def reboot_pending(evidence: Evidence, kernel: str | None, next_kernel: str | None) -> bool | None:
