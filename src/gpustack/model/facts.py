@@ -34,7 +34,6 @@ CHECKED_WITH = {
     "tensorrt-rtx": "tensorrt",
     "container-toolkit": "",
     "imex": "",
-    "dcgm": "",
 }
 """Components without checks of their own, and the one whose checks cover them ("" none)."""
 

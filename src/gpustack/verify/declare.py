@@ -19,7 +19,7 @@ from gpustack.system.run import Finished, Runner
 LEVELS: tuple[Level, ...] = ("quick", "smoke", "full")
 """Each level includes those before it."""
 
-COMPONENTS = ("driver", "cuda", "cudnn", "nccl", "tensorrt", "nv-codec-headers", "ffmpeg", "triton")
+COMPONENTS = ("driver", "cuda", "cudnn", "nccl", "tensorrt", "nv-codec-headers", "ffmpeg", "dcgm", "triton")
 """Components that have checks, in the order in which they are checked.
 
 The checks of a level are in the component's folder: ``cudnn/smoke.py``; where a level has several modules, the others
