@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from msgspec import Struct
+
 from gpustack.solve.causes import Missing
 from gpustack.solve.own_files import built_for
 from gpustack.solve.question import JETSON_ONLY, Question, is_meant
@@ -22,6 +24,17 @@ FILES = {
     "container": "images of {}",
 }
 """What each method installs, in the words of users."""
+
+
+_OPEN_TAG = "-py<x>"
+"""How a table ends an image whose tag is not known whole."""
+
+
+class _Server(Struct, frozen=True, kw_only=True):
+    """A release of Triton, with the image that its notes name."""
+
+    version: str
+    image: str = ""
 
 
 def offered_versions(question: Question, component: str) -> list[str]:
@@ -128,6 +141,10 @@ def _unusable(question: Question, missing: Missing) -> str:
             return f"; {row.file} is known, but NVIDIA offers it behind a login only" if row.login else ""
         if row.version in asked and method == "runfile" and not (row.sha256 or row.md5):
             return f"; {row.file} is known, but no checksum of it is published"
+    if method == "container":
+        servers = question.matrix.rows("triton", "releases", _Server)
+        named = [row.image for row in servers if row.version in asked and row.image.endswith(_OPEN_TAG)]
+        return f"; NVIDIA names its image {named[0].removesuffix(_OPEN_TAG)}, but not its whole tag" if named else ""
     return ""
 
 

@@ -68,3 +68,8 @@ def test_a_host_without_a_gpu_serves_without_one() -> None:
 def test_jetson_never_gets_the_images_for_servers() -> None:
     board = host("l4t36", arch="aarch64", gpus=("Jetson AGX Orin",))
     assert "Jetson has builds of its own" in refusal(board, "triton", method="container").message
+
+
+def test_a_release_whose_image_is_not_known_whole_says_so() -> None:
+    error = refusal(host("ubuntu16.04", gpus=("V100-SXM2-16GB",)), "triton==18.09", method="container")
+    assert "NVIDIA names its image nvcr.io/nvidia/inferenceserver:18.09, but not its whole tag" in str(error)
