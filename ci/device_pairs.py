@@ -20,6 +20,7 @@ from gpustack.solve.flavour import flavours
 from gpustack.solve.listed import evidence
 from gpustack.solve.question import Candidate, Question
 from gpustack.solve.refusals import Refusals
+from gpustack.solve.rows import HostRows
 from gpustack.solve.unjudged import unknown_rules
 
 MEANING = {
@@ -35,8 +36,8 @@ MEANING = {
 """What each kind of evidence means for the answer."""
 
 
-def question_of(matrix: Matrix, product: GpuProduct) -> Question:
-    """A host with this GPU in it, asked for a driver."""
+def question_of(matrix: Matrix, product: GpuProduct, rows: HostRows | None = None) -> Question:
+    """A host with this GPU in it, asked for a driver. ``rows`` are those of its system, found for another GPU."""
     host = Host(
         os=OperatingSystem(id="ubuntu", version_id="24.04", family="debian", system="ubuntu24.04"),
         arch="x86_64",
@@ -44,15 +45,18 @@ def question_of(matrix: Matrix, product: GpuProduct) -> Question:
         gpus=(gpu_of(product),),
         described=True,
     )
-    return Question(matrix, host, Request(requirements=(Requirement(component="driver"),)), mode="check")
+    request = Request(requirements=(Requirement(component="driver"),))
+    return Question(matrix, host, request, mode="check", rows=rows)
 
 
 def judged(matrix: Matrix) -> Iterator[tuple[GpuProduct, str, str]]:
     """Every product with every released driver for Linux, and the kind of evidence that it is judged by."""
     releases = [row for row in matrix.releases("driver") if "linux" in row.os and row.status == "released"]
     candidates = [Candidate(component="driver", version=row.version, release=row) for row in releases]
+    rows = None
     for product in matrix.products:
-        question = question_of(matrix, product)
+        question = question_of(matrix, product, rows)
+        rows = question.offers.rows
         refusals = Refusals(question)
         for candidate in candidates:
             if refusals.first_by_host(candidate) is not None or not flavours(question, candidate.version):

@@ -41,16 +41,17 @@ class Columns:
     """The columns that are read, by table."""
 
     def __init__(self) -> None:
-        self.trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(SOURCES.rglob("*.py"))}
-        self.constants = {path: dict(_constants(tree)) for path, tree in self.trees.items()}
+        paths = sorted(SOURCES.rglob("*.py"))
+        self.nodes = {path: list(ast.walk(ast.parse(path.read_text(encoding="utf-8")))) for path in paths}
+        self.constants = {path: dict(_constants(nodes)) for path, nodes in self.nodes.items()}
         self.classes: dict[str, list[tuple[Path, set[str], list[str]]]] = defaultdict(list)
         self.attributes: set[str] = set()
-        for path, tree in self.trees.items():
-            self._collect(path, tree)
-        self.readings = [reading for path, tree in self.trees.items() for reading in self._readings(path, tree)]
+        for path, nodes in self.nodes.items():
+            self._collect(path, nodes)
+        self.readings = [reading for path, nodes in self.nodes.items() for reading in self._readings(path, nodes)]
 
-    def _collect(self, path: Path, tree: ast.AST) -> None:
-        for node in ast.walk(tree):
+    def _collect(self, path: Path, nodes: list[ast.AST]) -> None:
+        for node in nodes:
             if isinstance(node, ast.ClassDef):
                 fields = {one.target.id for one in node.body if _is_field(one)}  # type: ignore[attr-defined]
                 bases = [base.id for base in node.bases if isinstance(base, ast.Name)]
@@ -58,9 +59,11 @@ class Columns:
             elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and path.parent.name not in APART:
                 self.attributes.add(node.attr)
 
-    def _readings(self, path: Path, tree: ast.AST) -> Iterator[Reading]:
-        for node in ast.walk(tree):
+    def _readings(self, path: Path, nodes: list[ast.AST]) -> Iterator[Reading]:
+        for node in nodes:
             if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+                continue
+            if node.func.attr not in {"rows", "everywhere", *TYPED}:
                 continue
             name, words = node.func.attr, [self._word(path, one) for one in node.args]
             if name == "rows" and len(node.args) == 3:
@@ -80,11 +83,7 @@ class Columns:
 
     def _texts(self, path: Path) -> tuple[str, ...]:
         return tuple(
-            {
-                node.value
-                for node in ast.walk(self.trees[path])
-                if isinstance(node, ast.Constant) and isinstance(node.value, str)
-            }
+            {node.value for node in self.nodes[path] if isinstance(node, ast.Constant) and isinstance(node.value, str)}
         )
 
     def fields(self, kind: str, path: Path) -> set[str]:
@@ -109,8 +108,8 @@ class Columns:
         return found
 
 
-def _constants(tree: ast.AST) -> Iterator[tuple[str, str]]:
-    for node in ast.walk(tree):
+def _constants(nodes: list[ast.AST]) -> Iterator[tuple[str, str]]:
+    for node in nodes:
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             yield from ((target.id, node.value.value) for target in node.targets if isinstance(target, ast.Name))
 

@@ -4,12 +4,18 @@ python3 ci/test.py [--quick | --slow] [arguments of pytest]
 
 --quick runs lint, types, layers, the facts and the tests of the pure parts: a minute on two cores.
 --slow adds the tests that take minutes or gigabytes of downloads each.
+
+The tests run beside the rest, which prints when it ends; each failure is named as it happens, and all at the end.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 from bootstrap import ENVIRONMENT, ROOT, environment, install_packages, run, say
 
@@ -58,6 +64,10 @@ QUICK = [
 """The tests of the pure parts; those marked ``gate`` among them are left out."""
 
 
+MOST_WORKERS = 8
+"""Each worker builds its own package repositories and trees: more of them than this cost more than they save."""
+
+
 def main() -> None:
     arguments = sys.argv[1:]
     programs = PROGRAMS
@@ -70,18 +80,39 @@ def main() -> None:
     missing = {name for program, names in programs.items() if not shutil.which(program) for name in names.split()}
     install_packages(sorted(missing))
     python = str(environment(for_tests=True))
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else each of thousands of starts compiles the program again
+    run([python, "-m", "compileall", "-q", "src"])
+    began = time.monotonic()
+    workers = min(MOST_WORKERS, max(2, len(os.sched_getaffinity(0))))
+    with ThreadPoolExecutor() as pool:
+        rest = pool.submit(lambda: [title for title, command in checks(python) if not passes(title, command)])
+        say("tests")
+        tests = [python, "-m", "pytest", "-n", str(workers), "--dist", "worksteal", *arguments]
+        failed = [] if subprocess.run(tests, check=False, cwd=ROOT).returncode == 0 else ["tests"]
+        failed = [*rest.result(), *failed]
+    say(f"{'failed: ' + ', '.join(failed) if failed else 'all passed'} ({time.monotonic() - began:.0f} s)")
+    sys.exit(1 if failed else 0)
+
+
+def checks(python: str) -> tuple[tuple[str, list[str]], ...]:
+    """Everything but the tests: what it is called, and its command."""
     tools = ENVIRONMENT / "bin"
-    for title, command in (
+    return (
         ("lint", [str(tools / "ruff"), "check", "src", "tests", "ci"]),
         ("format", [str(tools / "ruff"), "format", "--check", "src", "tests", "ci"]),
-        ("types", [str(tools / "mypy")]),
         ("layers", [str(tools / "lint-imports")]),
-        ("spelling", [str(tools / "codespell"), "src", "tests", "ci", "docs", "README.md", "CHANGELOG.md"]),
         ("facts", [python, "-m", "gpustack", "matrix", "check"]),
-        ("tests", [python, "-m", "pytest", "-n", "2", "--dist", "worksteal", *arguments]),
-    ):
-        say(title)
-        run(command)
+        ("spelling", [str(tools / "codespell"), "src", "tests", "ci", "docs", "README.md", "CHANGELOG.md"]),
+        ("types", [str(tools / "mypy")]),
+    )
+
+
+def passes(title: str, command: list[str]) -> bool:
+    """Whether a check passes; what it printed is shown in one piece, since the tests print at the same time."""
+    done = subprocess.run(command, check=False, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    is_good = done.returncode == 0
+    say(f"{title}: {'passed' if is_good else 'FAILED'}" + ("" if is_good else f"\n{done.stdout}"))
+    return is_good
 
 
 if __name__ == "__main__":

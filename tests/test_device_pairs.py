@@ -20,6 +20,8 @@ sys.path.insert(0, str(resources.folder("matrices").parent / "ci"))
 
 import device_pairs as program
 
+pytestmark = pytest.mark.gate
+
 Pairs = list[tuple[GpuProduct, str, str]]
 
 LATE = {"hopper", "blackwell"}

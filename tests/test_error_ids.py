@@ -24,7 +24,7 @@ ROW = re.compile(r"^\| `([a-z-]+)` \| ([0-9, ]+) \| [^|]+\. \| [^|]+\. \|$")
 @cache
 def classes() -> dict[str, ast.ClassDef]:
     """The classes of errors by name, their bases first."""
-    every = {node.name: node for path in MODULES for node in ast.walk(tree(path)) if isinstance(node, ast.ClassDef)}
+    every = {node.name: node for path in MODULES for node in nodes(path) if isinstance(node, ast.ClassDef)}
     found: dict[str, ast.ClassDef] = {"GpustackError": every["GpustackError"]}
     while more := {
         name: node
@@ -36,14 +36,14 @@ def classes() -> dict[str, ast.ClassDef]:
 
 
 @cache
-def tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
 
 
 def raised() -> Iterator[tuple[str, str, bool]]:
     """Every place that makes an error: where, its class, and whether it names an id."""
     for path in MODULES:
-        for node in ast.walk(tree(path)):
+        for node in nodes(path):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in classes():
                 is_named = any(keyword.arg == "code" for keyword in node.keywords)
                 yield f"{path.relative_to(ROOT)}:{node.lineno}", node.func.id, is_named
@@ -62,7 +62,7 @@ def of_class(name: str) -> str | None:
 def named(path: Path) -> set[str]:
     """The ids that a module names: in ``code=``, as a default of that parameter, and in what it prints itself."""
     found: set[str] = set()
-    for node in ast.walk(tree(path)):
+    for node in nodes(path):
         if isinstance(node, ast.keyword) and node.arg == "code":
             found |= texts(node.value)
         elif isinstance(node, ast.FunctionDef):
@@ -109,7 +109,7 @@ def test_the_page_tells_the_exit_codes() -> None:
     exits = {"GpustackError": 1, "UsageError": 2, "DocumentError": 2, "UnsupportedError": 4, "NoSolutionError": 3}
     wanted: dict[str, set[int]] = {}
     for path in MODULES:
-        for node in ast.walk(tree(path)):
+        for node in nodes(path):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in exits:
                 for code in (keyword.value for keyword in node.keywords if keyword.arg == "code"):
                     if isinstance(code, ast.Constant):

@@ -30,6 +30,11 @@ def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
+@cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(parsed(path)))
+
+
 def test_import_contracts_hold() -> None:
     done = subprocess.run(
         [Path(sys.executable).with_name("lint-imports"), "--no-cache"],
@@ -56,7 +61,7 @@ def test_every_module_says_what_it_is_in_a_sentence() -> None:
 
 
 def functions(path: Path) -> Iterator[Function]:
-    for node in ast.walk(parsed(path)):
+    for node in nodes(path):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node
 
@@ -86,7 +91,7 @@ def test_only_the_command_line_prints_or_exits() -> None:
         f"{name_of(path)}:{node.lineno}"
         for path in MODULES
         if "gpustack/cli/" not in path.as_posix() and path.name != "__main__.py"
-        for node in ast.walk(parsed(path))
+        for node in nodes(path)
         if isinstance(node, ast.Call)
         and ast.unparse(node.func) in {"print", "sys.exit", "exit", "quit", "os._exit", "input"}
     ]
@@ -102,7 +107,7 @@ def test_nothing_is_left_for_later() -> None:
 def test_no_boolean_is_passed_by_place_and_no_import_is_relative() -> None:
     """What the linter enforces too, kept here for those who run the tests alone."""
     for path in MODULES:
-        for node in ast.walk(parsed(path)):
+        for node in nodes(path):
             assert not (isinstance(node, ast.ImportFrom) and node.level), name_of(path)
 
 
@@ -118,14 +123,16 @@ def module_of(path: Path) -> str:
     return name_of(path).removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
+NAMES = {module_of(path) for path in MODULES}
+
+
 def imported(path: Path) -> set[str]:
     """The modules of the program that a module imports, whenever it does; for a package its own module is meant."""
-    names = {module_of(one) for one in MODULES}
     found: set[str] = set()
-    for node in ast.walk(parsed(path)):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
             below = {f"{node.module}.{alias.name}" for alias in node.names}
-            found |= below & names or {node.module}
-    return found & names
+            found |= below & NAMES or {node.module}
+    return found & NAMES

@@ -70,6 +70,7 @@ def test_a_malformed_range_is_refused(text: str) -> None:
         version_range(text)
 
 
+@pytest.mark.gate  # asks both programs
 @pytest.mark.parametrize("component", COMPONENTS)
 def test_known_versions_are_ordered_as_dpkg_and_rpm_order_them(component: str) -> None:
     texts = [row.version for row in reversed(load_matrix().releases(component))]

@@ -55,9 +55,7 @@ def check(
 
         found = [NoCombination(smallest_cause(search))]
     picks = _given_picks(question, solution or {})
-    judged = picks or {
-        name: question.candidates(name)[0] for name in _list_given(question) if question.candidates(name)
-    }
+    judged = picks or {name: question.candidates(name)[0] for name in _list_given(search) if question.candidates(name)}
     more, of_image = _asked_beside(question, beside or Beside())
     conflicts = _conflicts(question, found) + more.conflicts
     conflicts += known_bad.conflicts(question, judged["driver"]) if "driver" in judged else ()
@@ -118,16 +116,16 @@ def _given_picks(question: Question, solution: Chosen) -> dict[str, Candidate]:
     }
 
 
-def _list_given(question: Question) -> list[str]:
+def _list_given(search: Search) -> list[str]:
     """The components that take part with a version: requested, or installed and bound by a requested one."""
-    members = Search(question).members()
-    installed = [name for name in members if name not in question.asked and name in question.host.installed]
+    question = search.question
+    installed = [name for name in search.members if name not in question.asked and name in question.host.installed]
     return [*question.asked, *installed]
 
 
 def _direct_findings(question: Question, search: Search) -> list[Finding]:
     """Every conflict that involves no third component: with the host, and between two given ones."""
-    given = _list_given(question)
+    given = _list_given(search)
     row = question.system_row
     found: list[Finding] = []
     if row is not None and row.binaries == "none":

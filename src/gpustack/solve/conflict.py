@@ -61,7 +61,7 @@ def _constraints(search: Search) -> list[Constraint]:
     """Every constraint, those first that are least useful in an explanation."""
     question = search.question
     freed = frozenset[Constraint](Asked(name) for name in COMPONENTS)
-    members = {**search.members(), **search.leaving_out(freed).members()}  # other versions may add others
+    members = {**search.members, **search.leaving_out(freed).members}  # other versions may add others
     pairs = [Pair(a, b) for a in members for b in members if a != b]
     pairs.sort(key=lambda pair: (pair.subject in question.asked) + (pair.other in question.asked))
     found: list[Constraint] = [*pairs]

@@ -50,7 +50,6 @@ class OfferBook:
         self._request = request
         self._found: dict[tuple[str, str], Offer | None] = {}
         self._main: dict[tuple[str, Method], tuple[PackageSet, ...]] = {}
-        self._brought: dict[tuple[str, Method], bool] = {}
 
     def method(self, component: str) -> Method:
         """The method requested for a component, else the general one if it exists, else the first that offers it."""
@@ -69,11 +68,11 @@ class OfferBook:
 
     def _brings(self, component: str, method: Method) -> bool:
         """Whether a method offers any version of a component that only others require."""
-        if (component, method) not in self._brought:
+        if (component, method) not in self.rows.brought:
             asked = Request(requirements=(Requirement(component=component),), methods={component: method})
             book = OfferBook(self._matrix, self._host, asked, self.rows)
-            self._brought[component, method] = book.has_any(component)
-        return self._brought[component, method]
+            self.rows.brought[component, method] = book.has_any(component)
+        return self.rows.brought[component, method]
 
     def has_any(self, component: str) -> bool:
         """Whether any version of a component is offered here."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
 from typing import Literal
 
@@ -139,8 +138,9 @@ class Question:
         if installed and is_given and (self.mode == "check" or not self.may_install(component)):
             return (installed,)
         releases = self._released(component, requirement)
-        ordered = sorted(releases, key=self._preference(component))
-        found = [Candidate(component=component, version=row.version, release=row) for row in ordered]
+        if component in KERNEL_SIDE and self.request.policy != "newest":
+            releases.sort(key=lambda row: _support_rank(row.kind))
+        found = [Candidate(component=component, version=row.version, release=row) for row in releases]
         if installed and self._accepts(requirement, installed.version):
             return self._with_installed(found, installed)
         return tuple(found) or self._unknown(requirement)
@@ -176,7 +176,7 @@ class Question:
         )
 
     def _released(self, component: str, requirement: Requirement | None) -> list[Release]:
-        """The releases for this system in the requested range; unfinished ones only if requested by name."""
+        """The releases for this system in the requested range, newest first; unfinished ones only if named."""
         rows = self.released_here(component)
         usable = _FINISHED | {JETSON_ONLY}
         text = requirement.versions if requirement else ""
@@ -209,16 +209,6 @@ class Question:
     @staticmethod
     def _accepts(requirement: Requirement | None, text: str) -> bool:
         return requirement is None or not requirement.versions or is_meant(requirement.versions, text)
-
-    def _preference(self, component: str) -> Callable[[Release], tuple[int, int]]:
-        releases = self.matrix.releases(component)
-        place = {id(row): number for number, row in enumerate(releases)}
-        is_ranked = component in KERNEL_SIDE and self.request.policy != "newest"
-
-        def rank(row: Release) -> tuple[int, int]:
-            return (_support_rank(row.kind) if is_ranked else 0, place[id(row)])
-
-        return rank
 
 
 _FINISHED = frozenset({"released", ""})

@@ -61,6 +61,8 @@ class HostRows:
         self._sets: dict[tuple[str, Method], tuple[PackageSet, ...]] = {}
         self._archives: dict[tuple[str, Method], dict[str, list[Archive]]] = {}
         self._wheels: dict[str, dict[str, list[Wheel]]] = {}
+        self.brought: dict[tuple[str, Method], bool] = {}
+        """Whether a method offers anything of a component, as far as offers were asked for."""
 
     @cached_property
     def system(self) -> System | None:
@@ -197,15 +199,16 @@ class HostRows:
 
     def toolkits_with_driver(self, driver: str) -> tuple[Archive, ...]:
         """CUDA's local repositories for this host that also contain a driver."""
-        return tuple(
-            row
-            for row in self._matrix.archives(INSTALLERS["cuda"])
-            if row.driver == driver
-            and row.method == "local"
-            and row.url
-            and row.distro == self._host.os.repo
-            and row.platform == self.platform
-        )
+        return self._toolkits_by_driver.get(driver, ())
+
+    @cached_property
+    def _toolkits_by_driver(self) -> dict[str, tuple[Archive, ...]]:
+        found: dict[str, tuple[Archive, ...]] = {}
+        for row in self._matrix.archives(INSTALLERS["cuda"]):
+            is_here = row.distro == self._host.os.repo and row.platform == self.platform
+            if is_here and row.method == "local" and row.url:
+                found[row.driver] = (*found.get(row.driver, ()), row)
+        return found
 
     def wheels(self, component: str) -> dict[str, list[Wheel]]:
         """The wheels of a component for the host's platform, by version; those for servers do not run on a Jetson."""

@@ -9,6 +9,7 @@ choices. Versions that breach advice, or are known to go wrong here, are tried a
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 
 from gpustack.model.facts import COMPONENTS
 from gpustack.solve.causes import Asked, Constraint, Pair, Refusal, Unwanted
@@ -61,7 +62,7 @@ class Search:
 
     def run(self) -> Chosen | None:
         """The stack, or None if there is none."""
-        members = self.members()
+        members = self.members
         order = sorted(members, key=lambda name: (not (members[name] or name in KERNEL_SIDE), COMPONENTS.index(name)))
         solution, _ = self._extend({}, order, members)
         return None if solution is None else self._without_idle(solution, members)
@@ -73,6 +74,7 @@ class Search:
             kept[idle[0]] = None
         return kept
 
+    @cached_property
     def members(self) -> dict[str, bool]:
         """The components that take part: True if always required, False if only some versions require it."""
         members = dict.fromkeys(self.question.asked, True)

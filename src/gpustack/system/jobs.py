@@ -147,8 +147,8 @@ class _Session:
         if not self.reason:
             self.reason = reason
             self._kill_at = time.monotonic() + self._grace
-            # Processes may ignore the signal that we were stopped with.
-            asks = number in {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+            # What asks us to end may mean something else to others: package managers ignore SIGHUP.
+            asks = number in {signal.SIGINT, signal.SIGTERM}
             self._signal(number if asks else signal.SIGTERM)
         elif time.monotonic() > self._kill_at:
             self._signal(signal.SIGKILL)
