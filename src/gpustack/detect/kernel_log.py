@@ -24,7 +24,9 @@ LARGEST = 256 << 20
 EARLIEST, LATEST = 400, 100
 """So many of the first and of the last lines are kept."""
 
-_WORDS = (b"NVRM", b"nvidia")
+_WORDS = (b"NVRM", b"nvidia", b"unavailable key", b"unsigned module")
+"""The last two: the kernel names no module where it refuses one for its signature."""
+
 _OLD_JOURNALS = 4
 _FABRIC_WORDS = (b"fabricmanager", b"fabric manager", b"fabric_manager")
 
@@ -42,7 +44,8 @@ def read_log(tree: Tree, runner: Runner | None) -> Log:
     if tree.root == "" and runner is not None:
         done = runner.run(("dmesg",), timeout=5.0)
         if done.code == 0 and done.out:
-            found = [line for line in done.out.splitlines() if "NVRM" in line or "nvidia" in line]
+            words = tuple(word.decode() for word in _WORDS)
+            found = [line for line in done.out.splitlines() if any(word in line for word in words)]
             return Log(path="dmesg", lines=_bounded(found))
     denied = ""
     for name in FILES:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gpustack.model.host import Copy, Gpu, Host, Installed, KernelModule, OperatingSystem
+from gpustack.model.host import Copy, Gpu, Host, Installed, KernelModule, OperatingSystem, Problem
 from gpustack.system.run import Finished
 
 LOADED = KernelModule(version="550.54.15", flavour="open", loaded=True)
@@ -91,11 +91,12 @@ FAILS: list[tuple[str, dict[str, Any], str, str]] = [
     ),
     (
         "driver.module",
-        {"module": None, "secure_boot": True},
-        (
-            "driver 550.54.15 is installed but its kernel module is not loaded; Secure Boot is enabled and the module has no known signature"
-        ),
-        "install signed modules, or enroll the key that signs them (`sudo mokutil --import KEY`) and reboot",
+        {
+            "module": None,
+            "problems": (Problem(id="secure_boot_unsigned", message="its key is not enrolled", fix="do"),),
+        },
+        "driver 550.54.15 is installed but its kernel module is not loaded: its key is not enrolled",
+        "do",
     ),
     (
         "driver.module",

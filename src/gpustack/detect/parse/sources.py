@@ -86,7 +86,8 @@ def fault(evidence: Evidence, source: SourceEntry, sources: tuple[SourceEntry, .
     if left:
         reads = "apt replaces only $(ARCH)" if apt else "the package manager knows no such variable"
         return f"its address holds {left[0]}: {reads}"
-    if re.search(r"://[^/]*//|://[^/]+/.*//", source.url) or re.search(r"://(?:/|$)", source.url):
+    folder_is_cut = "/compute/cuda/repos/" in source.url and not re.search(r"/repos/[^/]+/[^/]", source.url)
+    if folder_is_cut or re.match(r"https?://(?:/|$)", source.url):
         return "a part of its address is empty"
     folder = re.search(_TOOLKIT_FOLDER, source.url)
     if folder:

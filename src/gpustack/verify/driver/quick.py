@@ -49,13 +49,10 @@ def _not_loaded(context: Context) -> Outcome:
             f"no NVIDIA driver is installed for {host_facts.names_of(host_facts.own_gpus(host))}",
             "`gpustack install driver`",
         )
-    if host.secure_boot and not (host.module and host.module.signer):
-        return failed(
-            f"driver {version} is installed but its kernel module is not loaded; Secure Boot is enabled and the module"
-            " has"
-            " no known signature",
-            "install signed modules, or enroll the key that signs them (`sudo mokutil --import KEY`) and reboot",
-        )
+    refused = next((problem for problem in host.problems if problem.id == "secure_boot_unsigned"), None)
+    if refused is not None:
+        message = f"driver {version} is installed but its kernel module is not loaded: {refused.message}"
+        return failed(message, refused.fix)
     return failed(
         f"driver {version} is installed but its kernel module is not loaded",
         "`sudo modprobe nvidia`; if the module does not exist, it was not built for this kernel: see `dkms status`",
