@@ -67,18 +67,20 @@ def sentences_of(
     return [sentence for one in ordered for sentence in offers.get(one) or constraint_sentences(question, one)]
 
 
-def _reading_order(constraint: Constraint) -> tuple[int, int, int]:
+def _reading_order(constraint: Constraint) -> tuple[int, int, int, str]:
     match constraint:
         case Asked(component):
-            return 0, _rank(component), 0
+            return 0, _rank(component), 0, ""
         case HostLimit(component, name):
-            return 1, _rank(component), _rank(name)
+            return 1, _rank(component), _rank(name), name
         case Flavour():
-            return 2, 0, 0
-        case Offered(component) | Denied(component):
-            return 3, _rank(component), 0
+            return 2, 0, 0, ""
+        case Offered(component):
+            return 3, _rank(component), 0, ""
+        case Denied(component):
+            return 3, _rank(component), 1, ""
         case Pair(subject, other):
-            return 4, _rank(subject), _rank(other)
+            return 4, _rank(subject), _rank(other), other
 
 
 def _rank(name: str) -> int:
@@ -94,8 +96,10 @@ def by_kind(constraint: Constraint) -> tuple[int, str, str]:
             return 1, "", ""
         case HostLimit(component, name):
             return 2, component, name
-        case Offered(component) | Denied(component):
+        case Offered(component):
             return 3, component, ""
+        case Denied(component):
+            return 3, component, "denied"
         case Pair(subject, other):
             return 4, subject, other
 
