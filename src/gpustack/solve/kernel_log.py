@@ -79,6 +79,7 @@ class Event(Struct, frozen=True, kw_only=True):
     says: str
     fix: str
     line: str
+    when: str = ""
     number: int | None = None
     codes: str = ""
     asked: str = ""
@@ -100,14 +101,16 @@ class Verdict(Struct, frozen=True, kw_only=True):
     when: str = ""
     line: str = ""
     then: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     src: tuple[str, ...] = ()
 
     @property
     def told(self) -> str:
-        """The line with its time, and the consequences."""
+        """The line with its time, the consequences, and what does not follow from it."""
         then = f"; then {', '.join(self.then)}" if self.then else ""
-        return f"{self.when + ': ' if self.when else ''}{self.line}{then}"
+        also = f"; besides {', '.join(self.also)}" if self.also else ""
+        return f"{self.when + ': ' if self.when else ''}{self.line}{then}{also}"
 
 
 def judge(matrix: Matrix, text: str, *, log: str = "kernel") -> Verdict:
@@ -123,14 +126,16 @@ def judge(matrix: Matrix, text: str, *, log: str = "kernel") -> Verdict:
     if root.number == _RECOVERY_XID:
         root = _before(root, events) or root
     alike = [one for one in roots if one.key == root.key] or [root]
-    followers = [one for one in grave if one is not root and one not in alike]
+    apart = [one for one in roots if one.key != root.key]
+    followers = [one for one in grave if one is not root and one not in alike and one not in apart]
     codes = root.codes or next((one.codes for one in followers if one.codes and _same(one, root)), "")
     return Verdict(
         message=_message(matrix, root, alike, codes, _place_of(root, followers)),
         fix=_cure(root, followers),
-        when=_when(root.line),
+        when=root.when,
         line=_quoted(root.line),
-        then=_named(one for one in followers if one.key != root.key),
+        then=_named(one.name for one in followers if one.key != root.key),
+        also=_named(f"{one.name} at {one.place}" if one.place else one.name for one in apart),
         src=root.src,
     )
 
@@ -154,10 +159,12 @@ def _events(matrix: Matrix, lines: list[str], log: str) -> Iterator[Event]:
         found = _XID.search(line) if log == "kernel" else None
         if row is not None:
             codes = _CODES.search(line)
-            place, told = _place(lines, at), codes[1] if codes else ""
-            yield Event(key=row.id, place=place, says=row.says, fix=row.fix, line=line, codes=told, src=row.src)
+            yield Event(
+                key=row.id, place=_place(lines, at), says=row.says, fix=row.fix, line=line, when=_when(lines, at),
+                codes=codes[1] if codes else "", src=row.src,
+            )  # fmt: skip
         elif found is not None:
-            yield _xid(known.get(int(found[2])), actions, found, line)
+            yield replace(_xid(known.get(int(found[2])), actions, found, line), when=_when(lines, at))
 
 
 def _xid(row: Xid | None, actions: dict[str, XidAction], found: re.Match[str], line: str) -> Event:
@@ -236,13 +243,15 @@ def _cure(root: Event, followers: list[Event]) -> str:
     return fix.replace("--gpu-reset`", f"--gpu-reset -i {place}`") if found else fix
 
 
-def _named(events: Iterable[Event]) -> tuple[str, ...]:
-    counted = Counter(one.name for one in events)
+def _named(names: Iterable[str]) -> tuple[str, ...]:
+    counted = Counter(names)
     return tuple(f"{name} ({count} times)" if count > 1 else name for name, count in counted.items())
 
 
-def _when(line: str) -> str:
-    found = _TIME.search(line[:80])
+def _when(lines: list[str], at: int) -> str:
+    """The time of a message: of its line, or of the one where a message of several lines begins."""
+    near = (lines[before][:80] for before in range(at, max(-1, at - 4), -1))
+    found = next((match for line in near if (match := _TIME.search(line))), None)
     return (found[1] or f"{found[2].strip()}{' s after boot' if '.' in found[2] else ''}") if found else ""
 
 
