@@ -1,30 +1,27 @@
-"""The questions that a row of the facts should bear on: plans, verdicts and GPUs, made from the row itself."""
+"""The questions that a row of the facts should bear on, made from the row itself; a table's own first."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
-import msgspec
-from msgspec.structs import replace
-
-from gpustack.detect.describe import describe
+from fact_answers import HOSTS as TREES
+from fact_answers import Asked
 from gpustack.matrix.index import Matrix
-from gpustack.model.facts import COMPONENTS, MIRRORED, subject_of
-from gpustack.model.host import Host, Installed
+from gpustack.model.facts import COMPONENTS, MIRRORED
 from gpustack.model.places import System
-from gpustack.model.request import Request
-from gpustack.plan.build import build
-from gpustack.plan.targets import demand_host
-from gpustack.solve.check import check
-from gpustack.solve.requirements import merge, parse_methods, parse_requirement
-from gpustack.solve.resolve import resolve
-from gpustack.versions import is_within, version_key
+from gpustack.solve.codecs import DECODED, ENCODED
+from gpustack.solve.rows import INSTALLERS, OWN_REPOSITORY
+from gpustack.versions import is_within
 
+Row = dict[str, Any]
 ARCHES = {"x86_64": "x86_64", "amd64": "x86_64", "sbsa": "aarch64", "aarch64": "aarch64", "arm64": "aarch64"}
 ARCHES |= {"ppc64le": "ppc64le", "ppc64el": "ppc64le"}
 TARGETS = {"cross-linux-sbsa": "sbsa", "cross-linux-aarch64": "drive-os"}
-HGX = ("H100 80GB HBM3",) * 8
+BASEBOARDS = (("H100 80GB HBM3",) * 8, ("A100-SXM4-80GB",) * 8, ("B200",) * 8, ("V100-SXM3-32GB",) * 16)
+ERAS = ((), ("L4",), ("Tesla T4",), ("Tesla K80",), ("GeForce RTX 5090",), ("B200",), ("GeForce GTX 1080 Ti",))
+"""GPUs of every era; none leaves them out of the question."""
+
 HOSTS = (
     ("ubuntu24.04", "x86_64", "L4"),
     ("ubuntu16.04", "x86_64", "Tesla T4"),
@@ -38,192 +35,163 @@ HOSTS = (
     ("ubuntu18.04", "x86_64", "Tesla K80"),
 )
 PLATFORMS = {
-    "linux-x86_64": (("ubuntu22.04", "x86_64"), ("rhel7", "x86_64"), ("ubuntu24.04", "x86_64")),
-    "linux-sbsa": (("ubuntu22.04", "aarch64"), ("ubuntu24.04", "aarch64")),
-    "linux-aarch64": (("l4t36", "aarch64"), ("l4t35", "aarch64"), ("ubuntu22.04", "aarch64")),
-    "linux-ppc64le": (("rhel8", "ppc64le"),),
+    "linux-x86_64": (("ubuntu22.04", "x86_64"), ("ubuntu18.04", "x86_64"), ("rhel7", "x86_64"), ("rhel10", "x86_64")),
+    "linux-sbsa": (("ubuntu22.04", "aarch64"), ("ubuntu24.04", "aarch64"), ("rhel8", "aarch64")),
+    "linux-aarch64": (("l4t36", "aarch64"), ("l4t35", "aarch64"), ("l4t32", "aarch64"), ("l4t38", "aarch64")),
+    "linux-ppc64le": (("rhel8", "ppc64le"), ("rhel7", "ppc64le")),
     "windows-x86_64": (("windows11", "x86_64"), ("windows10", "x86_64")),
     "windows-arm64": (("windows11", "aarch64"),),
 }
+BOARDS = {"l4t36": "Jetson AGX Orin", "l4t35": "Jetson AGX Orin", "l4t32": "Jetson AGX Xavier", "l4t38": "Jetson Thor"}
 METHODS = {"exe": "zip", "wheel": "pip"}
 
 
-class Question(NamedTuple):
-    """One question; equal ones have equal answers."""
-
-    kind: str
-    os: str = ""
-    arch: str = "x86_64"
-    gpus: tuple[str, ...] = ()
-    asked: tuple[str, ...] = ()
-    methods: tuple[str, ...] = ()
-    target: str = ""
-    flavour: str = "auto"
-    driver: str | None = None
-    held: tuple[str, ...] = ()
-
-    def ask(self, matrix: Matrix) -> str:
-        """The answer with these facts, as JSON without their digest."""
-        if self.kind == "gpu":
-            return msgspec.json.encode(describe(matrix, os="ubuntu24.04", arch=None, gpus=self.gpus)).decode()
-        host, request = self._host(matrix), self._request()
-        if self.kind == "check":
-            return msgspec.json.encode(check(matrix, host, request)).decode()
-        demand_host(matrix, host, request)
-        plan = build(host, request, resolve(matrix, host, request), matrix)
-        return msgspec.json.encode(replace(plan, facts="", digest="")).decode()
-
-    def _host(self, matrix: Matrix) -> Host:
-        host = describe(matrix, os=self.os, arch=self.arch, gpus=self.gpus, driver=self.driver)
-        if not self.held:
-            return host
-        component = subject_of(self.asked[0])
-        there = Installed(version="0.1", method="network", packages=self.held)
-        return replace(host, holds=self.held, installed={**host.installed, component: there})
-
-    def _request(self) -> Request:
-        return Request(
-            requirements=merge(tuple(parse_requirement(text) for text in self.asked)),
-            methods=parse_methods(self.methods),
-            kernel_module=self.flavour,  # type: ignore[arg-type]
-            target=self.target,  # type: ignore[arg-type]
-        )
-
-
-def questions(facts: Matrix, subject: str, table: str, row: dict[str, Any]) -> Iterator[Question]:
+def questions(facts: Matrix, subject: str, table: str, row: Row) -> Iterator[Asked]:
     """The questions on a row, the most likely first."""
-    match table:
-        case "packages":
-            yield from _on_packages(facts, row)
-        case "archives":
-            yield from _on_archive(facts, {"component": subject, **row})
-        case "rules":
-            yield from _on_rule(facts, row)
-        case "releases":
-            yield from _on_release(subject, row)
-        case "availability":
-            yield from _on_availability(facts, row)
-        case "products" | "integrated":
-            yield from (
-                Question("gpu", gpus=(name,)) for name in (row["name"], row.get("device", ""), *row.get("aliases", ()))
-            )
-            yield Question("plan", "ubuntu24.04", gpus=(row["name"],), asked=("driver", "cuda"))
-            yield Question(
-                "plan",
-                "ubuntu24.04",
-                gpus=(row["name"],),
-                asked=("driver", "cuda", "ffmpeg"),
-                methods=("ffmpeg=source",),
-            )
-        case "images":
-            yield Question(
-                "plan", "ubuntu24.04", gpus=("L4",), asked=(f"triton=={row['release']}", "container-toolkit", "driver")
-            )
-        case _:
-            yield from _on_place(facts, row)
+    own = _OF_TABLES.get(f"{subject}.{table}") or _OF_TABLES.get(table)
+    if own is not None:
+        yield from own(facts, {"component": subject, **row})
+        return
+    yield from _on_place(facts, row)
 
 
-def _systems(facts: Matrix, *, family: str = "", repos: Iterable[str] = (), repo: str = "") -> list[System]:
-    wanted = {repo} if repo else set(repos)
+def _systems(facts: Matrix, *, family: str = "", repos: Iterable[str] = ()) -> list[System]:
+    """Systems of a family or with one of these folders: the last, the first and some between."""
+    wanted = set(repos)
     found = [row for row in facts.systems if (not wanted or row.repo in wanted) and family in {"", "any", row.family}]
     found = [row for row in found if row.repo and not row.base] or found
-    return [*found[-1:], *found[:1], *found[len(found) // 2 : len(found) // 2 + 1]]
+    return _some(found)
+
+
+def _some(found: list[Any]) -> list[Any]:
+    """The ends of a list and two between."""
+    places = (0, len(found) - 1, len(found) // 2, len(found) // 4)
+    return [found[place] for place in dict.fromkeys(places)] if found else []
 
 
 def _within(facts: Matrix, component: str, text: str) -> list[str]:
-    """The newest, the oldest and a middle release in a range."""
-    found = [row.version for row in facts.releases(component) if is_within(row.version, text)]
-    return list(dict.fromkeys([*found[:1], *found[-1:], *found[len(found) // 2 : len(found) // 2 + 1]]))
+    """The newest, the oldest and two releases between in a range."""
+    return _some([row.version for row in facts.releases(component) if is_within(row.version, text)])
 
 
-def _gpus(component: str, version: str = "") -> tuple[str, ...]:
+def _serving(facts: Matrix, row: Row, version: str) -> list[tuple[System, str]]:
+    """Systems, each with a word for an architecture, whose folders carry a version that these packages are of."""
+    component, words = row["component"], set(row.get("arch", ()))
+    own, method = MIRRORED.get(component, component), row["method"]
+    if component in OWN_REPOSITORY:
+        return [(one, "x86_64") for one in _systems(facts, family=row["family"])]
+    if method == "local":
+        files = facts.archives(INSTALLERS[component]) if component in INSTALLERS else ()
+        there = {
+            (one.distro, one.platform.removeprefix("linux-"))
+            for one in files
+            if (one.version, one.method) == (version, "local")
+        }
+    else:
+        served = [one for one in facts.availability(own) if one.method == method and is_within(version, one.versions)]
+        there = {(one.repo, word) for one in served for word in one.arch}
+    repos, family = set(row.get("repos", ())), row["family"]
+    found = [
+        (system, word)
+        for system in facts.systems
+        if family in {"any", system.family} and (not repos or system.repo in repos)
+        for repo, word in sorted(there)
+        if repo == system.repo and (not words or word in words)
+    ]
+    plain = [one for one in found if not one[0].base] or found
+    return _some(plain) + [one for one in plain if one[1] in {"sbsa", "aarch64", *TARGETS}][:2]
+
+
+def _boards(component: str, arch: str) -> tuple[tuple[str, ...], ...]:
     if component == "fabric-manager":
-        return HGX
-    old = (
-        component in {"driver", "cuda"}
-        and version
-        and version_key(version) < version_key("13" if component == "cuda" else "450")
-    )
-    return ("Tesla T4",) if old else ("L4",)
+        return BASEBOARDS
+    if component == "imex":
+        return (("GB200",) * 4, ("GB300",) * 4)
+    if arch == "aarch64":
+        return (("GH200 480GB",), (), ("GB200",) * 4)
+    return (*ERAS, BASEBOARDS[0], BASEBOARDS[2]) if component == "driver" else ERAS[:3]
 
 
-def _on_packages(facts: Matrix, row: dict[str, Any]) -> Iterator[Question]:
+def _on_packages(facts: Matrix, row: Row) -> Iterator[Asked]:
     component, method = row["component"], row["method"]
-    cudas = _within(facts, "cuda", row["with_cuda"]) if row.get("with_cuda") else [""]
-    arches = [word for word in row.get("arch", []) if word in ARCHES or word in TARGETS] or ["x86_64", "sbsa"]
-    extra = ("driver",) if component == "fabric-manager" else ()
+    cudas = _within(facts, "cuda", row["with_cuda"])[:3] if row.get("with_cuda") else [""]
+    ways = ((method,), (f"{component}={method}",)) if method == "local" else ((f"{component}={method}",), (method,))
+    flavour = row.get("flavour") or "auto"
+    stage = "runtime" if row.get("role") == "runtime" else ""
+    cross = {"cross-sbsa": "sbsa", "cross-aarch64": "drive-os", "cross-drive-os": "drive-os"}.get(row.get("role", ""))
     for version in _within(facts, component, row["versions"]):
+        places = [(f"{one.id}{one.version}", word) for one, word in _serving(facts, row, version)]
+        if cross:
+            places = [
+                (f"{one.id}{one.version}", "x86_64")
+                for one in _systems(facts, family=row["family"], repos=row.get("repos", ()))
+            ]
         for cuda in cudas:
-            asked = (f"{component}=={version}", *((f"cuda=={cuda}",) if cuda else ()), *extra)
-            if component == "fabric-manager":
-                asked = (f"fabric-manager=={version}", f"driver=={version}")
-            for system in _systems(facts, family=row["family"], repos=row.get("repos", ())):
-                for arch in arches:
-                    name, host = f"{system.id}{system.version}", ARCHES.get(arch, "x86_64")
-                    common = {"os": name, "arch": host, "gpus": _gpus(component, version), "asked": asked}
-                    ways = ((method,),) if method != "local" else ((f"{component}=local",), ("local",))
+            asked = (f"{component}=={version}", *((f"cuda=={cuda}",) if cuda else ()))
+            if component in {"fabric-manager", "imex"}:
+                asked = (f"{component}=={version}", f"driver=={version}")
+            for os, word in places:
+                arch, target = ARCHES.get(word, "x86_64"), cross or TARGETS.get(word, "")
+                for gpus in _boards(component, arch)[: 1 if target else None]:
                     for methods in ways:
-                        yield Question(
-                            "plan",
-                            **common,
-                            methods=methods,
-                            target=TARGETS.get(arch, ""),
-                            flavour=row.get("flavour") or "auto",
+                        common = {"os": os, "arch": arch, "gpus": gpus, "asked": asked, "methods": methods}
+                        yield Asked(kind="plan", **common, target=target, flavour=flavour, stage=stage)
+                    if component == "cuda-compat":
+                        yield from (
+                            Asked(kind="plan", **common, driver=driver)
+                            for driver in ("450.51.06", "470.57.02", "535.54.03", "570.86.15", "580.65.06")
                         )
-                    target = {"cross-sbsa": "sbsa", "cross-aarch64": "drive-os"}.get(row.get("role", ""), "")
-                    if target:
-                        yield Question("plan", **common, target=target)
-                    yield Question("plan", **common, methods=(f"{component}={method}",), held=tuple(row["packages"]))
-                    if component == "driver":
-                        for board in ("Tesla K80", "GeForce GTX 1080 Ti", "GeForce RTX 5090", "B200"):
-                            yield Question("plan", **{**common, "gpus": (board,)}, flavour=row.get("flavour") or "auto")
+                yield Asked(
+                    kind="plan", os=os, arch=arch, gpus=(), asked=asked, methods=ways[0], held=tuple(row["packages"])
+                )
 
 
-def _on_archive(facts: Matrix, row: dict[str, Any]) -> Iterator[Question]:
+def _on_archive(facts: Matrix, row: Row) -> Iterator[Asked]:
     component = row["component"]
     method = METHODS.get(row.get("method", ""), row.get("method", ""))
     places = list(PLATFORMS.get(row["platform"], PLATFORMS["linux-x86_64"]))
     if row.get("distro"):
         arch = ARCHES.get(row["platform"].removeprefix("linux-"), "x86_64")
-        places = [(f"{one.id}{one.version}", arch) for one in _systems(facts, repo=row["distro"])]
+        places = [(f"{one.id}{one.version}", arch) for one in _systems(facts, repos=[row["distro"]])]
     cudas = [row["cuda"]] if row.get("cuda") and component != "cuda" else [""]
+
     for os, arch in places:
+        boards = (BOARDS[os],) if os in BOARDS else ()
         for cuda in cudas:
             asked = (f"{component}=={row['version']}", *((f"cuda=={cuda}.*",) if cuda else ()))
             if component == "fabric-manager":
                 asked = (*asked, f"driver=={row['version']}")
-            boards = _gpus(component, row["version"]) if arch != "ppc64le" else ("V100-SXM2-16GB",)
-            driver = "535.104.05" if arch == "ppc64le" else None
-            for methods in ((f"{component}={method}",), (method,)):
-                yield Question("plan", os, arch, boards, asked, methods, driver=driver)
+            choices = [boards] if os in BOARDS else [(), *_boards(component, arch)][:5]
+            for gpus in choices:
+                for methods in ((f"{component}={method}",), (method,)):
+                    yield Asked(kind="plan", os=os, arch=arch, gpus=gpus, asked=asked, methods=methods)
         if row.get("driver"):
-            yield Question(
-                "plan", os, arch, ("L4",), (f"driver=={row['driver']}", f"cuda=={row['version']}"), ("local",)
-            )
+            asked = (f"driver=={row['driver']}", f"cuda=={row['version']}")
+            for gpus in (("L4",), ("Tesla T4",)):
+                yield Asked(kind="plan", os=os, arch=arch, gpus=gpus, asked=asked, methods=("local",))
+                yield Asked(kind="plan", os=os, arch=arch, gpus=gpus, asked=asked[:1], methods=("local",))
 
 
-def _on_rule(facts: Matrix, row: dict[str, Any]) -> Iterator[Question]:
+def _on_rule(facts: Matrix, row: Row) -> Iterator[Asked]:
     component = next(name for name in sorted(COMPONENTS, key=len, reverse=True) if row["of"].startswith(name))
     needs = row.get("needs") or next(iter(row.get("equal", [])), "")
     boards = {gpu for names in (row.get("when", {}).get("gpu", ()),) for gpu in names}
-    hosts = [*(("ubuntu24.04", "x86_64", gpu) for gpu in sorted(boards)), *HOSTS, *_boards(facts, row)]
+    hosts = [*(("ubuntu24.04", "x86_64", gpu) for gpu in sorted(boards)), *HOSTS, *_capable(facts, row)]
     others = [""]
     if needs in COMPONENTS:
         spans = [*row.get("any", ()), *row.get("none", ())]
-        others = [one for span in spans for one in (*_within(facts, needs, span), *_outside(facts, needs, span))] or [
-            ""
-        ]
-        others += _within(facts, needs, "")
+        found = [one for span in spans for one in (*_within(facts, needs, span), *_outside(facts, needs, span))]
+        others = [*(found or [""]), *_within(facts, needs, "")]
     for version in _within(facts, component, row["of"][len(component) :]):
         for other in dict.fromkeys(others):
             asked = (f"{component}=={version}", *((f"{needs}=={other}",) if other else ()))
             for os, arch, gpu in hosts:
-                yield Question("check", os, arch, (gpu,), asked)
+                yield Asked(kind="check", os=os, arch=arch, gpus=(gpu,), asked=asked)
         for os, arch, gpu in hosts[:5]:
-            yield Question("plan", os, arch, (gpu,), (f"{component}=={version}",))
+            yield Asked(kind="plan", os=os, arch=arch, gpus=(gpu,), asked=(f"{component}=={version}",))
 
 
-def _boards(facts: Matrix, row: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
+def _capable(facts: Matrix, row: Row) -> Iterator[tuple[str, str, str]]:
     if row.get("needs") == "compute-capability":
         by_capability = {one.compute_capability: one.name for one in facts.products if one.compute_capability}
         yield from (("ubuntu24.04", "x86_64", name) for name in by_capability.values())
@@ -238,63 +206,235 @@ def _outside(facts: Matrix, component: str, text: str) -> list[str]:
     return [versions[place] for place in (inside[0] - 1, inside[-1] + 1) if 0 <= place < len(versions)]
 
 
-def _on_release(subject: str, row: dict[str, Any]) -> Iterator[Question]:
-    wanted = f"{subject}=={row['version']}"
+def _on_release(_: Matrix, row: Row) -> Iterator[Asked]:
+    subject, version = row["component"], row["version"]
+    wanted = f"{subject}=={version}"
     for os, arch, gpu in HOSTS:
-        yield Question("check", os, arch, (gpu,), (wanted,))
-        yield Question("plan", os, arch, (gpu,), (wanted,))
-        yield Question("plan", os, arch, (gpu,), (f"{subject}<={row['version']}",))
-    for method in ("runfile", "tar", "source", "zip"):
+        for gpus in ((gpu,), ()):
+            yield Asked(kind="check", os=os, arch=arch, gpus=gpus, asked=(wanted,))
+            yield Asked(kind="plan", os=os, arch=arch, gpus=gpus, asked=(f"{subject}<={version}",))
+    for method in ("runfile", "tar", "source", "zip", "local", "network"):
         for os, arch, gpu in (HOSTS[0], HOSTS[4]):
-            yield Question("plan", os, arch, (gpu,), (wanted,), (f"{subject}={method}",))
+            yield Asked(kind="plan", os=os, arch=arch, gpus=(gpu,), asked=(wanted,), methods=(f"{subject}={method}",))
     if subject == "cuda":
-        yield Question(
-            "plan",
-            "windows11",
-            asked=(wanted, "nv-codec-headers", "ffmpeg"),
-            gpus=("GeForce RTX 3060",),
-            methods=("source",),
-        )
-        yield Question("plan", "ubuntu22.04", asked=(wanted, "cudnn"), gpus=("Tesla T4",))
+        asked, gpus = (wanted, "nv-codec-headers", "ffmpeg"), ("GeForce RTX 3060",)
+        yield Asked(kind="plan", os="windows11", gpus=gpus, asked=asked, methods=("source",))
+        yield Asked(kind="plan", os="ubuntu22.04", gpus=("Tesla T4",), asked=(wanted, "cudnn"))
+    if subject == "nv-codec-headers":
+        drivers = (row.get("driver_linux") or "450.51", row.get("driver_windows") or "450.51")
+        yield from (Asked(kind="api", asked=(row.get("api") or "12.0", driver)) for driver in drivers)
+    if subject == "triton":
+        yield Asked(kind="server", asked=(version,))
+        yield Asked(kind="image", gpus=("L4",), asked=(f"nvcr.io/nvidia/tritonserver:{version}-py3",))
     for series in range(1, 4):
-        cut = ".".join(row["version"].split(".")[:series])
-        yield Question("plan", "ubuntu24.04", gpus=("L4",), asked=(f"{subject}=={cut}.*",))
+        cut = ".".join(version.split(".")[:series])
+        yield Asked(kind="plan", gpus=("L4",), asked=(f"{subject}=={cut}.*",))
 
 
-def _on_availability(facts: Matrix, row: dict[str, Any]) -> Iterator[Question]:
+def _on_availability(facts: Matrix, row: Row) -> Iterator[Asked]:
     component = row["component"]
-    for system in _systems(facts, repo=row["repo"]) or list(facts.systems[:1]):
+    for system in _systems(facts, repos=[row["repo"]]) or list(facts.systems[:1]):
         for word in row["arch"]:
             arch, target = ARCHES.get(word, "x86_64"), TARGETS.get(word, "")
+            common = {"os": f"{system.id}{system.version}", "arch": arch, "methods": (row["method"],), "target": target}
             for version in _within(facts, MIRRORED.get(component, component), row["versions"]):
-                asked, name = (f"{component}=={version}",), f"{system.id}{system.version}"
-                yield Question("plan", name, arch, _gpus(component, version), asked, (row["method"],), target)
-            yield Question(
-                "plan", f"{system.id}{system.version}", arch, ("L4",), (component,), (row["method"],), target
-            )
+                for gpus in ERAS[:3]:
+                    yield Asked(kind="plan", gpus=gpus, asked=(f"{component}=={version}",), **common)
+            yield Asked(kind="plan", gpus=("L4",), asked=(component,), **common)
 
 
-def _on_place(facts: Matrix, row: dict[str, Any]) -> Iterator[Question]:
+def _on_product(_: Matrix, row: Row) -> Iterator[Asked]:
+    device, subsystem = row.get("device", "0x").removeprefix("0x"), row.get("subsystem", "")
+    if device:
+        yield Asked(kind="board", asked=(f"{device}/{subsystem}" if subsystem else device,))
+    for name in dict.fromkeys((row["name"], f"10de:{device}", *row.get("aliases", ()))):
+        yield Asked(kind="machine", gpus=(name,))
+        for asked, methods in ((("driver", "cuda"), ()), (("driver", "cuda", "ffmpeg"), ("ffmpeg=source",))):
+            yield Asked(kind="plan", gpus=(name,), asked=asked, methods=methods)
+        yield from (Asked(kind="check", gpus=(name,), asked=(f"driver=={one}",)) for one in ("470.82.01", "580.65.06"))
+        yield from (Asked(kind="codec", gpus=(name,), asked=(f"{word}",)) for word in ("nvenc-av1", "nvdec-av1"))
+
+
+def _on_listed(facts: Matrix, row: Row) -> Iterator[Asked]:
+    """Drivers on the device: each release that a list begins with, and the one before it."""
+    device = row["device"].removeprefix("0x")
+    ends = [row.get("open", ())[:1], row.get("own", ())[:1], row.get("open", ())[-1:], row.get("own", ())[-1:]]
+    for release in dict.fromkeys(one for end in ends for one in end):
+        for version in (release, *_outside(facts, "driver", f"=={release}")):
+            for flavour in ("open", "auto"):
+                yield Asked(kind="check", gpus=(f"10de:{device}",), asked=(f"driver=={version}",), flavour=flavour)
+    yield Asked(kind="plan", gpus=(f"10de:{device}",), asked=("driver", "cuda"))
+
+
+def _on_branch(facts: Matrix, row: Row) -> Iterator[Asked]:
+    for version in _within(facts, "driver", f"=={row['branch']}.*"):
+        for gpu in ("B200", "GeForce RTX 5090", "L4", "GH200 480GB", "RTX A2000", "Tesla T4", "H100 PCIe"):
+            yield Asked(kind="check", gpus=(gpu,), asked=(f"driver=={version}",))
+
+
+def _on_fixed(facts: Matrix, row: Row) -> Iterator[Asked]:
+    """Releases just below the fixed one, and of the branch before, for each class of products."""
+    component, os = row["component"], "windows11" if row["os"] == "windows" else "ubuntu24.04"
+    below = [one.version for one in facts.releases(component) if is_within(one.version, f"<{row['fixed']}")]
+    branch = [one for one in below if is_within(one, f"=={row.get('branch') or '*'}.*")] if row.get("branch") else []
+    for version in dict.fromkeys((*_some(branch), *below[:2], row["fixed"])):
+        for gpu in ("L4", "GeForce RTX 3060", "RTX A4000", "Tesla T4"):
+            yield Asked(kind="check", os=os, gpus=(gpu,), asked=(f"{component}=={version}",))
+
+
+def _on_bulletin(facts: Matrix, row: Row) -> Iterator[Asked]:
+    for one in facts.rows("security", "fixed", dict):
+        if one["bulletin"] == row["bulletin"]:
+            yield from _on_fixed(facts, one)
+
+
+def _on_bridge(_: Matrix, row: Row) -> Iterator[Asked]:
+    yield Asked(kind="bridge", asked=(f"{row['cuda']}.0", f"{row['branch']}.10"))
+
+
+def _on_image_tag(_: Matrix, row: Row) -> Iterator[Asked]:
+    names = [row["image"]] if row.get("image") else ["pytorch", "tensorflow", "triton", "tensorrt"]
+    for name in names:
+        tag = row.get("tag") or f"{row['month']}-py3"
+        repository = {"triton": "tritonserver"}.get(name, name) if "month" in row else "cuda"
+        for gpu in ("L4", "Tesla K80", "GeForce GTX 1080 Ti", "B200", "V100"):
+            yield Asked(kind="image", gpus=(gpu,), asked=(f"nvcr.io/nvidia/{repository}:{tag}",))
+
+
+def _on_server_image(_: Matrix, row: Row) -> Iterator[Asked]:
+    for arch, gpu in (("x86_64", "L4"), ("aarch64", "GH200 480GB"), ("x86_64", "V100"), ("x86_64", "Tesla K80")):
+        asked = (f"triton=={row['release']}", "container-toolkit", "driver")
+        yield Asked(kind="plan", arch=arch, gpus=(gpu,), asked=asked)
+        yield Asked(kind="plan", arch=arch, gpus=(gpu,), asked=asked[:1], driver="580.65.06")
+
+
+def _on_encoder(facts: Matrix, row: Row) -> Iterator[Asked]:
+    words = [f"{engine}-{one}" for engine, known in (("nvenc", ENCODED), ("nvdec", DECODED)) for one in known]
+    names = [row["name"]] if "name" in row else []
+    names += [f"10de:{one.partition('/')[0][2:]}" for one in row.get("devices", ())]
+    if "id" in row:
+        names += [one.name for one in facts.products if row["id"] in {one.encode, one.decode}][:3]
+    yield from (Asked(kind="board", asked=(one.removeprefix("0x"),)) for one in row.get("devices", ()))
+    for name in dict.fromkeys(names or ("L4", "GeForce RTX 3060", "GeForce GTX 1080 Ti")):
+        yield from (Asked(kind="codec", gpus=(name,), asked=(word,)) for word in words)
+        yield Asked(kind="plan", gpus=(name,), asked=("driver", "ffmpeg"))
+
+
+def _on_model(_: Matrix, row: Row) -> Iterator[Asked]:
+    group, name = row.get("group", ""), row.get("name", "")
+    kind = (
+        f'backend: "{row["backend"]}"'
+        if row.get("backend")
+        else f'platform: "{row.get("platform", "onnxruntime_onnx")}"'
+    )
+    tensor = '[{ name: "t" data_type: %s dims: [ 1 ] }]' % (name if group == "data-type" else "TYPE_FP32")
+    text = f"{kind}\ninput {tensor}\noutput {tensor}\n"
+    text += {"model": f"{name} {{ }}\n", "instance-kind": f"instance_group [{{ kind: {name} }}]\n"}.get(group, "")
+    yield from (Asked(kind="model", asked=(text, month)) for month in ("19.05", "20.07", "23.01", "25.03"))
+
+
+def _on_xid(facts: Matrix, row: Row) -> Iterator[Asked]:
+    for one in facts.rows("driver-errors", "xids", dict):
+        if row.get("number", one["number"]) == one["number"] and row["action"] == one["action"]:
+            yield Asked(kind="kernel-log", asked=(f"NVRM: Xid (PCI:0000:01:00): {one['number']}, pid=1, name=a",))
+
+
+def _on_guest(_: Matrix, row: Row) -> Iterator[Asked]:
+    os = "windows11" if row["os"] == "windows" else SERVER
+    yield Asked(kind="check", os=os, gpus=("A100D-10C",), asked=(f"driver=={row['version']}",))
+    yield Asked(kind="check", os=os, gpus=("T4-16Q",), asked=(f"driver=={row['version']}",))
+
+
+SERVER = "ubuntu22.04"
+
+
+def _on_trees(_: Matrix, row: Row) -> Iterator[Asked]:
+    del row
+    yield from (Asked(kind="tree", asked=(path.name,)) for path in sorted(TREES.iterdir()) if (path / "root").is_dir())
+
+
+def _on_place(facts: Matrix, row: Row) -> Iterator[Asked]:
     """Systems, folders, keys and the like: the plans of the systems that the row names."""
     named = row.get("id", "") + row.get("version", "") if "id" in row else ""
     repo = row.get("repo", "")
-    systems = [one for one in facts.systems if f"{one.id}{one.version}" == named or (repo and one.repo == repo)]
+    systems = [one for one in facts.systems if f"{one.id}{one.version}" == named]
+    systems = systems or [one for one in facts.systems if repo and one.repo == repo]
     if not systems:
         wanted = set(row.get("systems", ()))
         systems = [one for one in facts.systems if wanted & {one.id, f"{one.id}{one.version}", one.family}]
     if not systems:
         by_name = {f"{one.id}{one.version}": one for one in facts.systems}
         systems = [by_name[os] for os, _, _ in HOSTS if os in by_name]
-    for system in systems[:12]:
+    stacks = (("driver", "cuda", "cudnn"), ("cuda",), ("cuda", "nv-codec-headers", "ffmpeg"), ("container-toolkit",))
+    for system in _some(systems):
         name = f"{system.id}{system.version}"
-        for asked in (
-            ("driver", "cuda", "cudnn"),
-            ("cuda",),
-            ("driver",),
-            ("cuda", "nv-codec-headers", "ffmpeg"),
-            ("container-toolkit",),
-        ):
-            for methods in ((), ("network",), ("runfile",), ("tar",), ("source",), ("local",)):
-                yield Question("plan", name, "x86_64", ("L4",), asked, methods)
-        yield Question("plan", name, "aarch64", ("GH200 480GB",), ("driver", "cuda"))
-        yield Question("check", name, "x86_64", ("L4",), ("cuda",))
+        yield from (Asked(kind="machine", os=name, arch=arch) for arch in (None, "aarch64"))
+        yield Asked(kind="check", os=name, gpus=("L4",), asked=("cuda",))
+        for asked in stacks:
+            for methods in ((), ("network",), ("runfile",), ("tar",), ("source",), ("distro",)):
+                yield Asked(kind="plan", os=name, gpus=("L4",), asked=asked, methods=methods)
+        yield Asked(kind="plan", os=name, arch="aarch64", gpus=("GH200 480GB",), asked=("driver", "cuda"))
+
+
+def _of(kind: str, *texts: Callable[[Row], str]) -> Callable[[Matrix, Row], Iterator[Asked]]:
+    """One question of a kind, with texts made from the row."""
+    return lambda _, row: iter((Asked(kind=kind, asked=tuple(text(row) for text in texts)),))
+
+
+def _named(words: Callable[[Row], str]) -> Callable[[Matrix, Row], Iterator[Asked]]:
+    """The host that a name of GPUs means."""
+    return lambda _, row: iter((Asked(kind="machine", arch=None, gpus=(words(row),)),))
+
+
+_OF_TABLES: dict[str, Callable[[Matrix, Row], Iterator[Asked]]] = {
+    "packages": _on_packages,
+    "archives": _on_archive,
+    "rules": _on_rule,
+    "releases": _on_release,
+    "availability": _on_availability,
+    "gpus.products": _on_product,
+    "gpus.integrated": _on_product,
+    "gpu-lists.devices": _on_listed,
+    "gpu-lists.branches": _on_branch,
+    "security.fixed": _on_fixed,
+    "security.bulletins": _on_bulletin,
+    "cuda.forward_compat": _on_bridge,
+    "triton.images": _on_server_image,
+    "ngc.image_rows": _on_image_tag,
+    "ngc.older_rows": _on_image_tag,
+    "ngc.months": _on_image_tag,
+    "ngc.cuda_image_tags": _on_image_tag,
+    "nvenc.gpus": _on_encoder,
+    "nvenc.encode_classes": _on_encoder,
+    "nvenc.decode_classes": _on_encoder,
+    "nvenc.session_limits": _on_encoder,
+    "nvenc.codec_needs": _of("codec", lambda row: row["ability"]),
+    "gpu-names.machines": _named(lambda row: row["name"]),
+    "gpu-names.instances": _named(lambda row: row["name"]),
+    "gpu-names.vgpu_boards": _named(lambda row: f"{row['board']}-4C"),
+    "gpu-names.processors": _named(lambda row: f"10de:{row['devices'][0][2:]}"),
+    "gpu-names.vgpu_guests": _on_guest,
+    "gpu-figures.figures": lambda _, row: (
+        Asked(kind="board", asked=(one.removeprefix("0x"),)) for one in row.get("devices", ())
+    ),
+    "driver.flavour_rules": lambda _, row: iter(
+        Asked(kind="plan", gpus=(gpu,), asked=(f"driver=={one}",), flavour=row["flavour"])
+        for gpu in ("L4", "V100", "B200", "GH200 480GB")
+        for one in ("515.65.01", "580.65.06")
+    ),
+    "driver-errors.xids": _on_xid,
+    "driver-errors.xid_actions": _on_xid,
+    "driver-errors.kernel_log": _of("kernel-log", lambda row: "\n".join(f"NVRM: {text}" for text in row["wants"])),
+    "driver-errors.cuda": _of("error", lambda row: str(row["code"])),
+    "driver-errors.nvml": _of("error", lambda row: str(row["code"])),
+    "driver-errors.fabric_states": _of("error", lambda row: str(row["state"])),
+    "ffmpeg-diagnosis.classify": _of("ffmpeg", lambda row: row["contains"], lambda _: "1"),
+    "ffmpeg-diagnosis.exit_codes": _of("ffmpeg", lambda _: "", lambda row: str(row["code"])),
+    "ffmpeg-diagnosis.guide_commands": _of("guide"),
+    "tensorrt-tools.serializations": _of("engine", lambda row: str(row["number"])),
+    "triton-server.config_names": _on_model,
+    "triton-server.model_files": _on_model,
+    "conflicts": _on_trees,
+    "branch_ends": _on_trees,
+    "gpus.nvswitches": _on_trees,
+}

@@ -74,6 +74,7 @@ def host_and_request(matrix: Matrix, question: StackOptions) -> tuple[Host, Requ
         deny_vulnerable=question.deny_vulnerable or UNSET,
         imex=UNSET if question.imex is None else question.imex.value,
         files=files or UNSET,
+        stage=UNSET if question.stage is None else question.stage.value,
     )
     demand_host(matrix, host, request)
     return host, request

@@ -46,6 +46,13 @@ class Imex(str, Enum):
     OFF = "off"
 
 
+class Stage(str, Enum):
+    """What a component is for: to build programs with it, or only to run them."""
+
+    BUILD = "build"
+    RUNTIME = "runtime"
+
+
 class KernelModule(str, Enum):
     """Which kernel modules the driver may bring."""
 
@@ -125,6 +132,9 @@ ModuleOption = Annotated[KernelModule | None, Option("--kernel-module", help="Ke
 ImexOption = Annotated[
     Imex | None, Option("--imex", help="Who runs IMEX on GB200 and GB300 (host): a service, Kubernetes' DRA, nobody.")
 ]
+StageOption = Annotated[
+    Stage | None, Option("--stage", help="runtime: only the libraries that programs load, no compilers or headers.")
+]
 RequestFile = Annotated[
     Path | None, Option("--file", metavar="FILE", help="Requirements and options from a gpustack.toml.")
 ]
@@ -200,6 +210,7 @@ PLAN_OPTIONS: Group = {
     **CHOICE_OPTIONS,
     "strict": Strict,
     "target": TargetOption,
+    "stage": StageOption,
     "out": OutOption,
     "detailed_exitcode": DetailedExitCode,
 }

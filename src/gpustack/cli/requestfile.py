@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from gpustack.cli.options import EnvironmentName, Imex, KernelModule, OnOff, Policy
+from gpustack.cli.options import EnvironmentName, Imex, KernelModule, OnOff, Policy, Stage
 from gpustack.cli.stack_options import StackOptions
 from gpustack.errors import DocumentError, UsageError
 
@@ -99,6 +99,7 @@ _KINDS: dict[str, tuple[str, type]] = {
     "imex": ("imex", Imex),
     "deny-vulnerable": ("deny_vulnerable", bool),
     "target": ("target", str),
+    "stage": ("stage", Stage),
     "root": ("root", Path),
     "host": ("host", Path),
     "os": ("os", str),

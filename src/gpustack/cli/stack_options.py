@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from gpustack.cli.options import HostQuestion, Imex, KernelModule, Policy
+from gpustack.cli.options import HostQuestion, Imex, KernelModule, Policy, Stage
 
 
 class StackOptions(HostQuestion, frozen=True, kw_only=True):
@@ -17,6 +17,7 @@ class StackOptions(HostQuestion, frozen=True, kw_only=True):
     kernel_module: KernelModule | None = None
     deny_vulnerable: bool | None = None
     imex: Imex | None = None
+    stage: Stage | None = None
     target: str | None = None
     matrices: Path | None = None
     format: str | None = None

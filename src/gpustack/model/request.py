@@ -12,6 +12,7 @@ Method = Literal["network", "local", "tar", "runfile", "distro", "pip", "source"
 METHODS: tuple[Method, ...] = ("network", "local", "tar", "runfile", "distro", "pip", "source", "container", "zip")
 Policy = Literal["newest", "production", "minimal"]
 Imex = Literal["host", "dra", "off"]
+Stage = Literal["build", "runtime"]
 KernelModule = Literal["auto", "open", "proprietary"]
 Target = Literal["", "sbsa", "drive-os", "qnx"]
 
@@ -34,6 +35,7 @@ class Request(Struct, frozen=True, kw_only=True):
     ``imex`` says who runs IMEX on a tray of an NVLink rack: a service of the host (the default), the DRA
     driver of Kubernetes, or nobody.
     ``files`` are downloaded by the user: they bring their components, and nothing else does.
+    ``stage`` "runtime" takes of each component the libraries that programs load, without compilers and headers.
     ``deny_vulnerable`` refuses versions for which a security bulletin names a later fixed release.
     """
 
@@ -47,6 +49,7 @@ class Request(Struct, frozen=True, kw_only=True):
     deny_vulnerable: bool | UnsetType = UNSET
     imex: Imex | UnsetType = UNSET
     files: tuple[OwnFile, ...] | UnsetType = UNSET
+    stage: Stage | UnsetType = UNSET
 
     def method(self, component: str) -> Method | None:
         """The method requested for this component, None without one."""

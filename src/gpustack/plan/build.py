@@ -13,6 +13,7 @@ from gpustack.model.places import ImageRow, covers
 from gpustack.model.plan import BaseImage, Plan, StackEntry
 from gpustack.model.request import Request
 from gpustack.model.resolution import Pick, Resolution
+from gpustack.plan.components import is_runtime
 from gpustack.plan.context import Context
 from gpustack.plan.departures import with_departures
 from gpustack.plan.document import digest_of
@@ -20,6 +21,9 @@ from gpustack.plan.draft import Draft, assemble, draft, sha256_of
 from gpustack.plan.methods import planner
 from gpustack.plan.preflight import check, notes, replace_other_methods
 from gpustack.plan.targets import target_steps
+
+_LIBRARIES = ("cuda", "cudnn", "nccl", "tensorrt")
+"""Components of which programs load libraries."""
 
 _FIRST_SENTENCES = 3
 """The number of a pick's reasons in its stack entry: what required it, the choice, what refused newer ones."""
@@ -39,6 +43,7 @@ def build(host: Host, request: Request, resolution: Resolution, matrix: Matrix) 
         drafts += replace_other_methods(ctx, pick)
         drafts += planner(pick.method).drafts(ctx, pick)
     drafts += target_steps(ctx)
+    _warn_of_whole(ctx, changing)
     drafts += _verification(changing, drafts)
     plan = Plan(
         host=host,
@@ -88,6 +93,16 @@ def _entry(ctx: Context, pick: Pick) -> StackEntry:
         former=there.version if there is not None else None,
         flavour=pick.flavour,
     )
+
+
+def _warn_of_whole(ctx: Context, picks: list[Pick]) -> None:
+    """Warn of components that ``--stage runtime`` does not cut down to their libraries."""
+    whole = [pick for pick in picks if pick.component in _LIBRARIES and not is_runtime(ctx, pick)]
+    for pick in whole if ctx.request.stage == "runtime" else []:
+        ctx.warn(
+            f"--stage runtime: {pick.component} {pick.version} by the method {pick.method} comes whole, because no"
+            " packages with its libraries alone are known"
+        )
 
 
 def _verification(picks: list[Pick], drafts: list[Draft]) -> list[Draft]:

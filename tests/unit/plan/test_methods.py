@@ -268,6 +268,34 @@ def test_imex_is_ignored_with_a_warning_outside_of_a_rack() -> None:
     assert any("no GPU here belongs to an NVLink rack" in text for text in made.warnings)
 
 
+RUNTIME = Request(requirements=(), stage="runtime")
+
+
+@pytest.mark.parametrize(
+    ("os", "libraries"),
+    [
+        (
+            "ubuntu24.04",
+            ["cuda-libraries-13-0=13.0.2-1", "libcudnn9-cuda-13=9.14.0.64-1", "libnccl2=2.28.3-1+cuda13.0"],
+        ),
+        ("rhel9", ["cuda-libraries-13-0-13.0.2-1", "libcudnn9-cuda-13-9.14.0.64-1", "libnccl-2.28.3-1+cuda13.0"]),
+    ],
+)
+def test_a_runtime_stage_takes_libraries_alone(os: str, libraries: list[str]) -> None:
+    picks = (pick("cuda", "13.0.2"), pick("cudnn", "9.14.0.64"), pick("nccl", "2.28.3"))
+    made = build(host(os), RUNTIME, stack(matrix(), host(os), *picks), matrix())
+    demand_sound(made)
+    named = [name for argv in commands(made) if "install" in argv for name in argv]
+    assert [name for name in libraries if name not in named] == []
+    assert not any("toolkit" in name or "-dev" in name for name in named)
+    assert not any("--stage runtime" in text for text in made.warnings)
+
+
+def test_what_comes_whole_in_a_runtime_stage_is_said() -> None:
+    made = build(host(), RUNTIME, stack(matrix(), host(), pick("cuda", "13.0.2", "tar")), matrix())
+    assert any("cuda 13.0.2 by the method tar comes whole" in text for text in made.warnings)
+
+
 def test_docker_is_configured_only_where_it_is() -> None:
     toolkit = pick("container-toolkit", "1.18.0")
     there = words(plan(host(installed={"docker": Installed(version="28")}, described=False), toolkit))

@@ -7,6 +7,7 @@ import sys
 from functools import cache
 from pathlib import Path
 
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 from tests.property.hostile import HOSTILE, texts
 
@@ -14,7 +15,7 @@ from gpustack.detect.describe import describe
 from gpustack.matrix.index import Matrix, load_matrix
 from gpustack.model.host import Host, OperatingSystem
 from gpustack.model.plan import BaseImage, Plan, StackEntry
-from gpustack.model.request import Request
+from gpustack.model.request import Request, Stage
 from gpustack.model.steps import Step
 from gpustack.plan.build import build
 from gpustack.plan.document import digest_of
@@ -42,13 +43,20 @@ def matrix() -> Matrix:
 
 
 def plan_for(
-    requirements: str, os: str, *, gpu: str = "L4", arch: str = "x86_64", methods: tuple[str, ...] = ()
+    requirements: str,
+    os: str,
+    *,
+    gpu: str = "L4",
+    arch: str = "x86_64",
+    methods: tuple[str, ...] = (),
+    stage: Stage | UnsetType = UNSET,
 ) -> Plan:
     """The plan with the digest of the facts blanked out: it changes with every row, and golden files must not."""
     host = describe(matrix(), os=os, arch=arch, gpus=(gpu,))
     request = Request(
         requirements=merge(tuple(parse_requirement(text) for text in requirements.split())),
         methods=parse_methods(methods),
+        stage=stage,
     )
     plan = replace(build(host, request, resolve(matrix(), host, request), matrix()), facts="0" * 64)
     return replace(plan, digest=digest_of(plan))

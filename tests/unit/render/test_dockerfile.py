@@ -84,6 +84,19 @@ def test_sources_are_built_in_a_stage_of_their_own() -> None:
     assert not any("build-essential" in rest for rest in last)
 
 
+@pytest.mark.parametrize("os", ["ubuntu24.04", "rhel9", "sles15.6"])
+def test_the_runtime_stage_has_libraries_and_nothing_to_build_with(os: str, tmp_path: Path) -> None:
+    text = render(plan_for("cuda cudnn", os, stage="runtime"))
+    whole = render(plan_for("cuda cudnn", os))
+    assert "cuda-libraries-" in text
+    assert "cuda-toolkit-" in whole
+    assert not re.search(r"cuda-toolkit-\d|-dev(el)?\b|samples|ENV PATH", text)
+    path = tmp_path / "Dockerfile"
+    path.write_text(text, encoding="utf-8")
+    judged = subprocess.run([tool("hadolint"), "--no-color", str(path)], capture_output=True, text=True, check=False)
+    assert (judged.returncode, judged.stdout) == (0, "")
+
+
 def test_what_is_left_out_is_said() -> None:
     assert left_out_of(plan_on("ubuntu24.04")) == ["driver: skipped, because a container gets them from its host"]
     assert "CodeReady" in left_out_of(plan_on("rhel9"))[1]

@@ -5,7 +5,11 @@ from __future__ import annotations
 from importlib import import_module
 from typing import cast
 
-from gpustack.plan.components.base import Component
+from gpustack.model.resolution import Pick
+from gpustack.plan.components.base import Component, is_runtime
+from gpustack.plan.context import Context
+
+__all__ = ["component", "is_runtime", "roles"]
 
 _MODULES = {
     "driver": "driver",
@@ -25,3 +29,8 @@ def component(name: str) -> Component:
     if module is None:
         return Component()
     return cast("Component", import_module(f"gpustack.plan.components.{module}").COMPONENT)
+
+
+def roles(ctx: Context, pick: Pick) -> tuple[str, ...]:
+    """The roles of the package sets to install for a pick: its libraries alone, or all that its component takes."""
+    return ("runtime",) if is_runtime(ctx, pick) else component(pick.component).roles(ctx, pick)

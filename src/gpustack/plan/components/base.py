@@ -7,6 +7,11 @@ from gpustack.plan.context import Context
 from gpustack.plan.draft import Draft
 
 
+def is_runtime(ctx: Context, pick: Pick) -> bool:
+    """Whether only the libraries of a pick are wanted (``--stage runtime``), and packages with them alone are known."""
+    return ctx.request.stage == "runtime" and pick.offer.package_set("runtime") is not None
+
+
 class Component:
     """The defaults; a component overrides what it needs. ``phase`` is the place of its installation in a plan."""
 

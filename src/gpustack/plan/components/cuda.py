@@ -7,7 +7,7 @@ from gpustack.model.actions import AnyAction
 from gpustack.model.resolution import Pick
 from gpustack.model.steps import FileWrite
 from gpustack.plan import done
-from gpustack.plan.components.base import Component
+from gpustack.plan.components.base import Component, is_runtime
 from gpustack.plan.context import Context
 from gpustack.plan.draft import Draft, draft
 from gpustack.versions import version
@@ -29,6 +29,8 @@ class Cuda(Component):
 
     def after(self, ctx: Context, pick: Pick, installed: tuple[str, ...]) -> list[Draft]:
         prefix = prefix_of(pick.version)
+        if is_runtime(ctx, pick):
+            return _link(ctx, pick, prefix, installed)
         lines = [
             f"# Written by gpustack: puts CUDA {pick.version} on the path.",
             'case ":$PATH:" in',

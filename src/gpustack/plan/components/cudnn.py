@@ -8,7 +8,7 @@ from gpustack.model import actions as do
 from gpustack.model.actions import AnyAction
 from gpustack.model.resolution import Pick
 from gpustack.plan import done
-from gpustack.plan.components.base import Component
+from gpustack.plan.components.base import Component, is_runtime
 from gpustack.plan.components.mnist import mnist
 from gpustack.plan.context import Context
 from gpustack.plan.draft import Draft, draft
@@ -49,7 +49,7 @@ class Cudnn(Component):
 
     def after(self, ctx: Context, pick: Pick, installed: tuple[str, ...]) -> list[Draft]:
         drafts = _choose(ctx, pick, installed) if pick.method in _PACKAGES else []
-        if "samples" in self.roles(ctx, pick):
+        if "samples" in self.roles(ctx, pick) and not is_runtime(ctx, pick):
             drafts += mnist(ctx, pick, (*installed, *(one.key for one in drafts)))
         return drafts
 

@@ -6,7 +6,7 @@ from gpustack.model import actions as do
 from gpustack.model.actions import Package
 from gpustack.model.resolution import Pick
 from gpustack.plan import done
-from gpustack.plan.components import component
+from gpustack.plan.components import component, roles
 from gpustack.plan.context import Context
 from gpustack.plan.downloads import reason_of
 from gpustack.plan.draft import Draft, draft
@@ -25,7 +25,7 @@ class Distro(MethodPlanner):
         part = component(pick.component)
         tool = manager(ctx.system.family)
         extra = ("persistenced",) if pick.component == "driver" else ()
-        rows = sets(pick, (*part.roles(ctx, pick), *extra))
+        rows = sets(pick, (*roles(ctx, pick), *extra))
         signed = signed_modules(ctx, pick) if pick.component == "driver" else ()
         packages = [*packages_of(pick, rows), *(Package(name=name) for name in signed)]
         before = enable(ctx, [f"distro-{_section_of(ctx, pick)}"])
@@ -33,7 +33,7 @@ class Distro(MethodPlanner):
         before += part.before(ctx, pick)
         before += unattended(ctx, tool) if pick.component == "driver" else []
         for row in rows:
-            if row.note and row.role == "main":
+            if row.note and row.role in {"main", "runtime"}:
                 ctx.warn(f"{pick.component} of the distribution: {row.note}")
         install = draft(
             f"install:{pick.component}",

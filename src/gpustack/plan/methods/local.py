@@ -7,7 +7,7 @@ from gpustack.model.actions import Package
 from gpustack.model.facts import Archive
 from gpustack.model.resolution import Pick
 from gpustack.plan import done
-from gpustack.plan.components import component
+from gpustack.plan.components import component, is_runtime, roles
 from gpustack.plan.context import Context
 from gpustack.plan.downloads import archive_tools, fetch, path_of, reason_of
 from gpustack.plan.draft import Draft, draft
@@ -42,8 +42,8 @@ def _files(ctx: Context, pick: Pick) -> tuple[Archive, ...]:
     """The files of a pick: the package with a whole repository, else the single packages."""
     rows = pick.offer.archives
     repositories = tuple(row for row in rows if _is_repository(row))
-    samples = "samples" in component(pick.component).roles(ctx, pick)
-    return repositories[:1] or tuple(row for row in rows if samples or "samples" not in row.file)
+    last = 2 if "samples" in roles(ctx, pick) else 0 if is_runtime(ctx, pick) else 1
+    return repositories[:1] or tuple(row for row in rows if _rank(row.file) <= last)
 
 
 def _is_repository(row: Archive) -> bool:
@@ -51,7 +51,7 @@ def _is_repository(row: Archive) -> bool:
 
 
 def _by_repository(ctx: Context, tool: Manager, pick: Pick, row: Archive, *, after: tuple[str, ...]) -> list[Draft]:
-    rows = sets(pick, component(pick.component).roles(ctx, pick))
+    rows = sets(pick, roles(ctx, pick))
     add = _add_repository(ctx, tool, pick, row)
     lock = lock_driver(ctx, pick, ()) if pick.component == "driver" else []
     packages = packages_of(pick, rows)
@@ -109,7 +109,7 @@ def _by_packages(
     """Single packages, the library before its headers: one command per file, in the order of dependencies."""
     ordered = sorted(rows, key=lambda row: (_rank(row.file), row.file))
     names = tuple(row.file.partition("_")[0] if tool.name == "apt" else _rpm_name(row.file) for row in ordered)
-    wanted = {name for row in sets(pick, component(pick.component).roles(ctx, pick)) for name in row.packages}
+    wanted = {name for row in sets(pick, roles(ctx, pick)) for name in row.packages}
     missing = sorted(wanted - set(names))
     if missing:
         ctx.warn(f"of {pick.component} {pick.version} no file is known for these packages: {', '.join(missing)}")

@@ -9,7 +9,7 @@ from gpustack.model.actions import Package
 from gpustack.model.facts import PackageSet
 from gpustack.model.resolution import Pick
 from gpustack.plan import done
-from gpustack.plan.components import component
+from gpustack.plan.components import component, roles
 from gpustack.plan.context import Context
 from gpustack.plan.downloads import reason_of
 from gpustack.plan.draft import Draft, draft
@@ -26,7 +26,7 @@ class Network(MethodPlanner):
 
     def drafts(self, ctx: Context, pick: Pick) -> list[Draft]:
         part = component(pick.component)
-        rows = sets(pick, part.roles(ctx, pick))
+        rows = sets(pick, roles(ctx, pick))
         warn_of_unread(ctx, pick)
         origin = pick.offer.repository
         repository = component_repository(ctx, pick, origin) if origin is not None else []
