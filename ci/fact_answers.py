@@ -11,8 +11,11 @@ import msgspec
 from msgspec.structs import replace
 
 from gpustack.detect.api import detect
+from gpustack.detect.build import host_of
 from gpustack.detect.describe import describe
+from gpustack.detect.evidence import Evidence
 from gpustack.detect.machines import demand_possible
+from gpustack.detect.parse import pci
 from gpustack.detect.products import Products, gpu_of
 from gpustack.matrix.index import Matrix
 from gpustack.model.facts import subject_of
@@ -125,6 +128,14 @@ def _machine(matrix: Matrix, one: Asked) -> object:
     return host
 
 
+def _switch(matrix: Matrix, one: Asked) -> object:
+    """How many NVSwitches are counted where the bus has one of this device id."""
+    path = f"{pci.BASE}/0000:01:00.0"
+    ids = {"vendor": "0x10de", "device": one.asked[0], "class": "0x068000"}
+    files = {f"{path}/{name}": text for name, text in ids.items()}
+    return host_of(Evidence(files=files, listings={pci.BASE: ("0000:01:00.0",)}), matrix).nvswitches
+
+
 def _error(matrix: Matrix, one: Asked) -> object:
     """What a code of CUDA or of NVML means, or a state of the fabric, outside and inside a container."""
     code, found = int(one.asked[0]), []
@@ -186,6 +197,7 @@ _ANSWERS: dict[str, Callable[[Matrix, Asked], Any]] = {
     "codec": _codec,
     "board": _board,
     "machine": _machine,
+    "switch": _switch,
     "tree": lambda matrix, one: detect(HOSTS / one.asked[0] / "root", matrix),
     "kernel-log": lambda matrix, one: judge_log(matrix, one.asked[0]),
     "error": _error,

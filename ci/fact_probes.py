@@ -44,6 +44,8 @@ PLATFORMS = {
 }
 BOARDS = {"l4t36": "Jetson AGX Orin", "l4t35": "Jetson AGX Orin", "l4t32": "Jetson AGX Xavier", "l4t38": "Jetson Thor"}
 METHODS = {"exe": "zip", "wheel": "pip"}
+_CROSS = {"cross-sbsa": "cross-linux-sbsa", "cross-aarch64": "cross-linux-aarch64"}
+"""The folder in which packages for another architecture lie."""
 
 
 def questions(facts: Matrix, subject: str, table: str, row: Row) -> Iterator[Asked]:
@@ -74,32 +76,41 @@ def _within(facts: Matrix, component: str, text: str) -> list[str]:
     return _some([row.version for row in facts.releases(component) if is_within(row.version, text)])
 
 
-def _serving(facts: Matrix, row: Row, version: str) -> list[tuple[System, str]]:
-    """Systems, each with a word for an architecture, whose folders carry a version that these packages are of."""
-    component, words = row["component"], set(row.get("arch", ()))
-    own, method = MIRRORED.get(component, component), row["method"]
-    if component in OWN_REPOSITORY:
-        return [(one, "x86_64") for one in _systems(facts, family=row["family"])]
+def _carried(facts: Matrix, row: Row) -> list[tuple[str, str, str]]:
+    """Which versions of a package set are offered where: version, folder, and a word for the architecture."""
+    component, own, method = row["component"], MIRRORED.get(row["component"], row["component"]), row["method"]
+    versions = [one.version for one in facts.releases(own) if is_within(one.version, row["versions"])]
+    cross = _CROSS.get(row.get("role", ""), "")
     if method == "local":
         files = facts.archives(INSTALLERS[component]) if component in INSTALLERS else ()
-        there = {
-            (one.distro, one.platform.removeprefix("linux-"))
-            for one in files
-            if (one.version, one.method) == (version, "local")
-        }
+        there = [(f"=={one.version}", one.distro, one.platform[6:]) for one in files if one.method == "local"]
     else:
-        served = [one for one in facts.availability(own) if one.method == method and is_within(version, one.versions)]
-        there = {(one.repo, word) for one in served for word in one.arch}
-    repos, family = set(row.get("repos", ())), row["family"]
-    found = [
-        (system, word)
-        for system in facts.systems
-        if family in {"any", system.family} and (not repos or system.repo in repos)
-        for repo, word in sorted(there)
-        if repo == system.repo and (not words or word in words)
+        rows = [one for one in facts.availability(own) if one.method == method or (cross and one.method == "network")]
+        there = [(one.versions, one.repo, word) for one in rows for word in one.arch]
+    repos, words = set(row.get("repos", ())), {cross} - {""} or set(row.get("arch", ()))
+    return [
+        (version, repo, word)
+        for text, repo, word in there
+        if (not repos or repo in repos) and (not words or word in words)
+        for version in versions
+        if is_within(version, text)
     ]
-    plain = [one for one in found if not one[0].base] or found
-    return _some(plain) + [one for one in plain if one[1] in {"sbsa", "aarch64", *TARGETS}][:2]
+
+
+def _serving(facts: Matrix, row: Row) -> list[tuple[str, System, str]]:
+    """Versions with systems that have the folder, and a word for the architecture: some of all that there are."""
+    by_repo: dict[str, list[System]] = {}
+    for system in facts.systems:
+        if row["family"] in {"any", system.family}:
+            by_repo.setdefault(system.repo, []).append(system)
+    if row["component"] in OWN_REPOSITORY or row["method"] == "pip":
+        systems = _systems(facts, family="apt" if row["family"] == "any" else row["family"])
+        return [
+            (one, system, "x86_64") for one in _within(facts, row["component"], row["versions"]) for system in systems
+        ]
+    found = [(version, by_repo[repo][0], word) for version, repo, word in _carried(facts, row) if repo in by_repo]
+    found += [(version, by_repo[repo][-1], word) for version, repo, word in _carried(facts, row) if repo in by_repo]
+    return list(dict.fromkeys((*_some(found), *_some([one for one in found if ARCHES.get(one[2]) == "aarch64"]))))
 
 
 def _boards(component: str, arch: str) -> tuple[tuple[str, ...], ...]:
@@ -118,32 +129,24 @@ def _on_packages(facts: Matrix, row: Row) -> Iterator[Asked]:
     ways = ((method,), (f"{component}={method}",)) if method == "local" else ((f"{component}={method}",), (method,))
     flavour = row.get("flavour") or "auto"
     stage = "runtime" if row.get("role") == "runtime" else ""
-    cross = {"cross-sbsa": "sbsa", "cross-aarch64": "drive-os", "cross-drive-os": "drive-os"}.get(row.get("role", ""))
-    for version in _within(facts, component, row["versions"]):
-        places = [(f"{one.id}{one.version}", word) for one, word in _serving(facts, row, version)]
-        if cross:
-            places = [
-                (f"{one.id}{one.version}", "x86_64")
-                for one in _systems(facts, family=row["family"], repos=row.get("repos", ()))
-            ]
+    for version, system, word in _serving(facts, row):
+        os, arch = f"{system.id}{system.version}", ARCHES.get(word, "x86_64")
+        target = TARGETS.get(word, "")
         for cuda in cudas:
             asked = (f"{component}=={version}", *((f"cuda=={cuda}",) if cuda else ()))
             if component in {"fabric-manager", "imex"}:
                 asked = (f"{component}=={version}", f"driver=={version}")
-            for os, word in places:
-                arch, target = ARCHES.get(word, "x86_64"), cross or TARGETS.get(word, "")
-                for gpus in _boards(component, arch)[: 1 if target else None]:
-                    for methods in ways:
-                        common = {"os": os, "arch": arch, "gpus": gpus, "asked": asked, "methods": methods}
-                        yield Asked(kind="plan", **common, target=target, flavour=flavour, stage=stage)
-                    if component == "cuda-compat":
-                        yield from (
-                            Asked(kind="plan", **common, driver=driver)
-                            for driver in ("450.51.06", "470.57.02", "535.54.03", "570.86.15", "580.65.06")
-                        )
-                yield Asked(
-                    kind="plan", os=os, arch=arch, gpus=(), asked=asked, methods=ways[0], held=tuple(row["packages"])
-                )
+            for gpus in _boards(component, arch)[: 1 if target else None]:
+                common = {"os": os, "arch": arch, "gpus": gpus, "asked": asked, "target": target}
+                for methods in ways:
+                    yield Asked(kind="plan", **common, methods=methods, flavour=flavour, stage=stage)
+                if row.get("role") == "samples":
+                    yield Asked(kind="plan", os=os, asked=(*asked, "cuda"), gpus=("L4",), target="sbsa")
+                if component == "cuda-compat":
+                    drivers = ("450.51.06", "470.57.02", "535.54.03", "570.86.15", "580.65.06")
+                    yield from (Asked(kind="plan", **common, driver=driver) for driver in drivers)
+            held = tuple(row["packages"])
+            yield Asked(kind="plan", os=os, arch=arch, gpus=(), asked=asked, methods=ways[0], held=held)
 
 
 def _on_archive(facts: Matrix, row: Row) -> Iterator[Asked]:
@@ -261,8 +264,8 @@ def _on_listed(facts: Matrix, row: Row) -> Iterator[Asked]:
     ends = [row.get("open", ())[:1], row.get("own", ())[:1], row.get("open", ())[-1:], row.get("own", ())[-1:]]
     for release in dict.fromkeys(one for end in ends for one in end):
         for version in (release, *_outside(facts, "driver", f"=={release}")):
-            for flavour in ("open", "auto"):
-                yield Asked(kind="check", gpus=(f"10de:{device}",), asked=(f"driver=={version}",), flavour=flavour)
+            yield Asked(kind="check", gpus=(f"10de:{device}",), asked=(f"driver=={version}",))
+            yield Asked(kind="check", gpus=(f"10de:{device}",), asked=(f"driver=={version}",), flavour="open")
     yield Asked(kind="plan", gpus=(f"10de:{device}",), asked=("driver", "cuda"))
 
 
@@ -313,7 +316,8 @@ def _on_encoder(facts: Matrix, row: Row) -> Iterator[Asked]:
     names = [row["name"]] if "name" in row else []
     names += [f"10de:{one.partition('/')[0][2:]}" for one in row.get("devices", ())]
     if "id" in row:
-        names += [one.name for one in facts.products if row["id"] in {one.encode, one.decode}][:3]
+        products = facts.rows("gpus", "products", dict)
+        names += [one["name"] for one in products if row["id"] in {one.get("encode"), one.get("decode")}][:3]
     yield from (Asked(kind="board", asked=(one.removeprefix("0x"),)) for one in row.get("devices", ()))
     for name in dict.fromkeys(names or ("L4", "GeForce RTX 3060", "GeForce GTX 1080 Ti")):
         yield from (Asked(kind="codec", gpus=(name,), asked=(word,)) for word in words)
@@ -346,6 +350,20 @@ def _on_guest(_: Matrix, row: Row) -> Iterator[Asked]:
 
 
 SERVER = "ubuntu22.04"
+
+
+def _on_platform(facts: Matrix, row: Row) -> Iterator[Asked]:
+    """A component on each platform and architecture that a row names, in some of its versions."""
+    systems = {"jetson": "l4t36", "windows": "windows11", "wsl": "wsl-ubuntu24.04"}
+    for platform in row.get("platforms", (row.get("platform", ""),)):
+        for arch in row.get("arch", ("x86_64", "aarch64")):
+            os = "rhel8" if arch == "ppc64le" else systems.get(platform, SERVER)
+            for version in _within(facts, MIRRORED.get(row["component"], row["component"]), row.get("versions", "")):
+                yield Asked(kind="check", os=os, arch=arch, asked=(f"{row['component']}=={version}",))
+
+
+def _on_switch(_: Matrix, row: Row) -> Iterator[Asked]:
+    yield Asked(kind="switch", asked=(row["device"],))
 
 
 def _on_trees(_: Matrix, row: Row) -> Iterator[Asked]:
@@ -434,7 +452,9 @@ _OF_TABLES: dict[str, Callable[[Matrix, Row], Iterator[Asked]]] = {
     "tensorrt-tools.serializations": _of("engine", lambda row: str(row["number"])),
     "triton-server.config_names": _on_model,
     "triton-server.model_files": _on_model,
-    "conflicts": _on_trees,
-    "branch_ends": _on_trees,
-    "gpus.nvswitches": _on_trees,
+    "conflicts.conflicts": _on_trees,
+    "conflicts.branch_ends": _on_trees,
+    "gpus.nvswitches": _on_switch,
+    "applies.applies": _on_platform,
+    "applies.elsewhere": _on_platform,
 }
