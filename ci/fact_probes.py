@@ -362,6 +362,21 @@ def _on_platform(facts: Matrix, row: Row) -> Iterator[Asked]:
                 yield Asked(kind="check", os=os, arch=arch, asked=(f"{row['component']}=={version}",))
 
 
+def _on_kernel(_: Matrix, row: Row) -> Iterator[Asked]:
+    """Drivers of every era on the system that offers the kernel: some do not build on it."""
+    for driver in ("390.77", "418.113", "450.51.06", "470.57.02", "515.43.04", "535.54.03", "550.54.14", "570.86.15"):
+        for method in ("runfile", "network"):
+            common = {"os": f"{row['id']}{row['version']}", "gpus": ("Tesla T4",), "asked": (f"driver=={driver}",)}
+            yield Asked(kind="plan", **common, methods=(f"driver={method}",))
+
+
+def _on_jetpack(_: Matrix, row: Row) -> Iterator[Asked]:
+    for name in (f"jetpack{row['jetpack']}", f"l4t{row['l4t']}"):
+        for gpu in ("Jetson AGX Orin", "Jetson AGX Xavier", "Jetson Nano", "Jetson TX2", "Jetson Thor"):
+            yield Asked(kind="machine", os=name, arch=None, gpus=(gpu,))
+            yield Asked(kind="check", os=name, arch="aarch64", gpus=(gpu,), asked=("cuda",))
+
+
 def _on_switch(_: Matrix, row: Row) -> Iterator[Asked]:
     yield Asked(kind="switch", asked=(row["device"],))
 
@@ -455,6 +470,8 @@ _OF_TABLES: dict[str, Callable[[Matrix, Row], Iterator[Asked]]] = {
     "conflicts.conflicts": _on_trees,
     "conflicts.branch_ends": _on_trees,
     "gpus.nvswitches": _on_switch,
+    "systems.kernels": _on_kernel,
+    "jetpack.jetpacks": _on_jetpack,
     "applies.applies": _on_platform,
     "applies.elsewhere": _on_platform,
 }
