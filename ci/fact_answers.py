@@ -20,6 +20,7 @@ from gpustack.detect.products import Products, gpu_of
 from gpustack.matrix.index import Matrix
 from gpustack.model.facts import subject_of
 from gpustack.model.host import Host, Installed
+from gpustack.model.own_file import OwnFile
 from gpustack.model.request import Beside, Request
 from gpustack.plan.build import build
 from gpustack.plan.targets import demand_host
@@ -62,6 +63,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     driver: str | None = None
     held: tuple[str, ...] = ()
     stage: str = ""
+    own: OwnFile | None = None
 
 
 def answer(matrix: Matrix, one: Asked) -> str:
@@ -84,6 +86,7 @@ def _request(one: Asked) -> Request:
         kernel_module=one.flavour,  # type: ignore[arg-type]
         target=one.target,  # type: ignore[arg-type]
         stage=one.stage or msgspec.UNSET,  # type: ignore[arg-type]
+        files=(one.own,) if one.own else msgspec.UNSET,
     )
 
 

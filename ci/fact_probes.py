@@ -9,6 +9,7 @@ from fact_answers import HOSTS as TREES
 from fact_answers import Asked
 from gpustack.matrix.index import Matrix
 from gpustack.model.facts import COMPONENTS, MIRRORED
+from gpustack.model.own_file import OwnFile, OwnPackage
 from gpustack.model.places import System
 from gpustack.solve.codecs import DECODED, ENCODED
 from gpustack.solve.rows import INSTALLERS, OWN_REPOSITORY
@@ -44,6 +45,9 @@ PLATFORMS = {
 }
 BOARDS = {"l4t36": "Jetson AGX Orin", "l4t35": "Jetson AGX Orin", "l4t32": "Jetson AGX Xavier", "l4t38": "Jetson Thor"}
 METHODS = {"exe": "zip", "wheel": "pip"}
+_OWN = ("cudnn", "nccl", "tensorrt")
+"""Components of which people download packages by hand."""
+
 _CROSS = {"cross-sbsa": "cross-linux-sbsa", "cross-aarch64": "cross-linux-aarch64"}
 """The folder in which packages for another architecture lie."""
 
@@ -129,6 +133,8 @@ def _on_packages(facts: Matrix, row: Row) -> Iterator[Asked]:
     ways = ((method,), (f"{component}={method}",)) if method == "local" else ((f"{component}={method}",), (method,))
     flavour = row.get("flavour") or "auto"
     stage = "runtime" if row.get("role") == "runtime" else ""
+    if row.get("role") in {"main", "runtime"} and component in _OWN:
+        yield from _on_own_file(facts, row)
     for version, system, word in _serving(facts, row):
         os, arch = f"{system.id}{system.version}", ARCHES.get(word, "x86_64")
         target = TARGETS.get(word, "")
@@ -147,6 +153,41 @@ def _on_packages(facts: Matrix, row: Row) -> Iterator[Asked]:
                     yield from (Asked(kind="plan", **common, driver=driver) for driver in drivers)
             held = tuple(row["packages"])
             yield Asked(kind="plan", os=os, arch=arch, gpus=(), asked=asked, methods=ways[0], held=held)
+
+
+def _on_own_file(facts: Matrix, row: Row) -> Iterator[Asked]:
+    """A repository in a package that the user has, which holds these packages."""
+    systems = _systems(facts, family=row["family"], repos=row.get("repos", ()))[-1:]
+    versions = _within(facts, row["component"], row["versions"])[:1]
+    cudas = _within(facts, "cuda", row["with_cuda"])[:2] if row.get("with_cuda") else []
+    for version, system in ((one, system) for one in versions for system in systems):
+        pin = row.get("pin", "{version}-1").replace("{version}", version)
+        for cuda in cudas:
+            own = OwnFile(
+                path="/media/file",
+                component=row["component"],
+                form="repository",
+                file="file",
+                version=version,
+                arch="x86_64",
+                sha256="0" * 64,
+                size=1,
+                family=system.family,
+                cuda=cuda.partition(".")[0],
+                distro=system.repo,
+                packages=tuple(OwnPackage(name=name, version=pin) for name in _with_main(facts, row, version)),
+            )
+            asked = (row["component"], f"cuda=={cuda}")
+            stage = "runtime" if row.get("role") == "runtime" else ""
+            yield Asked(kind="plan", os=f"{system.id}{system.version}", asked=asked, own=own, stage=stage)
+            yield Asked(kind="plan", os=f"{system.id}{system.version}", asked=asked[:1], own=own, stage=stage)
+
+
+def _with_main(facts: Matrix, row: Row, version: str) -> list[str]:
+    """The packages of a set, and those that bring the component itself."""
+    sets = [one for one in facts.packages(row["component"]) if one.family == row["family"] and one.role == "main"]
+    main = [one.packages for one in sets if is_within(version, one.versions) and one.with_cuda == row.get("with_cuda")]
+    return list(dict.fromkeys((*row["packages"], *(name for names in main[:1] for name in names))))
 
 
 def _on_archive(facts: Matrix, row: Row) -> Iterator[Asked]:
