@@ -345,6 +345,11 @@ def _on_image_tag(_: Matrix, row: Row) -> Iterator[Asked]:
             yield Asked(kind="image", gpus=(gpu,), asked=(f"nvcr.io/nvidia/{repository}:{tag}",))
 
 
+def _on_cuda_tag(_: Matrix, row: Row) -> Iterator[Asked]:
+    for kind in row["kinds"]:
+        yield Asked(kind="image", gpus=("L4",), asked=(f"nvidia/cuda:{row['cuda']}-{kind}-{row['system']}",))
+
+
 def _on_server_image(_: Matrix, row: Row) -> Iterator[Asked]:
     for arch, gpu in (("x86_64", "L4"), ("aarch64", "GH200 480GB"), ("x86_64", "V100"), ("x86_64", "Tesla K80")):
         asked = (f"triton=={row['release']}", "container-toolkit", "driver")
@@ -478,6 +483,7 @@ _OF_TABLES: dict[str, Callable[[Matrix, Row], Iterator[Asked]]] = {
     "ngc.older_rows": _on_image_tag,
     "ngc.months": _on_image_tag,
     "ngc.cuda_image_tags": _on_image_tag,
+    "cuda-image-tags.tags": _on_cuda_tag,
     "nvenc.gpus": _on_encoder,
     "nvenc.encode_classes": _on_encoder,
     "nvenc.decode_classes": _on_encoder,
