@@ -119,7 +119,7 @@ def test_a_runfile_is_pinned_and_keeps_nouveau_away() -> None:
     assert "update-initramfs" in text
     toolkit = words(plan(host(), pick("cuda", "12.6.2", "runfile")))
     assert "cuda_12.6.2_560.35.03_linux.run --silent --toolkit" in toolkit
-    assert "the nearest are 595.84 and 610.43.02" in refusal(host(), "driver==595.91.07", method="runfile").message
+    assert "the nearest are 595.84 and 595.99.02" in refusal(host(), "driver==595.91.07", method="runfile").message
 
 
 def test_the_distributions_packages_come_with_its_components() -> None:
