@@ -114,14 +114,21 @@ def _answer(question: Question, gpu: Gpu, engine: str, ability: str) -> tuple[bo
     found = _engines(question, gpu, engine)
     if (gpu.nvenc if engine == "nvenc" else gpu.nvdec) == 0:
         return False, found.sources
-    if found.row is None:
+    row = found.row or _of_architecture(question, gpu, engine)
+    if row is None:
         return None, found.sources
     if engine == "nvenc":
-        whole = found.row.get(ENCODED[ability])
+        whole = row.get(ENCODED[ability])
     else:
         column, bits = DECODED[ability]
-        whole = (bits in found.row.get(column, ())) if bits else found.row.get(column)
-    return (None if whole and gpu.part else whole), found.sources
+        whole = (bits in row.get(column, ())) if bits else row.get(column)
+    return (None if whole and (gpu.part or found.row is None) else whole), found.sources
+
+
+def _of_architecture(question: Question, gpu: Gpu, engine: str) -> dict[str, Any] | None:
+    """The class of all engines of the GPU's architecture: what it cannot do, no GPU of that architecture can."""
+    rows = (row for row in _classes(question, engine) if row.get("architecture", "") == gpu.architecture)
+    return next(rows, None)
 
 
 def _engines(question: Question, gpu: Gpu, engine: str) -> _Engines:
