@@ -217,8 +217,8 @@ JETSON_ONLY = "jetson-only"
 
 
 def _support_rank(kind: str) -> int:
-    """Production and long-term branches first, then new-feature ones, then the rest (beta, developer, legacy)."""
-    if kind.startswith(("PB", "LTS", "production")):
+    """Production, long-term and legacy branches first, then new-feature ones, then the rest (beta, developer)."""
+    if kind.startswith(("PB", "LTS", "production", "legacy")):
         return 0
     return 1 if kind.startswith("NFB") else 2
 
