@@ -85,7 +85,7 @@ def _by_another_method(question: Question, component: str) -> str:
 
 
 def _kind_in_words(kind: str) -> str:
-    words = {"PB": "production", "LTS": "long-term support", "NFB": "new-feature", "legacy": "legacy"}
+    words = {"PB": "production", "LTS": "long-term support", "NFB": "new-feature"}
     return next((text for short, text in words.items() if kind.startswith(short)), kind)
 
 
