@@ -12,6 +12,7 @@ from gpustack.detect.probes import DOCKER
 from gpustack.detect.problems import cures
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.scene import Scene
+from gpustack.versions import is_within
 
 _DOCKER = r"docker-ce|docker\.io|docker-engine|moby-engine|docker|podman-docker"
 _PODMAN = r"podman"
@@ -111,6 +112,23 @@ def containerd_runtime(scene: Scene) -> Iterator[Finding]:
             message=f"{path} names no runtime of NVIDIA's: pods with that runtime class fail "
             '(no runtime for "nvidia" is configured)',
             fix="`sudo nvidia-ctk runtime configure --runtime=containerd`, then `sudo systemctl restart containerd`",
+            reboot=False,
+        )
+
+
+@detects("detect-cdi-missing")
+def no_specification(scene: Scene) -> Iterator[Finding]:
+    """Podman beside the toolkit without a device specification, by which alone it gives containers GPUs."""
+    toolkit = next(iter(scene.installed(_TOOLKIT)), None)
+    # From 1.18 on a service writes it at each start, to a folder that a tree of files does not have.
+    is_seen = scene.evidence.live or (toolkit is not None and is_within(toolkit.upstream, "<1.18"))
+    specified = any(re.search(r"/cdi/[^/]+$", path) for path in scene.evidence.files)
+    if _is_host(scene) and toolkit is not None and scene.installed(_PODMAN) and is_seen and not specified:
+        yield Finding(
+            message="podman finds the GPUs by a CDI specification, and there is none in /etc/cdi or /var/run/cdi "
+            "(unresolvable CDI devices nvidia.com/gpu=all)",
+            fix="`sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml`",
+            severity="info",
             reboot=False,
         )
 
