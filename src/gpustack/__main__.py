@@ -96,7 +96,7 @@ def _import_msgspec() -> None:
     That import costs as much as a bare interpreter, and no type here needs it.
     """
     if "typing_extensions" not in sys.modules:
-        sys.modules["typing_extensions"] = None  # type: ignore[assignment]  # how Python spells "not to be had"
+        sys.modules["typing_extensions"] = None  # type: ignore[assignment]  # how Python spells "not available"
         import msgspec  # noqa: F401, PLC0415
 
         del sys.modules["typing_extensions"]

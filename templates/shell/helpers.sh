@@ -44,7 +44,7 @@ again() {
     for step in "$@"; do rm -f -- "$state/$step"; done
 }
 
-# mark STEP: remember that a step has run whose result cannot be looked at.
+# mark STEP: remember that a step has run whose result cannot be tested.
 mark() {
     [ "$dry_run" = yes ] || { mkdir -p -- "$state" && : >"$state/$1"; }
 }
@@ -54,7 +54,7 @@ is_marked() { [ -f "$state/$1" ]; }
 
 boot_id() { cat /proc/sys/kernel/random/boot_id 2>/dev/null || echo unknown; }
 
-# needs_reboot: what the step brings is in use only after a reboot.
+# needs_reboot: the changes of the step take effect only after a reboot.
 needs_reboot() {
     [ "$dry_run" = yes ] || { mkdir -p -- "$state" && boot_id >"$state/reboot"; }
     reboot_ahead=yes
@@ -65,7 +65,7 @@ runs_other_module() {
     [ -r /sys/module/nvidia/version ] && [ "$(cat /sys/module/nvidia/version)" != "$1" ]
 }
 
-# wait_for_reboot [VERSION]: stop until the machine was booted anew, where that is needed.
+# wait_for_reboot [VERSION]: stop until the machine has rebooted, if that is needed.
 wait_for_reboot() {
     if [ "$dry_run" = yes ]; then
         if [ "$reboot_ahead" = yes ]; then
@@ -87,7 +87,7 @@ wait_for_reboot() {
 }
 
 stop_for_reboot() {
-    say "reboot now, then start this script again: it goes on with the next step"
+    say "reboot now, then start this script again: it continues with the next step"
     exit 5
 }
 

@@ -93,7 +93,7 @@ def endless_head(wire: Wire) -> None:
         wire.write(b"X-More: and more\r\n")
 
 
-BROKEN = r"\(3 attempts brought nothing more\)"
+BROKEN = r"\(3 attempts made no progress\)"
 ENDING = {
     # What brings nothing new, for ever.
     "no ranges, cut at one place": (no_ranges(SIZE // 2), f"the connection ended before the file did {BROKEN}"),

@@ -54,7 +54,7 @@ class Stage(str, Enum):
 
 
 class KernelModule(str, Enum):
-    """Which kernel modules the driver may bring."""
+    """Which kernel modules the driver may install."""
 
     AUTO = "auto"
     OPEN = "open"

@@ -83,7 +83,7 @@ def _text(found: "Status") -> str:
     lines = []
     for one in found.drift:
         cure = one.cure if "reboot" in one.cure or not one.reboot else f"{one.cure}, then reboot"
-        lines += [f"{one.kind}: {one.message}", f"    cure: {cure}"]
+        lines += [f"{one.kind}: {one.message}", f"    fix: {cure}"]
     kinds = "a reboot is needed" if found.reboot else "no reboot is needed"
     return "\n".join([*lines, *warnings, f"{len(found.drift)} differences; {kinds}"])
 

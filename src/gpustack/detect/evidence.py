@@ -49,7 +49,7 @@ class Evidence(Struct, frozen=True, kw_only=True):
         return next((self.files[path] for path in paths if path in self.files), None)
 
     def line(self, *paths: str) -> str | None:
-        """The first line of the first of these files, stripped; None if there is none or it is empty."""
+        """The first line of the first of these files, stripped; None if missing or empty."""
         text = self.text(*paths)
         lines = text.strip().splitlines() if text else []
         return lines[0].strip() or None if lines else None

@@ -14,7 +14,7 @@ STATUS_LIMIT = 96 << 20
 """The most bytes that are read of dpkg's status file."""
 
 PIECE = 1 << 16
-"""The bytes of one read: larger pieces are allocated anew each time, which costs more than the calls."""
+"""The bytes of one read: larger pieces are allocated each time, which costs more than the calls."""
 
 STANZA_LIMIT = 1 << 20
 RPM_LIMIT = 20_000

@@ -208,7 +208,7 @@ class Tree:
         return end is not None and self.exists(end)
 
     def listing(self, path: str) -> tuple[str, ...] | None:
-        """The sorted names in a folder (the first MAX_ENTRIES), None if there is none. Raises UnusableFileError."""
+        """The sorted names in a folder (the first MAX_ENTRIES), or None. Raises UnusableFileError."""
         try:
             resolved = self.resolve(path)
         except MissingFileError:

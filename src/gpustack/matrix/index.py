@@ -43,7 +43,7 @@ class Matrix:
     @cached_property
     def digest(self) -> str:
         """The sha256 over the digests of all matrix files in use; documents record it."""
-        import hashlib  # noqa: PLC0415 (brings OpenSSL; only documents record it)
+        import hashlib  # noqa: PLC0415 (loads OpenSSL; only documents record it)
 
         lines = [f"{name} {entry.digest}\n" for name, entry in sorted(self._store.index.subjects.items())]
         return hashlib.sha256("".join(lines).encode()).hexdigest()
@@ -65,7 +65,7 @@ class Matrix:
                 rows = msgspec.msgpack.decode(raw, type=list[kind], strict=False) if raw else []  # type: ignore[valid-type]
             except msgspec.ValidationError as exc:
                 # Only an overlay can get here: a test decodes the built-in rows.
-                raise MatrixError(str(exc), where=f"{subject}.yaml: {table}", hint="mend the overlay") from exc
+                raise MatrixError(str(exc), where=f"{subject}.yaml: {table}", hint="correct the overlay") from exc
             self._rows[place] = tuple(rows)
         return self._rows[place]
 
@@ -153,7 +153,7 @@ class Matrix:
         return {row.key: row for row in reversed(self.systems)}
 
     def system(self, key: str | None) -> System | None:
-        """The row of a system by its key ("ubuntu24.04"), None if there is none."""
+        """The row of a system by its key ("ubuntu24.04"), or None."""
         return self._systems_by_key.get(key or "")
 
     def system_of(self, host: Host) -> System | None:

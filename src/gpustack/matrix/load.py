@@ -88,7 +88,7 @@ def read_subject(
         raise _fault(where, f"unknown key {min(unknown)!r} at the top")
     name = document.get("subject")
     if not isinstance(name, str) or not _SUBJECT.fullmatch(name):
-        raise _fault(where, "subject has to be given: a word in small letters, digits and hyphens")
+        raise _fault(where, "subject is missing: a word in small letters, digits and hyphens")
     base = base_of(name) if base_of else None
     sources = _sources(_mapping(document, "sources", where), where)
     known_sources = sources if base is None else {**base.sources, **sources}
@@ -265,7 +265,7 @@ def _table(raw: object, where: str, sources: dict[str, dict[str, str]], base: Ta
     key = raw.get("key") or (list(base.key) if base else None)
     rows = raw.get("rows")
     if not isinstance(columns, dict) or not isinstance(key, list) or not isinstance(rows, list):
-        raise _fault(where, "key (a list), fields (a mapping) and rows (a list) have to be given")
+        raise _fault(where, "key (a list), fields (a mapping) and rows (a list) are required")
     for name, kind in columns.items():
         if not isinstance(kind, str) or not fields.is_kind(kind):
             raise _fault(where, f"field {name!r} has the unknown kind {kind!r}")

@@ -68,7 +68,7 @@ def _demand_usable_row(row: dict[str, Any], where: str, table: str, key: tuple[s
     fault = next(row_faults(table, row), None)
     if fault is not None:
         label = " ".join(str(row.get(column, "")) for column in key).strip()
-        raise MatrixError(fault, where=f"{where} ({label})", hint="mend the row")
+        raise MatrixError(fault, where=f"{where} ({label})", hint="correct the row")
 
 
 def _as_subject(store: Store, name: str) -> load.Subject | None:

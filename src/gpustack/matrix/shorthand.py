@@ -48,7 +48,7 @@ class Shorthand:
         return self.groups[item[1:]]
 
     def spend(self, items: int) -> None:
-        """Count ``items`` of a short form. Raises ValueError if a file asks for more than MOST."""
+        """Count ``items`` of a short form. Raises ValueError if a file exceeds MOST."""
         self.items += items
         if self.items > MOST:
             msg = f"the short forms of this file stand for more than {MOST} items"

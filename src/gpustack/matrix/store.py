@@ -31,7 +31,7 @@ class Store:
         self._heads: dict[str, SubjectHead] = {}
 
     def part(self, table: str, component: str) -> bytes | None:
-        """The encoded rows of all subjects' ``table`` that are about ``component``; None if there are none."""
+        """The encoded rows of all subjects' ``table`` that are about ``component``; None without any."""
         return self._blob(part_name(table, component))
 
     def rows(self, subject: str, table: str) -> bytes | None:
@@ -68,7 +68,7 @@ def open_store() -> Store:
         own = _read_index(folder)
         if own is None:
             msg = "the facts of this installation are missing or belong to another version of gpustack"
-            raise MatrixError(msg, code="facts-missing", where=str(folder), hint="install gpustack anew")
+            raise MatrixError(msg, code="facts-missing", where=str(folder), hint="reinstall gpustack")
         return Store(own, folder, {})
     stamps = _stamps(resources.folder("matrices"))
     for place in (folder, resources.cache_folder() / "matrices"):

@@ -52,7 +52,7 @@ def rule_faults(rule: Rule) -> Iterator[str]:
     """The faults in the shape of a rule."""
     given = [name for name in ("any", "none", "equal") if getattr(rule, name)]
     if len(given) != 1:
-        yield f"exactly one of any, none and equal has to be given, not {given or 'none of them'}"
+        yield f"exactly one of any, none and equal is required, not {given or 'none of them'}"
     component = component_of(rule)
     if not component:
         yield f"field 'of': {rule.of!r} does not begin with a component"

@@ -37,7 +37,7 @@ def conditions(done_when: str) -> tuple[Condition, ...]:
 
 
 def spell(*found: Condition) -> str:
-    """The conditions as the text of ``done_when``; "never" if there are none, or one does not fit on a line."""
+    """The conditions as the text of ``done_when``; "never" without any, or if one is not a single line."""
     if not found or any("\n" in word or not word for one in found for word in one.words):
         return NEVER
     return "\n".join(f"{one.kind} {_text(one)}" for one in dict.fromkeys(found))

@@ -58,7 +58,7 @@ class When(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown
     """Conditions on the host under which a rule applies; all must hold, and an empty one always does.
 
     On a host with several GPUs a GPU condition holds when any GPU meets it. ``gpu`` names product names; ``fabric``
-    asks for GPUs of NVSwitch baseboards, or (false) for a host without any NVSwitch, ``mig`` for GPUs that are split
+    means GPUs of NVSwitch baseboards, or (false) for a host without any NVSwitch, ``mig`` for GPUs that are split
     by MIG, or are to be. ``system`` names distributions by the ID of their os-release.
     """
 
@@ -83,7 +83,7 @@ class Rule(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown
     * exclusion: ``of`` ... ``needs`` ... ``none`` ["==9.10.0"]
     * exact equality: ``of`` "driver" ``equal`` ["fabric-manager", "imex"]: the same version text
 
-    ``strength``: required (also brings the object into the stack), only-if (required while ``when`` holds),
+    ``strength``: required (also adds the object to the stack), only-if (required while ``when`` holds),
     optional (binds only if both are present), compiling (the compiler does not compile otherwise: a breach refuses the
     toolkit that ``check`` is asked about, and is a warning elsewhere), advised (a breach is a warning).
     ``says`` replaces the derived sentence if the source states an exception.

@@ -121,7 +121,7 @@ class KernelModule(Struct, frozen=True, kw_only=True):
 class RepositoryEntry(Struct, frozen=True, kw_only=True):
     """One configured package source that names NVIDIA.
 
-    ``fault`` says why the package manager cannot use it; left out of the document where nothing says so.
+    ``fault`` says why the package manager cannot use it; omitted from the document if nothing says so.
     """
 
     path: str

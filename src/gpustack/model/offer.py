@@ -83,7 +83,7 @@ class Offer(Struct, frozen=True, kw_only=True):
     packages. The rows are those for the CUDA and the flavour of a finished stack, and empty before:
     ``packages`` of every role, the most specific row first; ``cross_packages`` those for the target of a request, from
     ``cross_repository``. ``unread`` is the day up to which nobody had seen this version in the repository: the
-    vendor's guides only name the folder; "" if somebody has. ``files`` are the user's own, beside the rows made
+    vendor's guides only name the folder; "" if somebody has. ``files`` are the user's own, next to the rows made
     from them.
     """
 

@@ -34,8 +34,8 @@ class Request(Struct, frozen=True, kw_only=True):
     ``upgrades`` are components to upgrade to the newest compatible version, "all" for each; others stay if compatible.
     ``imex`` says who runs IMEX on a tray of an NVLink rack: a service of the host (the default), the DRA
     driver of Kubernetes, or nobody.
-    ``files`` are downloaded by the user: they bring their components, and nothing else does.
-    ``stage`` "runtime" takes of each component the libraries that programs load, without compilers and headers.
+    ``files`` are downloaded by the user: their components come from them alone.
+    ``stage`` "runtime" installs only the libraries that programs load, without compilers and headers.
     ``deny_vulnerable`` refuses versions for which a security bulletin names a later fixed release.
     """
 

@@ -30,7 +30,7 @@ _FIRST_SENTENCES = 3
 
 
 def build(host: Host, request: Request, resolution: Resolution, matrix: Matrix) -> Plan:
-    """The ordered steps that bring ``host`` to ``resolution``.
+    """The ordered steps that take ``host`` to ``resolution``.
 
     Pure: the same input gives the same bytes. Raises UnsupportedError (exit 4) if no method can do it here.
     """

@@ -1,4 +1,4 @@
-"""Downloads of the vendor's files: pinned by published checksums, with a warning if there are none."""
+"""Downloads of the vendor's files: pinned by published checksums, with a warning without one."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def fetch(ctx: Context, pick: Pick, row: Archive, phase: str) -> Draft:
 
 
 def title_of(artifact: Artifact, name: str) -> str:
-    """What the step does that brings a file: a download, or a copy of what the user has downloaded."""
+    """What the step does to provide a file: a download, or a copy of what the user has downloaded."""
     return f"copy {name} from {artifact.own_path}" if artifact.own_path else f"download {name}"
 
 
@@ -80,7 +80,7 @@ def archive_tools(ctx: Context, files: Iterable[Archive] = ()) -> list[Draft]:
 
 
 def unpacked_path(path: str) -> str:
-    """The folder beside an archive into which it is unpacked."""
+    """The folder next to an archive into which it is unpacked."""
     return f"{path.partition('.tar')[0].removesuffix('.tgz')}.unpacked"
 
 

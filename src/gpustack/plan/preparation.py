@@ -89,7 +89,7 @@ class SecureBoot(Struct, frozen=True, kw_only=True):
     src: tuple[str, ...] = ()
 
 
-class Mend(Struct, frozen=True, kw_only=True):
+class FixCommand(Struct, frozen=True, kw_only=True):
     """One command that fixes a known bad state."""
 
     problem: str
@@ -160,9 +160,9 @@ def enable(ctx: Context, components: Iterable[str]) -> list[Draft]:
     return drafts
 
 
-def mends(ctx: Context, problem: str) -> tuple[Mend, ...]:
+def find_fixes(ctx: Context, problem: str) -> tuple[FixCommand, ...]:
     """The commands that fix a bad state on the host's system."""
-    rows = ctx.matrix.rows(SUBJECT, "mends", Mend)
+    rows = ctx.matrix.rows(SUBJECT, "fixes", FixCommand)
     return rows_for(ctx, [row for row in rows if row.problem == problem])
 
 
@@ -234,7 +234,7 @@ def headers_match(ctx: Context) -> list[Draft]:
         kind="run",
         title="check that the headers are those of the kernel that runs",
         why="the release of the kernel was not known to this plan, and a package manager installs the newest headers. "
-        "Where this fails, reboot into the newest kernel and go on, or plan with --kernel",
+        "If this fails, reboot into the newest kernel and continue, or plan with --kernel",
         actions=(do.Look(argv=("sh", "-c", _CAN_BUILD)),),
         undo_note="nothing is changed",
         done_when=done.succeeds("sh", "-c", _CAN_BUILD),

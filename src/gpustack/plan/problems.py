@@ -14,7 +14,7 @@ from gpustack.plan.context import Context
 from gpustack.plan.draft import Draft, draft
 from gpustack.plan.managers import manager
 from gpustack.plan.managers.rpm import exclusion
-from gpustack.plan.preparation import Mend, kernel_headers, mends, refresh_system
+from gpustack.plan.preparation import FixCommand, find_fixes, kernel_headers, refresh_system
 
 REPO_FILE = re.compile(r"/etc/(?:yum\.repos|zypp/repos)\.d/[\w.@+-]+\.repo")
 _CLASHING = ("mft*", "kernel-mft*")
@@ -122,8 +122,8 @@ def _fix(ctx: Context, problem: Problem, *, repository: bool) -> list[Draft]:
         return enrol_key(ctx, ())
     if problem.id == "mft_doca_clash" and repository:
         return _exclude_mft(ctx, problem)
-    row = next(iter(mends(ctx, problem.id)), None)
-    return [_mend(ctx, problem, row)] if row is not None and repository else []
+    row = next(iter(find_fixes(ctx, problem.id)), None)
+    return [_fix_by_command(ctx, problem, row)] if row is not None and repository else []
 
 
 def _headers(ctx: Context) -> list[Draft]:
@@ -138,7 +138,7 @@ def _headers(ctx: Context) -> list[Draft]:
     if there is None or there.method not in {"network", "local"} or ctx.system.family == "zypper" or not ctx.kernels:
         return []
     built = draft(
-        "mend:modules",
+        "fix:modules",
         after=[headers.key],
         component="driver",
         kind="run",
@@ -166,7 +166,7 @@ def _exclude_mft(ctx: Context, problem: Problem) -> list[Draft]:
     tool, line = manager(ctx.system.family), exclusion(_CLASHING)
     return [
         draft(
-            f"mend:{problem.id}",
+            f"fix:{problem.id}",
             component="",
             kind="run",
             title="keep mft packages of the CUDA repository from replacing those of DOCA",
@@ -180,9 +180,9 @@ def _exclude_mft(ctx: Context, problem: Problem) -> list[Draft]:
     ]
 
 
-def _mend(ctx: Context, problem: Problem, row: Mend) -> Draft:
+def _fix_by_command(ctx: Context, problem: Problem, row: FixCommand) -> Draft:
     return draft(
-        f"mend:{problem.id}",
+        f"fix:{problem.id}",
         component="",
         kind="run",
         title=row.title,

@@ -175,7 +175,7 @@ def _keyring_package(ctx: Context, tool: Manager, place: Place) -> list[Draft]:
         component="",
         kind="add-repository",
         title=f"add the {place.title}",
-        why="cuda-keyring brings the source list, the key that it is signed by, and the preference for these packages",
+        why="cuda-keyring contains the source list, its signing key, and the preference for these packages",
         actions=(do.InstallFile(manager=tool.name, path=path, name="cuda-keyring"),),
         undo=(do.RemovePackages(manager=tool.name, names=("cuda-keyring",)),),
         # Each folder has a package of that name and version: the address in the source list distinguishes them.

@@ -22,7 +22,7 @@ _FINGERPRINT = re.compile(r"(?:[0-9A-Fa-f]{40})?")
 
 
 def step_fault(step: Step, *, is_windows: bool) -> str:
-    """The first field of a step that cannot be carried out, and why; "" if there is none."""
+    """The first field of a step that cannot be carried out, and why; or ""."""
     return next((f"{place} {why}" for place, why in _faults(step, is_windows=is_windows) if why), "")
 
 
@@ -63,7 +63,7 @@ def _artifact_faults(artifact: Artifact) -> Iterator[tuple[str, str]]:
     is_own = artifact.url.startswith("file:")
     yield (
         "sha256",
-        "is empty, and a file of one's own is known by nothing else" if is_own and not artifact.sha256 else "",
+        "is empty, and the checksum alone identifies a downloaded file" if is_own and not artifact.sha256 else "",
     )
     is_sum, is_key = _SHA256.fullmatch(artifact.sha256), _FINGERPRINT.fullmatch(artifact.fingerprint)
     yield "sha256", "" if is_sum else f"is {_short(artifact.sha256)}, and not 64 hexadecimal digits"

@@ -8,8 +8,8 @@ from gpustack.model import actions as do
 from gpustack.plan.former import way_back_of_words
 
 WayBack = Literal["files", "packages", "command", "at the end", "person"]
-"""Files and settings are put back as they were kept; packages come back in the versions from before; a command is run
-with its step, or once for all steps; or it is left to a person."""
+"""Kept files and settings are restored; packages return to their former versions; a command runs with its step, or
+once for all steps; or a person does it."""
 
 
 def way_back(action: do.AnyAction) -> WayBack:  # noqa: PLR0911 (one for each way)

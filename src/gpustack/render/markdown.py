@@ -90,7 +90,7 @@ def _step(plan: Plan, number: int, step: Step) -> list[str]:
     if step.reboot_after:
         lines += [*_prose("Continue with the next step after the reboot."), ""]
     if step.undo:
-        lines += ["Taken back by:", "", *_commands(undo_actions_of(step), windows=windows)]
+        lines += ["Undone by:", "", *_commands(undo_actions_of(step), windows=windows)]
     elif step.undo_note:
         lines += [*_prose(f"Not undone: {step.undo_note}."), ""]
     found = _sources(step.sources)

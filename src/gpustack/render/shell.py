@@ -41,7 +41,7 @@ if [ "$dry_run" = no ] && [ "$(id -u)" -ne 0 ]; then
 fi
 """
 _STATE = """\
-# Marks of what has run and cannot be looked at lie here.
+# Marks of steps whose result cannot be tested.
 state={folder}/script-{digest}
 title=start
 changed=0
@@ -50,7 +50,7 @@ on_exit() {{
     code=$?
     case "$code" in
         0 | 5 | 130) ;;
-        *) say "error: stopped in: $title. Mend what is said above and start this script again: it goes on there" ;;
+        *) say "error: stopped in: $title. Fix the error above and start this script again: it continues there" ;;
     esac
 }}
 trap on_exit EXIT

@@ -44,7 +44,7 @@ class Text(str):
 
 
 class Flow(tuple[str, ...]):
-    """Words that stand beside each other, in flow style."""
+    """Words on one line, in flow style."""
 
     __slots__ = ()
 

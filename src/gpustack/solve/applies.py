@@ -55,7 +55,7 @@ def outside(question: Question, component: str, version_text: str = "") -> Unkno
     subject = f"{component}=={version_text}" if version_text else component
     if not here:
         row = _elsewhere(question, component, place)
-        text = row.text if row is not None else f"no fact speaks of {title(component)} on {_PLATFORMS[place]}"
+        text = row.text if row is not None else f"the facts do not cover {title(component)} on {_PLATFORMS[place]}"
         sources = question.matrix.addresses(row.src if row is not None else rows[0].src)
         option = "--environment" if place in {"jetson", "container"} else "--os"
         return Unknown(
@@ -67,7 +67,7 @@ def outside(question: Question, component: str, version_text: str = "") -> Unkno
         known = f"{what} is known on {_PLATFORMS[place]} for {known}"
         text = f"the architecture of this host is unknown (--arch gives it); {known}"
     else:
-        text = f"no fact says that {what} has a build for {_PLATFORMS[place]} on {arch}; known for {known}"
+        text = f"no build of {what} is known for {_PLATFORMS[place]} on {arch}; known for {known}"
     sources = question.matrix.addresses(tuple(dict.fromkeys(key for row in here for key in row.src)))
     return Unknown(reason=f"{subject}: {text}", rule=here[0].id, needs="arch", option="--arch", sources=sources)
 

@@ -184,7 +184,7 @@ def _hints(question: Question, search: Search) -> tuple[str, ...]:
         picks = _given_picks(question, search.leaving_out(free).run() or {})
         if picks and _fits(question, picks):
             named = ", ".join(f"{name}=={pick.version}" for name, pick in picks.items())
-            found.append(f"what goes together here: {named}")
+            found.append(f"compatible here: {named}")
     return tuple(found[:MOST_RELAXATIONS])
 
 

@@ -69,7 +69,7 @@ def codec_word(text: str) -> str | None:
     if ability in known or SESSIONS.fullmatch(lowered):
         return lowered
     msg = f"{text!r} is nothing that can be asked of {engine.upper()}"
-    sessions = "; nvenc-sessions==5 asks for sessions at once" if engine == "nvenc" else ""
+    sessions = "; nvenc-sessions==5 means sessions at once" if engine == "nvenc" else ""
     raise UsageError(
         msg, code="malformed-requirement", hint=f"{', '.join(f'{engine}-{one}' for one in known)}{sessions}"
     )
@@ -99,7 +99,7 @@ def _ability(question: Question, word: str) -> Findings:
         reason = f"{_why_not(question, gpus, engine, ability)}."
         return Findings(conflicts=(Conflict(kind="video-engine", between=between, reason=reason, sources=sources),))
     if not can:
-        reason = f"{word}: no fact says whether {what} {_does(engine)} {_spell(ability)}"
+        reason = f"{word}: it is unknown whether {what} {_does(engine)} {_spell(ability)}"
         return Findings(unknown=(Unknown(reason=reason, needs="gpu", option="--gpu", sources=sources),))
     others = [gpu for gpu, answer, _ in answers if not answer]
     mixed = (f"{word}: true of {names_of(can)}, not known or not true of {names_of(others)}",) if others else ()
@@ -107,7 +107,7 @@ def _ability(question: Question, word: str) -> Findings:
 
 
 def _answer(question: Question, gpu: Gpu, engine: str, ability: str) -> tuple[bool | None, tuple[str, ...]]:
-    """Whether the GPU's engine has the ability, None if no fact says so; with the addresses.
+    """Whether the GPU's engine has the ability, None if unknown; with the addresses.
 
     Which engines of its GPU a MIG instance or a vGPU has is unknown.
     """

@@ -149,7 +149,7 @@ def _of_jetpack(question: Question) -> str:
     release = question.host.l4t
     row = next((row for row in question.matrix.jetpacks if release in {row.l4t, *row.also}), None)
     if row is None:
-        known = f"no fact says what Jetson Linux {release} brings" if release else "its Jetson Linux is unknown"
+        known = f"the content of Jetson Linux {release} is unknown" if release else "its Jetson Linux is unknown"
         return f"{known}: name its JetPack, --os jetpack6.2, or its Jetson Linux, --os l4t36.4.3"
     how = "apt-get install nvidia-jetpack" if row.meta else "NVIDIA SDK Manager installs them"
     brought = f"CUDA (nvcc {row.cuda}), cuDNN {row.cudnn} and TensorRT {row.tensorrt}"

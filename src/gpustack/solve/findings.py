@@ -106,7 +106,7 @@ def _no_common_flavour(question: Question, driver: str) -> Conflict:
 
 
 def _refused_pair(question: Question, one: str, other: str, refused: Refusal) -> Conflict:
-    text, sources = "These do not fit", tuple[str, ...]()
+    text, sources = "These are incompatible", tuple[str, ...]()
     match refused:
         case Breach(Pair(_, second), bound, value):
             sentence = rule_sentence(question, bound)
@@ -144,7 +144,7 @@ def _compatibility_package(question: Question) -> str:
         package, result = answer
         if result == "compatible":
             return (
-                f"Forward compatibility bridges this on data-centre GPUs: {package} beside the toolkit,"
+                f"Forward compatibility bridges this on data-centre GPUs: {package} installed with the toolkit,"
                 " with its folder on LD_LIBRARY_PATH."
             )
         return f"Forward compatibility does not bridge this either: {package} does not work on this driver branch."

@@ -38,9 +38,9 @@ class HostView:
     """The view of one host under one request. A rule that needs an unknown property is reported as not judged.
 
     ``method_of`` returns the method of a component; it is called only for rules about methods. ``systems`` are the rows
-    of the host's system and of the one that it derives from: the defaults of unknown properties. ``compiles`` says of a
-    version whether ``check`` has to know if it compiles against the system's C library, and of "" if with the compilers
-    of the host; ``compilers`` are those that are named.
+    of the host's system and of the one that it derives from: the defaults of unknown properties. ``compiles`` says
+    for a version whether ``check`` has to know if it compiles against the system's C library, and of ""
+    if with the compilers of the host; ``compilers`` are those that are named.
     """
 
     def __init__(

@@ -89,11 +89,11 @@ def known_images(question: Question, repository: str) -> tuple[Image, ...]:
 def unlisted(known: tuple[Image, ...], tag: str) -> str:
     """Why nothing is known about a tag, with the known ones around it."""
     if not known:
-        return "no fact knows an image of this name"
+        return "no image of this name is known"
     below = [one.tag for one in known if one.tag < tag]
     above = [one.tag for one in known if one.tag > tag]
     near = [*below[-1:], *above[:1]]
-    return f"no fact knows this tag; the nearest known {'is' if len(near) == 1 else 'are'} {' and '.join(near)}"
+    return f"this tag is unknown; the nearest known {'is' if len(near) == 1 else 'are'} {' and '.join(near)}"
 
 
 def release_of(question: Question, image: Image) -> Release | None:

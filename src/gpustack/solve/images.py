@@ -27,7 +27,7 @@ def image_findings(question: Question, name: str) -> tuple[Findings, ImageAnswer
         return Findings(unknown=(unknown,)), ImageAnswer(name=name, runs="unknown")
     release = release_of(question, image)
     if release is None:
-        unknown = Unknown(reason=f"image {name}: no fact says which CUDA it holds", sources=_sources(question, image))
+        unknown = Unknown(reason=f"image {name}: its CUDA is unknown", sources=_sources(question, image))
         return Findings(unknown=(unknown,)), ImageAnswer(name=name, runs="unknown")
     return _judge_image(question, name, image, release, known)
 
@@ -54,7 +54,7 @@ def _judge_image(
     if drivers and runs == "does not run":
         conflicts.append(_driver_conflict(question, name, image, release, drivers))
     elif drivers and runs == "unknown":
-        reason = f"image {name}: no fact says whether cuda-compat bridges driver {drivers[0]} here"
+        reason = f"image {name}: it is unknown whether cuda-compat bridges driver {drivers[0]} here"
         unknown.append(Unknown(reason=reason, needs="gpu", option="--gpu"))
     elif runs in {"runs by minor-version compatibility", "needs forward compatibility"}:
         warnings.append(f"image {name} {runs} on driver {drivers[0]}: it holds CUDA {release.version}")

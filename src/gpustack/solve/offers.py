@@ -81,7 +81,7 @@ class OfferBook:
         return any(self.offer(component, version) is not None for version in versions)
 
     def offer(self, component: str, version: str) -> Offer | None:
-        """The offer of this version by the component's method here, without rows; None if there is none."""
+        """The offer of this version by the component's method here, without rows; None without any."""
         key = (component, version)
         if key not in self._found:
             offer = self._look_up(component, version)
@@ -147,7 +147,7 @@ class OfferBook:
         return _from_packages(version, self._main_sets(component, method))
 
     def is_own(self, component: str, version: str) -> bool:
-        """Whether the system's own packages bring this version."""
+        """Whether the system's own packages contain this version."""
         return "distro" in POSSIBLE[component] and self._from_repository(component, version, "distro") is not None
 
     def _is_served(self, component: str, version: str, method: Method = "network") -> bool:

@@ -34,7 +34,7 @@ def _origin(question: Question, solution: Chosen, component: str) -> Reason:
     requirement = question.asked.get(component)
     if requirement is not None:
         wanted = in_words(requirement.versions) if requirement.versions else "any version"
-        return Reason(role="asked", text=f"asked for ({wanted})")
+        return Reason(role="asked", text=f"requested ({wanted})")
     pulling = [
         bound
         for name in COMPONENTS

@@ -1,4 +1,4 @@
-"""From host and request to a resolution, or to an error that says why there is none and what would work."""
+"""From host and request to a resolution, or to an error that says why not and what would work."""
 
 from __future__ import annotations
 

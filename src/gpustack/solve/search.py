@@ -61,7 +61,7 @@ class Search:
         return Search(self.question, self.off, self.refusals, is_cautious=True).run() or found
 
     def run(self) -> Chosen | None:
-        """The stack, or None if there is none."""
+        """The stack, or None."""
         members = self.members
         order = sorted(members, key=lambda name: (not (members[name] or name in KERNEL_SIDE), COMPONENTS.index(name)))
         solution, _ = self._extend({}, order, members)

@@ -51,7 +51,7 @@ def exposures(question: Question, picks: Mapping[str, Candidate]) -> tuple[Expos
 
 
 def exposure(question: Question, candidate: Candidate) -> Exposure | None:
-    """The bulletins that name a later fixed release than this version; None if there are none."""
+    """The bulletins that name a later fixed release than this version; None without any."""
     if candidate.component not in COVERED:
         return None
     branch = _branch(candidate)

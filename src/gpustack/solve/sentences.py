@@ -122,7 +122,7 @@ def refusal_in_words(question: Question, refused: Refusal) -> Sentence:
         case Vulnerable(exposed):
             return Sentence(exposed.reason, exposed.sources)
         case Unwanted(pair):
-            return Sentence(f"it would bring in {title(pair.other)}")
+            return Sentence(f"it would add {title(pair.other)}")
 
 
 def _denied_sentences(question: Question, component: str) -> list[Sentence]:

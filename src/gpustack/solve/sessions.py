@@ -35,7 +35,7 @@ def session_findings(question: Question, word: str, count: int) -> Findings:
         return Findings()
     most = [int(kind) for kind in kinds if kind.isdigit()]
     if not most or "unrestricted" in kinds or any(gpu.part for gpu in gpus):
-        reason = f"{word}: no fact says how many encode sessions {names_of(gpus)} may hold"
+        reason = f"{word}: it is unknown how many encode sessions {names_of(gpus)} allows"
         return Findings(unknown=(Unknown(reason=reason, needs="gpu", option="--gpu", sources=sources),))
     if count > max(most):
         reason = f"A system with {names_of(gpus)} holds {max(most)} encode sessions at most, whatever its driver."

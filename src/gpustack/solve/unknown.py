@@ -96,7 +96,7 @@ def unknown_splits(question: Question, picks: Mapping[str, Candidate]) -> list[U
     named = {name for when in rules for name in when.gpu}
     return [
         Unknown(
-            reason=f"driver=={picks['driver'].version}: no fact tells from which driver on MIG can split {gpu.name}"
+            reason=f"driver=={picks['driver'].version}: it is unknown from which driver on MIG can split {gpu.name}"
         )
         for gpu in question.host.gpus
         if gpu.is_mig and gpu.name and gpu.name not in named
@@ -104,10 +104,10 @@ def unknown_splits(question: Question, picks: Mapping[str, Candidate]) -> list[U
 
 
 def unknown_compilers(question: Question, judged: Mapping[str, Candidate]) -> list[Unknown]:
-    """Compilers that are named, and of which no fact says whether a requested toolkit supports them."""
+    """Named compilers of unknown compatibility with a requested toolkit."""
     book, view = question.book, question.view
     return [
-        Unknown(reason=f"{name}=={judged[name].version}: no fact tells which {title(compiler)} its compiler supports")
+        Unknown(reason=f"{name}=={judged[name].version}: it is unknown which {title(compiler)} its compiler supports")
         for compiler in question.request.compilers or ()
         for name in question.asked
         if name in judged and any(bound.is_of_compiling for bound in book.of(name))
@@ -145,19 +145,19 @@ def _unproven_on_board(question: Question, candidate: Candidate) -> Unknown | No
         return None
     release = ", ".join(question.view.values("l4t"))
     where = f"Jetson Linux {release}" if release else "a Jetson"
-    return Unknown(reason=f"{name}=={number}: no fact says that it runs on {where}")
+    return Unknown(reason=f"{name}=={number}: it is unknown whether it runs on {where}")
 
 
 def _class_of_gpu(question: Question, component: str) -> str:
     """Why the facts about a component do not cover GPUs like these, "" if they do."""
     gpus = question.host.gpus
     if component == "cuda-compat" and any(gpu.kind == "professional" for gpu in gpus):
-        return "of professional boards NVIDIA supports selected NGC-Ready ones, and no fact says which"
+        return "of professional boards NVIDIA supports selected NGC-Ready ones, and it is unknown which"
     if component == "imex" and gpus and not any(gpu.fabric == "nvl" or gpu.called.startswith("GH200") for gpu in gpus):
         # GH200 comes alone and in racks: NVIDIA's documents on ComputeDomains name it (cloud-native-docs, pull 162).
-        return "IMEX joins the GPUs of NVLink racks (GB200, GB300, some GH200), and no fact speaks of it on other GPUs"
+        return "IMEX joins the GPUs of NVLink racks (GB200, GB300, some GH200), and the facts do not cover other GPUs"
     if component == "dcgm" and any(gpu.is_vgpu for gpu in gpus):
-        return "DCGM supports GPUs that are passed through whole, and no fact speaks of it on a vGPU"
+        return "DCGM supports GPUs that are passed through whole, and the facts do not cover vGPUs"
     return ""
 
 

@@ -60,7 +60,7 @@ def session() -> Asking:
 
 
 def ask(asking: Asking, address: str, headers: dict[str, str], timeout: tuple[float, float]) -> Answer:
-    """Return the response, if its status brings bytes; ``timeout`` is for the connection and each read, in seconds.
+    """Return the response, if its status means a body; ``timeout`` is for the connection and each read, in seconds.
 
     Raises BrokenError if a retry makes sense, and TransferError if it does not.
     """
@@ -153,7 +153,7 @@ def total_of(answer: Answer, start: int) -> int | None:
 
 
 def validator_of(answer: Answer) -> str:
-    """The validator that proves a later part to be of the same file, "" if there is none."""
+    """The validator that proves a later part to be of the same file, or ""."""
     tag = answer.headers.get("ETag", "")
     # A weak tag does not promise equal bytes, so it cannot validate a range.
     found = tag if tag and not tag.startswith("W/") else answer.headers.get("Last-Modified", "")

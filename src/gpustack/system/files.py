@@ -30,7 +30,7 @@ def write_atomically(path: Path, text: str, *, mode: int = 0o644, new: Path | No
     It is written as ``new`` first, which must not exist; by default a file with an unpredictable name.
     """
     if new is None:
-        import tempfile  # noqa: PLC0415 (brings compression and random numbers; most commands write no file)
+        import tempfile  # noqa: PLC0415 (loads compression and random numbers; most commands write no file)
 
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     else:

@@ -43,7 +43,7 @@ _KEPT_FREE = 256 * 2**20
 
 
 class Patience(Struct, frozen=True, kw_only=True):
-    """How long to try: ``attempts`` in a row that bring less than ``gain`` new bytes, ``pause`` between (it doubles).
+    """How long to try: ``attempts`` in a row with less than ``gain`` new bytes, ``pause`` between (it doubles).
 
     ``connect`` and ``silence`` are the seconds to connect and between two reads. ``speed`` is the minimum of bytes per
     second, on average over ``window`` seconds of connected time (0: no minimum).
@@ -315,7 +315,7 @@ class _Transfer:
         )
 
     def _gave_up(self, exc: BrokenError) -> TransferError:
-        msg = f"{exc} ({self.patience.attempts} attempts brought nothing more)"
+        msg = f"{exc} ({self.patience.attempts} attempts made no progress)"
         return TransferError(msg, code="download-failed", where=self.address, hint=_HINT_GOES_ON)
 
     def _too_slow(self) -> TransferError:

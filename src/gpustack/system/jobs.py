@@ -53,7 +53,7 @@ ENVIRONMENT = {
     "LC_ALL": "C.UTF-8",
     "LANGUAGE": "C",
     "DEBIAN_FRONTEND": "noninteractive",
-    # If a package brings a new default for a file that the user changed, the user's stays; dpkg asks nothing.
+    # If a package has a new default for a file that the user changed, the user's stays; dpkg asks nothing.
     "DPKG_FORCE": "security-mac,downgrade,confdef,confold",
 }
 _PASSED = ("HOME", "http_proxy", "https_proxy", "ftp_proxy", "no_proxy", "HTTPS_PROXY", "NO_PROXY")
@@ -170,7 +170,7 @@ class _Session:
         if self.process.stdin is not None:
             self.process.stdin.close()
         if self.process.returncode is None:
-            self.stop("nobody follows it any more")
+            self.stop("its caller has ended")
             while not self.is_over():
                 self.stop("")
 
@@ -226,7 +226,7 @@ def tail_of(log: Path, begin: int = 0) -> str:
 
 
 def born(pid: int) -> int:
-    """When a process was started, in clock ticks after the boot; 0 if there is none, or only a zombie."""
+    """When a process was started, in clock ticks after the boot; 0 if it is gone, or a zombie."""
     state = _state(pid)
     return state.born if state is not None and not state.is_dead else 0
 

@@ -201,8 +201,8 @@ if code < 0:
     os.kill(os.getpid(), -code)
 sys.exit(code)
 """
-"""Starts a command that must not outlive us and stays beside it: told to end, or where we are gone, it ends the command
-and then all that is left of its process group, which a command that was killed itself would leave behind."""
+"""Starts a command that must not outlive us and watches it: on a signal, or when we are gone, it ends the command and
+then the rest of its process group, which a killed command would leave behind."""
 
 
 class Background:

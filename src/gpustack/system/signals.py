@@ -73,7 +73,7 @@ def await_input(descriptor: int) -> None:
 
 
 class Interrupts:
-    """Notes such signals; code that runs a command or begins a step asks for ``number``, 0 if none came."""
+    """Notes such signals; code that runs a command or begins a step reads ``number``, 0 if none came."""
 
     def __init__(self) -> None:
         self.number = 0

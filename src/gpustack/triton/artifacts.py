@@ -61,7 +61,7 @@ def keep_file(  # noqa: PLR0913 (the source, and its description)
 def read_kept(folder: Path) -> tuple[Artifact, ...]:
     """Every file kept in ``folder``, unchanged.
 
-    Raises DocumentError (exit 2) where there is none, a description cannot be read, or a file was changed.
+    Raises DocumentError (exit 2) without one, a description cannot be read, or a file was changed.
     """
     found: list[Artifact] = []
     for place in sorted(folder.glob(f"*{_NOTE}")):

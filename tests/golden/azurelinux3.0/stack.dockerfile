@@ -41,7 +41,7 @@ RUN tdnf -y install gnupg2 \
  && tdnf clean all \
  && rm -rf /var/cache/tdnf /var/cache/gpustack
 
-# install cuda 13.2.2: asked for (any version); pinned to 13.2.2-1
+# install cuda 13.2.2: requested (any version); pinned to 13.2.2-1
 RUN tdnf -y install cuda-toolkit-13-2-13.2.2-1 \
  && tdnf clean all \
  && rm -rf /var/cache/tdnf

@@ -43,13 +43,13 @@ RUN dnf -y install gnupg2 \
  && dnf clean all \
  && rm -rf /var/cache/dnf /var/cache/gpustack
 
-# install cuda 13.2.2: asked for (any version); pinned to 13.2.2-1
+# install cuda 13.2.2: requested (any version); pinned to 13.2.2-1
 RUN dnf -y install cuda-toolkit-13-2-13.2.2-1 \
  && dnf clean all \
  && rm -rf /var/cache/dnf
 
 # install zlib: cuDNN 8.3 and newer loads libz.so.1, and not all of its packages depend on it
-# install cudnn 9.14.0.64: asked for (any version); pinned to 9.14.0.64-1
+# install cudnn 9.14.0.64: requested (any version); pinned to 9.14.0.64-1
 # hold cudnn at 9.14.0.64: an ordinary upgrade would install the newest build, perhaps incompatible with this
 #   CUDA or driver
 # DL3041: archives of distributions keep one version only, so that a pin breaks the build of tomorrow

@@ -52,13 +52,13 @@ RUN zypper --non-interactive install --auto-agree-with-licenses gpg2 \
  && zypper clean --all \
  && rm -rf /var/cache/gpustack
 
-# install cuda 13.2.2: asked for (any version); pinned to 13.2.2-1
+# install cuda 13.2.2: requested (any version); pinned to 13.2.2-1
 RUN zypper --non-interactive install --auto-agree-with-licenses cuda-toolkit-13-2=13.2.2-1 \
  && zypper clean --all
 
 # install libz1: cuDNN 8.3 and newer loads libz.so.1, and not all of its packages depend on it
 # download cudnn-linux-x86_64-9.28.0.42_cuda13-archive.tar.xz: pinned by its sha256
-# unpack cudnn-linux-x86_64-9.28.0.42_cuda13-archive.tar.xz into /usr/local/cuda-13.2: asked for (any
+# unpack cudnn-linux-x86_64-9.28.0.42_cuda13-archive.tar.xz into /usr/local/cuda-13.2: requested (any
 #   version); links stay links
 # update the loader's cache: the loader finds libraries through its cache
 # DL3037: archives of distributions keep one version only, so that a pin breaks the build of tomorrow

@@ -25,12 +25,12 @@ RUN apt-get update \
  && env DEBIAN_FRONTEND=noninteractive dpkg -i /var/cache/gpustack/ubuntu2204-x86_64/cuda-keyring_1.1-1_all.deb \
  && rm -rf /var/lib/apt/lists/* /var/cache/gpustack
 
-# install cuda 13.2.2: asked for (any version); pinned to 13.2.2-1
+# install cuda 13.2.2: requested (any version); pinned to 13.2.2-1
 RUN apt-get update \
  && DEBIAN_FRONTEND=noninteractive apt-get install --no-install-recommends -y cuda-toolkit-13-2=13.2.2-1 \
  && rm -rf /var/lib/apt/lists/*
 
-# install tensorrt 11.1.0.106: asked for (any version); pinned to 11.1.0.106-1+cuda13.3
+# install tensorrt 11.1.0.106: requested (any version); pinned to 11.1.0.106-1+cuda13.3
 # hold tensorrt at 11.1.0.106: an ordinary upgrade would install the newest build, perhaps incompatible with
 #   this CUDA or driver
 RUN apt-get update \
@@ -54,7 +54,7 @@ FROM runtime AS build
 # install git, make: building nv-codec-headers needs them
 # download nv-codec-headers-13.0.19.0.tar.gz: pinned by its sha256
 # unpack nv-codec-headers-13.0.19.0.tar.gz into /usr/local/src/nv-codec-headers-13.0.19.0: it is built there
-# install nv-codec-headers 13.0.19.0 below /usr/local: asked for (any version); departs from NVIDIA's guide,
+# install nv-codec-headers 13.0.19.0 below /usr/local: requested (any version); departs from NVIDIA's guide,
 #   which ends this line with cd and a typographic dash: that fails after the headers are installed
 # DL3008: archives of distributions keep one version only, so that a pin breaks the build of tomorrow
 # hadolint ignore=DL3008
@@ -77,7 +77,7 @@ RUN apt-get update \
 # install build-essential, nasm, pkg-config: building ffmpeg needs them
 # download ffmpeg-9.0.2.tar.xz: pinned by its sha256
 # unpack ffmpeg-9.0.2.tar.xz into /usr/local/src/ffmpeg-9.0.2: it is built there
-# configure and build FFmpeg 9.0.2: asked for (any version); --enable-nvenc makes configure stop on
+# configure and build FFmpeg 9.0.2: requested (any version); --enable-nvenc makes configure stop on
 #   incompatible headers, which would otherwise silently drop the encoders; nvcc compiles for 8.9, the oldest
 #   GPU here: the toolkit may no longer support FFmpeg's default; --enable-nonfree: the GPU filters are
 #   compiled by nvcc, and the binary may not be redistributed; all processors build, through ccache where it

@@ -23,13 +23,13 @@ RUN apt-get update \
  && env DEBIAN_FRONTEND=noninteractive dpkg -i /var/cache/gpustack/ubuntu2404-x86_64/cuda-keyring_1.1-1_all.deb \
  && rm -rf /var/lib/apt/lists/* /var/cache/gpustack
 
-# install cuda 13.2.2: asked for (any version); pinned to 13.2.2-1
+# install cuda 13.2.2: requested (any version); pinned to 13.2.2-1
 RUN apt-get update \
  && DEBIAN_FRONTEND=noninteractive apt-get install --no-install-recommends -y cuda-toolkit-13-2=13.2.2-1 \
  && rm -rf /var/lib/apt/lists/*
 
 # install zlib1g: cuDNN 8.3 and newer loads libz.so.1, and not all of its packages depend on it
-# install cudnn 9.23.2.1: asked for (any version); pinned to 9.23.2.1-1
+# install cudnn 9.23.2.1: requested (any version); pinned to 9.23.2.1-1
 # hold cudnn at 9.23.2.1: an ordinary upgrade would install the newest build, perhaps incompatible with this
 #   CUDA or driver
 # DL3008: archives of distributions keep one version only, so that a pin breaks the build of tomorrow

@@ -185,7 +185,7 @@ def test_a_file_that_is_something_else_says_what_it_is(tmp_path: Path) -> None:
     other = build_deb(Package("hello", "2.10-3"), tmp_path)
     assert refusal("cudnn", other) == "not-that-file: is a package with hello, and not of cudnn"
     assert refusal("cudnn", tmp_path) == "unreadable-file: is not a file"
-    assert refusal("ffmpeg", page) == "not-that-file: no file that is downloaded by hand brings ffmpeg"
+    assert refusal("ffmpeg", page) == "not-that-file: no file that is downloaded by hand contains ffmpeg"
 
 
 def test_a_deb_that_xz_packs_and_one_that_zstd_packs_are_read(tmp_path: Path) -> None:

@@ -126,7 +126,7 @@ CHANGES: dict[str, tuple[Callable[[Path], None], str, str, str, bool]] = {
         of_package("libc6", "install ok installed", "deinstall ok config-files"),
         "package",
         "the package libc6 2.39-0ubuntu8.6 of the lock is no longer installed",
-        "gpustack install LOCK (it brings libc6 back)",
+        "gpustack install LOCK (it reinstalls libc6)",
         False,
     ),
     "driver moved under its module": (
@@ -218,7 +218,7 @@ def test_the_command_ends_with_6_where_there_is_drift(
     assert "no drift" in capsys.readouterr().out
     other_module(tree)
     assert main(words) == 6
-    assert "cure: reboot" in capsys.readouterr().out
+    assert "fix: reboot" in capsys.readouterr().out
     assert main([*words, "--format", "json"]) == 6
     told = json.loads(capsys.readouterr().out)
     assert told["schema"] == "gpustack/status/v1"

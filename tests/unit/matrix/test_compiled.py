@@ -76,4 +76,4 @@ def test_an_installation_without_its_facts_says_so(tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert "the facts of this installation are missing" in done.stderr
-    assert "hint: install gpustack anew" in done.stderr
+    assert "hint: reinstall gpustack" in done.stderr

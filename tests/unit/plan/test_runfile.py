@@ -43,7 +43,7 @@ def test_the_newest_production_driver_is_planned_where_no_repository_is() -> Non
     made = build(machine, request, resolve(matrix(), machine, request), matrix())
     version = made.stack["driver"].version
     assert made.stack["driver"].reason.startswith(
-        "asked for (any version); newest compatible release of a production branch (R595)"
+        "requested (any version); newest compatible release of a production branch (R595)"
     )
     assert f"/{version}/NVIDIA-Linux-x86_64-{version}.run" in made.steps[-1].id or any(
         f"/{version}/NVIDIA-Linux-x86_64-{version}.run" in artifact.url

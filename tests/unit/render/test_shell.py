@@ -93,7 +93,7 @@ def test_the_first_failure_stops_the_script(tmp_path: Path) -> None:
     made = made_of(step(1, commands=(("false",),)), step(2, commands=(("touch", str(tmp_path / "second")),)))
     done = run(render(made), tmp_path)
     assert done.returncode == 1
-    assert "stopped in: step 1. Mend what is said above" in done.stderr
+    assert "stopped in: step 1. Fix the error above" in done.stderr
     assert not (tmp_path / "second").exists()
 
 

@@ -74,7 +74,7 @@ def test_every_advice_is_told_not_the_first_alone(matrix: Matrix) -> None:
             "driver==575.57.08 cuda==13.0.2 cudnn==8.9.7",
             "ubuntu24.04",
             ("RTX 5090",),
-            ("what goes together here: driver==595.112.07, cuda==13.2.2, cudnn==9.28.0.42",),
+            ("compatible here: driver==595.112.07, cuda==13.2.2, cudnn==9.28.0.42",),
         ),
         ("driver==580.95.05", "ubuntu24.04", ("GTX 1080", "RTX 5090"), ()),
         ("cuda==12.4.1", "alpine3.20", ("T4",), ()),

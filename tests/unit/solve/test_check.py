@@ -131,7 +131,10 @@ def test_breached_advice_is_a_warning() -> None:
 @pytest.mark.parametrize(
     ("driver", "sentence"),
     [
-        ("570.86.15", "Forward compatibility bridges this on data-centre GPUs: cuda-compat-13-0 beside the toolkit"),
+        (
+            "570.86.15",
+            "Forward compatibility bridges this on data-centre GPUs: cuda-compat-13-0 installed with the toolkit",
+        ),
         (
             "550.54.15",
             "Forward compatibility, cuda-compat-13-0 on data-centre GPUs, is stated for driver branch 535 and 570 only.",

@@ -87,8 +87,8 @@ def test_what_no_build_of_a_jetpack_has_is_incompatible_and_says_which_release(
 @pytest.mark.parametrize(
     ("texts", "os", "gpu", "said"),
     [
-        ("cuda==13.5.0", "l4t39", ORIN, "no fact says that it runs on Jetson Linux 39.2.0"),
-        ("tensorrt==11.4.1", "l4t39", ORIN, "no fact says that it runs on"),  # it names JetPack 7.2.2
+        ("cuda==13.5.0", "l4t39", ORIN, "it is unknown whether it runs on Jetson Linux 39.2.0"),
+        ("tensorrt==11.4.1", "l4t39", ORIN, "it is unknown whether it runs on"),  # it names JetPack 7.2.2
         ("triton", "l4t36", ORIN, "Jetson has builds of its own"),
         ("driver==580.95.05", "l4t36", ORIN, "the driver is part of Jetson Linux"),
         ("driver==580.95.05", "ubuntu24.04", ORIN, "the driver is part of Jetson Linux"),

@@ -60,7 +60,7 @@ def test_what_is_installed_and_fits_stays_unless_an_upgrade_is_asked_for() -> No
     assert versions(ask(there, "driver", upgrades=("all",), policy="minimal")) == {"driver": "535.1"}
     assert versions(ask(there, "driver>535.1")) == {"driver": "595.1"}
     newest = ask(host(HOPPER, driver="615.1"), "driver").picks[0]
-    assert [one.text for one in newest.reasons] == ["asked for (any version)", "615.1 is installed and compatible"]
+    assert [one.text for one in newest.reasons] == ["requested (any version)", "615.1 is installed and compatible"]
 
 
 def test_an_installed_driver_that_does_not_fit_is_upgraded() -> None:
@@ -117,12 +117,12 @@ def test_in_a_container_the_driver_is_the_hosts() -> None:
 def test_the_reasons_name_what_refused_the_next_newer_version() -> None:
     picks = {pick.component: pick for pick in ask(host(PASCAL), "driver", "cuda").picks}
     assert [reason.text for reason in picks["driver"].reasons] == [
-        "asked for (any version)",
+        "requested (any version)",
         "newest compatible release of a long-term support branch (R580)",
         "590.1 refused: Driver 590 or newer requires a GPU of compute capability 7.5 or newer; here it is 6.1",
     ]
     assert [reason.text for reason in picks["cuda"].reasons] == [
-        "asked for (any version)",
+        "requested (any version)",
         "newest compatible version (production policy)",
         "13.0.0 refused: CUDA 13 or newer requires a GPU of compute capability 7.5 or newer; here it is 6.1",
     ]

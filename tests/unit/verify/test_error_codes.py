@@ -108,7 +108,7 @@ CUDA = [
     ),
     (
         223,
-        "error 223 (CUDA_ERROR_JIT_COMPILATION_DISABLED): the driver is told not to compile PTX",
+        "error 223 (CUDA_ERROR_JIT_COMPILATION_DISABLED): the driver is configured not to compile PTX",
         "unset CUDA_DISABLE_PTX_JIT",
         "",
     ),

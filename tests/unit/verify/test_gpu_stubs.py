@@ -377,7 +377,7 @@ def test_sums_that_are_wrong_name_their_gpu(ask: Ask) -> None:
         (222, "error 222 (CUDA_ERROR_UNSUPPORTED_PTX_VERSION): the program's PTX is from a newer toolkit"),
         (209, "error 209 (CUDA_ERROR_NO_BINARY_FOR_GPU): the program has no code for this GPU's compute capability"),
         (221, "error 221 (CUDA_ERROR_JIT_COMPILER_NOT_FOUND): the driver's compiler, libnvidia-ptxjitcompiler.so.1,"),
-        (223, "error 223 (CUDA_ERROR_JIT_COMPILATION_DISABLED): the driver is told not to compile PTX"),
+        (223, "error 223 (CUDA_ERROR_JIT_COMPILATION_DISABLED): the driver is configured not to compile PTX"),
     ],
 )  # fmt: skip
 def test_ptx_that_the_driver_does_not_take(ask: Ask, code: int, begins: str) -> None:

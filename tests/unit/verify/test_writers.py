@@ -79,7 +79,7 @@ error  cuda.gpu        gpu
        the check itself broke
 
 4 checks: 1 passed, 1 failed, 1 skipped, 1 could not run
-not proven: that anything runs on a GPU; there is none here
+not proven: that anything runs on a GPU: this host has none
 """
 
 

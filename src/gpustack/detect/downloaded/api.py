@@ -40,7 +40,7 @@ _TAR_ENDINGS = {b"\x1f\x8b": "tar.gz", b"\xfd7zXZ": "tar.xz", b"BZh": "tar.bz2",
 def read_own_file(matrix: Matrix, component: str, path: Path, host: Host) -> OwnFile:
     """The file of a component, for this host. Raises UsageError (exit 2), which says what the file is instead."""
     if component not in KNOWN:
-        msg = f"no file that is downloaded by hand brings {component}"
+        msg = f"no file that is downloaded by hand contains {component}"
         raise UsageError(msg, code="not-that-file", where="--from", hint=f"--from takes files of {', '.join(KNOWN)}")
     contents = _read(path)
     sha256 = sha256_of_file(path)
@@ -183,7 +183,7 @@ def _cuda_of(packages: tuple[OwnPackage, ...]) -> str:
 
 
 def _wheel_of_facts(matrix: Matrix, contents: Contents) -> tuple[str, str]:
-    """The component that a wheel's project brings, and the component's version."""
+    """The component of a wheel's project, and the component's version."""
     rows = [row for row in matrix.rows("wheels", "archives", Wheel) if row.part == contents.name]
     rows += [row for row in matrix.rows("tensorrt-archives", "archives", Wheel) if row.part == contents.name]
     exact = next((row for row in rows if (row.wheel_version or row.version) == contents.version), None)

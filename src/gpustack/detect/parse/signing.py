@@ -40,7 +40,7 @@ def _inside(data: bytes, *tags: int) -> bytes:
 
 
 def signature_length(tail: bytes) -> int:
-    """How long the signature before ``tail`` is, the last bytes of a module; 0 where there is none."""
+    """How long the signature before ``tail`` is, the last bytes of a module; 0 without one."""
     if not tail.endswith(MAGIC) or len(tail) < INFO + len(MAGIC):
         return 0
     length = int.from_bytes(tail[-len(MAGIC) - 4 : -len(MAGIC)], "big")

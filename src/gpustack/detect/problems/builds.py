@@ -24,7 +24,7 @@ _INTERFACE = (
 
 
 def rebuild(scene: Scene, kernel: str) -> str:
-    """The commands that bring the driver's module for a kernel on this host, its headers before it."""
+    """The commands that install the driver's module for a kernel on this host, its headers before it."""
     if scene.installed("akmod-nvidia.*"):
         return f"{headers(scene, kernel)} and {cures.command('akmods', '--force', '--kernels', kernel)}"
     stream = _precompiled_stream(scene)
@@ -136,11 +136,11 @@ def _newer_driver(scene: Scene, log: BuildLog, kernel: str) -> str:
     boot = f"; or boot kernel {older[-1]}" if older else "; or boot the kernel before it"
     akmods = f", then {rebuild(scene, kernel)}" if scene.installed("akmod-nvidia.*") else ""
     plan = cures.plan(f"driver>{log.version}") if branch.isdigit() else cures.plan("driver")
-    return f"{plan} brings a newer release{akmods}{boot}"
+    return f"{plan} installs a newer release{akmods}{boot}"
 
 
 def _ceiling(scene: Scene, log: BuildLog) -> str:
-    """What the facts say of this release on that kernel."""
+    """What the facts state about this release on that kernel."""
     number = re.match(r"\d+(?:\.\d+)+", log.kernel)
     rules = [rule for rule in scene.matrix.rules("driver") if rule.needs == "kernel" and number]
     of_it = (rule for rule in rules if is_within(log.version, rule.of.removeprefix("driver")))
@@ -159,7 +159,7 @@ def storage(scene: Scene) -> Iterator[Finding]:
         yield Finding(
             message=f"nvidia-fs {log.version}, GPUDirect Storage's module and not the driver's, was not built for "
             f"kernel {kernel}: {log.error} ({log.path})",
-            fix=f"{_upgrade(scene)} brings a newer nvidia-fs where there is one; without GPUDirect Storage {drop}",
+            fix=f"{_upgrade(scene)} installs a newer nvidia-fs where there is one; without GPUDirect Storage {drop}",
             reboot=False,
         )
 

@@ -226,7 +226,7 @@ def _window_findings(scene: Scene) -> Iterator[tuple[Gpu, str, Finding]]:
                 Finding(
                     message=f"{gpu_name(gpu)} ({gpu.architecture}) is newer than driver {version}: it needs "
                     f"branch {first} or later",
-                    fix=f"{cures.plan(f'driver>={_branch(first)}')} brings branch {first} or later; then reboot",
+                    fix=f"{cures.plan(f'driver>={_branch(first)}')} installs branch {first} or later; then reboot",
                     reboot=True,
                     severity="block",
                 ),
@@ -279,7 +279,7 @@ def fabric_manager_differs(scene: Scene) -> Iterator[Finding]:
                 message=f"{package.name} is {package.upstream} but the driver is {version}: they must be equal to "
                 f"the last "
                 "digit, or CUDA fails with error 802 (system not yet initialized)",
-                fix=f"{cures.plan(f'driver=={version}', 'fabric-manager')} brings {package.name} to {version}, from "
+                fix=f"{cures.plan(f'driver=={version}', 'fabric-manager')} moves {package.name} to {version}, from "
                 "the same origin as the driver",
                 reboot=False,
             )

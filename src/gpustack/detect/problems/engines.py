@@ -73,7 +73,7 @@ def snap(scene: Scene) -> Iterator[Finding]:
 
 @detects("detect-docker-runtime")
 def docker_runtime(scene: Scene) -> Iterator[Finding]:
-    """Docker beside the toolkit, whose configuration cannot be read or has no runtime of NVIDIA's."""
+    """Docker with the toolkit, whose configuration cannot be read or has no runtime of NVIDIA's."""
     if not (_is_host(scene) and _has_toolkit(scene) and scene.installed(_DOCKER)):
         return
     broken = scene.evidence.marks.get(DOCKER, "")
@@ -101,7 +101,7 @@ def docker_runtime(scene: Scene) -> Iterator[Finding]:
 
 @detects("detect-containerd-runtime")
 def containerd_runtime(scene: Scene) -> Iterator[Finding]:
-    """Kubernetes' containerd beside the toolkit, without NVIDIA's runtime."""
+    """Kubernetes' containerd with the toolkit, without NVIDIA's runtime."""
     marks = scene.evidence.marks
     if not (_is_host(scene) and _has_toolkit(scene) and "/var/lib/kubelet/config.yaml" in marks):
         return

@@ -31,8 +31,8 @@ def wsl(scene: Scene) -> Iterator[Finding]:
     error = (scene.evidence.nvml or {}).get("error")
     if "/dev/dxg" not in marks and scene.evidence.live:
         yield Finding(
-            message="/dev/dxg is missing, so no GPU reaches this WSL: its kernel has no dxgkrnl (a kernel of one's "
-            "own, or WSL 1), or Windows has no GPU for it",
+            message="/dev/dxg is missing, so no GPU reaches this WSL: its kernel has no dxgkrnl (a custom "
+            "kernel, or WSL 1), or Windows has no GPU for it",
             fix="on Windows `wsl --update` and `wsl --shutdown`, without a line kernel= in .wslconfig; "
             "`wsl --list --verbose` must say version 2",
             reboot=False,
@@ -76,7 +76,7 @@ def licence(scene: Scene) -> Iterator[Finding]:
         yield Finding(
             message="this vGPU guest asks for no licence: nvidia-gridd.service is not enabled",
             fix="`sudo systemctl enable --now nvidia-gridd`; where systemd does not know it, install the GRID driver "
-            "again, or a release that brings the unit",
+            "again, or a release with the unit",
             reboot=False,
         )
 

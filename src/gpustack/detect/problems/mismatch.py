@@ -82,7 +82,7 @@ def _cure(scene: Scene, loaded: str, found: str) -> tuple[str, bool]:
     is_older = version_key(found) < version_key(loaded)
     if disk == loaded and is_older:
         runfile = "`sudo nvidia-uninstall --silent`, then " if driver.is_runfile(scene.evidence) else ""
-        fix = f"a reboot changes nothing, for module {loaded} is on disk too: {runfile}{reinstall} brings the libraries"
+        fix = f"a reboot changes nothing: module {loaded} is on disk too. {runfile}{reinstall} moves the libraries"
         return f"{fix} to it", False
     known = scene.evidence.listings.get("/lib/modules", ())
     if disk is not None or (kernel in known and not has_module(scene, kernel)):
@@ -91,13 +91,13 @@ def _cure(scene: Scene, loaded: str, found: str) -> tuple[str, bool]:
         return f"no reboot yet: kernel {kernel} {state}, not {found}. {build} builds it; then reboot", True
     if is_older:
         asked = f"`modinfo -F version nvidia` tells the module on disk: with {found} reboot; with {loaded}"
-        return f"{asked} a reboot changes nothing, and {reinstall} brings the libraries to it", True
+        return f"{asked} a reboot changes nothing, and {reinstall} moves the libraries to it", True
     first = f"reboot, so that the kernel loads module {found} (`modinfo -F version nvidia` says it before)"
     return f"{first}; without a reboot: {reload}", True
 
 
 def _unhold(scene: Scene) -> str:
-    """The command that lifts holds on packages of the module, "" where there are none."""
+    """The command that lifts holds on packages of the module, or ""."""
     held = [
         name
         for name in repositories.holds(scene.evidence, scene.packages)

@@ -175,7 +175,7 @@ def _spelled(scene: Scene) -> str:
 
 
 def _set_up(scene: Scene, source: SourceEntry) -> str:
-    """The replacement of a source that is not for this host; the keyring package brings its own source."""
+    """The replacement of a source that is not for this host; the keyring package has its own source."""
     keyring = [package for package in scene.installed(r"cuda-keyring") if scene.os.family == "apt"]
     first = f"{cures.remove(scene, keyring)}, " if keyring else ""
     return f"{first}{cures.drop_sources(scene, [source.path])}, then {cures.plan('cuda')} sets up {_spelled(scene)}"

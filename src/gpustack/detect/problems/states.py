@@ -1,4 +1,4 @@
-"""Packages that dpkg or rpm left half-way: their state is told for itself and hides nothing else."""
+"""Packages that dpkg or rpm left half-way: their state is reported separately and hides nothing else."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def half_installed(scene: Scene) -> Iterator[Finding]:
         if state == "half-installed":
             fix = cures.reinstall(scene, broken)
         else:
-            first = "first mend the module's build, which fails again otherwise; then " if built else ""
+            first = "first fix the module's build, which fails again otherwise; then " if built else ""
             fix = f"{first}`sudo dpkg --configure -a`"
         yield Finding(message=f"{names}: {_STATES.get(state, state)}", fix=fix, reboot=False)
 

@@ -83,7 +83,7 @@ def sum_of(content: bytes) -> str:
 def differences(was: Entry, now: Entry, *, is_moved: bool = False) -> Iterator[str]:
     """How a place differs from its former state, in the words of messages.
 
-    ``is_moved`` ignores the inode, which a restored file has anew.
+    ``is_moved`` ignores the inode, which is new for a restored file.
     """
     if was.kind != now.kind or was.type != now.type or was.device != now.device:
         yield "kind"

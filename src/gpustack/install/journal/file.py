@@ -81,7 +81,7 @@ class Journal:
             self._handle = None
 
     def demand_room(self) -> None:
-        """Reserve room for the records of what is about to begin. Raises GpustackError if there is none."""
+        """Reserve room for the records of what is about to begin. Raises GpustackError without one."""
         try:
             handle = os.open(self._reserve, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:

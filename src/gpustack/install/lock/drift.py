@@ -262,7 +262,7 @@ class _View:
         return self.host.module is not None and self.host.module.loaded
 
     def _cure_of(self, package: LockedPackage) -> str:
-        return self.install + ("" if self.packages.get(package.name) else f" (it brings {package.name} back)")
+        return self.install + ("" if self.packages.get(package.name) else f" (it reinstalls {package.name})")
 
 
 _HOLD = {

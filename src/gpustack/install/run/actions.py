@@ -166,8 +166,8 @@ _NOTHING_LEFT = 2**20
 
 
 def _full(work: Workplace, step: Step) -> str:
-    """A place of the step on a full file system, "" if there is none."""
-    for path in (*places_of(step), "/usr", "/var", "/tmp"):  # noqa: S108 (only looked at)
+    """A place of the step on a full file system, or ""."""
+    for path in (*places_of(step), "/usr", "/var", "/tmp"):  # noqa: S108 (only read)
         place = work.target.followed(path)
         while not place.exists():
             place = place.parent
@@ -188,7 +188,7 @@ def is_left_out(work: Workplace, action: AnyAction) -> bool:
     needs = "" if work.target.is_live else _needs(action)
     if not needs or all(is_there(work, words_of(argv)[0]) for argv in spell(action)):
         return False
-    work.report.say(f"left out: {_WITHOUT_A_SYSTEM[needs]}")
+    work.report.say(f"skipped: {_WITHOUT_A_SYSTEM[needs]}")
     return True
 
 

@@ -22,8 +22,8 @@ _PASSED = (
     *("GPUSTACK_CACHE", "XDG_CACHE_HOME"),
     *("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"),
 )
-"""Variables that decide where files lie and how they come: the run goes on with those that it began with. Mirrors and
-other options are in its journal."""
+"""Variables for folders and downloads: a resumed run keeps those of its beginning. Mirrors and other options are in its
+journal."""
 
 
 def reboot_step(work: Workplace, step: Step) -> Outcome:

@@ -231,7 +231,7 @@ def demand_no_rollback(run: Run, history: History) -> None:
 
 
 def unfinished(folder: Path) -> Run:
-    """The run for ``--resume``. Raises UsageError if there is none."""
+    """The run for ``--resume``. Raises UsageError without one."""
     run = open_run(folder)
     if run is not None:
         history = run.history()
@@ -243,7 +243,7 @@ def unfinished(folder: Path) -> Run:
 
 
 def to_roll_back(folder: Path) -> Run:
-    """The run for ``--rollback``: the last one that is not undone. Raises UsageError if there is none."""
+    """The run for ``--rollback``: the last one that is not undone. Raises UsageError without one."""
     for run in reversed(runs(folder)):
         if not run.is_abandoned:
             history = run.history()
@@ -254,7 +254,7 @@ def to_roll_back(folder: Path) -> Run:
 
 
 def to_abandon(folder: Path) -> Run:
-    """The run for ``--abandon``: the last one that is not rolled back. Raises UsageError if there is none."""
+    """The run for ``--abandon``: the last one that is not rolled back. Raises UsageError without one."""
     for run in reversed(runs(folder)):
         if not run.is_abandoned:
             try:

@@ -84,7 +84,7 @@ class AddPath(WindowsAction, frozen=True, kw_only=True):
 
 
 class RemovePath(WindowsAction, frozen=True, kw_only=True):
-    """Remove a folder from the machine's PATH, whoever put it there."""
+    """Remove a folder from the machine's PATH, whatever its origin."""
 
     folder: str
 

@@ -77,7 +77,7 @@ def _choose(ctx: Context, pick: Pick, installed: tuple[str, ...]) -> list[Draft]
         return []
     rows = ctx.matrix.rows(SUBJECT, "alternatives", Alternative)
     row = next((one for one in rows if one.family == ctx.system.family and is_within(pick.version, one.versions)), None)
-    stays = f"cuDNN {old} stays beside {new}: programs built with it keep using it"
+    stays = f"cuDNN {old} stays next to {new}: programs built with it keep using it"
     if row is None:
         return [_side_by_side(ctx, installed, stays, new)]
     triplet = _TRIPLETS.get(ctx.arch)

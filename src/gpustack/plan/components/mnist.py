@@ -105,8 +105,8 @@ def _by_hand(ctx: Context, sample: Sample, needs: SampleNeeds, after: tuple[str,
         component="cudnn",
         kind="note",
         title=f"{name} can be built from a copy of {sample.path}",
-        why=f"it needs {', '.join(needs.packages)}; FreeImage is not among the system's own packages, so it is left to "
-        "whoever has a repository with it. gpustack verify --level smoke cudnn builds and runs it",
+        why=f"it needs {', '.join(needs.packages)}; FreeImage is not among the system's own packages, so "
+        "it requires another repository. gpustack verify --level smoke cudnn builds and runs it",
         needs_root=False,
         undo_note="nothing is changed",
         phase="verification",

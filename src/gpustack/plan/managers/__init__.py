@@ -12,7 +12,7 @@ NAMES = ("apt", "dnf", "tdnf", "yum", "zypper")
 
 
 def manager(name: str) -> Manager:
-    """The manager of that name. Raises UnsupportedError if there is none."""
+    """The manager of that name. Raises UnsupportedError without one."""
     if name not in NAMES:
         msg = f"packages cannot be installed with {name or 'an unknown package manager'!r}"
         raise UnsupportedError(msg, code="no-package-manager", hint=f"package managers: {', '.join(NAMES)}")

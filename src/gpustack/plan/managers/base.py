@@ -66,7 +66,7 @@ class Manager(Protocol):
         ...
 
     clean: str
-    """The command that removes indexes and packages from an image, "" if there is none."""
+    """The command that removes indexes and packages from an image, or ""."""
 
     left: str
     """What else to remove for that, as a shell pattern; "" for nothing."""

@@ -42,7 +42,7 @@ class TritonPythonModel:
 """
 _ENGINE_CONFIG = """\
 # Written by gpustack: a pattern for a TensorRT engine. Copy this folder into the model repository under the name of the
-# model, put the engine into the folder 1 beside this file as model.plan, and name its tensors here.
+# model, put the engine into the folder 1 next to this file as model.plan, and name its tensors here.
 name: "engine"
 platform: "tensorrt_plan"
 max_batch_size: 8

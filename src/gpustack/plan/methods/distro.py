@@ -41,7 +41,7 @@ class Distro(MethodPlanner):
             component=pick.component,
             kind="install-packages",
             title=f"install {pick.component} {pick.version} of {ctx.system.name}",
-            why=f"{reason_of(pick)}; its archive has this version and brings its updates{_signed(ctx, signed)}",
+            why=f"{reason_of(pick)}; its archive has this version and its updates{_signed(ctx, signed)}",
             actions=(
                 do.InstallPackages(
                     manager=tool.name,

@@ -161,7 +161,7 @@ def _elsewhere(ctx: Context, pick: Pick, rows: tuple[Wheel, ...]) -> str:
     if cuda is None and there is None:
         ctx.warn(
             f"the wheels of {pick.component} {pick.version} load libraries of {', '.join(needs)}, and no CUDA is in "
-            "the stack or on the host: --method cuda=pip brings them into the same environment"
+            "the stack or on the host: --method cuda=pip installs them into the same environment"
         )
         return ""
     return f"; the libraries of {', '.join(needs)} are those of the CUDA toolkit, which the loader knows"

@@ -227,7 +227,7 @@ def _persistence_unit(ctx: Context, after: str) -> list[Draft]:
         component="driver",
         kind="run",
         title="install the unit of the persistence daemon",
-        why="the .run file brings the daemon, and its unit only as a sample",
+        why="the .run file contains the daemon, and its unit only as a sample",
         actions=(
             do.MakeFolders(paths=(folder,)),
             do.Unpack(archive=_UNIT_ARCHIVE, folder=folder, own=False),

@@ -140,16 +140,16 @@ def _msys(ctx: Context) -> list[Draft]:
         after=("folder:build", "archive:msys2"),
         component="",
         kind="extract",
-        title=f"unpack MSYS2 into {MSYS} and bring it up to date",
+        title=f"unpack MSYS2 into {MSYS} and update it",
         why="the guide starts mingw64.exe by hand; this is the same 64-bit MSYS2 (the older Msys has no mingw64), "
-        r"beside any C:\msys64 that is there, and pacman checks the signature of every package",
+        r"separate from any C:\msys64, and pacman checks the signature of every package",
         files=(_file("update.cmd", scripts.UPDATE), _file("studio.cmd", scripts.STUDIO)),
         actions=(
             do.RunProgram(argv=(path, "-y", f"-o{WORK}")),
             do.RunProgram(argv=("cmd.exe", "/d", "/c", rf"{_SCRIPTS}\update.cmd")),
             do.LeaveMark(path=marker),
         ),
-        undo_note=f"it goes with {WORK}",
+        undo_note=f"it is removed with {WORK}",
         done_when=f"path {marker}",
         phase="prerequisites",
         sources=ctx.addresses(row),
@@ -363,7 +363,7 @@ def _install(pick: Pick, stage: str, prefix: str, built: str) -> Draft:
         kind="run",
         title=f"install FFmpeg {pick.version} below {prefix} and put it on the machine's PATH",
         why="a separate folder is easy to remove; the programs are linked statically by Visual C++ and need no "
-        r"DLL of MSYS2, so nothing is copied beside them (the guide copies all of C:\msys64\mingw64\bin where "
+        r"DLL of MSYS2, so nothing is copied next to them (the guide copies all of C:\msys64\mingw64\bin where "
         "libbz2-1.dll is missing)",
         actions=(
             do.RemoveFiles(pattern=prefix),

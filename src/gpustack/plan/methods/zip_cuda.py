@@ -137,7 +137,7 @@ def _studio(ctx: Context, prefix: str, row: Archive) -> Draft:
         kind="note",
         title="for CUDA projects in Visual Studio, copy its build rules by hand",
         why=rf"the MSBuildExtensions folder below {prefix}\{_STUDIO} belongs into BuildCustomizations of each Visual "
-        "Studio; where that lies depends on its edition, and builds with CMake and Ninja do not require it",
+        "Studio; its path depends on the edition, and builds with CMake and Ninja do not require it",
         needs_root=False,
         undo_note="nothing is changed",
         phase="toolkit",
@@ -157,7 +157,7 @@ def _by_installer(ctx: Context, pick: Pick, row: Archive) -> list[Draft]:
         why=f"the vendor has no zip archives of CUDA {pick.version}; its installer, run silently, also replaces the "
         f"display driver, so choose by hand; it creates {prefix} and sets CUDA_PATH and PATH",
         actions=(do.ByHand(commands=((path_of(pick, row),),)),),
-        undo_note="Windows lists what the installer brought under Installed apps",
+        undo_note="Windows lists what the installer installed under Installed apps",
         done_when=rf"path {prefix}\bin\nvcc.exe",
         phase="toolkit",
         sources=ctx.addresses(row),

@@ -249,7 +249,7 @@ def _project(ctx: Context, pick: Pick, layout: Layout) -> Draft:
     """Step 5 of the guides: what a project requires to build against cuDNN."""
     further = ""
     if any(one.step.kind == "manual" for one in _zlib(ctx, pick, layout)):
-        further = ", beside cublas.lib, cublasLt.lib and zlibwapi.lib"
+        further = ", next to cublas.lib, cublasLt.lib and zlibwapi.lib"
     if layout.joins:
         where = "its toolkit's folders hold them"
     else:

@@ -50,7 +50,7 @@ def _environment(ctx: Context, *, after: tuple[str, ...]) -> Draft:
         component="cuda",
         kind="set-environment",
         title=f"write the variables of the QNX build to {ENVIRONMENT}",
-        why="the samples' Makefiles read them; where QNX's platform lies is known to whoever has a licence for it, so "
+        why="the samples' Makefiles read them; the path of QNX's platform is known only to its licensees, so "
         "the file is sourced by hand and not by every shell",
         files=(FileWrite(path=ENVIRONMENT, content="\n".join(lines) + "\n"),),
         undo=(do.Remove(paths=(ENVIRONMENT,)),),

@@ -73,10 +73,10 @@ def prove(
 
 
 def _folders_of(library: Path) -> str:
-    """Where the library's own parts lie: beside it, and in a Python environment in the wheels beside its own."""
+    """The folders of the library's own parts: its folder and, in a Python environment, those of the other wheels."""
     wheels = library.parent.parent.parent
-    beside = sorted(str(folder) for folder in wheels.glob("*/lib")) if wheels.name == "nvidia" else []
-    return ":".join(dict.fromkeys((str(library.parent), *beside)))
+    others = sorted(str(folder) for folder in wheels.glob("*/lib")) if wheels.name == "nvidia" else []
+    return ":".join(dict.fromkeys((str(library.parent), *others)))
 
 
 def _failure(context: Context, kind: str, library: Path, end: Finished, own: Explain | None) -> Outcome | None:

@@ -25,7 +25,7 @@ class Measured(Struct, frozen=True, kw_only=True):
 
 
 def measure_gpus(context: Context) -> tuple[Measured, ...] | Outcome:
-    """The measurements of every GPU that CUDA lists, or why there are none."""
+    """The measurements of every GPU that CUDA lists, or the reason for their absence."""
     return context.shared.once("measured", lambda: _measure(context))
 
 

@@ -92,7 +92,7 @@ def run_sample(context: Context, folder: Path, home: Home) -> Outcome | NotRun:
 
 
 def _has_freeimage(folder: Path) -> bool:
-    """Whether the compiler finds FreeImage's header; the oldest samples bring their own."""
+    """Whether the compiler finds FreeImage's header; the oldest samples include it."""
     own = str(folder / "mnistCUDNN/FreeImage/include")
     named = [part for part in os.environ.get("CPATH", "").split(":") if part]
     return any(Path(part, "FreeImage.h").is_file() for part in ("/usr/include", "/usr/local/include", own, *named))

@@ -1,4 +1,4 @@
-"""Quick check of the driver: what published security bulletins say of it, and of the container toolkit."""
+"""Quick check of the driver: published security bulletins against it and the container toolkit."""
 
 from __future__ import annotations
 

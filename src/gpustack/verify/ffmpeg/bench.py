@@ -159,7 +159,7 @@ def _generated(folder: Path, size: tuple[int, int], program: Program, runner: Ru
 
 
 def measure_sessions(context: Context, program: Program, work: Load, clip: Clip, count: int) -> dict[str, Cell] | str:
-    """Run ``count`` sessions at once: the row, or why there is none."""
+    """Run ``count`` sessions at once: the row, or the reason for its absence."""
     runner = context.runner
     if runner is None:
         return "a saved host cannot run anything"

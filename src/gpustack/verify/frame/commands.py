@@ -47,7 +47,7 @@ def _environment(work: Path | None) -> dict[str, str]:
 
 
 def evidence_of(*ends: Finished, work: Path | None = None) -> dict[str, str]:
-    """How commands ended, by command line: exit code or why there is none, and the end of their output."""
+    """How commands ended, by command line: exit code or the reason for its absence, and the end of their output."""
     evidence: dict[str, str] = {}
     for end in ends:
         name = _without(shlex.join(end.argv), work)

@@ -21,7 +21,7 @@ _INITRAMFS = {
 
 
 def upstream(text: str | None) -> str | None:
-    """The vendor's numbers of a package version ("580.95.05-0ubuntu1" is 580.95.05); None when there are none."""
+    """The vendor's numbers of a package version ("580.95.05-0ubuntu1" is 580.95.05); None without any."""
     match = _UPSTREAM.match(text or "")
     return match[1] if match else None
 

@@ -104,7 +104,7 @@ class Interrupted(KeyboardInterrupt):
 
     def __init__(self, report: Report, cause: KeyboardInterrupt) -> None:
         super().__init__(*cause.args)
-        self.number: int = getattr(cause, "number", 2)  # 2: SIGINT, which Python itself tells of
+        self.number: int = getattr(cause, "number", 2)  # 2: SIGINT, which Python itself reports
         self.report = report
 
 

@@ -61,7 +61,7 @@ def keep_engine(context: Context, built: Built, kind: str, capability: str) -> s
     given = context.given.get("artifacts")
     if not given:
         return ""
-    from gpustack.triton.artifacts import keep_file  # noqa: PLC0415 (seldom asked for)
+    from gpustack.triton.artifacts import keep_file  # noqa: PLC0415 (seldom requested)
 
     folder, read = Path(given), read_engine(built.engine)
     keep_file(folder, built.engine.parent / MODEL, "onnx", NETWORK)

@@ -53,7 +53,7 @@ def detect_protocol(server: Server) -> Endpoint:
 
 
 class Choice(Struct, frozen=True, kw_only=True):
-    """The model under test; ``why`` says why there is none."""
+    """The model under test; ``why`` is the reason for its absence."""
 
     model: str = ""
     why: str = ""

@@ -39,7 +39,7 @@ class Sample(Struct, frozen=True, kw_only=True):
 
 
 def make_sample(model: v2.Model) -> Sample | str:
-    """The input for ``model``; why there is none, as a sentence."""
+    """The input for ``model``; the reason for its absence, as a sentence."""
     if not model.inputs or not model.outputs:
         return "its metadata has no inputs or no outputs"
     name, datatype, shape = model.inputs[0]

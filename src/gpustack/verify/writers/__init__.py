@@ -22,7 +22,7 @@ MODULES = {
 
 
 class Writer(Protocol):
-    """What a format's module offers. ``colour`` asks for terminal colours where the format supports them."""
+    """What a format's module offers. ``colour`` requests terminal colours if the format supports them."""
 
     def __call__(self, report: Report, *, colour: bool) -> str:
         """Return the whole report as text."""

@@ -28,7 +28,7 @@ def write(report: Report, *, colour: bool) -> str:
 def _not_proven(report: Report) -> list[str]:
     """What a report without failures does not prove."""
     if not own_gpus(report.host):
-        return ["not proven: that anything runs on a GPU; there is none here"]
+        return ["not proven: that anything runs on a GPU: this host has none"]
     if report.level == "quick":
         return ["not proven: that a GPU computes; `--level smoke` runs programs on it"]
     return []
