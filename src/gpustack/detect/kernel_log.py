@@ -19,7 +19,7 @@ BOOT = b"Linux version "
 PIECE = 1 << 20
 _LINE, _OVERLAP = 1 << 12, 16
 LARGEST = 256 << 20
-"""So much of the end of a log is looked at, in bytes."""
+"""The part of a log that is read, in bytes from its end."""
 
 EARLIEST, LATEST = 400, 100
 """So many of the first and of the last lines are kept."""

@@ -1,4 +1,4 @@
-"""Where problems were looked for, and what could not be looked at: not there, not readable, not asked."""
+"""Where problems were searched, and what could not be examined: missing, unreadable, not run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def looked(scene: Scene) -> Looked:
 
 
 def _areas(scene: Scene) -> Iterator[tuple[str, str]]:
-    """Each kind of evidence with the reason why it could not be looked at, "" where it was."""
+    """Each kind of evidence with the reason why it could not be examined, or ""."""
     evidence = scene.evidence
     yield "packages", "" if scene.packages else "no package database that can be read"
     yield "PCI bus", "" if BASE in evidence.listings else _ABSENT

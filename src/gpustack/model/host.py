@@ -146,14 +146,14 @@ class Problem(Struct, frozen=True, kw_only=True):
 
 
 class Unseen(Struct, frozen=True, kw_only=True):
-    """What could not be looked at, and why."""
+    """What could not be examined, and why."""
 
     what: str
     why: str
 
 
 class Looked(Struct, frozen=True, kw_only=True):
-    """What the problems of a host were looked for in, and what of it could not be looked at."""
+    """What the problems of a host were looked for in, and what of it could not be examined."""
 
     at: tuple[str, ...] = ()
     not_at: tuple[Unseen, ...] = ()
@@ -166,7 +166,7 @@ class Host(Struct, frozen=True, kw_only=True):
     depends on it.
     ``looked`` says where problems were looked for; None if nobody looked.
     ``l4t`` is the release of Jetson Linux; omitted if the host is not a Jetson.
-    ``codeready`` is the id of CodeReady Builder in the RHUI of a cloud; omitted if there is none.
+    ``codeready`` is the id of CodeReady Builder in the RHUI of a cloud; omitted without one.
     ``cross_packages`` are the installed packages that build for other machines, with versions; omitted if none.
     """
 

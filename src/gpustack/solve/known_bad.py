@@ -64,7 +64,7 @@ def conflicts(question: Question, candidate: Candidate) -> tuple[Conflict, ...]:
 
 
 def warnings(question: Question, candidate: Candidate) -> list[str]:
-    """What is told beside an answer about this release."""
+    """The warnings to add to an answer about this release."""
     found = (row for row in KnownBad(question).of(candidate) if row.effect != "fails" or question.mode == "plan")
     return [
         f"{row.reason(candidate.version, question.host.gpus)}{f'; {row.helps}' if row.helps else ''}" for row in found

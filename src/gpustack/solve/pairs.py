@@ -53,7 +53,7 @@ class Pair(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return is_within(version, self.driver) and (not self.flavour or self.flavour == flavour)
 
     def reason(self, version: str, gpus: tuple[Gpu, ...]) -> str:
-        """The sentence that tells of it."""
+        """The sentence about it."""
         gpu = self.gpu_of(gpus)
         return f"driver {version} is known to go wrong on {gpu.called if gpu else 'this GPU'}: {self.says}"
 

@@ -56,7 +56,7 @@ REDIRECTS = 0x001C
 
 
 def acs_control(space: bytes) -> int | None:
-    """The control word of the ACS capability in a configuration space; None where there is none."""
+    """The control word of the ACS capability in a configuration space; or None."""
     at, seen = 0x100, set[int]()
     while 0x100 <= at <= len(space) - 8 and at not in seen:
         seen.add(at)

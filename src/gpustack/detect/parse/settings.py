@@ -1,4 +1,4 @@
-"""What the kernel and the driver's modules were told: the command line, the options of modprobe, those in effect."""
+"""Settings of the kernel and the driver's modules: the command line, the options of modprobe, those in effect."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def install(scene: Scene, names: Iterable[str]) -> str:
 
 
 def module_option(option: str, file: str, rebuild: str) -> str:
-    """The commands that set an option of a kernel module, and bring it into effect."""
+    """The commands that set an option of a kernel module, and apply it."""
     write = f"`echo {shlex.quote(f'options {option}')} | sudo tee /etc/modprobe.d/{file}.conf`"
     again = f", rebuild the initramfs (`{rebuild}`)" if rebuild else ""
     return f"{write}{again} and reboot"

@@ -41,7 +41,7 @@ def iommu(scene: Scene) -> Iterator[Finding]:
         told = f"mode {translating}" if translating else "the kernel's command line has no iommu=pt"
         yield Finding(
             message=f"the IOMMU translates what GPUs send to each other over PCIe ({told}): peer copies and NCCL hang, "
-            "are slow, or bring wrong data",
+            "are slow, or return wrong data",
             fix=f"{cures.kernel_argument(scene, 'iommu=pt')}; or switch the IOMMU off in the firmware settings",
             severity=_severity(scene),
             reboot=True,

@@ -124,11 +124,11 @@ def suspend(scene: Scene) -> Iterator[Finding]:
     marks = scene.evidence.marks
     places = ("/usr/lib/systemd/system", "/lib/systemd/system", "/etc/systemd/system/systemd-suspend.service.wants")
     if any(f"{place}/{_SERVICE}" in marks for place in places):
-        return  # whether it is enabled is looked at elsewhere
+        return  # another detector checks whether it is enabled
     yield Finding(
         message=f"PreserveVideoMemoryAllocations is set, and {_SERVICE} is not installed: suspend fails, or the GPU is"
         " lost after it",
-        fix=f"install the package of the driver that brings {_SERVICE}, or set NVreg_PreserveVideoMemoryAllocations=0",
+        fix=f"install the package of the driver that contains {_SERVICE}, or set NVreg_PreserveVideoMemoryAllocations=0",
         severity="warn",
         reboot=False,
     )

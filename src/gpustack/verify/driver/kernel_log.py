@@ -1,4 +1,4 @@
-"""What the kernel log says of the GPUs, as the outcome of a check."""
+"""What the kernel log says about the GPUs, as the outcome of a check."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ EVIDENCE_LINES = 20
 
 
 def judge_log(matrix: Matrix, text: str) -> Outcome:
-    """Judge the messages of a kernel log: the first grave one fails, what followed from it stands beside it."""
+    """Judge the messages of a kernel log: the first grave one fails, what followed from it is added."""
     lines = [line.strip() for line in text.splitlines() if "NVRM" in line or "nvidia" in line]
     evidence = {"kernel log": "\n".join(lines[-EVIDENCE_LINES:])}
     found = judge(matrix, text)
