@@ -1,4 +1,4 @@
-"""What a kernel log says about the GPUs, by the facts: the first grave message, its meaning, and what followed from it."""
+"""What a kernel log says about the GPUs, by the facts: the first grave message, its meaning, its consequences."""
 
 from __future__ import annotations
 

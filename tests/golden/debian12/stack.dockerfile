@@ -13,8 +13,8 @@ FROM docker.io/library/debian:12
 # install ca-certificates, curl, gnupg: they download and check the keys of package repositories
 # download cuda-keyring_1.1-1_all.deb: the package with the repository's key 3bf863cc, fingerprint
 #   EB693B3035CD5710E231E123A4B469963BF863CC; its sha256 is pinned here
-# add the NVIDIA repository debian12/x86_64: cuda-keyring brings the source list, the key that it is signed
-#   by, and the preference for these packages
+# add the NVIDIA repository debian12/x86_64: cuda-keyring contains the source list, its signing key, and the
+#   preference for these packages
 # read the package index of the NVIDIA repository debian12/x86_64: the packages below are found through it
 # DL3008: archives of distributions keep one version only, so that a pin breaks the build of tomorrow
 # hadolint ignore=DL3008

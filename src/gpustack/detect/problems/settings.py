@@ -128,7 +128,7 @@ def suspend(scene: Scene) -> Iterator[Finding]:
     yield Finding(
         message=f"PreserveVideoMemoryAllocations is set, and {_SERVICE} is not installed: suspend fails, or the GPU is"
         " lost after it",
-        fix=f"install the package of the driver that contains {_SERVICE}, or set NVreg_PreserveVideoMemoryAllocations=0",
+        fix=f"install the driver package with {_SERVICE}, or set NVreg_PreserveVideoMemoryAllocations=0",
         severity="warn",
         reboot=False,
     )
