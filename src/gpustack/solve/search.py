@@ -54,7 +54,7 @@ class Search:
         return Search(self.question, off, self.refusals)
 
     def best(self) -> Chosen | None:
-        """A stack of known compatibility, else one that is partly unknown; None if there is none."""
+        """A stack of known compatibility, else one that is partly unknown; None without any."""
         found = self.run()
         if found is None or not self.doubts.of_stack(found):
             return found
