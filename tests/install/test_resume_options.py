@@ -160,3 +160,23 @@ def archive_of(bundle: Path) -> str:
 
 def kept_archive(made: Layer) -> bytes:
     return made.root.inside("/var/cache/gpustack/gp/gp.tar.gz").read_bytes()
+
+
+def test_matrices_are_those_of_the_first_run(world: World, machine: Machine, tmp_path: Path) -> None:
+    """The lock that the resumed run writes is made with them, so that a fault in them is named."""
+    overlay = tmp_path / "overlay"
+    overlay.mkdir()
+    with world.fresh(tmp_path / "layer") as made:
+        words = ("--root", str(made.root.path), "--mirror", f"{VENDOR}={world.server}/", "--matrices", str(overlay))
+        lock = ("--lock", str(tmp_path / "stack.lock.json"))
+        killed = machine.call("install", world.save(tmp_path), "--yes", *words, *lock, DIE_AT="before start edit")
+        assert killed.returncode == KILLED, killed.stderr
+        (overlay / "spoilt.yaml").write_text("about: [\n")
+        again = machine.call("install", "--resume", "--yes")
+        assert again.returncode == 1, again.stderr
+        assert f"everything is installed, but the lock was not written: {overlay}/spoilt.yaml" in again.stderr
+        assert_undisturbed(world, made)
+        (overlay / "spoilt.yaml").unlink()
+        last = machine.call("install", "--resume", "--yes")
+        assert last.returncode == 0, last.stderr
+        assert {one.name for one in locks.load(tmp_path / "stack.lock.json").packages} >= {"gp-tool", "gp-lib"}
