@@ -79,7 +79,7 @@ class Event(Struct, frozen=True, kw_only=True):
     says: str
     fix: str
     line: str
-    when: str = ""
+    at: int = 0
     number: int | None = None
     codes: str = ""
     asked: str = ""
@@ -117,7 +117,10 @@ def judge(matrix: Matrix, text: str, *, log: str = "kernel") -> Verdict:
     """Judge the messages of a log; syslog daemons write the line ends of one message as ``#012``."""
     lines = text.replace("#012", "\n").splitlines()
     events = list(_events(matrix, lines, log))
-    grave = [one for one in events if one.fix]
+    every = [one for one in events if one.fix]
+    # A flood of one message is one trouble: each is judged where it comes first, and counted.
+    grave = list({(one.key, one.place): one for one in reversed(every)}.values())[::-1]
+    grave.sort(key=lambda one: one.at)
     if not grave:
         return Verdict(remarks=_remarks(events))
     after = {row.key: row.after for row in matrix.rows(SUBJECT, "log_order", Order)}
@@ -128,13 +131,14 @@ def judge(matrix: Matrix, text: str, *, log: str = "kernel") -> Verdict:
     alike = [one for one in roots if one.key == root.key] or [root]
     apart = [one for one in roots if one.key != root.key]
     followers = [one for one in grave if one is not root and one not in alike and one not in apart]
+    followed = {(one.key, one.place) for one in followers}
     codes = root.codes or next((one.codes for one in followers if one.codes and _same(one, root)), "")
     return Verdict(
         message=_message(matrix, root, alike, codes, _place_of(root, followers)),
         fix=_cure(root, followers),
-        when=root.when,
+        when=_when(lines, root.at),
         line=_quoted(root.line),
-        then=_named(one.name for one in followers if one.key != root.key),
+        then=_named(one.name for one in every if one.key != root.key and (one.key, one.place) in followed),
         also=_named(f"{one.name} at {one.place}" if one.place else one.name for one in apart),
         src=root.src,
     )
@@ -160,14 +164,14 @@ def _events(matrix: Matrix, lines: list[str], log: str) -> Iterator[Event]:
         if row is not None:
             codes = _CODES.search(line)
             yield Event(
-                key=row.id, place=_place(lines, at), says=row.says, fix=row.fix, line=line, when=_when(lines, at),
+                key=row.id, place=_place(lines, at), says=row.says, fix=row.fix, line=line, at=at,
                 codes=codes[1] if codes else "", src=row.src,
             )  # fmt: skip
         elif found is not None:
-            yield replace(_xid(known.get(int(found[2])), actions, found, line), when=_when(lines, at))
+            yield _xid(known.get(int(found[2])), actions, found, line, at)
 
 
-def _xid(row: Xid | None, actions: dict[str, XidAction], found: re.Match[str], line: str) -> Event:
+def _xid(row: Xid | None, actions: dict[str, XidAction], found: re.Match[str], line: str, at: int) -> Event:
     number, action = int(found[2]), actions.get(row.action) if row else None
     says, fix = (row.says if row else "its meaning is unknown"), (action.fix if action else "")
     recovery = _RECOVERY.search(found[3]) if number == _RECOVERY_XID else None
@@ -176,7 +180,7 @@ def _xid(row: Xid | None, actions: dict[str, XidAction], found: re.Match[str], l
         says = f"the driver reports the required recovery action: {asked}"
         fix = actions["restart-machine" if "Reboot" in asked else "reset-gpu"].fix
     return Event(
-        key=f"xid-{number}", place=found[1], says=says, fix=fix, line=line, number=number, asked=asked,
+        key=f"xid-{number}", place=found[1], says=says, fix=fix, line=line, at=at, number=number, asked=asked,
         src=row.src if row else (),
     )  # fmt: skip
 
