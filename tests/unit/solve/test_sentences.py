@@ -10,7 +10,19 @@ from gpustack.matrix.index import Matrix, load_matrix
 from gpustack.model.host import Host
 from gpustack.model.request import Request
 from gpustack.solve import sentences
-from gpustack.solve.causes import Asked, Constraint, Denied, Flavour, HostLimit, NoFlavour, NoOffer, Offered, Pair
+from gpustack.solve.causes import (
+    Asked,
+    Constraint,
+    Denied,
+    Flavour,
+    HostLimit,
+    Missing,
+    NoFlavour,
+    NoOffer,
+    Offered,
+    Pair,
+    Unwanted,
+)
 from gpustack.solve.question import Question
 from gpustack.solve.requirements import merge, parse_requirement
 
@@ -171,3 +183,91 @@ def test_encode_sessions_whose_limit_is_the_drivers(matrix: Matrix) -> None:
         " 8 from driver 550.54.14 on"
     )
     assert (unknown.needs, unknown.option) == ("driver", "--driver")
+
+
+def test_a_gpu_that_open_modules_alone_support(matrix: Matrix) -> None:
+    host = describe(matrix, os="ubuntu24.04", arch="x86_64", gpus=("L4", "B200"), driver=None)
+    said = sentences.constraint_sentences(about(matrix, host, "driver"), Flavour())
+    assert [one.text for one in said] == ["B200 is supported by open kernel modules only"]
+
+
+def test_what_the_bulletins_say_of_the_preferred_version(matrix: Matrix, mixed: Host) -> None:
+    question = about(matrix, mixed, "cuda")
+    (said,) = sentences.constraint_sentences(question, Denied("driver"))
+    assert said.text.startswith("Driver 550.54.15 has known vulnerabilities: security bulletin ")
+    assert said.text.endswith(" (--deny-vulnerable)")
+    assert said.sources
+    assert sentences.constraint_sentences(about(matrix, mixed, "nccl"), Denied("nccl")) == []
+
+
+def test_a_component_that_must_not_come_along(matrix: Matrix, mixed: Host) -> None:
+    refused = Unwanted(Pair("tensorrt", "cudnn"))
+    assert sentences.refusal_in_words(about(matrix, mixed, "cuda"), refused).text == "it would bring in cuDNN"
+
+
+def test_of_many_rules_the_preferred_releases_is_told(matrix: Matrix, mixed: Host) -> None:
+    def said(subject: str, other: str) -> list[str]:
+        question = about(matrix, mixed, subject)
+        return [one.text for one in sentences.constraint_sentences(question, Pair(subject, other))]
+
+    assert said("cudnn", "cuda")[1:] == ["Older releases of cuDNN have limits of their own for CUDA"]
+    assert said("ffmpeg", "nv-codec-headers")[0].startswith("FFmpeg 9.0.x requires nv-codec-headers 11.1.5.3 to before")
+    assert said("fabric-manager", "driver") == [
+        "Fabric Manager refuses to start unless its version equals the driver version to the last digit"
+    ]
+
+
+def test_only_rules_that_refuse_everything_are_told(matrix: Matrix, mixed: Host) -> None:
+    question = about(matrix, mixed, "cuda>=12.4,<13.1")
+    said = [one.text for one in sentences.constraint_sentences(question, Pair("cuda", "driver"))]
+    assert said == ["CUDA 13 to before 13.6 requires driver 580 or newer"]
+
+
+def test_why_a_method_has_no_more(matrix: Matrix, mixed: Host) -> None:
+    question = about(matrix, mixed, "tensorrt")
+    why, sources = sentences.method_limit(question, "tensorrt", "pip")
+    assert why.startswith(": 8.6.0 was the last whole wheel on the package index")
+    assert sources
+    assert sentences.method_limit(question, "tensorrt", "network") == ("", ())
+    assert sentences.method_limit(question, "cuda", "pip") == ("", ())
+
+
+def test_a_system_without_a_name_is_spelled(matrix: Matrix, mixed: Host) -> None:
+    host = msgspec.structs.replace(mixed, os=msgspec.structs.replace(mixed.os, name=None))
+    question = about(matrix, host, "cuda")
+    assert sentences.constraint_sentences(question, Offered("cuda"))[0].text == (
+        "Method network offers no compatible CUDA for ubuntu24.04"
+    )
+    assert sentences.refusal_in_words(question, NoOffer("cuda", "")).text == (
+        "not available by method network for ubuntu24.04"
+    )
+    assert sentences.between(question, frozenset([Offered("cuda")])) == ("os: ubuntu24.04",)
+
+
+def test_two_gpus_of_one_capability_are_listed(matrix: Matrix) -> None:
+    host = describe(matrix, os="ubuntu24.04", arch="x86_64", gpus=("L4", "L40S"), driver=None)
+    question = about(matrix, host, "cuda")
+    assert sentences.host_has(question, "compute-capability") == "This host has L4, L40S (compute capability 8.9)"
+
+
+def test_what_is_missing_is_told_with_its_version(matrix: Matrix, mixed: Host) -> None:
+    question = about(matrix, mixed, "tensorrt==10.4.0", methods={"tensorrt": "pip"})
+    every = frozenset([Offered("tensorrt"), Asked("tensorrt")])
+    asked, missing = sentences.sentences_of(question, every, (Missing("tensorrt", "10.4.0"),))
+    assert asked.text == "You asked for TensorRT 10.4.0"
+    assert missing.text.startswith("Method pip offers no ")
+    assert ": 8.6.0 was the last whole wheel on the package index" in missing.text
+    assert missing.sources
+
+
+def test_a_refusal_of_vulnerable_releases_is_a_member(matrix: Matrix, mixed: Host) -> None:
+    question = about(matrix, mixed, "cuda==13.0.2")
+    members: frozenset[Constraint] = frozenset([Denied("driver"), Asked("cuda"), Pair("cuda", "driver")])
+    assert sentences.between(question, members) == ("cuda==13.0.2", "--deny-vulnerable")
+
+
+def test_values_of_the_host_are_listed(matrix: Matrix) -> None:
+    host = describe(matrix, os="ubuntu24.04", arch="x86_64", gpus=("L4", "V100-SXM2-16GB"), driver=None)
+    question = about(matrix, host, "cuda")
+    assert sentences._values(question, "compute-capability") == ("8.9", "7.0")
+    assert sentences._values(question, "cuda")[0] == question.candidates("cuda")[0].version
