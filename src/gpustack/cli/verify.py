@@ -91,13 +91,8 @@ def verify(
     given = {name: str(value) for name, value in named.items() if value is not None} | _folder_for(artifacts)
     if deny_vulnerable:
         given["deny-vulnerable"] = "yes"
-    again = _with_lock(
-        _verifier(matrix, asked, given, HostQuestion(root=root, host=host, anonymous=anonymous)),
-        lock,
-        matrix,
-        root,
-        host,
-    )
+    question = HostQuestion(root=root, host=host, anonymous=anonymous)
+    again = _with_lock(_verifier(matrix, asked, given, question), lock, matrix, root, host)
     return _verify_and_report(again, retry_timeout, reports)
 
 
