@@ -26,6 +26,13 @@ _Lock = Annotated[
 ]
 
 
+_Ffmpeg = Annotated[
+    Path | None, Option("--ffmpeg", metavar="FILE", help="The FFmpeg to test, if several are installed.")
+]
+_Engine = Annotated[
+    Path | None, Option("--engine", metavar="FILE", help="A TensorRT engine to inspect without running it.")
+]
+_Url = Annotated[str | None, Option("--url", metavar="URL", help="The Triton server to test: http://localhost:8000.")]
 _Artifacts = Annotated[
     Path | None,
     Option("--artifacts", metavar="DIR", help="Keep the ONNX file and the engines that checks build in DIR."),
@@ -61,20 +68,14 @@ def verify(
         float,
         Option("--retry-timeout", metavar="SECONDS", min=0, help="While checks fail, retry for this time."),
     ] = 0.0,
-    ffmpeg: Annotated[
-        Path | None, Option("--ffmpeg", metavar="FILE", help="The FFmpeg to test, if several are installed.")
-    ] = None,
-    engine: Annotated[
-        Path | None, Option("--engine", metavar="FILE", help="A TensorRT engine to inspect without running it.")
-    ] = None,
+    ffmpeg: _Ffmpeg = None,
+    engine: _Engine = None,
     release: Annotated[
         str | None,
         Option("--release", metavar="YY.MM", help="Check --engine for this release of Triton."),
     ] = None,
     artifacts: _Artifacts = None,
-    url: Annotated[
-        str | None, Option("--url", metavar="URL", help="The Triton server to test: http://localhost:8000.")
-    ] = None,
+    url: _Url = None,
     model: Annotated[str | None, Option("--model", metavar="NAME", help="The model on that server to test.")] = None,
     deny_vulnerable: DenyVulnerable = None,
     root: Root = None,

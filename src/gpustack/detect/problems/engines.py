@@ -118,14 +118,14 @@ def containerd_runtime(scene: Scene) -> Iterator[Finding]:
 
 @detects("detect-cdi-missing")
 def no_specification(scene: Scene) -> Iterator[Finding]:
-    """Podman beside the toolkit without a device specification, by which alone it gives containers GPUs."""
+    """Podman with the toolkit but without a device specification, by which alone it gives containers GPUs."""
     toolkit = next(iter(scene.installed(_TOOLKIT)), None)
     # From 1.18 on a service writes it at each start, to a folder that a tree of files does not have.
     is_seen = scene.evidence.live or (toolkit is not None and is_within(toolkit.upstream, "<1.18"))
     specified = any(re.search(r"/cdi/[^/]+$", path) for path in scene.evidence.files)
     if _is_host(scene) and toolkit is not None and scene.installed(_PODMAN) and is_seen and not specified:
         yield Finding(
-            message="podman finds the GPUs by a CDI specification, and there is none in /etc/cdi or /var/run/cdi "
+            message="podman finds the GPUs by a CDI specification, and none exists in /etc/cdi or /var/run/cdi "
             "(unresolvable CDI devices nvidia.com/gpu=all)",
             fix="`sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml`",
             severity="info",
