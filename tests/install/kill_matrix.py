@@ -1,4 +1,4 @@
-"""Installations, resumptions and rollbacks that are killed at random instants; after each it is all new or all old.
+"""Installations, resumptions and rollbacks that are killed at random instants, or fail; after each it is all new or all old.
 
 `python -m tests.install.kill_matrix --instants 200 --seed 1` prints the table; the tests take a share of it.
 """
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from tests.install.layers import Layer, packages
+from tests.install.layers import Layer, mounted, packages
 from tests.install.rpm_world import make_rpm_world
 from tests.install.test_kills import KILLED, kill
 from tests.install.world import World, make_world
@@ -25,9 +25,9 @@ from tests.integration.managers import installed
 from tests.integration.roots import base_tree, own_release
 
 Manager = Literal["apt", "dnf", "zypper"]
-Phase = Literal["install", "resume", "rollback", "repeated rollback"]
+Phase = Literal["install", "resume", "rollback", "repeated rollback", "failed rollback"]
 MANAGERS: tuple[Manager, ...] = ("apt", "dnf", "zypper")
-PHASES: tuple[Phase, ...] = ("install", "resume", "rollback", "repeated rollback")
+PHASES: tuple[Phase, ...] = ("install", "resume", "rollback", "repeated rollback", "failed rollback")
 State = tuple[dict[str, str], dict[str, str]]
 
 NOT_OURS = ("/tmp/", "/var/tmp/")  # noqa: S108 (of the tree: files that a killed rpm left)
@@ -113,6 +113,15 @@ def one(bench: Bench, phase: Phase, chance: random.Random) -> str:
             assert first.code == KILLED, first.err
             killed(bench, made, chance, bench.lines["install"] // 2, "--resume")
             how = chance.choice(["--resume", "--rollback"])
+        elif phase == "failed rollback":
+            bench.must(made, bench.plan)
+            # The packages that are to come back are out of reach: it fails, is killed, and fails again.
+            with mounted(made.root.inside("/srv/repository"), "tmpfs", "size=64k"):
+                for number in range(3):
+                    if number == 1:
+                        killed(bench, made, chance, bench.lines["rollback"] // 2, "--rollback")
+                    elif bench.world.call(made.root.path, "--rollback", "--yes").code != 1:
+                        return "it did not fail without the packages that are to come back"
         else:
             bench.must(made, bench.plan)
             for _ in range(1 if phase == "rollback" else 3):
