@@ -133,7 +133,7 @@ def _on_packages(facts: Matrix, row: Row) -> Iterator[Asked]:
     ways = ((method,), (f"{component}={method}",)) if method == "local" else ((f"{component}={method}",), (method,))
     flavour = row.get("flavour") or "auto"
     stage = "runtime" if row.get("role") == "runtime" else ""
-    if row.get("role") in {"main", "runtime"} and component in _OWN:
+    if row.get("role") in {"main", "runtime", "samples"} and component in _OWN:
         yield from _on_own_file(facts, row)
     for version, system, word in _serving(facts, row):
         os, arch = f"{system.id}{system.version}", ARCHES.get(word, "x86_64")
@@ -179,8 +179,11 @@ def _on_own_file(facts: Matrix, row: Row) -> Iterator[Asked]:
             )
             asked = (row["component"], f"cuda=={cuda}")
             stage = "runtime" if row.get("role") == "runtime" else ""
-            yield Asked(kind="plan", os=f"{system.id}{system.version}", asked=asked, own=own, stage=stage)
-            yield Asked(kind="plan", os=f"{system.id}{system.version}", asked=asked[:1], own=own, stage=stage)
+            gpus = ("Tesla T4",) if row.get("role") == "samples" else ()
+            yield Asked(kind="plan", os=f"{system.id}{system.version}", gpus=gpus, asked=asked, own=own, stage=stage)
+            yield Asked(
+                kind="plan", os=f"{system.id}{system.version}", gpus=("L4",), asked=asked[:1], own=own, stage=stage
+            )
 
 
 def _with_main(facts: Matrix, row: Row, version: str) -> list[str]:
