@@ -182,7 +182,7 @@ def _on_own_file(facts: Matrix, row: Row) -> Iterator[Asked]:
             gpus = ("Tesla T4",) if row.get("role") == "samples" else ()
             yield Asked(kind="plan", os=f"{system.id}{system.version}", gpus=gpus, asked=asked, own=own, stage=stage)
             yield Asked(
-                kind="plan", os=f"{system.id}{system.version}", gpus=("L4",), asked=asked[:1], own=own, stage=stage
+                kind="plan", os=f"{system.id}{system.version}", gpus=gpus, asked=asked[:1], own=own, stage=stage
             )
 
 
