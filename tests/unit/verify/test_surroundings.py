@@ -187,7 +187,7 @@ def test_what_is_set_is_told_before_anything_fails(
     monkeypatch.setenv("CUDA_CACHE_PATH", str(tmp_path / "file/below"))
     monkeypatch.setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
     said = set_here(context)
-    assert [text.partition(" is ")[0] for text in said] == ["CUDA_DEVICE_ORDER", "CUDA_CACHE_PATH"]
+    assert sorted(text.partition(" is ")[0] for text in said) == ["CUDA_CACHE_PATH", "CUDA_DEVICE_ORDER"]
     monkeypatch.setenv("CUDA_CACHE_PATH", str(tmp_path / "new/below"))
     assert len(set_here(context)) == 1
 
