@@ -202,7 +202,7 @@ def test_what_the_bulletins_say_of_the_preferred_version(matrix: Matrix, mixed: 
 
 def test_a_component_that_must_not_come_along(matrix: Matrix, mixed: Host) -> None:
     refused = Unwanted(Pair("tensorrt", "cudnn"))
-    assert sentences.refusal_in_words(about(matrix, mixed, "cuda"), refused).text == "it would bring in cuDNN"
+    assert sentences.refusal_in_words(about(matrix, mixed, "cuda"), refused).text == "it would add cuDNN"
 
 
 def test_of_many_rules_the_preferred_releases_is_told(matrix: Matrix, mixed: Host) -> None:
