@@ -144,10 +144,12 @@ def test_a_container_without_gpus_says_which_variable_keeps_them(
         "start the container with `--gpus all`, and with the capabilities in NVIDIA_DRIVER_CAPABILITIES"
         "; if that does not help: look closer"
     )
+    monkeypatch.setenv("NCCL_SOCKET_IFNAME", "wan7")
     host = msgspec.structs.replace(healthy, gpus=(), environment="container")
     results = runner.run_checks(("nccl",), "smoke", Context(host=host, matrix=matrix, runner=Recorded()))
     said = next(one.reason for one in results if one.id == "nccl.all-reduce")
     assert "NVIDIA_VISIBLE_DEVICES is 'void'" in said
+    assert "NCCL_SOCKET_IFNAME" not in said
 
 
 @pytest.mark.parametrize(("value", "is_named"), [("utility", True), ("compute,utility", False), ("all", False)])

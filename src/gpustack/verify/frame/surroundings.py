@@ -48,6 +48,8 @@ def with_surroundings(outcome: Outcome, check: Check, context: Context) -> Outco
     """The outcome of a check that failed, with what disturbs it from outside."""
     told = f"{outcome.reason} {outcome.actual}"
     found = [one for one in _disturbances(check, context) if one.name not in told]
+    if outcome.status == "skip":  # for want of a GPU, which only the container's own variables explain
+        found = [one for one in found if one.name.startswith("NVIDIA_")]
     if not found:
         return outcome
     blocking = [one for one in found if one.blocks]
