@@ -53,7 +53,7 @@ def test_the_newest_production_driver_is_planned_where_no_repository_is() -> Non
 
 
 def test_a_file_that_nobody_gave_a_sum_is_refused() -> None:
-    assert "the nearest are 595.84 and 610.43.02" in refusal(host(), "driver==595.91.07", method="runfile").message
+    assert "the nearest are 595.84 and 595.99.02" in refusal(host(), "driver==595.91.07", method="runfile").message
 
 
 def test_the_order_around_the_driver() -> None:
