@@ -53,8 +53,8 @@ SLOW_PROGRAMS = {
 """What --slow needs besides."""
 
 
-QUICK_PROGRAMS = ("gcc", "g++", "python3-config")
-"""What --quick needs of them: stand-ins for drivers are compiled."""
+QUICK_PROGRAMS = ("dpkg", "gcc", "g++", "gpg", "python3-config")
+"""What --quick needs of them: stand-ins for drivers are compiled, packages are packed, keys are read."""
 
 QUICK = [
     "tests/unit",
