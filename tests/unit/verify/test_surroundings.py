@@ -162,10 +162,13 @@ def test_capabilities_of_a_container(ask: Ask, monkeypatch: pytest.MonkeyPatch, 
 def test_a_stub_on_the_loaders_path_is_named_with_its_file(
     ask: Ask, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    stub = tmp_path / "lib64/stubs/libcuda.so"
+    stub = tmp_path / "lib64/stubs/libcuda.so.1"
     stub.parent.mkdir(parents=True)
-    stub.touch()
+    # Toolkits bring this one: linkers use it, and programs, which load libcuda.so.1, do not (seen on an H200).
+    stub.with_suffix("").touch()
     monkeypatch.setenv("LD_LIBRARY_PATH", f"/nowhere:{stub.parent}")
+    assert ask("driver.context").reason == "it broke"
+    stub.touch()
     outcome = ask("driver.context")
     assert outcome.reason.endswith(f"which is for linking only, in place of the driver's library ({stub})")
     assert outcome.fix == f"take {stub.parent} out of LD_LIBRARY_PATH; if that does not help: look closer"
@@ -309,3 +312,12 @@ def test_a_folder_is_gone_although_a_thread_still_writes(tmp_path: Path, monkeyp
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_variable_that_the_check_itself_names_is_the_fix_all_the_same(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "7")
+    outcome = ask("driver.context", says="CUDA lists no GPU; CUDA_VISIBLE_DEVICES is '7'")
+    assert outcome.reason == "CUDA lists no GPU; CUDA_VISIBLE_DEVICES is '7'"
+    assert outcome.fix == "`unset CUDA_VISIBLE_DEVICES`, then verify again; if that does not help: look closer"

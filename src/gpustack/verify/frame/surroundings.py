@@ -47,19 +47,21 @@ class Disturbance(Struct, frozen=True, kw_only=True):
 def with_surroundings(outcome: Outcome, check: Check, context: Context) -> Outcome:
     """The outcome of a check that failed, with what disturbs it from outside."""
     told = f"{outcome.reason} {outcome.actual}"
-    found = [one for one in _disturbances(check, context) if one.name not in told]
+    found = list(_disturbances(check, context))
     if outcome.status == "skip":  # for want of a GPU, which only the container's own variables explain
         found = [one for one in found if one.name.startswith("NVIDIA_")]
-    if not found:
-        return outcome
     blocking = [one for one in found if one.blocks]
-    said = "; ".join(one.says for one in found)
+    said = "; ".join(one.says for one in found if one.name not in told)
     if not blocking:
+        if not said:
+            return outcome
         detail = "; ".join(part for part in (outcome.detail, said) if part)
         return msgspec.structs.replace(outcome, detail=detail)
     old = outcome.fix or check.fix
-    fix = "; ".join(dict.fromkeys(one.fix for one in blocking)) + (f"; if that does not help: {old}" if old else "")
-    return msgspec.structs.replace(outcome, reason=f"{outcome.reason}; {said}", fix=fix)
+    fix = "; ".join(dict.fromkeys(one.fix for one in blocking))
+    if old and not any(f"unset {one.name}" in old for one in blocking):
+        fix += f"; if that does not help: {old}"
+    return msgspec.structs.replace(outcome, reason="; ".join(filter(None, (outcome.reason, said))), fix=fix)
 
 
 def set_here(context: Context) -> list[str]:
@@ -165,8 +167,9 @@ def _folders(value: str) -> list[Path]:
 
 
 def _named(folder: Path, stem: str) -> list[Path]:
+    """The library under the names that programs load it by; what has no number in its name is for linkers."""
     try:
-        return sorted(folder.glob(f"{stem}.so*"))
+        return sorted(folder.glob(f"{stem}.so.[0-9]*"))
     except OSError:
         return []
 
