@@ -41,9 +41,11 @@ def table(subject: str, name: str) -> tuple[dict[str, Any], ...]:
 
 
 def is_refused(verdict: Verdict, *parts: str) -> bool:
-    """Whether a conflict is between just these: components, or "gpu"."""
+    """Whether a rule puts a conflict between just these: components, or "gpu"; known faults are no rules."""
     return any(
-        {item.split(":")[0].split("=")[0] for item in conflict.between} == set(parts) for conflict in verdict.conflicts
+        {item.split(":")[0].split("=")[0] for item in conflict.between} == set(parts)
+        for conflict in verdict.conflicts
+        if conflict.kind != "known-bad"
     )
 
 

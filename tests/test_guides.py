@@ -404,7 +404,7 @@ def test_upgrading_from_cudnn_8_to_cudnn_9() -> None:
     """The same section for the next major version: cuDNN 8 stays, 9 has other names."""
     made = plan(machine("ubuntu22.04", cudnn="8.9.6.50"), "cuda==12.* cudnn==9.*")
     assert step(made, "install-cudnn").packages[0].startswith("libcudnn9-cuda-12=")
-    assert "stays beside 9" in step(made, "alternatives-cudnn").why
+    assert "stays next to 9" in step(made, "alternatives-cudnn").why
 
 
 @pytest.mark.parametrize("method", ["network", "local", "tar"])

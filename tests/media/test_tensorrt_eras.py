@@ -199,8 +199,9 @@ def test_verify_builds_runs_keeps_and_loads(
     engine = next(kept.glob("*.engine"))
     loaded = check("tensorrt", "smoke", host_with(L4), python=sys.executable, engine=str(engine))
     assert (loaded["tensorrt.engine"].status, loaded["tensorrt.load"].status) == ("skip", "pass")
+    header = {"8.0.1": "8.0.1.0"}.get(era, era)  # which has four numbers
     assert loaded["tensorrt.engine"].reason == (
-        f"{engine.name}: it was built by TensorRT {era}, as this host has, but its header does not tell for which GPU"
+        f"{engine.name}: it was built by TensorRT {header}, as this host has, but its header does not tell for which GPU"
     )
     assert loaded["tensorrt.load"].detail.endswith("it was not run")
     engine.write_bytes(engine.read_bytes()[:-8] + b"damaged!")

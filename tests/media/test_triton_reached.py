@@ -268,12 +268,15 @@ def test_what_live_means_follows_the_release(matrix: Matrix) -> None:
 def test_a_server_of_ours_ends_however_we_end(tritonserver: ServerProgram, tmp_path: Path, how: signal.Signals) -> None:
     """Stopped by Ctrl-C, told to end, or killed: a server that was started here is not left behind."""
     path = f"{elsewhere(tritonserver, tmp_path)}:{os.environ['PATH']}"
+    # Whoever runs the tests in the background of a shell has Ctrl-C ignored, and so have all its children.
+    inherited = signal.signal(signal.SIGINT, signal.SIG_DFL)
     ours = subprocess.Popen(
         [sys.executable, "-m", "gpustack", "verify", "triton", "--level", "smoke"],
         env={**os.environ, "PATH": path, "TMPDIR": str(tmp_path)},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
+    signal.signal(signal.SIGINT, inherited)
     try:
         assert until(lambda: bool(servers(tmp_path))), "no server was started"
         ours.send_signal(how)

@@ -76,7 +76,7 @@ def calls(script: str) -> list[tuple[str, ...]]:
         never = "".join(f"{one}() {{ return 1; }}\n" for one in asked)
         quiet = "".join(f"{one}() {{ :; }}\n" for one in ("work", "again", "mark", "needs_reboot", "wait_for_reboot"))
         noted = (NOTED + PUT).format(file=file) + never + quiet + "id() { echo 0; }\n"
-        head, mark, rest = script.partition("# Marks of what has run and cannot be looked at lie here.\n")
+        head, mark, rest = script.partition("# Marks of steps whose result cannot be tested.\n")
         assert mark
         done = subprocess.run(
             ["/bin/dash"],

@@ -11,7 +11,7 @@ Environment = Literal["bare-metal", "vm", "container", "wsl", "chroot", "jetson"
 
 Count = Annotated[int, Meta(ge=0)]
 Digits = Annotated[str, Meta(pattern=r"^\d+(\.\d+)*$")]
-RepositoryId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][\w.-]*\Z")]
+RepositoryId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][\w.-]*$(?!\n)")]
 Numbered = Annotated[str, Meta(pattern=r"^\d")]
 
 

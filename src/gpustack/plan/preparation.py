@@ -16,6 +16,7 @@ from gpustack.plan import done
 from gpustack.plan.context import Context
 from gpustack.plan.draft import Draft, draft
 from gpustack.plan.managers import manager
+from gpustack.plan.managers.rpm import switch_repository
 
 SUBJECT = "preparation"
 _WITH_ACCOUNT = frozenset({"subscription-manager", "SUSEConnect"})
@@ -273,13 +274,12 @@ def _by_rhui(ctx: Context, row: Enable) -> Enable:
     """The row for an image of a cloud, whose own update infrastructure stands in for a subscription."""
     if not ctx.host.codeready or not ctx.host.codeready.removeprefix("rhui-").startswith(row.enabled or " "):
         return row
-    switch = ("dnf", "config-manager")
     return replace(
         row,
         why="NVIDIA's packages depend on libraries that are there; this image has it from the update infrastructure of "
         "its cloud (RHUI), which needs no subscription",
-        command=(*switch, "--set-enabled", ctx.host.codeready),
-        undo=(*switch, "--set-disabled", ctx.host.codeready),
+        command=switch_repository(ctx.host.codeready, on=True),
+        undo=switch_repository(ctx.host.codeready, on=False),
     )
 
 

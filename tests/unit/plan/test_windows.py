@@ -222,7 +222,7 @@ class TestGuideOf896:
     def test_3_1_linker_dependencies_of_the_dynamic_libraries(self) -> None:
         """cublas.lib cublasLt.lib zlibwapi.lib; there is no static cuDNN for Windows."""
         why = find(planned(ERA_896), "project-cudnn").why
-        assert "beside cublas.lib, cublasLt.lib and zlibwapi.lib" in why
+        assert "next to cublas.lib, cublasLt.lib and zlibwapi.lib" in why
         assert "no static cuDNN for Windows" in why
 
 

@@ -162,6 +162,11 @@ def exclusion(patterns: Sequence[str]) -> str:
     return f"excludepkgs={' '.join(patterns)}"
 
 
+def switch_repository(identity: str, *, on: bool) -> Argv:
+    """The command of dnf that enables or disables a repository that is configured."""
+    return ("dnf", "config-manager", "--set-enabled" if on else "--set-disabled", identity)
+
+
 def _stream(name: str, action: do.EnableStream | do.ResetStream) -> tuple[Argv, ...]:
     words = (name, "-y", "module")
     match action:

@@ -50,7 +50,8 @@ def with_surroundings(outcome: Outcome, check: Check, context: Context) -> Outco
     found = list(_disturbances(check, context))
     if outcome.status == "skip":  # for want of a GPU, which only the container's own variables explain
         found = [one for one in found if one.name.startswith("NVIDIA_")]
-    blocking = [one for one in found if one.blocks]
+    # A check that names a variable of the container knows it, and has its own fix.
+    blocking = [one for one in found if one.blocks and not (one.name in told and one.name.startswith("NVIDIA_"))]
     said = "; ".join(one.says for one in found if one.name not in told)
     if not blocking:
         if not said:
