@@ -89,7 +89,7 @@ LISTINGS = (
     "/boot", "/lib/modules", "/etc/apt/trusted.gpg.d", "/etc/apt/keyrings", "/usr/share/keyrings", "/usr/local",
     "/proc/driver/nvidia-nvswitch/devices", "/proc/driver/nvidia/gpus", "/var/lib/dkms",
     "/etc/apt/sources.list.d", "/sys/bus/pci/devices", "/etc/pki/rpm-gpg", "/usr/lib/wsl/lib",
-    "/sys/firmware/efi/efivars", "/dev/nvidia-caps-imex-channels", "/sys/class/infiniband",
+    "/sys/firmware/efi/efivars", "/dev/nvidia-caps-imex-channels", "/dev/dri", "/sys/class/infiniband",
 )  # fmt: skip
 
 LINKS = (

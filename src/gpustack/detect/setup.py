@@ -14,6 +14,7 @@ EFIVARS = "/sys/firmware/efi/efivars"
 BUILD_LOG_LIMIT = 8 << 20
 """A log of a module's build is read up to so many bytes from its end."""
 
+_DOCKER_PARTS = ("runtimes", "default-runtime", "features", "exec-opts")
 _KEY_PATH = r"(?:[Ss]igned-[Bb]y[=:][ \t]*|gpgkey[ \t]*=[ \t]*file://)(/[^\s,\]]+)"
 _KEYRING = r"asymmetri\w* (.+): (?:[0-9a-f]{2})+: X509|asymmetri\w* (.+): X509"
 
@@ -56,7 +57,7 @@ class SetupReader:
             self.marks[probes.DOCKER] = f"no JSON: {exc}"
             return
         if isinstance(config, dict):
-            kept_parts = {name: config[name] for name in ("runtimes", "default-runtime", "features") if name in config}
+            kept_parts = {name: config[name] for name in _DOCKER_PARTS if name in config}
             self.files[probes.DOCKER] = msgspec.json.encode(kept_parts).decode()
 
     def _licence(self) -> None:

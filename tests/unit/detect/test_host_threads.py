@@ -34,6 +34,7 @@ _SYSTEMS = {
     "fedora41": ('ID=fedora\nVERSION_ID=41\nPLATFORM_ID="platform:f41"\n', "6.11.4-301.fc41.x86_64"),
     "rhel9": ('ID=rhel\nVERSION_ID="9.5"\nPLATFORM_ID="platform:el9"\n', "5.14.0-503.22.1.el9_5.x86_64"),
     "rhel8": ('ID=rhel\nVERSION_ID="8.10"\nPLATFORM_ID="platform:el8"\n', "4.18.0-553.5.1.el8_10.x86_64"),
+    "bazzite39": ("ID=bazzite\nID_LIKE=fedora\nVERSION_ID=39\n", "6.6.9-200.fsync.fc39.x86_64"),
     "cos": ("ID=cos\nVERSION_ID=109\n", "6.1.75+"),
     "talos": ('ID=talos\nVERSION_ID="v1.11.0"\n', "6.12.43-talos"),
 }

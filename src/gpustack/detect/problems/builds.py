@@ -25,7 +25,7 @@ _INTERFACE = (
 
 def rebuild(scene: Scene, kernel: str) -> str:
     """The commands that install the driver's module for a kernel on this host, its headers before it."""
-    if scene.installed("akmod-nvidia.*"):
+    if scene.installed("akmod-nvidia.*") or any(path.startswith("/var/cache/akmods/") for path in scene.evidence.files):
         return f"{headers(scene, kernel)} and {cures.command('akmods', '--force', '--kernels', kernel)}"
     stream = _precompiled_stream(scene)
     if stream is not None:
@@ -69,11 +69,12 @@ def headers(scene: Scene, kernel: str) -> str:
 def failed(scene: Scene) -> Iterator[Finding]:
     """A build of the driver's module that failed, with the first error of its log."""
     for log in failed_builds(scene.evidence):
-        if not re.fullmatch(DRIVER_MODULE, log.module) or not log.error or _built_since(scene, log):
+        told = log.error or ("the build failed" if log.path.endswith(".failed.log") else "")
+        if not re.fullmatch(DRIVER_MODULE, log.module) or not told or _built_since(scene, log):
             continue
         why, fix = _cause(scene, log)
         yield Finding(
-            message=f"the module of driver {log.version} was not built for kernel {log.kernel}: {log.error} "
+            message=f"the module of driver {log.version} was not built for kernel {log.kernel}: {told} "
             f"({log.path}). {why}",
             fix=fix,
             reboot=False,

@@ -20,6 +20,7 @@ _TOOLKIT = r"nvidia-container-toolkit|nvidia-docker2|nvidia-container-runtime"
 CONFIG = "/etc/nvidia-container-runtime/config.toml"
 _CONTAINERD = ("/etc/containerd/config.toml", "/var/lib/rancher/k3s/agent/etc/containerd/config.toml")
 _NO_CGROUPS = r"(?m)^[ \t]*no-cgroups[ \t]*=[ \t]*true"
+_CDI_MODE = r'(?m)^[ \t]*mode[ \t]*=[ \t]*"cdi"'
 _SHM = r"(?m)^\S+ /dev/shm tmpfs \S*?size=(\d+)k"
 _SMALL_SHM = 256 << 10
 """Shared memory below this, in KiB, is too little for NCCL between GPUs."""
@@ -145,6 +146,40 @@ def no_cgroups(scene: Scene) -> Iterator[Finding]:
             "`sudo systemctl restart docker`; rootless containers use CDI in its place: "
             "`sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml`",
             reboot=False,
+        )
+
+
+@detects("detect-cdi-mode")
+def cdi_mode(scene: Scene) -> Iterator[Finding]:
+    """The runtime in CDI mode, in which the hook that Docker's option --gpus calls refuses to work."""
+    if _is_host(scene) and scene.installed(_DOCKER) and re.search(_CDI_MODE, scene.evidence.text(CONFIG) or ""):
+        yield Finding(
+            message=f'{CONFIG} has mode = "cdi": `docker run --gpus` fails (invoking the NVIDIA Container Runtime Hook '
+            "directly is not supported)",
+            fix="start containers with `--runtime=nvidia`, or "
+            "`sudo nvidia-ctk config --in-place --set nvidia-container-runtime.mode=auto`",
+            severity="info",
+            reboot=False,
+            sources=("https://github.com/dstackai/dstack/issues/2306",),
+        )
+
+
+@detects("detect-systemd-cgroups")
+def systemd_cgroups(scene: Scene) -> Iterator[Finding]:
+    """Docker's cgroups in systemd's hands, with a toolkit that adds the devices behind their back."""
+    toolkit = next(iter(scene.installed(_TOOLKIT)), None)
+    config = msgspec.json.decode(scene.evidence.text(DOCKER) or "{}", type=dict[str, Any])
+    is_systemd = "native.cgroupdriver=systemd" in (config.get("exec-opts") or ())
+    if _is_host(scene) and is_systemd and toolkit is not None and is_within(toolkit.upstream, "<1.18"):
+        yield Finding(
+            message=f"{DOCKER} has native.cgroupdriver=systemd: after a `systemctl daemon-reload` running containers "
+            "have no GPU any more (Failed to initialize NVML: Unknown Error)",
+            fix=f"{cures.plan('container-toolkit>=1.18')} gives containers their GPUs by CDI; or "
+            "native.cgroupdriver=cgroupfs there, then `sudo systemctl restart docker`; such a container has to be "
+            "started again",
+            severity="info",
+            reboot=False,
+            sources=("https://github.com/NVIDIA/nvidia-docker/issues/1730",),
         )
 
 

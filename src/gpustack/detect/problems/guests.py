@@ -108,7 +108,8 @@ def suspend(scene: Scene) -> Iterator[Finding]:
         yield Finding(
             message="NVreg_PreserveVideoMemoryAllocations is 1, but what keeps the video memory does not run: "
             f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not enabled; a suspend fails or loses it",
-            fix=cures.command("systemctl", "enable", *missing),
+            fix=f"{cures.command('systemctl', 'unmask', *missing)}, then "
+            f"{cures.command('systemctl', 'enable', *missing)}",
             severity="info",
             reboot=False,
         )

@@ -1,4 +1,4 @@
-"""Packages that dpkg or rpm left half-way: their state is reported separately and hides nothing else."""
+"""Packages that are incomplete: left half-way by dpkg or rpm, or without other packages that they need."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from gpustack.detect.parse.packages import Package
 from gpustack.detect.problems import cures
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.scene import Scene
+from gpustack.versions import is_within
 
 _STATES = {
     "half-configured": "half-configured: its configuration began and failed, often with the module's build",
@@ -55,3 +56,41 @@ def duplicates(scene: Scene) -> Iterator[Finding]:
             fix="`sudo zypper verify`" if zypper else "`sudo dnf remove --duplicates`",
             reboot=False,
         )
+
+
+@detects("detect-dcgm-parts")
+def dcgm_parts(scene: Scene) -> Iterator[Finding]:
+    """DCGM 4 without its part of profiling, or without the diagnostics of the driver's CUDA."""
+    core = next(iter(scene.installed(r"datacenter-gpu-manager-4-core")), None)
+    if core is None:
+        return
+    if not scene.installed(r"datacenter-gpu-manager-4-proprietary"):
+        yield Finding(
+            message=f"DCGM {core.upstream} is installed without datacenter-gpu-manager-4-proprietary, which holds its "
+            "module of profiling: metrics DCGM_FI_PROF_* are missing",
+            fix=f"{cures.install(scene, ['datacenter-gpu-manager-4-proprietary'])}, then "
+            "`sudo systemctl restart nvidia-dcgm`",
+            severity="info",
+            reboot=False,
+            sources=("https://github.com/NVIDIA/dcgm-exporter/pull/456",),
+        )
+    builds = [row for row in scene.matrix.rows("dcgm", "builds", dict) if _serves(scene, str(row["driver"]))]
+    older = [row for row in builds[:-1] if scene.installed(rf"datacenter-gpu-manager-4-{row['role']}")]
+    if older and not scene.installed(rf"datacenter-gpu-manager-4-{builds[-1]['role']}") and _is_modern(scene):
+        yield Finding(
+            message=f"DCGM's diagnostics are those for {older[-1]['role']}, and driver {scene.driver_version} takes "
+            f"those for {builds[-1]['role']}: `dcgmi diag` fails",
+            fix=f"{cures.plan('dcgm', '--upgrade', 'dcgm')} installs those",
+            severity="info",
+            reboot=False,
+            sources=scene.matrix.addresses(builds[-1]["src"]),
+        )
+
+
+def _serves(scene: Scene, floor: str) -> bool:
+    return scene.driver_version is not None and is_within(scene.driver_version, f">={floor}")
+
+
+def _is_modern(scene: Scene) -> bool:
+    """Whether CUDA 13 serves every GPU: with older ones the diagnostics for CUDA 12 are right under any driver."""
+    return all(gpu.compute_capability and is_within(gpu.compute_capability, ">=7.5") for gpu in scene.gpus)
