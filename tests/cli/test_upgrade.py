@@ -61,3 +61,16 @@ def test_a_request_file_may_ask_for_upgrades(call: Call, tmp_path: Path) -> None
     path = tmp_path / "gpustack.toml"
     path.write_text('[stack]\ndriver = "*"\n[options]\nupgrade = "driver"\n')
     assert driver(call, "--file", str(path))["state"] == "upgrade"
+
+
+@pytest.mark.parametrize("words", ["driver cuda", "driver>=570 cuda", "driver==570.*"])
+def test_in_a_container_the_driver_of_the_host_below_stays(call: Call, words: str) -> None:
+    entry = driver(call, *words.split(), "--environment", "container")
+    assert (entry["state"], entry["version"], entry["from"]) == ("keep", "570.124.06", "570.124.06")
+
+
+@pytest.mark.parametrize("words", ["driver>=580", "driver --upgrade", "driver --upgrade driver"])
+def test_in_a_container_no_driver_is_installed(call: Call, words: str) -> None:
+    done = call("plan", *words.split(), *HOST, "--environment", "container")
+    assert done.is_told(4)
+    assert "In a container the driver is that of the host below" in done.err

@@ -111,6 +111,17 @@ class Question:
         """Whether gpustack may install this component on the host (no driver in WSL, nor for a target)."""
         return component not in KERNEL_SIDE or not (driver_owner(self.host) or self.request.target)
 
+    def belongs_to_host_below(self, component: str) -> bool:
+        """Whether this is the driver of the host below a container, which fulfills the request and stays."""
+        installed = self._installed(component) if component == "driver" else None
+        return (
+            installed is not None
+            and self.mode == "plan"
+            and driver_owner(self.host) == "container"
+            and not self.request.upgrades_to_newest(component)
+            and self._accepts(self.asked.get(component), installed.version)
+        )
+
     def wants(self, component: str) -> bool:
         """Whether a component that others require is added although nobody requested it.
 
@@ -137,6 +148,8 @@ class Question:
         is_given = component not in self.asked and not is_free
         if installed and is_given and (self.mode == "check" or not self.may_install(component)):
             return (installed,)
+        if not is_free and self.belongs_to_host_below(component):
+            return (installed,) if installed else ()
         releases = self._released(component, requirement)
         if component in KERNEL_SIDE and self.request.policy != "newest":
             releases.sort(key=lambda row: _support_rank(row.kind))

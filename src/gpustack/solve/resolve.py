@@ -86,6 +86,8 @@ def _demand_possible(question: Question) -> None:
     if row is not None and row.binaries == "none":
         raise _error(question, SystemUnsupported())
     for component in question.asked:
+        if question.belongs_to_host_below(component):
+            continue
         if component in KERNEL_SIDE and driver_owner(host):
             raise _error(question, DriverOfAnother(component))
         method = question.offers.method(component)
