@@ -97,7 +97,11 @@ def test_a_downloaded_file_is_installed_once_and_taken_back(
 
 
 def test_a_file_that_was_changed_after_the_plan_is_refused(
-    workshop: Workshop, scene: Callable[..., Scene], enter: Callable[..., Root], tmp_path: Path
+    workshop: Workshop,
+    scene: Callable[..., Scene],
+    enter: Callable[..., Root],
+    mirror: Callable[[Scene], dict[str, str]],
+    tmp_path: Path,
 ) -> None:
     folder = tmp_path / "downloads"
     folder.mkdir()
@@ -109,7 +113,7 @@ def test_a_file_that_was_changed_after_the_plan_is_refused(
     plan.write_text(dump(host.plan))
     tar(path, {f"{TOP}/include/cudnn_version.h": CUDNN_896})
     before = root.settings()
-    done = gpustack("install", plan, "--root", root.path, "--yes")
+    done = gpustack("install", plan, "--root", root.path, "--yes", environment=mirror(host))
     assert done.returncode == 1
     assert "error[checksum-mismatch]" in done.stderr
     assert str(path) in done.stderr
