@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from gpustack.solve.forward_compat import is_bridged
@@ -9,6 +10,7 @@ from gpustack.solve.known_bad import warnings
 from gpustack.solve.listed import remarks
 from gpustack.solve.question import Candidate, Question
 from gpustack.solve.sentences import host_has, rule_sentence
+from gpustack.versions import is_within
 
 
 def advice(question: Question, picks: Mapping[str, Candidate]) -> list[str]:
@@ -35,4 +37,20 @@ def advice(question: Question, picks: Mapping[str, Candidate]) -> list[str]:
             for gpu in question.host.gpus
             if gpu.nvenc == 0
         )
+    if {"triton", "tensorrt"} <= picks.keys():
+        found |= dict.fromkeys(filter(None, [_engines(question, picks["triton"].version, picks["tensorrt"].version)]))
     return list(found)
+
+
+def _engines(question: Question, month: str, version: str) -> str:
+    """Where an engine of this TensorRT does not load in Triton's image, which takes its own release's: what to do."""
+    rows = question.matrix.rows("triton", "releases", dict)
+    held = next((str(row.get("tensorrt") or "") for row in rows if str(row["version"]) == month), "")
+    held_here = held and is_within(version, f"=={'.'.join(held.split('.')[:3])}.*")
+    if held_here or not re.fullmatch(r"\d\d\.\d\d", month):
+        return ""
+    says = f"Triton {month} holds TensorRT {held}" if held else f"which TensorRT Triton {month} holds is not known"
+    return (
+        f"{says}: an engine loads only in the release that built it, this is {version}; the image "
+        f"nvcr.io/nvidia/tensorrt:{month}-py3 builds engines for that Triton"
+    )

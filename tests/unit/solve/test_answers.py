@@ -224,3 +224,20 @@ def test_pip_says_why_it_has_no_newer_tensorrt(matrix: Matrix, texts: str, syste
     with pytest.raises((NoSolutionError, UnsupportedError)) as caught:
         resolve(matrix, host, request)
     assert told in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("texts", "told"),
+    [  # triton-inference-server/server issues 5812 and 7613
+        ("triton==23.04 tensorrt==8.6.0", ("Triton 23.04 holds TensorRT 8.6.1.2", "nvcr.io/nvidia/tensorrt:23.04-py3")),
+        ("triton==24.01 tensorrt==10.4.0", ("this is 10.4.0.26", "nvcr.io/nvidia/tensorrt:24.01-py3")),
+        ("triton==23.04 tensorrt==8.6.1", ()),
+        ("triton==23.04", ()),
+    ],
+)
+def test_an_engine_of_another_release_than_the_images_is_told(
+    matrix: Matrix, texts: str, told: tuple[str, ...]
+) -> None:
+    found = [text for text in verdict(matrix, texts, "ubuntu22.04", "L4").warnings if "engine loads only" in text]
+    assert len(found) == bool(told)
+    assert all(words in found[0] for words in told)
