@@ -16,7 +16,8 @@ from gpustack.verify.ffmpeg import media
 from gpustack.verify.ffmpeg.bench import possible_loads, write_long_clip
 from gpustack.verify.ffmpeg.programs import Location, Program, describe
 from gpustack.verify.frame.bench_table import Bench, as_text
-from gpustack.verify.tensorrt.bench import percentile, precisions
+from gpustack.verify.tensorrt.bench import precisions
+from gpustack.verify.tensorrt.child import percentile
 
 
 def test_percentiles() -> None:

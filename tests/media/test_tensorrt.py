@@ -169,6 +169,8 @@ def test_only_options_of_the_release_are_given_to_trtexec(matrix: Matrix, releas
     words = (
         *trtexec.build_words("m", "e", release, "fp16"),
         *trtexec.bench_words("e", release, 2, profile="p"),
+        *trtexec.bench_words("e", release, 2, timing=trtexec.Timing(with_graph=True), shapes="i:1"),
+        *trtexec.bench_words("e", release, 2, timing=trtexec.Timing(with_graph=False)),
         *trtexec.run_words("e", release, inputs="i:f"),
     )
     given = {word.removeprefix("--").partition("=")[0] for word in words}

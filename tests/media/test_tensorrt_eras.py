@@ -28,6 +28,7 @@ from gpustack.verify.declare import Context
 from gpustack.verify.tensorrt.bench import Settings, bench
 from gpustack.verify.tensorrt.digits_engine import compare_outputs, write_model
 from gpustack.verify.tensorrt.libraries import CHILD
+from gpustack.verify.tensorrt.network_bench import SCRIPT
 from gpustack.verify.tensorrt.onnx import INPUT, OUTPUT
 
 STUBS = Path(__file__).parent / "stubs"
@@ -89,11 +90,13 @@ def test_bindings_without_their_library_are_told(check: Check, wheel: Wheel, mon
 
 def test_the_child_asks_for_no_name_that_is_not_compared() -> None:
     """Every attribute of TensorRT's objects in the child is one of the names above, or is looked for before use."""
-    tree = ast.parse(CHILD.read_text(encoding="utf-8"))
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in (CHILD, SCRIPT)]
     of = {"builder": "Builder", "parser": "OnnxParser", "config": "IBuilderConfig", "runtime": "Runtime"}
-    of |= {"engine": "ICudaEngine"}
+    of |= {"engine": "ICudaEngine", "network": "INetworkDefinition", "tensor": "ITensor", "layer": "ILayer"}
+    of |= {"context": "IExecutionContext"}
     asked = {
         f"{of[node.value.id]}.{node.attr}"
+        for tree in trees
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in of
     }
@@ -108,6 +111,7 @@ def stands_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copy(STUBS / "tensorrt_era.py", folder / "tensorrt.py")
     words = ["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-o", str(folder / "libcuda.so.1")]
     subprocess.run(["gcc", *words, str(STUBS / "cuda_memory.c")], check=True)
+    shutil.copy(folder / "libcuda.so.1", folder / "libnvidia-ml.so.1")
     return folder
 
 

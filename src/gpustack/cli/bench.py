@@ -2,52 +2,57 @@
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
+from gpustack.cli import bench_options as of
 from gpustack.cli import frame
-from gpustack.cli.declare import Argument, Option, command
+from gpustack.cli.declare import command
 from gpustack.cli.options import TextOrJson
 from gpustack.cli.outputs import demand_one, save
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from gpustack.verify.declare import Context
+    from gpustack.verify.frame.bench_table import Bench
+    from gpustack.verify.tensorrt.network import Asked
 
 _SUBJECTS = ("ffmpeg", "tensorrt", "gpu")
 
 
 @command("bench", example="gpustack bench ffmpeg --sessions 1,2,4 --seconds 30")
 def bench(
-    subject: Annotated[str, Argument(metavar="ffmpeg|tensorrt|gpu", help="What to measure.")],
-    sessions: Annotated[
-        str, Option("--sessions", metavar="N,N", help="ffmpeg: numbers of simultaneous transcodes.")
-    ] = "1,4",
-    seconds: Annotated[float, Option("--seconds", metavar="S", min=2, help="ffmpeg: length of each clip.")] = 20.0,
-    size: Annotated[str, Option("--size", metavar="WxH", help="ffmpeg: size of the clip.")] = "640x360",
-    batch: Annotated[str, Option("--batch", metavar="N,N", help="tensorrt: batch sizes.")] = "1,8,32,64,128",
-    streams: Annotated[
-        str, Option("--streams", metavar="N,N", help="tensorrt: numbers of simultaneous streams.")
-    ] = "1,4",
-    iterations: Annotated[int, Option("--iterations", metavar="N", min=10, help="tensorrt: timed runs.")] = 500,
-    precision: Annotated[
-        str, Option("--precision", metavar="P,P", help="tensorrt: fp32, fp16, bf16 (default: all supported).")
-    ] = "",
-    profile: Annotated[
-        Path | None,
-        Option(
-            "--profile", metavar="FILE", help="tensorrt: write the time of each layer to FILE; - is standard output."
-        ),
-    ] = None,
-    ffmpeg: Annotated[
-        Path | None, Option("--ffmpeg", metavar="FILE", help="The FFmpeg to measure, if several are installed.")
-    ] = None,
-    format: Annotated[TextOrJson | None, Option("--format", help="text (default) or json.")] = None,
+    subject: of.Subject,
+    sessions: of.Sessions = "1,4",
+    seconds: of.Seconds = 20.0,
+    size: of.Size = "640x360",
+    onnx: of.Onnx = None,
+    engine: of.Engine = None,
+    shapes: of.Shapes = None,
+    batch: of.Batch = None,
+    streams: of.Streams = "1,4",
+    iterations: of.Iterations = None,
+    duration: of.Duration = 3,
+    warm_up: of.WarmUp = 200,
+    precision: of.Precision = "",
+    calibration: of.Calibration = None,
+    cuda_graph: of.CudaGraph = False,
+    latency_limit: of.LatencyLimit = None,
+    layers: of.Layers = False,
+    compare: of.Compare = None,
+    profile: of.Profile = None,
+    ffmpeg: of.Ffmpeg = None,
+    format: of.Format = None,
 ) -> int:
     """Measure FFmpeg's engines, TensorRT or the GPU itself, without a verdict."""
     from gpustack.verify.frame.bench_table import as_text
 
     _demand_subject(subject)
     named = {"sessions": sessions, "batch": batch, "streams": streams}
-    counts = {name: _numbers(f"--{name}", text) for name, text in named.items()}
+    counts = {name: _numbers(f"--{name}", text) for name, text in named.items() if text is not None}
+    own = {"--shapes": shapes, "--cuda-graph": cuda_graph, "--layers": layers, "--latency-limit": latency_limit}
+    _demand_network(subject, onnx, engine, own, {"--precision": precision, "--calibration": calibration})
+    old = _old(compare, subject)
     pixels = _size(size)
     is_shown = demand_one({"--profile": profile}, format and format.value)
     context = _context({"ffmpeg": str(ffmpeg)} if ffmpeg else {})
@@ -55,27 +60,55 @@ def bench(
         from gpustack.verify.ffmpeg import bench as measure
 
         found = measure.bench(context, counts["sessions"], seconds, pixels)
-    elif subject == "tensorrt":
-        from gpustack.cli.check_progress import note
-        from gpustack.verify.tensorrt import bench as tensorrt
+    elif onnx is not None or engine is not None:
+        from gpustack.verify.tensorrt import network
 
-        keep = None if profile is None else partial(save, path=profile, option="--profile")
-        chosen = tensorrt.Settings(
-            batches=counts["batch"],
-            streams=counts["streams"],
-            precisions=tensorrt.parse_precisions(precision),
-            iterations=iterations,
-            profile=keep,
-            note=note(),
-        )
-        found = tensorrt.bench(context, chosen)
+        asked = network.Asked(
+            onnx=onnx, engine=engine, shapes=network.parse_shapes(shapes or ()), batches=counts.get("batch", ()),
+            streams=counts["streams"], precisions=network.parse_precisions(precision), calibration=calibration,
+            with_graphs=cuda_graph, with_layers=layers or profile is not None, limit_ms=latency_limit,
+            warm_up_ms=warm_up, seconds=duration, iterations=iterations or 10,
+        )  # fmt: skip
+        found = _measure_network(context, asked, profile)
+    elif subject == "tensorrt":
+        found = _measure_digits(context, counts, precision, iterations or 500, profile)
     else:
         from gpustack.verify.cuda import bench as gpu
 
         found = gpu.bench(context)
+    found = found if old is None else _compare(old, found)
     if is_shown:
         frame.page(frame.to_json(found) if format is TextOrJson.JSON else as_text(found))
     return 0
+
+
+def _measure_network(context: "Context", asked: "Asked", profile: Path | None) -> "Bench":
+    import json
+
+    from gpustack.cli.check_progress import note
+    from gpustack.verify.tensorrt.network_bench import bench_network
+
+    found = bench_network(context, asked, note())
+    if profile is not None:
+        save(json.dumps(found.layers, indent=1) + "\n", profile, "--profile")
+    return found
+
+
+def _measure_digits(
+    context: "Context", counts: dict[str, tuple[int, ...]], precision: str, iterations: int, profile: Path | None
+) -> "Bench":
+    from gpustack.cli.check_progress import note
+    from gpustack.verify.tensorrt import bench as tensorrt
+
+    chosen = tensorrt.Settings(
+        batches=counts.get("batch", tensorrt.BATCHES),
+        streams=counts["streams"],
+        precisions=tensorrt.parse_precisions(precision),
+        iterations=iterations,
+        profile=None if profile is None else partial(save, path=profile, option="--profile"),
+        note=note(),
+    )
+    return tensorrt.bench(context, chosen)
 
 
 def _demand_subject(subject: str) -> None:
@@ -84,6 +117,53 @@ def _demand_subject(subject: str) -> None:
     if subject not in _SUBJECTS:
         message = f"unknown subject {subject!r}"
         raise UsageError(message, code="unknown-benchmark", where="bench", hint=f"known: {', '.join(_SUBJECTS)}")
+
+
+def _demand_network(
+    subject: str,
+    onnx: Path | None,
+    engine: Path | None,
+    own: "Mapping[str, object]",
+    of_builder: "Mapping[str, object]",
+) -> None:
+    """Raise UsageError for options of the user's own network that have none, or that an engine file excludes."""
+    from gpustack.errors import UsageError
+
+    given = {"--onnx": onnx, "--engine": engine}
+    there = [name for name, value in given.items() if value is not None]
+    lonely = [name for name, value in {**own, "--calibration": of_builder["--calibration"]}.items() if value]
+    wrong = ""
+    if len(there) == 2:
+        wrong = "--onnx and --engine are both given: which one is to be measured?"
+    elif there and subject != "tensorrt":
+        wrong = f"{there[0]} is for `bench tensorrt`, not for `bench {subject}`"
+    elif not there and lonely:
+        wrong = f"{lonely[0]} requires --onnx or --engine"
+    elif engine is not None and any(of_builder.values()):
+        name = next(name for name, value in of_builder.items() if value)
+        wrong = f"--engine is built already, so {name} cannot change it"
+    if wrong:
+        raise UsageError(wrong, code="conflicting-options", hint="see `gpustack bench --help`")
+
+
+def _old(path: Path | None, subject: str) -> "Bench | None":
+    """The document to compare with, read before anything is measured."""
+    if path is None:
+        return None
+    from gpustack.verify.frame.bench_compare import read_bench
+
+    if subject != "tensorrt":
+        from gpustack.errors import UsageError
+
+        message = f"--compare is for `bench tensorrt`, not for `bench {subject}`"
+        raise UsageError(message, code="conflicting-options", hint="see `gpustack bench --help`")
+    return read_bench(path, subject)
+
+
+def _compare(old: "Bench", found: "Bench") -> "Bench":
+    from gpustack.verify.frame.bench_compare import compare
+
+    return compare(old, found)
 
 
 def _numbers(option: str, text: str) -> tuple[int, ...]:

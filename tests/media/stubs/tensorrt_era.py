@@ -13,6 +13,8 @@ import os
 import signal
 import struct
 from array import array
+from pathlib import Path
+from typing import Any
 
 from gpustack.verify.tensorrt.digits_engine import as_floats
 from gpustack.verify.tensorrt.onnx import digits_model, load_digits
@@ -27,23 +29,51 @@ NAMES = (
     "ICudaEngine.get_binding_name", "ICudaEngine.num_bindings", "IExecutionContext.set_tensor_address",
     "IExecutionContext.execute_async_v2", "IExecutionContext.execute_async_v3", "IExecutionContext.profiler",
     "ILogger.Severity", "ILogger.log", "IProfiler.report_layer_time", "ComputeCapability.SM89",
+    "Builder.num_DLA_cores", "OnnxParser.parse_from_file", "IBuilderConfig.clear_flag", "IBuilderConfig.int8_calibrator",
+    "BuilderFlag.TF32", "BuilderFlag.INT8", "BuilderFlag.FP8", "INetworkDefinition.num_inputs",
+    "INetworkDefinition.get_input", "INetworkDefinition.num_layers", "INetworkDefinition.get_layer",
+    "ILayer.num_outputs", "ILayer.get_output", "ITensor.name", "ITensor.shape", "ITensor.set_dynamic_range",
+    "IInt8EntropyCalibrator.read_calibration_cache", "IInt8EntropyCalibrator2.read_calibration_cache",
+    "IInt8MinMaxCalibrator.read_calibration_cache", "ICudaEngine.num_io_tensors", "ICudaEngine.get_tensor_name",
+    "ICudaEngine.get_tensor_mode", "ICudaEngine.get_tensor_dtype", "ICudaEngine.get_tensor_shape",
+    "ICudaEngine.get_tensor_format", "ICudaEngine.get_tensor_location", "ICudaEngine.get_tensor_profile_shape",
+    "ICudaEngine.refittable", "ICudaEngine.num_optimization_profiles", "ICudaEngine.binding_is_input",
+    "ICudaEngine.get_binding_dtype", "ICudaEngine.get_binding_shape", "ICudaEngine.get_binding_format",
+    "ICudaEngine.is_shape_binding", "ICudaEngine.get_profile_shape", "IExecutionContext.set_input_shape",
+    "IExecutionContext.get_tensor_shape", "IExecutionContext.set_binding_shape",
+    "IExecutionContext.get_binding_shape", "TensorIOMode.INPUT", "TensorLocation.HOST", "TensorFormat.LINEAR",
+    "DataType.FLOAT", "IPluginRegistry.plugin_creator_list", "IPluginRegistry.all_creators", "Runtime.num_DLA_cores",
 )  # fmt: skip
 """Everything of the module that verify's child may ask for."""
 
 _RTX = ("IBuilderConfig.num_compute_capabilities", "IBuilderConfig.set_compute_capability", "ComputeCapability.SM89")
-_OLD = ("ICudaEngine.get_binding_name", "ICudaEngine.num_bindings", "IExecutionContext.execute_async_v2")
+_OLD = (
+    "ICudaEngine.get_binding_name", "ICudaEngine.num_bindings", "IExecutionContext.execute_async_v2",
+    "ICudaEngine.binding_is_input", "ICudaEngine.get_binding_dtype", "ICudaEngine.get_binding_shape",
+    "ICudaEngine.get_binding_format", "ICudaEngine.is_shape_binding", "ICudaEngine.get_profile_shape",
+    "IExecutionContext.set_binding_shape", "IExecutionContext.get_binding_shape",
+)  # fmt: skip
+_SINCE_8_5 = (
+    "ICudaEngine.num_io_tensors", "ICudaEngine.get_tensor_name", "ICudaEngine.get_tensor_mode",
+    "ICudaEngine.get_tensor_dtype", "ICudaEngine.get_tensor_shape", "ICudaEngine.get_tensor_format",
+    "ICudaEngine.get_tensor_location", "ICudaEngine.get_tensor_profile_shape", "IExecutionContext.set_input_shape",
+    "IExecutionContext.get_tensor_shape", "TensorIOMode.INPUT",
+)  # fmt: skip
 LACKS: dict[str, tuple[str, ...]] = {
     "8.0.1": (
         *_RTX, "IBuilderConfig.set_memory_pool_limit", "MemoryPoolType.WORKSPACE", "BuilderFlag.BF16",
         "ICudaEngine.device_memory_size_v2", "IExecutionContext.set_tensor_address",
-        "IExecutionContext.execute_async_v3",
+        "IExecutionContext.execute_async_v3", *_SINCE_8_5, "BuilderFlag.FP8", "IPluginRegistry.all_creators",
     ),
-    "8.6.0": (*_RTX, "BuilderFlag.BF16", "ICudaEngine.device_memory_size_v2"),
+    "8.6.0": (*_RTX, "BuilderFlag.BF16", "ICudaEngine.device_memory_size_v2", "IPluginRegistry.all_creators"),
     "10.0.1": (*_RTX, *_OLD, "IBuilderConfig.max_workspace_size", "ICudaEngine.device_memory_size_v2"),
     "10.13.3.9": (*_RTX, *_OLD, "IBuilderConfig.max_workspace_size"),
     "11.4.0.106": (
         *_RTX, *_OLD, "IBuilderConfig.max_workspace_size", "BuilderFlag.FP16", "BuilderFlag.BF16",
-        "NetworkDefinitionCreationFlag.EXPLICIT_BATCH", "ICudaEngine.device_memory_size",
+        "NetworkDefinitionCreationFlag.EXPLICIT_BATCH", "ICudaEngine.device_memory_size", "BuilderFlag.INT8",
+        "BuilderFlag.FP8", "IBuilderConfig.int8_calibrator", "ITensor.set_dynamic_range",
+        "IInt8EntropyCalibrator.read_calibration_cache", "IInt8EntropyCalibrator2.read_calibration_cache",
+        "IInt8MinMaxCalibrator.read_calibration_cache", "IPluginRegistry.plugin_creator_list",
     ),
 }  # fmt: skip
 """What the module of each release does not have."""
@@ -81,7 +111,85 @@ class NetworkDefinitionCreationFlag(enum.IntEnum):
 class BuilderFlag(enum.IntEnum):
     TF32 = 7
     FP16 = 0
+    INT8 = 1
     BF16 = 17
+    FP8 = 19
+
+
+class TensorIOMode(enum.IntEnum):
+    INPUT = 1
+    OUTPUT = 2
+
+
+class TensorLocation(enum.IntEnum):
+    DEVICE = 0
+    HOST = 1
+
+
+class TensorFormat(enum.IntEnum):
+    LINEAR = 0
+    CHW32 = 5
+
+
+class DataType(enum.IntEnum):
+    FLOAT = 0
+
+
+class IPluginRegistry:
+    plugin_creator_list = ("first", "second")
+    all_creators = ("first", "second", "third")
+
+
+def get_plugin_registry() -> IPluginRegistry:
+    return IPluginRegistry()
+
+
+def init_libnvinfer_plugins(logger: ILogger, namespace: str) -> bool:
+    return isinstance(logger, ILogger) and namespace == ""
+
+
+class IInt8EntropyCalibrator:
+    def read_calibration_cache(self) -> bytes: ...
+
+
+class IInt8EntropyCalibrator2:
+    def read_calibration_cache(self) -> bytes: ...
+
+
+class IInt8MinMaxCalibrator:
+    def read_calibration_cache(self) -> bytes: ...
+
+
+class ITensor:
+    def __init__(self, network: INetworkDefinition, name: str) -> None:
+        self._network, self._name = network, name
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self._network.batch, 1, 28, 28)
+
+    @shape.setter
+    def shape(self, lengths: list[int]) -> None:
+        self._network.batch = lengths[0]
+
+    def set_dynamic_range(self, least: float, most: float) -> bool:
+        self._network.ranges[self._name] = (least, most)
+        return True
+
+
+class ILayer:
+    num_outputs = 1
+
+    def __init__(self, network: INetworkDefinition) -> None:
+        self._network = network
+
+    def get_output(self, place: int) -> ITensor:
+        assert place == 0
+        return ITensor(self._network, "probabilities")
 
 
 class MemoryPoolType(enum.IntEnum):
@@ -98,37 +206,73 @@ class IBuilderConfig:
 
     def set_memory_pool_limit(self, pool: MemoryPoolType, size: int) -> None: ...
 
-    def set_flag(self, flag: BuilderFlag) -> None: ...
+    int8_calibrator: Any = None
+
+    def __init__(self) -> None:
+        self.flags = {int(BuilderFlag.TF32)}
+
+    def set_flag(self, flag: BuilderFlag) -> None:
+        self.flags.add(int(flag))
+
+    def clear_flag(self, flag: BuilderFlag) -> None:
+        self.flags.discard(int(flag))
 
     def set_compute_capability(self, capability: ComputeCapability, place: int) -> None: ...
 
 
-class Network:
+class INetworkDefinition:
+    num_inputs = 1
+    num_layers = 1
+
     def __init__(self) -> None:
         self.batch = 0
+        self.ranges: dict[str, tuple[float, float]] = {}
+
+    def get_input(self, place: int) -> ITensor:
+        assert place == 0
+        return ITensor(self, "input")
+
+    def get_layer(self, place: int) -> ILayer:
+        assert place == 0
+        return ILayer(self)
 
 
 class Builder:
+    num_DLA_cores = 0  # noqa: N815 (the name of the real one)
+
     def __init__(self, logger: ILogger) -> None:
         self._logger = logger
 
-    def create_network(self, flags: int = 0) -> Network:
+    def create_network(self, flags: int = 0) -> INetworkDefinition:
         # Since 10 every network is of explicit batch; before, ONNX needs the flag.
         assert flags == (1 if has("NetworkDefinitionCreationFlag.EXPLICIT_BATCH") else 0)
-        return Network()
+        return INetworkDefinition()
 
     def create_builder_config(self) -> IBuilderConfig:
         return IBuilderConfig()
 
-    def build_serialized_network(self, network: Network, config: IBuilderConfig) -> bytes | None:
+    def build_serialized_network(self, network: INetworkDefinition, config: IBuilderConfig) -> bytes | None:
         assert config
         _crash("crash build")
         self._logger.log(Severity.WARNING, "this is a stand-in")
+        if network.batch == 32 and _FAULT == "full at 32":
+            self._logger.log(Severity.ERROR, "Cuda Runtime (out of memory)")
+            return None
+        if BuilderFlag.__members__.get("INT8", -1) in config.flags:
+            cache = config.int8_calibrator and config.int8_calibrator.read_calibration_cache()
+            if not cache and not network.ranges:
+                self._logger.log(Severity.ERROR, "Calibration failure occurred with no scaling factors detected.")
+                return None
         return _HEAD + struct.pack("<I", network.batch) if network.batch else None
 
 
+_ONE_PICTURE = bytes.fromhex("0a0208010a0208010a02081c0a02081c")
+OPEN_BATCH = bytes.fromhex("0a0212000a0208010a02081c0a02081c")
+"""The dimensions 1x1x28x28 in an ONNX file, and these with a batch size that has no value."""
+
+
 class OnnxParser:
-    def __init__(self, network: Network, logger: ILogger) -> None:
+    def __init__(self, network: INetworkDefinition, logger: ILogger) -> None:
         self._network, self._logger = network, logger
         self.num_errors = 0
 
@@ -138,6 +282,13 @@ class OnnxParser:
         self.num_errors = 0 if self._network.batch else 1
         return bool(self._network.batch)
 
+    def parse_from_file(self, path: str) -> bool:
+        data = Path(path).read_bytes()
+        if data.count(OPEN_BATCH) == 1 and self.parse(data.replace(OPEN_BATCH, _ONE_PICTURE)):
+            self._network.batch = -1
+            return True
+        return self.parse(data)
+
     def get_error(self, place: int) -> str:
         return f"In node -1 (deserialize_onnx_model): MODEL_DESERIALIZE_FAILED ({place})"
 
@@ -146,6 +297,8 @@ OnnxParser.num_errors = 0  # type: ignore[attr-defined]
 
 
 class Runtime:
+    num_DLA_cores = 0  # noqa: N815 (the name of the real one)
+
     def __init__(self, logger: ILogger) -> None:
         self._logger = logger
 
@@ -168,8 +321,66 @@ class ICudaEngine:
         # The output first: a caller that takes the order for granted is found out.
         return ("probabilities", "input")[place]
 
-    def create_execution_context(self) -> IExecutionContext:
-        return IExecutionContext(self)
+    num_io_tensors = 2
+    num_optimization_profiles = 1
+    refittable = False
+
+    def _shape(self, name: str) -> tuple[int, ...]:
+        batch = self.batch or -1
+        return (batch, 1, 28, 28) if name == "input" else (batch, 10)
+
+    def get_tensor_name(self, place: int) -> str:
+        return ("probabilities", "input")[place]
+
+    def get_tensor_mode(self, name: str) -> TensorIOMode:
+        return TensorIOMode.INPUT if name == "input" else TensorIOMode.OUTPUT
+
+    def get_tensor_dtype(self, name: str) -> DataType:
+        assert name
+        return DataType.FLOAT
+
+    def get_tensor_shape(self, name: str) -> tuple[int, ...]:
+        return self._shape(name)
+
+    def get_tensor_format(self, name: str) -> TensorFormat:
+        return TensorFormat.CHW32 if _FAULT == "vectors" and name == "input" else TensorFormat.LINEAR
+
+    def get_tensor_location(self, name: str) -> TensorLocation:
+        return TensorLocation.HOST if _FAULT == "on host" and name == "input" else TensorLocation.DEVICE
+
+    def get_tensor_profile_shape(self, name: str, profile: int) -> list[tuple[int, ...]]:
+        assert (name, profile) == ("input", 0)
+        return [(1, 1, 28, 28), (8, 1, 28, 28), (32, 1, 28, 28)]
+
+    def binding_is_input(self, place: int) -> bool:
+        return place == 1
+
+    def get_binding_dtype(self, place: int) -> DataType:
+        assert place in {0, 1}
+        return DataType.FLOAT
+
+    def get_binding_shape(self, place: int) -> tuple[int, ...]:
+        return self._shape(("probabilities", "input")[place])
+
+    def get_binding_format(self, place: int) -> TensorFormat:
+        assert place in {0, 1}
+        return TensorFormat.LINEAR
+
+    def is_shape_binding(self, place: int) -> bool:
+        assert place in {0, 1}
+        return False
+
+    def get_profile_shape(self, profile: int, place: int) -> list[tuple[int, ...]]:
+        assert (profile, place) == (0, 1)
+        return [(1, 1, 28, 28), (8, 1, 28, 28), (32, 1, 28, 28)]
+
+    def create_execution_context(self) -> IExecutionContext | None:
+        global _CONTEXTS  # noqa: PLW0603 (of this process)
+        _CONTEXTS += 1
+        return IExecutionContext(self) if _FAULT != "one context" or _CONTEXTS == 1 else None
+
+
+_CONTEXTS = 0
 
 
 class IExecutionContext:
@@ -178,6 +389,23 @@ class IExecutionContext:
     def __init__(self, engine: ICudaEngine) -> None:
         self._engine = engine
         self._places: dict[str, int] = {}
+        self._batch = engine.batch
+
+    def set_input_shape(self, name: str, shape: tuple[int, ...]) -> bool:
+        assert (name, shape[1:]) == ("input", (1, 28, 28))
+        self._batch = shape[0]
+        return 1 <= shape[0] <= 32
+
+    def get_tensor_shape(self, name: str) -> tuple[int, ...]:
+        return (self._batch or -1, *self._engine._shape(name)[1:])
+
+    def set_binding_shape(self, place: int, shape: tuple[int, ...]) -> bool:
+        assert (place, shape[1:]) == (1, (1, 28, 28))
+        self._batch = shape[0]
+        return 1 <= shape[0] <= 32
+
+    def get_binding_shape(self, place: int) -> tuple[int, ...]:
+        return (self._batch or -1, *self._engine._shape(("probabilities", "input")[place])[1:])
 
     def set_tensor_address(self, name: str, place: int) -> bool:
         self._places[name] = place
@@ -193,9 +421,9 @@ class IExecutionContext:
 
     def _run(self, taken: int, given: int) -> bool:
         _crash("crash run")
-        for one in range(self._engine.batch):
+        for one in range(self._batch):
             picture = ctypes.string_at(taken + one * _PICTURE, _PICTURE)
-            ctypes.memmove(given + one * _ANSWER, answers()[picture], _ANSWER)
+            ctypes.memmove(given + one * _ANSWER, answers().get(picture, _OTHER), _ANSWER)
         if self.profiler is not None:
             self.profiler.report_layer_time("look up", 0.5)
         return True
@@ -212,6 +440,8 @@ def answers() -> dict[bytes, bytes]:
 
 
 _ANSWERS: dict[bytes, bytes] = {}
+_OTHER = array("f", [float("nan" if _FAULT == "overflow" else 0)] * 10).tobytes()
+"""What the network answers to anything that is none of the pictures."""
 
 
 def _crash(fault: str) -> None:

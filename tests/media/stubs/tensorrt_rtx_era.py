@@ -40,7 +40,7 @@ class Builder(tensorrt.Builder):
     def create_builder_config(self) -> IBuilderConfig:
         return IBuilderConfig()
 
-    def build_serialized_network(self, network: tensorrt.Network, config: IBuilderConfig) -> bytes | None:
+    def build_serialized_network(self, network: tensorrt.INetworkDefinition, config: IBuilderConfig) -> bytes | None:
         if config.target == ComputeCapability.SM75 or _FAULT == "refuse":
             words = _TURING if config.target == ComputeCapability.SM75 else _UNKNOWN
             self._logger.log(tensorrt.Severity.ERROR, words)

@@ -13,7 +13,8 @@ class Bench(Struct, frozen=True, kw_only=True):
     """The document ``gpustack/bench/v1``: rows of measurements that share their columns.
 
     ``settings`` are the conditions of the measurement, ``units`` the unit of each column that has one; ``notes`` say
-    what was skipped and why. It contains no verdict.
+    what was skipped and why. ``layers`` are the times of a network's layers, if requested; ``changes`` compares with an
+    earlier document. It contains no verdict.
     """
 
     schema: Literal["gpustack/bench/v1"] = "gpustack/bench/v1"
@@ -23,18 +24,25 @@ class Bench(Struct, frozen=True, kw_only=True):
     units: dict[str, str] = field(default_factory=dict)
     rows: tuple[dict[str, Cell], ...] = ()
     notes: tuple[str, ...] = ()
+    layers: tuple[dict[str, Cell], ...] = ()
+    changes: tuple[dict[str, Cell], ...] = ()
 
 
 def as_text(bench: Bench) -> str:
     """A measurement as a text table."""
     heads = [f"{name} ({bench.units[name]})" if name in bench.units else name for name in bench.columns]
-    cells = [[_shown(row.get(name)) for name in bench.columns] for row in bench.rows]
-    widths = [max(len(line[place]) for line in (heads, *cells)) for place in range(len(heads))]
     lines = [f"{name}: {value}" for name, value in bench.settings.items()]
-    if bench.rows:
-        lines += ["", _line(heads, widths), *(_line(one, widths) for one in cells)]
+    lines += _table(heads, bench.columns, bench.rows)
+    for rows in (bench.layers, bench.changes):
+        lines += _table(list(rows[0]), tuple(rows[0]), rows) if rows else []
     lines += ["", *(f"note: {one}" for one in bench.notes)] if bench.notes else []
     return "\n".join(lines)
+
+
+def _table(heads: list[str], columns: tuple[str, ...], rows: tuple[dict[str, Cell], ...]) -> list[str]:
+    cells = [[_shown(row.get(name)) for name in columns] for row in rows]
+    widths = [max(len(line[place]) for line in (heads, *cells)) for place in range(len(heads))]
+    return ["", _line(heads, widths), *(_line(one, widths) for one in cells)] if rows else []
 
 
 def _line(cells: list[str], widths: list[int]) -> str:

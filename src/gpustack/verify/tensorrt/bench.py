@@ -15,6 +15,7 @@ from gpustack.verify.frame import host_facts
 from gpustack.verify.frame.bench_table import Bench, Cell
 from gpustack.verify.frame.scratch import scratch_folder
 from gpustack.verify.tensorrt import trtexec
+from gpustack.verify.tensorrt.child import percentile
 from gpustack.verify.tensorrt.digits_engine import (
     build_by_python,
     compare_outputs,
@@ -43,13 +44,6 @@ def precisions(release: str, *, is_rtx: bool = False) -> tuple[str, ...]:
     if is_rtx or version(release) >= version("11"):
         return ("fp32",)
     return ("fp32", "fp16", "bf16") if version(release) >= version("9") else ("fp32", "fp16")
-
-
-def percentile(values: list[float], part: float) -> float:
-    """The value that ``part`` percent of ``values`` do not exceed, as trtexec counts it."""
-    ordered = sorted(values)
-    place = min(len(ordered) - 1, max(0, round(part / 100 * len(ordered)) - 1))
-    return ordered[place]
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):

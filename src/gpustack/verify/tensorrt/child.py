@@ -12,6 +12,7 @@ import json
 import sys
 import time
 from array import array
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -152,6 +153,18 @@ class Cuda:
         self.call("cuEventElapsedTime", ctypes.byref(found), begin, end)
         return found.value
 
+    def free_memory(self) -> int:
+        """The free bytes of the GPU; other programs use it, too."""
+        free, whole = ctypes.c_size_t(), ctypes.c_size_t()
+        self.call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(whole))
+        return free.value
+
+    def bus(self) -> bytes:
+        """The bus address of the GPU that is used."""
+        name = ctypes.create_string_buffer(32)
+        self.call("cuDeviceGetPCIBusId", name, 32, 0)
+        return name.value
+
     def on_device(self, size: int) -> ctypes.c_uint64:
         place = ctypes.c_uint64()
         self.call("cuMemAlloc_v2", ctypes.byref(place), ctypes.c_size_t(size))
@@ -164,43 +177,55 @@ class Cuda:
 
 
 class Lane:
-    """One execution context with its stream, its memory on both sides, and events around each part of a run."""
+    """One execution context with its stream, its memory on both sides, and events around each part of a run.
 
-    def __init__(self, engine: Any, cuda: Cuda, sizes: tuple[str, int, str, int]) -> None:
+    ``inputs`` and ``outputs`` are the engine's tensors, each with its size in bytes.
+    """
+
+    def __init__(
+        self, engine: Any, cuda: Cuda, inputs: dict[str, int], outputs: dict[str, int], context: Any = None
+    ) -> None:
         self.cuda = cuda
-        self.context = engine.create_execution_context()
-        self.input, self.input_size, self.output, self.output_size = sizes
+        self.context = context or engine.create_execution_context()
+        self.inputs, self.outputs = inputs, outputs
         self.stream = cuda.stream()
-        self.here_in, self.here_out = cuda.pinned(self.input_size), cuda.pinned(self.output_size)
-        self.there_in, self.there_out = cuda.on_device(self.input_size), cuda.on_device(self.output_size)
+        sizes = {**inputs, **outputs}
+        self.here = {name: cuda.pinned(size) for name, size in sizes.items()}
+        self.there = {name: cuda.on_device(size) for name, size in sizes.items()}
         self.events = [cuda.event() for _ in range(4)]
         self.bindings: list[int | None] = []
         if hasattr(self.context, "set_tensor_address"):
-            self.context.set_tensor_address(self.input, self.there_in.value)
-            self.context.set_tensor_address(self.output, self.there_out.value)
+            for name, place in self.there.items():
+                self.context.set_tensor_address(name, place.value)
         else:
-            places = {self.input: self.there_in.value, self.output: self.there_out.value}
-            self.bindings = [places[engine.get_binding_name(place)] for place in range(engine.num_bindings)]
+            names = [engine.get_binding_name(place) for place in range(engine.num_bindings)]
+            self.bindings = [self.there[name].value for name in names]
 
     def start(self) -> float:
         """Queue one run; return the seconds that queueing its kernels took."""
         cuda, stream = self.cuda, self.stream
         cuda.call("cuEventRecord", self.events[0], stream)
-        cuda.call("cuMemcpyHtoDAsync_v2", self.there_in, self.here_in, ctypes.c_size_t(self.input_size), stream)
+        for name, size in self.inputs.items():
+            cuda.call("cuMemcpyHtoDAsync_v2", self.there[name], self.here[name], ctypes.c_size_t(size), stream)
         cuda.call("cuEventRecord", self.events[1], stream)
         before = time.perf_counter()
-        if hasattr(self.context, "execute_async_v3"):
-            done = self.context.execute_async_v3(stream.value)
-        else:
-            done = self.context.execute_async_v2(self.bindings, stream.value)
+        self.compute()
         queued = time.perf_counter() - before
+        cuda.call("cuEventRecord", self.events[2], stream)
+        for name, size in self.outputs.items():
+            cuda.call("cuMemcpyDtoHAsync_v2", self.here[name], self.there[name], ctypes.c_size_t(size), stream)
+        cuda.call("cuEventRecord", self.events[3], stream)
+        return queued
+
+    def compute(self) -> None:
+        """Queue the network itself. Raises RuntimeError where TensorRT does not accept it."""
+        if hasattr(self.context, "execute_async_v3"):
+            done = self.context.execute_async_v3(self.stream.value)
+        else:
+            done = self.context.execute_async_v2(self.bindings, self.stream.value)
         if not done:
             msg = "the engine refused to run"
             raise RuntimeError(msg)
-        cuda.call("cuEventRecord", self.events[2], stream)
-        cuda.call("cuMemcpyDtoHAsync_v2", self.here_out, self.there_out, ctypes.c_size_t(self.output_size), stream)
-        cuda.call("cuEventRecord", self.events[3], stream)
-        return queued
 
     def wait(self) -> None:
         self.cuda.call("cuStreamSynchronize", self.stream)
@@ -223,9 +248,9 @@ def run(module: Any, request: dict[str, Any], messages: list[str]) -> dict[str, 
     floats = array("f")
     floats.frombytes(Path(request["input"]).read_bytes())
     batch = request["batch"]
-    sizes = (request["input_name"], batch * 784 * 4, request["output_name"], batch * 10 * 4)
     streams = request.get("streams", [1])
-    lanes = [Lane(engine, cuda, sizes) for _ in range(max(streams))]
+    given, made = {request["input_name"]: batch * 784 * 4}, {request["output_name"]: batch * 10 * 4}
+    lanes = [Lane(engine, cuda, given, made) for _ in range(max(streams))]
     outputs = [answer(lanes[0], floats, place, batch) for place in range(len(floats) // (batch * 784))]
     answered = {
         "ok": True,
@@ -254,7 +279,8 @@ def read(module: Any, request: dict[str, Any], messages: list[str]) -> dict[str,
 def fill(lane: Lane, floats: array[float], place: int, batch: int) -> None:
     """Give the lane one batch of the input."""
     piece = floats[place * batch * 784 : (place + 1) * batch * 784]
-    ctypes.memmove(lane.here_in, piece.tobytes(), lane.input_size)
+    for name, size in lane.inputs.items():
+        ctypes.memmove(lane.here[name], piece.tobytes(), size)
 
 
 def answer(lane: Lane, floats: array[float], place: int, batch: int) -> list[float]:
@@ -263,11 +289,19 @@ def answer(lane: Lane, floats: array[float], place: int, batch: int) -> list[flo
     lane.start()
     lane.wait()
     found = array("f")
-    found.frombytes(ctypes.string_at(lane.here_out, lane.output_size))
+    for name, size in lane.outputs.items():
+        found.frombytes(ctypes.string_at(lane.here[name], size))
     return list(found)
 
 
-def together(lanes: list[Lane]) -> list[float]:
+def percentile(values: list[float], part: float) -> float:
+    """The value that ``part`` percent of ``values`` do not exceed, as trtexec counts it."""
+    ordered = sorted(values)
+    place = min(len(ordered) - 1, max(0, round(part / 100 * len(ordered)) - 1))
+    return ordered[place]
+
+
+def together(lanes: Sequence[Lane]) -> list[float]:
     """One run on every lane at once; the seconds that queueing took on each."""
     queued = [lane.start() for lane in lanes]
     for lane in lanes:
@@ -275,19 +309,22 @@ def together(lanes: list[Lane]) -> list[float]:
     return queued
 
 
-def measured(lanes: list[Lane], iterations: int) -> dict[str, Any]:
+def measured(
+    lanes: Sequence[Lane], iterations: int, warm_up_s: float = _WARM_UP_S, least_s: float = 0
+) -> dict[str, Any]:
     """Milliseconds of every run while all lanes work at once, and the runs a second of all lanes together.
 
-    ``latency_ms`` is the copy there, the computation and the copy back, as trtexec counts it; ``wall_ms`` is what a
-    program waits for one run on every lane.
+    At least ``iterations`` runs and ``least_s`` seconds. ``latency_ms`` is the copy there, the computation and the copy
+    back, as trtexec counts it; ``wall_ms`` is what a program waits for one run on every lane.
     """
     begin = time.perf_counter()
-    while time.perf_counter() - begin < _WARM_UP_S:
+    while time.perf_counter() - begin < warm_up_s:
         together(lanes)
     kept: dict[str, list[float]] = {
         name: [] for name in ("latency_ms", "gpu_compute_ms", "h2d_ms", "d2h_ms", "enqueue_ms", "wall_ms")
     }
-    for _ in range(iterations):
+    begin = time.perf_counter()
+    while len(kept["wall_ms"]) < iterations or time.perf_counter() - begin < least_s:
         before = time.perf_counter()
         queued = together(lanes)
         kept["wall_ms"].append((time.perf_counter() - before) * 1e3)
@@ -301,7 +338,7 @@ def measured(lanes: list[Lane], iterations: int) -> dict[str, Any]:
     return {"samples": kept, "runs_per_second": rate(lanes, iterations)}
 
 
-def rate(lanes: list[Lane], iterations: int) -> float:
+def rate(lanes: Sequence[Lane], iterations: int) -> float:
     """Runs a second of all lanes, queued without waiting for the one before."""
     runs, begin = 0, time.perf_counter()
     while True:

@@ -78,7 +78,9 @@ def search_libraries(search: str, packages: Iterable[str], root: Path = Path("/"
     return tuple(found.values())
 
 
-def run_child(context: Context, python: str, request: dict[str, Any], *, timeout: float = 60.0) -> tuple[Any, Finished]:
+def run_child(
+    context: Context, python: str, request: dict[str, Any], *, timeout: float = 60.0, script: Path = CHILD
+) -> tuple[Any, Finished]:
     """Run ``request`` with ``python`` in a process of its own: the answer (None without one), and how it ended."""
     import json  # noqa: PLC0415 (most hosts have no TensorRT)
 
@@ -86,10 +88,10 @@ def run_child(context: Context, python: str, request: dict[str, Any], *, timeout
     if context.work is not None:
         place = context.work / f"request-{request['do']}.json"
         place.write_text(body, encoding="utf-8")
-        end = context.run(python, str(CHILD), str(place), timeout=timeout)
+        end = context.run(python, str(script), str(place), timeout=timeout)
     else:
         # A check that only reads leaves no file behind: bash passes the request through a descriptor.
-        end = context.run("bash", "-c", 'exec "$0" "$1" <(printf %s "$2")', python, str(CHILD), body, timeout=timeout)
+        end = context.run("bash", "-c", 'exec "$0" "$1" <(printf %s "$2")', python, str(script), body, timeout=timeout)
     lines = end.out.strip().splitlines()
     try:
         return (json.loads(lines[-1]) if end.code == 0 and lines else None), end

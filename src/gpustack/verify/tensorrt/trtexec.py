@@ -114,15 +114,29 @@ def find(places: tuple[Path, ...]) -> Path | None:
     return next((folder / "trtexec" for folder in places if (folder / "trtexec").is_file()), None)
 
 
-def build_words(onnx: str, engine: str, release: str, precision: str = "fp32") -> tuple[str, ...]:
-    """The options that build an engine with the trtexec of ``release``, without running it where that is possible."""
+def build_words(  # noqa: PLR0913 (what an engine is built from)
+    onnx: str,
+    engine: str,
+    release: str,
+    precision: str = "fp32",
+    *,
+    workspace_mb: int = 256,
+    more: tuple[str, ...] = (),
+) -> tuple[str, ...]:
+    """The options that build an engine with the trtexec of ``release``, without running it where that is possible.
+
+    ``workspace_mb`` limits the builder's memory; 0 is trtexec's own limit. ``more`` are further options.
+    """
     number = version(release)
     words = [f"--onnx={onnx}", f"--saveEngine={engine}"]
     if version("6.0") <= number < version("8.0"):
         words.append("--explicitBatch")
-    words.append("--memPoolSize=workspace:256" if number >= version("8.4") else "--workspace=256")
-    if precision == "fp16" and number < version("11"):
-        words.append("--fp16")
+    if workspace_mb:
+        option = "--memPoolSize=workspace:" if number >= version("8.4") else "--workspace="
+        words.append(f"{option}{workspace_mb}")
+    if precision not in {"fp32", "tf32"} and number < version("11"):
+        words.append(f"--{precision}")
+    words += more
     if number >= version("8.6"):
         words.append("--skipInference")
     elif number >= version("6.0"):
@@ -148,17 +162,36 @@ def writes_outputs(release: str) -> bool:
     return version(release) >= version("7.0")
 
 
-def bench_words(engine: str, release: str, streams: int, *, profile: str = "") -> tuple[str, ...]:
+class Timing(Struct, frozen=True, kw_only=True):
+    """How long to measure. ``with_graph``: with CUDA graphs or without; None is trtexec's own choice."""
+
+    warm_up_ms: int = 500
+    iterations: int = 100
+    seconds: int = 3
+    with_graph: bool | None = None
+
+
+TIMING = Timing()
+
+
+def bench_words(  # noqa: PLR0913 (what is measured)
+    engine: str, release: str, streams: int, *, profile: str = "", timing: Timing = TIMING, shapes: str = ""
+) -> tuple[str, ...]:
     """The options that measure an engine, copies counted in; ``profile`` is the file for the time of each layer."""
     number = version(release)
-    words = [f"--loadEngine={engine}", "--warmUp=500", "--iterations=100", "--duration=3"]
     if number < version("6.0"):
-        return (f"--loadEngine={engine}", "--iterations=100", "--avgRuns=10")
+        return (f"--loadEngine={engine}", f"--iterations={timing.iterations}", "--avgRuns=10")
+    words = [f"--loadEngine={engine}", f"--warmUp={timing.warm_up_ms}", f"--iterations={timing.iterations}"]
+    words.append(f"--duration={timing.seconds}")
     words.append(f"--infStreams={streams}" if number >= version("8.6") else f"--streams={streams}")
+    words += [f"--shapes={shapes}"] if shapes else []
     if number >= version("8.5"):
         words.append("--percentile=50,90,95,99")
     if number >= version("11"):
         words.append("--includeDataTransfers")
+        words += ["--noCudaGraph"] if timing.with_graph is False else []
+    elif timing.with_graph:
+        words.append("--useCudaGraph")
     if profile:
         words += ["--dumpProfile", f"--exportProfile={profile}"]
         if version("7.2") <= number < version("11"):
