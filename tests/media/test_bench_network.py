@@ -99,6 +99,11 @@ def test_the_users_network_is_measured_with_every_era(matrix: Matrix, model: Pat
     assert {(one["batch"], one["name"], one["averageMs"]) for one in found.layers} == {
         (1, "look up", 0.5), (8, "look up", 0.5),
     }  # fmt: skip
+    assert {name: found.settings[name] for name in ("latency", "waiting", "time")} == {
+        "latency": "copy to the GPU, computation and copy back, pinned memory, while all streams run",
+        "waiting": "each stream waits for its run before the next; wall_ms is what it waits",
+        "time": "0 ms of warm-up, then at least 0 s and 10 runs",
+    }
     assert ("fp16 was skipped" in " ".join(found.notes)) is (precisions == ["fp32"])
     again = msgspec.json.decode(msgspec.json.encode(found), type=Bench)
     assert "averageMs" in as_text(again)
@@ -106,7 +111,7 @@ def test_the_users_network_is_measured_with_every_era(matrix: Matrix, model: Pat
 
 def test_a_limit_that_no_row_meets_is_told(matrix: Matrix, model: Path, era: str) -> None:
     found = bench_network(context_of(matrix), quick(onnx=model, batches=(8,), precisions=("fp32",), limit_ms=1e-9))
-    assert found.settings["throughput within 1e-09 ms"].startswith("none: no row's 99th percentile")
+    assert found.settings["throughput within 1e-09 ms"] == "none: no row's 99th percentile stays within it"
     assert era
 
 
@@ -147,6 +152,7 @@ def test_what_cannot_be_run_is_refused(
     with pytest.raises(UnsupportedError) as raised:
         bench_network(context_of(matrix), quick(onnx=model, precisions=("fp32",)))
     assert raised.value.message == told
+    assert raised.value.hint == "`gpustack verify tensorrt --level smoke` tries this TensorRT itself"
     assert era
 
 
@@ -160,13 +166,21 @@ def test_one_engine_that_fails_leaves_the_others(
     monkeypatch.setenv("TENSORRT_ERA_FAULT", "one context")
     found = bench_network(context_of(matrix), quick(onnx=model, streams=(1, 2), precisions=("tf32",)))
     assert [row["streams"] for row in found.rows] == [1]
-    assert "more than 1 streams were skipped" in found.notes[0]
+    reason = "TensorRT made no execution context: the GPU's memory is full"
+    assert found.notes == (f"only 1 of 2 streams are possible: {reason}",)
+    monkeypatch.setenv("TENSORRT_ERA_FAULT", "whole numbers")
+    found = bench_network(context_of(matrix), quick(onnx=model, precisions=("tf32",)))
+    assert found.notes == ("inputs of whole numbers are zeros: times that depend on the data differ",)
+    monkeypatch.setenv("TENSORRT_ERA_FAULT", "DLA")
+    found = bench_network(context_of(matrix), quick(onnx=model, precisions=("tf32",)))
+    assert found.settings["dla"] == "2 cores are available"
+    assert found.settings["refit"] == "the engine can be refitted"
     monkeypatch.setenv("TENSORRT_ERA_FAULT", "overflow")
     monkeypatch.setenv("CUDA_STUB_NO_GRAPH", "1")
     found = bench_network(context_of(matrix), quick(onnx=model, with_graphs=True, precisions=("tf32",)))
     assert [row["cuda_graph"] for row in found.rows] == ["off"]
     assert found.notes[0].startswith("no CUDA graph could be made: cuStreamEndCapture")
-    assert found.notes[1].startswith("10 values of the outputs are not finite")
+    assert found.notes[1] == "10 values of the outputs are not finite: with such inputs this precision overflows"
     assert era
 
 
@@ -180,12 +194,16 @@ def test_int8_takes_its_scales_from_a_cache_or_from_ranges(
         (row,) = bench_network(context_of(matrix), asked).rows
         assert row["precision"] == "int8"
     scales.write_text('{"inputs": 1.0}')
-    with pytest.raises(UsageError, match="the network has no tensor called 'inputs'"):
+    with pytest.raises(UsageError, match="the network has no tensor called 'inputs'") as raised:
         bench_network(context_of(matrix), asked)
+    assert (raised.value.where, raised.value.hint) == ("--calibration", "correct it as the message says")
     for text in ("TRT-8600-Nothing\n", "", "{}", '{"input": -1}', '{"input": "a"}', "{"):
         scales.write_text(text)
-        with pytest.raises(UsageError, match=r"neither a calibration cache nor|is not a calibration"):
+        with pytest.raises(UsageError, match=r"neither a calibration cache nor|is not a calibration") as raised:
             bench_network(context_of(matrix), asked)
+        assert raised.value.hint == (
+            'give a cache that TensorRT wrote (its first line is like TRT-8601-EntropyCalibration2), or {"tensor": 2.5}'
+        )
     for precision in ("int8", "fp8"):
         with pytest.raises(UsageError, match=f"{precision} requires scales"):
             bench_network(context_of(matrix), quick(onnx=model, precisions=(precision,)))
@@ -194,8 +212,9 @@ def test_int8_takes_its_scales_from_a_cache_or_from_ranges(
 
 @pytest.mark.parametrize("era", ["11.4.0.106"], indirect=True)
 def test_a_precision_that_the_release_has_not_is_refused(matrix: Matrix, model: Path, era: str) -> None:
-    with pytest.raises(UnsupportedError, match=f"bf16 was skipped: TensorRT {era} cannot be set to it"):
+    with pytest.raises(UnsupportedError, match=f"bf16 was skipped: TensorRT {era} cannot be set to it") as raised:
         bench_network(context_of(matrix), quick(onnx=model, precisions=("bf16",)))
+    assert raised.value.hint == "choose another --precision"
 
 
 def test_precisions_by_release() -> None:
@@ -220,6 +239,8 @@ def test_measurements_are_compared(matrix: Matrix, model: Path, tmp_path: Path, 
     assert "gpu differs: T4 before, L4 (0000:01:00.0) now" in both.notes
     assert "1 rows of the earlier measurement have none to compare with" in both.notes
     assert "+100.0 %" in as_text(both)
+    nothing = compare(msgspec.structs.replace(found, rows=()), found)
+    assert (nothing.changes, nothing.notes) == ((), ("no row has its like in the earlier measurement",))
     for text, told in (
         ("{}", "not a document of bench"),
         ('{"subject": "gpu"}', "a measurement of gpu"),
@@ -228,8 +249,9 @@ def test_measurements_are_compared(matrix: Matrix, model: Path, tmp_path: Path, 
         path.write_text(text)
         with pytest.raises(UsageError, match=told):
             read_bench(path, "tensorrt")
-    with pytest.raises(UsageError, match="cannot be read"):
+    with pytest.raises(UsageError, match="cannot be read") as raised:
         read_bench(tmp_path / "none.json", "tensorrt")
+    assert raised.value.hint == "give what `gpustack bench tensorrt --format json` printed"
     assert era
 
 
@@ -269,6 +291,8 @@ def test_trtexec_measures_where_python_has_no_tensorrt(
     assert found.settings["throughput within 1 ms"].startswith("42574.4 items per second (p99 0.117 ms) with batch 4")
     assert found.notes == ("bf16 was skipped: TensorRT 8.6.0 cannot be set to it",)
     assert found.layers[0]["name"] == "c1"
+    assert found.settings["plugins, dla, refit"] == "not told by trtexec"
+    assert found.settings["device memory, clocks"] == "not told by trtexec; Python's tensorrt measures them"
     words = log.read_text().splitlines()
     for form in ("min", "opt", "max"):
         assert words.count(f"--{form}Shapes=input:4x1x28x28") == 2

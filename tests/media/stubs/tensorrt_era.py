@@ -133,6 +133,7 @@ class TensorFormat(enum.IntEnum):
 
 class DataType(enum.IntEnum):
     FLOAT = 0
+    INT32 = 3
 
 
 class IPluginRegistry:
@@ -238,7 +239,7 @@ class INetworkDefinition:
 
 
 class Builder:
-    num_DLA_cores = 0  # noqa: N815 (the name of the real one)
+    num_DLA_cores = 2 if _FAULT == "DLA" else 0  # noqa: N815 (the name of the real one)
 
     def __init__(self, logger: ILogger) -> None:
         self._logger = logger
@@ -297,7 +298,7 @@ OnnxParser.num_errors = 0  # type: ignore[attr-defined]
 
 
 class Runtime:
-    num_DLA_cores = 0  # noqa: N815 (the name of the real one)
+    num_DLA_cores = 2 if _FAULT == "DLA" else 0  # noqa: N815 (the name of the real one)
 
     def __init__(self, logger: ILogger) -> None:
         self._logger = logger
@@ -323,7 +324,7 @@ class ICudaEngine:
 
     num_io_tensors = 2
     num_optimization_profiles = 1
-    refittable = False
+    refittable = _FAULT == "DLA"
 
     def _shape(self, name: str) -> tuple[int, ...]:
         batch = self.batch or -1
@@ -336,8 +337,7 @@ class ICudaEngine:
         return TensorIOMode.INPUT if name == "input" else TensorIOMode.OUTPUT
 
     def get_tensor_dtype(self, name: str) -> DataType:
-        assert name
-        return DataType.FLOAT
+        return DataType.INT32 if _FAULT == "whole numbers" and name == "input" else DataType.FLOAT
 
     def get_tensor_shape(self, name: str) -> tuple[int, ...]:
         return self._shape(name)

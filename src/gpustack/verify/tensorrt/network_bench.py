@@ -164,7 +164,7 @@ def _nothing(whole: Whole) -> UsageError | UnsupportedError:
     """Why there is no row at all: the first failure, else the first note."""
     first = next(iter(whole.faults), None)
     if first is None:
-        return _unavailable("; ".join(whole.notes) or "nothing was measured", "choose another --precision")
+        return _unavailable("; ".join(whole.notes), "choose another --precision")
     if first.stage in {"parse", "shape", "calibration"}:
         option = {"parse": "--onnx", "shape": "--shapes", "calibration": "--calibration"}[first.stage]
         hint = first.fix or "correct it as the message says"

@@ -26,10 +26,9 @@ _CALIBRATORS = {
     "EntropyCalibration2": "IInt8EntropyCalibrator2",
     "MinMaxCalibration": "IInt8MinMaxCalibrator",
 }
-_BLOCK = 4096
+_BLOCK, _THREAD_LOCAL = 4096, 1
 _OLD_WORKSPACE = 1 << 30
 """The limit before 8.4, whose default is none at all; from 8.4 on the default is the whole GPU."""
-_THREAD_LOCAL = 1
 
 
 class Refusal(Exception):  # noqa: N818 (it is an answer)
@@ -88,6 +87,8 @@ def build(module: Any, request: dict[str, Any], messages: list[str]) -> dict[str
 
 def count_plugins(module: Any, logger: Any) -> int | None:
     """Load TensorRT's own plugins, as a network may use them; how many the registry has, None if it does not tell."""
+    if not hasattr(module, "init_libnvinfer_plugins"):  # RTX may have none
+        return None
     module.init_libnvinfer_plugins(logger, "")
     registry = module.get_plugin_registry()
     names = getattr(registry, "all_creators", None) or getattr(registry, "plugin_creator_list", None)
@@ -260,8 +261,7 @@ def make_lane(engine: Any, cuda: child.Cuda, rows: list[dict[str, Any]], shapes:
     by_name = hasattr(context, "set_input_shape")
     for place, row in enumerate(rows):
         if row["is_input"] and -1 in row["shape"]:
-            wanted = tuple(shapes[row["name"]])
-            name = row["name"]
+            name, wanted = row["name"], tuple(shapes[row["name"]])
             is_set = context.set_input_shape(name, wanted) if by_name else context.set_binding_shape(place, wanted)
             if not is_set:
                 msg = "shape"
@@ -353,7 +353,7 @@ def make_lanes(
         while len(lanes) < max(request["streams"]):
             lanes.append(make_lane(engine, cuda, rows, request["shapes"]))
     except (Refusal, RuntimeError) as exc:
-        return lanes, [f"more than {len(lanes)} streams were skipped: {exc}"]
+        return lanes, [f"only {len(lanes)} of {max(request['streams'])} streams are possible: {exc}"]
     return lanes, []
 
 
