@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from msgspec import Struct
+
 from gpustack.solve.forward_compat import is_bridged
 from gpustack.solve.known_bad import warnings
 from gpustack.solve.listed import remarks
@@ -42,10 +44,17 @@ def advice(question: Question, picks: Mapping[str, Candidate]) -> list[str]:
     return list(found)
 
 
+class _Month(Struct, frozen=True, kw_only=True):
+    """The TensorRT in the image of a month, "" if nobody says."""
+
+    version: str
+    tensorrt: str = ""
+
+
 def _engines(question: Question, month: str, version: str) -> str:
     """Where an engine of this TensorRT does not load in Triton's image, which takes its own release's: what to do."""
-    rows = question.matrix.rows("triton", "releases", dict)
-    held = next((str(row.get("tensorrt") or "") for row in rows if str(row["version"]) == month), "")
+    rows = question.matrix.rows("triton", "releases", _Month)
+    held = next((row.tensorrt for row in rows if row.version == month), "")
     held_here = held and is_within(version, f"=={'.'.join(held.split('.')[:3])}.*")
     if held_here or not re.fullmatch(r"\d\d\.\d\d", month):
         return ""
