@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -31,7 +32,7 @@ from gpustack.solve.resolve import resolve
 from gpustack.triton import releases, rules, served
 from gpustack.triton.engine import Engine
 from gpustack.verify.cuda.errors import explain
-from gpustack.verify.declare import Context, Shared
+from gpustack.verify.declare import Check, Context, Shared, failed
 from gpustack.verify.driver.figures import figures_of
 from gpustack.verify.driver.flavours import flavour_facts
 from gpustack.verify.driver.kernel_log import judge_log
@@ -43,6 +44,7 @@ from gpustack.verify.ffmpeg.engines import chip_of, session_limit
 from gpustack.verify.ffmpeg.guide import guide_commands
 from gpustack.verify.ffmpeg.lists import About
 from gpustack.verify.ffmpeg.programs import Location, Program
+from gpustack.verify.frame.surroundings import set_here, with_surroundings
 from gpustack.verify.nv_codec_headers.api import api_of_driver, driver_for_api
 
 HOSTS = Path(__file__).resolve().parents[1] / "tests" / "fixtures" / "hosts"
@@ -64,6 +66,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     held: tuple[str, ...] = ()
     stage: str = ""
     own: OwnFile | None = None
+    kernel: str = ""
 
 
 def answer(matrix: Matrix, one: Asked) -> str:
@@ -73,6 +76,8 @@ def answer(matrix: Matrix, one: Asked) -> str:
 
 def _host(matrix: Matrix, one: Asked) -> Host:
     host = describe(matrix, os=one.os, arch=one.arch, gpus=one.gpus, driver=one.driver)
+    if one.kernel:
+        host = replace(host, kernel=one.kernel)
     if not one.held:
         return host
     there = Installed(version="0.1", method="network", packages=one.held)
@@ -193,6 +198,35 @@ def _bridge(matrix: Matrix, one: Asked) -> object:
     return package_for(matrix, cuda, branch), bridged_branches(matrix, cuda)
 
 
+def _environment(matrix: Matrix, one: Asked) -> object:
+    """What is said of a variable with a value, in general and by checks that fail, in a container."""
+    name, value = one.asked
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        host = replace(describe(matrix, os=SYSTEM, arch="x86_64", gpus=("L4",)), environment="container")
+        context = Context(host=host, matrix=matrix)
+        checks = [
+            Check(
+                id=identity, component=identity.partition(".")[0], level="smoke", title="", expects="", fix="",
+                function=lambda _: failed("broken"),
+            )
+            for identity in _DISTURBED
+        ]  # fmt: skip
+        return [set_here(context), *(with_surroundings(failed("broken"), one, context) for one in checks)]
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
+
+
+_DISTURBED = (
+    *("driver.nvml", "driver.context", "driver.lists", "driver.sums", "driver.throughput", "driver.libraries"),
+    *("cuda.run", "cuda.copies", "cudnn.mnist", "nccl.all-reduce", "tensorrt.build", "ffmpeg.transcode", "triton.own"),
+)
+"""A check of each kind that variables disturb."""
+
 _ANSWERS: dict[str, Callable[[Matrix, Asked], Any]] = {
     "plan": _plan,
     "check": _check,
@@ -211,4 +245,5 @@ _ANSWERS: dict[str, Callable[[Matrix, Asked], Any]] = {
     "server": _server,
     "engine": _engine,
     "bridge": _bridge,
+    "environment": _environment,
 }

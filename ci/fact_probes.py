@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -392,6 +393,29 @@ def _on_xid(facts: Matrix, row: Row) -> Iterator[Asked]:
             yield Asked(kind="kernel-log", asked=(f"NVRM: Xid (PCI:0000:01:00): {one['number']}, pid=1, name=a",))
 
 
+def _on_known_bad(facts: Matrix, row: Row) -> Iterator[Asked]:
+    """The releases at both ends of a fault, on its GPUs, its kernel and its systems."""
+    places = [f"{one.id}{one.version}" for one in _some(_systems(facts, repos=row.get("repo", ())))] or [SERVER]
+    kernel = re.search(r"\d+\.\d+(?:\.\d+)?", row.get("kernel", ""))
+    gpus = [(name,) for name in row.get("gpus", ())] or list(ERAS[1:])
+    versions = _within(facts, "driver", row["driver"])
+    for place in places[:2]:
+        for gpu in gpus:
+            for version in {versions[0], versions[-1]} if versions else ():
+                common: dict[str, Any] = {"os": place, "gpus": gpu, "kernel": kernel[0] if kernel else ""}
+                for flavour in ("open", "proprietary"):
+                    yield Asked(kind="check", **common, asked=(f"driver=={version}",), flavour=flavour)
+                yield Asked(kind="plan", **common, asked=(f"driver=={version}",), flavour=row.get("flavour", "auto"))
+
+
+_VALUES = {"hides": "7", "holds": "/usr/lib/x86_64-linux-gnu", "matches": "1"}
+
+
+def _on_variable(_: Matrix, row: Row) -> Iterator[Asked]:
+    values = {_VALUES.get(row["test"], "/nowhere/x"), "", "PCI_BUS_ID", "50", "LOC", "Socket", "wan7", "mlx9"}
+    yield from (Asked(kind="environment", asked=(row["name"], value)) for value in sorted(values))
+
+
 def _on_guest(_: Matrix, row: Row) -> Iterator[Asked]:
     os = "windows11" if row["os"] == "windows" else SERVER
     yield Asked(kind="check", os=os, gpus=("A100D-10C",), asked=(f"driver=={row['version']}",))
@@ -463,6 +487,10 @@ def _of(kind: str, *texts: Callable[[Row], str]) -> Callable[[Matrix, Row], Iter
     return lambda _, row: iter((Asked(kind=kind, asked=tuple(text(row) for text in texts)),))
 
 
+def _adapter(codes: str) -> str:
+    return f"NVRM: GPU 0000:01:00.0: RmInitAdapter failed! ({codes}:1234)"
+
+
 def _named(words: Callable[[Row], str]) -> Callable[[Matrix, Row], Iterator[Asked]]:
     """The host that a name of GPUs means."""
     return lambda _, row: iter((Asked(kind="machine", arch=None, gpus=(words(row),)),))
@@ -508,6 +536,10 @@ _OF_TABLES: dict[str, Callable[[Matrix, Row], Iterator[Asked]]] = {
     "driver-errors.xids": _on_xid,
     "driver-errors.xid_actions": _on_xid,
     "driver-errors.kernel_log": _of("kernel-log", lambda row: "\n".join(f"NVRM: {text}" for text in row["wants"])),
+    "driver-errors.rm_stages": _of("kernel-log", lambda row: _adapter(f"0x{int(row['code']):x}:0xffff")),
+    "driver-errors.rm_statuses": _of("kernel-log", lambda row: _adapter(f"0x31:0x{int(row['code']):x}")),
+    "known-bad.pairs": _on_known_bad,
+    "environment.variables": _on_variable,
     "driver-errors.cuda": _of("error", lambda row: str(row["code"])),
     "driver-errors.nvml": _of("error", lambda row: str(row["code"])),
     "driver-errors.fabric_states": _of("error", lambda row: str(row["state"])),
