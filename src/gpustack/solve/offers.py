@@ -126,8 +126,7 @@ class OfferBook:
         return Offer(with_cuda=offer.with_cuda, flavours=offer.flavours) if is_whole else None
 
     def _own_files(self, component: str) -> Offer:
-        # A repository in a package has the names of the vendor's own, so those of the network count for it as well.
-        sets = (*self.rows.packages(component, "local"), *self.rows.packages(component, "network"))
+        sets = self.rows.packages(component, "network")
         return offer_of(self._request.own_files(component), self.rows.platform, sets)
 
     def _builds_here(self) -> bool:
@@ -161,13 +160,13 @@ class OfferBook:
         return self._main[component, method]
 
     def _from_local(self, component: str, version: str) -> Offer | None:
-        """Local installers: the file for this system and the names of its packages must be known."""
+        """Local installers: the file for this system must be known; its packages are called as in the repository."""
         if component == "driver":
             return self._driver_from_local(version)
         files = self.rows.archives(component, "local").get(version, ())
         if not any(row.distro == self._host.os.repo and row.url for row in files):
             return None
-        return _from_packages(version, self._main_sets(component, "local"))
+        return _from_packages(version, self._main_sets(component, "network"))
 
     def _driver_from_local(self, version: str) -> Offer | None:
         """The toolkit's local repositories contain a driver too, installed with the toolkit from the same file."""
@@ -232,9 +231,8 @@ class OfferBook:
                 unread = self.rows.unread(component, version, method)
                 return Offer(packages=packages, repository=repository, unread=unread)
             case "local":
-                # The installer contains packages of the network repository, so a driver's names are the same.
-                names: Method = "network" if component == "driver" else "local"
-                packages = self._packages(component, version, names, cuda=cuda, flavour=flavour)
+                # The installer contains packages of the network repository, so their names are the same.
+                packages = self._packages(component, version, "network", cuda=cuda, flavour=flavour)
                 return Offer(packages=packages, archives=self._local_files(component, version, cuda))
             case "tar" | "zip" | "runfile":
                 files = self.rows.archives(component, method).get(version, [])
