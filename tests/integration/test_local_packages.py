@@ -10,11 +10,11 @@ from urllib.parse import urlsplit
 import pytest
 from tests.integration.after import host_after, planned_again
 from tests.integration.catalogue import Package
-from tests.integration.debs import build_deb, build_repository, sign_repository
+from tests.integration.debs import build_deb
 from tests.integration.field import Ask, Scene, pins, run_steps
 from tests.integration.managers import installed, missing
 from tests.integration.roots import Root
-from tests.integration.rpms import build_rpms, index_rpms, sign_rpms
+from tests.integration.vendor_files import repository_deb, repository_rpm
 
 from gpustack.model.steps import Artifact
 
@@ -48,34 +48,9 @@ def serve_holding_file(host: Scene, signer: str) -> None:
     (artifact,) = files_of(host)
     place = place_of(host, artifact)
     name = place.name.partition("_" if host.is_apt else "-1.0-1")[0]
-    content = host.folder / "held"
     inside = [Package(name, version.removesuffix("*")) for name, version in pins(host.plan) if "cudnn" in name]
-    keys = host.workshop.keys
-    public = keys.public(keys.current, armoured=not host.is_apt)
-    if host.is_apt:
-        build_repository(content, inside)
-        sign_repository(content, keys, signer, head={"Label": "cudnn-local"})
-        keyring = f"/usr/share/keyrings/{name}-keyring.gpg"
-        (content / f"{name}-keyring.gpg").write_bytes(public)
-        entry = (f"/etc/apt/sources.list.d/{name}.list", f"deb [signed-by={keyring}] file:///var/{name} /\n")
-    else:
-        build_rpms(content, inside)
-        sign_rpms(content, keys, signer)
-        index_rpms(content, keys, signer)
-        (content / "key.pub").write_bytes(public)
-        text = f"[{name}]\nname={name}\nbaseurl=file:///var/{name}\nenabled=1\ngpgcheck=1\ngpgkey=file:///var/{name}/key.pub\n"
-        entry = (f"/etc/yum.repos.d/{name}.repo", text)
-    files = {
-        f"/var/{name}/{path.relative_to(content)}": path.read_bytes().decode("latin-1")
-        for path in content.rglob("*")
-        if path.is_file()
-    }
-    holding = Package(name, "1.0-1", files={**files, entry[0]: entry[1]})
-    if host.is_apt:
-        shutil.move(build_deb(holding, host.folder), place)
-    else:
-        build_rpms(host.folder / "holding", [holding])
-        shutil.move(next((host.folder / "holding").glob("*.rpm")), place)
+    make = repository_deb if host.is_apt else repository_rpm
+    shutil.move(make(host.folder, name, inside, host.workshop.keys, signer), place)
 
 
 def files_of(host: Scene) -> list[Artifact]:

@@ -25,23 +25,23 @@ NCCL_2185 = b"#define NCCL_MAJOR 2\n#define NCCL_MINOR 18\n#define NCCL_PATCH 5\
 def repository_deb(
     folder: Path, name: str, packages: list[Package], keys: SigningKeys, fingerprint: str, *, version: str = "1.0-1"
 ) -> Path:
-    """A .deb that holds a repository under /var, its keyring, and the entry that makes apt read it."""
+    """A .deb that holds a repository under /var, the current key, and the entry that makes apt read it."""
     content = folder / f"held-{name}"
     build_repository(content, packages)
     sign_repository(content, keys, fingerprint, head={"Label": name})
     if fingerprint:
-        (content / f"{name}-keyring.gpg").write_bytes(keys.public(fingerprint, armoured=False))
+        (content / f"{name}-keyring.gpg").write_bytes(keys.public(keys.current, armoured=False))
     entry = f"deb [signed-by=/usr/share/keyrings/{name}-keyring.gpg] file:///var/{name} /\n"
     return build_deb(_holding(content, name, version, f"/etc/apt/sources.list.d/{name}.list", entry), folder)
 
 
 def repository_rpm(folder: Path, name: str, packages: list[Package], keys: SigningKeys, fingerprint: str) -> Path:
-    """An .rpm that holds a repository under /var, its key, and the entry that makes dnf read it."""
+    """An .rpm that holds a repository under /var, the current key, and the entry that makes dnf read it."""
     content = folder / f"held-{name}"
     build_rpms(content, packages)
     sign_rpms(content, keys, fingerprint)
     index_rpms(content, keys, fingerprint)
-    (content / "key.pub").write_bytes(keys.public(fingerprint))
+    (content / "key.pub").write_bytes(keys.public(keys.current))
     text = (
         f"[{name}]\nname={name}\nbaseurl=file:///var/{name}\nenabled=1\ngpgcheck=1\ngpgkey=file:///var/{name}/key.pub\n"
     )

@@ -36,20 +36,20 @@ def built_for(files: tuple[OwnFile, ...]) -> str:
 def offer_of(files: tuple[OwnFile, ...], platform: str, sets: Iterable[PackageSet]) -> Offer:
     """The offer of the files of one component; ``sets`` are the package sets of the host's family, of any version."""
     first = files[0]
+    archives = tuple(_archive(file, platform) for file in files)
     if METHOD_OF[first.form] == "local":
         packages = tuple(_held(files, sets))
-        built_for = dict.fromkeys(row.with_cuda for row in packages if row.role == "main" and row.with_cuda)
+        with_cuda = tuple(dict.fromkeys(row.with_cuda for row in packages if row.role == "main" and row.with_cuda))
         return Offer(
-            with_cuda=tuple(built_for),
+            with_cuda=with_cuda,
             flavours=tuple(dict.fromkeys(row.flavour for row in packages if row.flavour)),
             packages=packages,
-            archives=tuple(_archive(file, platform) for file in files),
+            archives=archives,
             files=files,
         )
     with_cuda = (f"=={first.cuda}.*",) if first.cuda else ()
-    if first.form == "wheel":
-        return Offer(with_cuda=with_cuda, wheels=tuple(_wheel(file, platform) for file in files), files=files)
-    return Offer(with_cuda=with_cuda, archives=tuple(_archive(file, platform) for file in files), files=files)
+    wheels = tuple(_wheel(file, platform) for file in files if file.form == "wheel")
+    return Offer(with_cuda=with_cuda, archives=archives, wheels=wheels, files=files)
 
 
 def _held(files: tuple[OwnFile, ...], sets: Iterable[PackageSet]) -> Iterator[PackageSet]:

@@ -52,14 +52,13 @@ def read_rpm(path: Path) -> Contents:
     held: tuple[OwnPackage, ...] = ()
     if _holds_packages(name):
         held = _held_rpms(in_rpm(path))
-    whole = f"{epoch}:{version}-{release}" if epoch not in {"", "0"} else f"{version}-{release}"
     return Contents(
         form="repository" if held else "package",
         file=f"{name}-{version}-{release}.{arch}.rpm",
         family="rpm",
         arch=arch,
         name=name,
-        packages=held or (OwnPackage(name=name, version=whole),),
+        packages=held or (OwnPackage(name=name, version=_evr(epoch, version, release)),),
         board=any(word in name for word in _BOARDS),
     )
 

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from gpustack.model import actions as do
-from gpustack.model.facts import Archive
 from gpustack.model.offer import Wheel
 from gpustack.model.resolution import Pick
 from gpustack.model.steps import FileWrite
@@ -74,7 +73,7 @@ class Pip(MethodPlanner):
         part = component(pick.component)
         before = [*_tools(ctx), *_environment(ctx, home, rows), *part.before(ctx, pick)]
         _warn_of_pythons(ctx, pick, rows)
-        before += [fetch(ctx, pick, row, part.phase) for row in _own_wheels(pick)]
+        before += [fetch(ctx, pick, row, part.phase) for row in pick.offer.archives]
         install = _install(ctx, pick, rows, home, after=[one.key for one in before])
         return [*before, install, _links(home, pick, after=(install.key,), phase=part.phase)]
 
@@ -99,25 +98,9 @@ def _word(row: Wheel) -> str:
     return f"{row.part}=={row.wheel_version or row.version}"
 
 
-def _own_wheels(pick: Pick) -> tuple[Archive, ...]:
-    """The wheels that the user has downloaded, as files to be copied."""
-    return tuple(
-        Archive(
-            version=one.version,
-            platform="",
-            file=one.file,
-            component=one.component,
-            url=one.url,
-            sha256=one.sha256,
-            size=one.size,
-        )
-        for one in pick.offer.files
-    )
-
-
 def _own_requirements(pick: Pick) -> str:
     """The requirements file of the user's own wheels: by path and checksum."""
-    lines = [f"{path_of(pick, one)} --hash=sha256:{one.sha256}" for one in _own_wheels(pick)]
+    lines = [f"{path_of(pick, one)} --hash=sha256:{one.sha256}" for one in pick.offer.archives]
     return "\n".join(["# Written by gpustack", *lines]) + "\n"
 
 
