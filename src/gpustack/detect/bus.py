@@ -15,6 +15,7 @@ _DISPLAY = "0x03"
 _BRIDGE = "0x0604"
 _OF_GPUS = (
     "resource", "current_link_width", "max_link_width", "current_link_speed", "max_link_speed", "iommu_group/type",
+    "sriov_numvfs",
 )  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from gpustack.detect.parse.libraries import loader_folders
 from gpustack.detect.parse.packages import all_packages
 from gpustack.detect.parse.release_files import PATTERNS as RELEASE_FILES
 from gpustack.detect.parse.repositories import fingerprints
+from gpustack.detect.services import ServiceReader
 from gpustack.detect.setup import EFIVARS, SetupReader
 from gpustack.detect.tree import MissingFileError, Tree, UnusableFileError, printable
 from gpustack.errors import UsageError
@@ -61,6 +62,7 @@ def gather(root: Path | None = None, *, runner: Runner | None = None, packages: 
         rpms = _rpm_answer(runner or LocalRunner(), work.tree, packages)
     work.faults.update(reader.faults)
     work.logs(runner or LocalRunner())
+    ServiceReader(work.tree, work.files).logs()
     if root is None:
         work.running(runner or LocalRunner(), rpms)
     work.libraries()
@@ -250,7 +252,8 @@ class _Gatherer:
             self.marks[path] = "signed" if tail == SIGNATURE else "unsigned"
 
     def setup(self) -> None:
-        """Keys, failed builds, engines and licences."""
+        """Keys, failed builds, engines, services and licences."""
+        ServiceReader(self.tree, self.files).settings()
         modules = tuple(path for path, mark in self.marks.items() if mark == "signed")
         SetupReader(self.tree, self.files, self.marks).read(self.listings.get(EFIVARS, ()), modules)
 

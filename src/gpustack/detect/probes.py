@@ -195,23 +195,23 @@ SIGNING_KEYS = (
 )  # fmt: skip
 """Certificates of the keys that dkms, akmods and people sign modules with."""
 
-BUILD_LOGS = ("/var/lib/dkms/nvidia*/*/build/make.log", "/var/cache/akmods/nvidia*/*.failed.log")
+BUILD_LOGS = (
+    "/var/lib/dkms/nvidia*/*/build/make.log", "/var/cache/akmods/nvidia*/*.failed.log", "/var/log/nvidia-installer.log",
+)  # fmt: skip
 
 DOCKER = "/etc/docker/daemon.json"
 
-ENGINE_LINES = {
-    "/etc/containerd/config.toml": r"nvidia|^\s*imports\s*=",
-    "/var/lib/rancher/k3s/agent/etc/containerd/config.toml": r"nvidia|^\s*imports\s*=",
-    "/proc/mounts": r" /dev/shm ",
-}
-"""Which lines are kept of the configuration that concerns container engines."""
-
 SETUP_MARKS = (
+    "/usr/bin/nvidia-container-runtime", "/usr/local/bin/k3s", "/var/lib/rancher/k3s", "/etc/eks",
+    "/sys/class/mdev_bus",
     "/snap/bin/docker", "/var/lib/kubelet/config.yaml", "/usr/bin/nvidia-gridd", "/etc/nvidia/ClientConfigToken/*.tok",
     "/etc/systemd/system/*/nvidia-gridd.service", "/etc/systemd/system/*/nvidia-suspend.service",
     "/etc/systemd/system/*/nvidia-hibernate.service", "/etc/systemd/system/*/nvidia-resume.service",
     "/usr/lib/systemd/system/nvidia-*.service", "/lib/systemd/system/nvidia-*.service",
     "/home/kubernetes/bin/nvidia/lib64/libcuda.so.1", "/usr/local/glibc/usr/lib/libcuda.so.1",
+    "/usr/bin/nvidia-container-runtime", "/usr/local/nvidia/toolkit/nvidia-container-runtime", "/etc/crio",
+    "/usr/local/bin/k3s", "/var/lib/rancher/k3s", "/etc/eks", "/sys/class/mdev_bus", "/etc/pve",
+    "/etc/modprobe.d/nvidia-installer-disable-nouveau.conf",
     "/usr/local/glibc/lib/libcuda.so.1", "/run/nvidia/driver/usr/lib/x86_64-linux-gnu/libcuda.so.1",
 )  # fmt: skip
 """Paths of engines, services and roots of drivers whose mere existence tells something."""

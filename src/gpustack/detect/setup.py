@@ -45,11 +45,7 @@ class SetupReader:
             self._licence()
 
     def _engines(self) -> None:
-        """Of the engines' configuration what concerns GPUs: the rest holds registries and their passwords."""
-        for path, kept in probes.ENGINE_LINES.items():
-            if self.tree.is_file(path):
-                lines = self._text(path, probes.TEXT_LIMIT).splitlines()
-                self.files[path] = "".join(f"{line}\n" for line in lines if re.search(kept, line))
+        """Of Docker's configuration what concerns GPUs."""
         text = self._text(probes.DOCKER, probes.TEXT_LIMIT)
         try:
             config = msgspec.json.decode(text) if text.strip() else None

@@ -34,6 +34,12 @@ _SYSTEMS = {
     "fedora41": ('ID=fedora\nVERSION_ID=41\nPLATFORM_ID="platform:f41"\n', "6.11.4-301.fc41.x86_64"),
     "rhel9": ('ID=rhel\nVERSION_ID="9.5"\nPLATFORM_ID="platform:el9"\n', "5.14.0-503.22.1.el9_5.x86_64"),
     "rhel8": ('ID=rhel\nVERSION_ID="8.10"\nPLATFORM_ID="platform:el8"\n', "4.18.0-553.5.1.el8_10.x86_64"),
+    "amzn2": ('ID="amzn"\nVERSION_ID="2"\n', "5.10.209-198.858.amzn2.x86_64"),
+    "amzn2023": ('ID="amzn"\nVERSION_ID="2023"\nPLATFORM_ID="platform:al2023"\n', "6.1.90-99.173.amzn2023.x86_64"),
+    "arch": ("ID=arch\n", "6.17.7-arch1-1"),
+    "bazzite44": ("ID=bazzite\nID_LIKE=fedora\nVERSION_ID=44\n", "6.17.7-ba29.fc44.x86_64"),
+    "bluefin": ("ID=bluefin\nID_LIKE=fedora\nVERSION_ID=41\n", "6.13.8-200.fc41.x86_64"),
+    "nixos": ('ID=nixos\nVERSION_ID="25.05"\n', "6.12.43"),
     "bazzite39": ("ID=bazzite\nID_LIKE=fedora\nVERSION_ID=39\n", "6.6.9-200.fsync.fc39.x86_64"),
     "cos": ("ID=cos\nVERSION_ID=109\n", "6.1.75+"),
     "talos": ('ID=talos\nVERSION_ID="v1.11.0"\n', "6.12.43-talos"),
@@ -52,6 +58,10 @@ def host_tree(root: Path, case: dict[str, Any]) -> None:
     base = case["base"]
     if base.startswith("wsl"):
         wsl_tree(root, empty=base.endswith("empty"))
+    elif base.startswith("jetson"):
+        put(root, "/etc/os-release", 'ID=ubuntu\nVERSION_ID="22.04"\n')
+        put(root, "/etc/nv_tegra_release", f"# R{base[-2:]} (release), REVISION: 4.7, BOARD: generic, EABI: aarch64\n")
+        put(root, "/proc/device-tree/compatible", "nvidia,p3737-0000+p3701-0005\0nvidia,tegra234\0")
     elif base == "container":
         put(root, "/etc/os-release", 'ID=ubuntu\nVERSION_ID="24.04"\n')
         put(root, "/.dockerenv", "")
@@ -61,7 +71,11 @@ def host_tree(root: Path, case: dict[str, Any]) -> None:
             put(root, f"/usr/lib/x86_64-linux-gnu/{name}", CONTENT)
     else:
         machine_tree(root, case)
-    put(root, "/proc/sys/kernel/arch", "x86_64\n")
+    put(root, "/proc/sys/kernel/arch", "aarch64\n" if base.startswith("jetson") else "x86_64\n")
+    for path, target in case.get("links", {}).items():
+        place = root / path.lstrip("/")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.symlink_to(target)
     for path, text in case.get("files", {}).items():
         if text is None:
             (root / path.lstrip("/")).unlink()

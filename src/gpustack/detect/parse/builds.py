@@ -11,6 +11,9 @@ from gpustack.detect.evidence import Evidence
 _PLACES = ("/var/lib/dkms/", "/var/cache/akmods/")
 DKMS = r"/var/lib/dkms/([\w.+-]+)/([\w.+~-]+)/build/make\.log"
 AKMODS = r"/var/cache/akmods/([\w.+-]+)/(\d[\w.~]*)-\w+-for-(.+)\.failed\.log"
+INSTALLER = "/var/log/nvidia-installer.log"
+_RELEASE = r"NVIDIA-Linux-\w+-(\d+\.\d+(?:\.\d+)?)"
+_SOURCE = r"/lib/modules/([^/\s']+)/"
 _PREFIX = r"^\d{4}/\d\d/\d\d [\d:]{8} akmods(?:build)?: "
 _KERNEL = r"for kernel (\S+)"
 _ERROR = (
@@ -18,7 +21,7 @@ _ERROR = (
     r"No rule to make target|is needed by |cannot be found|objtool: |internal compiler error"
 )
 _CONSEQUENCE = r"^make\S*\s|\*\*\* |Bad exit status|Failed build dependencies|RPM build errors"
-_HEAD = r"The kernel was built by:|You are using:|make\.log for|^DKMS "
+_HEAD = rf"The kernel was built by:|You are using:|make\.log for|^DKMS |{_RELEASE}|Kernel source path"
 
 
 class BuildLog(Struct, frozen=True, kw_only=True):
@@ -42,7 +45,7 @@ def telling(text: str) -> str:
 
 def failed_builds(evidence: Evidence) -> tuple[BuildLog, ...]:
     """The failed builds whose logs are there, in the order of their paths."""
-    found = []
+    found = [_of_installer(evidence.files[INSTALLER])] if INSTALLER in evidence.files else []
     for path, text in sorted(evidence.files.items()):
         if not path.startswith(_PLACES):
             continue
@@ -61,3 +64,13 @@ def failed_builds(evidence: Evidence) -> tuple[BuildLog, ...]:
             )
         )  # fmt: skip
     return tuple(found)
+
+
+def _of_installer(text: str) -> BuildLog:
+    """What a .run file's installer wrote of its last build."""
+    release, source = re.search(_RELEASE, text), re.search(_SOURCE, text)
+    error = next((line for line in text.splitlines() if re.search(_ERROR, line)), "")
+    return BuildLog(
+        path=INSTALLER, module="nvidia" if release else "", version=release[1] if release else "",
+        kernel=source[1] if source else "", error=error,
+    )  # fmt: skip

@@ -10,16 +10,19 @@ from gpustack.detect.problems import (
     evidence,
     fabric,
     guests,
+    images,
     kernels,
     libraries,
     links,
     logs,
     mismatch,
     pairs,
+    passthrough,
     platforms,
     repositories,
     settings,
     signing,
+    signs,
     states,
     toolkits,
 )
@@ -27,6 +30,6 @@ from gpustack.detect.problems.registry import DETECTORS, Finding, find_problems
 
 __all__ = [
     "DETECTORS", "Finding", "builds", "containers", "drivers", "engines", "evidence", "fabric", "find_problems",
-    "guests", "kernels", "libraries", "links", "logs", "mismatch", "pairs", "platforms", "repositories", "settings",
-    "signing", "states", "toolkits",
+    "guests", "images", "kernels", "libraries", "links", "logs", "mismatch", "pairs", "passthrough", "platforms",
+    "repositories", "settings", "signing", "signs", "states", "toolkits",
 ]  # fmt: skip

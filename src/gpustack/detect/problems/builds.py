@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gpustack.detect.parse.builds import BuildLog, failed_builds
+from gpustack.detect.parse.builds import INSTALLER, BuildLog, failed_builds
 from gpustack.detect.parse.packages import Package
 from gpustack.detect.problems import cures
 from gpustack.detect.problems.registry import Finding, detects
@@ -74,7 +74,8 @@ def failed(scene: Scene) -> Iterator[Finding]:
             continue
         why, fix = _cause(scene, log)
         yield Finding(
-            message=f"the module of driver {log.version} was not built for kernel {log.kernel}: {told} "
+            message=f"the module of driver {log.version} was not built for kernel "
+            f"{log.kernel or scene.kernel or 'of this host'}: {told} "
             f"({log.path}). {why}",
             fix=fix,
             reboot=False,
@@ -84,6 +85,8 @@ def failed(scene: Scene) -> Iterator[Finding]:
 def _built_since(scene: Scene, log: BuildLog) -> bool:
     """Whether a module of that kernel is there after all, or the kernel is gone."""
     kernels = scene.evidence.listings.get("/lib/modules", ())
+    if log.path == INSTALLER and scene.module is not None and scene.module.loaded:
+        return True
     gone = bool(log.kernel and kernels) and log.kernel not in kernels
     head = f"/lib/modules/{log.kernel}/"
     there = any(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from gpustack.detect.installed import DISTRIBUTIONS
 from gpustack.detect.parse import driver
-from gpustack.detect.problems import cures
+from gpustack.detect.problems import cures, images
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.scene import Scene
 from gpustack.model.host import Gpu
@@ -183,7 +183,8 @@ def flavour(scene: Scene) -> Iterator[Finding]:
                 message=f"{gpu_name(gpu)} ({gpu.architecture}) is not supported by the open kernel modules, which "
                 f"are installed: "
                 "it needs the proprietary module",
-                fix=cures.plan(f"driver=={_branch(gpu.driver_last)}.*", "--kernel-module", "proprietary")
+                fix=images.cure(scene)
+                or cures.plan(f"driver=={_branch(gpu.driver_last)}.*", "--kernel-module", "proprietary")
                 + ", and reboot",
                 reboot=True,
             )
@@ -214,7 +215,8 @@ def _window_findings(scene: Scene) -> Iterator[tuple[Gpu, str, Finding]]:
                     message=f"{gpu_name(gpu)} ({gpu.architecture}) is not supported by driver {version}: branch "
                     f"{last} is the last "
                     f"one that drives it, {branch} ignores this GPU",
-                    fix=f"{cures.plan(f'driver=={_branch(last)}.*')} installs and holds that branch; then reboot",
+                    fix=images.cure(scene)
+                    or f"{cures.plan(f'driver=={_branch(last)}.*')} installs and holds that branch; then reboot",
                     reboot=True,
                     severity="block",
                 ),

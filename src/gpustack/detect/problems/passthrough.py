@@ -1,0 +1,90 @@
+"""GPUs that are meant for virtual machines: whole ones that the host's driver holds, and vGPUs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from gpustack.detect.parse import settings
+from gpustack.detect.parse.pci import BASE
+from gpustack.detect.problems.kernels import initramfs_command
+from gpustack.detect.problems.registry import Finding, detects
+from gpustack.detect.scene import Scene
+from gpustack.versions import is_within
+
+_VFIO = "vfio-pci"
+_ID = re.compile(r"10de:[0-9a-f]{4}")
+_NO_MDEV = ">=8.9"
+"""Compute capabilities of the chips whose vGPU manager has no mediated devices (Ada and later)."""
+
+
+@detects("detect-vfio-not-bound")
+def not_bound(scene: Scene) -> Iterator[Finding]:
+    """GPUs whose ids are set aside for vfio-pci, and which another driver holds."""
+    wanted = _wanted(scene)
+    for gpu in scene.gpus:
+        path = wanted.get(gpu.pci_id or "")
+        if path is None or gpu.bound in {None, _VFIO}:
+            continue
+        yield Finding(
+            message=f"{path} sets {gpu.pci_id} ({gpu.called}) aside for vfio-pci, but it is bound to {gpu.bound}: no "
+            "virtual machine can have it",
+            fix=f"`echo 'softdep {gpu.bound} pre: vfio-pci' | sudo tee /etc/modprobe.d/vfio-softdep.conf` loads "
+            f"vfio-pci first; then rebuild the initramfs (`{initramfs_command(scene)}`) and reboot",
+            severity="warn",
+            reboot=True,
+        )
+
+
+def _wanted(scene: Scene) -> dict[str, str]:
+    """The ids that vfio-pci is to take, with the file that says so."""
+    found = {
+        one: path
+        for path, line in settings.modprobe_lines(scene.evidence)
+        if re.match(r"options\s+vfio[-_]pci\s", line)
+        for one in _ID.findall(line.lower())
+    }
+    for word in settings.command_line(scene.evidence):
+        if re.match(r"vfio[-_]pci\.ids=", word):
+            found |= dict.fromkeys(_ID.findall(word.lower()), "/proc/cmdline")
+    return found
+
+
+@detects("detect-vfio-group")
+def group(scene: Scene) -> Iterator[Finding]:
+    """Functions of a board that is handed to virtual machines, which the host still holds."""
+    slots = {gpu.bus_id.rpartition(".")[0]: gpu for gpu in scene.gpus if gpu.bus_id and gpu.bound == _VFIO}
+    for function in scene.functions:
+        gpu = slots.get(function.bus_id.rpartition(".")[0])
+        if gpu is not None and function.bound not in {None, _VFIO, "pcieport"}:
+            yield Finding(
+                message=f"{function.bus_id}, another function of {gpu.called}, is bound to {function.bound}, not to "
+                "vfio-pci: the virtual machine does not start (group is not viable)",
+                fix=f"add 10de:{function.device} to the ids of vfio-pci in /etc/modprobe.d, rebuild the initramfs "
+                f"(`{initramfs_command(scene)}`) and reboot; until then "
+                f"`echo {_VFIO} | sudo tee {BASE}/{function.bus_id}/driver_override`, and unbind it from "
+                f"{function.bound}",
+                severity="warn",
+                reboot=True,
+            )
+
+
+@detects("detect-vgpu-without-mdev")
+def no_mediated_devices(scene: Scene) -> Iterator[Finding]:
+    """A vGPU host whose GPUs have virtual functions in place of mediated devices."""
+    if "/usr/bin/nvidia-vgpu-mgr" not in scene.evidence.marks or "/sys/class/mdev_bus" in scene.evidence.marks:
+        return
+    for gpu in scene.gpus:
+        if gpu.bus_id and gpu.compute_capability and is_within(gpu.compute_capability, _NO_MDEV):
+            functions = scene.evidence.line(f"{BASE}/{gpu.bus_id}/sriov_numvfs")
+            enable = f"`sudo /usr/lib/nvidia/sriov-manage -e {gpu.bus_id}`"
+            off = " and they are not enabled" if functions == "0" else ""
+            yield Finding(
+                message=f"the vGPUs of {gpu.called} are SR-IOV virtual functions{off}: there are no mediated devices "
+                "(/sys/class/mdev_bus), so tools that create vGPUs by mdev find none",
+                fix=f"{enable} creates the virtual functions; then write a type's number from "
+                "nvidia/creatable_vgpu_types of a virtual function into its nvidia/current_vgpu_type",
+                severity="warn" if functions == "0" else "info",
+                reboot=False,
+                sources=("https://github.com/NVIDIA/gpu-operator/issues/2594",),
+            )

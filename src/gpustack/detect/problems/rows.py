@@ -1,0 +1,109 @@
+"""Rows of the facts that describe a host by its evidence, and whether a host is like that."""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct
+
+from gpustack.detect.problems.registry import Severity
+from gpustack.detect.scene import Scene
+from gpustack.versions import is_within
+
+_PACKAGE = re.compile(r"([^<>=!]+)(.*)")
+
+
+class HostRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A state of a host, with the sentence and the fix; all conditions that are given must hold.
+
+    ``driver`` and ``kernel`` are ranges; ``gpus`` are regular expressions of their names; ``has`` and ``lacks`` are
+    packages (a regular expression of the name, and a range after it); ``there`` and ``missing`` are paths; ``module``
+    is loaded or absent.
+    """
+
+    id: str
+    says: str
+    fix: str = ""
+    severity: Severity = "warn"
+    driver: str = ""
+    kernel: str = ""
+    flavour: str = ""
+    module: str = ""
+    compute_capability: str = ""
+    kind: str = ""
+    gpus: tuple[str, ...] = ()
+    environment: tuple[str, ...] = ()
+    os: tuple[str, ...] = ()
+    has: tuple[str, ...] = ()
+    lacks: tuple[str, ...] = ()
+    there: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    src: tuple[str, ...] = ()
+
+
+class LogRow(HostRow, frozen=True, kw_only=True, omit_defaults=True):
+    """``wants``: texts that one line of a service's log holds."""
+
+    wants: tuple[str, ...]
+
+
+class SettingRow(HostRow, frozen=True, kw_only=True, omit_defaults=True):
+    """``files``: patterns of paths; their text matches the expression ``holds``, and not ``without``."""
+
+    files: tuple[str, ...]
+    holds: str = ""
+    without: str = ""
+
+
+def is_like(scene: Scene, row: HostRow) -> bool:
+    """Whether all conditions of the row hold on this host."""
+    kernel = re.match(r"\d+(?:\.\d+)*", scene.kernel or scene.next_kernel or "")
+    return (
+        (not row.environment or scene.environment in row.environment)
+        and (not row.os or scene.os.id in row.os)
+        and (not row.driver or _within(scene.driver_version, row.driver))
+        and (not row.kernel or _within(kernel[0] if kernel else None, row.kernel))
+        and _is_module(scene, row)
+        and _has_gpu(scene, row)
+        and all(_installed(scene, words) for words in row.has)
+        and not any(_installed(scene, words) for words in row.lacks)
+        and all(_exists(scene, path) for path in row.there)
+        and not any(_exists(scene, path) for path in row.missing)
+    )
+
+
+def _within(text: str | None, range_text: str) -> bool:
+    try:
+        return text is not None and is_within(text, range_text)
+    except ValueError:
+        return False
+
+
+def _is_module(scene: Scene, row: HostRow) -> bool:
+    module = scene.module
+    flavour = module.flavour if module is not None else None
+    loaded = module is not None and module.loaded
+    return (not row.flavour or flavour == row.flavour) and (not row.module or loaded == (row.module == "loaded"))
+
+
+def _has_gpu(scene: Scene, row: HostRow) -> bool:
+    """Whether one GPU fulfils all that the row says about GPUs."""
+    if not (row.compute_capability or row.kind or row.gpus):
+        return True
+    return any(
+        (not row.kind or gpu.kind == row.kind)
+        and (not row.gpus or any(re.search(text, gpu.name or "") for text in row.gpus))
+        and (not row.compute_capability or _within(gpu.compute_capability, row.compute_capability))
+        for gpu in scene.gpus
+    )
+
+
+def _installed(scene: Scene, words: str) -> bool:
+    """Whether a package of this name and within this range is installed."""
+    match = _PACKAGE.fullmatch(words)
+    name, limits = (match[1], match[2]) if match else (words, "")
+    return any(not limits or _within(package.upstream, limits) for package in scene.installed(name))
+
+
+def _exists(scene: Scene, path: str) -> bool:
+    return scene.evidence.has(path) or any(one.startswith(f"{path}/") for one in scene.evidence.files)

@@ -1,0 +1,132 @@
+"""What services wrote about GPUs, and the lines of their configuration that concern GPUs."""
+
+from __future__ import annotations
+
+import re
+
+from gpustack.detect.tree import MissingFileError, Tree, UnusableFileError
+
+LOGS = (
+    "/var/log/syslog", "/var/log/messages", "/var/log/daemon.log", "/var/log/user.log",
+    "/var/log/nvidia-installer.log", "/var/log/nvidia-container-runtime.log", "/var/log/nvidia-container-toolkit.log",
+    "/var/log/nv-hostengine.log", "/var/log/nvidia-imex.log", "/var/log/nvidia-dcgm/*.log",
+    "/var/log/gpu-manager.log", "/var/log/Xorg.0.log", "/home/*/.local/share/xorg/Xorg.0.log",
+    "/var/log/apt/term.log", "/var/log/dnf.log", "/var/log/zypper.log", "/var/log/pacman.log",
+    "/var/log/slurmd.log", "/var/log/slurm/*.log", "/var/log/slurm-llnl/*.log", "/var/log/ollama*.log",
+    "/home/*/.ollama/logs/*.log", "/root/.ollama/logs/*.log", "/usr/share/ollama/.ollama/logs/*.log",
+    "/var/log/jellyfin/*.log", "/config/log/*.log", "/var/log/libvirt/qemu/*.log", "/var/log/cloud-init-output.log",
+    "/var/log/pods/*/*/*.log", "/var/log/containers/*.log", "/var/lib/docker/containers/*/*-json.log",
+)  # fmt: skip
+"""Where services of hosts with GPUs write; of these files the end is read."""
+
+LIMIT, MANY = 512 << 10, 64 << 10
+"""So much of a log's end is read, in bytes: of one file, and of each where there are many."""
+
+FILES = 40
+"""So many files of one pattern are read."""
+
+KEPT_LINES, WIDTH = 120, 500
+"""So many of a log's last lines about GPUs are kept, each cut to this width."""
+
+_BOOT = b"Linux version "
+_WORDS = (
+    b"nvidia", b"NVIDIA", b"NVML", b"nvml", b"CUDA", b"cuda", b"nvenc", b"NVENC", b"NvEnc", b"libnvinfer", b"TensorRT",
+    b"TRT]", b"DCGM", b"dcgm", b"GPU", b"gpu", b"gres", b"vfio", b"ldconfig", b"NCCL", b"IMEX", b"imex", b"nouveau",
+    b"dkms", b"mokutil", b"vgpu", b"Nvidia", b"modprobe", b"ALLOC_FAILED", b"/dev/dri",
+)  # fmt: skip
+"""Only lines with one of these words are kept."""
+
+_CONTAINERD = r"nvidia|^\s*imports\s*=|SystemdCgroup|default_runtime_name|disabled_plugins|runtimes|enable_cdi"
+
+SETTINGS = {
+    "/proc/mounts": r" /dev/shm ",
+    "/etc/containerd/config.toml": _CONTAINERD,
+    "/etc/containerd/conf.d/*.toml": _CONTAINERD,
+    "/var/lib/rancher/k3s/agent/etc/containerd/config.toml": _CONTAINERD,
+    "/var/lib/rancher/rke2/agent/etc/containerd/config.toml": _CONTAINERD,
+    "/etc/k0s/containerd.d/*.toml": _CONTAINERD,
+    "/etc/crio/crio.conf": r"runtime|cdi|hooks",
+    "/etc/crio/crio.conf.d/*": r"runtime|cdi|hooks",
+    "/etc/slurm*/gres.conf": r"(?i)gpu|autodetect",
+    "/etc/slurm*/slurm.conf": r"(?i)gres",
+    "/etc/slurm*/cgroup.conf": r"(?i)device",
+    "/etc/nixos/*.nix": r"(?i)nvidia|docker|podman|rootless|cdi|unfree|kernelPackages|videoDrivers|cuda",
+    "/etc/pve/qemu-server/*.conf": r"^(?:hostpci\d+|bios|machine|cpu):",
+    "/etc/X11/xorg.conf": r"(?i)driver|busid|allowempty|option",
+    "/etc/X11/xorg.conf.d/*.conf": r"(?i)driver|busid|allowempty|option",
+    "/etc/systemd/system/*.service.d/*.conf": r"CUDA|NVIDIA|OLLAMA|GPU|Device|PrivateDevices",
+    "/etc/systemd/system/ollama.service": r"CUDA|NVIDIA|OLLAMA|GPU|Device|PrivateDevices",
+    "/usr/lib/systemd/system/nvidia-persistenced.service": r"ExecStart|User",
+    "/etc/profile.d/*.sh": r"CUDA|NVIDIA|LD_LIBRARY_PATH|LD_PRELOAD|NCCL|GBM|GLX|WLR|LIBVA",
+    "/etc/environment.d/*.conf": r"CUDA|NVIDIA|LD_LIBRARY_PATH|LD_PRELOAD|NCCL|GBM|GLX|WLR|LIBVA",
+    "/etc/security/limits.d/*.conf": r"memlock",
+    "/etc/modules": r"nvidia|vfio|nouveau",
+    "/etc/modules-load.d/*.conf": r"nvidia|vfio|nouveau|ib_umad|mlx5",
+    "/etc/mkinitcpio.conf": r"^(?:MODULES|HOOKS)",
+    "/etc/dracut.conf.d/*.conf": r"nvidia|vfio|nouveau|drivers",
+    "/etc/apptainer/apptainer.conf": r"nv|cuda|nvidia|ldconfig",
+    "/etc/singularity/singularity.conf": r"nv|cuda|nvidia|ldconfig",
+    "/etc/enroot/enroot.conf": r"(?i)nvidia|libcuda|hook",
+    "/usr/share/ublue-os/image-info.json": r"image|flavor",
+    "/etc/eks/release": r".",
+    "/etc/udev/rules.d/*nvidia*": r".",
+    "/etc/tmpfiles.d/*nvidia*": r".",
+    "/usr/lib/tmpfiles.d/*nvidia*": r".",
+}  # fmt: skip
+"""Which lines are kept of the configuration that decides about GPUs, by the pattern of the path.
+
+The rest of the engines' files holds registries and their passwords.
+"""
+
+
+class ServiceReader:
+    """Reads one tree; what is found is added to ``files``."""
+
+    def __init__(self, tree: Tree, files: dict[str, str]) -> None:
+        self.tree = tree
+        self.files = files
+
+    def settings(self) -> None:
+        """The lines of configuration."""
+        for pattern, kept in SETTINGS.items():
+            for path in self._paths(pattern):
+                lines = self._bytes(path, LIMIT).decode("utf-8", "replace").splitlines()
+                found = [line for line in lines if re.search(kept, line) and not line.lstrip().startswith("#")]
+                self.files[path] = "".join(f"{line[:WIDTH]}\n" for line in found)
+
+    def logs(self) -> None:
+        """The last lines about GPUs of each log, after those that are known of it already."""
+        for pattern in LOGS:
+            for path in self._paths(pattern):
+                lines = _about_gpus(self._bytes(path, MANY if "*" in pattern else LIMIT))
+                known = self.files.get(path, "")
+                seen = set(known.splitlines())
+                more = [line for line in lines if line not in seen]
+                if more:
+                    self.files[path] = known + "".join(f"{line}\n" for line in more[-KEPT_LINES:])
+
+    def _paths(self, pattern: str) -> list[str]:
+        if "*" not in pattern:
+            return [pattern] if self.tree.is_file(pattern) else []
+        return list(self.tree.glob(pattern, limit=FILES))
+
+    def _bytes(self, path: str, limit: int) -> bytes:
+        try:
+            return self.tree.read_bytes(path, limit, tail=True)
+        except (MissingFileError, UnusableFileError):
+            return b""
+
+
+def _about_gpus(data: bytes) -> list[str]:
+    """The lines with one of the words since the last boot that the text shows, searched word by word, for speed."""
+    first = data.rfind(b"\n", 0, max(0, data.rfind(_BOOT))) + 1
+    found: dict[int, int] = {}
+    for word in _WORDS:
+        at, count = data.rfind(word, first), 0
+        while at >= 0 and count < KEPT_LINES:
+            start = data.rfind(b"\n", first, at) + 1 or first
+            stop = data.find(b"\n", at)
+            found[start] = len(data) if stop < 0 else stop
+            count += 1
+            at = data.rfind(word, first, start)
+    return [data[start:stop].decode("utf-8", "replace")[:WIDTH] for start, stop in sorted(found.items())]
