@@ -14,13 +14,15 @@ from gpustack.matrix.index import Matrix
 from gpustack.model.host import Host
 
 
-def detect(root: Path | None, matrix: Matrix) -> Host:
+def detect(root: Path | None, matrix: Matrix, *, python: str = "") -> Host:
     """The host at ``root``: a file system tree, or a folder that ``--record`` wrote; None is this machine.
+
+    ``python`` is an interpreter whose environment is read wherever it is.
 
     Raises UsageError if ``root`` is not a folder, and nothing for its content.
     """
     evidence = _recorded(root)
-    return host_of(evidence if evidence is not None else gather(root), matrix)
+    return host_of(evidence if evidence is not None else gather(root, python=python), matrix)
 
 
 def detect_with_packages(root: Path | None, matrix: Matrix, names: Iterable[str]) -> tuple[Host, dict[str, str]]:

@@ -20,6 +20,15 @@ from gpustack.model.host import Host
 def host_of(evidence: Evidence, matrix: Matrix) -> Host:
     """The host that the evidence describes, with all its problems."""
     scene = build_scene(evidence, matrix)
+    host = _without_environments(scene, evidence)
+    if not any(path.endswith(("/site-packages", "/dist-packages")) for path in evidence.listings):
+        return host
+    from gpustack.detect.environments.judge import judged  # noqa: PLC0415 (most hosts have no framework)
+
+    return judged(scene, host)
+
+
+def _without_environments(scene: Scene, evidence: Evidence) -> Host:
     return Host(
         name=platform.host_name(evidence) or UNSET,
         os=scene.os,

@@ -12,6 +12,7 @@ from typing import Any
 
 from gpustack.detect import probes
 from gpustack.detect.bus import read_bus
+from gpustack.detect.environments.read import EnvironmentReader
 from gpustack.detect.evidence import CommandOutput, Evidence, Fault
 from gpustack.detect.packages_db import PackageReader, wanted_names
 from gpustack.detect.parse import toolkit
@@ -32,10 +33,13 @@ LONG_LINE = 400
 _DENIED = os.strerror(13)
 
 
-def gather(root: Path | None = None, *, runner: Runner | None = None, packages: tuple[str, ...] = ()) -> Evidence:
+def gather(
+    root: Path | None = None, *, runner: Runner | None = None, packages: tuple[str, ...] = (), python: str = ""
+) -> Evidence:
     """The evidence of the running machine, or of the tree below ``root`` (files only, no command runs).
 
-    ``packages`` are looked up besides those that always matter.
+    ``packages`` are looked up besides those that always matter. ``python`` is an interpreter, absolute inside the
+    root, whose environment is read wherever it is.
 
     Raises UsageError if ``root`` is not a folder.
     """
@@ -66,7 +70,7 @@ def gather(root: Path | None = None, *, runner: Runner | None = None, packages: 
     if root is None:
         work.running(runner or LocalRunner(), rpms)
     work.libraries()
-    work.wheels()
+    work.environments(python)
     return Evidence(
         files=work.files,
         links=work.links,
@@ -337,25 +341,18 @@ class _Gatherer:
         if "/" in self.links.get(path, "") and path not in self.marks:
             self.marks[path] = f"file {self.tree.final(path)}"
 
-    def wheels(self) -> None:
-        """NVIDIA's wheels in the Python environments at the usual places."""
-        places = [path for pattern in probes.PYTHON_GLOBS for path in self.tree.glob(pattern, limit=100)]
+    def environments(self, python: str) -> None:
+        """The Python environments: active, of ``python``, on the loader's path, and at the usual places."""
         active = (self.environ.get("VIRTUAL_ENV"), self.environ.get("CONDA_PREFIX"))
-        prefixes = dict.fromkeys(prefix for prefix in (*active, *self.prefixes) if prefix)
+        given = (python.rpartition("/bin/")[0], (self.tree.final(python) or "").rpartition("/bin/")[0])
+        prefixes = dict.fromkeys(prefix for prefix in (*given, *active, *self.prefixes) if prefix)
         own = [path for prefix in prefixes for path in self.tree.glob(f"{prefix}/lib/python3*/site-packages")]
         # A wheel's folder on the loader's path: its neighbours identify the wheel.
         tails = tuple(f"/{tail}" for tail in probes.WHEEL_LIBRARIES)
         own += [folder.removesuffix(tail) for folder in self.listings for tail in tails if folder.endswith(tail)]
+        reader = EnvironmentReader(self.tree, self.files, self.listings, self.marks)
         seen: set[str] = set()
-        for place in dict.fromkeys((*own, *places)):
-            try:
-                names = self.tree.listing(place) or ()
-            except UnusableFileError:
-                continue
-            found = tuple(n for n in names if n.endswith(".dist-info") and re.fullmatch(probes.WHEEL_NAMES, n))
-            if not found:
-                continue
-            self.listings[place] = found
+        for place in reader.read(own):
             for folder in probes.WHEEL_LIBRARIES:
                 self.library_folder(f"{place}/{folder}", seen)
 

@@ -140,16 +140,6 @@ OTHER_LIBRARY_GLOBS = (
 )  # fmt: skip
 """Folders with copies that are not on the loader's path by themselves."""
 
-PYTHON_GLOBS = (
-    "/usr/lib/python3*/site-packages", "/usr/lib/python3/dist-packages", "/usr/lib64/python3*/site-packages",
-    "/usr/local/lib/python3*/dist-packages", "/usr/local/lib/python3*/site-packages",
-    "/opt/*/lib/python3*/site-packages", "/opt/*/*/lib/python3*/site-packages",
-    "/opt/*/envs/*/lib/python3*/site-packages", "/root/*/lib/python3*/site-packages",
-    "/root/.*/lib/python3*/site-packages",
-    "/home/*/.local/lib/python3*/site-packages", "/home/*/*/lib/python3*/site-packages",
-    "/venv/lib/python3*/site-packages",
-)  # fmt: skip
-WHEEL_NAMES = r"(?:nvidia_(?:cudnn|nccl|cuda_runtime|cublas)\w*|tensorrt\w*|torch)-[\w.+!]+\.dist-info"
 WHEEL_LIBRARIES = ("nvidia/cudnn/lib", "nvidia/nccl/lib", "tensorrt_libs", "tensorrt_rtx_libs")
 
 MODULE_FOLDERS = (

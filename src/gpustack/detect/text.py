@@ -9,7 +9,14 @@ from gpustack.model.host import Gpu, Host, Problem
 
 def lines(host: Host) -> list[str]:
     """The host as plain lines: system, GPUs, installed components, problems."""
-    return [*_system(host), *_gpus(host), *_installed(host), *_repositories(host), *_problems(host)]
+    return [
+        *_system(host),
+        *_gpus(host),
+        *_installed(host),
+        *_environments(host),
+        *_repositories(host),
+        *_problems(host),
+    ]
 
 
 def _system(host: Host) -> Iterator[str]:
@@ -61,6 +68,13 @@ def _installed(host: Host) -> Iterator[str]:
     if host.module is not None and host.module.flavour:
         state = "loaded" if host.module.loaded else "installed"
         yield f"module       {host.module.version or 'unknown version'}, {host.module.flavour}, {state}"
+
+
+def _environments(host: Host) -> Iterator[str]:
+    for one in host.environments or ():
+        what = ", ".join(f"{name} {version}" for name, version in one.packages.items() if not name.startswith("nvidia"))
+        python = f" (Python {one.python})" if one.python else ""
+        yield f"{'environment':12} {one.path}{python}: {what or 'libraries of NVIDIA'}"
 
 
 def _repositories(host: Host) -> Iterator[str]:

@@ -159,6 +159,19 @@ class Looked(Struct, frozen=True, kw_only=True):
     not_at: tuple[Unseen, ...] = ()
 
 
+class PythonEnvironment(Struct, frozen=True, kw_only=True):
+    """One Python environment with software of NVIDIA or a framework in it.
+
+    ``path`` is its prefix (/opt/venv), ``site`` its folder of packages; ``packages`` maps names to versions.
+    """
+
+    path: str
+    site: str
+    python: str | None = None
+    packages: dict[str, str] = field(default_factory=dict)
+    problems: tuple[Problem, ...] = ()
+
+
 class Host(Struct, frozen=True, kw_only=True):
     """The document ``gpustack/host/v1``.
 
@@ -167,6 +180,7 @@ class Host(Struct, frozen=True, kw_only=True):
     ``looked`` says where problems were looked for; None if nobody looked.
     ``l4t`` is the release of Jetson Linux; omitted if the host is not a Jetson.
     ``codeready`` is the id of CodeReady Builder in the RHUI of a cloud; omitted without one.
+    ``environments`` are the Python environments; omitted without one. ``problems`` has theirs too.
     ``cross_packages`` are the installed packages that build for other machines, with versions; omitted if none.
     """
 
@@ -194,6 +208,7 @@ class Host(Struct, frozen=True, kw_only=True):
     holds: tuple[str, ...] = ()
     streams: tuple[str, ...] = ()
     cross_packages: dict[str, str] | UnsetType = UNSET
+    environments: tuple[PythonEnvironment, ...] | UnsetType = UNSET
     codeready: RepositoryId | UnsetType = UNSET
     l4t: Digits | UnsetType = UNSET
     reboot_pending: bool | None = None

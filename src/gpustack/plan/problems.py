@@ -74,6 +74,9 @@ DEALT_WITH = {
 }
 """States that a plan's own steps, choices or warnings handle once they change this component."""
 
+PYTHON = "environment-"
+"""How ids of problems in Python environments begin: a plan changes none of those environments."""
+
 
 def refuse(ctx: Context, picks: list[Pick]) -> None:
     """Raise UnsupportedError if a state of the host forbids one of these changes."""
@@ -101,7 +104,7 @@ def problem_steps(ctx: Context, picks: list[Pick]) -> list[Draft]:
         changed.add(REPOSITORY)
     drafts: list[Draft] = []
     for problem in ctx.host.problems:
-        if DEALT_WITH.get(problem.id) in changed or _is_removed(ctx, problem):
+        if DEALT_WITH.get(problem.id) in changed or _is_removed(ctx, problem) or problem.id.startswith(PYTHON):
             continue
         drafts += _fix(ctx, problem, repository=REPOSITORY in changed) or [_report(ctx, problem)]
     return drafts

@@ -6,9 +6,8 @@ import re
 
 from msgspec import Struct
 
-from gpustack.model.facts import Release
 from gpustack.solve.question import Question
-from gpustack.versions import is_within, version_key
+from gpustack.versions import version_key
 
 REFERENCE = re.compile(r"(?:(?:nvcr|docker)\.io/)?(?:nvidia/)?([a-z0-9-]+):([A-Za-z0-9][\w.-]*)")
 _CUDA_TAG = re.compile(r"(\d+\.\d+\.\d+)-.+")
@@ -94,11 +93,3 @@ def unlisted(known: tuple[Image, ...], tag: str) -> str:
     above = [one.tag for one in known if one.tag > tag]
     near = [*below[-1:], *above[:1]]
     return f"this tag is unknown; the nearest known {'is' if len(near) == 1 else 'are'} {' and '.join(near)}"
-
-
-def release_of(question: Question, image: Image) -> Release | None:
-    """The CUDA release in an image; a version with more than three numbers is a build of it."""
-    cuda = ".".join(image.cuda.split(".")[:3])
-    rows = [row for row in question.matrix.releases("cuda") if cuda and is_within(row.version, f"=={cuda}.*")]
-    exact = [row for row in rows if version_key(row.version) == version_key(cuda)]
-    return next(iter(exact or rows), None)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from gpustack.model.facts import Release
 from gpustack.model.resolution import Conflict, Findings, ImageAnswer, ImageRuns, Unknown
+from gpustack.solve.cuda_runs import driver_rule, release_of, runs_on, smallest_driver
 from gpustack.solve.forward_compat import PACKAGE
-from gpustack.solve.image_tags import REFERENCE, Image, known_images, release_of, unlisted
+from gpustack.solve.image_tags import REFERENCE, Image, known_images, unlisted
 from gpustack.solve.question import Question
-from gpustack.solve.rulebook import BoundRule
 from gpustack.solve.sentences import rule_sentence
-from gpustack.versions import is_within, version_key
+from gpustack.versions import is_within
 
 
 def image_findings(question: Question, name: str) -> tuple[Findings, ImageAnswer]:
@@ -25,7 +25,7 @@ def image_findings(question: Question, name: str) -> tuple[Findings, ImageAnswer
         )
         unknown = Unknown(reason=f"image {name}: {why}")
         return Findings(unknown=(unknown,)), ImageAnswer(name=name, runs="unknown")
-    release = release_of(question, image)
+    release = release_of(question, image.cuda)
     if release is None:
         unknown = Unknown(reason=f"image {name}: its CUDA is unknown", sources=_sources(question, image))
         return Findings(unknown=(unknown,)), ImageAnswer(name=name, runs="unknown")
@@ -37,8 +37,9 @@ def _judge_image(
 ) -> tuple[Findings, ImageAnswer]:
     gpu = _gpu_refusal(question, name, image, release)
     drivers = _drivers(question)
-    runs: ImageRuns = "unknown" if not drivers else max((_runs(question, release, one) for one in drivers), key=_worse)
-    smallest = _smallest(question, release)
+    answers = [runs_on(question, release, one) for one in drivers]
+    runs: ImageRuns = max(answers, key=_worse) if answers else "unknown"
+    smallest = smallest_driver(question, release)
     refused = gpu is not None or runs == "does not run"
     nearest = _nearest(question, image, known) if refused else ""
     answer = ImageAnswer(
@@ -101,41 +102,10 @@ def _drivers(question: Question) -> tuple[str, ...]:
     return tuple(candidate.version for candidate in question.candidates("driver"))
 
 
-def _bound(question: Question, release: Release, *, advice: bool) -> BoundRule | None:
-    """The rule on the driver of a CUDA: the minimum, or (advice) the one that it belongs to."""
-    rules = question.book.applying("cuda", release.version).get("driver", ())
-    held = (bound for bound in rules if question.view.holds(bound.rule.when, "cuda"))
-    return next((bound for bound in held if bound.is_advice == advice), None)
-
-
-def _runs(question: Question, release: Release, driver: str) -> ImageRuns:
-    """How programs of this CUDA run on this driver."""
-    required, own = (_bound(question, release, advice=advice) for advice in (False, True))
-    if required is None:
-        return "unknown"
-    if required.accepts(release.version, driver):
-        fits = own is None or own.accepts(release.version, driver)
-        return "runs" if fits else "runs by minor-version compatibility"
-    return _bridged(question, release, driver)
-
-
-def _bridged(question: Question, release: Release, driver: str) -> ImageRuns:
-    """Whether the cuda-compat in NVIDIA's images helps on an older driver: it depends on branch and GPU."""
-    book, view = question.book, question.view
-    if not book.covers(PACKAGE, release.version, "driver", view):
-        return "unknown"
-    if book.breach(PACKAGE, release.version, "driver", driver, view, advice=False) is not None:
-        return "does not run"
-    kinds = {gpu.kind for gpu in question.host.gpus}
-    if kinds == {"datacenter"}:
-        return "needs forward compatibility"
-    return "does not run" if "consumer" in kinds else "unknown"
-
-
 def _driver_conflict(
     question: Question, name: str, image: Image, release: Release, drivers: tuple[str, ...]
 ) -> Conflict:
-    required = _bound(question, release, advice=False)
+    required = driver_rule(question, release, advice=False)
     sentence = rule_sentence(question, required) if required is not None else None
     compat = question.book.applying(PACKAGE, release.version).get("driver", ())
     bridges = next((bound for bound in compat if not bound.is_advice), None)
@@ -150,29 +120,15 @@ def _driver_conflict(
     return _conflict(name, f"driver=={drivers[0]}", ". ".join(parts) + ".", sources)
 
 
-def _smallest(question: Question, release: Release) -> str:
-    """The smallest driver that runs programs of this CUDA without forward compatibility, "" if unknown."""
-    required = _bound(question, release, advice=False)
-    if required is None:
-        return ""
-    found = [row.version for row in question.matrix.releases("driver") if _is_here(question, row)]
-    fitting = [one for one in found if required.accepts(release.version, one)]
-    return min(fitting, key=version_key, default="")
-
-
-def _is_here(question: Question, row: Release) -> bool:
-    return row.status == "released" and question.view.system("driver") in row.os
-
-
 def _nearest(question: Question, image: Image, known: tuple[Image, ...]) -> str:
     """The newest earlier tag that runs here, else the oldest later one; "" if none does."""
     place = known.index(image)
     drivers = _drivers(question)
     for one in (*reversed(known[:place]), *known[place + 1 :]):
-        release = release_of(question, one)
+        release = release_of(question, one.cuda)
         if release is None or _gpu_refusal(question, one.tag, one, release) is not None:
             continue
-        if all(_worse(_runs(question, release, driver)) < _worse("unknown") for driver in drivers):
+        if all(_worse(runs_on(question, release, driver)) < _worse("unknown") for driver in drivers):
             return one.tag
     return ""
 

@@ -1,0 +1,1 @@
+"""Python environments: what of NVIDIA and of frameworks is in each, and what is wrong there."""

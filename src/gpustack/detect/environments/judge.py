@@ -1,0 +1,176 @@
+"""What is wrong in a Python environment, on this host: builds, GPU code, drivers. Each problem names what shows it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from gpustack.detect.environments.contents import about_contents
+from gpustack.detect.environments.libraries import about_libraries
+from gpustack.detect.environments.parse import Build, Code, Found, environments_in
+from gpustack.detect.scene import Scene
+from gpustack.model.host import Gpu, Host, Problem, PythonEnvironment
+
+if TYPE_CHECKING:
+    from gpustack.solve.question import Question
+
+TITLES = {
+    "torch": "torch", "tensorflow": "TensorFlow", "jax": "JAX", "onnxruntime-gpu": "ONNX Runtime", "cupy": "CuPy",
+}  # fmt: skip
+_ORDER = {"block": 0, "warn": 1, "info": 2}
+
+
+class Around(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """The host of an environment. ``gpus`` are those that it uses itself."""
+
+    scene: Scene
+    host: Host
+
+    @cached_property
+    def gpus(self) -> tuple[Gpu, ...]:
+        return tuple(gpu for gpu in self.host.gpus if gpu.bound != "vfio-pci")
+
+    @cached_property
+    def question(self) -> Question:
+        from gpustack.model.request import Request  # noqa: PLC0415 (only a framework with a driver needs the rules)
+        from gpustack.solve.question import Question  # noqa: PLC0415
+
+        return Question(self.scene.matrix, self.host, Request(requirements=()), mode="check")
+
+    @property
+    def driver(self) -> str:
+        """The driver that programs use, "" if it is unknown or has numbers of its own (Jetson)."""
+        found = self.host.installed.get("driver")
+        return (found.version or "") if found is not None and self.host.environment != "jetson" else ""
+
+
+def judged(scene: Scene, host: Host) -> Host:
+    """The host with its environments and their problems."""
+    found = environments_in(scene.evidence)
+    if not found:
+        return host
+    around = Around(scene=scene, host=host)
+    environments = tuple(
+        PythonEnvironment(path=one.path, site=one.site, python=one.python, packages=one.packages, problems=problems)
+        for one in found
+        for problems in (tuple(sorted(_problems(one, around), key=lambda problem: _ORDER[problem.severity])),)
+    )
+    theirs = (problem for one in environments for problem in one.problems)
+    problems = sorted((*host.problems, *theirs), key=lambda problem: _ORDER[problem.severity])
+    return msgspec.structs.replace(host, environments=environments, problems=tuple(problems))
+
+
+def _problems(found: Found, around: Around) -> Iterator[Problem]:
+    for build in found.builds.values():
+        yield from _cpu_build(found, build, around)
+        yield from _driver(found, build, around)
+    for code in found.codes:
+        yield from _architecture(found, code, around)
+    yield from about_contents(found, around.scene, has_gpu=bool(around.gpus))
+    if around.gpus:
+        yield from about_libraries(found, around.scene)
+
+
+def _called(build: Build) -> str:
+    return f"{TITLES[build.name]} {build.version}"
+
+
+def _cpu_build(found: Found, build: Build, around: Around) -> Iterator[Problem]:
+    if build.cuda or build.cuda is None or not around.gpus:
+        return
+    maker = f"for {build.other.strip()}" if build.other else "without CUDA"
+    wanted = "onnxruntime-gpu" if build.name == "onnxruntime-gpu" else build.name
+    yield Problem(
+        id="environment-cpu-build",
+        message=f"{_called(build)} in {found.path} is built {maker} ({build.why}): it does not use"
+        f" {around.gpus[0].called}",
+        fix=f"replace it by a build with CUDA: {_CUDA_BUILDS.get(wanted, '')}".removesuffix(": "),
+        # Programs without need for a GPU use ONNX Runtime too, by way of other packages.
+        severity="info" if build.name == "onnxruntime-gpu" else "warn",
+        reboot=False,
+    )
+
+
+_CUDA_BUILDS = {
+    "jax": 'pip install "jax[cuda12]" or "jax[cuda13]", by the CUDA of the driver',
+    "onnxruntime-gpu": "uninstall onnxruntime, then install onnxruntime-gpu",
+    "tensorflow": 'pip install "tensorflow[and-cuda]"',
+}
+"""How the CUDA build of a framework is installed, in the words of its maker."""
+
+
+def _driver(found: Found, build: Build, around: Around) -> Iterator[Problem]:
+    """A build for a newer CUDA than the driver runs."""
+    if not build.cuda or not around.driver or not around.gpus:
+        return
+    from gpustack.solve.cuda_runs import release_of, runs_on, smallest_driver  # noqa: PLC0415
+
+    release = release_of(around.question, build.cuda)
+    runs = runs_on(around.question, release, around.driver) if release is not None else "unknown"
+    if release is None or runs not in {"does not run", "needs forward compatibility"}:
+        return
+    least = smallest_driver(around.question, release)
+    bridge = (
+        f", or install cuda-compat-{release.version.replace('.', '-', 1).partition('.')[0]} and put its folder on"
+        " LD_LIBRARY_PATH"
+        if runs == "needs forward compatibility"
+        else ""
+    )
+    owner = {"container": " of the host below", "wsl": " of Windows"}.get(around.host.environment or "", "")
+    yield Problem(
+        id="environment-driver",
+        message=f"{_called(build)} in {found.path} is built for CUDA {build.cuda} ({build.why}); driver"
+        f" {around.driver} does not run CUDA {release.version.partition('.')[0]}: programs report that the driver is"
+        " too old, or find no GPU",
+        fix=f"upgrade the driver{owner} to {least} or newer{bridge}; or install a build of {build.name} for an older"
+        " CUDA",
+        severity="warn",
+    )
+
+
+def _architecture(found: Found, code: Code, around: Around) -> Iterator[Problem]:
+    """A library without code that a GPU here runs."""
+    if not (code.sm or code.ptx):
+        return
+    for gpu in around.gpus:
+        number = _number(gpu.compute_capability)
+        if number is None or _runs_code(code, number):
+            continue
+        inside = ", ".join([*(f"sm_{one}" for one in code.sm), *(f"PTX of {one}" for one in code.ptx)])
+        name, version = _owner(found, code.path)
+        newer = number > max((*code.sm, *code.ptx))
+        way = "newer" if newer else "older"
+        yield Problem(
+            id="environment-architecture",
+            message=f"{name} {version}".rstrip() + f" in {found.path} contains no code for {gpu.called} (compute"
+            f' capability {gpu.compute_capability}): {code.path} has {inside}. Programs fail with "no kernel image is'
+            ' available"',
+            fix=f"install {'a newer' if newer else 'an older'} release of {name}, or a build for {way} GPUs",
+            severity="warn" if name in {"torch", "tensorflow", "onnxruntime-gpu"} else "info",
+            reboot=False,
+        )
+        return
+
+
+def _number(capability: str | None) -> int | None:
+    major, _, minor = (capability or "").partition(".")
+    return int(major) * 10 + int(minor) if major.isdecimal() and minor.isdecimal() else None
+
+
+def _runs_code(code: Code, number: int) -> bool:
+    """Machine code runs on its major version from its minor version on; PTX is compiled for any later GPU."""
+    machine = any(one // 10 == number // 10 and one <= number for one in code.sm)
+    return machine or any(one <= number for one in code.ptx)
+
+
+def _owner(found: Found, path: str) -> tuple[str, str]:
+    """The distribution of a library, by the first folder of its path, and its version."""
+    top = re.split(r"[/.]", path.removeprefix(f"{found.site}/"), maxsplit=1)[0].replace("_", "-")
+    names = {"onnxruntime": "onnxruntime-gpu", "flash-attn-2-cuda": "flash-attn"}
+    name = names.get(top, top)
+    build = found.builds.get(name)
+    return name, build.version if build is not None else found.packages.get(name, "")
