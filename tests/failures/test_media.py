@@ -153,7 +153,25 @@ def test_servers_of_the_first_protocol(ask: Ask, compare: Compare) -> None:
         texts |= told(f"{name}, {identity}", ask(identity, HEALTHY, given={"url": url, **given}))
 
     with serving_v1() as (url, behaviour):
-        one("statistics", "triton.statistics", url)
+        behaviour.counts = (0, 1)
+        one("nothing counted", "triton.statistics", url)
+        one("statistics of an unknown model", "triton.statistics", url, model="resnet")
+        behaviour.described = "other"
+        one("another model answers", "triton.infer", url)
+        behaviour.described, behaviour.best = "gpustack_digits", 1
+        one("another class", "triton.infer", url)
+        behaviour.best, behaviour.has_classes = 0, False
+        one("no classes", "triton.infer", url)
+        behaviour.has_classes, behaviour.grpc_state = True, "MODEL_LOADING"
+        one("not ready over gRPC", "triton.infer", url)
+        behaviour.grpc_state, behaviour.state = "MODEL_READY", "MODEL_LOADING"
+        one("another status over gRPC", "triton.infer", url, model="gpustack_digits")
+        behaviour.state = "MODEL_READY"
+        behaviour.reason = "no GPU of its compute capability"
+        for call in ("Health", "Status", "Infer"):
+            behaviour.grpc_denies = call
+            one(f"{call} refused", "triton.infer", url)
+        behaviour.grpc_denies = ""
         one("unknown model", "triton.model", url, model="resnet")
         behaviour.state = "MODEL_UNAVAILABLE"
         one("unloaded", "triton.model", url, model="gpustack_digits")

@@ -228,6 +228,8 @@ def test_what_is_said_beside_a_pass(ask: Ask, compare: Compare, monkeypatch: Any
         for identity in ("triton.infer", "triton.metrics"):
             texts[identity] = ask(identity, HEALTHY, given={"url": url}).detail
     with serving_v1() as (url, _):
+        monkeypatch.setitem(__import__("sys").modules, "grpc", None)
+        texts["triton.infer, v1"] = ask("triton.infer", HEALTHY, given={"url": url}).detail
         texts["triton.ready, 18.09"] = ask("triton.ready", HEALTHY, given={"url": url, "release": "18.09"}).detail
     compare("triton-passes", texts)
 

@@ -14,6 +14,7 @@ import sysconfig
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.media.conftest import L4, Check, Wheel, host_with
@@ -81,24 +82,30 @@ def test_the_first_protocol(check: Check) -> None:
             ("live", "ready", "model", "infer"), "pass"
         )
         assert found["triton.live"].detail == f"{url}: protocol v1, version 1.1.0"
-        assert found["triton.infer"].detail == "gpustack_digits: HTTP (v1): correct output"
+        assert found["triton.infer"].detail == ("gpustack_digits: HTTP (v1): correct output; gRPC (v1): correct output")
+        assert found["triton.statistics"].detail == "gpustack_digits: 2 inferences, 0 failed"
         assert [path for path in behaviour.asked if path.startswith("/api/infer")] == [
             "/api/infer/gpustack_digits",
             "/api/infer/gpustack_digits/1",
+            "/api/infer/gpustack_digits",
         ]
 
         behaviour.is_beta = True
         beta = check("triton", "smoke", host_with(L4), url=url, release="0.5.0")
-        assert beta["triton.infer"].detail == "gpustack_digits: HTTP (v1): correct output"
+        assert beta["triton.infer"].detail == (
+            "gpustack_digits: HTTP (v1): correct output; gRPC was not tested: this server has no GRPCService, which"
+            " came with 18.11"
+        )
+        behaviour.is_beta = False
 
         behaviour.answer = behaviour.answer[::-1]
         wrong = check("triton", "smoke", host_with(L4), url=url)["triton.infer"]
         assert wrong.status == "fail"
         assert "the output is wrong" in wrong.reason
 
-        behaviour.state, behaviour.is_ready = "MODEL_UNAVAILABLE", False
+        behaviour.state, behaviour.is_ready, behaviour.reason = "MODEL_UNAVAILABLE", False, "no GPU of 7.0"
         away = check("triton", "smoke", host_with(L4), url=url, model="gpustack_digits")
-        assert "version 1 is MODEL_UNAVAILABLE" in away["triton.ready"].reason
+        assert "version 1 is MODEL_UNAVAILABLE: no GPU of 7.0" in away["triton.ready"].reason
         assert "no version of gpustack_digits is ready" in away["triton.model"].reason
         unknown = check("triton", "smoke", host_with(L4), url=url, model="other")["triton.model"]
         assert "the server does not have other" in unknown.reason
@@ -106,6 +113,27 @@ def test_the_first_protocol(check: Check) -> None:
         behaviour.is_live = False
         dead = check("triton", "smoke", host_with(L4), url=url, release="18.09")["triton.live"]
         assert "in this release, live means that every model is loaded" in dead.reason
+        assert dead.reason.endswith(": gpustack_digits, version 1 is MODEL_UNAVAILABLE: no GPU of 7.0")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"best": 1}, "the most probable classes are wrong: "),
+        ({"described": "other"}, "the response describes the model other instead of gpustack_digits"),
+        ({"grpc_state": "MODEL_LOADING"}, "the status does not list gpustack_digits as ready"),
+        ({"grpc_denies": "Health"}, "Health failed: UNAVAILABLE: not now"),
+        ({"grpc_denies": "Status"}, "Status failed: UNAVAILABLE: not now"),
+        ({"grpc_denies": "Infer"}, "Infer failed: UNAVAILABLE: not now"),
+    ],
+)
+def test_what_an_inference_by_the_first_protocol_finds(check: Check, change: dict[str, Any], words: str) -> None:
+    with serving() as (url, behaviour):
+        for name, value in change.items():
+            setattr(behaviour, name, value)
+        found = check("triton", "smoke", host_with(L4), url=url)["triton.infer"]
+    assert found.status == "fail"
+    assert words in found.reason
 
 
 def test_nobody_listens(check: Check) -> None:
@@ -308,6 +336,13 @@ def test_a_version_is_never_written_over(tmp_path: Path) -> None:
 CONFIG = 'name: "net"\nplatform: "tensorrt_plan"\ninput { name: "d" data_type: TYPE_FP32 dims: [ 3 ] }\noutput { name: "p" data_type: TYPE_FP32 dims: [ 1 ] }\n'
 
 
+BATCHED = CONFIG + "max_batch_size: 4\n"
+ENSEMBLE = CONFIG.replace("tensorrt_plan", "ensemble") + (
+    'ensemble_scheduling { step { model_name: "other" input_map { key: "x" value: "d" }'
+    ' output_map { key: "y" value: "p" } } }\n'
+)
+
+
 def findings(
     matrix: Matrix, tmp_path: Path, config: str | None, release: str = "25.03", versions: tuple[str, ...] = ("1",)
 ) -> list[str]:
@@ -362,6 +397,31 @@ def findings(
         (CONFIG, "25.03", (), "has no version"),
         (None, "20.06", ("1",), "config.pbtxt: is missing; Triton 20.06 requires it"),
         ("name: {", "25.03", ("1",), "cannot be read: the text ends inside"),
+        (CONFIG, "18.12", ("7", "007"), "error: net/7: is the same version as 007"),
+        (CONFIG + "default_model_filename: 'a.plan'\n", "18.12", ("007",), "error: net/007/a.plan: is missing"),
+        (CONFIG + "model_warmup { }\n", "19.08", ("1",), "model_warmup is known from 19.12 on; this server is 19.08"),
+        (CONFIG + "tags { }\n", "19.06", ("1",), "tags is known up to 19.02; this server is 19.06"),
+        (CONFIG.replace("FP32", "STRING"), "18.12", ("1",), "input d: data_type is TYPE_STRING"),
+        (CONFIG + "instance_group { kind: KIND_MODEL }\n", "19.08", ("1",), "KIND_MODEL is not a kind of Triton 19.08"),
+        (
+            BATCHED + "dynamic_batching { preferred_batch_size: [ 2, 8 ] }\n",
+            "25.03",
+            ("1",),
+            "8 exceeds max_batch_size",
+        ),
+        (BATCHED + "dynamic_batching { preferred_batch_size: 0 }\n", "25.03", ("1",), "0 is not a number above 0"),
+        (
+            ENSEMBLE.replace('"ensemble"', '"tensorrt_plan"'),
+            "25.03",
+            ("1",),
+            "ensemble_scheduling, but platform tensorrt",
+        ),
+        (ENSEMBLE, "19.01", ("1",), "ensemble is supported from 19.04 on; this server is 19.01"),
+        (ENSEMBLE, "25.03", ("1",), "step 1 of the ensemble requires the model other, which is not in the repository"),
+        (ENSEMBLE.replace('value: "p"', 'value: "q"'), "25.03", ("1",), "no step writes the tensor p"),
+        (ENSEMBLE.replace("input_map", "x_map"), "25.03", ("1",), "step 1 of the ensemble has no input_map"),
+        (ENSEMBLE + "instance_group { count: 1 }\n", "25.03", ("1",), "ensembles do not allow instance_group"),
+        (ENSEMBLE.split("ensemble_sch", 1)[0], "25.03", ("1",), "has platform ensemble, but no ensemble_scheduling"),
     ],
 )
 def test_each_rule_of_a_repository(
@@ -369,6 +429,46 @@ def test_each_rule_of_a_repository(
 ) -> None:
     found = findings(matrix, tmp_path, config, release, versions)
     assert any(words in one for one in found), found
+
+
+@pytest.mark.parametrize(
+    ("platform", "present", "words"),
+    [
+        ("caffe2_netdef", ("model.netdef",), "net/1/init_model.netdef: is missing: a NetDef has two files"),
+        ("caffe2_netdef", ("init_model.netdef",), "net/1/model.netdef: is missing"),
+        ("caffe2_netdef", ("model.netdef", "init_model.netdef"), ""),
+        ("tensorflow_savedmodel", ("model.savedmodel",), "net/1/model.savedmodel: is a file; a SavedModel is a folder"),
+        ("tensorflow_savedmodel", ("model.savedmodel/variables/x",), "net/1/model.savedmodel: has no saved_model.pb"),
+        ("tensorflow_savedmodel", ("model.savedmodel/saved_model.pb",), ""),
+        ("tensorflow_graphdef", ("model.graphdef",), ""),
+    ],
+)
+def test_the_files_of_each_kind(
+    matrix: Matrix, tmp_path: Path, platform: str, present: tuple[str, ...], words: str
+) -> None:
+    folder = tmp_path / "net"
+    for name in present:
+        (folder / "1" / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "1" / name).touch()
+    (folder / "config.pbtxt").write_text(CONFIG.replace("tensorrt_plan", platform))
+    found = [f"{one.place}: {one.message}" for one in judge(matrix, tmp_path, "18.09").findings]
+    assert [one for one in found if not one.startswith(words)] == []
+    assert bool(found) is bool(words)
+
+
+def test_an_empty_version_without_config_is_identified_by_no_server(matrix: Matrix, tmp_path: Path) -> None:
+    (tmp_path / "net" / "1").mkdir(parents=True)
+    found = judge(matrix, tmp_path, "24.05").findings
+    assert [(one.place, one.severity) for one in found] == [("net/1", "error")]
+    assert found[0].message == "has no file of a kind that the server identifies, and the model has no config.pbtxt"
+
+
+def test_an_ensemble_of_a_model_that_is_there(matrix: Matrix, tmp_path: Path) -> None:
+    assert findings(matrix, tmp_path, CONFIG) == []
+    (tmp_path / "store" / "pair" / "1").mkdir(parents=True)
+    config = ENSEMBLE.replace('name: "net"', 'name: "pair"').replace('"other"', '"net"')
+    (tmp_path / "store" / "pair" / "config.pbtxt").write_text(config)
+    assert judge(matrix, tmp_path / "store", "25.03").findings == ()
 
 
 def test_a_sound_repository_has_no_findings(matrix: Matrix, tmp_path: Path) -> None:
@@ -386,10 +486,15 @@ def test_the_repository_of_the_digits_network_is_good_and_served(
         "triton", "model-store", str(tmp_path / "s"), "--digits", "--release", "25.03", "--format", "json"
     )
     assert ended.returncode == 0, ended.stderr
+    assert "a running server notices it with --model-control-mode=poll" in ended.stderr
     assert json.loads(ended.stdout) == {"models": {"gpustack_digits": [1]}, "findings": []}
     old = call_gpustack("triton", "model-store", str(tmp_path / "s"), "--release", "18.11")
     assert old.returncode == 1
     assert "onnxruntime_onnx is supported from 19.06 on" in old.stdout
+    beta = call_gpustack("triton", "model-store", str(tmp_path / "beta"), "--digits", "--release", "0.5")
+    assert beta.returncode == 2
+    assert "onnxruntime_onnx is supported from 19.06 on; this server is 0.5.0" in beta.stderr
+    assert not (tmp_path / "beta").exists()
     wrong = call_gpustack("triton", "model-store", str(tmp_path / "s"), "--release", "25.99")
     assert wrong.returncode == 2
     assert "'25.99' is not a release of Triton" in wrong.stderr

@@ -1,15 +1,24 @@
-"""A small server of the first protocol, built from the pages of the 0.5 beta's user guide: health, status, infer."""
+"""A stand-in for a server of the first protocol: health, status and inference, over HTTP and gRPC.
+
+HTTP is built from the pages of the 0.5 beta's user guide, gRPC from NVIDIA's grpc_service.proto of 18.11.
+"""
 
 from __future__ import annotations
 
 import struct
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import grpc
 
 from gpustack.triton.pbtxt import first, parse
+from gpustack.triton.wire import bytes_of, decoded, encoded, messages_of
 from gpustack.verify.tensorrt.onnx import load_digits
+from gpustack.verify.triton.own_server import find_free_ports
 
 STATUS = """id: "inference:0"
 version: "1.1.0"
@@ -36,14 +45,23 @@ class Behaviour:
         self.answer = load_digits().probabilities[0]
         self.asked: list[str] = []
         self.is_beta = False  # the beta's pages name the sizes of tensors, later servers do not know that field
+        self.reason = ""
+        self.best = 0  # added to the number of the most probable class
+        self.counts = (2, 0)
+        self.has_classes = True
+        self.grpc_state = ""  # another state than over HTTP
+        self.grpc_denies = ""  # the name of a call that is refused
+        self.described = "gpustack_digits"
 
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     behaviour: Behaviour
 
-    def _send(self, code: int, status: str, body: bytes = b"") -> None:
+    def _send(self, code: int, status: str, body: bytes = b"", header: str = "") -> None:
         self.send_response(code)
+        if header:
+            self.send_header("NV-InferResponse", header)
         self.send_header("NV-Status", f'code: {status} server_id: "inference:0" request_id: 1')
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -57,8 +75,14 @@ class Handler(BaseHTTPRequestHandler):
         elif self.path == "/api/health/ready":
             self._send(200 if known.is_ready else 400, "SUCCESS" if known.is_ready else "UNAVAILABLE")
         elif self.path in {"/api/status", "/api/status/gpustack_digits"}:
-            versions = f"version_status {{ key: 1 value {{ ready_state: {known.state} }} }}" if known.state else ""
+            why = f'ready_state_reason {{ message: "{known.reason}" }}' if known.reason else ""
+            done, failed = known.counts
+            counts = f"infer_stats {{ key: 1 value {{ success {{ count: {done} }} failed {{ count: {failed} }} }} }}"
+            value = f"{{ ready_state: {known.state} {why} {counts} }}"
+            versions = f"version_status {{ key: 1 value {value} }}" if known.state else ""
             self._send(200, "SUCCESS", (STATUS % versions).encode())
+        elif self.path == "/api/status/gpustack_digits?format=binary":
+            self._send(200, "SUCCESS", binary_status(known.state))
         elif self.path.startswith("/api/status/"):
             self._send(400, 'INVALID_ARG msg: "no status available for unknown model"')
         elif self.path == "/metrics":
@@ -82,23 +106,87 @@ class Handler(BaseHTTPRequestHandler):
             self._send(400, 'INVALID_ARG msg: "unexpected size or name for input"')
             return
         values = self.behaviour.answer
-        self._send(200, "SUCCESS", struct.pack(f"<{len(values)}f", *values) + b'model_name: "gpustack_digits"')
+        described = f'model_name: "{self.behaviour.described}" model_version: 1 batch_size: 1'
+        wanted = first(header, "output")
+        if isinstance(wanted, dict) and "cls" in wanted and not self.behaviour.has_classes:
+            self._send(400, 'UNSUPPORTED msg: "no classes"')
+            return
+        if isinstance(wanted, dict) and "cls" in wanted:
+            best = max(range(len(values)), key=values.__getitem__) + self.behaviour.best
+            described += f' output {{ name: "output" batch_classes {{ cls {{ idx: {best} value: 0.9 label: "x" }} }} }}'
+            values = []
+        raw = struct.pack(f"<{len(values)}f", *values)
+        if self.behaviour.is_beta:
+            self._send(200, "SUCCESS", raw + described.encode())
+        else:
+            self._send(200, "SUCCESS", raw, described)
 
     def log_message(self, *_: object) -> None:
         """Nothing is logged."""
 
 
+MODEL_STATES = ("MODEL_UNKNOWN", "MODEL_READY", "MODEL_UNAVAILABLE", "MODEL_LOADING", "MODEL_UNLOADING")
+
+
+def binary_status(state: str) -> bytes:
+    """ServerStatus with one model; no version of it for a state of "" ."""
+    version = encoded(2, encoded(1, 1) + encoded(2, encoded(1, MODEL_STATES.index(state)))) if state else b""
+    model = encoded(1, "gpustack_digits") + encoded(2, version)
+    return encoded(1, "inference:0") + encoded(2, "1.1.0") + encoded(4, model) + encoded(7, 2)
+
+
+class GrpcService(grpc.GenericRpcHandler):  # type: ignore[misc]
+    """GRPCService of 18.11: requests and responses are bytes."""
+
+    def __init__(self, behaviour: Behaviour) -> None:
+        self._known = behaviour
+
+    def service(self, details: Any) -> Any:
+        service, _, method = details.method.strip("/").partition("/")
+        answers: dict[str, Callable[[bytes], bytes]] = {
+            "Health": self._health, "Status": self._status, "Infer": self._infer,
+        }  # fmt: skip
+        if service != "nvidia.inferenceserver.GRPCService" or method not in answers or self._known.is_beta:
+            return None
+        answer = answers[method]
+        if self._known.grpc_denies == method:
+            answer = lambda _: encoded(1, encoded(1, 6) + encoded(2, "not now"))  # noqa: E731
+        return grpc.unary_unary_rpc_method_handler(lambda request, _: answer(request))
+
+    def _health(self, request: bytes) -> bytes:
+        mode = bytes_of(decoded(request), 1)
+        is_well = self._known.is_live if mode == b"live" else self._known.is_ready
+        return encoded(1, encoded(1, 1)) + encoded(2, int(is_well))
+
+    def _status(self, _request: bytes) -> bytes:
+        return encoded(1, encoded(1, 1)) + encoded(2, binary_status(self._known.grpc_state or self._known.state))
+
+    def _infer(self, request: bytes) -> bytes:
+        message = decoded(request)
+        header = decoded(bytes_of(message, 3))
+        given = messages_of(header, 2)[0]
+        if bytes_of(given, 1) != b"input" or 2 in given or len(bytes_of(message, 4)) != 784 * 4:
+            return encoded(1, encoded(1, 5) + encoded(2, "unexpected size or name for input"))
+        values = self._known.answer
+        return encoded(1, encoded(1, 1)) + encoded(3, struct.pack(f"<{len(values)}f", *values))
+
+
 @contextmanager
 def serving() -> Iterator[tuple[str, Behaviour]]:
-    """A server on loopback: its address, and how it behaves."""
+    """A server on loopback, gRPC on the next port: its address, and how it behaves."""
     behaviour = Behaviour()
     handler = type("Bound", (Handler,), {"behaviour": behaviour})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    port, grpc_port, _ = find_free_ports()
+    by_grpc = grpc.server(ThreadPoolExecutor(2), handlers=(GrpcService(behaviour),))
+    by_grpc.add_insecure_port(f"127.0.0.1:{grpc_port}")
+    by_grpc.start()
+    server = ThreadingHTTPServer(("127.0.0.1", port), handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_port}", behaviour
     finally:
+        by_grpc.stop(None)
         server.shutdown()
         thread.join()
         server.server_close()

@@ -48,7 +48,7 @@ def triton(
 ) -> int:
     """Create a model repository, or check one by the rules of a Triton release. Exit code 1 if it breaks any."""
     from gpustack.errors import UsageError
-    from gpustack.triton.releases import newest, release_row
+    from gpustack.triton.releases import newest, refuse_unsupported, release_row, when_seen
     from gpustack.triton.rules import judge
     from gpustack.triton.store import create_version
 
@@ -56,11 +56,14 @@ def triton(
         message = f"{action!r} is not an action of triton"
         raise UsageError(message, code="unknown-action", where="triton", hint="use: model-store")
     matrix = frame.matrix()
-    month = release_row(matrix, release).version if release else newest(matrix).version
+    row = release_row(matrix, release) if release else newest(matrix)
+    month = row.version
     if digits or engine or built:
         with _files(matrix, month, tuple(engine or ()), built) as (platform, files):
+            refuse_unsupported(matrix, platform, row)
             directory.mkdir(parents=True, exist_ok=True)
             create_version(directory, _model(platform, files, (version, keep, copies), on_cpu=on_cpu), month)
+        frame.say(f"Triton {month}: {when_seen(month)}")
     found = judge(matrix, directory, month, tuple(compute or ()))
     frame.page(frame.to_json(found) if format is TextOrJson.JSON else _as_text(found, month))
     return 0 if found.is_good else 1

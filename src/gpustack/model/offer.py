@@ -71,7 +71,6 @@ class ServerImage(Struct, frozen=True, kw_only=True):
     """One container image of a Triton release, by its full reference."""
 
     release: str
-    variant: str
     reference: str
     src: tuple[str, ...] = ()
 

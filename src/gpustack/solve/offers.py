@@ -138,7 +138,7 @@ class OfferBook:
         if self._host.os.family == "windows" or self.rows.platform == JETSON:
             return ()
         rows = self._matrix.rows("triton", "images", ServerImage)
-        return tuple(row for row in rows if (row.release, row.variant) == (version, "py3"))
+        return tuple(row for row in rows if row.release == version)
 
     def _from_repository(self, component: str, version: str, method: Method) -> Offer | None:
         if not self._is_served(component, version, method):

@@ -41,7 +41,8 @@ class ModelFile(Struct, frozen=True, kw_only=True):
 def release_row(matrix: Matrix, release: str) -> ReleaseRow:
     """The release of the month ``release`` ("25.03"). Raises UsageError with the known months near it."""
     rows = matrix.rows("triton", "releases", ReleaseRow)
-    found = next((row for row in rows if row.version == release), None)
+    # The guide of the beta calls its release 0.5.
+    found = next((row for row in rows if row.version in {release, f"{release}.0"}), None)
     if found is None:
         known = [row.version for row in rows]
         near = [one for one in known if one.partition(".")[0] == release.partition(".")[0]] or known[-6:]
@@ -71,6 +72,30 @@ def why_unsupported(kind: ModelFile, release: str) -> str:
     if end and month > version(end[0]):
         return f"{kind.called} is supported up to {end[0]}"
     return ""
+
+
+def refuse_unsupported(matrix: Matrix, platform: str, row: ReleaseRow) -> None:
+    """Raise UsageError (exit 2) where servers of that release do not serve models of ``platform``."""
+    kind = next(one for one in model_kinds(matrix) if one.platform == platform)
+    why = why_unsupported(kind, row.version)
+    if why:
+        library = f"TensorRT {row.tensorrt}" if row.tensorrt else "the TensorRT of that release"
+        msg = f"{why}; this server is {row.version}"
+        raise UsageError(
+            msg,
+            code="nothing-for-release",
+            where="--release",
+            hint=f"build an engine with {library} and use `--engine FILE`",
+        )
+
+
+def when_seen(release: str) -> str:
+    """When a running server of ``release`` notices a model that is new in its repository."""
+    if version(release) < version("18.11"):
+        return "a running server notices new versions of its models, but no new models: restart it"
+    if version(release) < version("20.06"):
+        return "a running server notices it by itself"
+    return "a running server notices it with --model-control-mode=poll; else restart it, or load the model"
 
 
 def needs_config(release: str) -> bool:

@@ -10,6 +10,7 @@ from gpustack.model.host import Installed
 from gpustack.model.plan import Plan
 
 STORE = "/srv/triton/models"
+FIRST = "/opt/inference_server/bin/inference_server"
 
 
 def run_of(made: Plan) -> tuple[str, ...]:
@@ -24,6 +25,10 @@ def triton(release: str, *engines: str) -> Plan:
 @pytest.mark.parametrize(
     ("release", "image", "server", "ready"),
     [
+        ("18.04", "inferenceserver:18.04", (FIRST, "--model_base_path=/models"), "api/status"),
+        ("18.07", "inferenceserver:18.07-py2", (FIRST, "--model-store=/models"), "api/status"),
+        ("18.08.1", "inferenceserver:18.08.1-py2", (FIRST, "--model-store=/models"), "api/health/ready"),
+        ("18.09", "tensorrtserver:18.09-py3", ("trtserver", "--model-store=/models"), "api/health/ready"),
         ("19.07", "tensorrtserver:19.07-py3", ("trtserver", "--model-store=/models"), "api/health/ready"),
         ("20.03.1", "tritonserver:20.03.1-py3", ("tritonserver", "--model-repository=/models"), "api/health/ready"),
         ("25.09", "tritonserver:25.09-py3", ("tritonserver", "--model-repository=/models"), "v2/health/ready"),
@@ -70,6 +75,19 @@ def test_jetson_never_gets_the_images_for_servers() -> None:
     assert "Jetson has builds of its own" in refusal(board, "triton", method="container").message
 
 
-def test_a_release_whose_image_is_not_known_whole_says_so() -> None:
-    error = refusal(host("ubuntu16.04", gpus=("V100-SXM2-16GB",)), "triton==18.09", method="container")
-    assert "NVIDIA names its image nvcr.io/nvidia/inferenceserver:18.09, but not its whole tag" in str(error)
+@pytest.mark.parametrize(
+    ("release", "words"),
+    [
+        ("0.5.0", "its oldest is 18.04; NVIDIA names its image inferenceserver:18.08, but not its whole tag"),
+        ("18.08", "the nearest are 18.07 and 18.08.1; NVIDIA names its image inferenceserver:18.08, but not its whole"),
+        ("18.10", "the nearest are 18.09 and 18.11; NVIDIA names its image nvcr.io/nvidia/tensorrtserver:18.10, but"),
+    ],
+)
+def test_a_release_whose_image_is_not_known_whole_says_so(release: str, words: str) -> None:
+    error = refusal(host("ubuntu16.04", gpus=("V100-SXM2-16GB",)), f"triton=={release}", method="container")
+    assert words in str(error)
+
+
+def test_images_of_cuda_9_do_not_support_turing() -> None:
+    error = refusal(host("ubuntu18.04", gpus=("Tesla T4",)), "triton==18.07", method="container")
+    assert "requires a GPU of compute capability older than 7.5" in str(error)

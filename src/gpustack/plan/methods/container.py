@@ -51,6 +51,7 @@ output [ { name: "output", data_type: TYPE_FP32, dims: [ 1000 ] } ]
 instance_group [ { count: 1, kind: KIND_GPU } ]
 """
 _RUNS = 'test "$("$1" container inspect --format "{{.State.Running}} {{.Config.Image}}" "$2")" = "$3"'
+_FIRST_PROGRAM = "/opt/inference_server/bin/inference_server"
 _LIMITS = ("--shm-size=1g", "--ulimit=memlock=-1", "--ulimit=stack=67108864")
 
 
@@ -111,6 +112,8 @@ def _store(ctx: Context, pick: Pick) -> Draft:
 def _ready(ctx: Context, pick: Pick) -> Draft:
     """The server loads its models after the container has started: poll until it is ready."""
     path = "v2/health/ready" if is_within(pick.version, ">=20.06") else "api/health/ready"
+    if is_within(pick.version, ">=18.04,<18.08"):
+        path = "api/status"  # the endpoints for health came with 18.08
     return draft(
         "triton-ready",
         after=["install:triton"],
@@ -156,6 +159,10 @@ def _run(ctx: Context, pick: Pick, engine: str, image: ServerImage) -> Draft:
 
 def _server(release: str) -> tuple[str, ...]:
     """The server program and its option for the model repository, by release."""
+    if is_within(release, ">=18.04,<18.05"):
+        return (_FIRST_PROGRAM, "--model_base_path=/models")
+    if is_within(release, "<18.09"):
+        return (_FIRST_PROGRAM, "--model-store=/models")
     if is_within(release, "<20.03.1"):
         return ("trtserver", "--model-store=/models")
     return ("tritonserver", "--model-repository=/models")

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from gpustack.triton import v1, v2
+from gpustack.triton import v2
 from gpustack.triton.client import Answer, Server
 from gpustack.verify.tensorrt.digits_engine import TOLERANCE
 from gpustack.verify.tensorrt.onnx import INPUT, OUTPUT, load_digits
-from gpustack.verify.triton.endpoint import DIGITS, DOUBLE, Endpoint
+from gpustack.verify.triton.endpoint import DIGITS, DOUBLE
 
 _FLOATS = {"FP32", "FP64", "FP16"}
 _WHOLE = {"INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64", "BOOL"}
@@ -132,36 +132,3 @@ def infer_over_grpc(server: Server, model: str, ask: Sample) -> Tried | None:
     if answer is None:
         return Tried(fault=f"the response over gRPC has no output {ask.output}")
     return check_output([float(value) for value in answer.flatten()], ask, 0.0, "gRPC")
-
-
-def infer_over_v1(found: Endpoint, model: str, clock: Callable[[], float]) -> Tried:
-    """Infer by the v1 protocol with a model of the digits network."""
-    digits = load_digits()
-    values = [pixel / 255 for pixel in digits.pictures[0]]
-    ask = Sample(
-        tensor=(INPUT, "FP32", (1, 1, 28, 28)), values=values, output=OUTPUT, expected=list(digits.probabilities[0])
-    )
-    status = v1.status(found.server, model)
-    numbers = [] if isinstance(status, Answer) else [*status.models.get(model, {})]
-    tried = _once(found.server, model, ask, clock, 0)
-    if tried.fault or not numbers:
-        return tried
-    again = _once(found.server, model, ask, clock, max(numbers))
-    return Tried(fault=f"version {max(numbers)} by its number: {again.fault}") if again.fault else tried
-
-
-def _once(server: Server, model: str, ask: Sample, clock: Callable[[], float], number: int) -> Tried:
-    """One inference by the v1 protocol, of the version ``number``; 0 for the latest."""
-    started = clock()
-    answer = v1.infer(server, model, (INPUT, OUTPUT, 10), ask.values, number)
-    seconds = clock() - started
-    if not answer.is_ok or v1.code(answer) not in {"SUCCESS", ""}:
-        return Tried(fault=f"the inference failed: {_reason(answer)}", seconds=seconds)
-    got = v1.output(answer, 10)
-    if got is None:
-        return Tried(fault="the response is shorter than its output", seconds=seconds)
-    return check_output(got, ask, seconds, "HTTP (v1)")
-
-
-def _reason(answer: Answer) -> str:
-    return answer.headers.get("nv-status") or answer.why

@@ -10,7 +10,8 @@ from gpustack.triton import v1, v2
 from gpustack.triton.client import Answer, Server, escaped
 from gpustack.verify.declare import Context, Outcome, check, failed, needless, passed, skipped
 from gpustack.verify.triton.endpoint import DIGITS, DOUBLE, Endpoint, choose_model, find_endpoint
-from gpustack.verify.triton.infer import infer_over_v1, infer_over_v2
+from gpustack.verify.triton.infer import infer_over_v2
+from gpustack.verify.triton.infer_v1 import infer_over_v1
 from gpustack.verify.triton.own_server import find_free_ports, find_server, start_server
 
 _KNOWN_ANSWER = "use a model whose outputs are known: `gpustack triton model-store DIR --digits`"
@@ -64,7 +65,8 @@ def live(context: Context, found: Endpoint) -> Outcome:
     if not answer.is_ok:
         strict = found.protocol == "v1" and v1.live_means_loaded(context.given.get("release"))
         why = "; in this release, live means that every model is loaded (--strict-liveness)" if strict else ""
-        return failed(f"{found.server.url} is not live ({answer.why}){why}")
+        models = _not_ready(found) if found.protocol == "v1" else ""
+        return failed(f"{found.server.url} is not live ({answer.why}){why}{f': {models}' if models else ''}")
     return passed(f"{found.server.url}: protocol {found.protocol}, version {number or 'unknown'}", actual=number)
 
 
@@ -96,14 +98,7 @@ def _not_ready(found: Endpoint) -> str:
             f"{row.get('name')} is {row.get('state')}: {row.get('reason', '')}".rstrip(": ") for row in rows
         )
     status = v1.status(found.server)
-    if isinstance(status, Answer):
-        return ""
-    return "; ".join(
-        f"{name}, version {number} is {state}"
-        for name, versions in status.models.items()
-        for number, state in versions.items()
-        if state != "MODEL_READY"
-    )
+    return "" if isinstance(status, Answer) else status.unready()
 
 
 @check(
@@ -123,8 +118,7 @@ def model(_context: Context, found: Endpoint, name: str) -> Outcome:
             return failed(f"the server does not have {name}: {status.why}")
         states = status.models.get(name, {})
         if "MODEL_READY" not in states.values():
-            listed = ", ".join(f"version {number} is {state}" for number, state in states.items())
-            return failed(f"no version of {name} is ready: {listed or 'none is loaded'}")
+            return failed(f"no version of {name} is ready: {status.unready() or 'none is loaded'}")
         numbers = ", ".join(str(one) for one, state in states.items() if state == "MODEL_READY")
         return passed(f"{name}, version {numbers}")
     answer = v2.model_ready(found.server, name)
@@ -167,7 +161,7 @@ def infer(context: Context, found: Endpoint, name: str) -> Outcome:
     if found.protocol == "v1" and name != DIGITS:
         return skipped(f"{name} was not tested: the v1 protocol does not report its inputs", _KNOWN_ANSWER)
     tried = (
-        infer_over_v1(found, name, context.clock)
+        infer_over_v1(found.server, name, context.clock)
         if found.protocol == "v1"
         else infer_over_v2(found.server, name, context.clock)
     )
@@ -191,14 +185,20 @@ def infer(context: Context, found: Endpoint, name: str) -> Outcome:
 @_of_model
 def statistics(_context: Context, found: Endpoint, name: str) -> Outcome:
     if found.protocol == "v1":
-        return needless("the v1 protocol has its statistics in the status, which triton.model reads")
+        status = v1.status(found.server, name)
+        if isinstance(status, Answer):
+            return failed(f"the server reports no statistics of {name}: {status.why}")
+        return _counted(name, *status.counts.get(name, (0, 0)))
     answer = v2.statistics(found.server, name)
     found_statistics = answer.json()
     rows = found_statistics.get("model_stats") if isinstance(found_statistics, dict) else None
     if not answer.is_ok or not isinstance(rows, list) or not rows:
         return failed(f"the server reports no statistics of {name}: {answer.why}")
     count = sum(v2.number_at(row, "inference_count") for row in rows)
-    failures = sum(v2.number_at(row, "inference_stats", "fail", "count") for row in rows)
+    return _counted(name, count, sum(v2.number_at(row, "inference_stats", "fail", "count") for row in rows))
+
+
+def _counted(name: str, count: int, failures: int) -> Outcome:
     if count == 0:
         return failed(f"the statistics count no inference of {name}, although one succeeded")
     measured = {
