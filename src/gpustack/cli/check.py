@@ -83,9 +83,12 @@ def _not_judged(verdict: "Verdict") -> list[str]:
     from gpustack.solve.words import title
 
     rules: dict[tuple[str, str], list[str]] = {}
+    lines = [f"not judged: {one.reason}" for one in verdict.not_judged if not one.rule]
     for one in verdict.not_judged:
+        if not one.rule:
+            continue
         rules.setdefault((one.property, one.option), []).append(one.rule)
-    return [
+    return lines + [
         f"not judged: {title(name)} is unknown ({option} gives it): {', '.join(ids)}"
         for (name, option), ids in rules.items()
     ]

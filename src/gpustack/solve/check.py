@@ -33,6 +33,7 @@ from gpustack.solve.unjudged import assumed, not_judged, unknown_rules
 from gpustack.solve.unknown import (
     outside_of_the_facts,
     unknown_compilers,
+    unknown_kernels,
     unknown_pairs,
     unknown_splits,
     unknown_versions,
@@ -94,6 +95,7 @@ def _unknown(question: Question, picks: dict[str, Candidate], judged: dict[str, 
     """Everything that prevents a verdict; ``picks`` are the compatible versions, if there are any."""
     found = [*unknown_versions(question), *outside_of_the_facts(question, judged), *unknown_pairs(question, picks)]
     found += [*unlisted_gpus(question, picks), *unknown_splits(question, picks), *unknown_compilers(question, judged)]
+    found += unknown_kernels(question, judged)
     for candidate in judged.values():
         found += unknown_rules(question, candidate, judged)
     return tuple(dict.fromkeys(found))

@@ -9,7 +9,14 @@ from gpustack.model.resolution import Unknown
 from gpustack.solve.listed import unlisted_gpus
 from gpustack.solve.question import Candidate, Question
 from gpustack.solve.unjudged import unknown_rules
-from gpustack.solve.unknown import COVERED_PAIRS, doubt, unjudged_release, unknown_pairs, unknown_splits
+from gpustack.solve.unknown import (
+    COVERED_PAIRS,
+    doubt,
+    unjudged_release,
+    unknown_kernels,
+    unknown_pairs,
+    unknown_splits,
+)
 
 _COVERED = frozenset(COVERED_PAIRS)
 
@@ -36,7 +43,11 @@ class Doubts:
         if not candidate.is_known:
             outside = Unknown(reason=unjudged_release(question, candidate))
         alone = {candidate.component: candidate}
-        unlisted = [*unlisted_gpus(question, alone), *unknown_splits(question, alone)]
+        unlisted = [
+            *unlisted_gpus(question, alone),
+            *unknown_splits(question, alone),
+            *unknown_kernels(question, alone),
+        ]
         return [*([outside] if outside is not None else []), *unlisted, *unknown_rules(question, candidate, {})]
 
     def between(self, one: Candidate, other: Candidate) -> tuple[Unknown, ...]:

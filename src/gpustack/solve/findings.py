@@ -20,7 +20,7 @@ from gpustack.solve.causes import (
     Unwanted,
     Vulnerable,
 )
-from gpustack.solve.flavour import flavour_rules
+from gpustack.solve.flavour import flavour_rules, unbuilt_flavours
 from gpustack.solve.forward_compat import bridged_branches, package_for
 from gpustack.solve.question import Question
 from gpustack.solve.sentences import (
@@ -95,13 +95,16 @@ def _refused_by_host(question: Question, component: str, refused: Refusal) -> Co
 
 
 def _no_common_flavour(question: Question, driver: str) -> Conflict:
-    rules = flavour_rules(question, driver)
+    rules, unbuilt = flavour_rules(question, driver), unbuilt_flavours(question, driver)
     sentences = [sentence.text for sentence in constraint_sentences(question, Flavour())]
+    kernels = [rule_sentence(question, bound) for bound in unbuilt]
+    reasons = [*sentences, *(rule.text.rstrip(".") for rule in rules), *(one.text for one in kernels)]
+    sources = question.matrix.addresses(tuple(key for rule in rules for key in rule.src))
     return Conflict(
         kind="no-common-flavour",
-        between=(spelled(question, "driver"), host_name(question, "compute-capability")),
-        reason=f"{'. '.join([*sentences, *(rule.text.rstrip('.') for rule in rules)])}.",
-        sources=question.matrix.addresses(tuple(key for rule in rules for key in rule.src)),
+        between=(spelled(question, "driver"), host_name(question, "kernel" if unbuilt else "compute-capability")),
+        reason=f"{'. '.join(reasons)}.",
+        sources=tuple(dict.fromkeys([*sources, *(address for one in kernels for address in one.sources)])),
     )
 
 

@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from gpustack.model.host import Gpu
 from gpustack.solve.question import Question
+from gpustack.solve.rulebook import BoundRule
 from gpustack.versions import is_within
 
 DEFAULT_OPEN_SINCE = "560"
@@ -29,6 +30,7 @@ def flavours(question: Question, driver: str) -> tuple[str, ...]:
     allowed = ["open", "proprietary"] if is_within(driver, f">={DEFAULT_OPEN_SINCE}") else ["proprietary", "open"]
     gpus = question.host.gpus
     refused = {rule.flavour for rule in flavour_rules(question, driver)}
+    refused |= {bound.rule.when.flavour for bound in unbuilt_flavours(question, driver)}
     refused |= {"open" for gpu in gpus if gpu.open_module == "impossible"}
     refused |= {"proprietary" for gpu in gpus if gpu.open_module == "required"}
     if question.request.kernel_module != "auto":
@@ -43,6 +45,19 @@ def flavour_rules(question: Question, driver: str) -> tuple[FlavourRule, ...]:
     """The rows that exclude a flavour of this driver version on this host."""
     rows = question.matrix.rows("driver", "flavour_rules", FlavourRule)
     return tuple(row for row in rows if is_within(driver, row.driver) and _concerns(row, question.host.gpus))
+
+
+def unbuilt_flavours(question: Question, driver: str) -> tuple[BoundRule, ...]:
+    """The rules by which one flavour does not build on the kernel of the host, where that kernel is known."""
+    view = question.view
+    if view.is_assumed("kernel") or view.runs_modules_of("driver", driver):
+        return ()
+    return tuple(
+        bound
+        for bound in question.book.applying("driver", driver).get("kernel", ())
+        if bound.rule.when.flavour and view.holds(bound.rule.when, "driver")
+        if not all(bound.accepts(driver, kernel) for kernel in view.values("kernel"))
+    )
 
 
 def _concerns(rule: FlavourRule, gpus: tuple[Gpu, ...]) -> bool:

@@ -11,6 +11,7 @@ from gpustack.model.resolution import Assumed, NotJudged, Unknown
 from gpustack.solve.hostview import OPTIONS, SYSTEM_FIXED
 from gpustack.solve.question import Candidate, Question
 from gpustack.solve.rulebook import BoundRule
+from gpustack.solve.unknown import UNKNOWN_KERNELS, lacks_kernels
 from gpustack.solve.words import title
 
 
@@ -92,6 +93,9 @@ def not_judged(question: Question, picks: Mapping[str, Candidate]) -> tuple[NotJ
                 option=option,
                 reason=f"the {title(one.property)} of this host is unknown",
             )
+    if "driver" in picks and question.view.is_assumed("kernel") and lacks_kernels(question, picks["driver"]):
+        text = f"driver=={picks['driver'].version}: {UNKNOWN_KERNELS}"
+        found["", "kernel"] = NotJudged(rule="", property="kernel", option=OPTIONS["kernel"], reason=text)
     return tuple(found.values())
 
 

@@ -8,9 +8,13 @@ from msgspec import Struct
 
 from gpustack.model.resolution import Unknown
 from gpustack.solve.applies import outside
+from gpustack.solve.hostview import OPTIONS
 from gpustack.solve.question import Candidate, Question
+from gpustack.solve.rulebook import BoundRule
 from gpustack.solve.words import title
 from gpustack.versions import is_within, version, version_range
+
+UNKNOWN_KERNELS = "it is unknown on which kernels its modules build"
 
 COVERED_PAIRS = (
     ("cuda", "driver"),
@@ -116,6 +120,30 @@ def unknown_compilers(question: Question, judged: Mapping[str, Candidate]) -> li
             for bound in book.applying(name, judged[name].version).get(compiler, ())
         )
     ]
+
+
+def unknown_kernels(question: Question, picks: Mapping[str, Candidate]) -> list[Unknown]:
+    """A driver release whose kernels no fact states, where the kernel of the host is known."""
+    candidate = picks.get("driver")
+    if candidate is None or question.view.is_assumed("kernel") or not lacks_kernels(question, candidate):
+        return []
+    text = f"{UNKNOWN_KERNELS}, so nothing can be said of Linux {question.view.values('kernel')[0]}"
+    return [Unknown(reason=f"driver=={candidate.version}: {text}", needs="kernel", option=OPTIONS["kernel"])]
+
+
+def lacks_kernels(question: Question, driver: Candidate) -> bool:
+    """Whether no fact names the kernels on which the modules of a driver build; an installed one was built."""
+    known = [bound for bound in question.book.of("driver") if _bounds_above(question, bound)]
+    rules = question.book.applying("driver", driver.version).get("kernel", ())
+    is_open = bool(question.view.values("kernel")) and not driver.is_installed
+    return is_open and bool(known) and not any(_bounds_above(question, bound) for bound in rules)
+
+
+def _bounds_above(question: Question, bound: BoundRule) -> bool:
+    """Whether a rule about kernels that binds here names the last one, or the first that is too new."""
+    rule = bound.rule
+    names_an_end = bool(rule.none) or any("<" in text for text in rule.any)
+    return rule.needs == "kernel" and names_an_end and question.view.holds(rule.when, "driver")
 
 
 def outside_of_the_facts(question: Question, judged: Mapping[str, Candidate]) -> list[Unknown]:
