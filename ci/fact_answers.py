@@ -27,7 +27,7 @@ from gpustack.plan.build import build
 from gpustack.plan.targets import demand_host
 from gpustack.solve.check import check
 from gpustack.solve.forward_compat import bridged_branches, package_for
-from gpustack.solve.requirements import merge, parse_methods, parse_requirement
+from gpustack.solve.requirements import merge, parse_methods, parse_requirement, split_frameworks
 from gpustack.solve.resolve import resolve
 from gpustack.triton import releases, rules, served
 from gpustack.triton.engine import Engine
@@ -67,6 +67,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     stage: str = ""
     own: OwnFile | None = None
     kernel: str = ""
+    python: str = ""
 
 
 def answer(matrix: Matrix, one: Asked) -> str:
@@ -78,6 +79,8 @@ def _host(matrix: Matrix, one: Asked) -> Host:
     host = describe(matrix, os=one.os, arch=one.arch, gpus=one.gpus, driver=one.driver)
     if one.kernel:
         host = replace(host, kernel=one.kernel)
+    if one.python:
+        host = replace(host, python=one.python)
     if not one.held:
         return host
     there = Installed(version="0.1", method="network", packages=one.held)
@@ -85,8 +88,10 @@ def _host(matrix: Matrix, one: Asked) -> Host:
 
 
 def _request(one: Asked) -> Request:
+    stack, frameworks = split_frameworks(merge(tuple(parse_requirement(text) for text in one.asked)))
     return Request(
-        requirements=merge(tuple(parse_requirement(text) for text in one.asked)),
+        requirements=stack,
+        frameworks=frameworks or msgspec.UNSET,
         methods=parse_methods(one.methods),
         kernel_module=one.flavour,  # type: ignore[arg-type]
         target=one.target,  # type: ignore[arg-type]

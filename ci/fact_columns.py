@@ -21,6 +21,8 @@ TYPED = {
     "rules": "Rule",
     "availability": "Availability",
     "packages": "PackageSet",
+    "framework_builds": "Build",
+    "framework_files": "WheelFile",
     "archives": "Archive",
 }
 """What the look-ups of Matrix that name no table read."""

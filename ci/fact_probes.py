@@ -14,7 +14,7 @@ from gpustack.model.own_file import OwnFile, OwnPackage
 from gpustack.model.places import System
 from gpustack.solve.codecs import DECODED, ENCODED
 from gpustack.solve.rows import INSTALLERS, OWN_REPOSITORY
-from gpustack.versions import is_within
+from gpustack.versions import is_within, version_key
 
 Row = dict[str, Any]
 ARCHES = {"x86_64": "x86_64", "amd64": "x86_64", "sbsa": "aarch64", "aarch64": "aarch64", "arm64": "aarch64"}
@@ -496,8 +496,44 @@ def _named(words: Callable[[Row], str]) -> Callable[[Matrix, Row], Iterator[Aske
     return lambda _, row: iter((Asked(kind="machine", arch=None, gpus=(words(row),)),))
 
 
+def _on_framework(_facts: Matrix, row: Row) -> Iterator[Asked]:
+    """A plan of a build by its version, for a Python that it has, on the newest and on an old system and GPU."""
+    system, _, arch = row["platform"].partition("-")
+    name = f"{row['component']}=={row['version']}"
+    for python, os in ((row.get("python", "3.12"), "ubuntu24.04"), ("3.10", "ubuntu22.04")):
+        place = {"os": "windows11" if system == "windows" else os, "arch": arch or "x86_64"}
+        number = (re.findall(r"3\.\d+", python) or ["3.12"])[0]
+        for gpu in ("L4", "Tesla V100-SXM2-32GB", "GeForce RTX 5090"):
+            yield Asked(kind="check", asked=(name,), gpus=(gpu,), python=number, **place)
+        yield Asked(kind="plan", asked=(name,), gpus=("L4",), python=number, **place)
+
+
+def _on_variant(facts: Matrix, row: Row) -> Iterator[Asked]:
+    """A build of PyTorch in its own index, on GPUs of every era."""
+    for platform in row["platforms"]:
+        system, _, arch = platform.partition("-")
+        for build in facts.builds("torch"):
+            if build.platform == platform and is_within(build.version, row["versions"]):
+                asked = (f"torch=={build.version}+{row['local']}",)
+                for gpus in ERAS[1:]:
+                    os = "windows11" if system == "windows" else "ubuntu22.04"
+                    yield Asked(kind="check", os=os, arch=arch, asked=asked, gpus=gpus, python="3.10")
+                break
+
+
+def _on_capability(facts: Matrix, row: Row) -> Iterator[Asked]:
+    """The newest release of a framework that compiles at run time, on GPUs of every era."""
+    newest = max((one.version for one in facts.builds(row["component"])), key=version_key)
+    for gpus in ERAS[1:]:
+        yield Asked(kind="check", asked=(f"{row['component']}=={newest}",), gpus=gpus, python="3.12")
+
+
 _OF_TABLES: dict[str, Callable[[Matrix, Row], Iterator[Asked]]] = {
     "packages": _on_packages,
+    "framework_builds": _on_framework,
+    "framework_files": _on_framework,
+    "framework-indexes.variants": _on_variant,
+    "framework-indexes.capabilities": _on_capability,
     "archives": _on_archive,
     "rules": _on_rule,
     "releases": _on_release,

@@ -50,7 +50,13 @@ def host_and_request(matrix: Matrix, question: StackOptions) -> tuple[Host, Requ
     """The host and the request that the options describe. Raises UsageError, UnsupportedError, DocumentError."""
     from gpustack.model.request import Request
     from gpustack.plan.targets import demand_host
-    from gpustack.solve.requirements import merge, parse_methods, parse_requirement, parse_upgrades
+    from gpustack.solve.requirements import (
+        merge,
+        parse_methods,
+        parse_requirement,
+        parse_upgrades,
+        split_frameworks,
+    )
 
     requirements = merge(tuple(parse_requirement(text) for text in question.requirements))
     methods = parse_methods(question.methods)
@@ -61,7 +67,8 @@ def host_and_request(matrix: Matrix, question: StackOptions) -> tuple[Host, Requ
 
         files = read_own_files(matrix, question.files, host)
         requirements = with_files(requirements, methods, files)
-    if not requirements:
+    requirements, frameworks = split_frameworks(requirements)
+    if not requirements and not frameworks:
         names = _TARGET_REQUIREMENTS.get(question.target or "") or _default_requirements(host)
         requirements = tuple(parse_requirement(name) for name in names)
     request = Request(
@@ -75,6 +82,7 @@ def host_and_request(matrix: Matrix, question: StackOptions) -> tuple[Host, Requ
         imex=UNSET if question.imex is None else question.imex.value,
         files=files or UNSET,
         stage=UNSET if question.stage is None else question.stage.value,
+        frameworks=frameworks or UNSET,
     )
     demand_host(matrix, host, request)
     return host, request

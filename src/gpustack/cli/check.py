@@ -43,7 +43,7 @@ def check(
     from gpustack.model.request import Beside, Request
     from gpustack.solve.check import check as judge
     from gpustack.solve.codecs import codec_word
-    from gpustack.solve.requirements import merge, parse_requirement
+    from gpustack.solve.requirements import merge, parse_requirement, split_frameworks
 
     matrix = frame.matrix()
     words = tuple(combination or ())
@@ -53,7 +53,13 @@ def check(
     codecs = tuple(word for text in words if (word := codec_word(text)) is not None)
     components = tuple(parse_requirement(text) for text in words if codec_word(text) is None)
     compilers = tuple(name for name in HOST_COMPILERS if options.get(name) is not None) or UNSET
-    request = Request(requirements=merge(components), compilers=compilers, deny_vulnerable=deny_vulnerable or UNSET)
+    stack, frameworks = split_frameworks(merge(components))
+    request = Request(
+        requirements=stack,
+        compilers=compilers,
+        deny_vulnerable=deny_vulnerable or UNSET,
+        frameworks=frameworks or UNSET,
+    )
     host = host_of(matrix, HostQuestion(**fields_of(options)))
     verdict = judge(matrix, host, request, beside=Beside(codecs=codecs, image=image), with_hints=True)
     frame.page(frame.to_json(verdict) if format is TextOrJson.JSON else _text(verdict))

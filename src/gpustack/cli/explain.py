@@ -57,5 +57,10 @@ def _text(resolution: "Resolution") -> str:
         for reason in pick.reasons:
             lines.append(f"  - {reason.text}")
             lines += [f"    [{source}]" for source in reason.sources]
+    for framework in resolution.frameworks or ():
+        lines.append(f"{framework.build.component} {framework.build.number} (pip, install)")
+        for reason in framework.reasons:
+            lines.append(f"  - {reason.text}")
+            lines += [f"    [{source}]" for source in reason.sources]
     lines += [f"warning: {text}" for text in resolution.warnings]
     return "\n".join(lines)

@@ -12,6 +12,7 @@ from gpustack.errors import MatrixError
 from gpustack.matrix.layout import BINDING
 from gpustack.matrix.store import Store, open_store
 from gpustack.model.facts import MIRRORED, Archive, Availability, PackageSet, Release, Rule, Source, subject_of
+from gpustack.model.frameworks import Build, WheelFile
 from gpustack.model.host import Host
 from gpustack.model.places import ConflictRow, GpuProduct, JetPack, Repository, SigningKey, System, find_system
 from gpustack.versions import version
@@ -136,6 +137,18 @@ class Matrix:
         if self._store.has_parts:
             return self._part("packages", component, PackageSet)
         return tuple(row for row in self.everywhere("packages", PackageSet) if row.component == component)
+
+    def builds(self, framework: str) -> tuple[Build, ...]:
+        """The builds of a framework, of its own indexes too."""
+        if self._store.has_parts:
+            return self._part("framework_builds", framework, Build)
+        return tuple(row for row in self.everywhere("framework_builds", Build) if row.component == framework)
+
+    def wheel_files(self, framework: str) -> tuple[WheelFile, ...]:
+        """The files of a framework's builds in the default index."""
+        if self._store.has_parts:
+            return self._part("framework_files", framework, WheelFile)
+        return tuple(row for row in self.everywhere("framework_files", WheelFile) if row.component == framework)
 
     def _part(self, table: str, component: str, kind: type[T]) -> tuple[T, ...]:
         place = (f"@{table}", component, kind)

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct, field
 
-FORMAT = 7
+FORMAT = 8
 """Increased whenever the layout below or the conversion changes, so that old compiled files are ignored."""
 
 
@@ -43,7 +43,7 @@ class SubjectHead(Struct, frozen=True, kw_only=True):
     tables: dict[str, TableHead] = field(default_factory=dict)
 
 
-PARTED = ("rules", "releases", "availability", "packages")
+PARTED = ("rules", "releases", "availability", "packages", "framework_builds", "framework_files")
 """Tables that are also stored by component, so that a query reads only what it is about."""
 
 GENERATED = "generated"

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from gpustack.model.facts import COMPONENTS, PROPERTIES, Archive, Availability, PackageSet, Release, Rule
+from gpustack.model.frameworks import Build, WheelFile
 from gpustack.model.places import ConflictRow, GpuProduct, ImageRow, Repository, SigningKey, System
 from gpustack.versions import version, version_range
 
@@ -23,6 +24,8 @@ TYPED: dict[str, type] = {
     "keys": SigningKey,
     "products": GpuProduct,
     "conflicts": ConflictRow,
+    "framework_builds": Build,
+    "framework_files": WheelFile,
 }
 """The type of the rows of these tables, in any file."""
 

@@ -36,6 +36,7 @@ class Request(Struct, frozen=True, kw_only=True):
     driver of Kubernetes, or nobody.
     ``files`` are downloaded by the user: their components come from them alone.
     ``stage`` "runtime" installs only the libraries that programs load, without compilers and headers.
+    ``frameworks`` are requirements on frameworks for Python; ``requirements`` holds the others.
     ``deny_vulnerable`` refuses versions for which a security bulletin names a later fixed release.
     """
 
@@ -50,6 +51,7 @@ class Request(Struct, frozen=True, kw_only=True):
     imex: Imex | UnsetType = UNSET
     files: tuple[OwnFile, ...] | UnsetType = UNSET
     stage: Stage | UnsetType = UNSET
+    frameworks: tuple[Requirement, ...] | UnsetType = UNSET
 
     def method(self, component: str) -> Method | None:
         """The method requested for this component, None without one."""

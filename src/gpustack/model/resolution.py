@@ -6,6 +6,7 @@ from typing import Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
+from gpustack.model.frameworks import Build
 from gpustack.model.offer import Offer
 from gpustack.model.request import Method
 
@@ -64,12 +65,23 @@ class Exposure(Struct, frozen=True, kw_only=True):
     sources: tuple[str, ...] = ()
 
 
+class FrameworkPick(Struct, frozen=True, kw_only=True):
+    """One framework for Python of a stack: the chosen build, and why."""
+
+    build: Build
+    reasons: tuple[Reason, ...] = ()
+
+
 class Resolution(Struct, frozen=True, kw_only=True):
-    """One version for each component, compatible with each other and the host, except for what is ``unknown``."""
+    """One version for each component, compatible with each other and the host, except for what is ``unknown``.
+
+    ``frameworks`` are those for Python, by name.
+    """
 
     picks: tuple[Pick, ...]
     warnings: tuple[str, ...] = ()
     unknown: tuple[Unknown, ...] = ()
+    frameworks: tuple[FrameworkPick, ...] | UnsetType = UNSET
 
     def pick(self, component: str) -> Pick | None:
         """The pick of a component, None if it is not in the stack."""
@@ -87,6 +99,7 @@ ConflictKind = Literal[
     "video-engine",
     "session-limit",
     "image",
+    "framework",
 ]
 
 

@@ -42,6 +42,8 @@ def build(host: Host, request: Request, resolution: Resolution, matrix: Matrix) 
     for pick in changing:
         drafts += replace_other_methods(ctx, pick)
         drafts += planner(pick.method).drafts(ctx, pick)
+    if resolution.frameworks:
+        drafts += _frameworks(ctx)
     drafts += target_steps(ctx)
     _warn_of_whole(ctx, changing)
     drafts += _verification(changing, drafts)
@@ -51,7 +53,7 @@ def build(host: Host, request: Request, resolution: Resolution, matrix: Matrix) 
         request=request,
         facts=matrix.digest,
         image=_image(ctx),
-        stack={pick.component: _entry(ctx, pick) for pick in picks},
+        stack={pick.component: _entry(ctx, pick) for pick in picks} | _framework_entries(resolution),
         steps=assemble(with_departures(ctx, drafts)),
         warnings=tuple(dict.fromkeys((*resolution.warnings, *ctx.warnings))),
     )
@@ -74,6 +76,25 @@ def _image(ctx: Context) -> BaseImage | UnsetType:
             row = max(fitting, key=lambda row: len(row.version))
             return BaseImage(name=row.image, sources=ctx.addresses(row))
     return UNSET
+
+
+def _frameworks(ctx: Context) -> list[Draft]:
+    from gpustack.plan.frameworks import drafts  # noqa: PLC0415 (few plans have frameworks)
+
+    return drafts(ctx)
+
+
+def _framework_entries(resolution: Resolution) -> dict[str, StackEntry]:
+    return {
+        one.build.component: StackEntry(
+            version=one.build.number,
+            method="pip",
+            reason="; ".join(reason.text for reason in one.reasons),
+            sources=tuple(dict.fromkeys(address for reason in one.reasons for address in reason.sources)),
+            former=None,
+        )
+        for one in resolution.frameworks or ()
+    }
 
 
 def _place(pick: Pick) -> int:

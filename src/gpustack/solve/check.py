@@ -77,8 +77,12 @@ def check(
 
 
 def _asked_beside(question: Question, beside: Beside) -> tuple[Findings, ImageAnswer | UnsetType]:
-    """The findings on the further questions: video engines, a container image."""
+    """The findings on the further questions: frameworks, video engines, a container image."""
     found = Findings()
+    if question.request.frameworks:
+        from gpustack.solve.frameworks.check import framework_findings  # noqa: PLC0415 (few ask for frameworks)
+
+        found += framework_findings(question, question.request.frameworks)
     if beside.codecs:
         from gpustack.solve.codecs import codec_findings  # noqa: PLC0415 (few ask for codecs)
 

@@ -6,12 +6,14 @@ import re
 
 from gpustack.errors import UsageError
 from gpustack.model.facts import COMPONENTS
+from gpustack.model.frameworks import FRAMEWORKS
 from gpustack.model.request import METHODS, Method, Requirement
 from gpustack.versions import version_range
 
 _CLAUSE = r"(?:==|!=|>=|<=|<|>|~=)\d+(?:\.\d+)*(?:(?:a|b|rc)\d+|\.(?:post|dev)\d+)?(?:\.\*)?"
+_LOCAL = re.compile(r"==\d+(?:\.\d+)*(?:\.post\d+)?\+[a-z]+[a-z0-9.]*")
 _SPECIFIER = re.compile(rf"{_CLAUSE}(?:,{_CLAUSE})*,?")
-_REQUIREMENT = re.compile(r"([A-Za-z](?:[A-Za-z0-9-]|(?<=\d)\.(?=\d))*)\s*(.*)", re.DOTALL)
+_REQUIREMENT = re.compile(r"([A-Za-z](?:[A-Za-z0-9_-]|(?<=\d)\.(?=\d))*)\s*(.*)", re.DOTALL)
 
 
 def parse_requirement(text: str) -> Requirement:
@@ -29,8 +31,8 @@ def parse_requirement(text: str) -> Requirement:
 
 def component_named(name: str) -> str:
     """The component with this name in any case. Raises UsageError with the nearest names."""
-    lowered = name.lower()
-    if lowered in COMPONENTS:
+    lowered = name.lower().replace("_", "-")
+    if lowered in COMPONENTS or lowered in FRAMEWORKS:
         return lowered
     msg = f"{name!r} is not a component"
     raise UsageError(msg, code="unknown-component", hint=_not_a_component(lowered))
@@ -44,6 +46,8 @@ def specifier(text: str, *, of: str) -> str:
     cleaned = "".join(text.split())
     if not cleaned:
         return ""
+    if of.lower().replace("_", "-") in FRAMEWORKS and _LOCAL.fullmatch(cleaned):
+        return cleaned
     if _SPECIFIER.fullmatch(cleaned):
         try:
             return version_range(cleaned).text
@@ -84,7 +88,7 @@ def _not_a_component(name: str) -> str:
     match = _PACKAGE_LIKE.fullmatch(name)
     if match is not None and match[1] in COMPONENTS:
         return f"did you mean {match[1]}=={match[2].replace('-', '.')}.*?"
-    return nearest(name, COMPONENTS)
+    return nearest(name, (*COMPONENTS, *FRAMEWORKS))
 
 
 def parse_methods(texts: tuple[str, ...]) -> dict[str, Method]:
@@ -119,6 +123,14 @@ def merge(requirements: tuple[Requirement, ...]) -> tuple[Requirement, ...]:
         if requirement.versions and requirement.versions not in clauses:
             clauses.append(requirement.versions)
     return tuple(Requirement(component=name, versions=",".join(clauses)) for name, clauses in merged.items())
+
+
+def split_frameworks(
+    requirements: tuple[Requirement, ...],
+) -> tuple[tuple[Requirement, ...], tuple[Requirement, ...]]:
+    """The requirements on components of the stack, and those on frameworks for Python."""
+    stack = tuple(one for one in requirements if one.component in COMPONENTS)
+    return stack, tuple(one for one in requirements if one.component not in COMPONENTS)
 
 
 def nearest(word: str, names: tuple[str, ...]) -> str:

@@ -38,6 +38,15 @@ def resolve(matrix: Matrix, host: Host, request: Request) -> Resolution:
     Raises UnsupportedError (exit 4) if this host or a method on it offers nothing of the request, and NoSolutionError
     (exit 3) with the smallest cause and working relaxations if no versions are compatible.
     """
+    if request.frameworks:
+        from gpustack.solve.frameworks.choose import resolve_with  # noqa: PLC0415 (few ask for frameworks)
+
+        return resolve_with(matrix, host, request, _resolve)
+    return _resolve(matrix, host, request)
+
+
+def _resolve(matrix: Matrix, host: Host, request: Request) -> Resolution:
+    """The stack without frameworks."""
     question = Question(matrix, host, request, mode="plan")
     _demand_possible(question)
     search = Search(question)

@@ -48,7 +48,7 @@ if not include.is_symlink():
 '''
 
 
-_INSTALLED = (
+INSTALLED = (
     "import sys; from importlib.metadata import version; "
     "sys.exit(any(version(name) != wanted for name, _, wanted in (word.partition('==') for word in sys.argv[1:])))"
 )
@@ -71,7 +71,11 @@ class Pip(MethodPlanner):
         rows = pick.offer.wheels
         home = environment(ctx, pick, rows)
         part = component(pick.component)
-        before = [*_tools(ctx), *_environment(ctx, home, rows), *part.before(ctx, pick)]
+        before = [
+            *tools(ctx),
+            *new_environment(ctx, home, has_old_tags=all(row.has_old_tag for row in rows)),
+            *part.before(ctx, pick),
+        ]
         _warn_of_pythons(ctx, pick, rows)
         before += [fetch(ctx, pick, row, part.phase) for row in pick.offer.archives]
         install = _install(ctx, pick, rows, home, after=[one.key for one in before])
@@ -122,7 +126,7 @@ def _install(ctx: Context, pick: Pick, rows: tuple[Wheel, ...], home: str, *, af
         actions=(do.InstallWheels(home=home, requirements=path, projects=words, index=index),),
         files=(FileWrite(path=path, content=_own_requirements(pick) if pick.offer.files else requirements(rows)),),
         undo=(do.RemoveWheels(home=home, names=names), do.Remove(paths=(path,))),
-        done_when=done.succeeds(python, "-c", _INSTALLED, *words),
+        done_when=done.succeeds(python, "-c", INSTALLED, *words),
         phase=component(pick.component).phase,
         sources=ctx.addresses(*rows),
     )
@@ -161,7 +165,7 @@ def _warn_of_pythons(ctx: Context, pick: Pick, rows: tuple[Wheel, ...]) -> None:
         )
 
 
-def _tools(ctx: Context) -> list[Draft]:
+def tools(ctx: Context) -> list[Draft]:
     """Python itself; Debian and derivatives have the module venv in a separate package."""
     if ctx.system.family not in NAMES:
         return []
@@ -170,7 +174,8 @@ def _tools(ctx: Context) -> list[Draft]:
     return common_tools(ctx, "venv-tools", [name], why="it creates virtual environments")
 
 
-def _environment(ctx: Context, home: str, rows: tuple[Wheel, ...]) -> list[Draft]:
+def new_environment(ctx: Context, home: str, *, has_old_tags: bool) -> list[Draft]:
+    """The virtual environment, with a pip that reads the tags of its wheels."""
     made = draft(
         f"venv:{home}",
         after=["venv-tools"],
@@ -184,7 +189,7 @@ def _environment(ctx: Context, home: str, rows: tuple[Wheel, ...]) -> list[Draft
         phase="prerequisites",
     )
     installers = ctx.matrix.rows(WHEELS, "installers", Installer)
-    if all(row.has_old_tag for row in rows) or not installers:
+    if has_old_tags or not installers:
         return [made]
     path = f"{HOME}/requirements/pip.txt"
     lines = [f"pip=={row.version} ; {_marker(row.python)} --hash=sha256:{row.sha256}" for row in installers]

@@ -1,0 +1,79 @@
+"""What is read of each framework: since when, in which library its GPU code is, and what its wheel says in words."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+
+class Recipe(NamedTuple):
+    """``code`` names how a GPU computes with it: cuda, jit, python or cpu (model/frameworks.py).
+
+    ``since`` is the day of the oldest release that is read, ``library`` the file with its GPU code, ``cuda`` finds the
+    CUDA release in the files ``text``, ``marker`` the file without which a wheel is a CPU build.
+    ``capability`` bounds what a ``jit`` framework compiles for; ``at_most`` keeps that many releases, newest first.
+    """
+
+    code: str
+    since: str = "2024-06-01"
+    library: str = ""
+    text: str = ""
+    cuda: str = ""
+    marker: str = ""
+    at_most: int = 60
+
+
+RECIPES: dict[str, Recipe] = {
+    "torch": Recipe(
+        code="cuda",
+        since="2022-10-01",
+        library=r"libtorch_python\.so$",
+        text=r"^torch/version\.py$",
+        cuda=r"cuda[^=]*= '([\d.]+)'",
+        marker=r"libtorch_cuda|torch_cuda\.dll",
+    ),
+    "torchvision": Recipe(code="cuda", since="2022-10-01", library=r"torchvision/_C(\.[^/]*)?\.so$"),
+    "torchaudio": Recipe(code="python", since="2022-10-01"),
+    "tensorflow": Recipe(
+        code="cuda",
+        since="2022-09-01",
+        text=r"build_info\.py$",
+        cuda=r"'cuda_version': '([\d.]+)'",
+        marker=r"'is_cuda_build': True",
+    ),
+    "jax": Recipe(code="python", since="2024-06-01"),
+    "jaxlib": Recipe(code="cpu", since="2024-06-01"),
+    "jax-cuda12-plugin": Recipe(code="jit", since="2024-06-01"),
+    "jax-cuda12-pjrt": Recipe(code="jit", since="2024-06-01"),
+    "jax-cuda13-plugin": Recipe(code="jit", since="2024-06-01"),
+    "jax-cuda13-pjrt": Recipe(code="jit", since="2024-06-01"),
+    "onnxruntime-gpu": Recipe(
+        code="cuda",
+        since="2024-01-01",
+        library=r"libonnxruntime_providers_cuda\.so$",
+        text=r"build_and_package_info\.py$",
+        cuda=r"cuda_version = ['\"]([\d.]+)",
+    ),
+    "onnxruntime": Recipe(code="cpu", since="2024-01-01"),
+    "cupy-cuda11x": Recipe(code="jit", since="2022-10-01"),
+    "cupy-cuda12x": Recipe(code="jit", since="2022-10-01"),
+    "cupy-cuda13x": Recipe(code="jit", since="2022-10-01"),
+    "vllm": Recipe(code="cuda", since="2024-11-01", library=r"vllm/_C(_stable_libtorch)?\.abi3\.so$"),
+    "sglang": Recipe(code="python", since="2024-11-01"),
+    "sgl-kernel": Recipe(code="cuda", since="2024-11-01", library=r"sgl_kernel/(sm90/)?common_ops.*\.so$"),
+    "sglang-kernel": Recipe(code="cuda", since="2024-11-01", library=r"(sm90/)?common_ops.*\.so$"),
+    "ctranslate2": Recipe(code="cuda", since="2023-06-01", library=r"libctranslate2.*\.so"),
+    "xformers": Recipe(code="cuda", since="2023-06-01", library=r"_C.*\.so$"),
+    "bitsandbytes": Recipe(code="cuda", since="2023-06-01", library=r"libbitsandbytes_cuda.*\.so$"),
+    "av": Recipe(code="cpu", since="2024-01-01"),
+    "triton": Recipe(code="jit", since="2022-10-01"),
+}
+"""The frameworks of the default index; those that lie elsewhere are written by hand (matrices/frameworks.yaml)."""
+
+TRACKED = re.compile(r"(nvidia-[a-z0-9-]+|cuda-toolkit)$")
+"""Requirements besides frameworks that a row names."""
+
+
+def is_unfinished(version: str) -> bool:
+    """Whether this is a pre-release or a development version."""
+    return re.search(r"(a|b|rc|dev)\d", version) is not None

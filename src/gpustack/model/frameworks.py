@@ -1,0 +1,114 @@
+"""Frameworks for Python (PyTorch, JAX, vLLM ...): the builds that indexes offer, and what is inside their wheels."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+FRAMEWORKS = (
+    "torch",
+    "torchvision",
+    "torchaudio",
+    "tensorflow",
+    "jax",
+    "jaxlib",
+    "jax-cuda12-plugin",
+    "jax-cuda12-pjrt",
+    "jax-cuda13-plugin",
+    "jax-cuda13-pjrt",
+    "onnxruntime",
+    "onnxruntime-gpu",
+    "cupy-cuda11x",
+    "cupy-cuda12x",
+    "cupy-cuda13x",
+    "vllm",
+    "sglang",
+    "sgl-kernel",
+    "sglang-kernel",
+    "tensorrt-llm",
+    "ctranslate2",
+    "flash-attn",
+    "xformers",
+    "bitsandbytes",
+    "av",
+)
+"""The distributions that the facts cover, by the names of their wheels."""
+
+
+class Build(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One build of a framework's release for a platform ("linux-x86_64"; "any" for wheels of pure Python).
+
+    ``local`` is the part after "+" of a build from an index of the framework's own ("cu128"), whose address is
+    ``index``; "" for both means the default index. ``python`` is the range of interpreters, ``glibc`` the oldest C
+    library, ``cuda`` the toolkit that it was built with ("" if none).
+
+    ``code``: cuda (kernels in machine code ``sass`` and in PTX ``ptx``, by compute capability; both empty if unknown),
+    jit (compiles for the GPU while it runs), python (has no GPU code of its own, and is judged by what it requires),
+    cpu (computes on the CPU only).
+
+    ``requires`` are its pins on other frameworks and on NVIDIA's wheels, ``optional`` those of its extras for CUDA.
+    ``status`` "yanked": withdrawn, installed only if named exactly.
+    """
+
+    component: str
+    version: str
+    platform: str
+    local: str = ""
+    date: str = ""
+    status: str = ""
+    python: str = ""
+    glibc: str = ""
+    code: Literal["cuda", "jit", "python", "cpu"]
+    cuda: str = ""
+    sass: tuple[str, ...] = ()
+    ptx: tuple[str, ...] = ()
+    requires: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
+    index: str = ""
+    src: tuple[str, ...] = ()
+
+    @property
+    def number(self) -> str:
+        """The version with its local part, as pip prints it: "2.8.0+cu128"."""
+        return f"{self.version}+{self.local}" if self.local else self.version
+
+    @property
+    def named(self) -> str:
+        """The build as a requirement: "torch==2.8.0+cu128"."""
+        return f"{self.component}=={self.number}"
+
+
+class WheelFile(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One file of a build in the default index. ``python`` is its only interpreter ("3.12"), "" if it has several."""
+
+    component: str
+    version: str
+    file: str
+    platform: str
+    url: str
+    sha256: str
+    python: str = ""
+    src: tuple[str, ...] = ()
+
+
+class Variant(Struct, frozen=True, kw_only=True):
+    """Builds of PyTorch in an index of their own, for each release in ``versions``; ``cuda`` "" is the CPU build."""
+
+    versions: str
+    local: str
+    platforms: tuple[str, ...]
+    index: str
+    cuda: str = ""
+    sass: tuple[str, ...] = ()
+    ptx: tuple[str, ...] = ()
+    src: tuple[str, ...] = ()
+
+
+class Capability(Struct, frozen=True, kw_only=True):
+    """The compute capabilities that a framework supports which compiles for the GPU while it runs."""
+
+    component: str
+    versions: str
+    capability: str
+    src: tuple[str, ...] = ()

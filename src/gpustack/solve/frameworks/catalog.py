@@ -1,0 +1,92 @@
+"""The builds of frameworks for one platform: those of the default index, and those of PyTorch's own indexes."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+from msgspec.structs import replace
+
+from gpustack.matrix.index import Matrix
+from gpustack.model.frameworks import Build, Capability, Variant
+from gpustack.model.host import Host
+from gpustack.versions import is_within, version_key
+
+SUBJECT = "framework-indexes"
+_PAIRED = ("torchvision", "torchaudio")
+_PIN = re.compile(r"([a-z0-9-]+)(?:\[[^\]]*\])?(.*)")
+_MAJOR = re.compile(r"cuda(\d\d)x?\b")
+
+
+def platform_of(host: Host) -> str:
+    """The platform of a host in the words of wheels; "" if its architecture is unknown."""
+    if host.arch not in {"x86_64", "aarch64"}:
+        return host.arch or ""
+    return f"{'windows' if host.os.family == 'windows' else 'linux'}-{host.arch}"
+
+
+def pins(texts: tuple[str, ...]) -> dict[str, str]:
+    """Requirements by name: the range of each."""
+    return {match[1]: match[2] for text in texts if (match := _PIN.fullmatch(text)) is not None}
+
+
+class Catalog:
+    """The builds in the facts, newest first; those of one release with the default index's first."""
+
+    def __init__(self, matrix: Matrix) -> None:
+        self.matrix = matrix
+        self._variants = cache(lambda: matrix.rows(SUBJECT, "variants", Variant))
+        self._found: dict[str, tuple[Build, ...]] = {}
+
+    def builds(self, name: str) -> tuple[Build, ...]:
+        """Every build of a framework, for all platforms."""
+        if name not in self._found:
+            rows = list(self.matrix.builds(name))
+            more = [one for row in rows for one in self._of_other_indexes(row)] if name in ("torch", *_PAIRED) else []
+            found = sorted((*rows, *more), key=lambda row: (not row.local, row.local), reverse=True)
+            self._found[name] = tuple(sorted(found, key=lambda row: version_key(row.version), reverse=True))
+        return self._found[name]
+
+    def _of_other_indexes(self, row: Build) -> list[Build]:
+        """The same release in PyTorch's own indexes: its Pythons and C library are those of the default index."""
+        torch = row.version if row.component == "torch" else _exact(pins(row.requires).get("torch", ""))
+        found = [one for one in self._variants() if torch and row.platform in one.platforms]
+        is_torch = row.component == "torch"
+        return [
+            replace(
+                row,
+                local=one.local,
+                index=one.index,
+                code="cpu" if not one.cuda else "cuda" if is_torch else "python",
+                cuda=one.cuda,
+                sass=one.sass if is_torch else (),
+                ptx=one.ptx if is_torch else (),
+                requires=() if is_torch else (f"torch=={torch}",),
+                src=(*one.src, *row.src),
+            )
+            for one in found
+            if is_within(torch, one.versions)
+        ]
+
+    def cuda_of(self, build: Build) -> str:
+        """The CUDA release that a build is for: its own, that of the PyTorch it is pinned to, else a major's number."""
+        if build.cuda or build.code == "cpu":
+            return build.cuda
+        torch = _exact(pins(build.requires).get("torch", ""))
+        for one in self.builds("torch") if torch and build.component != "torch" else ():
+            if (one.version, one.platform, one.local) == (torch, build.platform, build.local):
+                return one.cuda
+        named = _MAJOR.search(build.component)
+        return named[1] if named is not None else ""
+
+    def capability_of(self, build: Build) -> Capability | None:
+        """The compute capabilities that a build supports which compiles at run time; None if unknown."""
+        rows = self.matrix.rows(SUBJECT, "capabilities", Capability)
+        return next(
+            (row for row in rows if row.component == build.component and is_within(build.version, row.versions)), None
+        )
+
+
+def _exact(range_text: str) -> str:
+    """The version that a pin names, "" for any other range."""
+    return range_text.removeprefix("==") if re.fullmatch(r"==[\d.]+(?:\.post\d+)?", range_text) else ""

@@ -1,0 +1,264 @@
+"""The frameworks of a question: which builds they mean, whether these run here, and whether they run together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpustack.model.frameworks import Build
+from gpustack.model.request import Requirement
+from gpustack.model.resolution import Conflict, Findings, Unknown
+from gpustack.solve.frameworks.catalog import Catalog, pins
+from gpustack.solve.frameworks.judge import Judge, no_wheel
+from gpustack.solve.frameworks.remarks import remarks
+from gpustack.solve.question import Question, is_meant
+from gpustack.versions import is_within, version_key
+
+Chosen = dict[str, Build]
+
+_BINDING = ("torch", "jaxlib", "jax-cuda12-pjrt", "jax-cuda13-pjrt", "sgl-kernel", "sglang-kernel")
+"""Frameworks that take part if another requires them: their code is the code of the one that is asked about."""
+
+_PLUGINS = ("jax-cuda13-plugin", "jax-cuda12-plugin")
+
+
+class Frameworks:
+    """The frameworks of one question."""
+
+    def __init__(self, question: Question, requirements: tuple[Requirement, ...]) -> None:
+        self.question = question
+        self.asked = {one.component: one.versions for one in requirements}
+        self.catalog = Catalog(question.matrix)
+        self.judge = Judge(question, self.catalog)
+
+    def findings(self) -> Findings:
+        """What is wrong with the frameworks that are asked about, or unknown of them."""
+        found = Findings()
+        for name in self.asked:
+            found += self._existence(name)
+        if found.conflicts or found.unknown:
+            return found
+        chosen = self.chosen()
+        if chosen is None:
+            return self._refusals()
+        for build in chosen.values():
+            found += self.judge.of(build)
+        return found + self._remarks(chosen)
+
+    def chosen(self) -> Chosen | None:
+        """The newest builds that run here and with each other; those of unknown compatibility last, None if none do."""
+        if len(self.asked) == 1 and not any(self.candidates(name) for name in self.asked):
+            return None
+        return next(self._extended({}, list(self.asked)), None)
+
+    def candidates(self, name: str, wanted: str | None = None) -> tuple[Build, ...]:
+        """The builds of a framework for this platform that a requirement means, newest first.
+
+        Without a local part that is the wheel of the default index.
+        """
+        text = self.asked.get(name, "") if wanted is None else wanted
+        found = [one for one in self.catalog.builds(name) if self.judge.here(one) and _means(text, one)]
+        return tuple(one for one in found if one.status != "yanked" or text.startswith("==")) or tuple(found)
+
+    def _existence(self, name: str) -> Findings:
+        """That a requirement means no build here: another platform's, or one that no fact covers."""
+        wanted = self.asked[name]
+        if self.candidates(name):
+            return Findings()
+        everywhere = tuple(one for one in self.catalog.builds(name) if _means(wanted, one))
+        if everywhere and self.judge.platform:
+            return Findings(
+                conflicts=(no_wheel(self.question, name, wanted, everywhere, self.judge.platform),), hints=()
+            )
+        if everywhere:
+            reason = f"{name}{wanted}: the architecture of this host is unknown (--arch gives it)"
+            return Findings(unknown=(Unknown(reason=reason, needs="arch", option="--arch"),))
+        return Findings(unknown=(Unknown(reason=f"{name}{wanted}: {self._nearest(name, wanted)}"),))
+
+    def _nearest(self, name: str, wanted: str) -> str:
+        number, _, local = wanted.removeprefix("==").partition("+")
+        builds = [one for one in self.catalog.builds(name) if self.judge.here(one)] or list(self.catalog.builds(name))
+        if not builds:
+            return "no fact covers any release of it"
+        there = [one.local for one in builds if is_meant(f"=={number}", one.version)] if local else []
+        if there:
+            named = ", ".join(sorted(filter(None, there))) or "that of the default index alone"
+            return f"no such build is known; the builds of {name} {number} are {named}"
+        newest = max((one.version for one in builds), key=version_key)
+        return f"this version is not known; the newest of the facts is {newest}"
+
+    def _extended(self, chosen: Chosen, names: list[str]) -> Iterator[Chosen]:
+        """Complete sets of builds, preferred first: each runs here and keeps the pins of the others."""
+        if not names:
+            yield chosen
+            return
+        name, rest = names[0], names[1:]
+        later = []
+        for build in self._fitting(name, chosen):
+            found = self.judge.of(build)
+            if found.conflicts:
+                continue
+            if found.unknown:
+                later.append(build)
+                continue
+            yield from self._with(build, chosen, rest)
+        for build in later:
+            yield from self._with(build, chosen, rest)
+
+    def _with(self, build: Build, chosen: Chosen, rest: list[str]) -> Iterator[Chosen]:
+        more = [name for name in pins(build.requires) if name in _BINDING and name not in chosen and name not in rest]
+        yield from self._extended({**chosen, build.component: build}, [*rest, *more])
+
+    def _fitting(self, name: str, chosen: Chosen) -> list[Build]:
+        """The candidates that break no pin; a framework that another requires comes from the same index."""
+        found = self.candidates(name) if name in self.asked else self._required(name, chosen)
+        return [one for one in found if self._broken(one, chosen) is None]
+
+    def _required(self, name: str, chosen: Chosen) -> tuple[Build, ...]:
+        """The builds that the chosen ones require of a framework that nobody asked about."""
+        wanted = [text for one in chosen.values() if (text := pins(one.requires).get(name)) is not None]
+        local = next((one.local for one in chosen.values() if one.local and name in pins(one.requires)), "")
+        found = [
+            one
+            for one in self.catalog.builds(name)
+            if self.judge.here(one) and one.local == local and all(is_within(one.version, text) for text in wanted)
+        ]
+        return tuple(found)
+
+    def _broken(self, build: Build, chosen: Chosen) -> Conflict | None:
+        """What a build breaks of the pins between it and the chosen ones."""
+        for other in chosen.values():
+            for one, two in ((build, other), (other, build)):
+                wanted = {**pins(one.optional), **pins(one.requires)}.get(two.component)
+                if wanted and not is_within(two.version, wanted):
+                    return self._pair(one, two, f"{one.named} requires {two.component}{wanted}")
+            mine, its = self.catalog.cuda_of(build), self.catalog.cuda_of(other)
+            if mine and its and self._share_libraries(build, other) and _major(mine) != _major(its):
+                reason = f"{build.named} is built for CUDA {mine}, {other.named} for CUDA {its}"
+                return self._pair(build, other, f"{reason}: each loads the libraries of its own major release")
+        return None
+
+    def _share_libraries(self, one: Build, other: Build) -> bool:
+        return one.component in pins(other.requires) or other.component in pins(one.requires)
+
+    def _pair(self, one: Build, two: Build, reason: str) -> Conflict:
+        return Conflict(
+            kind="framework",
+            between=(one.named, two.named),
+            reason=f"{reason}.",
+            sources=self.question.matrix.addresses(tuple(dict.fromkeys((*one.src, *two.src)))),
+        )
+
+    def _refusals(self) -> Findings:
+        """Why no set of builds runs here: what refuses each alone, else the first pair that refuses each other."""
+        found = Findings()
+        for name in self.asked:
+            builds = self.candidates(name)
+            judged = [self.judge.of(one) for one in builds]
+            if judged and all(one.conflicts for one in judged):
+                found += Findings(conflicts=judged[0].conflicts, hints=self._hints(builds[0]))
+        if not found.conflicts:
+            found += self._required_refusals()
+        return found
+
+    def _required_refusals(self) -> Findings:
+        chosen: Chosen = {}
+        for name in self.asked:
+            build = next((one for one in self.candidates(name) if not self.judge.of(one).conflicts), None)
+            if build is None:
+                continue
+            broken = self._broken(build, chosen)
+            if broken is not None:
+                return Findings(conflicts=(broken,), hints=self._pair_hints(build, chosen))
+            chosen[name] = build
+        for build in list(chosen.values()):
+            for name in pins(build.requires):
+                needed = self._required(name, {build.component: build}) if name in _BINDING else ()
+                for one in needed[:1]:
+                    if refused := self.judge.of(one).conflicts:
+                        reason = f"{build.named} requires {one.named}. {refused[0].reason}"
+                        conflict = Conflict(
+                            kind="framework",
+                            between=(build.named, *refused[0].between[1:]),
+                            reason=reason,
+                            sources=refused[0].sources,
+                        )
+                        return Findings(conflicts=(conflict,), hints=self._hints(build))
+                    if (broken := self._broken(one, chosen)) is not None:
+                        return Findings(conflicts=(broken,))
+        names = ", ".join(f"{name}{text}" for name, text in self.asked.items())
+        reason = f"No set of builds of {names} that the facts know keeps all pins and runs here."
+        return Findings(conflicts=(Conflict(kind="framework", between=tuple(self.asked), reason=reason),))
+
+    def _hints(self, refused: Build) -> tuple[str, ...]:
+        """A build of the same release that runs here, else the newest release that does."""
+        builds = [one for one in self.catalog.builds(refused.component) if self.judge.here(one) and one != refused]
+        same = [one for one in builds if one.version == refused.version]
+        for one in (*same, *builds):
+            found = self.judge.of(one)
+            if not found.conflicts and not found.unknown and one.status != "yanked" and self._closed(one):
+                where = f", from --index-url {one.index}" if one.index else ""
+                return (f"compatible here: {one.named}{where}",)
+        return ()
+
+    def _closed(self, build: Build) -> bool:
+        """Whether what a build requires runs here too."""
+        return next(self._with(build, {}, []), None) is not None
+
+    def _pair_hints(self, build: Build, chosen: Chosen) -> tuple[str, ...]:
+        builds = (one for one in self.catalog.builds(build.component) if self.judge.here(one))
+        for one in builds:
+            if not self.judge.of(one).conflicts and self._broken(one, chosen) is None:
+                with_ = ", ".join(other.named for other in chosen.values())
+                where = f" (--index-url {one.index})" if one.index else ""
+                return (f"compatible with {with_}: {one.named}{where}",)
+        return ()
+
+    def _remarks(self, chosen: Chosen) -> Findings:
+        """What differs and does not matter; JAX alone has no CUDA."""
+        found = remarks(self.judge, chosen)
+        jax = chosen.get("jax")
+        if jax is not None and self.question.host.gpus and not any(name in chosen for name in _PLUGINS):
+            found += self._plugin_findings(jax)
+        return found
+
+    def _plugin_findings(self, jax: Build) -> Findings:
+        """JAX alone computes on the CPU; with one of its plugins for CUDA, if one runs here, on the GPU."""
+        judged = {}
+        for name in _PLUGINS:
+            wanted = pins(jax.optional).get(name)
+            builds = self._required(name, {"jax": jax}) if wanted is None else self.candidates(name, wanted)
+            if wanted and builds:
+                judged[name] = self.judge.of(builds[0])
+        good = [name for name, found in judged.items() if not found.conflicts]
+        if good:
+            extra = "cuda13" if "cuda13" in good[0] else "cuda12"
+            text = f'{jax.named} alone computes on the CPU; pip install "jax[{extra}]=={jax.version}" adds {good[0]}'
+            return Findings(warnings=(text,))
+        refused = next((found.conflicts for found in judged.values() if found.conflicts), ())
+        if refused:
+            return Findings(conflicts=refused)
+        reason = f"{jax.named} has no CUDA: no plugin for CUDA of this release is for this platform."
+        conflict = Conflict(
+            kind="framework",
+            between=(jax.named, f"gpu: {self.question.host.gpus[0].called}"),
+            reason=reason,
+            sources=self.question.matrix.addresses(jax.src),
+        )
+        return Findings(conflicts=(conflict,))
+
+
+def _means(range_text: str, build: Build) -> bool:
+    """Whether a requirement means a build: its local part is named, or is none."""
+    number, plus, local = range_text.partition("+")
+    if plus:
+        return build.local == local and is_meant(number, build.version)
+    return not build.local and (not range_text or is_meant(range_text, build.version))
+
+
+def _major(cuda: str) -> str:
+    return cuda.partition(".")[0]
+
+
+def framework_findings(question: Question, requirements: tuple[Requirement, ...]) -> Findings:
+    """The findings on the frameworks of a question."""
+    return Frameworks(question, requirements).findings()

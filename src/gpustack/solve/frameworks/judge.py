@@ -1,0 +1,211 @@
+"""Whether one build of a framework runs on a host: platform, Python, C library, GPUs and driver."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from gpustack.model.frameworks import Build
+from gpustack.model.host import Gpu
+from gpustack.model.resolution import Conflict, Findings, Unknown
+from gpustack.solve.forward_compat import is_bridged
+from gpustack.solve.frameworks.catalog import Catalog, platform_of
+from gpustack.solve.question import Question
+from gpustack.solve.rulebook import BoundRule
+from gpustack.solve.sentences import rule_sentence
+from gpustack.solve.words import in_words
+from gpustack.versions import is_within, version
+
+Cover = Literal["code", "ptx", "no", "unknown"]
+
+_PLATFORM_NAMES = {
+    "linux-x86_64": "Linux on x86_64",
+    "linux-aarch64": "Linux on aarch64",
+    "windows-x86_64": "Windows on x86_64",
+    "windows-aarch64": "Windows on aarch64",
+}
+
+
+class Judge:
+    """Judges builds for one question; what it finds about a build is kept."""
+
+    def __init__(self, question: Question, catalog: Catalog) -> None:
+        self.question = question
+        self.catalog = catalog
+        self.platform = platform_of(question.host)
+        self._found: dict[Build, Findings] = {}
+
+    def here(self, build: Build) -> bool:
+        """Whether a build is for the host's platform."""
+        return build.platform in {self.platform, "any"}
+
+    def of(self, build: Build) -> Findings:
+        """Everything that the host refuses of a build, or that is unknown of it here."""
+        if build not in self._found:
+            self._found[build] = self._python(build) + self._glibc(build) + self._gpus(build) + self._driver(build)
+        return self._found[build]
+
+    def _python(self, build: Build) -> Findings:
+        return self._property(build, "python", build.python, f"installs on Python {_pythons(build.python)}")
+
+    def _glibc(self, build: Build) -> Findings:
+        needed = f">={build.glibc}" if build.glibc and self.platform.startswith("linux") else ""
+        return self._property(build, "glibc", needed, f"requires glibc {build.glibc} or newer")
+
+    def _property(self, build: Build, name: str, needed: str, text: str) -> Findings:
+        if not needed:
+            return Findings()
+        values = self.question.view.values(name)
+        if not values:
+            option = f"--{name}"
+            reason = f"{build.named}: it {text}, and that of this host is unknown ({option} gives it)"
+            return Findings(unknown=(self._unknown(build, reason, needs=name, option=option),))
+        if all(is_within(value, needed) for value in values):
+            return Findings()
+        own = self.question.view.is_assumed(name) or not getattr(self.question.host, name)
+        whose = f"{self.question.host.os.name or self.question.host.os.spelled} has" if own else "this is"
+        word = "Python" if name == "python" else name
+        reason = f"The wheel of {build.named} {text}; {whose} {word} {values[0]}."
+        return self._conflict(build, f"{name}: {values[0]}", reason)
+
+    def _gpus(self, build: Build) -> Findings:
+        gpus = self.question.host.gpus
+        if not gpus or build.code == "python":
+            return Findings()
+        if build.code == "cpu":
+            what = f"the build {build.number}" if build.local else f"the wheel of {build.named} for this platform"
+            return self._conflict(build, f"gpu: {gpus[0].called}", f"This wheel has no CUDA: {what} is a CPU build.")
+        if self._is_board_of_its_own():
+            reason = f"{build.named}: it is unknown whether a wheel for servers runs on a Jetson (NVIDIA has its own)"
+            return Findings(unknown=(self._unknown(build, reason, needs="gpu"),))
+        found = Findings()
+        for gpu in gpus:
+            found += self._gpu(build, gpu)
+        return found
+
+    def _is_board_of_its_own(self) -> bool:
+        """Whether this is a Jetson before Thor: CUDA's libraries for servers do not support its GPU."""
+        capabilities = self.question.view.capabilities
+        return self.question.host.environment == "jetson" and not any(is_within(one, ">=11") for one in capabilities)
+
+    def _gpu(self, build: Build, gpu: Gpu) -> Findings:
+        if not gpu.compute_capability:
+            reason = f"{build.named}: the compute capability of {gpu.called} is unknown (--gpu gives it)"
+            return Findings(unknown=(self._unknown(build, reason, needs="compute-capability", option="--gpu"),))
+        match self.covers(build, gpu.compute_capability):
+            case "code":
+                return Findings()
+            case "unknown":
+                reason = f"{build.named}: it is unknown which GPUs its wheel has code for"
+                return Findings(unknown=(self._unknown(build, reason, needs="compute-capability"),))
+            case "ptx":
+                return self._compiled_at_start(build, gpu)
+            case _:
+                return self._conflict(build, f"gpu: {gpu.called}", f"{self._contents(build)}; {_is_of(gpu)}.")
+
+    def covers(self, build: Build, capability: str) -> Cover:
+        """How a build supports GPUs of a compute capability.
+
+        Machine code runs on its own capability and later ones of the same major; PTX on any later one, compiled by
+        the driver.
+        """
+        if build.code == "jit":
+            row = self.catalog.capability_of(build)
+            return "unknown" if row is None else "code" if is_within(capability, row.capability) else "no"
+        if not build.sass and not build.ptx:
+            return "unknown"
+        major = capability.partition(".")[0]
+        own = (text for text in build.sass if text.partition(".")[0] == major)
+        if any(version(text) <= version(capability) for text in own):
+            return "code"
+        return "ptx" if any(version(text) <= version(capability) for text in build.ptx) else "no"
+
+    def _contents(self, build: Build) -> str:
+        row = self.catalog.capability_of(build) if build.code == "jit" else None
+        if row is not None:
+            return f"{build.named} supports GPUs of compute capability {in_words(row.capability)}"
+        code = f"{build.named} contains code for compute capabilities {', '.join(build.sass)}"
+        ptx = f" and PTX for {', '.join(build.ptx)}" if build.ptx else " and no PTX"
+        return f"{code}{ptx}: on other GPUs CUDA reports 'no kernel image is available for execution on the device'"
+
+    def _compiled_at_start(self, build: Build, gpu: Gpu) -> Findings:
+        """PTX needs a driver of its own CUDA release: compatibility within a major is for machine code only."""
+        for driver in self.drivers:
+            release = self.release(build)
+            own = self._bound(release, is_advice=True) if release else None
+            if own is not None and not own.accepts(release, driver):
+                sentence = rule_sentence(self.question, own)
+                reason = (
+                    f"{build.named} has only PTX for {gpu.called}, which driver {driver} cannot compile: that needs a "
+                    f"driver of CUDA {build.cuda}. {sentence.text}."
+                )
+                return self._conflict(build, f"driver=={driver}", reason, sentence.sources)
+        return Findings(
+            warnings=(f"{build.named} has only PTX for {gpu.called}: the driver compiles it at the first start",)
+        )
+
+    @property
+    def drivers(self) -> tuple[str, ...]:
+        """The driver that is asked about, or installed; () if neither."""
+        question = self.question
+        if "driver" not in question.asked and "driver" not in question.host.installed:
+            return ()
+        return tuple(candidate.version for candidate in question.candidates("driver"))
+
+    def release(self, build: Build) -> str:
+        """The newest toolkit release of a build's CUDA line, whose rules on the driver hold for it; "" if unknown."""
+        line = self.catalog.cuda_of(build)
+        rows = self.question.matrix.releases("cuda") if line else ()
+        return next((row.version for row in rows if is_within(row.version, f"=={line}.*")), "")
+
+    def driver_range(self, build: Build) -> str:
+        """The drivers that run a build's CUDA, as a range; "" if it has none, or if unknown."""
+        bound = self._bound(self.release(build), is_advice=False)
+        return " | ".join(bound.rule.any) if bound is not None else ""
+
+    def _bound(self, release: str, *, is_advice: bool) -> BoundRule | None:
+        rules = self.question.book.applying("cuda", release).get("driver", ()) if release else ()
+        held = (one for one in rules if self.question.view.holds(one.rule.when, "cuda"))
+        return next((one for one in held if one.is_advice == is_advice), None)
+
+    def _driver(self, build: Build) -> Findings:
+        if build.code in {"cpu", "python"} or not self.drivers:
+            return Findings()
+        release = self.release(build)
+        bound = self._bound(release, is_advice=False)
+        if bound is None:
+            reason = f"{build.named}: it is unknown which driver its CUDA requires"
+            return Findings(unknown=(self._unknown(build, reason, needs="driver"),))
+        if any(bound.accepts(release, one) or is_bridged(self.question, release, one) for one in self.drivers):
+            return Findings()
+        sentence = rule_sentence(self.question, bound)
+        cuda = self.catalog.cuda_of(build)
+        reason = f"{build.named} is built for CUDA {cuda}. {sentence.text}; this is {self.drivers[0]}."
+        return self._conflict(build, f"driver=={self.drivers[0]}", reason, sentence.sources)
+
+    def _conflict(self, build: Build, other: str, reason: str, sources: tuple[str, ...] = ()) -> Findings:
+        addresses = tuple(dict.fromkeys((*self.question.matrix.addresses(build.src), *sources)))
+        one = Conflict(kind="framework", between=(build.named, other), reason=reason, sources=addresses)
+        return Findings(conflicts=(one,))
+
+    def _unknown(self, build: Build, reason: str, *, needs: str, option: str = "") -> Unknown:
+        return Unknown(reason=reason, needs=needs, option=option, sources=self.question.matrix.addresses(build.src))
+
+
+def no_wheel(question: Question, name: str, wanted: str, builds: tuple[Build, ...], platform: str) -> Conflict:
+    """That a release has no wheel for this platform, with the platforms that it has one for."""
+    names = sorted({_PLATFORM_NAMES.get(build.platform, build.platform) for build in builds})
+    here = _PLATFORM_NAMES.get(platform, platform or "this architecture")
+    return Conflict(
+        kind="framework",
+        between=(f"{name}{wanted}", f"platform: {here}"),
+        reason=f"No wheel of {name}{wanted} is for {here}; there are wheels for {', '.join(names)}.",
+        sources=question.matrix.addresses(builds[0].src),
+    )
+
+
+def _pythons(range_text: str) -> str:
+    return in_words(range_text).replace(" to before ", " up to, not including, ")
+
+
+def _is_of(gpu: Gpu) -> str:
+    return f"{gpu.called} is of {gpu.compute_capability}"

@@ -1,0 +1,62 @@
+"""What is worth knowing of builds that run here: drivers, toolkits next to them, and and withdrawn ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gpustack.model.frameworks import Build
+from gpustack.model.resolution import Conflict, Findings
+from gpustack.solve.frameworks.catalog import pins
+from gpustack.solve.frameworks.judge import Judge
+from gpustack.solve.words import in_words, title
+
+_LIBRARIES = {"cuda": "cuda-runtime", "cudnn": "cudnn", "nccl": "nccl"}
+"""Components, and the word for them in the names of NVIDIA's wheels."""
+
+
+def remarks(judge: Judge, chosen: Mapping[str, Build]) -> Findings:
+    """The warnings on a set of builds, and conflicts with the libraries of the system that they load."""
+    found = Findings()
+    for build in chosen.values():
+        found += _driver(judge, build) + _libraries(judge, build)
+        if build.status == "yanked":
+            text = f"{build.named} was withdrawn (yanked): pip installs it only if it is named exactly"
+            found += Findings(warnings=(text,))
+    return found
+
+
+def _driver(judge: Judge, build: Build) -> Findings:
+    """The driver that a build requires, where none is asked about or installed."""
+    wanted = judge.driver_range(build)
+    if judge.drivers or not wanted or build.code not in {"cuda", "jit"}:
+        return Findings()
+    cuda = judge.catalog.cuda_of(build)
+    return Findings(warnings=(f"{build.named} requires driver {in_words(wanted)} (CUDA {cuda})",))
+
+
+def _libraries(judge: Judge, build: Build) -> Findings:
+    """What a toolkit or library of the system means for a build: nothing, if the build has its own."""
+    question, found = judge.question, Findings()
+    mine = judge.catalog.cuda_of(build)
+    own = pins(build.requires)
+    for name, word in _LIBRARIES.items():
+        asked = question.asked.get(name)
+        version = next((one.version for one in question.candidates(name)), "") if asked else ""
+        if not version or build.code not in {"cuda", "jit"} or not mine:
+            continue
+        pin = next((text for key, text in own.items() if f"nvidia-{word}-" in key), "")
+        if pin or "cuda-toolkit" in own:
+            loaded = (pin or (own["cuda-toolkit"] if name == "cuda" else "")).removeprefix("==") or "its own"
+            if loaded != version:
+                text = f"{build.named} loads the {title(name)} of its wheels ({loaded}), not {title(name)} {version}"
+                found += Findings(warnings=(text,))
+        elif name == "cuda" and version.partition(".")[0] != mine.partition(".")[0]:
+            reason = f"{build.named} loads the libraries of CUDA {mine.partition('.')[0]}; this is CUDA {version}."
+            conflict = Conflict(
+                kind="framework",
+                between=(build.named, f"cuda=={version}"),
+                reason=reason,
+                sources=question.matrix.addresses(build.src),
+            )
+            found += Findings(conflicts=(conflict,))
+    return found

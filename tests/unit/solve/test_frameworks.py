@@ -1,0 +1,67 @@
+"""Frameworks for Python against GPUs, drivers, Pythons and each other."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpustack.detect.describe import describe
+from gpustack.detect.properties import Properties
+from gpustack.matrix.index import load_matrix
+from gpustack.model.request import Request
+from gpustack.model.resolution import Verdict
+from gpustack.solve.check import check
+from gpustack.solve.requirements import merge, parse_requirement, split_frameworks
+
+MATRIX = load_matrix()
+
+
+def ask(words: str, gpu: str = "", *, os: str = "ubuntu24.04", arch: str = "x86_64", python: str = "") -> Verdict:
+    host = describe(MATRIX, os=os, arch=arch, gpus=(gpu,) if gpu else (), properties=Properties(python=python or None))
+    stack, frameworks = split_frameworks(merge(tuple(map(parse_requirement, words.split()))))
+    return check(MATRIX, host, Request(requirements=stack, frameworks=frameworks), with_hints=True)
+
+
+@pytest.mark.parametrize(
+    ("words", "gpu", "verdict", "text"),
+    [
+        ("torch==2.9.1", "RTX 5090", "compatible", ""),
+        ("torch==2.5.1", "RTX 5090", "incompatible", "no kernel image is available"),
+        ("torch==2.9.1", "GTX 1080", "incompatible", "7.0, 7.5, 8.0"),
+        ("torch==2.9.1+cu126", "GTX 1080", "compatible", ""),
+        (
+            "torch==2.9.1+cu130 driver==570.133.20",
+            "RTX 4090",
+            "incompatible",
+            "driver 580 or newer; this is 570.133.20",
+        ),
+        ("torch==2.9.1 driver==525.147.05", "RTX 4090", "compatible", ""),
+        ("torch==2.9.1 torchvision==0.24.1", "RTX 4090", "compatible", ""),
+        ("torch==2.9.1 torchvision==0.23.0", "RTX 4090", "incompatible", "requires torch==2.8.0"),
+        ("torch==2.9.1+cu130 torchvision==0.24.1", "RTX 4090", "incompatible", "CUDA 12.8"),
+        ("torch==2.9.1+cpu", "RTX 4090", "incompatible", "This wheel has no CUDA"),
+        ("torch==2.9.1+cu999", "RTX 4090", "unknown", "the builds of torch 2.9.1 are cpu, cu126, cu128, cu130"),
+        ("torch==99.0", "RTX 4090", "unknown", "this version is not known"),
+    ],
+)
+def test_a_wheel_is_judged_by_its_gpu_code_driver_and_partners(words: str, gpu: str, verdict: str, text: str) -> None:
+    found = ask(words, gpu)
+    said = " ".join([one.reason for one in found.conflicts] + [one.reason for one in found.unknown])
+    assert (found.verdict, text in said) == (verdict, True), said
+
+
+def test_the_python_and_the_c_library_of_a_system_count() -> None:
+    assert "Python" in ask("torch==1.13.1", "A100").conflicts[0].reason
+    assert ask("torch==1.13.1", "A100", python="3.10").verdict == "compatible"
+    assert "glibc" in ask("torch==2.9.1", "A100", os="centos7", python="3.11").conflicts[0].reason
+
+
+def test_another_build_of_the_same_release_is_named() -> None:
+    assert ask("torch==2.9.1", "GTX 1080").hints == (
+        "compatible here: torch==2.9.1+cu126, from --index-url https://download.pytorch.org/whl/cu126",
+    )
+
+
+def test_a_host_without_the_platform_of_a_wheel_gets_none() -> None:
+    found = ask("torch==2.9.1", "A100", arch="aarch64")
+    assert found.verdict == "incompatible"
+    assert "CPU build" in found.conflicts[0].reason
