@@ -58,7 +58,7 @@ def describe(  # noqa: PLR0913 (one argument for each option that describes a ho
         ),
         arch=_architecture(arch, named) or _usual(environment, found, matrix),
         environment=environment,
-        glibc=None if system.rolling else system.glibc or None,
+        glibc=None if system.rolling or system.glibc_least else system.glibc or None,
         l4t=newest_l4t(version, matrix) if system.id == "l4t" else UNSET,
         described=True,
     )

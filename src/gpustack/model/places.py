@@ -15,7 +15,8 @@ class System(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ``id`` and ``version`` as in os-release (a version may be a prefix: "9" covers 9.4). ``family`` is the package
     family (apt, dnf, yum, zypper, tdnf, windows, none); ``manager`` the command. ``repo`` is NVIDIA's repository
     folder; if empty, ``no_repo`` says why and what to do instead. ``base`` is the system whose
-    repository and packages a derivative uses ("ubuntu24.04"). ``kernel``, ``gcc``, ``glibc`` are its defaults.
+    repository and packages a derivative uses ("ubuntu24.04"). ``kernel``, ``gcc``, ``glibc`` are its defaults;
+    ``glibc_least`` is the oldest of the service packs or point releases that a row without them stands for.
     ``binaries`` none: NVIDIA's programs cannot run there at all (another libc, another kernel, 32 bits).
     ``python`` is the version of its python3. ``rolling``: its libraries change within the release; the values are
     the latest known. ``lts`` is the date on which paid or extended support ends. ``immutable``: nothing can
@@ -36,6 +37,7 @@ class System(Struct, frozen=True, kw_only=True, omit_defaults=True):
     kernel: str = ""
     gcc: str = ""
     glibc: str = ""
+    glibc_least: str = ""
     python: str = ""
     rolling: bool | str = False
     initramfs: str = ""

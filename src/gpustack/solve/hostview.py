@@ -109,6 +109,12 @@ class HostView:
                 return value, self._systems[0].name
         return "", ""
 
+    def least(self, property_name: str) -> str:
+        """The oldest default of the releases that a system without its service pack may be, "" if there is one only."""
+        if property_name != "glibc" or self.host.glibc:
+            return ""
+        return next((system.glibc_least for system in self._systems if system.glibc_least), "")
+
     def is_assumed(self, property_name: str) -> bool:
         """Whether a value is only the system's default for something that differs between hosts or over time."""
         is_fixed = property_name in SYSTEM_FIXED and not any(system.rolling for system in self._systems)

@@ -34,8 +34,11 @@ def lacking(question: Question, candidate: Candidate, picks: Mapping[str, Candid
             if not values or (other == "compute-capability" and _has_unknown_gpu(question)):
                 yield from (Lacking(bound, other) for bound in rules if view.lacking(bound.rule.when, name) is not None)
                 continue
+        least = view.least(other)
         for bound in rules:
             missing = view.lacking(bound.rule.when, name)
+            if least and missing == "" and not bound.accepts(candidate.version, least):
+                yield Lacking(bound, other)
             if missing and not all(bound.accepts(candidate.version, value) for value in values):
                 yield Lacking(bound, missing)
 
