@@ -1,14 +1,26 @@
 """``gpustack check``."""
 
 from collections.abc import Mapping
+from enum import Enum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from gpustack.cli import frame
 from gpustack.cli.declare import Argument, Option, command
-from gpustack.cli.options import HOST_OPTIONS, DenyVulnerable, HostQuestion, TextOrJson, fields_of, host_of
+from gpustack.cli.options import HOST_OPTIONS, DenyVulnerable, HostQuestion, fields_of, host_of
 
 if TYPE_CHECKING:
+    from gpustack.model.image import ImageContent
     from gpustack.model.resolution import Verdict
+
+
+class CheckFormat(str, Enum):
+    """The formats of `check`."""
+
+    TEXT = "text"
+    JSON = "json"
+    GITHUB = "github"
+
 
 INCOMPATIBLE = 3
 HOST_COMPILERS = ("clang", "gcc", "msvc")
@@ -31,9 +43,16 @@ def check(
     ] = None,
     image: Annotated[
         str | None,
-        Option("--image", metavar="NAME", help="A container image: nvcr.io/nvidia/pytorch:25.06-py3."),
+        Option(
+            "--image",
+            metavar="NAME|FILE|DIR",
+            help="A container image: nvcr.io/nvidia/pytorch:25.06-py3; or its configuration, a saved image, an OCI "
+            "layout, a Dockerfile.",
+        ),
     ] = None,
-    format: Annotated[TextOrJson, Option("--format")] = TextOrJson.TEXT,
+    format: Annotated[
+        CheckFormat, Option("--format", help="github: annotations of a Dockerfile or job.")
+    ] = CheckFormat.TEXT,
     deny_vulnerable: DenyVulnerable = None,
 ) -> int:
     """Is this combination compatible, and why (not)? Exit 0 yes, 3 no, 7 not known."""
@@ -61,9 +80,27 @@ def check(
         frameworks=frameworks or UNSET,
     )
     host = host_of(matrix, HostQuestion(**fields_of(options)))
-    verdict = judge(matrix, host, request, beside=Beside(codecs=codecs, image=image), with_hints=True)
-    frame.page(frame.to_json(verdict) if format is TextOrJson.JSON else _text(verdict))
+    content = _content(image, host.arch) if image is not None else None
+    verdict = judge(matrix, host, request, beside=Beside(codecs=codecs, image=content or image), with_hints=True)
+    frame.page(_written(verdict, content, format))
     return {"compatible": 0, "incompatible": INCOMPATIBLE, "unknown": UNKNOWN}[verdict.verdict]
+
+
+def _content(image: str, arch: str | None) -> "ImageContent | None":
+    """The image in a file or folder; None for a name."""
+    from gpustack.detect.images.read import is_place, read_image
+
+    return read_image(Path(image), arch) if is_place(image) else None
+
+
+def _written(verdict: "Verdict", content: "ImageContent | None", format: CheckFormat) -> str:
+    if format is CheckFormat.JSON:
+        return frame.to_json(verdict)
+    if format is CheckFormat.GITHUB:
+        from gpustack.cli.check_annotations import annotate
+
+        return annotate(verdict, content)
+    return _text(verdict)
 
 
 def _text(verdict: "Verdict") -> str:

@@ -6,6 +6,7 @@ from typing import Literal
 
 from msgspec import UNSET, Struct, UnsetType, field
 
+from gpustack.model.image import ImageContent
 from gpustack.model.own_file import OwnFile
 
 Method = Literal["network", "local", "tar", "runfile", "distro", "pip", "source", "container", "zip"]
@@ -67,7 +68,7 @@ class Request(Struct, frozen=True, kw_only=True):
 
 
 class Beside(Struct, frozen=True, kw_only=True):
-    """What ``check`` judges besides components: codecs ("nvenc-av1"), and a container image by its name."""
+    """What ``check`` judges besides components: codecs ("nvenc-av1"), and a container image by name or content."""
 
     codecs: tuple[str, ...] = ()
-    image: str | None = None
+    image: str | ImageContent | None = None

@@ -61,3 +61,12 @@ def smallest_driver(question: Question, release: Release) -> str:
 
 def _is_here(question: Question, row: Release) -> bool:
     return row.status == "released" and question.view.system("driver") in row.os
+
+
+def newest_cuda(question: Question, driver: str) -> str:
+    """The newest CUDA, as major and minor, that a driver runs plainly: the one that it reports; "" if unknown."""
+    lines = {".".join(row.version.split(".")[:2]): row for row in question.matrix.releases("cuda")}
+    for line in sorted(lines, key=version_key, reverse=True):
+        if runs_on(question, lines[line], driver) == "runs":
+            return line
+    return ""

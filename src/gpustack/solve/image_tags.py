@@ -43,8 +43,9 @@ class _Listed(Struct, frozen=True, kw_only=True):
 
 
 class Image(Struct, frozen=True, kw_only=True):
-    """One known image: its tag, its CUDA and its lowest compute capability."""
+    """One known image: its repository, its tag, its CUDA and its lowest compute capability."""
 
+    repository: str = ""
     tag: str
     cuda: str
     cc_min: str = ""
@@ -59,12 +60,12 @@ def known_images(question: Question, repository: str) -> tuple[Image, ...]:
         listed = matrix.rows("cuda-image-tags", "tags", _Listed)
         found = [
             *(
-                Image(tag=f"{row.cuda}-{kind}-{row.system}", cuda=row.cuda, src=row.src)
+                Image(repository=repository, tag=f"{row.cuda}-{kind}-{row.system}", cuda=row.cuda, src=row.src)
                 for row in listed
                 for kind in row.kinds
             ),
             *(
-                Image(tag=one.tag, cuda=match[1], src=one.src)
+                Image(repository=repository, tag=one.tag, cuda=match[1], src=one.src)
                 for one in tags
                 if (match := _CUDA_TAG.fullmatch(one.tag))
             ),
@@ -75,6 +76,7 @@ def known_images(question: Question, repository: str) -> tuple[Image, ...]:
     found_rows = [(row, months.get(row.month, row)) for row in rows if row.image == kind]
     return tuple(
         Image(
+            repository=repository,
             tag=f"{row.month}-{suffix}",
             cuda=row.image_cuda or row.cuda or month.cuda,
             cc_min=row.cc_min or month.cc_min,

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from gpustack.model.facts import Release
 from gpustack.model.resolution import Conflict, Findings, ImageAnswer, ImageRuns, Unknown
 from gpustack.solve.cuda_runs import driver_rule, release_of, runs_on, smallest_driver
 from gpustack.solve.forward_compat import PACKAGE
+from gpustack.solve.image_demands import demand_findings, known_demands
 from gpustack.solve.image_tags import REFERENCE, Image, known_images, unlisted
 from gpustack.solve.question import Question
 from gpustack.solve.sentences import rule_sentence
@@ -29,19 +32,34 @@ def image_findings(question: Question, name: str) -> tuple[Findings, ImageAnswer
     if release is None:
         unknown = Unknown(reason=f"image {name}: its CUDA is unknown", sources=_sources(question, image))
         return Findings(unknown=(unknown,)), ImageAnswer(name=name, runs="unknown")
-    return _judge_image(question, name, image, release, known)
+    found, answer = judge_image(question, name, image, release, known)
+    more = _demands_of(question, name, image)
+    if found.conflicts or not more.conflicts:
+        return found + more, answer
+    nearest = nearest_tag(question, image, known)
+    hints = (f"the nearest tag that runs here is {nearest}",) if nearest else ()
+    return found + more + Findings(hints=hints), replace(answer, runs="does not run", nearest=nearest)
 
 
-def _judge_image(
+def _demands_of(question: Question, name: str, image: Image) -> Findings:
+    """What a known image demands at its start and this host does not meet."""
+    demands = known_demands(question, image.repository, image.cuda)
+    if demands is None:
+        return Findings()
+    return demand_findings(question, name, demands, release_of(question, image.cuda), drivers_of(question))
+
+
+def judge_image(
     question: Question, name: str, image: Image, release: Release, known: tuple[Image, ...]
 ) -> tuple[Findings, ImageAnswer]:
+    """The same for an image whose CUDA is ``release``; ``known`` are the tags of its repository, with its own."""
     gpu = _gpu_refusal(question, name, image, release)
-    drivers = _drivers(question)
+    drivers = drivers_of(question)
     answers = [runs_on(question, release, one) for one in drivers]
     runs: ImageRuns = max(answers, key=_worse) if answers else "unknown"
     smallest = smallest_driver(question, release)
     refused = gpu is not None or runs == "does not run"
-    nearest = _nearest(question, image, known) if refused else ""
+    nearest = nearest_tag(question, image, known) if refused else ""
     answer = ImageAnswer(
         name=name,
         runs="does not run" if gpu is not None else runs,
@@ -96,7 +114,8 @@ def _gpu_refusal(question: Question, name: str, image: Image, release: Release) 
     return _conflict(name, f"gpu: {named}", reason, (*_sources(question, image), *sentence.sources))
 
 
-def _drivers(question: Question) -> tuple[str, ...]:
+def drivers_of(question: Question) -> tuple[str, ...]:
+    """The drivers that were requested or are installed."""
     if "driver" not in question.asked and "driver" not in question.host.installed:
         return ()
     return tuple(candidate.version for candidate in question.candidates("driver"))
@@ -120,17 +139,24 @@ def _driver_conflict(
     return _conflict(name, f"driver=={drivers[0]}", ". ".join(parts) + ".", sources)
 
 
-def _nearest(question: Question, image: Image, known: tuple[Image, ...]) -> str:
-    """The newest earlier tag that runs here, else the oldest later one; "" if none does."""
-    place = known.index(image)
-    drivers = _drivers(question)
-    for one in (*reversed(known[:place]), *known[place + 1 :]):
+def nearest_tag(question: Question, image: Image, known: tuple[Image, ...]) -> str:
+    """The newest earlier tag that runs here, else the oldest later one, of the same kind if any; "" if none does."""
+    place = next((at for at, one in enumerate(known) if one.tag == image.tag), len(known))
+    drivers = drivers_of(question)
+    order = (*reversed(known[:place]), *known[place + 1 :])
+    for one in sorted(order, key=lambda other: _kind(other) != _kind(image)):
         release = release_of(question, one.cuda)
         if release is None or _gpu_refusal(question, one.tag, one, release) is not None:
             continue
-        if all(_worse(runs_on(question, release, driver)) < _worse("unknown") for driver in drivers):
+        runs = all(_worse(runs_on(question, release, driver)) < _worse("unknown") for driver in drivers)
+        if runs and not _demands_of(question, one.tag, one).conflicts:
             return one.tag
     return ""
+
+
+def _kind(image: Image) -> str:
+    """The part of a tag after its version: runtime-ubuntu24.04."""
+    return image.tag.partition("-")[2]
 
 
 def _conflict(name: str, other: str, reason: str, sources: tuple[str, ...]) -> Conflict:

@@ -1,0 +1,121 @@
+"""An image read from a file, judged on a host: its demands, its CUDA, its architecture, its wheels."""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gpustack.model.architectures import architecture
+from gpustack.model.image import ImageContent
+from gpustack.model.resolution import Conflict, Findings, ImageAnswer, Unknown
+from gpustack.solve.cuda_runs import release_of
+from gpustack.solve.image_demands import Demands, demand_findings, known_demands
+from gpustack.solve.image_tags import REFERENCE, Image, known_images
+from gpustack.solve.images import drivers_of, judge_image, nearest_tag
+from gpustack.solve.question import Question
+from gpustack.versions import version_key
+
+_VARIABLES = ("CUDA_VERSION", "NV_CUDA_LIB_VERSION")
+"""Where images of NVIDIA say their CUDA."""
+
+_BUILD = re.compile(r"(?:\+|/)cu(\d{2,3})(?![\w.])")
+"""The CUDA in the local part of a wheel's version, or in the address of an index: cu128 is 12.8."""
+
+
+class _Cuda(Struct, frozen=True):
+    """A CUDA that something in the image is built with, and what says so."""
+
+    version: str
+    why: str
+
+
+def content_findings(question: Question, content: ImageContent) -> tuple[Findings, ImageAnswer]:
+    """What refuses the image on the host of ``question``, and how it runs there."""
+    name = content.name
+    image, known = _base(question, content)
+    cudas = _cudas(content, image)
+    newest = max(cudas, key=lambda one: version_key(one.version), default=None)
+    release = release_of(question, newest.version) if newest is not None else None
+    foreign = _foreign(question, content)
+    demands = Demands(environment=content.environment)
+    known_ones = known_demands(question, image.repository, image.cuda) if image is not None else None
+    if known_ones is not None:
+        demands = replace(known_ones, environment=known_ones.environment | content.environment)
+    more = foreign + demand_findings(question, name, demands, release, drivers_of(question))
+    if newest is None or release is None:
+        why = f"its CUDA {newest.version} is unknown" if newest else _silent(content)
+        unknown = Unknown(reason=f"image {name}: {why}")
+        answer = ImageAnswer(name=name, runs="does not run" if more.conflicts else "unknown")
+        return more + Findings(unknown=(unknown,)), answer
+    own = Image(tag="", cuda=newest.version)
+    if image is not None:
+        own = replace(image, cuda=newest.version)
+    found, answer = judge_image(question, name, own, release, known)
+    if answer.runs == "needs forward compatibility" and not _has_compat(content, image):
+        more += _without_compat(content, newest, drivers_of(question)[0])
+    if more.conflicts:
+        nearest = answer.nearest or (nearest_tag(question, image, known) if image is not None else "")
+        if nearest and not answer.nearest:
+            more += Findings(hints=(f"the nearest tag that runs here is {nearest}",))
+        answer = replace(answer, runs="does not run", nearest=nearest)
+    return more + found + Findings(hints=(f"image {name}: {newest.why}",)), answer
+
+
+def _has_compat(content: ImageContent, image: Image | None) -> bool:
+    """Whether cuda-compat is in the image: read there, or because NVIDIA's images of CUDA have it."""
+    return bool(content.compat) or image is not None or any(name in content.environment for name in _VARIABLES)
+
+
+def _without_compat(content: ImageContent, newest: _Cuda, driver: str) -> Findings:
+    reason = (
+        f"{newest.why}; driver {driver} runs CUDA {newest.version} only with the package cuda-compat, which the image"
+        " does not have."
+    )
+    package = f"cuda-compat-{'-'.join(newest.version.split('.')[:2])}"
+    hint = f"build it from an image of nvidia/cuda, which has cuda-compat, or install {package} in it"
+    return Findings(conflicts=(_conflict(content, f"driver=={driver}", reason),), hints=(hint,))
+
+
+def _base(question: Question, content: ImageContent) -> tuple[Image | None, tuple[Image, ...]]:
+    match = REFERENCE.fullmatch(content.base)
+    known = known_images(question, match[1]) if match else ()
+    return next((one for one in known if match and one.tag == match[2]), None), known
+
+
+def _silent(content: ImageContent) -> str:
+    if content.unresolved:
+        return f"{content.unresolved[0]} has no value: give it a default"
+    base = f"; its base {content.base} is unknown" if content.base else ""
+    return f"nothing in it states its CUDA{base}"
+
+
+def _cudas(content: ImageContent, image: Image | None) -> tuple[_Cuda, ...]:
+    """Every CUDA that something in the image needs."""
+    found = [
+        _Cuda(value, f"{name} is {value}")
+        for name in _VARIABLES
+        if re.fullmatch(r"\d+\.\d+(?:\.\d+)*", value := content.environment.get(name, ""))
+    ]
+    if image is not None and image.cuda and not found:
+        found.append(_Cuda(image.cuda, f"its base {content.base} holds CUDA {image.cuda}"))
+    for text in (*content.wheels, *content.indexes):
+        match = _BUILD.search(text)
+        if match:
+            found.append(_Cuda(f"{match[1][:-1]}.{match[1][-1]}", f"{text} is built with CUDA"))
+    return tuple(found)
+
+
+def _foreign(question: Question, content: ImageContent) -> Findings:
+    """An image for another processor architecture."""
+    mine = architecture(content.arch.lower()) if content.arch else None
+    here = question.host.arch
+    if mine is None or not here or mine.name == here:
+        return Findings()
+    reason = f"The image is for {mine.name}; the host is {here}."
+    return Findings(conflicts=(_conflict(content, f"os: {question.host.os.spelled} {here}", reason),))
+
+
+def _conflict(content: ImageContent, other: str, reason: str, sources: tuple[str, ...] = ()) -> Conflict:
+    return Conflict(kind="image", between=(f"image: {content.name}", other), reason=reason, sources=sources)
