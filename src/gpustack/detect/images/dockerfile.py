@@ -71,13 +71,14 @@ def _instructions(text: str) -> list[tuple[int, str, str]]:
     lines = text.splitlines()[:MAX_LINES]
     at = 0
     while at < len(lines):
-        number = at + 1
+        number = 0
         parts: list[str] = []
         while at < len(lines):
             line = lines[at]
             at += 1
             if line.lstrip().startswith("#") or (parts and not line.strip()):
                 continue
+            number = number or at
             if not line.rstrip().endswith("\\"):
                 parts.append(line)
                 break
