@@ -192,6 +192,9 @@ BUILD_LOGS = (
 DOCKER = "/etc/docker/daemon.json"
 
 SETUP_MARKS = (
+    "/etc/systemd/system/*/nvidia-powerd.service", "/etc/systemd/system/nvidia-powerd.service",
+    "/usr/bin/nvidia-powerd",
+    "/cm/local/apps/cuda-driver/libs/current/lib64/libcuda.so*",
     "/usr/bin/nvidia-container-runtime", "/usr/local/bin/k3s", "/var/lib/rancher/k3s", "/etc/eks",
     "/sys/class/mdev_bus",
     "/snap/bin/docker", "/var/lib/kubelet/config.yaml", "/usr/bin/nvidia-gridd", "/etc/nvidia/ClientConfigToken/*.tok",

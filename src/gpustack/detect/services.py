@@ -7,7 +7,8 @@ import re
 from gpustack.detect.tree import MissingFileError, Tree, UnusableFileError
 
 LOGS = (
-    "/var/log/syslog", "/var/log/messages", "/var/log/daemon.log", "/var/log/user.log",
+    "/var/log/syslog", "/var/log/messages", "/var/log/kern.log", "/var/log/dmesg", "/var/log/daemon.log",
+    "/var/log/user.log",
     "/var/log/nvidia-installer.log", "/var/log/nvidia-container-runtime.log", "/var/log/nvidia-container-toolkit.log",
     "/var/log/nv-hostengine.log", "/var/log/nvidia-imex.log", "/var/log/nvidia-dcgm/*.log",
     "/var/log/gpu-manager.log", "/var/log/Xorg.0.log", "/home/*/.local/share/xorg/Xorg.0.log",
@@ -29,12 +30,18 @@ KEPT_LINES, WIDTH = 120, 500
 """So many of a log's last lines about GPUs are kept, each cut to this width."""
 
 _BOOT = b"Linux version "
-_WORDS = (
+WORDS = (
     b"nvidia", b"NVIDIA", b"NVML", b"nvml", b"CUDA", b"cuda", b"nvenc", b"NVENC", b"NvEnc", b"libnvinfer", b"TensorRT",
     b"TRT]", b"DCGM", b"dcgm", b"GPU", b"gpu", b"gres", b"vfio", b"ldconfig", b"NCCL", b"IMEX", b"imex", b"nouveau",
-    b"dkms", b"mokutil", b"vgpu", b"Nvidia", b"modprobe", b"ALLOC_FAILED", b"/dev/dri",
+    b"dkms", b"mokutil", b"vgpu", b"Nvidia", b"modprobe", b"cuvid", b"cuInit", b"Serialize", b"engine plan",
+    b"MIG ", b"OpenEncodeSession", b"Mode change pending", b"resolve Linux kernel", b"host engine",
+    b"hostengine", b"Nouveau", b"could not select device driver", b"unknown or invalid runtime",
+    b"ldcache", b"BPF_CGROUP_DEVICE", b"device context", b"Incompatible strategy", b"NVLink", b"/dev/shm/nccl",
+    b"WSL environment", b"peer_mem", b"peermem", b"Dynamic Boost",
+    b"device filter", b"VM UUID", b"PTX", b"kernel image", b"system not yet", b"unsupported display driver",
+    b"forward compatibility", b"non supported HW", b"GPU Direct",
 )  # fmt: skip
-"""Only lines with one of these words are kept."""
+"""Only lines with one of these words are kept: a text of each row of ``service_log`` has one."""
 
 _CONTAINERD = r"nvidia|^\s*imports\s*=|SystemdCgroup|default_runtime_name|disabled_plugins|runtimes|enable_cdi"
 
@@ -45,13 +52,16 @@ SETTINGS = {
     "/var/lib/rancher/k3s/agent/etc/containerd/config.toml": _CONTAINERD,
     "/var/lib/rancher/rke2/agent/etc/containerd/config.toml": _CONTAINERD,
     "/etc/k0s/containerd.d/*.toml": _CONTAINERD,
+    "/var/snap/microk8s/current/args/containerd-template.toml": _CONTAINERD,
+    "/usr/local/nvidia/toolkit/.config/nvidia-container-runtime/config.toml": r"root|mode|no-cgroups",
     "/etc/crio/crio.conf": r"runtime|cdi|hooks",
     "/etc/crio/crio.conf.d/*": r"runtime|cdi|hooks",
     "/etc/slurm*/gres.conf": r"(?i)gpu|autodetect",
     "/etc/slurm*/slurm.conf": r"(?i)gres",
     "/etc/slurm*/cgroup.conf": r"(?i)device",
     "/etc/nixos/*.nix": r"(?i)nvidia|docker|podman|rootless|cdi|unfree|kernelPackages|videoDrivers|cuda",
-    "/etc/pve/qemu-server/*.conf": r"^(?:hostpci\d+|bios|machine|cpu):",
+    "/etc/pve/lxc/*.conf": r"^(?:lxc\.(?:cgroup2?\.devices|mount\.entry)|dev\d+:)",
+    "/etc/selinux/config": r"^SELINUX=",
     "/etc/X11/xorg.conf": r"(?i)driver|busid|allowempty|option",
     "/etc/X11/xorg.conf.d/*.conf": r"(?i)driver|busid|allowempty|option",
     "/etc/systemd/system/*.service.d/*.conf": r"CUDA|NVIDIA|OLLAMA|GPU|Device|PrivateDevices",
@@ -121,7 +131,7 @@ def _about_gpus(data: bytes) -> list[str]:
     """The lines with one of the words since the last boot that the text shows, searched word by word, for speed."""
     first = data.rfind(b"\n", 0, max(0, data.rfind(_BOOT))) + 1
     found: dict[int, int] = {}
-    for word in _WORDS:
+    for word in WORDS:
         at, count = data.rfind(word, first), 0
         while at >= 0 and count < KEPT_LINES:
             start = data.rfind(b"\n", first, at) + 1 or first

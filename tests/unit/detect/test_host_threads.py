@@ -12,6 +12,7 @@ import pytest
 import yaml
 from tests.signing import GLOBAL, SHIM, certificate, enrolled, signed
 
+from gpustack.detect import services
 from gpustack.detect.build import host_of
 from gpustack.detect.evidence import CommandOutput
 from gpustack.detect.gather import gather
@@ -39,6 +40,10 @@ _SYSTEMS = {
     "arch": ("ID=arch\n", "6.17.7-arch1-1"),
     "bazzite44": ("ID=bazzite\nID_LIKE=fedora\nVERSION_ID=44\n", "6.17.7-ba29.fc44.x86_64"),
     "bluefin": ("ID=bluefin\nID_LIKE=fedora\nVERSION_ID=41\n", "6.13.8-200.fc41.x86_64"),
+    "mint22": ('ID=linuxmint\nID_LIKE="ubuntu debian"\nVERSION_ID="22"\nUBUNTU_CODENAME=noble\n', "6.14.0-33-generic"),
+    "gentoo": ("ID=gentoo\n", "6.12.31-gentoo"),
+    "suse": ('ID=opensuse-leap\nID_LIKE="suse opensuse"\nVERSION_ID="15.6"\n', "6.4.0-150600.23.25-default"),
+    "fedora43": ('ID=fedora\nVERSION_ID=43\nPLATFORM_ID="platform:f43"\n', "6.17.10-300.fc43.x86_64"),
     "nixos": ('ID=nixos\nVERSION_ID="25.05"\n', "6.12.43"),
     "bazzite39": ("ID=bazzite\nID_LIKE=fedora\nVERSION_ID=39\n", "6.6.9-200.fsync.fc39.x86_64"),
     "cos": ("ID=cos\nVERSION_ID=109\n", "6.1.75+"),
@@ -108,12 +113,13 @@ def machine_tree(root: Path, case: dict[str, Any]) -> None:
     version = case.get("loaded")
     put(root, "/proc/modules", "nvidia 1 0 - Live 0x0\n" if version else "")
     if version:
-        put(root, "/proc/driver/nvidia/version", loaded_version(version))
+        put(root, "/proc/driver/nvidia/version", loaded_version(version, case.get("flavour", "open")))
         folder = next((path for name, path in _DRIVERS.items() if case["base"].startswith(name)), None)
         for name in ("cuda", "nvidia-ml") if folder else ():
             put(root, f"{folder}/lib{name}.so.{case.get('libraries', version)}", CONTENT)
-    for name, text in (("vendor", "0x10de"), ("device", "0x2684"), ("class", "0x030000")):
-        put(root, f"{_GPU}/{name}", f"{text}\n")
+    for number, device in enumerate(case.get("gpus", ["2684"]), 1):
+        for name, text in (("vendor", "0x10de"), ("device", f"0x{device}"), ("class", "0x030000")):
+            put(root, f"/sys/bus/pci/devices/0000:{number:02x}:00.0/{name}", f"{text}\n")
     if case.get("bound"):
         (root / f"{_GPU.lstrip('/')}/driver").symlink_to(f"../../drivers/{case['bound']}")
     for path, key in case.get("modules", {}).items():
@@ -134,8 +140,9 @@ def firmware(root: Path, case: dict[str, Any]) -> None:
         put(root, f"{place}/MokNew-{SHIM}", b"\7\0\0\0x")
 
 
-def loaded_version(version: str) -> str:
-    return f"NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  {version}  Release Build\n"
+def loaded_version(version: str, flavour: str = "open") -> str:
+    words = "Open Kernel Module for x86_64" if flavour == "open" else "x86_64 Kernel Module"
+    return f"NVRM version: NVIDIA UNIX {words}  {version}  Release Build\n"
 
 
 def stanza(words: str) -> str:
@@ -178,3 +185,9 @@ def test_the_host_is_told_what_it_lacks(case: dict[str, Any], matrix: Matrix, tm
         assert any(all(word.lower() in text.lower() for word in words) for text in told), (words, told)
     for word in case.get("never", ()):
         assert not [text for text in told if word.lower() in text.lower()], word
+
+
+def test_lines_that_the_facts_know_are_read(matrix: Matrix) -> None:
+    for row in matrix.rows("driver-errors", "service_log", dict):
+        line = " ".join(row["wants"]).encode()
+        assert any(word in line for word in services.WORDS), row["id"]

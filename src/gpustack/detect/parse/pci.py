@@ -67,6 +67,13 @@ def acs_control(space: bytes) -> int | None:
     return None
 
 
+def x_address(bus_id: str) -> str:
+    """The address of a function as X's configuration has it: PCI:BUS:DEVICE:FUNCTION in decimal numbers."""
+    _, bus, rest = bus_id.rsplit(":", 2)
+    device, _, function = rest.partition(".")
+    return f"PCI:{int(bus, 16)}:{int(device, 16)}:{int(function or '0', 16)}"
+
+
 def _hex(text: str | None, digits: int) -> str | None:
     match = _HEX.fullmatch(text.strip()) if text else None
     return match[1].lower() if match and len(match[1]) == digits else None

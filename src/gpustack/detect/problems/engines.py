@@ -30,8 +30,9 @@ ROOTS = {
     "/usr/local/glibc/usr/lib/libcuda.so.1": "/usr/local/glibc",
     "/usr/local/glibc/lib/libcuda.so.1": "/usr/local/glibc",
     "/run/nvidia/driver/usr/lib/x86_64-linux-gnu/libcuda.so.1": "/run/nvidia/driver",
+    "/cm/local/apps/cuda-driver/libs/current/lib64/libcuda.so": "/cm/local/apps/cuda-driver/libs/current",
 }
-"""Where container systems keep the driver's libraries, and the root that a driver has there."""
+"""Where container systems and clusters keep the driver's libraries, and the root that a driver has there."""
 
 
 def _is_host(scene: Scene) -> bool:
@@ -202,7 +203,9 @@ def driver_root(scene: Scene) -> Iterator[Finding]:
     """Driver libraries that lie in a root of their own, which no loader path and no default of a toolkit names."""
     if not _is_host(scene) or scene.copies:
         return
-    found = next((root for path, root in ROOTS.items() if path in scene.evidence.marks), None)
+    found = next(
+        (root for path, root in ROOTS.items() if any(mark.startswith(path) for mark in scene.evidence.marks)), None
+    )
     if found is not None:
         yield Finding(
             message=f"the driver's libraries lie in a root of their own, {found}: programs and the toolkit's defaults "

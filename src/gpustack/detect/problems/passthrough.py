@@ -88,3 +88,26 @@ def no_mediated_devices(scene: Scene) -> Iterator[Finding]:
                 reboot=False,
                 sources=("https://github.com/NVIDIA/gpu-operator/issues/2594",),
             )
+
+
+@detects("detect-lxc-devices")
+def container_devices(scene: Scene) -> Iterator[Finding]:
+    """LXC containers whose rules allow other major numbers than the driver's devices have."""
+    numbers = re.findall(r"(?m)^ *(\d+) (nvidia\S*)$", scene.evidence.text("/proc/devices") or "")
+    wanted = [(number, name) for number, name in numbers if name in {"nvidia-uvm", "nvidiactl", "nvidia"}]
+    for path, text in sorted(scene.evidence.files.items()):
+        if not path.startswith("/etc/pve/lxc/") or "/dev/nvidia" not in text:
+            continue
+        allowed = re.findall(r"(?m)^lxc\.cgroup2?\.devices\.allow[:=] *c (\d+):", text)
+        lacking = [(number, name) for number, name in wanted if number not in allowed]
+        if allowed and lacking:
+            number, name = lacking[0]
+            yield Finding(
+                message=f"{path} does not allow the major number {number} of {name}, which this kernel gave it "
+                f"(allowed: {', '.join(dict.fromkeys(allowed))}): CUDA does not start in that container",
+                fix=f"add `lxc.cgroup2.devices.allow: c {number}:* rwm` to {path}, or pass the devices with dev0: "
+                "/dev/nvidia-uvm, which follows the number; then start the container again",
+                severity="warn",
+                reboot=False,
+                sources=("https://github.com/jammsen/proxmox-setup-scripts/issues/7",),
+            )

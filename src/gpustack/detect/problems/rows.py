@@ -18,7 +18,7 @@ class HostRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     ``driver`` and ``kernel`` are ranges; ``gpus`` are regular expressions of their names; ``has`` and ``lacks`` are
     packages (a regular expression of the name, and a range after it); ``there`` and ``missing`` are paths; ``module``
-    is loaded or absent.
+    is loaded or absent, ``unloaded`` are kernel modules that are not loaded.
     """
 
     id: str
@@ -38,6 +38,7 @@ class HostRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     lacks: tuple[str, ...] = ()
     there: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
+    unloaded: tuple[str, ...] = ()
     src: tuple[str, ...] = ()
 
 
@@ -69,6 +70,7 @@ def is_like(scene: Scene, row: HostRow) -> bool:
         and not any(_installed(scene, words) for words in row.lacks)
         and all(_exists(scene, path) for path in row.there)
         and not any(_exists(scene, path) for path in row.missing)
+        and not (row.unloaded and (not scene.modules or set(row.unloaded) & set(scene.modules)))
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gpustack.detect.parse import settings
+from gpustack.detect.parse import pci, settings
 from gpustack.detect.problems import cures
 from gpustack.detect.problems.kernels import initramfs_command
 from gpustack.detect.problems.registry import Finding, detects
@@ -132,3 +132,22 @@ def suspend(scene: Scene) -> Iterator[Finding]:
         severity="warn",
         reboot=False,
     )
+
+
+@detects("detect-xorg-busid")
+def bus_id(scene: Scene) -> Iterator[Finding]:
+    """A device of X's configuration that names no GPU of this machine."""
+    places = {pci.x_address(gpu.bus_id) for gpu in scene.gpus if gpu.bus_id}
+    for path, text in sorted(scene.evidence.files.items()):
+        if not path.startswith("/etc/X11/") or not re.search(r'(?im)^\s*Driver\s+"nvidia"', text):
+            continue
+        named = re.findall(r'(?im)^\s*BusID\s+"([^"]+)"', text)
+        if places and named and not places & {one.strip() for one in named}:
+            yield Finding(
+                message=f"{path} has BusID {named[0]}, where this machine has no NVIDIA GPU: X finds no screens",
+                fix=f"set BusID to {min(places)} there (its numbers are decimal, those of lspci hexadecimal), or"
+                " remove the line",
+                severity="warn",
+                reboot=False,
+                sources=("https://github.com/Witko/nvidia-xrun/issues/39",),
+            )

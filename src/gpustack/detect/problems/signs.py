@@ -6,28 +6,80 @@ import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
+from msgspec import Struct
+
 from gpustack.detect import services
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.problems.rows import HostRow, LogRow, SettingRow, is_like
 from gpustack.detect.scene import Scene
 
 _WIDTH = 260
+_OF_PROGRAMS = {2, 719}
+"""Errors that programs cause themselves."""
+
+_OF_CONTAINERS = ("/var/log/pods/", "/var/log/containers/", "/var/lib/docker/containers/")
+_NUMBER = re.compile(
+    r"CUDA (?:failure|error)[ :]{1,2}(\d{1,3})\b|init failure: (\d{1,3})\b|cuInit\(0\) returned (\d{1,3})\b|"
+    r"device context (\d{3})(?!\d)|\berror \(?(80[0-5]|999)\b",
+    re.IGNORECASE,
+)
 _PREFIX = re.compile(
     r"^(?:\d{4}-\d\d-\d\d[T ][\d:.,+Z-]+ (?:std(?:out|err) [FP] )?|[A-Z][a-z]{2} [ \d]\d [\d:]{8} \S+ )?"
 )
 
 
+class Code(Struct, frozen=True, kw_only=True):
+    """A row of the table of CUDA's errors."""
+
+    code: int
+    name: str
+    cause: str
+    fix: str
+    inside: str = ""
+    text: str = ""
+    src: tuple[str, ...] = ()
+
+    def is_in(self, line: str) -> bool:
+        """Whether a line reports this error: by its name, its number, or CUDA's own words."""
+        if self.name in line or (self.text and self.text in line):
+            return True
+        numbers = (next(filter(None, found.groups())) for found in _NUMBER.finditer(line))
+        return str(self.code) in numbers
+
+
 @detects("detect-service-log")
 def service_log(scene: Scene) -> Iterator[Finding]:
     """Messages of services about GPUs whose cause is known: each once, with the last line that says so."""
-    rows = scene.matrix.rows("driver-errors", "service_log", LogRow)
     texts = [(path, text) for path, text in sorted(scene.evidence.files.items()) if _is_log(path)]
-    for row in rows:
+    explained = set()
+    for row in scene.matrix.rows("driver-errors", "service_log", LogRow):
         found = next(((path, line) for path, text in texts if (line := _line(row, text))), None)
         if found is not None and is_like(scene, row):
             path, line = found
-            version = f"; driver {scene.driver_version}" if scene.driver_version else ""
-            yield _finding(scene, row, f"{row.says} ({path}: {_quoted(line)}{version})")
+            explained.add(line)
+            yield _finding(scene, row, f"{row.says} ({path}: {_quoted(line)}{_host(scene)})")
+    for code in scene.matrix.rows("driver-errors", "cuda", Code):
+        if code.code in _OF_PROGRAMS:
+            continue
+        lines = ((path, line) for path, text in texts for line in text.splitlines() if code.is_in(line))
+        place = next(((path, line) for path, line in lines if line not in explained), None)
+        if place is not None:
+            path, line = place
+            is_inside = scene.environment == "container" or path.startswith(_OF_CONTAINERS)
+            yield Finding(
+                message=f"CUDA error {code.code}: {code.cause} ({path}: {_quoted(line)}{_host(scene)})",
+                fix=(code.inside if is_inside else "") or code.fix,
+                severity="warn",
+                reboot=False,
+                sources=scene.matrix.addresses(code.src),
+            )
+
+
+def _host(scene: Scene) -> str:
+    """What of the host a message can be about."""
+    gpus = dict.fromkeys(gpu.called for gpu in scene.gpus)
+    here = (("driver", scene.driver_version), ("kernel", scene.kernel), ("GPU", next(iter(gpus), None)))
+    return "".join(f"; {name} {value}" for name, value in here if value)
 
 
 @detects("detect-setting")
@@ -66,9 +118,12 @@ def _is_log(path: str) -> bool:
 
 def _line(row: LogRow, text: str) -> str:
     """The last line with all texts of the row, "" without one."""
-    if not all(words in text for words in row.wants):
+    wants = [words.casefold() for words in row.wants]
+    folded = text.casefold()
+    if not all(words in folded for words in wants):
         return ""
-    return next((line for line in reversed(text.splitlines()) if all(words in line for words in row.wants)), "")
+    lines = reversed(text.splitlines())
+    return next((line for line in lines if all(words in line.casefold() for words in wants)), "")
 
 
 def _quoted(line: str) -> str:
