@@ -156,6 +156,7 @@ EXTRA = (
     extra("ubuntu24.04", "network-dcgm", "driver==570.* dcgm", "H100 80GB HBM3"),
     extra("rhel9", "network-dcgm", "dcgm==4.2.*", "L4"),
     extra("sles15.7", "network-dcgm", "driver dcgm", "L4"),
+    extra("ubuntu24.04", "network-gds", "driver==580.* cuda==13.0.* gds", "H100 80GB HBM3"),
     extra("ubuntu24.04", "tar-cuda", "cuda", methods=("tar",)),
     extra("ubuntu24.04", "pip-tensorrt-rtx", "cuda tensorrt-rtx", "GeForce RTX 5090", methods=("pip",)),
     extra("rhel9", "network-tensorrt-rtx", "driver tensorrt-rtx", "GeForce RTX 4090"),

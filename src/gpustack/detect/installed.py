@@ -41,6 +41,9 @@ def find_installed(scene: Scene) -> dict[str, Installed]:
         "ffmpeg": _ffmpeg(scene),
         "container-toolkit": _packaged(scene, r"nvidia-container-toolkit", "/usr/bin/nvidia-ctk"),
         "dcgm": _packaged(scene, r"datacenter-gpu-manager(?:-4-core)?", "/usr/bin/dcgmi"),
+        "gdrcopy": _packaged(scene, r"libgdrapi|gdrcopy", "/usr/bin/gdrcopy_sanity"),
+        "gds": _packaged(scene, r"nvidia-gds-\d+-\d+", ""),
+        "imex": _packaged(scene, r"nvidia-imex(?:-\d+)?", "/usr/bin/nvidia-imex"),
         "triton": _triton(scene),
     }
     return {name: entry for name, entry in found.items() if entry is not None}

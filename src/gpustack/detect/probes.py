@@ -36,6 +36,7 @@ MARKS = (
     "/.dockerenv", "/run/.containerenv", "/run/ostree-booted", "/etc/nvidia/gridd.conf", "/usr/lib/nvidia/sriov-manage",
     "/usr/bin/nvidia-vgpu-mgr", "/usr/bin/nvidia-uninstall", "/var/lib/nvidia/log", "/var/log/nvidia-installer.log",
     "/usr/lib/wsl/lib", "/usr/bin/nv-fabricmanager", "/usr/bin/nvidia-ctk", "/usr/bin/nvidia-smi", "/usr/bin/dcgmi",
+    "/usr/bin/gdrcopy_sanity", "/usr/bin/nvidia-imex",
     "/usr/bin/ffmpeg", "/usr/local/bin/ffmpeg", "/opt/tritonserver/bin/tritonserver", "/etc/apt/trusted.gpg",
     "/usr/bin/sqv", "/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg", "/proc/device-tree", "/proc/sys/kernel",
     "/sys/bus/pci/devices",
@@ -175,7 +176,7 @@ PACKAGE_NAMES = (
     r"linux-(?:image|headers|modules-nvidia|objects-nvidia|signatures-nvidia)-.*|kernel(?:-.*)?|kmod-.*|akmod-.*|dkms|"
     r"xorg-x11-drv-nvidia.*|xserver-xorg-video-nvidia.*|nvidia-x11-drv.*|firmware-nvidia.*|glx-.*|libc6|glibc|"
     r"gcc(?:-\d+)?|clang|g\+\+|g\+\+-aarch64-linux-gnu|python3|docker.*|containerd.*|podman|mft|mlnx-.*|doca-.*|nvlsm|libnvsdm.*|almalinux-release-nvidia.*|"
-    r"datacenter-gpu-manager.*|gpg-pubkey|sqv|apt|nsight-.*|nvlink.*|triton.*|ib_umad|infiniband-diags|primus.*"
+    r"datacenter-gpu-manager.*|gpg-pubkey|sqv|apt|nsight-.*|nvlink.*|triton.*|ib_umad|infiniband-diags|primus.*|gdrcopy.*|gdrdrv-dkms|libgdrapi"
 )
 """The relevant packages; all others are skipped."""
 

@@ -24,6 +24,8 @@ COMPONENTS = (
     "ffmpeg",
     "container-toolkit",
     "dcgm",
+    "gdrcopy",
+    "gds",
     "triton",
 )
 """Everything that has a version and a place in a stack, in the order of installation."""
@@ -33,11 +35,10 @@ CHECKED_WITH = {
     "cuda-compat": "driver",
     "tensorrt-rtx": "tensorrt",
     "container-toolkit": "",
-    "imex": "",
 }
 """Components without checks of their own, and the one whose checks cover them ("" none)."""
 
-MIRRORED = {"fabric-manager": "driver", "imex": "driver", "cuda-compat": "cuda"}
+MIRRORED = {"fabric-manager": "driver", "imex": "driver", "cuda-compat": "cuda", "gds": "cuda"}
 """Components whose versions follow another: equal to it, or made for its release line."""
 
 PROPERTIES = ("compute-capability", "kernel", "glibc", "gcc", "clang", "msvc", "python", "l4t")

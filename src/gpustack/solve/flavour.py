@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from gpustack.model.host import Gpu
 from gpustack.solve.question import Question
 from gpustack.solve.rulebook import BoundRule
 from gpustack.versions import is_within
@@ -14,13 +13,18 @@ DEFAULT_OPEN_SINCE = "560"
 
 
 class FlavourRule(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One row of the matrix: a flavour that driver versions do not have, or that does not support some GPUs."""
+    """One row of the matrix: a flavour that driver versions do not have, or that does not support some GPUs.
+
+    A row with ``asked`` holds where that component is requested, one with ``arch`` on these architectures.
+    """
 
     id: str
     driver: str
     flavour: str
     compute_capability: str = ""
     gpus: tuple[str, ...] = ()
+    asked: str = ""
+    arch: tuple[str, ...] = ()
     text: str = ""
     src: tuple[str, ...] = ()
 
@@ -44,7 +48,7 @@ def flavours(question: Question, driver: str) -> tuple[str, ...]:
 def flavour_rules(question: Question, driver: str) -> tuple[FlavourRule, ...]:
     """The rows that exclude a flavour of this driver version on this host."""
     rows = question.matrix.rows("driver", "flavour_rules", FlavourRule)
-    return tuple(row for row in rows if is_within(driver, row.driver) and _concerns(row, question.host.gpus))
+    return tuple(row for row in rows if is_within(driver, row.driver) and _concerns(row, question))
 
 
 def unbuilt_flavours(question: Question, driver: str) -> tuple[BoundRule, ...]:
@@ -60,13 +64,15 @@ def unbuilt_flavours(question: Question, driver: str) -> tuple[BoundRule, ...]:
     )
 
 
-def _concerns(rule: FlavourRule, gpus: tuple[Gpu, ...]) -> bool:
-    """Whether a rule applies to this host: it names no GPU at all, or one of the host's."""
+def _concerns(rule: FlavourRule, question: Question) -> bool:
+    """Whether a rule applies to this request and host: it names no GPU at all, or one of the host's."""
+    if (rule.asked and rule.asked not in question.asked) or (rule.arch and question.host.arch not in rule.arch):
+        return False
     if not rule.compute_capability and not rule.gpus:
         return True
     return any(
         (not rule.compute_capability or is_within(gpu.compute_capability or "0", rule.compute_capability))
         and (not rule.gpus or any(name in (gpu.name or "") for name in rule.gpus))
-        for gpu in gpus
+        for gpu in question.host.gpus
         if gpu.compute_capability or not rule.compute_capability
     )

@@ -35,6 +35,8 @@ POSSIBLE: dict[str, tuple[Method, ...]] = {
     "ffmpeg": ("source", "distro"),
     "container-toolkit": ("network",),
     "dcgm": ("network",),
+    "gdrcopy": ("local",),
+    "gds": ("network",),
     "triton": ("container",),
 }
 """The methods of each component, preferred first: those with checksums before the rest."""

@@ -20,6 +20,8 @@ COVERED_PAIRS = (
     ("cuda", "driver"),
     ("cuda-compat", "driver"),
     ("dcgm", "driver"),
+    ("gdrcopy", "driver"),
+    ("gds", "driver"),
     ("cudnn", "cuda"),
     ("nccl", "cuda"),
     ("tensorrt", "cuda"),
@@ -186,6 +188,8 @@ def _class_of_gpu(question: Question, component: str) -> str:
         return "IMEX joins the GPUs of NVLink racks (GB200, GB300, some GH200), and the facts do not cover other GPUs"
     if component == "dcgm" and any(gpu.is_vgpu for gpu in gpus):
         return "DCGM supports GPUs that are passed through whole, and the facts do not cover vGPUs"
+    if component in {"gdrcopy", "gds"} and any(gpu.kind == "consumer" for gpu in gpus):
+        return "NVIDIA supports data-centre and professional GPUs, and the facts do not cover GeForce"
     return ""
 
 

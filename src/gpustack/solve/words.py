@@ -22,6 +22,8 @@ TITLES = {
     "ffmpeg": "FFmpeg",
     "container-toolkit": "NVIDIA Container Toolkit",
     "dcgm": "DCGM",
+    "gdrcopy": "GDRCopy",
+    "gds": "GPUDirect Storage",
     "triton": "Triton",
     "compute-capability": "compute capability",
     "kernel": "kernel",

@@ -19,12 +19,19 @@ from gpustack.system.run import Finished, Runner
 LEVELS: tuple[Level, ...] = ("quick", "smoke", "full")
 """Each level includes those before it."""
 
-COMPONENTS = ("driver", "cuda", "cudnn", "nccl", "tensorrt", "nv-codec-headers", "ffmpeg", "dcgm", "triton")
+COMPONENTS = (
+    "driver", "cuda", "cudnn", "nccl", "tensorrt", "nv-codec-headers", "ffmpeg", "imex", "dcgm", "gdrcopy", "gds",
+    "triton",
+)  # fmt: skip
 """Components that have checks, in the order in which they are checked.
+
+Those of ``OF_FEW_HOSTS`` are checked where they are installed, named or required.
 
 The checks of a level are in the component's folder: ``cudnn/smoke.py``; where a level has several modules, the others
 begin with its name (``driver/smoke_modes.py``). A module is imported when its level or a later one is run.
 """
+
+OF_FEW_HOSTS = frozenset({"imex", "dcgm", "gdrcopy", "gds"})
 
 Note = Callable[[Literal["starts", "ends"], str], None]
 """Receives the id of each check, and each engine that is measured, when it starts and when it ends."""

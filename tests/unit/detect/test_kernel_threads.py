@@ -87,6 +87,7 @@ def tree(root: Path, thread: dict[str, Any]) -> Path:
 def test_a_host_like_the_threads_is_told_its_cause(thread: dict[str, Any], tmp_path: Path, matrix: Matrix) -> None:
     host = detect(tree(tmp_path, thread), matrix)
     told = {problem.id: f"{problem.message} | {problem.fix}" for problem in host.problems if problem.severity != "info"}
+    assert not {*thread.get("absent", ())} & {problem.id for problem in host.problems}
     if "silent" in thread:
         assert not {*thread["silent"]} & told.keys(), told
         return

@@ -11,11 +11,11 @@ import pytest
 
 from gpustack.errors import UnsupportedError, UsageError
 from gpustack.matrix.index import Matrix
-from gpustack.model.host import Host
+from gpustack.model.host import Host, Installed
 from gpustack.model.results import CheckResult
 from gpustack.system.run import Finished
 from gpustack.verify import declare
-from gpustack.verify.declare import COMPONENTS, Check, Context, Outcome, passed, skipped
+from gpustack.verify.declare import COMPONENTS, OF_FEW_HOSTS, Check, Context, Outcome, passed, skipped
 from gpustack.verify.frame import runner
 from gpustack.verify.frame.commands import LimitedRunner
 from gpustack.verify.frame.runner import parse_level, run_checks
@@ -58,8 +58,15 @@ def run_made(context: Context, *checks: Check) -> list[CheckResult]:
 
 def test_all_components_are_checked_in_order_when_none_is_named(context: Context) -> None:
     found = results(context)
-    assert list(dict.fromkeys(one.component for one in found.values())) == list(COMPONENTS)
+    usual = [name for name in COMPONENTS if name not in OF_FEW_HOSTS]
+    assert list(dict.fromkeys(one.component for one in found.values())) == usual
     assert {one.status for one in found.values()} == {"pass", "skip"}
+
+
+def test_what_few_hosts_have_is_checked_where_it_is_installed(context: Context) -> None:
+    own = {**context.host.installed, "gds": Installed(version="12.4.1")}
+    found = results(msgspec.structs.replace(context, host=msgspec.structs.replace(context.host, installed=own)))
+    assert {one.component for one in found.values()} & OF_FEW_HOSTS == {"gds"}
 
 
 def test_every_check_says_what_it_expects_and_how_to_mend_it() -> None:

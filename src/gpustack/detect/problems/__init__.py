@@ -5,6 +5,7 @@ from __future__ import annotations
 from gpustack.detect.problems import (
     builds,
     containers,
+    direct,
     drivers,
     engines,
     evidence,
@@ -29,7 +30,7 @@ from gpustack.detect.problems import (
 from gpustack.detect.problems.registry import DETECTORS, Finding, find_problems
 
 __all__ = [
-    "DETECTORS", "Finding", "builds", "containers", "drivers", "engines", "evidence", "fabric", "find_problems",
-    "guests", "images", "kernels", "libraries", "links", "logs", "mismatch", "pairs", "passthrough", "platforms",
-    "repositories", "settings", "signing", "signs", "states", "toolkits",
+    "DETECTORS", "Finding", "builds", "containers", "direct", "drivers", "engines", "evidence", "fabric",
+    "find_problems", "guests", "images", "kernels", "libraries", "links", "logs", "mismatch", "pairs",
+    "passthrough", "platforms", "repositories", "settings", "signing", "signs", "states", "toolkits",
 ]  # fmt: skip

@@ -20,6 +20,7 @@ _MODULES = {
     "cudnn": "cudnn",
     "container-toolkit": "container_toolkit",
     "dcgm": "dcgm",
+    "gds": "gds",
 }
 
 

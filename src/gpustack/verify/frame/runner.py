@@ -11,9 +11,11 @@ from msgspec import Struct
 
 from gpustack.errors import UnsupportedError, UsageError
 from gpustack.model.facts import CHECKED_WITH, COMPONENTS
+from gpustack.model.host import Host
 from gpustack.model.results import CheckResult, Level, Measurement, Report
 from gpustack.verify.declare import (
     LEVELS,
+    OF_FEW_HOSTS,
     ONLY_SAVED,
     Check,
     Context,
@@ -64,7 +66,7 @@ def run_checks(  # noqa: PLR0913 (the options of one run)
     Interrupted on Ctrl-C. ``started`` goes into the report of an interrupted run.
     """
     asked = tuple(components)
-    checks, required = _chosen(asked, level, tuple(require))
+    checks, required = _chosen(asked, level, tuple(require), context.host)
     named = frozenset((*asked, *required.components, *(name.partition(".")[0] for name in required.checks)))
     context = msgspec.structs.replace(context, asked=named)
     before = {one.id: one for one in kept}
@@ -108,11 +110,14 @@ class Interrupted(KeyboardInterrupt):
         self.report = report
 
 
-def _chosen(asked: tuple[str, ...], level: Level, require: tuple[str, ...]) -> tuple[list[Check], _Required]:
+def _chosen(
+    asked: tuple[str, ...], level: Level, require: tuple[str, ...], host: Host
+) -> tuple[list[Check], _Required]:
     for component in asked:
         _known_component(component)
     required = _required(require, level)
-    chosen = set(asked or known_components()) | required.components
+    chosen = set(asked or (name for name in known_components() if name not in OF_FEW_HOSTS or name in host.installed))
+    chosen |= required.components
     chosen |= {name.partition(".")[0] for name in required.checks}
     try:
         ordered = _in_order([one for name in known_components() if name in chosen for one in checks_of(name, level)])

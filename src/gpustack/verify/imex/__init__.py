@@ -1,0 +1,1 @@
+"""IMEX: its version against the driver, its channels, and the state of its domain."""
