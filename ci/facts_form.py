@@ -23,8 +23,11 @@ _NUMBERS = re.compile(r"(\d+)")
 
 def canonical(text: str) -> str:
     """A matrix file in the one form. Raises ValueError where it is no YAML."""
-    document: Any = parse_yaml(text)
-    head = text[: text.index("schema:")]
+    return written(text[: text.index("schema:")], parse_yaml(text))
+
+
+def written(head: str, document: Any) -> str:  # noqa: ANN401 (a parsed matrix file)
+    """A matrix file in the one form; ``head`` is the remarks above it."""
     lines = [f"{name}: {scalar(document[name])}" for name in ("schema", "subject", "about")]
     lines += ["sources:", *(f"  {key}: {flow(document['sources'][key])}" for key in document["sources"])]
     if "groups" in document:

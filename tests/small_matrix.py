@@ -93,11 +93,11 @@ SUBJECTS = {
 }
 
 
-def small_matrix() -> Matrix:
-    """The matrix of SUBJECTS, compiled in memory."""
+def small_matrix(**others: str) -> Matrix:
+    """The matrix of SUBJECTS, compiled in memory; ``others`` replaces the text of subjects."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for subject, text in SUBJECTS.items():
+        for subject, text in {**SUBJECTS, **others}.items():
             (folder / f"{subject}.yaml").write_text(HEAD.format(subject=subject) + text)
         index, blobs = compile_folder(folder, dict.fromkeys(SUBJECTS, (0, 0)))
     return Matrix(Store(index, None, blobs))

@@ -113,13 +113,17 @@ def subject_of(of: str) -> str:
     return match.group() if match else ""
 
 
+SEEN = "seen"
+"""The status of a release that exists, and whose requirements nobody has read: ``date`` is the day of release."""
+
+
 class Release(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One version of a component: the domain of the solver. Further columns of its row are for readers.
 
     ``os`` lists the systems it was released for (empty: no statement). ``branch`` and ``kind`` carry driver branches
     and their support class (LTS, PB, NFB, legacy, beta, developer). ``status``: released, preview, beta, withdrawn,
-    pip-only... ``arch`` lists architectures (empty: no statement): for Windows the plain word means x86_64 only,
-    and 64-bit ARM is windows-aarch64.
+    pip-only, or SEEN. ``arch`` lists architectures (empty: no statement): for Windows the plain word means x86_64
+    only, and 64-bit ARM is windows-aarch64.
     """
 
     version: str
@@ -133,6 +137,11 @@ class Release(Struct, frozen=True, kw_only=True, omit_defaults=True):
     note: str = ""
     known: Literal["", "stated", "tested", "reported"] = ""
     src: tuple[str, ...] = ()
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether somebody has read what the release requires."""
+        return self.status != SEEN
 
     def is_for(self, system: str, arch: str | None) -> bool:
         """Whether it was released for this system and architecture; yes if it, or the host, makes no statement."""

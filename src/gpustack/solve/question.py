@@ -52,7 +52,7 @@ Mode = Literal["plan", "check"]
 
 
 class Candidate(Struct, frozen=True, kw_only=True):
-    """A possible version of a component. ``is_known`` is False for a version that no fact covers."""
+    """A possible version of a component. ``is_known`` is False for one that no fact covers, or that was only seen."""
 
     component: str
     version: str
@@ -153,7 +153,9 @@ class Question:
         releases = self._released(component, requirement)
         if component in KERNEL_SIDE and self.request.policy != "newest":
             releases.sort(key=lambda row: _support_rank(row.kind))
-        found = [Candidate(component=component, version=row.version, release=row) for row in releases]
+        found = [
+            Candidate(component=component, version=row.version, release=row, is_known=row.is_judged) for row in releases
+        ]
         if installed and self._accepts(requirement, installed.version):
             return self._with_installed(found, installed)
         return tuple(found) or self._unknown(requirement)
@@ -185,7 +187,7 @@ class Question:
             version=entry.version,
             release=release,
             is_installed=True,
-            is_known=release is not None,
+            is_known=release is not None and release.is_judged,
         )
 
     def _released(self, component: str, requirement: Requirement | None) -> list[Release]:
@@ -199,7 +201,8 @@ class Question:
         if not found:
             found = [row for row in rows if _is_line(text, row.version)]
         finished = [row for row in found if row.status in usable]
-        return finished or found
+        is_exact = exact_version(text) is not None
+        return finished or [row for row in found if is_exact or row.is_judged]
 
     def released_here(self, component: str) -> list[Release]:
         """The releases for this host's system and architecture; for a Jetson only those of Jetsons."""

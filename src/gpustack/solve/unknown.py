@@ -9,7 +9,7 @@ from msgspec import Struct
 from gpustack.model.resolution import Unknown
 from gpustack.solve.applies import outside
 from gpustack.solve.hostview import OPTIONS
-from gpustack.solve.question import Candidate, Question
+from gpustack.solve.question import Candidate, Question, is_meant
 from gpustack.solve.rulebook import BoundRule
 from gpustack.solve.words import title
 from gpustack.versions import is_within, version, version_range
@@ -44,7 +44,7 @@ def unknown_versions(question: Question) -> list[Unknown]:
             continue  # two exact versions of one thing: a conflict, and nothing that facts could know
         from gpustack.solve.offered import known_elsewhere  # noqa: PLC0415 (most versions are known)
 
-        what = known_elsewhere(question, name, requirement.versions) or "this version is not known"
+        what = known_elsewhere(question, name, requirement.versions) or _seen(question, name, requirement.versions)
         near = nearest_known(question, name, requirement.versions)
         found.append(Unknown(reason=f"{requirement}: {what}; {near}"))
     return found
@@ -54,13 +54,25 @@ def unjudged_release(question: Question, candidate: Candidate) -> str:
     """That nobody has read what a release requires, which a file of the user's own is."""
     wanted = f"=={candidate.version}"
     near = nearest_known(question, candidate.component, wanted)
-    return f"{candidate.component}{wanted}: this version is not known, so nothing can be judged of it; {near}"
+    what = _seen(question, candidate.component, wanted)
+    return f"{candidate.component}{wanted}: {what}, so nothing can be judged of it; {near}"
+
+
+def _seen(question: Question, component: str, range_text: str) -> str:
+    """What is known of a version that nobody has judged: at most that it was released, and on which day."""
+    rows = question.released_here(component)
+    row = next((row for row in rows if not row.is_judged and is_meant(range_text, row.version)), None)
+    if row is None:
+        return "this version is not known"
+    day = f"was released on {row.date}" if row.date else f"was released by {question.matrix.read_on(row.src)}"
+    return f"it {day}, and its requirements are not in the facts yet"
 
 
 def nearest_known(question: Question, component: str, range_text: str) -> str:
     """The known versions around a requested one, in words."""
     system, arch = question.view.system(component), question.host.arch
-    releases = sorted({row.version for row in question.released_here(component)}, key=lambda text: version(text).key)
+    judged = {row.version for row in question.released_here(component) if row.is_judged}
+    releases = sorted(judged, key=lambda text: version(text).key)
     if not releases:
         return f"no release of {title(component)} is known for {system.capitalize()} on {arch or 'this architecture'}"
     clauses = [clause for clauses in version_range(range_text).alternatives for clause in clauses]

@@ -1,0 +1,101 @@
+"""Read what the vendors publish, and propose rows of the facts.
+
+    .venv/bin/python ci/update read SOURCE ADDRESS... [--write]   fetch bodies, show what they would change
+    .venv/bin/python ci/update read SOURCE --from FILE [--write]  the same with recorded bodies
+    .venv/bin/python ci/update record SOURCE FILE ADDRESS...      fetch bodies and keep them in FILE
+    .venv/bin/python ci/update reproduce [FOLDER]                 which rows come out of recorded bodies alone
+
+``--write`` writes the rows that no person has to decide, and shows what they change in the golden plans. Exit codes:
+0 nothing waits, 1 rows or cells wait for a person, 2 a source is not what it was, and nothing of it is used.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from update import report
+from update.fetch import fetch
+from update.merge import Witnesses, merge
+from update.record import Body, SourceError, load, save
+from update.reproduce import given_by, shares, total
+from update.sources import ALL, source
+from update.tables import Facts
+
+DECLINED = Path(__file__).with_name("declined.txt")
+BODIES = Path(__file__).resolve().parents[2] / "tests" / "update" / "bodies"
+
+
+def main(words: list[str]) -> int:
+    asked = _parser().parse_args(words)
+    try:
+        if asked.action == "reproduce":
+            return reproduce(asked.folder)
+        if asked.action == "record":
+            save(asked.file, [fetch(address) for address in asked.addresses])
+            return 0
+        bodies = load(asked.bodies) if asked.bodies else tuple(fetch(address) for address in asked.addresses)
+        return read(asked.source, bodies, is_written=asked.write)
+    except SourceError as error:
+        print(error, file=sys.stderr)
+        return 2
+
+
+def read(name: str, bodies: tuple[Body, ...], *, is_written: bool) -> int:
+    """Show what bodies of one source would change, and write it if nothing stops the source."""
+    facts = Facts()
+    given = source(name).rows(bodies)
+    witnesses = Witnesses(facts)
+    witnesses.add(name, given)
+    diff = merge(name, given, facts, witnesses, declined())
+    print(*report.lines(name, diff, facts), sep="\n")
+    if diff.stops:
+        return 2
+    if is_written and diff.changes:
+        for found in diff.changes:
+            facts.put(found.subject, found.table, [found.row])
+        print(*report.consequences(facts.write()), sep="\n", flush=True)
+    return 1 if diff.waiting else 0
+
+
+def declined() -> frozenset[str]:
+    """The places of rows that a person looked at and left out of the facts."""
+    lines = DECLINED.read_text(encoding="utf-8").splitlines()
+    return frozenset(line for line in lines if line and not line.startswith("#"))
+
+
+def reproduce(folder: Path) -> int:
+    """Print the share of each table that the recorded bodies give, and of all facts."""
+    facts = Facts()
+    bodies = {path.stem: load(path) for path in sorted(folder.glob("*.xz"))}
+    found = list(shares(given_by(ALL, bodies).values(), facts))
+    for one in found:
+        print(f"{one.subject}.{one.table}: {one.whole} of {one.rows} rows whole, {one.partly} in part")
+    whole, partly, rows = sum(one.whole for one in found), sum(one.partly for one in found), total(facts)
+    print(f"of {rows} rows {whole} ({whole / rows:.1%}) come out whole, {partly} ({partly / rows:.1%}) in part")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    actions = parser.add_subparsers(dest="action", required=True)
+    names = [one.name for one in ALL]
+    reading = actions.add_parser("read", help="show what bodies of a source would change")
+    reading.add_argument("source", choices=names)
+    reading.add_argument("addresses", nargs="*", help="; ".join(f"{one.name}: {one.hand_out}" for one in ALL))
+    reading.add_argument("--from", dest="bodies", type=Path, help="recorded bodies instead of addresses")
+    reading.add_argument("--write", action="store_true", help="write what no person has to decide")
+    recording = actions.add_parser("record", help="keep bodies in a file")
+    recording.add_argument("source", choices=names)
+    recording.add_argument("file", type=Path)
+    recording.add_argument("addresses", nargs="+")
+    reproducing = actions.add_parser("reproduce", help="the share of the facts that recorded bodies give")
+    reproducing.add_argument("folder", nargs="?", type=Path, default=BODIES)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

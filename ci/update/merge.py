@@ -1,0 +1,266 @@
+"""Rows of sources against the facts: what is new, what waits for a person, and what stops the source.
+
+A machine adds rows and never alters what a person wrote. A sum that changes, a row that vanishes or a date that goes
+back stops the source whole. A release of which only one source knows, or that nobody has read, is added as ``seen``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator
+from typing import NamedTuple
+
+from update.availability import Cell, widened
+from update.record import Found, Given, Proof, Row
+from update.tables import Facts, key_of
+
+SUMS = ("sha256", "md5", "size", "url", "file", "commit")
+"""Columns that identify a file or a commit: they never change."""
+
+SEEN = "seen"
+"""The status of a release that exists, and whose requirements nobody has read."""
+
+GROWING = {"gpu-lists": ("open", "own", "last"), "cuda-image-tags": ("kinds",)}
+"""Columns of lists, and of their newest release, to which a machine may add."""
+
+_STEADY = ("commit",)
+_DATED = {"driver": ("date",)}
+"""Components whose list of releases states their days; an upload is not the day of the release."""
+
+_APART = frozenset({"src", "note", "known"})
+_RELEASES_OF = {"cuda-redist": "cuda", "cudnn-archives": "cudnn"}
+
+
+class Waiting(NamedTuple):
+    """A cell, or with no column a row, that a person decides."""
+
+    found: Found
+    column: str
+    old: str
+    new: str
+    why: str
+
+
+class Diff(NamedTuple):
+    """What one source would change. ``stops`` says why nothing of it may be applied."""
+
+    added: tuple[Found, ...] = ()
+    grown: tuple[Found, ...] = ()
+    same: int = 0
+    waiting: tuple[Waiting, ...] = ()
+    stops: tuple[str, ...] = ()
+
+    @property
+    def changes(self) -> tuple[Found, ...]:
+        """The rows to write; none if the source is stopped."""
+        return () if self.stops else (*self.added, *self.grown)
+
+
+class Witnesses:
+    """Which sources name a release: the facts themselves, and the sources of this run."""
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+        self._by: dict[tuple[str, str], set[str]] = {}
+
+    def add(self, source: str, given: Given) -> None:
+        for found in given.rows:
+            if place := release_of(found):
+                self._by.setdefault(place, set()).add(source)
+
+    def confirm(self, component: str, release: str, source: str) -> bool:
+        """Whether the facts, or another source than this one, know the release."""
+        others = self._by.get((component, release), set()) - {source}
+        return bool(others) or release in known_releases(self._facts, component, judged=True)
+
+
+def release_of(found: Found) -> tuple[str, str] | None:
+    """The component and the release that a row is about; None for rows about none."""
+    if found.table == "releases":
+        return found.subject, found.row["version"]
+    component = found.row.get("component") or _RELEASES_OF.get(found.subject)
+    if found.subject == "security" or "version" not in found.row or component is None:
+        return None
+    return component, found.row["version"]
+
+
+def known_releases(facts: Facts, component: str, *, judged: bool = False) -> set[str]:
+    """Every release that the facts have a row for; with ``judged`` without those that were only seen."""
+    rows = facts.rows(component, "releases") if component in facts.subjects else []
+    return {row["version"] for row in rows if not judged or row.get("status") != SEEN}
+
+
+def merge(source: str, given: Given, facts: Facts, witnesses: Witnesses, declined: Container[str] = ()) -> Diff:
+    """The difference between what a source gives and the facts; ``declined`` are places that a person left out."""
+    merging = _Merging(source, given, facts, witnesses)
+    for found in given.rows:
+        if place(found, facts) not in declined:
+            merging.take(found)
+    stops = (*merging.stops, *_vanished(given, facts))
+    return Diff(tuple(merging.added), tuple(_whole(facts, merging.grown)), merging.same, tuple(merging.waiting), stops)
+
+
+def place(found: Found, facts: Facts) -> str:
+    """A row by its file, table and key."""
+    key = key_of(found.row, facts.key(found.subject, found.table))
+    return f"{found.subject}.{found.table} {' '.join(filter(None, key))}"
+
+
+class _Merging:
+    """One merge under way: where each row belongs."""
+
+    def __init__(self, source: str, given: Given, facts: Facts, witnesses: Witnesses) -> None:
+        self._source, self._facts, self._witnesses = source, facts, witnesses
+        self.added: list[Found] = []
+        self.grown: list[Found] = []
+        self.waiting: list[Waiting] = []
+        self.stops: list[str] = []
+        self.same = 0
+        self._taken: dict[str, Row] = {}
+        self._unproven = {(proof.subject, proof.version): why for proof in given.proofs if (why := self._judge(proof))}
+
+    def _judge(self, proof: Proof) -> str:
+        """Why a list of files is not used yet, "" if its sum is known; a sum that changed stops the source."""
+        rows = {row["version"]: row.get("sha256", "") for row in self._facts.rows(*proof.table)}
+        known = rows.get(proof.release, "")
+        if known and known != proof.sha256:
+            self.stops.append(f"{proof.subject} {proof.release}: the list has the sum {proof.sha256}, it had {known}")
+        return "" if known else f"the facts have no sum of its list, which has {proof.sha256}"
+
+    def take(self, found: Found) -> None:
+        """Put a row where it belongs."""
+        if found.table == "availability":
+            wider = widened(found, self._facts)
+            if isinstance(wider, Cell):
+                self.waiting.append(Waiting(found, "versions", *wider))
+            elif wider is not None:
+                self.grown.append(wider)
+            return
+        where = place(found, self._facts)
+        if self._taken.setdefault(where, found.row) != found.row:
+            self.stops.append(f"{where}: two rows with one key")
+        old = _lookup(self._facts, found)
+        if old is None:
+            self._take_new(found)
+            return
+        changed = [name for name in _columns(found, old) if found.row[name] != old.get(name)]
+        self.same += not changed
+        for name in changed:
+            self._take_cell(found, old, name)
+
+    def _take_new(self, found: Found) -> None:
+        why = self._unproven.get((found.subject, found.row.get("version", "")), "")
+        fate = self._fate(found, why)
+        if isinstance(fate, Waiting):
+            self.waiting.append(fate)
+        elif fate is not None:
+            self.added.append(fate)
+
+    def _fate(self, found: Found, why: str) -> Found | Waiting | None:
+        """A new row: added, added as seen, or for a person; None if no answer would read it."""
+        if why:
+            return _to_decide(found, why)
+        if found.table == "releases":
+            return _new_release(found, self._facts)
+        if found.table in {"products", "devices"}:
+            return _new_device(found, self._facts)
+        about = release_of(found)
+        if found.subject == "security" and found.table == "fixed":
+            about = (found.row["component"], found.row["fixed"])
+        if about is not None and not self._witnesses.confirm(*about, self._source):
+            return _to_decide(found, f"only {self._source} knows {' '.join(about)}")
+        return found
+
+    def _take_cell(self, found: Found, old: Row, name: str) -> None:
+        was, now = old.get(name, ""), found.row[name]
+        where = f"{place(found, self._facts)}: {name} {was or 'none'} becomes {now}"
+        if name in SUMS and was:
+            self.stops.append(f"{where}: a sum never changes")
+        elif name in GROWING.get(found.subject, ()) and _has_grown(was, now):
+            self.grown.append(found)
+        elif name == "date" and was and str(now) < str(was):
+            self.stops.append(f"{where}: the date goes back")
+        else:
+            self.waiting.append(Waiting(found, name, str(was), str(now), "a person decides what the facts say"))
+
+
+def _to_decide(found: Found, why: str) -> Waiting:
+    cells = ", ".join(f"{name} {value}" for name, value in found.row.items() if name != "src")
+    return Waiting(found, "", "", cells, why)
+
+
+def _has_grown(was: object, now: object) -> bool:
+    if isinstance(was, list) and isinstance(now, list):
+        return set(was) <= set(now)
+    return isinstance(was, str) and isinstance(now, str) and _numbers(now) >= _numbers(was)
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(part) for part in text.split(".") if part.isdigit()]
+
+
+def _new_release(found: Found, facts: Facts) -> Found | Waiting:
+    """A release that appeared after the newest of its line is seen; an older one was left out by somebody."""
+    line = found.row["version"].rpartition(".")[0]
+    known = sorted(_numbers(release) for release in known_releases(facts, found.subject))
+    of_line = [one for one in known if one[: line.count(".") + 1] == _numbers(line)]
+    newest = (of_line or known or [[]])[-1]
+    if _numbers(found.row["version"]) < newest:
+        return _to_decide(found, "older than the newest known one, and not in the facts")
+    return Found(found.subject, found.table, {**found.row, "status": SEEN})
+
+
+def _new_device(found: Found, facts: Facts) -> Found | Waiting | None:
+    """A device of a list. The driver's own list decides nothing where the open modules are impossible."""
+    products = [row for row in facts.rows("gpus", "products") if row["device"] == found.row["device"]]
+    if not products:
+        return _to_decide(found, "a device that the facts do not know")
+    is_idle = "open" not in found.row and all(row.get("open_module") == "impossible" for row in products)
+    return None if is_idle else found
+
+
+def _lookup(facts: Facts, found: Found) -> Row | None:
+    """The row of the facts; a release is looked up by version and system, whatever else its key has."""
+    if found.table != "releases":
+        return facts.by_key(found.subject, found.table).get(key_of(found.row, facts.key(found.subject, found.table)))
+    systems = set(found.row.get("os", ()))
+    for row in facts.rows(found.subject, found.table):
+        if row["version"] == found.row["version"] and (not systems or systems & set(row.get("os", systems))):
+            return row
+    return None
+
+
+def _columns(found: Found, old: Row) -> tuple[str, ...]:
+    """The columns that are compared. What is read of a judged release comes from several pages, its commit from one."""
+    if found.table == "releases" and old.get("status") != SEEN:
+        return tuple(name for name in (*_STEADY, *_DATED.get(found.subject, ())) if name in found.row and name in old)
+    return tuple(name for name in found.row if name not in _APART)
+
+
+def _vanished(given: Given, facts: Facts) -> Iterator[str]:
+    """Rows of the facts that the source covers, that come from it alone, and that it does not give any more."""
+    have: dict[tuple[str, str], set[tuple[str, ...]]] = {}
+    for found in given.rows:
+        key = key_of(found.row, facts.key(found.subject, found.table))
+        have.setdefault((found.subject, found.table), set()).add(key)
+    for subject, table, values in given.covers:
+        for key, row in facts.by_key(subject, table).items():
+            is_covered = all(row.get(name) == value for name, value in values.items())
+            if is_covered and key not in have.get((subject, table), set()):
+                yield f"{subject}.{table} {' '.join(key)}: the row vanishes"
+
+
+def _whole(facts: Facts, grown: Iterable[Found]) -> Iterator[Found]:
+    """The rows of the facts with the cells that have grown."""
+    for found in dict.fromkeys(map(_hashable, grown)):
+        subject, table, row = found[0], found[1], dict(found[2])
+        old = facts.by_key(subject, table).get(key_of(_listed(row), facts.key(subject, table)), {})
+        yield Found(subject, table, {**old, **_listed(row)})
+
+
+def _hashable(found: Found) -> tuple[str, str, tuple[tuple[str, object], ...]]:
+    cells = ((name, tuple(value) if isinstance(value, list) else value) for name, value in found.row.items())
+    return found.subject, found.table, tuple(cells)
+
+
+def _listed(row: Row) -> Row:
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in row.items()}

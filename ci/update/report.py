@@ -1,0 +1,38 @@
+"""What a run would change, for the person who decides; and what it changes in the answers."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from facts_form import ROOT, flow
+from update.merge import Diff, place
+from update.tables import Facts
+
+GOLDEN = ("tests/unit/plan/test_golden.py", "-k", "golden_ones", "--update-golden", "-q")
+
+
+def lines(name: str, diff: Diff, facts: Facts) -> Iterator[str]:
+    """The report on one source: what stops it, what is new, and the old and new text of each cell that waits."""
+    for stop in diff.stops:
+        yield f"{name}: STOPPED: {stop}"
+    for title, rows in (("new", diff.added), ("grown", diff.grown)):
+        yield from (f"{name}: {title}: {place(found, facts)}: {flow(found.row)}" for found in rows)
+    for one in diff.waiting:
+        where = place(one.found, facts)
+        yield f"{name}: waits: {where}{f': {one.column}' if one.column else ''}: {one.why}"
+        yield f"  old: {one.old or 'none'}"
+        yield f"  new: {one.new}"
+    count = (diff.same, len(diff.added), len(diff.grown), len(diff.waiting))
+    yield "{}: {} rows as they were, {} new, {} grown, {} wait".format(name, *count)
+
+
+def consequences(paths: Sequence[Path]) -> Iterator[str]:
+    """What written files change in the golden plans and refusals, as git counts it."""
+    yield from (f"written: {path.relative_to(ROOT)}" for path in paths)
+    subprocess.run([sys.executable, "-m", "pytest", *GOLDEN], cwd=ROOT, check=False, stdout=sys.stderr)
+    command = ["git", "diff", "--stat", "--", "tests/golden"]
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    yield found.rstrip() or "no golden plan changes"

@@ -1,0 +1,61 @@
+"""Which rows of the facts come out of recorded bodies alone, and which do not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from update.record import Body, Given, Row, Source
+from update.tables import Facts, key_of
+
+_APART = frozenset({"src", "note", "known"})
+
+
+class Share(NamedTuple):
+    """How much of one table is made by machine: rows that agree whole, rows of which some cells do, and all rows."""
+
+    subject: str
+    table: str
+    whole: int
+    partly: int
+    rows: int
+
+
+def given_by(sources: Iterable[Source], bodies: Mapping[str, tuple[Body, ...]]) -> dict[str, Given]:
+    """What each source gives, by its name."""
+    return {one.name: one.rows(bodies[one.name]) for one in sources if one.name in bodies}
+
+
+def shares(given: Iterable[Given], facts: Facts) -> Iterator[Share]:
+    """The share of each table for which a source gives rows."""
+    made: dict[tuple[str, str], dict[tuple[str, ...], Row]] = {}
+    for one in given:
+        for found in one.rows:
+            if found.table != "availability":
+                names = _names(found.table, facts.key(found.subject, found.table))
+                rows = made.setdefault((found.subject, found.table), {})
+                rows[key_of(found.row, names)] = found.row
+    for (subject, table), rows in sorted(made.items()):
+        names = _names(table, facts.key(subject, table))
+        compared = [(row, rows.get(key_of(row, names))) for row in facts.rows(subject, table)]
+        whole = sum(made_row is not None and is_whole(row, made_row) for row, made_row in compared)
+        some = sum(made_row is not None for _, made_row in compared)
+        yield Share(subject, table, whole, some - whole, len(compared))
+
+
+def _names(table: str, key: tuple[str, ...]) -> tuple[str, ...]:
+    return ("version",) if table == "releases" else key
+
+
+def is_whole(row: Row, made: Row) -> bool:
+    """Whether every cell of a row, other than remarks and sources, comes out of the body."""
+    return _cells(row) == _cells(made)
+
+
+def _cells(row: Row) -> Row:
+    return {name: value for name, value in row.items() if name not in _APART}
+
+
+def total(facts: Facts) -> int:
+    """The rows of all tables, as they stand in the files."""
+    return sum(len(table["rows"]) for subject in facts.subjects for table in facts.document(subject)["tables"].values())

@@ -1,0 +1,17 @@
+"""One module for each kind of publication: ``rows(bodies)`` is pure. ``ALL`` lists them in the order of a run."""
+
+from __future__ import annotations
+
+from update.record import Source
+from update.sources import apt, csaf, gpu_lists, image_tags, pci_ids, redist, releases, rpm, runfiles, tags, wheels
+
+ALL: tuple[Source, ...] = tuple(
+    Source(module.__name__.rpartition(".")[2], module.rows, module.HAND_OUT)
+    for module in (tags, releases, redist, runfiles, wheels, apt, rpm, csaf, gpu_lists, image_tags, pci_ids)
+)
+"""Sources of releases come first: what they name confirms the rows of the others."""
+
+
+def source(name: str) -> Source:
+    """The source of that name. Raises KeyError without one."""
+    return {one.name: one for one in ALL}[name]

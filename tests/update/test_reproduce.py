@@ -1,0 +1,66 @@
+"""The generated rows come out of the recorded bodies as they stand in the facts."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from update.merge import Diff, Witnesses, merge
+from update.record import Body, load
+from update.reproduce import shares
+from update.sources import ALL, source
+from update.tables import Facts
+
+BODIES = Path(__file__).parent / "bodies"
+RECORDED = sorted(path.stem for path in BODIES.glob("*.xz"))
+WHOLE = {
+    "cuda-image-tags.tags": 295,
+    "cuda-redist.archives": 4985,
+    "cudnn-archives.archives": 282,
+    "driver-installers.archives": 430,
+    "gpu-lists.branches": 25,
+    "gpu-lists.devices": 295,
+    "security.bulletins": 23,
+    "security.fixed": 131,
+    "wheels.archives": 156,
+}
+"""How many rows of each table no hand is needed for. A number that falls is a row that the vendor no longer states."""
+
+
+@cache
+def facts() -> Facts:
+    return Facts()
+
+
+@cache
+def bodies(name: str) -> tuple[Body, ...]:
+    return load(BODIES / f"{name}.xz")
+
+
+@cache
+def diff(name: str) -> Diff:
+    given = source(name).rows(bodies(name))
+    witnesses = Witnesses(facts())
+    witnesses.add(name, given)
+    return merge(name, given, facts(), witnesses)
+
+
+def test_every_source_with_public_bodies_has_recorded_ones() -> None:
+    assert set(RECORDED) == {one.name for one in ALL} - {"apt", "rpm", "releases"}
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_recorded_bodies_contradict_no_row(name: str) -> None:
+    found = diff(name)
+    assert found.stops == ()
+    assert found.grown == ()
+    assert found.same > 0
+
+
+def test_the_tables_that_bodies_give_whole() -> None:
+    given = (source(name).rows(bodies(name)) for name in RECORDED)
+    found = {f"{one.subject}.{one.table}": one.whole for one in shares(given, facts()) if one.whole}
+    assert {name: count for name, count in found.items() if count < WHOLE.get(name, 0)} == {}
+    assert set(found) == set(WHOLE)
