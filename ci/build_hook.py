@@ -1,6 +1,6 @@
-"""Build hook: put the compiled matrices and the templates into the wheel.
+"""Build hook: put the compiled matrices, the templates and the root of trust into the wheel.
 
-An editable install gets neither: it reads the checkout's own folders (src/gpustack/resources.py).
+An editable install gets none of them: it reads the checkout's own folders (src/gpustack/resources.py).
 """
 
 from __future__ import annotations
@@ -32,5 +32,6 @@ class CustomBuildHook(BuildHookInterface):  # type: ignore[misc]  # hatchling is
         folder = Path(tempfile.mkdtemp(prefix="gpustack-compiled-"))
         write_folder(folder, index, blobs)
         build_data["force_include"][str(folder)] = "gpustack/compiled"
-        if (root / "templates").is_dir():
-            build_data["force_include"][str(root / "templates")] = "gpustack/templates"
+        for name in ("templates", "trusted"):
+            if (root / name).is_dir():
+                build_data["force_include"][str(root / name)] = f"gpustack/{name}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
 from collections.abc import Iterator
 from typing import Any
@@ -13,6 +14,10 @@ from hypothesis import HealthCheck, settings
 # How long an example takes says how busy the machine is, not whether the program is right.
 settings.register_profile("by no clock", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("by no clock")
+
+# No update that this machine has, and no warning of facts that are older by the day on which the tests run.
+os.environ["GPUSTACK_FACTS"] = "/nonexistent/gpustack/facts"
+os.environ["GPUSTACK_MAX_FACTS_AGE"] = "none"
 
 # A worker keeps the facts and hundreds of plans to its end: looking for garbage among them took a sixth of its time.
 gc.freeze()

@@ -14,7 +14,7 @@ from gpustack.error_ids import ErrorId
 
 ROOT = resources.folder("matrices").parent
 MODULES = sorted((ROOT / "src/gpustack").rglob("*.py"))
-BASES = {"GpustackError", "UsageError", "DocumentError", "UnsupportedError", "NoSolutionError"}
+BASES = {"GpustackError", "UsageError", "DocumentError", "UnsupportedError", "NoSolutionError", "OldFactsError"}
 """Classes that many kinds of errors share: what raises one of them has to name the id."""
 
 PRINTED = re.compile(r"error\[([a-z-]+)\]")
@@ -106,7 +106,14 @@ def test_a_class_with_an_id_of_its_own_has_one_that_is_explained() -> None:
 
 def test_the_page_tells_the_exit_codes() -> None:
     """As far as the class tells them: a signal's and a pause's own are in the texts of their classes."""
-    exits = {"GpustackError": 1, "UsageError": 2, "DocumentError": 2, "UnsupportedError": 4, "NoSolutionError": 3}
+    exits = {
+        "GpustackError": 1,
+        "UsageError": 2,
+        "DocumentError": 2,
+        "UnsupportedError": 4,
+        "NoSolutionError": 3,
+        "OldFactsError": 8,
+    }
     wanted: dict[str, set[int]] = {}
     for path in MODULES:
         for node in nodes(path):

@@ -57,7 +57,8 @@ def environment() -> dict[str, str]:
     """The environment of the program: ours without what would change its words, plus the sources."""
     left_out = ("LC_", "LANG", "GPUSTACK", "NO_COLOR", "PYTHON")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
-    return {**kept, "PYTHONPATH": str(SOURCES), "LC_ALL": "C.UTF-8"}
+    facts = {name: os.environ[name] for name in ("GPUSTACK_FACTS", "GPUSTACK_MAX_FACTS_AGE")}
+    return {**kept, **facts, "PYTHONPATH": str(SOURCES), "LC_ALL": "C.UTF-8"}
 
 
 @pytest.fixture

@@ -93,6 +93,13 @@ COMMON: dict[str, tuple[Any, Any]] = {
         ],
         None,
     ),
+    "max_facts_age": (
+        Annotated[
+            str | None,
+            Option("--max-facts-age", metavar="AGE", help="Exit with 8 if the facts are older: 30d, 4w, 12h, or none."),
+        ],
+        None,
+    ),
 }
 """The options of every command: type and default by name."""
 

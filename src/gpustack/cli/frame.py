@@ -27,8 +27,11 @@ class Settings(Struct, frozen=True, kw_only=True):
     is_quiet: bool = False
     color: Color = Color.AUTO
     matrices: Path | None = None
+    max_facts_age: str = ""
 
 
+_WARNED: ContextVar[bool] = ContextVar("warned", default=False)
+"""Whether this run has warned of old facts."""
 _SETTINGS: ContextVar[Settings] = ContextVar("settings", default=Settings())  # noqa: B039 (frozen)
 
 
@@ -47,16 +50,26 @@ def run(command: Command, values: dict[str, Any]) -> int:
             is_quiet=common["quiet"],
             color=common["color"],
             matrices=common["matrices"],
+            max_facts_age=common["max_facts_age"] or os.environ.get("GPUSTACK_MAX_FACTS_AGE", ""),
         )
     )
+    _WARNED.set(False)
     if command.takes:
         arguments["options"] = {key: arguments.pop(key) for key in command.takes}
-    return _guarded(command.function, arguments, command.fault_code)
+    return _guarded(lambda: _run(command, arguments), command.fault_code)
 
 
-def _guarded(function: Callable[..., int], arguments: dict[str, Any], fault_code: int) -> int:
+def _run(command: Command, arguments: dict[str, Any]) -> int:
+    if settings().max_facts_age and command.name != "matrix":  # some of its actions are about the age
+        from gpustack.matrix.updates import newest_store
+
+        demand_facts_age(newest_store()[0].index.date)
+    return command.function(**arguments)
+
+
+def _guarded(function: Callable[[], int], fault_code: int) -> int:
     try:
-        return function(**arguments)
+        return function()
     except GpustackError as error:
         _tell(error)
         return error.exit_code
@@ -204,7 +217,22 @@ def matrix(overlay: Path | None = None) -> Matrix:
     """The facts with the user's overlay: that of the command line, else ``overlay``."""
     from gpustack.matrix.index import load_matrix
 
-    return load_matrix(settings().matrices or overlay)
+    facts = load_matrix(settings().matrices or overlay)
+    demand_facts_age(facts.date)
+    return facts
+
+
+def demand_facts_age(date: str) -> None:
+    """Warn once of facts that are old. Raises OldFactsError (exit 8) if they are older than the user allows."""
+    from gpustack.matrix.age import WARN_AFTER, age_of, demand_age, in_words, limit_of
+
+    text = settings().max_facts_age
+    limit = limit_of(text) if text else None
+    if limit is not None:
+        demand_age(date, limit)
+    if not text and not _WARNED.get() and (age := age_of(date)) > WARN_AFTER:
+        _WARNED.set(True)
+        warn(f"the facts are {in_words(age)} old (of {date}): `gpustack matrix update` gets newer ones")
 
 
 def to_json(value: object) -> str:

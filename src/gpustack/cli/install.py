@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from gpustack.cli.install_sources import InstallSources
     from gpustack.install.journal.records import Origin
     from gpustack.install.options import Options, Setting
+    from gpustack.matrix.index import Matrix
     from gpustack.model.plan import Plan
 
 
@@ -220,8 +221,22 @@ def _demand_fresh(plan: "Plan", question: StackOptions, options: "Options") -> N
     from gpustack.install.api import is_begun
     from gpustack.install.run.host_changed import demand_same_host
 
+    facts = frame.matrix(question.matrices)
+    _demand_facts_of(plan, facts)
     if not is_begun(options, plan):
-        demand_same_host(plan, detect(question.root, frame.matrix(question.matrices)))
+        demand_same_host(plan, detect(question.root, facts))
+
+
+def _demand_facts_of(plan: "Plan", facts: "Matrix") -> None:
+    """Raise OldFactsError if a saved plan was made with newer facts than these: what they warn of is unknown here."""
+    from msgspec import UNSET
+
+    from gpustack.matrix.age import OldFactsError
+
+    if plan.facts_date is not UNSET and plan.facts_date > facts.date and plan.facts != facts.digest:
+        msg = f"the plan was made with facts of {plan.facts_date}; those of this machine are of {facts.date}"
+        hint = "`gpustack matrix update`, or make the plan here"
+        raise OldFactsError(msg, code="facts-older-than-plan", where=f"plan {plan.digest[:12]}", hint=hint)
 
 
 def _confirm(text: str, options: "Options", question: str) -> None:

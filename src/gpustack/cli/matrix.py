@@ -2,9 +2,10 @@
 
 import re
 from enum import Enum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from gpustack.cli import frame
+from gpustack.cli import frame, matrix_feed
 from gpustack.cli.declare import Argument, Option, command
 
 if TYPE_CHECKING:
@@ -18,11 +19,16 @@ class Action(str, Enum):
     SHOW = "show"
     SOURCES = "sources"
     CHECK = "check"
+    STATUS = "status"
+    UPDATE = "update"
+    ROLLBACK = "rollback"
 
 
 @command("matrix", example="gpustack matrix show cuda==13.0.2")
 def matrix(
-    action: Annotated[Action, Argument(metavar="ACTION", help="list, show, sources or check.")],
+    action: Annotated[
+        Action, Argument(metavar="ACTION", help="list, show, sources, check, status, update or rollback.")
+    ],
     what: Annotated[
         str | None, Argument(metavar="[WHAT]", help="A subject, subject.table, component==version or source.")
     ] = None,
@@ -31,10 +37,25 @@ def matrix(
         Option("--complete", metavar="RELEASE", help="With check: what RELEASE lacks that the one before it had."),
     ] = None,
     all: Annotated[bool, Option("--all", help="With show: every row of a version, with its sources.")] = False,
+    source: Annotated[
+        str | None,
+        Option("--from", metavar="URL|FILE", help="With update: the publisher's address, a copy of it, or one file."),
+    ] = None,
+    trusted_root: Annotated[
+        Path | None,
+        Option("--trusted-root", metavar="FILE", help="With update: the publisher's root of trust (1.root.json)."),
+    ] = None,
     format: Annotated[str, Option("--format", metavar="FORMAT", help="text or json.")] = "text",
 ) -> int:
-    """Show and check the facts. Each has its source, its date, and how it is known."""
+    """Show, check and update the facts. Each has its source, its date, and how it is known."""
     as_json = _is_json(format)
+    _demand_action({"--from": source, "--trusted-root": trusted_root}, action, Action.UPDATE)
+    if action is Action.UPDATE:
+        return matrix_feed.update(source, trusted_root)
+    if action is Action.ROLLBACK:
+        return matrix_feed.roll_back()
+    if action is Action.STATUS:
+        return matrix_feed.show_status(as_json=as_json)
     if complete is not None:
         return _complete(action, complete, as_json=as_json)
     if action is Action.CHECK:
@@ -47,6 +68,16 @@ def matrix(
     else:
         frame.page(_show(facts, what, as_json=as_json, is_whole=all))
     return 0
+
+
+def _demand_action(options: dict[str, object], action: Action, wanted: Action) -> None:
+    """Raise UsageError if an option of another action is given."""
+    from gpustack.errors import UsageError
+
+    given = next((name for name, value in options.items() if value is not None), None)
+    if given is not None and action is not wanted:
+        msg = f"{given} belongs to the action {wanted.value}"
+        raise UsageError(msg, code="conflicting-options", hint=f"`gpustack matrix {wanted.value} {given} ...`")
 
 
 def _is_json(name: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from gpustack.matrix.layout import (
     BINDING,
     BOUNDS,
     FORMAT,
+    GENERATED,
     PARTED,
     Index,
     SubjectEntry,
@@ -53,8 +55,10 @@ def compile_folder(
             stamp=stamp,
             tables={table: len(content.rows) for table, content in subject.tables.items()},
             about=subject.about,
+            read=max((source.get("read", "") for source in subject.sources.values()), default=""),
+            is_generated=path.parent.name == GENERATED,
         )
-    blobs.update(_parts(entries, blobs))
+    blobs.update(parts_of(entries, blobs.__getitem__))
     return Index(format=FORMAT, subjects=entries), blobs
 
 
@@ -74,13 +78,16 @@ def _same(entry: SubjectEntry | None, stamp: tuple[int, int] | None) -> bool:
     return (entry.stamp if entry is not None else None) == stamp
 
 
-def _parts(entries: dict[str, SubjectEntry], blobs: dict[str, bytes]) -> dict[str, bytes]:
-    """The tables of PARTED, merged over all subjects and split by component; releases newest first."""
+def parts_of(entries: dict[str, SubjectEntry], blob: Callable[[str], bytes]) -> dict[str, bytes]:
+    """The tables of PARTED, merged over all subjects and split by component; releases newest first.
+
+    ``blob`` gives the compiled table of a name ("cuda.releases").
+    """
     rows: dict[str, list[dict[str, Any]]] = {}
-    for subject, entry in entries.items():
+    for subject, entry in sorted(entries.items()):
         for table in PARTED:
             if table in entry.tables:
-                for row in msgspec.msgpack.decode(blobs[f"{subject}.{table}"]):
+                for row in msgspec.msgpack.decode(blob(f"{subject}.{table}")):
                     rows.setdefault(part_name(table, _about(table, row, subject)), []).append(row)
     for name, found in rows.items():
         if name.startswith(part_name("releases", "")):

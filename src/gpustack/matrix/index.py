@@ -10,7 +10,8 @@ import msgspec
 
 from gpustack.errors import MatrixError
 from gpustack.matrix.layout import BINDING
-from gpustack.matrix.store import Store, open_store
+from gpustack.matrix.store import Store
+from gpustack.matrix.updates import newest_store, site_overlays
 from gpustack.model.facts import MIRRORED, Archive, Availability, PackageSet, Release, Rule, Source, subject_of
 from gpustack.model.frameworks import Build, WheelFile
 from gpustack.model.host import Host
@@ -40,6 +41,11 @@ class Matrix:
     def tables(self, subject: str) -> dict[str, int]:
         """The tables of a subject and the number of their rows."""
         return self._store.index.subjects[subject].tables
+
+    @property
+    def date(self) -> str:
+        """When the facts were true: a day, or the time of publication in UTC."""
+        return self._store.index.date
 
     @cached_property
     def digest(self) -> str:
@@ -203,14 +209,15 @@ class Matrix:
         return self.rows(subject, "archives", Archive)
 
 
-def load_matrix(overlay: Path | None = None) -> Matrix:
-    """The built-in facts with the files of the folder ``overlay`` applied.
+def load_matrix(*overlays: Path | None) -> Matrix:
+    """The facts in use, with what this host's repositories offer and the files of the folders ``overlays`` applied.
 
-    Raises MatrixError (exit 2) naming file, row and field if the overlay is invalid.
+    Raises MatrixError (exit 2) naming file, row and field if an overlay is invalid.
     """
-    store = open_store()
-    if overlay is not None:
-        from gpustack.matrix.overlay import lay_over  # noqa: PLC0415 (imports yaml)
+    store, _ = newest_store()
+    for folder in (*site_overlays(), *overlays):
+        if folder is not None:
+            from gpustack.matrix.overlay_cache import laid_over  # noqa: PLC0415 (few have one)
 
-        store = lay_over(store, overlay)
+            store = laid_over(store, folder)
     return Matrix(store)

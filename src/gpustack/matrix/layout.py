@@ -12,19 +12,31 @@ FORMAT = 8
 
 
 class SubjectEntry(Struct, frozen=True, kw_only=True):
-    """The index entry of one subject. ``stamp`` is (time of change in ns, size) of the YAML file."""
+    """The index entry of one subject. ``stamp`` is (time of change in ns, size) of the YAML file.
+
+    ``read`` is the last day on which one of its sources was read. ``is_generated`` marks a file of ``generated``: a
+    machine may publish it (see ``updates``).
+    """
 
     digest: str
     stamp: tuple[int, int]
     tables: dict[str, int]
     about: str = ""
+    read: str = ""
+    is_generated: bool = False
 
 
 class Index(Struct, frozen=True, kw_only=True):
-    """All subjects of a set of matrices."""
+    """All subjects of a set of matrices. ``made`` is the time of publication (ISO 8601, UTC), "" if never published."""
 
     format: int
     subjects: dict[str, SubjectEntry]
+    made: str = ""
+
+    @property
+    def date(self) -> str:
+        """When the facts were true: the time of publication, else the last day on which a source was read."""
+        return self.made or max((entry.read for entry in self.subjects.values()), default="")
 
 
 class TableHead(Struct, frozen=True, kw_only=True):

@@ -46,12 +46,13 @@ def _with_file(store: Store, path: Path) -> Store:
     base = _as_subject(store, overlay.name)
     merged = _merge(base, overlay) if base else overlay
     entries = dict(store.index.subjects)
-    below = entries[overlay.name].digest if base else ""
+    below = entries.get(overlay.name)
     entries[overlay.name] = SubjectEntry(
-        digest=hashlib.sha256(below.encode() + path.read_bytes()).hexdigest(),
+        digest=hashlib.sha256((below.digest if below else "").encode() + path.read_bytes()).hexdigest(),
         stamp=(0, 0),
         tables={name: len(table.rows) for name, table in merged.tables.items()},
         about=merged.about,
+        read=below.read if below else "",
     )
     return store.overlaid(entries, compile_subject(merged))
 

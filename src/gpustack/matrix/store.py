@@ -11,45 +11,67 @@ import os
 from pathlib import Path
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpustack import resources
 from gpustack.errors import MatrixError
 from gpustack.matrix.layout import FORMAT, GENERATED, Index, SubjectEntry, SubjectHead, part_name
 
 
+class Layer(Struct, frozen=True, kw_only=True):
+    """Compiled files, by name, that stand in front of those below them."""
+
+    folder: Path
+    names: frozenset[str]
+
+
 class Store:
-    """The source of compiled subjects: files of a folder, or memory.
+    """The source of compiled subjects: files of a folder, layers in front of it, or memory.
 
     ``has_parts`` is False if an overlay may have added rows that are missing from the parts.
     """
 
-    def __init__(self, index: Index, folder: Path | None, memory: dict[str, bytes], *, has_parts: bool = True) -> None:
+    def __init__(
+        self,
+        index: Index,
+        folder: Path | None,
+        memory: dict[str, bytes],
+        *,
+        layers: tuple[Layer, ...] = (),
+        has_parts: bool = True,
+    ) -> None:
         self.index = index
         self.has_parts = has_parts
         self._folder = folder
         self._memory = memory
+        self._layers = layers
         self._heads: dict[str, SubjectHead] = {}
 
     def part(self, table: str, component: str) -> bytes | None:
         """The encoded rows of all subjects' ``table`` that are about ``component``; None without any."""
-        return self._blob(part_name(table, component))
+        return self.blob(part_name(table, component))
 
     def rows(self, subject: str, table: str) -> bytes | None:
         """The encoded rows of one table; None if there is no such table."""
         entry = self.index.subjects.get(subject)
-        return self._blob(f"{subject}.{table}") if entry is not None and table in entry.tables else None
+        return self.blob(f"{subject}.{table}") if entry is not None and table in entry.tables else None
 
     def head(self, subject: str) -> SubjectHead | None:
         """The head of a compiled subject; None if there is no matrix of that name."""
         if subject not in self.index.subjects:
             return None
         if subject not in self._heads:
-            self._heads[subject] = msgspec.msgpack.decode(self._blob(subject) or b"", type=SubjectHead)
+            self._heads[subject] = msgspec.msgpack.decode(self.blob(subject) or b"", type=SubjectHead)
         return self._heads[subject]
 
-    def _blob(self, name: str) -> bytes | None:
+    def blob(self, name: str) -> bytes | None:
+        """The compiled file of a name; None without one. Raises MatrixError if a layer has lost it."""
         if name in self._memory or self._folder is None:
             return self._memory.get(name)
+        for layer in self._layers:
+            if name in layer.names:
+                return _from_layer(layer.folder / f"{name}.msgpack")
         try:
             return (self._folder / f"{name}.msgpack").read_bytes()
         except FileNotFoundError:
@@ -57,22 +79,35 @@ class Store:
 
     def overlaid(self, entries: dict[str, SubjectEntry], memory: dict[str, bytes]) -> Store:
         """The same store with other subjects in front: ``memory`` holds them compiled, ``entries`` the whole index."""
-        index = Index(format=self.index.format, subjects=entries)
-        return Store(index, self._folder, {**self._memory, **memory}, has_parts=False)
+        index = replace(self.index, subjects=entries)
+        return Store(index, self._folder, {**self._memory, **memory}, layers=self._layers, has_parts=False)
+
+    def under(self, index: Index, layer: Layer) -> Store:
+        """The same store with the files of ``layer`` in front, which has the parts of both."""
+        return Store(index, self._folder, self._memory, layers=(layer, *self._layers))
+
+
+def _from_layer(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as exc:
+        msg = f"compiled facts have disappeared: {exc.strerror or exc}"
+        hint = "run it again: it compiles them"
+        raise MatrixError(msg, code="facts-missing", where=str(path), hint=hint) from exc
 
 
 def open_store() -> Store:
     """The built-in matrices, compiled and fresh. Raises MatrixError (exit 2) if an installation lacks them."""
     folder = resources.compiled_folder()
     if not resources.is_checkout():
-        own = _read_index(folder)
+        own = read_index(folder)
         if own is None:
             msg = "the facts of this installation are missing or belong to another version of gpustack"
             raise MatrixError(msg, code="facts-missing", where=str(folder), hint="reinstall gpustack")
         return Store(own, folder, {})
     stamps = _stamps(resources.folder("matrices"))
     for place in (folder, resources.cache_folder() / "matrices"):
-        index = _read_index(place)
+        index = read_index(place)
         if index is not None and _is_fresh(index, stamps):
             return Store(index, place, {})
     return _compile_again(stamps, (folder, resources.cache_folder() / "matrices"))
@@ -81,9 +116,14 @@ def open_store() -> Store:
 def write_folder(folder: Path, index: Index, blobs: dict[str, bytes]) -> None:
     """Write compiled subjects and their index into ``folder``, each file complete or not at all, the index last."""
     folder.mkdir(parents=True, exist_ok=True)
+    write_files(folder, blobs)
+    write_files(folder, {"index": msgspec.msgpack.encode(index)})
+
+
+def write_files(folder: Path, blobs: dict[str, bytes]) -> None:
+    """Write compiled files into ``folder``, each complete or not at all."""
     for name, blob in blobs.items():
         _replace(folder / f"{name}.msgpack", blob)
-    _replace(folder / "index.msgpack", msgspec.msgpack.encode(index))
 
 
 def _stamps(folder: Path) -> dict[str, tuple[int, int]]:
@@ -103,7 +143,8 @@ def _is_fresh(index: Index, stamps: dict[str, tuple[int, int]]) -> bool:
     )
 
 
-def _read_index(folder: Path) -> Index | None:
+def read_index(folder: Path) -> Index | None:
+    """The index of a folder of compiled matrices; None unless it is there and of this layout."""
     try:
         index = msgspec.msgpack.decode((folder / "index.msgpack").read_bytes(), type=Index)
     except (OSError, msgspec.MsgspecError):
@@ -114,7 +155,7 @@ def _read_index(folder: Path) -> Index | None:
 def _compile_again(stamps: dict[str, tuple[int, int]], places: tuple[Path, ...]) -> Store:
     from gpustack.matrix import compile as compiler  # noqa: PLC0415 (imports yaml)
 
-    old = next((found for found in ((place, _read_index(place)) for place in places) if found[1]), None)
+    old = next((found for found in ((place, read_index(place)) for place in places) if found[1]), None)
     index, blobs = compiler.compile_folder(resources.folder("matrices"), stamps, old)
     for place in places:
         try:

@@ -58,7 +58,8 @@ class BaseImage(Struct, frozen=True, kw_only=True):
 class Plan(Struct, frozen=True, kw_only=True):
     """The document ``gpustack/plan/v1``. ``digest`` is the sha256 of everything else in canonical JSON.
 
-    ``image`` is the container image of the host's system, omitted if the facts know none.
+    ``facts`` is the sha256 of the facts and ``facts_date`` when they were true; plans made before dates were recorded
+    omit it. ``image`` is the container image of the host's system, omitted if the facts know none.
     """
 
     schema: Literal["gpustack/plan/v1"] = "gpustack/plan/v1"
@@ -66,6 +67,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     host_digest: str
     request: Request
     facts: str
+    facts_date: str | UnsetType = UNSET
     image: BaseImage | UnsetType = UNSET
     stack: dict[str, StackEntry] = field(default_factory=dict)
     steps: tuple[Step, ...] = ()

@@ -52,6 +52,7 @@ def build(host: Host, request: Request, resolution: Resolution, matrix: Matrix) 
         host_digest=sha256_of(replace(host, name=UNSET)),
         request=request,
         facts=matrix.digest,
+        facts_date=matrix.date or UNSET,
         image=_image(ctx),
         stack={pick.component: _entry(ctx, pick) for pick in picks} | _framework_entries(resolution),
         steps=assemble(with_departures(ctx, drafts)),

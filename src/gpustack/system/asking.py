@@ -29,9 +29,13 @@ _MOST_DIGITS = 18
 
 
 class TransferError(GpustackError):
-    """A file cannot be downloaded, or is not the requested one; nothing usable remains of it."""
+    """A file cannot be downloaded, or is not the requested one; nothing usable remains of it.
+
+    ``status`` is that of the server's answer if it refused, else 0.
+    """
 
     code = "download-failed"
+    status = 0
 
 
 class BrokenError(Exception):
@@ -124,7 +128,9 @@ def _usable(answer: Answer, address: str) -> Answer:
         pause = _number(answer.headers.get("Retry-After", ""))
         raise BrokenError(said, pause=float(pause or 0))
     hint = _HINT_GONE if code in {403, 404, 410} else _HINT_PROXY if code == 407 else _HINT_MIRROR
-    raise TransferError(said, code="download-failed", where=hide_credentials(address), hint=hint)
+    refusal = TransferError(said, code="download-failed", where=hide_credentials(address), hint=hint)
+    refusal.status = code
+    raise refusal
 
 
 def length_of(answer: Answer) -> int | None:

@@ -250,7 +250,7 @@ class _Transfer:
     def _stream(self, answer: Answer) -> None:
         self.pace.begin()
         try:
-            for piece in _pieces(answer):
+            for piece in pieces(answer):
                 if self.stop.is_set():
                     raise self._stopped()
                 self._demand_room(len(piece))
@@ -334,7 +334,7 @@ class _Transfer:
         )
 
 
-def _pieces(answer: Answer) -> Iterator[bytes]:
+def pieces(answer: Answer) -> Iterator[bytes]:
     """The bytes of a response in large pieces; in smaller ones each second if they come slowly.
 
     Raises BrokenError if the connection breaks, after everything that came before.

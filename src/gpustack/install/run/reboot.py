@@ -19,7 +19,7 @@ NAME = "gpustack-resume.service"
 UNIT = Path("/etc/systemd/system") / NAME
 WANTED = Path("/etc/systemd/system/multi-user.target.wants") / NAME
 _PASSED = (
-    *("GPUSTACK_CACHE", "XDG_CACHE_HOME"),
+    *("GPUSTACK_CACHE", "GPUSTACK_FACTS", "XDG_CACHE_HOME"),
     *("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"),
 )
 """Variables for folders and downloads: a resumed run keeps those of its beginning. Mirrors and other options are in its

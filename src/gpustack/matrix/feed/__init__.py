@@ -1,0 +1,1 @@
+"""Updates of the facts: signed bundles, and what this host's own package repositories offer."""
