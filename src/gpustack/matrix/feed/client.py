@@ -44,8 +44,8 @@ class Outcome(Struct, frozen=True, kw_only=True):
 def update(folder: Path, source: str, trusted_root: Path | None = None) -> Outcome:
     """Install the facts that ``source`` publishes (an address, a folder, one file) into the folder of updates.
 
-    The facts in use stay as they are if it fails. Raises OldFactsError (exit 8) if they cannot be trusted, GpustackError
-    if they cannot be downloaded or stored.
+    If it fails, the facts in use stay. Raises OldFactsError (exit 8) if they cannot be trusted, GpustackError if they
+    cannot be downloaded or stored.
     """
     with only_writer(folder):
         root = _root(folder, trusted_root)
