@@ -15,7 +15,7 @@ def is_checkout() -> bool:
 
 
 def folder(name: str) -> Path:
-    """The folder ``matrices``, ``templates`` or ``trusted``: the checkout's own in a checkout, else the packaged copy."""
+    """The folder ``matrices``, ``templates`` or ``trusted``: that of a checkout, else the packaged copy."""
     return _CHECKOUT / name if is_checkout() else _PACKAGE / name
 
 

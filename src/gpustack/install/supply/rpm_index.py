@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import configparser
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -51,6 +51,63 @@ def listed(target: InstallRoot, names: Collection[str], arch: str) -> dict[Key, 
                 for key, one in _packages(path, wanted, base):
                     found.setdefault(key, set()).add(one)
     return found
+
+
+class Kept(Struct, frozen=True):
+    """A kept index, and the address of its repository."""
+
+    path: Path
+    base: str
+
+
+def verified(target: InstallRoot, arch: str) -> Iterator[Kept | str]:
+    """The kept indexes of repositories that check signatures; of the others, the path alone."""
+    bases, checking = _addresses(target, arch), set(_checking(target))
+    for folder in map(target.followed, _CACHES):
+        for path in sorted(folder.glob("*/repodata/*primary.xml*")):
+            name = _HASH.sub("", path.parent.parent.name)
+            yield Kept(path, bases.get(name, "")) if name in checking else str(path)
+
+
+def versions(path: Path) -> dict[str, frozenset[str]]:
+    """The versions, with their releases, of each package of an index. Raises OSError, ValueError."""
+    found: dict[str, set[str]] = {}
+    for raw in _entries(path):
+        name, version = _NAME.search(raw), _VERSION.search(raw)
+        if name is not None and version is not None:
+            attributes = dict(_ATTRIBUTE.findall(version[1].decode()))
+            found.setdefault(name[1].decode(), set()).add(f"{attributes['ver']}-{attributes['rel']}")
+    return {name: frozenset(all_versions) for name, all_versions in found.items()}
+
+
+_VERSION = re.compile(rb"<version ([^>]*)/?>")
+_ATTRIBUTE = re.compile(r'(ver|rel)="([^"]*)"')
+
+
+def _checking(target: InstallRoot) -> Iterator[str]:
+    """The repositories whose packages or indexes are checked by their signatures."""
+    default = any(
+        entries.getboolean("main", "gpgcheck", fallback=False)
+        for entries in _settings([target.followed(path) for path in _MAIN])
+    )
+    for folder in map(target.followed, _SETTINGS):
+        for entries in _settings(sorted(folder.glob("*.repo"))):
+            for name in entries.sections():
+                with suppress(ValueError):
+                    if any(entries.getboolean(name, key, fallback=default) for key in ("gpgcheck", "repo_gpgcheck")):
+                        yield name
+
+
+_MAIN = ("/etc/dnf/dnf.conf", "/etc/yum.conf")
+
+
+def _settings(paths: Iterable[Path]) -> Iterator[configparser.ConfigParser]:
+    """Files of settings; one that cannot be read is empty."""
+    for path in paths:
+        entries = configparser.ConfigParser(interpolation=None, strict=False)
+        with suppress(OSError, configparser.Error, UnicodeDecodeError):
+            entries.read_string(path.read_text(encoding="utf-8"))
+        yield entries
 
 
 def plain(version: str) -> str:
@@ -107,10 +164,7 @@ def _addresses(target: InstallRoot, arch: str) -> dict[str, str]:
     """The address of each repository that has a plain one."""
     found: dict[str, str] = {}
     for folder in map(target.followed, _SETTINGS):
-        for file in sorted(folder.glob("*.repo")):
-            entries = configparser.ConfigParser(interpolation=None, strict=False)
-            with suppress(OSError, configparser.Error, UnicodeDecodeError):
-                entries.read_string(file.read_text(encoding="utf-8"))
+        for entries in _settings(sorted(folder.glob("*.repo"))):
             for name in entries.sections():
                 address = _BASEARCH.sub(arch, entries.get(name, "baseurl", fallback="").strip())
                 if address.startswith(("https://", "http://")) and not re.search(r"[\s$]", address):

@@ -78,6 +78,7 @@ def _demand_readable(bundle: Bundle, subject: str, table: str) -> None:
 def combined(signed: Bundle, generated: Bundle) -> Bundle:
     """The facts that persons signed, with those of a machine, which only adds rows to generated subjects.
 
+    They keep the date of the persons' part: a machine that publishes each day makes no rule younger.
     Raises OldFactsError if it does anything else: removes or changes a row, adds a table or a host of downloads.
     """
     if generated.index.made <= signed.index.made:
@@ -96,7 +97,7 @@ def combined(signed: Bundle, generated: Bundle) -> Bundle:
         files[subject] = generated.files[subject]
         entries[subject] = entry
     files.update(parts_of(entries, files.__getitem__))
-    return Bundle(index=replace(signed.index, subjects=entries, made=generated.index.made), files=files)
+    return Bundle(index=replace(signed.index, subjects=entries), files=files)
 
 
 def _demand_only_more(name: str, signed: Bundle, generated: Bundle) -> None:
