@@ -10,6 +10,7 @@ from gpustack.cli.declare import Argument, Option, command
 from gpustack.cli.options import HOST_OPTIONS, DenyVulnerable, HostQuestion, fields_of, host_of
 
 if TYPE_CHECKING:
+    from gpustack.model.host import Host
     from gpustack.model.image import ImageContent
     from gpustack.model.resolution import Verdict
 
@@ -57,6 +58,7 @@ def check(
 ) -> int:
     """Is this combination compatible, and why (not)? Exit 0 yes, 3 no, 7 not known."""
     from msgspec import UNSET
+    from msgspec.structs import replace
 
     from gpustack.errors import UsageError
     from gpustack.model.request import Beside, Request
@@ -79,9 +81,12 @@ def check(
         deny_vulnerable=deny_vulnerable or UNSET,
         frameworks=frameworks or UNSET,
     )
-    host = host_of(matrix, HostQuestion(**fields_of(options)))
+    asked = HostQuestion(**fields_of(options))
+    host = host_of(matrix, asked)
     content = _content(image, host.arch) if image is not None else None
     verdict = judge(matrix, host, request, beside=Beside(codecs=codecs, image=content or image), with_hints=True)
+    if asked.os is None:
+        verdict = replace(verdict, judged_for=_judged_for(asked, host))
     frame.page(_written(verdict, content, format))
     return {"compatible": 0, "incompatible": INCOMPATIBLE, "unknown": UNKNOWN}[verdict.verdict]
 
@@ -103,7 +108,17 @@ def _written(verdict: "Verdict", content: "ImageContent | None", format: CheckFo
     return _text(verdict)
 
 
+def _judged_for(asked: HostQuestion, host: "Host") -> str:
+    """The detected host in words: where it was read, its system, and what of its installed components takes part."""
+    where = f"the tree {asked.root}" if asked.root else f"the host in {asked.host}" if asked.host else "this machine"
+    system = ", ".join(filter(None, [host.os.name or host.os.spelled, host.arch]))
+    parts = [f"{name} {one.version}" for name, one in sorted(host.installed.items()) if one.version]
+    return f"{where} ({system}), with {', '.join(parts) if parts else 'none of the components'} installed"
+
+
 def _text(verdict: "Verdict") -> str:
+    from msgspec import UNSET
+
     from gpustack.solve.words import title
 
     lines = []
@@ -118,6 +133,8 @@ def _text(verdict: "Verdict") -> str:
     lines += [f"hint: {text}" for text in verdict.hints]
     lines += [f"for {title(one.property)} {one.value}, the default of {one.system}" for one in verdict.assumed]
     lines += _not_judged(verdict)
+    if verdict.judged_for is not UNSET:
+        lines.append(f"judged for {verdict.judged_for}; --os describes another host")
     return "\n".join([verdict.verdict, *lines])
 
 

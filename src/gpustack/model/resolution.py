@@ -175,7 +175,7 @@ class Verdict(Struct, frozen=True, kw_only=True):
     """The answer of ``check``. ``compatible`` is true for the first of the three verdicts only.
 
     ``hints`` say what would be compatible; ``security`` names bulletins against the versions. A known conflict decides,
-    whatever else is unknown.
+    whatever else is unknown. ``judged_for`` names a host that was detected instead of described.
     """
 
     schema: Literal["gpustack/check/v1"] = "gpustack/check/v1"
@@ -189,3 +189,4 @@ class Verdict(Struct, frozen=True, kw_only=True):
     security: tuple[Exposure, ...] = ()
     image: ImageAnswer | UnsetType = UNSET
     hints: tuple[str, ...] = ()
+    judged_for: str | UnsetType = UNSET

@@ -76,4 +76,6 @@ def _constraints(search: Search) -> list[Constraint]:
 def _is_bound(question: Question, component: str) -> bool:
     """Whether the user or the host fixes the versions of this component."""
     requirement = question.asked.get(component)
+    if question.belongs_to_host_below(component):
+        return True
     return bool(requirement.versions) if requirement else component in question.host.installed

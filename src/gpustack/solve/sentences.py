@@ -139,6 +139,9 @@ def asked_sentence(question: Question, component: str) -> Sentence:
         installed = question.host.installed[component]
         how = "given" if question.host.described else "installed"
         return Sentence(f"This host has {title(component)} {installed.version} ({how})")
+    if question.belongs_to_host_below(component):
+        driver = question.host.installed[component].version
+        return Sentence(f"In a container the driver is that of the host below, here {driver}")
     wanted = in_words(requirement.versions) if requirement.versions else "of any version"
     return Sentence(f"You asked for {title(component)} {wanted}")
 
