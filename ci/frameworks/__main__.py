@@ -1,9 +1,10 @@
 """Write matrices/generated/frameworks.yaml again: the wheels of frameworks in the default package index.
 
-    .venv/bin/python ci/frameworks CACHE [NAME...]
+    .venv/bin/python ci/frameworks CACHE [--cached] [NAME...]
 
 CACHE is a folder for what was read from inside wheels, one JSON file a wheel; wheels that are there are not read
-again (all of them anew: about 12 GB). NAME limits which frameworks are read; rows of the others stay.
+again (all of them anew: about 12 GB), and with ``--cached`` none are. NAME limits which frameworks are read; rows of
+the others stay. The files of NVIDIA's wheels that a framework is pinned to are read as "nvidia".
 """
 
 from __future__ import annotations
@@ -47,6 +48,8 @@ def inside(session: requests.Session, wheel: WheelFile, recipe: Recipe, cache: P
     kept = cache / f"{wheel.project}-{wheel.version}-{wheel.platform}.json"
     if kept.exists():
         return dict(json.loads(kept.read_text(encoding="utf-8")))
+    if "--cached" in sys.argv:
+        return {}
     archive = opened(session, wheel.url)
     found: Row = {"file": wheel.file, "members": {}, "texts": {}, "libs": []}
     for info in archive.infolist():
@@ -155,11 +158,27 @@ def rows_of(session: requests.Session, name: str, cache: Path) -> Iterator[tuple
         row["glibc"] = wheel.glibc
         row.update(_gpu_code(inside(session, wheel, recipe, cache), recipe))
         row["requires"], row["optional"] = needed, optional
+        if recipe.gpu_since and Version(version) < Version(recipe.gpu_since):
+            row["code"] = "cpu"
         if all(one.is_yanked for one in files):
             row["status"] = "yanked"
         row["src"] = [_source(name)]
         sums = [_file_row(one) for one in files if _is_hashed(one)]
         yield {key: value for key, value in row.items() if value}, sums
+
+
+def pinned_files(session: requests.Session, builds: list[Row]) -> Iterator[Row]:
+    """The files of the wheels that builds of today are pinned to exactly and that are no frameworks themselves."""
+    wanted: dict[str, set[str]] = {}
+    for row in builds:
+        for text in row.get("requires", []) if row["date"] >= _HASHED_SINCE else []:
+            name, pin, version = text.partition("==")
+            if pin and name.startswith("nvidia-") and not re.search(r"[*,\[]", text):
+                wanted.setdefault(name, set()).add(version)
+    for name, versions in sorted(wanted.items()):
+        for one in wheels(session, name):
+            if one.version in versions and one.platform and not one.platform.startswith("windows"):
+                yield _file_row(one)
 
 
 def _is_hashed(one: WheelFile) -> bool:
@@ -173,7 +192,9 @@ def _gpu_code(read: Row, recipe: Recipe) -> Row:
     texts = "\n".join(read.get("texts", {}).values())
     if recipe.cuda and (match := re.search(recipe.cuda, texts)):
         found["cuda"] = ".".join(match[1].split(".")[:2])
-    if recipe.marker and not re.search(recipe.marker, f"{texts}\n{' '.join(read.get('libs', []))}"):
+    elif match := re.search(r"\blibcudart\S*\.so\.(\d+)", " ".join(read.get("libs", []))):
+        found["cuda"] = match[1]
+    if recipe.marker and read and not re.search(recipe.marker, f"{texts}\n{' '.join(read.get('libs', []))}"):
         return {"code": "cpu"}
     if recipe.code == "cuda":
         found["sass"], found["ptx"] = code_of(read)
@@ -207,6 +228,10 @@ def main(cache: Path, names: list[str]) -> None:
     files: list[Row] = [
         row for row in (old["tables"]["framework_files"]["rows"] or []) if row["component"] not in names
     ]
+    if "nvidia" in names:
+        names.remove("nvidia")
+        files = [row for row in files if row["component"] in RECIPES] + list(pinned_files(session, builds))
+        _write(builds, files)
     for name in names:
         for build, sums in rows_of(session, name, cache):
             builds.append(build)
@@ -237,4 +262,4 @@ def _trimmed(row: Row) -> Row:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2:] or list(RECIPES))
+    main(Path(sys.argv[1]), [name for name in sys.argv[2:] if name != "--cached"] or [*RECIPES, "nvidia"])

@@ -11,7 +11,7 @@ class Recipe(NamedTuple):
 
     ``since`` is the day of the oldest release that is read, ``library`` the file with its GPU code, ``cuda`` finds the
     CUDA release in the files ``text``, ``marker`` the file without which a wheel is a CPU build.
-    ``capability`` bounds what a ``jit`` framework compiles for; ``at_most`` keeps that many releases, newest first.
+    ``gpu_since`` is the first release that uses a GPU; ``at_most`` keeps that many releases, newest first.
     """
 
     code: str
@@ -20,6 +20,7 @@ class Recipe(NamedTuple):
     text: str = ""
     cuda: str = ""
     marker: str = ""
+    gpu_since: str = ""
     at_most: int = 60
 
 
@@ -32,7 +33,7 @@ RECIPES: dict[str, Recipe] = {
         cuda=r"cuda[^=]*= '([\d.]+)'",
         marker=r"libtorch_cuda|torch_cuda\.dll",
     ),
-    "torchvision": Recipe(code="cuda", since="2022-10-01", library=r"torchvision/_C(\.[^/]*)?\.so$"),
+    "torchvision": Recipe(code="cuda", since="2022-10-01", library=r"torchvision/_C(_stable)?(\.[^/]*)?\.so$"),
     "torchaudio": Recipe(code="python", since="2022-10-01"),
     "tensorflow": Recipe(
         code="cuda",
@@ -65,7 +66,8 @@ RECIPES: dict[str, Recipe] = {
     "ctranslate2": Recipe(code="cuda", since="2023-06-01", library=r"libctranslate2.*\.so"),
     "xformers": Recipe(code="cuda", since="2023-06-01", library=r"_C.*\.so$"),
     "bitsandbytes": Recipe(code="cuda", since="2023-06-01", library=r"libbitsandbytes_cuda.*\.so$"),
-    "av": Recipe(code="cpu", since="2024-01-01"),
+    # The first release whose libavcodec names h264_nvenc and h264_cuvid, as do those of every minor release after it.
+    "av": Recipe(code="python", since="2024-01-01", gpu_since="14.2.0"),
     "triton": Recipe(code="jit", since="2022-10-01"),
 }
 """The frameworks of the default index; those that lie elsewhere are written by hand (matrices/frameworks.yaml)."""

@@ -10,7 +10,7 @@ from gpustack.model.actions import Verify
 from gpustack.model.facts import CHECKED_WITH, COMPONENTS
 from gpustack.model.host import Host
 from gpustack.model.places import ImageRow, covers
-from gpustack.model.plan import BaseImage, Plan, StackEntry
+from gpustack.model.plan import BaseImage, Plan, PythonEnvironment, StackEntry
 from gpustack.model.request import Request
 from gpustack.model.resolution import Pick, Resolution
 from gpustack.plan.components import is_runtime
@@ -57,6 +57,7 @@ def build(host: Host, request: Request, resolution: Resolution, matrix: Matrix) 
         stack={pick.component: _entry(ctx, pick) for pick in picks} | _framework_entries(resolution),
         steps=assemble(with_departures(ctx, drafts)),
         warnings=tuple(dict.fromkeys((*resolution.warnings, *ctx.warnings))),
+        python=_python_environment(ctx) if resolution.frameworks else UNSET,
     )
     return _sealed(plan)
 
@@ -83,6 +84,12 @@ def _frameworks(ctx: Context) -> list[Draft]:
     from gpustack.plan.frameworks import drafts  # noqa: PLC0415 (few plans have frameworks)
 
     return drafts(ctx)
+
+
+def _python_environment(ctx: Context) -> PythonEnvironment:
+    from gpustack.plan.frameworks import environment  # noqa: PLC0415 (few plans have frameworks)
+
+    return environment(ctx)
 
 
 def _framework_entries(resolution: Resolution) -> dict[str, StackEntry]:

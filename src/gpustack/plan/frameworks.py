@@ -4,24 +4,29 @@ from __future__ import annotations
 
 from gpustack.model import actions as do
 from gpustack.model.frameworks import Build, WheelFile
+from gpustack.model.plan import PythonEnvironment, PythonPackage, PythonWheel, hashed_requirements
 from gpustack.model.steps import FileWrite
 from gpustack.plan import done
 from gpustack.plan.context import Context
 from gpustack.plan.draft import Draft, draft
 from gpustack.plan.methods.pip import HOME, INSTALLED, new_environment, tools
 from gpustack.solve.frameworks.catalog import pins, platform_of
+from gpustack.solve.question import Question
 
 
 def drafts(ctx: Context) -> list[Draft]:
     """The steps that make the environment of the frameworks, named after the first that is requested."""
-    builds = [one.build for one in ctx.resolution.frameworks or ()]
+    builds = _builds(ctx)
+    if ctx.host.os.family == "windows":
+        ctx.warn("on Windows no environment is made: --format requirements, uv, conda or pixi hold its packages")
+        return []
     home = f"{HOME}/venv-{builds[0].component}"
     steps = [*tools(ctx), *new_environment(ctx, home, has_old_tags=False)]
     for address in dict.fromkeys(one.index for one in builds if one.index):
         steps.append(_of_own_index(home, address, [one for one in builds if one.index == address], steps))
-    hashed = {word: files for word in _words(builds) if (files := _files(ctx, word))}
-    if hashed:
-        steps.append(_hashed(ctx, home, builds, hashed, steps))
+    packages = [one for one in environment(ctx).packages if one.wheels]
+    if packages:
+        steps.append(_hashed(home, builds, packages, steps))
     steps.append(_rest(home, builds, steps))
     return steps
 
@@ -41,19 +46,37 @@ def _files(ctx: Context, word: str) -> list[WheelFile]:
     return [row for row in rows if row.version == version and row.platform in {here, "any"}]
 
 
-def requirements(hashed: dict[str, list[WheelFile]]) -> str:
-    """A requirements file with the checksums of every file of each wheel, for any Python."""
-    lines = [
-        " \\\n    ".join((word, *(f"--hash=sha256:{row.sha256}" for row in rows))) for word, rows in hashed.items()
-    ]
-    return "\n".join(["# Written by gpustack", *lines]) + "\n"
+def _builds(ctx: Context) -> list[Build]:
+    return [one.build for one in ctx.resolution.frameworks or ()]
 
 
-def _hashed(
-    ctx: Context, home: str, builds: list[Build], hashed: dict[str, list[WheelFile]], before: list[Draft]
-) -> Draft:
+def environment(ctx: Context) -> PythonEnvironment:
+    """The frameworks and the libraries that they are pinned to, with the checksums that the facts have."""
+    builds = _builds(ctx)
+    own = {one.component: one for one in builds}
+    packages = [_package(ctx, one.component, one.number, index=one.index) for one in builds]
+    for name, version in (word.split("==") for word in _words(builds)):
+        if name not in own:
+            packages.append(_package(ctx, name, version, pinned=True))
+    python = next(iter(Question(ctx.matrix, ctx.host, ctx.request, mode="plan").view.values("python")), "")
+    majors = {one.cuda.partition(".")[0] for one in builds if one.cuda}
+    return PythonEnvironment(
+        python=".".join(python.split(".")[:2]),
+        platform=platform_of(ctx.host),  # type: ignore[arg-type]  # builds were found for it
+        cuda=min(majors, default=""),
+        packages=tuple(packages),
+    )
+
+
+def _package(ctx: Context, name: str, version: str, *, index: str = "", pinned: bool = False) -> PythonPackage:
+    rows = [] if index else _files(ctx, f"{name}=={version}")
+    wheels = tuple(PythonWheel(name=row.file, url=row.url, sha256=row.sha256) for row in rows)
+    return PythonPackage(name=name, version=version, index=index, pinned=pinned, wheels=wheels)
+
+
+def _hashed(home: str, builds: list[Build], packages: list[PythonPackage], before: list[Draft]) -> Draft:
     path = f"{HOME}/requirements/{builds[0].component}-{builds[0].version}.txt"
-    words = tuple(hashed)
+    words = tuple(one.word for one in packages)
     return draft(
         f"install:{builds[0].component}",
         after=[one.key for one in before],
@@ -62,14 +85,14 @@ def _hashed(
         title=f"install {', '.join(words[:3])}{' ...' if len(words) > 3 else ''} into {home}",
         why="the wheels of the default index that the facts have checksums for; each file by its sha256",
         actions=(do.InstallWheels(home=home, requirements=path, projects=words),),
-        files=(FileWrite(path=path, content=requirements(hashed)),),
+        files=(FileWrite(path=path, content=hashed_requirements(packages)),),
         undo=(
-            do.RemoveWheels(home=home, names=tuple(word.partition("==")[0] for word in words)),
+            do.RemoveWheels(home=home, names=tuple(one.name for one in packages)),
             do.Remove(paths=(path,)),
         ),
         done_when=done.succeeds(f"{home}/bin/python3", "-c", INSTALLED, *words),
         phase="applications",
-        sources=ctx.addresses(*(row for rows in hashed.values() for row in rows[:1])),
+        sources=tuple(dict.fromkeys(f"https://pypi.org/project/{one.name}/" for one in packages)),
     )
 
 

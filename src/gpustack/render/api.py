@@ -11,6 +11,9 @@ from gpustack.model.plan import Plan
 
 FORMATS = ("json", "table", "shell", "powershell", "ansible", "cloud-init", "dockerfile", "markdown")
 
+PYTHON_FORMATS = ("requirements", "uv", "conda", "pixi", "pylock")
+"""The formats of a plan's Python environment, for Python's own installers."""
+
 _SCRIPTS = {"shell": False, "powershell": True, "ansible": False, "cloud-init": False, "dockerfile": False}
 """The formats that only one side can run: True for Windows."""
 
@@ -21,20 +24,23 @@ class _Writer(Protocol):
 
 def demand_format(name: str) -> None:
     """Raise UsageError if there is no format of that name, with the nearest one."""
-    if name in FORMATS:
+    known = (*FORMATS, *PYTHON_FORMATS)
+    if name in known:
         return
     from difflib import get_close_matches  # noqa: PLC0415 (only for a message)
 
-    near = get_close_matches(name, FORMATS, n=1)
+    near = get_close_matches(name, known, n=1)
     guess = f"did you mean {near[0]!r}? " if near else ""
     msg = f"there is no format {name!r} of a plan"
-    raise UsageError(msg, code="unknown-format", where="--format", hint=f"{guess}formats: {', '.join(FORMATS)}")
+    raise UsageError(msg, code="unknown-format", where="--format", hint=f"{guess}formats: {', '.join(known)}")
 
 
 def render(plan: Plan, format: str) -> str:  # noqa: A002 (the option's own name)
     """The plan as text in this format. Raises UsageError for an unknown format or one that its host cannot run."""
     demand_format(format)
     _demand_runnable(plan, format)
+    if format in PYTHON_FORMATS:
+        return str(import_module("gpustack.render.python_formats").render(plan, format))
     return cast("_Writer", import_module(f"gpustack.render.{format.replace('-', '_')}")).render(plan)
 
 
@@ -86,6 +92,8 @@ def render_short(plan: Plan, format: str) -> str:  # noqa: A002 (the option's ow
 
 def remarks(plan: Plan, format: str) -> list[str]:  # noqa: A002 (the option's own name)
     """What this format omits from the plan, one sentence each, for the warnings."""
+    if format in PYTHON_FORMATS:
+        return list(import_module("gpustack.render.python_formats").omitted(plan, format))
     if format != "dockerfile":
         return []
     return list(import_module("gpustack.render.dockerfile").left_out_of(plan))

@@ -37,7 +37,7 @@ def ask(words: str, gpu: str = "", *, os: str = "ubuntu24.04", arch: str = "x86_
         ("torch==2.9.1 driver==525.147.05", "RTX 4090", "compatible", ""),
         ("torch==2.9.1 torchvision==0.24.1", "RTX 4090", "compatible", ""),
         ("torch==2.9.1 torchvision==0.23.0", "RTX 4090", "incompatible", "requires torch==2.8.0"),
-        ("torch==2.9.1+cu130 torchvision==0.24.1", "RTX 4090", "incompatible", "CUDA 12.8"),
+        ("torch==2.9.1+cu130 torchvision==0.24.1", "RTX 4090", "incompatible", "CUDA 12,"),
         ("torch==2.9.1+cpu", "RTX 4090", "incompatible", "This wheel has no CUDA"),
         ("torch==2.9.1+cu999", "RTX 4090", "unknown", "the builds of torch 2.9.1 are cpu, cu126, cu128, cu130"),
         ("torch==99.0", "RTX 4090", "unknown", "this version is not known"),

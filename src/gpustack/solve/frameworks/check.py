@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec.structs import replace
+
 from gpustack.model.frameworks import Build
 from gpustack.model.request import Requirement
 from gpustack.model.resolution import Conflict, Findings, Unknown
@@ -53,10 +55,13 @@ class Frameworks:
     def candidates(self, name: str, wanted: str | None = None) -> tuple[Build, ...]:
         """The builds of a framework for this platform that a requirement means, newest first.
 
-        Without a local part that is the wheel of the default index.
+        Without a local part that is the wheel of the default index; a plan that may choose the version may also choose
+        another index.
         """
         text = self.asked.get(name, "") if wanted is None else wanted
-        found = [one for one in self.catalog.builds(name) if self.judge.here(one) and _means(text, one)]
+        is_free = self.question.mode == "plan" and "==" not in text
+        here = (one for one in self.catalog.builds(name) if self.judge.here(one))
+        found = [one for one in here if _means(text, replace(one, local="") if is_free else one)]
         return tuple(one for one in found if one.status != "yanked" or text.startswith("==")) or tuple(found)
 
     def _existence(self, name: str) -> Findings:

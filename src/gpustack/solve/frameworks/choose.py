@@ -91,7 +91,8 @@ def _by_itself(frameworks: Frameworks, build: Build) -> str:
         (
             one
             for one in frameworks.candidates(build.component)
-            if not any(c.between[1].startswith(("python:", "glibc:")) for c in judge.of(one).conflicts)
+            if not one.index
+            and not any(c.between[1].startswith(("python:", "glibc:")) for c in judge.of(one).conflicts)
         ),
         None,
     )

@@ -109,8 +109,7 @@ class Judge:
         the driver.
         """
         if build.code == "jit":
-            row = self.catalog.capability_of(build)
-            return "unknown" if row is None else "code" if is_within(capability, row.capability) else "no"
+            return self._compiles_for(build, capability)
         if not build.sass and not build.ptx:
             return "unknown"
         major = capability.partition(".")[0]
@@ -119,7 +118,19 @@ class Judge:
             return "code"
         return "ptx" if any(version(text) <= version(capability) for text in build.ptx) else "no"
 
+    def _compiles_for(self, build: Build, capability: str) -> Cover:
+        """Whether a framework that compiles at run time supports a GPU: as it states, else as its CUDA does."""
+        row = self.catalog.capability_of(build)
+        if row is not None:
+            return "code" if is_within(capability, row.capability) else "no"
+        rules = self.question.book.applying("cuda", self.release(build)).get("compute-capability", ())
+        if not rules:
+            return "unknown"
+        return "code" if all(one.accepts(self.release(build), capability) for one in rules) else "no"
+
     def _contents(self, build: Build) -> str:
+        if build.code == "jit" and self.catalog.capability_of(build) is None:
+            return f"{build.named} compiles for the GPU with CUDA {self.catalog.cuda_of(build)}, which lacks this one"
         row = self.catalog.capability_of(build) if build.code == "jit" else None
         if row is not None:
             return f"{build.named} supports GPUs of compute capability {in_words(row.capability)}"

@@ -1,0 +1,111 @@
+"""The formats of Python's installers, judged by pip's own reader, packaging and readers of TOML and YAML."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from msgspec import UNSET
+from packaging.pylock import Pylock
+from packaging.requirements import Requirement
+
+from gpustack.detect.describe import describe
+from gpustack.errors import UsageError
+from gpustack.matrix.index import load_matrix
+from gpustack.model.plan import Plan
+from gpustack.model.request import Request
+from gpustack.plan import document
+from gpustack.plan.build import build
+from gpustack.render.api import PYTHON_FORMATS, remarks, render
+from gpustack.solve.requirements import merge, parse_requirement, split_frameworks
+from gpustack.solve.resolve import resolve
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+MATRIX = load_matrix()
+CU126 = "https://download.pytorch.org/whl/cu126"
+
+
+def plan(words: str, gpu: str = "L40S") -> Plan:
+    host = describe(MATRIX, os="ubuntu24.04", arch="x86_64", gpus=(gpu,))
+    stack, frameworks = split_frameworks(merge(tuple(map(parse_requirement, words.split()))))
+    request = Request(requirements=stack, frameworks=frameworks or UNSET)
+    return build(host, request, resolve(MATRIX, host, request), MATRIX)
+
+
+PINNED = plan("torch==2.9.1")
+OWN_INDEX = plan("torch==2.9.1+cu126 torchvision==0.24.1+cu126", "GTX 1080")
+
+
+def test_a_plan_with_its_environment_survives_its_document() -> None:
+    for made in (PINNED, OWN_INDEX):
+        assert document.parse(document.dump(made).encode(), where="plan.json") == made
+
+
+def test_every_wheel_of_a_requirements_file_has_checksums() -> None:
+    lines = render(PINNED, "requirements").replace(" \\\n", "").splitlines()
+    words = [line.split() for line in lines if not line.startswith("#")]
+    assert {Requirement(one[0]).name for one in words} >= {"torch", "nvidia-cublas-cu12", "nvidia-cudnn-cu12", "triton"}
+    assert all(any(part.startswith("--hash=sha256:") for part in one[1:]) for one in words)
+
+
+def test_the_build_of_another_index_comes_from_it_in_every_form() -> None:
+    assert f"--extra-index-url {CU126}\ntorch==2.9.1+cu126\ntorchvision==0.24.1+cu126" in render(
+        OWN_INDEX, "requirements"
+    )
+    project = tomllib.loads(render(OWN_INDEX, "uv"))
+    assert project["project"]["dependencies"] == ["torch==2.9.1+cu126", "torchvision==0.24.1+cu126"]
+    assert project["tool"]["uv"]["sources"]["torch"] == {"index": "pytorch-cu126"}
+    assert project["tool"]["uv"]["index"] == [{"name": "pytorch-cu126", "url": CU126, "explicit": True}]
+    pixi = tomllib.loads(render(OWN_INDEX, "pixi"))
+    assert pixi["pypi-dependencies"]["torch"] == {"version": "==2.9.1+cu126", "index": CU126}
+    assert pixi["system-requirements"] == {"cuda": "12"}
+    conda = yaml.safe_load(render(OWN_INDEX, "conda"))
+    assert conda["dependencies"][0] == "python=3.12"
+    assert conda["dependencies"][2]["pip"] == [
+        f"--extra-index-url {CU126}",
+        "torch==2.9.1+cu126",
+        "torchvision==0.24.1+cu126",
+    ]
+
+
+def test_a_pylock_is_one_for_packaging() -> None:
+    lock = Pylock.from_dict(tomllib.loads(render(PINNED, "pylock")))
+    torch = next(one for one in lock.packages if one.name == "torch")
+    assert str(torch.version) == "2.9.1"
+    assert torch.wheels is not None
+    assert all(wheel.hashes["sha256"] and wheel.url for wheel in torch.wheels)
+
+
+def test_a_pylock_without_files_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"the facts have none of torch==2.9.1\+cu126"):
+        render(OWN_INDEX, "pylock")
+
+
+@pytest.mark.parametrize("form", PYTHON_FORMATS)
+def test_a_plan_without_frameworks_has_no_environment(form: str) -> None:
+    with pytest.raises(UsageError, match="no Python environment"):
+        render(plan("cuda"), form)
+
+
+def test_what_a_form_lacks_is_said() -> None:
+    assert "pip install torch==2.9.1" in remarks(PINNED, "pylock")[0]
+
+
+def test_a_free_version_takes_the_index_that_has_code_for_the_gpu() -> None:
+    made = plan("torch", "GTX 1080")
+    assert made.stack["torch"].version.endswith("+cu126")
+    assert "wrong here" in made.stack["torch"].reason
+    assert any(CU126 in " ".join(command) for step in made.steps for command in step.commands)
+
+
+def test_the_driver_of_a_plan_is_the_one_that_the_wheels_require() -> None:
+    made = plan("vllm")
+    assert "580 or newer" in made.stack["driver"].reason
+    assert made.stack["vllm"].method == "pip"
+    assert Path(made.steps[-1].commands[0][0]).name == "gpustack"
