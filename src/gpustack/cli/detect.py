@@ -5,7 +5,7 @@ from typing import Annotated
 
 from gpustack.cli import frame
 from gpustack.cli.declare import Option, command
-from gpustack.cli.options import Anonymous, HostQuestion, Root, TextOrJson, host_of
+from gpustack.cli.options import Anonymous, HostQuestion, Interpreter, Root, TextOrJson, host_of
 from gpustack.cli.outputs import folder
 
 PROBLEMS = 6
@@ -15,6 +15,7 @@ PROBLEMS = 6
 @command("detect", example="gpustack detect --format json")
 def detect(
     root: Root = None,
+    python: Interpreter = None,
     anonymous: Anonymous = None,
     format: Annotated[TextOrJson, Option("--format")] = TextOrJson.TEXT,
     record: Annotated[
@@ -30,8 +31,8 @@ def detect(
         from gpustack.detect.gather import gather
         from gpustack.detect.record import record as save
 
-        save(gather(root), folder(record, "--record"))
-    host = host_of(frame.matrix(), HostQuestion(root=root, anonymous=anonymous))
+        save(gather(root, python=python or ""), folder(record, "--record"))
+    host = host_of(frame.matrix(), HostQuestion(root=root, interpreter=python, anonymous=anonymous))
     if format is TextOrJson.JSON:
         frame.document(frame.to_json(host))
     else:

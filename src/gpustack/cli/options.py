@@ -98,6 +98,10 @@ Msvc = Annotated[str | None, Option("--msvc", metavar="VERSION", help="Its Visua
 Glibc = Annotated[str | None, Option("--glibc", metavar="VERSION", help="Its C library: 2.41.")]
 Python = Annotated[str | None, Option("--python", metavar="VERSION", help="Its Python: 3.12.")]
 SecureBoot = Annotated[OnOff | None, Option("--secure-boot", help="Whether the host uses Secure Boot.")]
+Interpreter = Annotated[
+    str | None,
+    Option("--python", metavar="FILE", help="Also look into the environment of this Python: /srv/app/bin/python."),
+]
 Anonymous = Annotated[bool | None, Option("--anonymous", help="Leave the host's name out of documents.")]
 Mig = Annotated[bool | None, Option("--mig", help="Its GPUs are to be split by MIG.")]
 EnvironmentOption = Annotated[EnvironmentName | None, Option("--environment", help="Where it runs.")]
@@ -231,6 +235,7 @@ class HostQuestion(Struct, frozen=True, kw_only=True):
     msvc: str | None = None
     glibc: str | None = None
     python: str | None = None
+    interpreter: str | None = None
     secure_boot: OnOff | None = None
     environment: EnvironmentName | None = None
     mig: bool | None = None
@@ -282,7 +287,10 @@ def _selected(matrix: Matrix, question: HostQuestion) -> Host:
             describe(matrix, os=question.os, arch=question.arch, gpus=question.gpus, properties=_properties(question)),
         )
     found = _load_host(matrix, question)
-    if question == HostQuestion(root=question.root, host=question.host, anonymous=question.anonymous):
+    plain = HostQuestion(
+        root=question.root, host=question.host, anonymous=question.anonymous, interpreter=question.interpreter
+    )
+    if question == plain:
         return found
     from gpustack.detect.describe import redescribed
 
@@ -324,7 +332,16 @@ def _load_host(matrix: Matrix, question: HostQuestion) -> Host:
         raise UsageError(msg, code="not-a-folder", hint="--root requires the root folder of a file system tree")
     from gpustack.detect.api import detect
 
-    return detect(root, matrix)
+    return detect(root, matrix, python=absolute(question.interpreter or ""))
+
+
+def absolute(python: str) -> str:
+    """The path of an interpreter without "..", and with its links: an environment is where its link is."""
+    if not python:
+        return ""
+    import os.path
+
+    return os.path.abspath(os.path.expanduser(python))  # noqa: PTH100, PTH111 (resolve() follows links)
 
 
 def _is_folder(path: Path) -> bool:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from gpustack.cli import frame
 from gpustack.cli.declare import Argument, Option, command
-from gpustack.cli.options import Anonymous, DenyVulnerable, HostFile, HostQuestion, Root, host_of
+from gpustack.cli.options import Anonymous, DenyVulnerable, HostFile, HostQuestion, Interpreter, Root, absolute, host_of
 from gpustack.cli.outputs import STANDARD, save
 
 if TYPE_CHECKING:
@@ -78,6 +78,7 @@ def verify(
     url: _Url = None,
     model: Annotated[str | None, Option("--model", metavar="NAME", help="The model on that server to test.")] = None,
     deny_vulnerable: DenyVulnerable = None,
+    python: Interpreter = None,
     root: Root = None,
     host: HostFile = None,
     anonymous: Anonymous = None,
@@ -89,10 +90,11 @@ def verify(
     asked = (tuple(components or ()), level, tuple(require or ()))
     _validate_url(url)
     named = {"ffmpeg": ffmpeg, "engine": engine, "release": release, "url": url, "model": model}
+    named["python"] = absolute(python) if python else None
     given = {name: str(value) for name, value in named.items() if value is not None} | _folder_for(artifacts)
     if deny_vulnerable:
         given["deny-vulnerable"] = "yes"
-    question = HostQuestion(root=root, host=host, anonymous=anonymous)
+    question = HostQuestion(root=root, host=host, interpreter=python, anonymous=anonymous)
     again = _with_lock(_verifier(matrix, asked, given, question), lock, matrix, root, host)
     return _verify_and_report(again, retry_timeout, reports)
 

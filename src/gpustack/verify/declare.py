@@ -32,6 +32,8 @@ begin with its name (``driver/smoke_modes.py``). A module is imported when its l
 """
 
 OF_FEW_HOSTS = frozenset({"imex", "dcgm", "gdrcopy", "gds"})
+FRAMEWORKS = ("torch", "tensorflow", "jax", "onnxruntime-gpu", "cupy", "vllm")
+"""Frameworks for Python that have checks, which run when they are named."""
 
 Note = Callable[[Literal["starts", "ends"], str], None]
 """Receives the id of each check, and each engine that is measured, when it starts and when it ends."""
@@ -204,8 +206,8 @@ def register(one: Check) -> None:
 def checks_of(component: str, level: Level = "full") -> tuple[Check, ...]:
     """The checks of a component up to ``level`` as declared; their modules are imported on first use."""
     wanted = LEVELS[: LEVELS.index(level) + 1]
-    if component in COMPONENTS:
-        package = component.replace("-", "_")
+    if component in {*COMPONENTS, *FRAMEWORKS}:
+        package = "frameworks" if component in FRAMEWORKS else component.replace("-", "_")
         for module in _modules_of(package, wanted):
             importlib.import_module(f"{__package__}.{package}.{module}")
     return tuple(one for one in _CHECKS.values() if one.component == component and one.level in wanted)
@@ -217,9 +219,13 @@ def _modules_of(package: str, levels: tuple[Level, ...]) -> tuple[str, ...]:
     return tuple(name for level in levels for name in names if name == level or name.startswith(f"{level}_"))
 
 
-def components() -> tuple[str, ...]:
-    """Every component with checks: those of ``COMPONENTS``, then those of site checks."""
-    return tuple(dict.fromkeys((*COMPONENTS, *(one.component for one in _CHECKS.values()))))
+def components(*, is_all: bool = True) -> tuple[str, ...]:
+    """Every component with checks: those of ``COMPONENTS``, frameworks, then those of site checks.
+
+    Without ``is_all`` frameworks are omitted.
+    """
+    found = dict.fromkeys((*COMPONENTS, *FRAMEWORKS, *(one.component for one in _CHECKS.values())))
+    return tuple(name for name in found if is_all or name not in FRAMEWORKS)
 
 
 def passed(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -21,9 +22,9 @@ Explain = Callable[[str, str, dict[str, str]], Outcome]
 
 
 def of_programs(context: Context, component: str) -> tuple[Path, ...]:
-    """The library that programs load, and those of the Python environments that `python3` and gpustack use."""
+    """The library that programs load, and those of the Python environments that were found."""
     mine = host_facts.loaded_copies(context.host, component)[:1]
-    sites = find_site_folders(context)
+    sites = _sites(context)
     mine += tuple(
         copy
         for copy in host_facts.copies_of(context.host, component)
@@ -39,10 +40,17 @@ def of_cublas(context: Context) -> tuple[Path, ...]:
     roots += [Path("/usr/local/cuda")]
     folders = [folder for root in roots for folder in (root / "lib64", root / "lib", *root.glob("targets/*/lib"))]
     folders += [Path(f"/usr/lib/{context.host.arch or 'x86_64'}-linux-gnu"), Path("/usr/lib64")]
-    wheels = [folder for site in find_site_folders(context) for folder in sorted(site.glob("nvidia/*/lib"))]
+    wheels = [folder for site in _sites(context) for folder in sorted(site.glob("nvidia/*/lib"))]
     first = library_in(folders, "libcublas")
     own = [library for folder in wheels if (library := library_in([folder], "libcublas"))]
     return _distinct([*([first] if first else []), *own])
+
+
+def _sites(context: Context) -> tuple[Path, ...]:
+    """The folders of packages of every known environment; as root, only those that no other user can write."""
+    others = (Path(one.site) for one in context.host.environments or ())
+    found = (*find_site_folders(context), *(site for site in others if site.is_dir()))
+    return tuple(dict.fromkeys(site for site in found if os.geteuid() or not site.stat().st_uid))
 
 
 def _distinct(found: Iterable[Path]) -> tuple[Path, ...]:

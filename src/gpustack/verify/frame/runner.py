@@ -116,8 +116,8 @@ def _chosen(
     for component in asked:
         _known_component(component)
     required = _required(require, level)
-    chosen = set(asked or (name for name in known_components() if name not in OF_FEW_HOSTS or name in host.installed))
-    chosen |= required.components
+    usual = (name for name in known_components(is_all=False) if name not in OF_FEW_HOSTS or name in host.installed)
+    chosen = set(asked or usual) | required.components
     chosen |= {name.partition(".")[0] for name in required.checks}
     try:
         ordered = _in_order([one for name in known_components() if name in chosen for one in checks_of(name, level)])

@@ -1,0 +1,1 @@
+"""Checks of frameworks for Python, inside the environment's own interpreter."""
