@@ -51,8 +51,7 @@ def _is_place(row: Row, found: Found) -> bool:
 def _is_beyond(facts: Facts, row: Row, listed: list[str]) -> bool:
     bounds = {one["name"]: one["version"] for one in facts.rows("bounds", "bounds")}
     named = re.findall(r"<=@([a-z0-9-]+)", row["versions"])
-    newest = max((_numbers(bounds[name]) for name in named if name in bounds), default=[])
-    return _numbers(listed[-1]) > newest
+    return bool(named) and _numbers(listed[-1]) > max(_numbers(bounds[name]) for name in named)
 
 
 def _numbers(text: str) -> list[int]:

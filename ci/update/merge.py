@@ -19,7 +19,7 @@ SUMS = ("sha256", "md5", "size", "url", "file", "commit")
 SEEN = "seen"
 """The status of a release that exists, and whose requirements nobody has read."""
 
-GROWING = {"gpu-lists": ("open", "own", "last"), "cuda-image-tags": ("kinds",)}
+GROWING = {"gpu-lists": ("open", "own", "last")}
 """Columns of lists, and of their newest release, to which a machine may add."""
 
 _STEADY = ("commit",)
@@ -116,6 +116,9 @@ class _Merging:
         self.stops: list[str] = []
         self.same = 0
         self._taken: dict[str, Row] = {}
+        branches = {(row["list"], row["branch"]) for row in facts.rows("gpu-lists", "branches")}
+        rows = [found.row for found in given.rows if found.subject == "gpu-lists" and found.table == "branches"]
+        self._newest = {row["last"] for row in rows if (row["list"], row["branch"]) in branches}
         self._unproven = {(proof.subject, proof.version): why for proof in given.proofs if (why := self._judge(proof))}
 
     def _judge(self, proof: Proof) -> str:
@@ -161,6 +164,8 @@ class _Merging:
             return _to_decide(found, why)
         if found.table == "releases":
             return _new_release(found, self._facts)
+        if found.subject in {"gpu-lists", "cuda-image-tags"} and (why := self._lonely(found)):
+            return _to_decide(found, why)
         if found.table in {"products", "devices"}:
             return _new_device(found, self._facts)
         about = release_of(found)
@@ -175,12 +180,20 @@ class _Merging:
         where = f"{place(found, self._facts)}: {name} {was or 'none'} becomes {now}"
         if name in SUMS and was:
             self.stops.append(f"{where}: a sum never changes")
-        elif name in GROWING.get(found.subject, ()) and _has_grown(was, now):
+        elif name in GROWING.get(found.subject, ()) and _has_grown(was, now) and not self._lonely(found, was, now):
             self.grown.append(found)
         elif name == "date" and was and str(now) < str(was):
             self.stops.append(f"{where}: the date goes back")
         else:
-            self.waiting.append(Waiting(found, name, str(was), str(now), "a person decides what the facts say"))
+            self.waiting.append(Waiting(found, name, str(was), str(now), "it differs from the facts"))
+
+    def _lonely(self, found: Found, was: object = (), now: object = None) -> str:
+        """Why one list alone says it: the newest of a branch that is known already, or one copy of the documents."""
+        if found.subject == "cuda-image-tags":
+            return "only one copy of the documents lists it" if len(found.row["src"]) < 2 else ""
+        cells = now if isinstance(now, list) else [cell for name in ("open", "own") for cell in found.row.get(name, ())]
+        fresh = set(cells) - set(was if isinstance(was, (list, tuple)) else ())
+        return "only the newest list of its branch has it" if fresh & self._newest else ""
 
 
 def _to_decide(found: Found, why: str) -> Waiting:
@@ -200,11 +213,11 @@ def _numbers(text: str) -> list[int]:
 
 def _new_release(found: Found, facts: Facts) -> Found | Waiting:
     """A release that appeared after the newest of its line is seen; an older one was left out by somebody."""
-    line = found.row["version"].rpartition(".")[0]
+    numbers = _numbers(found.row["version"])
     known = sorted(_numbers(release) for release in known_releases(facts, found.subject))
-    of_line = [one for one in known if one[: line.count(".") + 1] == _numbers(line)]
-    newest = (of_line or known or [[]])[-1]
-    if _numbers(found.row["version"]) < newest:
+    lines = ([one for one in known if one[:length] == numbers[:length]] for length in range(len(numbers) - 1, -1, -1))
+    newest = next((line[-1] for line in lines if line), [])
+    if numbers < newest:
         return _to_decide(found, "older than the newest known one, and not in the facts")
     return Found(found.subject, found.table, {**found.row, "status": SEEN})
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,13 @@ from facts_form import ROOT, written
 from gpustack.matrix.layout import matrix_files
 from gpustack.matrix.load import parse_yaml
 from update.record import Row
+
+SOURCES = {
+    ("cuda", "redist_manifest"): "https://developer.download.nvidia.com/compute/cuda/redist/",
+    ("cudnn", "redist"): "https://developer.download.nvidia.com/compute/cudnn/redist/",
+    ("driver", "dc_list"): "https://docs.nvidia.com/datacenter/tesla/drivers/releases.json",
+}
+"""The sources of seen releases, by subject and key: a file gets them with the first such row."""
 
 
 class Facts:
@@ -48,8 +55,11 @@ class Facts:
             self._keyed[subject, table] = {key_of(row, names): row for row in self.rows(subject, table)}
         return self._keyed[subject, table]
 
-    def put(self, subject: str, table: str, rows: Iterable[Row]) -> None:
-        """Add rows, or replace those of the same key."""
+    def put(self, subject: str, table: str, rows: Sequence[Row]) -> None:
+        """Add rows, or replace those of the same key. A source that the file lacks is added to it."""
+        sources = self.document(subject)["sources"]
+        for key in {key for row in rows for key in row["src"]} - set(sources):
+            sources[key] = {"address": SOURCES[subject, key], "known": "stated"}
         names = self.key(subject, table)
         merged = {**self.by_key(subject, table), **{key_of(row, names): row for row in rows}}
         about = self.document(subject)["tables"][table]

@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from update.record import Body, Found, refuse
 
 HOME = "https://developer.download.nvidia.com/compute/cuda/repos/"
-ROOT = "compute/cuda/repos"
 _FOLDER = re.compile(re.escape(HOME) + r"([a-z0-9]+)/([a-z0-9_]+)/(.+)")
 _MAIN = {
     "cuda": r"cuda-toolkit-(\d+)-(\d+)",
@@ -21,8 +20,8 @@ _MAIN = {
 """The package of each component whose version is that of the component."""
 
 _VERSION = re.compile(r"(?:\d+:)?(\d+(?:\.\d+)+)(?:-\d[\w.]*)?(?:\+cuda[\d.]+)?(?:\.(?:el|fc|amzn|sles|suse)\w*)?")
-EVIDENCE = {"cudnn": "idx_repo", "nccl": "apt_seen"}
-"""Components whose facts keep every version that a folder was seen with, and the source of those rows."""
+EVIDENCE = {"cudnn": ("idx_repo", {"root": "compute/cuda/repos"}), "nccl": ("folders_arch", {})}
+"""Components whose facts keep every version seen in a folder: the source of these rows, and their further cells."""
 
 
 def folder_of(body: Body) -> tuple[str, str, str]:
@@ -55,13 +54,7 @@ def offers(repo: str, arch: str, packages: Iterable[tuple[str, str]]) -> list[Fo
         place = {"component": component, "method": "network", "repo": repo, "arch": [arch]}
         rows.append(Found(subject, "availability", {**place, "listed": listed}))
         if component in EVIDENCE:
-            src = [EVIDENCE[component]]
-            rows += [
-                Found(
-                    component,
-                    "repository_evidence",
-                    {"root": ROOT, "repo": repo, "arch": arch, "version": one, "src": src},
-                )
-                for one in listed
-            ]
+            src, more = EVIDENCE[component]
+            cells = ({**more, "repo": repo, "arch": arch, "version": one, "src": [src]} for one in listed)
+            rows += [Found(component, "repository_evidence", row) for row in cells]
     return rows

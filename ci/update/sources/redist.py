@@ -20,6 +20,7 @@ HOME = "https://developer.download.nvidia.com/compute/"
 PRODUCTS = {"cuda": ("cuda", "cuda-redist"), "cudnn": ("cudnn", "cudnn-archives")}
 """The folder of a product's manifests: its component, and the subject with its archives."""
 
+_RELEASES = {"cuda": "redist_manifest", "cudnn": "redist"}
 MANIFESTS = {"cuda-redist": ("cuda-manifests", "manifests"), "cudnn-archives": ("cudnn-archives", "manifests")}
 """Where the facts keep the sums of the manifests."""
 
@@ -52,11 +53,20 @@ def rows(bodies: Sequence[Body]) -> Given:
         subject = PRODUCTS[product][1]
         mine = [Found(subject, "archives", row) for row in parse(body)]
         found += mine
+        found += [Found(product, "releases", row) for row in _releases(body, product, release, mine)]
         versions = {(one.row["version"], tuple(one.row["src"])) for one in mine}
         covers += [(subject, "archives", {"version": version, "src": list(src)}) for version, src in versions]
         sha256 = hashlib.sha256(body.data).hexdigest()
         proofs += [Proof(subject, version, MANIFESTS[subject], release, sha256) for version, _ in versions]
     return Given(tuple(found), tuple(covers), tuple(proofs))
+
+
+def _releases(body: Body, product: str, release: str, archives: list[Found]) -> list[Row]:
+    """The release of a manifest, by the version that its archives have; cuDNN's manifests were written anew in 2024."""
+    day = json_of(body)["release_date"]
+    versions = dict.fromkeys(one.row["version"] for one in archives) if product == "cudnn" else {release: None}
+    date = {"date": day} if product == "cuda" else {}
+    return [{"version": version, **date, "src": [_RELEASES[product]]} for version in versions]
 
 
 def place(body: Body) -> tuple[str, str]:

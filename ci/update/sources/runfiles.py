@@ -30,5 +30,7 @@ def _files(body: Body) -> Iterator[Row]:
         file = _FILE.fullmatch(name)
         if file is None:
             continue  # 32-bit systems
+        if f"nvidia-{file[2]}-" not in body.address:
+            raise refuse(body.address, f"has the file {name} of another release")
         platform = {"component": "driver", "version": file[2], "platform": _PLATFORMS[file[1]], "method": "runfile"}
         yield {**platform, "file": name, "url": address, "sha256": known[2], "size": known[3], "src": ["flathub"]}

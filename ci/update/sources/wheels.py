@@ -66,12 +66,14 @@ class WheelFile(NamedTuple):
 def rows(bodies: Sequence[Body]) -> Given:
     """The wheels for Linux of every project's page; previews are passed over."""
     found: list[Found] = []
+    covers: list[tuple[str, str, Row]] = []
     days: dict[tuple[str, str, str], str] = {}
     for body in bodies:
         name = project_of(body)
         if name not in PROJECTS:
             raise refuse(body.address, "is the page of a project that the facts do not use")
         about = PROJECTS[name]
+        covers.append(("wheels", "archives", {"part": name, "src": [_SRC[about.component]]}))
         wheels = [one for one in wheels_of(body) if one.glibc and ".dev" not in one.version]
         found += [Found("wheels", "archives", _row(name, about, one)) for one in wheels]
         if src := _RELEASES.get(about.component):
@@ -82,7 +84,7 @@ def rows(bodies: Sequence[Body]) -> Given:
         Found(component, "releases", {"version": release, "date": day, "src": [src]})
         for (component, release, src), day in days.items()
     ]
-    return Given(tuple(found))
+    return Given(tuple(found), tuple(covers))
 
 
 def project_of(body: Body) -> str:
