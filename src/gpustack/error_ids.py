@@ -42,6 +42,7 @@ ErrorId = Literal[
     "invalid-age",
     "invalid-checks",
     "invalid-model",
+    "invalid-template",
     "invalid-value",
     "journal-damaged",
     "key-refused",

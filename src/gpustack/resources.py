@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+from contextvars import ContextVar
 from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parent
 _CHECKOUT = _PACKAGE.parent.parent
+
+site_templates: ContextVar[Path | None] = ContextVar("site_templates", default=None)
+"""The folder of ``--templates``: a file in it replaces the built-in one of the same name."""
 
 
 def is_checkout() -> bool:
@@ -17,6 +21,13 @@ def is_checkout() -> bool:
 def folder(name: str) -> Path:
     """The folder ``matrices``, ``templates`` or ``trusted``: that of a checkout, else the packaged copy."""
     return _CHECKOUT / name if is_checkout() else _PACKAGE / name
+
+
+def template(name: str) -> str:
+    """The text of ``templates/NAME``: the site's own if it has one. Raises OSError where it cannot be read."""
+    site = site_templates.get()
+    place = site / name if site is not None and (site / name).is_file() else folder("templates") / name
+    return place.read_text(encoding="utf-8")
 
 
 def compiled_folder() -> Path:

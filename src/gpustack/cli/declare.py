@@ -100,6 +100,13 @@ COMMON: dict[str, tuple[Any, Any]] = {
         ],
         None,
     ),
+    "templates": (
+        Annotated[
+            Path | None,
+            Option("--templates", metavar="DIR", help="Directory of templates that replace the built-in ones."),
+        ],
+        None,
+    ),
 }
 """The options of every command: type and default by name."""
 

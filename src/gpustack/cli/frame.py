@@ -28,6 +28,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     color: Color = Color.AUTO
     matrices: Path | None = None
     max_facts_age: str = ""
+    templates: Path | None = None
 
 
 _WARNED: ContextVar[bool] = ContextVar("warned", default=False)
@@ -51,6 +52,7 @@ def run(command: Command, values: dict[str, Any]) -> int:
             color=common["color"],
             matrices=common["matrices"],
             max_facts_age=common["max_facts_age"] or os.environ.get("GPUSTACK_MAX_FACTS_AGE", ""),
+            templates=common["templates"],
         )
     )
     _WARNED.set(False)
@@ -60,6 +62,7 @@ def run(command: Command, values: dict[str, Any]) -> int:
 
 
 def _run(command: Command, arguments: dict[str, Any]) -> int:
+    _lay_templates_over()
     if settings().max_facts_age and command.name != "matrix":  # some of its actions are about the age
         from gpustack.matrix.updates import newest_store
 
@@ -85,6 +88,18 @@ def _guarded(function: Callable[[], int], fault_code: int) -> int:
         say(shortened(f"error[internal-fault]: {type(error).__name__}: {error}"))
         say("hint: run it again with -vv to see where; report it with the output of `gpustack detect --record DIR`")
         return fault_code
+
+
+def _lay_templates_over() -> None:
+    """Use the templates of the command line from here on. Raises UsageError where one is wrong."""
+    from gpustack.resources import site_templates
+
+    folder = settings().templates
+    site_templates.set(folder)
+    if folder is not None:
+        from gpustack.render.templating import check_folder
+
+        check_folder(folder)
 
 
 def _tell(error: GpustackError) -> None:

@@ -7,7 +7,6 @@ byte of a foreign character may become a quote. Other characters are assembled f
 from __future__ import annotations
 
 import textwrap
-from functools import cache
 
 from gpustack.errors import UsageError
 from gpustack.model.actions import AnyAction, Verify
@@ -18,7 +17,7 @@ from gpustack.plan.commands import spell
 from gpustack.plan.former import actions_of, undo_actions_of
 from gpustack.plan.managers.windows import COMMANDS, STATE
 from gpustack.render.commands import changes, is_manual
-from gpustack.resources import folder
+from gpustack.resources import template
 from gpustack.visible import one_line
 
 _HELD_IN = 4
@@ -78,10 +77,9 @@ def render(plan: Plan) -> str:
     return "\n".join(blocks)
 
 
-@cache
 def _frame(name: str) -> str:
     """The head of every script, for Windows PowerShell 5.1 and PowerShell 7."""
-    return (folder("templates") / "powershell" / name).read_text(encoding="ascii")
+    return template(f"powershell/{name}")
 
 
 def _units(text: str) -> list[int]:

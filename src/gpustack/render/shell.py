@@ -16,7 +16,7 @@ from gpustack.plan.former import actions_of
 from gpustack.render.commands import changes, command_line, fetch, is_manual, printed, serves_reboot
 from gpustack.render.comments import comment, stack
 from gpustack.render.signs import Signs, only_serves, signs
-from gpustack.resources import folder
+from gpustack.resources import template
 from gpustack.visible import is_visible, one_line
 
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
@@ -181,9 +181,8 @@ def render(plan: Plan) -> str:
 
 
 @cache
-def _library() -> dict[str, tuple[str, frozenset[str]]]:
+def _library(text: str) -> dict[str, tuple[str, frozenset[str]]]:
     """The functions that scripts consist of: the text of each, and the words in it."""
-    text = (folder("templates") / "shell" / "helpers.sh").read_text(encoding="utf-8")
     found = {}
     for block in re.split(r"\n\n(?=#|[a-z_]+\(\))", text.rstrip("\n")):
         name = next(line.partition("(")[0] for line in block.split("\n") if not line.startswith("#"))
@@ -193,7 +192,7 @@ def _library() -> dict[str, tuple[str, frozenset[str]]]:
 
 def _helpers(blocks: Iterable[str]) -> list[str]:
     """The functions that these blocks call, directly or through others."""
-    library = _library()
+    library = _library(template("shell/helpers.sh"))
     called: set[str] = set()
     waiting = [word for block in blocks for word in _NAME.findall(block) if word in library]
     while waiting:

@@ -11,45 +11,13 @@ from gpustack.plan.context import Context
 from gpustack.plan.downloads import reason_of
 from gpustack.plan.draft import Draft, draft
 from gpustack.plan.methods.base import MethodPlanner
+from gpustack.resources import template
 from gpustack.versions import is_within
 
 STORE = "/srv/triton/models"
 NAME = "triton"
 _PORTS = ("8000", "8001", "8002")
 _PYTHON_SINCE = ">=20.10"
-_PYTHON_CONFIG = """\
-# Written by gpustack: a model that returns its input. Remove it once you have models of your own.
-name: "identity"
-backend: "python"
-max_batch_size: 0
-input [ { name: "INPUT0", data_type: TYPE_FP32, dims: [ -1 ] } ]
-output [ { name: "OUTPUT0", data_type: TYPE_FP32, dims: [ -1 ] } ]
-instance_group [ { kind: KIND_CPU } ]
-"""
-_PYTHON_MODEL = """\
-# Written by gpustack: returns its input.
-import triton_python_backend_utils as pb_utils
-
-
-class TritonPythonModel:
-    def execute(self, requests):
-        answers = []
-        for request in requests:
-            tensor = pb_utils.get_input_tensor_by_name(request, "INPUT0")
-            output = pb_utils.Tensor("OUTPUT0", tensor.as_numpy())
-            answers.append(pb_utils.InferenceResponse(output_tensors=[output]))
-        return answers
-"""
-_ENGINE_CONFIG = """\
-# Written by gpustack: a pattern for a TensorRT engine. Copy this folder into the model repository under the name of the
-# model, put the engine into the folder 1 next to this file as model.plan, and name its tensors here.
-name: "engine"
-platform: "tensorrt_plan"
-max_batch_size: 8
-input [ { name: "input", data_type: TYPE_FP32, dims: [ 3, 224, 224 ] } ]
-output [ { name: "output", data_type: TYPE_FP32, dims: [ 1000 ] } ]
-instance_group [ { count: 1, kind: KIND_GPU } ]
-"""
 _RUNS = 'test "$("$1" container inspect --format "{{.State.Running}} {{.Config.Image}}" "$2")" = "$3"'
 _FIRST_PROGRAM = "/opt/inference_server/bin/inference_server"
 _LIMITS = ("--shm-size=1g", "--ulimit=memlock=-1", "--ulimit=stack=67108864")
@@ -86,14 +54,14 @@ def _store(ctx: Context, pick: Pick) -> Draft:
         model = f"{STORE}/identity"
         why = "the server reads its models there; the model identity requires no GPU and returns its input"
         files: tuple[FileWrite, ...] = (
-            FileWrite(path=f"{model}/config.pbtxt", content=_PYTHON_CONFIG),
-            FileWrite(path=f"{model}/1/model.py", content=_PYTHON_MODEL),
+            FileWrite(path=f"{model}/config.pbtxt", content=template("triton/identity.pbtxt")),
+            FileWrite(path=f"{model}/1/model.py", content=template("triton/identity.py")),
         )
     else:
         # A model without its file would stop the server, so the template is next to the repository.
         model = f"{STORE.rpartition('/')[0]}/pattern/engine"
         why = f"the server reads its models there; {model} is a template"
-        files = (FileWrite(path=f"{model}/config.pbtxt", content=_ENGINE_CONFIG),)
+        files = (FileWrite(path=f"{model}/config.pbtxt", content=template("triton/engine.pbtxt")),)
     return draft(
         "model-store",
         component="triton",

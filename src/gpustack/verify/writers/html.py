@@ -6,6 +6,7 @@ import html
 import re
 
 from gpustack.model.results import CheckResult, Report
+from gpustack.resources import template
 from gpustack.verify.frame.report import STATUSES
 from gpustack.verify.writers.text import summary
 
@@ -14,36 +15,6 @@ _ORDER = {"fail": 0, "error": 1, "pass": 2, "skip": 3}
 _NO_CHARACTERS = "".join(chr(plane << 16 | last) for plane in range(17) for last in (0xFFFE, 0xFFFF))
 _CONTROL = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef{_NO_CHARACTERS}]")
 """What HTML cannot hold, not even escaped."""
-_STYLE = """
-:root { color-scheme: light dark; --line: #8886; --pass: #1a7f37; --fail: #c62828; --skip: #7a6a00; --error: #8e24aa; }
-@media (prefers-color-scheme: dark) { :root { --pass: #4cc46a; --fail: #ff7b72; --skip: #d8b84a; --error: #d58cf0; } }
-* { box-sizing: border-box; }
-body { font: 16px/1.5 system-ui, sans-serif; margin: 0 auto; max-width: 60rem; padding: 1rem; }
-h1 { font-size: 1.4rem; margin: 0 0 .25rem; }
-h2 { font-size: 1.1rem; margin: 1.75rem 0 .5rem; }
-h3 { font-size: 1rem; margin: 1rem 0 .4rem; }
-h1, h2, h3, p, li { overflow-wrap: anywhere; }
-figure { margin: 0 0 1rem; max-width: 34rem; }
-dl { display: grid; grid-template-columns: max-content 1fr; gap: .1rem .9rem; margin: .75rem 0; }
-dt { opacity: .75; }
-dd { margin: 0; overflow-wrap: anywhere; }
-details { border: 1px solid var(--line); border-left: .35rem solid; border-radius: .3rem; margin: .4rem 0; }
-details > :not(summary) { padding: 0 .75rem .5rem; margin: .25rem 0; overflow-wrap: anywhere; }
-summary { cursor: pointer; padding: .45rem .75rem; overflow-wrap: anywhere; }
-summary b { display: inline-block; min-width: 3.4rem; }
-.pass { border-left-color: var(--pass); } .pass b { color: var(--pass); }
-.fail { border-left-color: var(--fail); } .fail b { color: var(--fail); }
-.skip { border-left-color: var(--skip); } .skip b { color: var(--skip); }
-.error { border-left-color: var(--error); } .error b { color: var(--error); }
-.fix { font-weight: 600; }
-.id { opacity: .7; font-family: ui-monospace, monospace; font-size: .85em; }
-pre { font-size: .8rem; overflow-x: auto; white-space: pre-wrap; }
-.chart { list-style: none; margin: 0; padding: 0; font-size: .85rem; }
-.chart li { display: flex; flex-wrap: wrap; justify-content: space-between; gap: 0 1rem; margin: .45rem 0; }
-.chart span { min-width: 0; overflow-wrap: anywhere; }
-svg { display: block; flex: 0 0 100%; width: 100%; height: auto; }
-.bar { fill: #4f8cc9; } .track { fill: #8883; }
-"""
 
 
 def write(report: Report, *, colour: bool) -> str:  # noqa: ARG001 (every writer is called alike)
@@ -56,7 +27,7 @@ def write(report: Report, *, colour: bool) -> str:  # noqa: ARG001 (every writer
         '<meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f"<title>gpustack verify: {_text(summary(report))}</title>",
-        f"<style>{_STYLE}</style>",
+        f"<style>\n{template('report/style.css')}</style>",
         "</head>",
         "<body>",
         "<header>",
