@@ -161,11 +161,11 @@ class HostRows:
         return self._sets[component, method]
 
     def archives(self, component: str, method: Method) -> dict[str, list[Archive]]:
-        """The files of a component for the host's platform, by version; none unless all can be downloaded."""
+        """The files of a component for the host's platform, by version; only those that can be downloaded."""
         if (component, method) not in self._archives:
             found: dict[str, list[Archive]] = {}
             for row in self.files(component, method):
-                if method != "runfile" or (row.url and (row.sha256 or row.md5)):
+                if row.url and (method != "runfile" or row.sha256 or row.md5):
                     found.setdefault(row.version, []).append(row)
             if (component, method) == ("cuda", "zip"):
                 self._add_installer_programs(found)

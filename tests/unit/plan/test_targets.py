@@ -111,6 +111,13 @@ def test_8_0_5_section_4_2_drive_os_qnx() -> None:
     assert "TARGET_OS=QNX TARGET_ARCH=aarch64 HOST_COMPILER=" in by_hand(plan)[2].why
 
 
+@pytest.mark.parametrize("target", ["drive-os", "qnx"])
+def test_a_drive_target_gets_another_cudnn_than_the_host(target: str) -> None:
+    plan = made("cuda==11.1.1", "cudnn==8.0.5.39", target=target, os="ubuntu18.04")
+    words = "cuDNN 8.0.5.39 is for this host only: the target gets the cuDNN 7 of the DRIVE SDK"
+    assert any(words in text for text in plan.warnings), plan.warnings
+
+
 @pytest.mark.parametrize("target", ["sbsa", "drive-os", "qnx"])
 def test_no_driver_comes_with_a_target(target: str) -> None:
     plan = made(target=target, os="ubuntu22.04", gpus=("L4",))  # type: ignore[arg-type]
