@@ -18,14 +18,17 @@ import pytest
 from tests.failures.conftest import Ask, Compare, Scripted, says, told
 from tests.failures.test_hosts import CUVID, H200, NVENC, SOFTWARE, changed, ffmpeg
 from tests.failures.test_triton import WELL, serving, without_ports
+from tests.media.conftest import L4
 from tests.media.v1server import serving as serving_v1
 from tests.unit.verify.conftest import HEALTHY
 
 from gpustack.matrix.index import Matrix
+from gpustack.model.host import Gpu
 from gpustack.model.results import CheckResult
 from gpustack.system.run import Finished
 from gpustack.verify import declare
 from gpustack.verify.declare import Context
+from gpustack.verify.ffmpeg.lists import About
 from gpustack.verify.ffmpeg.programs import Location, Program
 from gpustack.verify.ffmpeg.setup import failure
 from gpustack.verify.tensorrt.digits_engine import compare_outputs
@@ -291,3 +294,47 @@ def test_a_trtexec_that_does_not_build(
     ):
         texts |= told(f"{name}, tensorrt.load", ask("tensorrt.load", HEALTHY, known=known, given=given))
     compare("tensorrt-trtexec", texts)
+
+
+class Encoding:
+    """Stands for FFmpeg: "encodes" any format, finds ``pixels`` in the file, and decodes ``frames`` frames."""
+
+    def __init__(self, pixels: str = "", frames: int = 15, error: str = "") -> None:
+        self._pixels, self._frames, self._error = pixels, frames, error
+
+    def run(self, argv: tuple[str, ...], **_: Any) -> Finished:
+        if "lavfi" in argv:
+            self._codec = argv[argv.index("-c:v") + 1].partition("_")[0]
+            given = argv[argv.index("-pix_fmt") + 1]
+            self._made = self._pixels or {"p010le": "yuv420p10le", "yuv444p16le": "yuv444p10le"}.get(given, given)
+            return says(err=self._error, code=1 if self._error else 0)
+        if "rawvideo" in argv:
+            Path(argv[-1]).write_bytes(bytes(640 * 360 * 3 // 2 * self._frames))
+            return says()
+        return says(err=f"  Stream #0:0: Video: {self._codec} (Main), {self._made}(tv), 640x360, 30 fps\n", code=1)
+
+
+def test_pixel_formats(ask: Ask, compare: Compare) -> None:
+    both = frozenset({"h264_nvenc", "hevc_nvenc"})
+    place = Location(path="/f", origin="given", on_path=True)
+    able = Program(
+        place=place, about=About(word="7.1", version="7.1"), encoders=both, accelerations=frozenset({"cuda"})
+    )
+    texts: dict[str, str] = {}
+
+    def one(name: str, device: Gpu, program: Program, runner: Encoding) -> None:
+        nonlocal texts
+        host = msgspec.structs.replace(HEALTHY, gpus=(device,))
+        result = ask("ffmpeg.pixel-formats", host, on=runner, known={"ffmpeg programs": (program,)})
+        if result.status == "pass":
+            texts[f"{name}, pass"] = result.detail
+        else:
+            texts |= told(name, result)
+
+    one("l4", L4, able, Encoding())
+    one("8 bits made", L4, able, Encoding(pixels="yuv420p"))
+    one("frames lost", L4, able, Encoding(frames=14))
+    one("refused", L4, able, Encoding(error="No capable devices found"))
+    one("no encoders", L4, msgspec.structs.replace(able, encoders=frozenset()), Encoding())
+    one("unknown board", Gpu(name="NVIDIA Board", pci_id="10de:ffff"), able, Encoding())
+    compare("ffmpeg-pixel-formats", texts)

@@ -6,14 +6,25 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
+from tests.media.conftest import L4, host_with
 
 from gpustack.errors import UnsupportedError
-from gpustack.system.run import LocalRunner
+from gpustack.matrix.index import Matrix
+from gpustack.system.run import Finished, LocalRunner
+from gpustack.verify.declare import Context
 from gpustack.verify.ffmpeg import media
-from gpustack.verify.ffmpeg.bench import possible_loads, write_long_clip
+from gpustack.verify.ffmpeg.bench import (
+    Clip,
+    Wanted,
+    environments,
+    measure_sessions,
+    possible_loads,
+    write_long_clip,
+)
 from gpustack.verify.ffmpeg.programs import Location, Program, describe
 from gpustack.verify.frame.bench_table import Bench, as_text
 from gpustack.verify.tensorrt.bench import precisions
@@ -50,6 +61,40 @@ def test_loads_follow_what_the_program_and_the_chip_have() -> None:
         "encode h264",
         "transcode h264 to h264",
     ]
+    assert [(one.name, one.outputs) for one in possible_loads(able, ("hevc",), (1, 4))][2:] == [
+        ("transcode h264 to hevc", 1),
+        ("transcode h264 to 4 x hevc", 4),
+    ]
+
+
+class Recording:
+    """Stands for FFmpeg: keeps the command lines and variables of all sessions, and succeeds."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[tuple[str, ...], str]] = []
+
+    def run(self, argv: tuple[str, ...], **how: Any) -> Finished:
+        self.calls.append((argv, how["env"]["CUDA_VISIBLE_DEVICES"]))
+        return Finished(argv=argv, code=0, seconds=0.5)
+
+
+def test_sessions_with_several_outputs_on_all_gpus(matrix: Matrix, tmp_path: Path) -> None:
+    recording = Recording()
+    clock = iter((10.0, 12.0))
+    context = Context(host=host_with(L4, L4), matrix=matrix, runner=recording, clock=lambda: next(clock))
+    able = Program(place=Location(path="/f", origin=""), accelerations=frozenset({"cuda"}))
+    work = possible_loads(able, ("hevc",), (3,))[-1]
+    wanted = Wanted(sessions=(3,), seconds=2, all_gpus=True)
+    clip = Clip(path=tmp_path / "x.h264", size=(640, 360), frames=48, rate=24)
+    row = measure_sessions(context, able, work, clip, environments(context, 3, wanted))
+    assert isinstance(row, dict)
+    assert (row["frames"], row["sessions"], row["outputs"], row["fps"]) == (432, 3, 3, 216.0)
+    assert row["start_s"] == 0.5
+    assert sorted(device for _, device in recording.calls) == ["0", "0", "0", "0", "1", "1"]
+    whole, start = recording.calls[0][0], recording.calls[-1][0]
+    assert whole.count("-i") == start.count("-i") == 1
+    assert (whole.count("hevc_nvenc"), start.count("hevc_nvenc")) == (3, 3)
+    assert (whole.count("-frames:v"), start.count("-frames:v")) == (0, 3)
 
 
 @pytest.mark.parametrize(

@@ -196,7 +196,7 @@ def test_sessions_at_once_are_measured(
     monkeypatch.setenv("NVENC_SESSIONS", str(tmp_path / "sessions"))
     monkeypatch.setenv("NVENC_CAP", "1")
     context = Context(host=HOST, matrix=matrix, runner=RUN, given={"ffmpeg": ffmpegs["5"]})
-    found = bench.bench(context, (1, 2), 2)
+    found = bench.bench(context, bench.Wanted(sessions=(1, 2), seconds=2))
     assert [(row["work"], row["engine"], row["sessions"], row["frames"]) for row in found.rows] == [
         ("decode h264", "NVDEC", 1, 48),
         ("decode h264", "NVDEC", 2, 96),

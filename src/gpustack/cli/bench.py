@@ -26,6 +26,8 @@ def bench(
     sessions: of.Sessions = "1,4",
     seconds: of.Seconds = 20.0,
     size: of.Size = "640x360",
+    outputs: of.Outputs = "1",
+    all_gpus: of.AllGpus = False,
     onnx: of.Onnx = None,
     engine: of.Engine = None,
     shapes: of.Shapes = None,
@@ -48,7 +50,7 @@ def bench(
     from gpustack.verify.frame.bench_table import as_text
 
     _demand_subject(subject)
-    named = {"sessions": sessions, "batch": batch, "streams": streams}
+    named = {"sessions": sessions, "outputs": outputs, "batch": batch, "streams": streams}
     counts = {name: _numbers(f"--{name}", text) for name, text in named.items() if text is not None}
     own = {"--shapes": shapes, "--cuda-graph": cuda_graph, "--layers": layers, "--latency-limit": latency_limit}
     _demand_network(subject, onnx, engine, own, {"--precision": precision, "--calibration": calibration})
@@ -57,9 +59,7 @@ def bench(
     is_shown = demand_one({"--profile": profile}, format and format.value)
     context = _context({"ffmpeg": str(ffmpeg)} if ffmpeg else {})
     if subject == "ffmpeg":
-        from gpustack.verify.ffmpeg import bench as measure
-
-        found = measure.bench(context, counts["sessions"], seconds, pixels)
+        found = _measure_ffmpeg(context, counts, seconds, pixels, all_gpus=all_gpus)
     elif onnx is not None or engine is not None:
         from gpustack.verify.tensorrt import network
 
@@ -80,6 +80,16 @@ def bench(
     if is_shown:
         frame.page(frame.to_json(found) if format is TextOrJson.JSON else as_text(found))
     return 0
+
+
+def _measure_ffmpeg(
+    context: "Context", counts: dict[str, tuple[int, ...]], seconds: float, size: tuple[int, int], *, all_gpus: bool
+) -> "Bench":
+    from gpustack.verify.ffmpeg import bench as ffmpeg
+
+    sessions, outputs = counts["sessions"], counts["outputs"]
+    wanted = ffmpeg.Wanted(sessions=sessions, seconds=seconds, size=size, outputs=outputs, all_gpus=all_gpus)
+    return ffmpeg.bench(context, wanted)
 
 
 def _measure_network(context: "Context", asked: "Asked", profile: Path | None) -> "Bench":

@@ -10,6 +10,8 @@ Subject = Annotated[str, Argument(metavar="ffmpeg|tensorrt|gpu", help="What to m
 Sessions = Annotated[str, Option("--sessions", metavar="N,N", help="ffmpeg: numbers of simultaneous transcodes.")]
 Seconds = Annotated[float, Option("--seconds", metavar="S", min=2, help="ffmpeg: length of each clip.")]
 Size = Annotated[str, Option("--size", metavar="WxH", help="ffmpeg: size of the clip.")]
+Outputs = Annotated[str, Option("--outputs", metavar="N,N", help="ffmpeg: outputs of each transcode, in one process.")]
+AllGpus = Annotated[bool, Option("--all-gpus", help="ffmpeg: share the sessions among all GPUs.")]
 Onnx = Annotated[Path | None, Option("--onnx", metavar="FILE", help="tensorrt: your network, as ONNX.")]
 Engine = Annotated[Path | None, Option("--engine", metavar="FILE", help="tensorrt: your engine.")]
 Shapes = Annotated[

@@ -32,12 +32,16 @@ _RATE, _LASTS = 30, 2
 
 
 class Load(Struct, frozen=True, kw_only=True):
-    """One kind of load: the options before and after the input, and the engines that it uses."""
+    """One kind of load: the options before the input and of each output, and the engines that it uses.
+
+    One process makes ``outputs`` outputs of its input, which is decoded once.
+    """
 
     name: str
     engine: str
     before: tuple[str, ...]
     after: tuple[str, ...]
+    outputs: int = 1
 
 
 class Clip(Struct, frozen=True, kw_only=True):
@@ -49,8 +53,18 @@ class Clip(Struct, frozen=True, kw_only=True):
     rate: int
 
 
-def possible_loads(program: Program, codecs: tuple[str, ...]) -> tuple[Load, ...]:
-    """Every load that this program supports on this GPU's engines."""
+class Wanted(Struct, frozen=True, kw_only=True):
+    """What is measured: numbers of sessions and of outputs of each, the clip, and whether all GPUs are used."""
+
+    sessions: tuple[int, ...]
+    seconds: float
+    size: tuple[int, int] = media.CLIP_SIZE
+    outputs: tuple[int, ...] = (1,)
+    all_gpus: bool = False
+
+
+def possible_loads(program: Program, codecs: tuple[str, ...], outputs: tuple[int, ...] = (1,)) -> tuple[Load, ...]:
+    """Every load that this program supports on this GPU's engines, the transcodes with each number of ``outputs``."""
     found: list[Load] = []
     if "cuda" in program.accelerations:
         found.append(Load(name="decode h264", engine="NVDEC", before=_CUDA, after=("-f", "null", "-")))
@@ -58,17 +72,17 @@ def possible_loads(program: Program, codecs: tuple[str, ...]) -> tuple[Load, ...
         encoder = ("-c:v", f"{codec}_nvenc", "-f", "null", "-")
         found.append(Load(name=f"encode {codec}", engine="NVENC", before=(), after=encoder))
         if "cuda" in program.accelerations:
-            found.append(Load(name=f"transcode h264 to {codec}", engine="both", before=_CUDA, after=encoder))
+            for count in outputs:
+                name = f"transcode h264 to {codec if count == 1 else f'{count} x {codec}'}"
+                found.append(Load(name=name, engine="both", before=_CUDA, after=encoder, outputs=count))
     return tuple(found)
 
 
-def bench(
-    context: Context, sessions: tuple[int, ...], seconds: float, size: tuple[int, int] = media.CLIP_SIZE
-) -> Bench:
-    """Measure the FFmpeg of this host on its GPU with each number of ``sessions`` on a clip of ``seconds``.
+def bench(context: Context, wanted: Wanted) -> Bench:
+    """Measure the FFmpeg of this host on its GPU, or on all of them in turn.
 
     Raises UnsupportedError (exit 4) where there is no GPU, no FFmpeg that can use it, or none that makes a clip of
-    ``size``.
+    that size.
     """
     program, gpu, found = program_under_test(context), main_gpu(context.host), chip_under_test(context)
     if gpu is None or program is None or context.runner is None:
@@ -82,14 +96,14 @@ def bench(
     limit = session_limit(context.matrix, found, host_facts.driver_version(context.host))
     notes = [found.why_no_nvenc] if found.nvenc == 0 else []
     with scratch_folder("gpustack-bench-") as folder:
-        clip = write_long_clip(folder, seconds, size, program, context.runner)
+        clip = write_long_clip(folder, wanted.seconds, wanted.size, program, context.runner)
         rows: list[dict[str, Cell]] = []
-        for work in possible_loads(program, codecs):
-            for count in sessions:
-                if limit is not None and "encode" in work.name and count > limit:
+        for work in possible_loads(program, codecs, wanted.outputs):
+            for count in wanted.sessions:
+                if limit is not None and work.engine != "NVDEC" and count * work.outputs > limit:
                     notes.append(f"{work.name} with {count} sessions was skipped: the driver allows {limit}")
                     continue
-                row = measure_sessions(context, program, work, clip, count)
+                row = measure_sessions(context, program, work, clip, environments(context, count, wanted))
                 if isinstance(row, str):
                     notes.append(f"{work.name} with {count} sessions: {row}")
                 else:
@@ -101,27 +115,45 @@ def bench(
             "gpu": f"{host_facts.name_of(gpu)}, {found.nvenc if found.nvenc is not None else '?'} NVENC,"
             f" {found.nvdec if found.nvdec is not None else '?'} NVDEC",
             "driver": host_facts.driver_version(context.host) or "unknown",
-            "clip": f"{size[0]}x{size[1]} h264, {clip.frames} frames, {clip.frames / clip.rate:g} s",
-            "CUDA_VISIBLE_DEVICES": environment(context)["CUDA_VISIBLE_DEVICES"],
+            "clip": f"{wanted.size[0]}x{wanted.size[1]} h264, {clip.frames} frames, {clip.frames / clip.rate:g} s",
+            "CUDA_VISIBLE_DEVICES": _devices(environments(context, max(wanted.sessions), wanted)),
             "CUDA_DEVICE_MAX_CONNECTIONS": CONNECTIONS,
         },
-        columns=("work", "engine", "sessions", "frames", "seconds", "fps", "fps_per_session", "slowest_s"),
-        units={"seconds": "s", "slowest_s": "s"},
+        columns=(
+            "work",
+            "engine",
+            "sessions",
+            "outputs",
+            "frames",
+            "seconds",
+            "fps",
+            "fps_per_session",
+            "slowest_s",
+            "start_s",
+        ),
+        units={"seconds": "s", "slowest_s": "s", "start_s": "s"},
         rows=tuple(rows),
         notes=tuple(notes),
     )
 
 
-def environment(context: Context) -> dict[str, str]:
-    """The variables that the guide recommends: one device, few connections."""
+def environments(context: Context, count: int, wanted: Wanted) -> list[dict[str, str]]:
+    """The variables of each session, as the guide recommends: one device, few connections."""
     own = host_facts.own_gpus(context.host)
     gpu = main_gpu(context.host)
-    place = own.index(gpu) if gpu in own else 0
-    return {
-        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
-        "CUDA_VISIBLE_DEVICES": str(place),
-        "CUDA_DEVICE_MAX_CONNECTIONS": CONNECTIONS,
-    }
+    places = [*range(len(own))] if wanted.all_gpus else [own.index(gpu) if gpu in own else 0]
+    return [
+        {
+            "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+            "CUDA_VISIBLE_DEVICES": str(places[number % len(places)]),
+            "CUDA_DEVICE_MAX_CONNECTIONS": CONNECTIONS,
+        }
+        for number in range(count)
+    ]
+
+
+def _devices(sessions: list[dict[str, str]]) -> str:
+    return ", ".join(sorted({one["CUDA_VISIBLE_DEVICES"] for one in sessions}, key=int))
 
 
 def write_long_clip(folder: Path, seconds: float, size: tuple[int, int], program: Program, runner: Runner) -> Clip:
@@ -158,45 +190,42 @@ def _generated(folder: Path, size: tuple[int, int], program: Program, runner: Ru
     return path
 
 
-def measure_sessions(context: Context, program: Program, work: Load, clip: Clip, count: int) -> dict[str, Cell] | str:
-    """Run ``count`` sessions at once: the row, or the reason for its absence."""
+def measure_sessions(
+    context: Context, program: Program, work: Load, clip: Clip, own: list[dict[str, str]]
+) -> dict[str, Cell] | str:
+    """Run one session with each of the variables ``own``, all at once: the row, or the reason for its absence.
+
+    ``start_s`` is the time of the slowest of the same sessions on a single frame: what each short piece costs.
+    """
     runner = context.runner
     if runner is None:
         return "a saved host cannot run anything"
     threads = FEWER_THREADS if work.before and version(program.about.version or "0") < version("7") else ()
-    words = (
-        program.path,
-        "-hide_banner",
-        "-nostdin",
-        "-y",
-        *threads,
-        *work.before,
-        "-i",
-        str(clip.path),
-        "-an",
-        *work.after,
-    )
-    own = environment(context)
+    head = (program.path, "-hide_banner", "-nostdin", "-y", *threads, *work.before, "-i", str(clip.path))
 
-    def session(_: int) -> Finished:
-        return runner.run(words, timeout=_LIMIT_S, env=own)
+    def run(each: tuple[str, ...]) -> list[Finished]:
+        words = (*head, *(each * work.outputs))
+        with ThreadPoolExecutor(len(own)) as pool:
+            return list(pool.map(lambda one: runner.run(words, timeout=_LIMIT_S, env=one), own))
 
     started = context.clock()
-    with ThreadPoolExecutor(count) as pool:
-        ends = list(pool.map(session, range(count)))
+    ends = run(("-an", *work.after))
     seconds = context.clock() - started
-    broken = next((end for end in ends if end.code != 0), None)
+    starts = [] if any(end.code != 0 for end in ends) else run(("-an", "-frames:v", "1", *work.after))
+    broken = next((end for end in (*ends, *starts) if end.code != 0), None)
     if broken is not None:
         found = diagnose(context.matrix, broken.err, broken.code, setup_of(context, program))
         return broken.error or found.cause
-    total = clip.frames * count
+    total = clip.frames * len(own) * work.outputs
     return {
         "work": work.name,
         "engine": work.engine,
-        "sessions": count,
+        "sessions": len(own),
+        "outputs": work.outputs,
         "frames": total,
         "seconds": round(seconds, 3),
         "fps": round(total / seconds, 1),
-        "fps_per_session": round(total / seconds / count, 1),
+        "fps_per_session": round(total / seconds / len(own), 1),
         "slowest_s": round(max(end.seconds for end in ends), 3),
+        "start_s": round(max(end.seconds for end in starts), 3),
     }

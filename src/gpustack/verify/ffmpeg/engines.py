@@ -8,6 +8,7 @@ from gpustack.matrix.index import Matrix
 from gpustack.model.host import Gpu
 from gpustack.versions import version
 
+_ABILITIES = ("h264_444", "hevc_444", "hevc_10bit")
 CODECS = ("h264", "hevc", "av1")
 
 
@@ -29,6 +30,9 @@ class EncodeClass(Struct, frozen=True, kw_only=True):
     h264_420: bool = False
     hevc_420: bool = False
     av1_420: bool = False
+    h264_444: bool = False
+    hevc_444: bool = False
+    hevc_10bit: bool = False
 
 
 class BoardRow(Struct, frozen=True, kw_only=True):
@@ -51,6 +55,8 @@ class SessionLimit(Struct, frozen=True, kw_only=True):
 class Chip(Struct, frozen=True, kw_only=True):
     """The video engines of one GPU. ``codecs`` are those that its encoder supports, None if unknown.
 
+    ``abilities`` are the formats beyond 8 bits and 4:2:0 that it encodes ("hevc_10bit"), None if unknown.
+
     ``sessions`` is "unrestricted", a number, or "" if the board is not in the tables.
     """
 
@@ -59,6 +65,7 @@ class Chip(Struct, frozen=True, kw_only=True):
     nvdec: int | None = None
     codecs: tuple[str, ...] | None = None
     sessions: str = ""
+    abilities: frozenset[str] | None = None
 
     @property
     def why_no_nvenc(self) -> str:
@@ -81,6 +88,7 @@ def chip_of(matrix: Matrix, gpu: Gpu) -> Chip:
         nvdec=gpu.nvdec,
         codecs=() if nvenc == 0 else codecs,
         sessions=board.sessions if board else "",
+        abilities=None if own is None else frozenset(name for name in _ABILITIES if getattr(own, name)),
     )
 
 

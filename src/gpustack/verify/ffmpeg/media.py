@@ -19,6 +19,7 @@ CLIP_RATE = 24
 """The clip that is part of gpustack: a moving test image in H.264, so that decoding requires no encoder."""
 
 _VIDEO = re.compile(r"Stream #\d+:\d+.*?: Video: (\w+).*?[ ,](\d{2,5})x(\d{2,5})[ ,\n]")
+_PIXELS = re.compile(r"Stream #\d+:\d+.*?: Video: [^,]*, (\w+)")
 _AUDIO = re.compile(r"Stream #\d+:\d+.*?: Audio: (\w+)")
 _DURATION = re.compile(r"Duration: (\d+):(\d\d):(\d\d(?:\.\d+)?)")
 _SAMPLED = 6
@@ -31,24 +32,27 @@ _SQUARES = {difference: difference * difference for difference in range(-255, 25
 
 
 class Streams(Struct, frozen=True, kw_only=True):
-    """What FFmpeg finds in a file. ``duration_s`` is None if the container has none."""
+    """What FFmpeg finds in a file. ``duration_s`` is None if the container has none, ``pixels`` the pixel format."""
 
     codec: str = ""
     size: tuple[int, int] = (0, 0)
     duration_s: float | None = None
     audio: str = ""
+    pixels: str = ""
 
 
 def streams(text: str) -> Streams:
     """Read what ``ffmpeg -i FILE`` prints about the file."""
     video = _VIDEO.search(text)
     audio = _AUDIO.search(text)
+    pixels = _PIXELS.search(text)
     lasts = _DURATION.search(text)
     return Streams(
         codec=video[1] if video else "",
         size=(int(video[2]), int(video[3])) if video else (0, 0),
         duration_s=int(lasts[1]) * 3600 + int(lasts[2]) * 60 + float(lasts[3]) if lasts else None,
         audio=audio[1] if audio else "",
+        pixels=pixels[1] if pixels else "",
     )
 
 
