@@ -176,7 +176,8 @@ PACKAGE_NAMES = (
     r"linux-(?:image|headers|modules-nvidia|objects-nvidia|signatures-nvidia)-.*|kernel(?:-.*)?|kmod-.*|akmod-.*|dkms|"
     r"xorg-x11-drv-nvidia.*|xserver-xorg-video-nvidia.*|nvidia-x11-drv.*|firmware-nvidia.*|glx-.*|libc6|glibc|"
     r"gcc(?:-\d+)?|clang|g\+\+|g\+\+-aarch64-linux-gnu|python3|docker.*|containerd.*|podman|mft|mlnx-.*|doca-.*|nvlsm|libnvsdm.*|almalinux-release-nvidia.*|"
-    r"datacenter-gpu-manager.*|gpg-pubkey|sqv|apt|nsight-.*|nvlink.*|triton.*|ib_umad|infiniband-diags|primus.*|gdrcopy.*|gdrdrv-dkms|libgdrapi"
+    r"datacenter-gpu-manager.*|gpg-pubkey|sqv|apt|nsight-.*|nvlink.*|triton.*|ib_umad|infiniband-diags|primus.*|bumblebee.*|"
+    r"incus.*|enroot.*|suse-prime.*|gdrcopy.*|gdrdrv-dkms|libgdrapi"
 )
 """The relevant packages; all others are skipped."""
 
@@ -203,9 +204,14 @@ SETUP_MARKS = (
     "/etc/systemd/system/*/nvidia-hibernate.service", "/etc/systemd/system/*/nvidia-resume.service",
     "/usr/lib/systemd/system/nvidia-*.service", "/lib/systemd/system/nvidia-*.service",
     "/home/kubernetes/bin/nvidia/lib64/libcuda.so.1", "/usr/local/glibc/usr/lib/libcuda.so.1",
-    "/usr/bin/nvidia-container-runtime", "/usr/local/nvidia/toolkit/nvidia-container-runtime", "/etc/crio",
-    "/usr/local/bin/k3s", "/var/lib/rancher/k3s", "/etc/eks", "/sys/class/mdev_bus", "/etc/pve",
+    "/usr/local/nvidia/toolkit/nvidia-container-runtime", "/etc/crio", "/etc/pve",
     "/etc/modprobe.d/nvidia-installer-disable-nouveau.conf",
+    "/etc/systemd/system/multi-user.target.wants/nvidia-fabricmanager.service",
+    "/usr/bin/incusd", "/usr/bin/nvidia-container-cli", "/run/cdi", "/usr/share/lxc/hooks/nvidia",
+    "/usr/lib64/slurm/gpu_*.so", "/usr/lib/*/slurm*/gpu_*.so", "/usr/lib/slurm*/gpu_*.so",
+    "/usr/local/lib*/slurm/gpu_*.so", "/var/lib/flatpak/runtime/org.freedesktop.Platform",
+    "/var/lib/flatpak/runtime/org.freedesktop.Platform.GL.nvidia-*",
+    "/home/*/.local/share/flatpak/runtime/org.freedesktop.Platform.GL.nvidia-*",
     "/usr/local/glibc/lib/libcuda.so.1", "/run/nvidia/driver/usr/lib/x86_64-linux-gnu/libcuda.so.1",
 )  # fmt: skip
 """Paths of engines, services and roots of drivers whose mere existence tells something."""

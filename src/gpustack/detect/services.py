@@ -16,6 +16,7 @@ LOGS = (
     "/var/log/slurmd.log", "/var/log/slurm/*.log", "/var/log/slurm-llnl/*.log", "/var/log/ollama*.log",
     "/home/*/.ollama/logs/*.log", "/root/.ollama/logs/*.log", "/usr/share/ollama/.ollama/logs/*.log",
     "/var/log/jellyfin/*.log", "/config/log/*.log", "/var/log/libvirt/qemu/*.log", "/var/log/cloud-init-output.log",
+    "/var/log/incus/*/lxc.log", "/var/log/lxd/*/lxc.log", "/var/snap/lxd/common/lxd/logs/*/lxc.log",
     "/var/log/pods/*/*/*.log", "/var/log/containers/*.log", "/var/lib/docker/containers/*/*-json.log",
 )  # fmt: skip
 """Where services of hosts with GPUs write; of these files the end is read."""
@@ -40,6 +41,7 @@ WORDS = (
     b"WSL environment", b"peer_mem", b"peermem", b"Dynamic Boost",
     b"device filter", b"VM UUID", b"PTX", b"kernel image", b"system not yet", b"unsupported display driver",
     b"forward compatibility", b"non supported HW", b"GPU Direct",
+    b"kernel-devel", b"Insufficient Permissions", b"Profiling", b"nvls.cc",
 )  # fmt: skip
 """Only lines with one of these words are kept: a text of each row of ``service_log`` has one."""
 
@@ -80,6 +82,9 @@ SETTINGS = {
     "/usr/share/ublue-os/image-info.json": r"image|flavor",
     "/etc/eks/release": r".",
     "/etc/udev/rules.d/*nvidia*": r".",
+    "/usr/lib/udev/rules.d/*nvidia*": r"remove",
+    "/lib/udev/rules.d/*nvidia*": r"remove",
+    "/usr/share/nvidia/nvswitch/fabricmanager.cfg": r"^FABRIC_MODE",
     "/etc/tmpfiles.d/*nvidia*": r".",
     "/usr/lib/tmpfiles.d/*nvidia*": r".",
 }  # fmt: skip

@@ -21,6 +21,7 @@ from gpustack.detect.problems import (
     passthrough,
     platforms,
     repositories,
+    sandboxes,
     settings,
     signing,
     signs,
@@ -32,5 +33,5 @@ from gpustack.detect.problems.registry import DETECTORS, Finding, find_problems
 __all__ = [
     "DETECTORS", "Finding", "builds", "containers", "direct", "drivers", "engines", "evidence", "fabric",
     "find_problems", "guests", "images", "kernels", "libraries", "links", "logs", "mismatch", "pairs",
-    "passthrough", "platforms", "repositories", "settings", "signing", "signs", "states", "toolkits",
+    "passthrough", "platforms", "repositories", "sandboxes", "settings", "signing", "signs", "states", "toolkits",
 ]  # fmt: skip

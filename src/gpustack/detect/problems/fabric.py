@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator
 
@@ -14,6 +15,7 @@ from gpustack.versions import is_within
 _NVLINK5 = ">=10.0"
 _IMEX = r"nvidia-imex(?:-\d+)?"
 _CHANNELS = "nvidia-caps-imex-channels"
+_NO_SWITCH = r"GeForce|RTX|Quadro|\b(?:[TLP]4|P40|A2|A10G?|A16|A30|A40|L40S?)\b"
 _CHANNEL_OPTION = "NVreg_CreateImexChannel0=1"
 
 
@@ -99,6 +101,22 @@ def nvlink5(scene: Scene) -> Iterator[Finding]:
         severity="warn",
         reboot=False,
     )
+
+
+@detects("detect-fabric-manager-unneeded")
+def unneeded_manager(scene: Scene) -> Iterator[Finding]:
+    """Fabric Manager on a machine whose GPUs have no NVSwitch."""
+    units = ("/etc/systemd/system/multi-user.target.wants", "/lib/systemd/system/multi-user.target.wants")
+    is_enabled = any(f"{folder}/nvidia-fabricmanager.service" in scene.evidence.marks for folder in units)
+    names = dict.fromkeys(gpu.called for gpu in scene.gpus)
+    if is_enabled and scene.gpus and all(re.search(_NO_SWITCH, name) for name in names):
+        yield Finding(
+            message=f"nvidia-fabricmanager is enabled, and {next(iter(names))} has no NVSwitch: it fails at each start"
+            " (NV_WARN_NOTHING_TO_DO); bridges between two boards need no Fabric Manager",
+            fix="`sudo systemctl disable --now nvidia-fabricmanager`",
+            severity="info",
+            reboot=False,
+        )
 
 
 @detects("detect-imex")

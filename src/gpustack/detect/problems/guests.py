@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from gpustack.detect.problems import cures
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.scene import Scene
+from gpustack.versions import is_within
 
 WSL_LIBRARIES = "/usr/lib/wsl/lib"
 GRIDD = "/etc/nvidia/gridd.conf"
@@ -113,3 +114,18 @@ def suspend(scene: Scene) -> Iterator[Finding]:
             severity="info",
             reboot=False,
         )
+    elif not (wanted or kernel_does) and "nvidia-suspend.service" in units and _loses_memory(scene):
+        yield Finding(
+            message="NVreg_PreserveVideoMemoryAllocations is not set: over a suspend the driver keeps only part of the "
+            "video memory, and screens or windows of this laptop can be black afterwards",
+            fix=f"{cures.module_option('nvidia NVreg_PreserveVideoMemoryAllocations=1', 'nvidia-suspend', '')}, with "
+            f"{cures.command('systemctl', 'enable', *_SERVICES)}",
+            severity="info",
+            reboot=True,
+        )
+
+
+def _loses_memory(scene: Scene) -> bool:
+    """Whether this is a laptop whose driver does not keep the video memory by itself, as it does from 595 on."""
+    is_mobile = any(re.search(r"Mobile|Laptop|Max-Q", gpu.name or "") for gpu in scene.gpus)
+    return is_mobile and scene.driver_version is not None and is_within(scene.driver_version, "<595")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from fnmatch import fnmatchcase
 
 from msgspec import Struct
 
@@ -10,6 +11,7 @@ from gpustack.detect.problems.registry import Severity
 from gpustack.detect.scene import Scene
 from gpustack.versions import is_within
 
+_NUMBERS = re.compile(r"\d+(?:\.\d+)*")
 _PACKAGE = re.compile(r"([^<>=!]+)(.*)")
 
 
@@ -17,8 +19,8 @@ class HostRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A state of a host, with the sentence and the fix; all conditions that are given must hold.
 
     ``driver`` and ``kernel`` are ranges; ``gpus`` are regular expressions of their names; ``has`` and ``lacks`` are
-    packages (a regular expression of the name, and a range after it); ``there`` and ``missing`` are paths; ``module``
-    is loaded or absent, ``unloaded`` are kernel modules that are not loaded.
+    packages (a regular expression of the name, and a range after it); ``there`` and ``missing`` are paths or patterns
+    of them; ``module`` is loaded or absent, ``unloaded`` are kernel modules that are not loaded.
     """
 
     id: str
@@ -58,7 +60,7 @@ class SettingRow(HostRow, frozen=True, kw_only=True, omit_defaults=True):
 
 def is_like(scene: Scene, row: HostRow) -> bool:
     """Whether all conditions of the row hold on this host."""
-    kernel = re.match(r"\d+(?:\.\d+)*", scene.kernel or scene.next_kernel or "")
+    kernel = _NUMBERS.match(scene.kernel or scene.next_kernel or "")
     return (
         (not row.environment or scene.environment in row.environment)
         and (not row.os or scene.os.id in row.os)
@@ -104,8 +106,16 @@ def _installed(scene: Scene, words: str) -> bool:
     """Whether a package of this name and within this range is installed."""
     match = _PACKAGE.fullmatch(words)
     name, limits = (match[1], match[2]) if match else (words, "")
-    return any(not limits or _within(package.upstream, limits) for package in scene.installed(name))
+    return any(not limits or _within(_numbers(package.upstream), limits) for package in scene.installed(name))
+
+
+def _numbers(version: str) -> str | None:
+    """The numbers that a version starts with: distributions write much after them."""
+    found = _NUMBERS.match(version)
+    return found[0] if found else None
 
 
 def _exists(scene: Scene, path: str) -> bool:
+    if "*" in path:
+        return any(fnmatchcase(one, path) for one in (*scene.evidence.marks, *scene.evidence.files))
     return scene.evidence.has(path) or any(one.startswith(f"{path}/") for one in scene.evidence.files)
