@@ -138,18 +138,24 @@ def _open(tree: Tree, path: str) -> int:
 
 
 def _of_file(handle: int, words: tuple[bytes, ...]) -> tuple[list[bytes], bool]:
-    """One pass over the file, from its end, for the pieces that hold the first word; only those are taken apart."""
+    """One pass over the file, from its end to the last boot; of what it reads, only pieces with a word are taken apart.
+
+    In a file of many pieces a piece counts if it holds the first word.
+    """
     end = os.fstat(handle).st_size
     lowest = max(0, end - LARGEST)
     told = words[:1] if end - lowest > PIECE else words
-    starts = [
-        start
-        for start in range(lowest + (end - 1 - lowest) // PIECE * PIECE, lowest - 1, -PIECE)
-        if _holds(os.pread(handle, PIECE + _OVERLAP, start), told)
-    ]
-    boot = _boot(handle, min(starts, default=max(lowest, end - PIECE)), end)
+    starts, boot = [], -1
+    for start in range(lowest + (end - 1 - lowest) // PIECE * PIECE, lowest - 1, -PIECE):
+        piece = os.pread(handle, PIECE + _OVERLAP, start)
+        if _holds(piece, told):
+            starts.append(start)
+        at = piece.rfind(BOOT)
+        if at >= 0:
+            boot = start + piece.rfind(b"\n", 0, at) + 1
+            break
     lines = [_line_at(handle, boot)] if boot >= 0 else []
-    for start in sorted(start for start in starts if start + PIECE > boot):
+    for start in reversed(starts):
         head = max(lowest, start - _LINE)
         block = os.pread(handle, start - head + PIECE + _LINE, head)
         lines += _lines(block, max(start, boot) - head, start - head + PIECE, words)
@@ -165,16 +171,6 @@ def _line_at(handle: int, place: int) -> bytes:
 
 def _holds(piece: bytes, words: tuple[bytes, ...]) -> bool:
     return any(piece.rfind(word) >= 0 for word in words)
-
-
-def _boot(handle: int, first: int, end: int) -> int:
-    """Where the line of the last boot begins, looked for from the end down to the first piece that matters; or -1."""
-    for start in range(first + (end - 1 - first) // PIECE * PIECE, first - 1, -PIECE):
-        piece = os.pread(handle, PIECE + _OVERLAP, start)
-        at = piece.rfind(BOOT)
-        if at >= 0:
-            return start + piece.rfind(b"\n", 0, at) + 1
-    return -1
 
 
 def _unpacked(handle: int) -> bytes:

@@ -13,8 +13,8 @@ from gpustack.detect.scene import Scene
 from gpustack.detect.setup import EFIVARS
 
 _REFUSED = (
-    r"[^\n]*(?:Key was rejected by service|Loading of unsigned module is rejected|"
-    r"Loading of module with unavailable key is rejected|Lockdown: \S+: unsigned module loading is restricted)[^\n]*"
+    r"Key was rejected by service|Loading of unsigned module is rejected|"
+    r"Loading of module with unavailable key is rejected|Lockdown: \S+: unsigned module loading is restricted"
 )
 _BUILT_HERE = r"/lib/modules/[^/]+/(?:updates|extra|misc|kernel/drivers/video/)"
 
@@ -48,7 +48,8 @@ def _refusal(scene: Scene) -> str:
     """The first line of the kernel's log that refuses a module of the driver's."""
     commands = (one.out for name, one in scene.evidence.commands.items() if name in {"dmesg", "journalctl"})
     logs = (text for path, text in sorted(scene.evidence.files.items()) if path.startswith("/var/log/"))
-    lines = [match[0].strip() for text in (*logs, *commands) for match in re.finditer(_REFUSED, text)]
+    refusing = (text for text in (*logs, *commands) if re.search(_REFUSED, text))
+    lines = [line.strip() for text in refusing for line in text.splitlines() if re.search(_REFUSED, line)]
     return next((line for line in lines if "nvidia" in line), lines[0] if lines else "")
 
 

@@ -23,6 +23,8 @@ _NUMBER = re.compile(
     r"device context (\d{3})(?!\d)|\berror \(?(80[0-5]|999)\b",
     re.IGNORECASE,
 )
+_BEFORE_NUMBERS = ("cuda ", "init failure", "cuinit(0)", "device context", "error")
+"""A line without any of these has no number of an error: the search for numbers takes ten times as long."""
 _PREFIX = re.compile(
     r"^(?:\d{4}-\d\d-\d\d[T ][\d:.,+Z-]+ (?:std(?:out|err) [FP] )?|[A-Z][a-z]{2} [ \d]\d [\d:]{8} \S+ )?"
 )
@@ -39,30 +41,29 @@ class Code(Struct, frozen=True, kw_only=True):
     text: str = ""
     src: tuple[str, ...] = ()
 
-    def is_in(self, line: str) -> bool:
-        """Whether a line reports this error: by its name, its number, or CUDA's own words."""
-        if self.name in line or (self.text and self.text in line):
-            return True
-        numbers = (next(filter(None, found.groups())) for found in _NUMBER.finditer(line))
-        return str(self.code) in numbers
+    def is_in(self, line: str, numbers: frozenset[str]) -> bool:
+        """Whether a line that has these numbers of errors reports this one: by its name, number, or CUDA's words."""
+        return self.name in line or str(self.code) in numbers or (bool(self.text) and self.text in line)
 
 
 @detects("detect-service-log")
 def service_log(scene: Scene) -> Iterator[Finding]:
     """Messages of services about GPUs whose cause is known: each once, with the last line that says so."""
     texts = [(path, text) for path, text in sorted(scene.evidence.files.items()) if _is_log(path)]
+    logs = [(path, text, text.casefold()) for path, text in texts]
     explained = set()
-    for row in scene.matrix.rows("driver-errors", "service_log", LogRow):
-        found = next(((path, line) for path, text in texts if (line := _line(row, text))), None)
+    for row in scene.matrix.rows("driver-errors", "service_log", LogRow) if logs else ():
+        found = next(((path, line) for path, text, folded in logs if (line := _line(row, text, folded))), None)
         if found is not None and is_like(scene, row):
             path, line = found
             explained.add(line)
             yield _finding(scene, row, f"{row.says} ({path}: {_quoted(line)}{_host(scene)})")
-    for code in scene.matrix.rows("driver-errors", "cuda", Code):
+    lines = [(path, line, _numbers(line)) for path, text in texts for line in text.splitlines()]
+    for code in scene.matrix.rows("driver-errors", "cuda", Code) if lines else ():
         if code.code in _OF_PROGRAMS:
             continue
-        lines = ((path, line) for path, text in texts for line in text.splitlines() if code.is_in(line))
-        place = next(((path, line) for path, line in lines if line not in explained), None)
+        told = ((path, line) for path, line, numbers in lines if code.is_in(line, numbers))
+        place = next(((path, line) for path, line in told if line not in explained), None)
         if place is not None:
             path, line = place
             is_inside = scene.environment == "container" or path.startswith(_OF_CONTAINERS)
@@ -73,6 +74,14 @@ def service_log(scene: Scene) -> Iterator[Finding]:
                 reboot=False,
                 sources=scene.matrix.addresses(code.src),
             )
+
+
+def _numbers(line: str) -> frozenset[str]:
+    """The numbers of CUDA's errors in a line."""
+    folded = line.casefold()
+    if not any(words in folded for words in _BEFORE_NUMBERS):
+        return frozenset()
+    return frozenset(next(filter(None, found.groups())) for found in _NUMBER.finditer(line))
 
 
 def _host(scene: Scene) -> str:
@@ -89,7 +98,7 @@ def setting(scene: Scene) -> Iterator[Finding]:
         texts = {
             path: text
             for path, text in sorted(scene.evidence.files.items())
-            if any(fnmatchcase(path, pattern) for pattern in row.files)
+            if any(_is_like(path, pattern) for pattern in row.files)
         }
         if not texts or (row.without and any(re.search(row.without, text) for text in texts.values())):
             continue
@@ -113,13 +122,17 @@ def _finding(scene: Scene, row: HostRow, message: str) -> Finding:
 
 
 def _is_log(path: str) -> bool:
-    return any(fnmatchcase(path, pattern) for pattern in services.LOGS)
+    return any(_is_like(path, pattern) for pattern in services.LOGS)
 
 
-def _line(row: LogRow, text: str) -> str:
-    """The last line with all texts of the row, "" without one."""
+def _is_like(path: str, pattern: str) -> bool:
+    """Whether a pattern matches a path: looked at as far as its first star, most are decided."""
+    return path.startswith(pattern.partition("*")[0]) and fnmatchcase(path, pattern)
+
+
+def _line(row: LogRow, text: str, folded: str) -> str:
+    """The last line with all texts of the row, "" without one; ``folded`` is the text in one case."""
     wants = [words.casefold() for words in row.wants]
-    folded = text.casefold()
     if not all(words in folded for words in wants):
         return ""
     lines = reversed(text.splitlines())
