@@ -101,3 +101,19 @@ def test_a_request_file_takes_them(call: Callable, tmp_path: Path) -> None:
     ended = call("explain", "--file", str(file), "--format", "json")
     assert ended.code == 3
     assert "kernel 7.0.0" in ended.err
+
+
+def test_an_answer_about_a_detected_host_names_it_and_what_is_installed(tmp_path: Path, call: Callable) -> None:
+    described = json.loads(call("detect", "--root", str(tmp_path), "--format", "json").out)
+    described["installed"] = {"cuda": {"version": "12.4.1", "method": "network", "path": "/usr/local/cuda-12.4"}}
+    saved = tmp_path / "host.json"
+    saved.write_text(json.dumps(described), encoding="utf-8")
+    assert answer(call, "cudnn==9.1.0", "--host", str(saved))["judged_for"].endswith("with cuda 12.4.1 installed")
+    assert str(saved) in call("check", "cudnn==9.1.0", "--host", str(saved)).out
+    assert "judged_for" not in answer(call, "cudnn==9.1.0", *LINUX)
+
+
+def test_in_a_container_the_cause_names_the_driver_of_the_host_below(call: Callable) -> None:
+    ended = call("plan", "driver", "cuda==13.0.2", *LINUX, "--environment", "container", "--driver", "535.183.01")
+    assert ended.code == 3
+    assert "In a container the driver is that of the host below, here 535.183.01" in ended.err

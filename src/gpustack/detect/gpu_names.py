@@ -115,6 +115,10 @@ def _by_name(name: str, products: Products) -> Gpu:
         if number:
             found = found + [one for one in known if _is_later_generation(one.words, plain)]  # noqa: PLW2901
         return _one_of(name, found)
+    if boards := list(dict.fromkeys(one.gpu.name for one in known if plain and set(plain) <= set(one.words))):
+        more = f" and {len(boards) - MAX_CANDIDATES} more" if len(boards) > MAX_CANDIDATES else ""
+        msg = f"{name!r} is ambiguous: {', '.join(map(str, boards[:MAX_CANDIDATES]))}{more}"
+        raise UsageError(msg, code="ambiguous-gpu", where="--gpu", hint="give the full name or the PCI id")
     from difflib import get_close_matches  # noqa: PLC0415 (only for a message)
 
     spellings = {" ".join(_brandless(one.words)): one.spelling for one in _names_with((), products)}

@@ -55,6 +55,11 @@ def test_ambiguous_names_are_refused_with_the_candidates(name: str, matrix: Matr
     assert caught.value.exit_code == 2
 
 
+def test_a_word_of_several_names_is_refused_with_those_names(matrix: Matrix) -> None:
+    with pytest.raises(UsageError, match=r"'Orin' is ambiguous: .*Jetson AGX Orin 64GB.*Jetson Orin Nano 8GB"):
+        gpu("Orin", matrix)
+
+
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
@@ -169,3 +174,43 @@ def test_a_host_that_cannot_exist_is_refused_with_the_architecture_that_would_do
     assert caught.value.hint == f"--arch {right}"
     assert describe(matrix, os="ubuntu24.04", arch=right, gpus=(gpu_name,)).arch == right
     assert describe(matrix, os="ubuntu24.04", arch=None, gpus=(gpu_name,)).arch == right
+
+
+OWN_KERNEL = "its publisher's kernel moves within the release, and no page of it was read"
+PACKS = "the service packs have different kernels"
+UNREAD = "no package list of it was read"
+
+LACKING = {
+    "gcc": dict.fromkeys(("azurelinux4.0", "hce2.0", "tencentos4"), UNREAD),
+    "glibc": dict.fromkeys(("azurelinux4.0", "hce2.0", "sles_sap12", "tencentos4"), UNREAD),
+    "kernel": {
+        **dict.fromkeys(("altlinux10", "altlinux11", "mageia9", "mageia10", "trisquel11"), UNREAD),
+        **dict.fromkeys(("elementary6", "elementary7", "elementary8", "neon22.04", "neon24.04"), OWN_KERNEL),
+        **dict.fromkeys(("linuxmint6", "linuxmint7", "linuxmint20", "mx21", "mx23", "mx25"), OWN_KERNEL),
+        **dict.fromkeys(("pop22.04", "pop24.04", "zorin16", "zorin17"), OWN_KERNEL),
+        **dict.fromkeys(("opensuse-leap15", "sled15", "sles12", "sles15", "sles_sap12", "sles_sap15"), PACKS),
+    },
+    "python": dict.fromkeys(
+        ("altlinux10", "altlinux11", "azurelinux4.0", "centos6", "hce2.0", "kylin10", "kylin11", "kylinV10", "kylinV11",
+         "mageia9", "mageia10", "rhel6", "sles12", "sles12.3", "sles_sap12", "tencentos4"), UNREAD
+    ),
+}  # fmt: skip
+"""What the facts do not state about a release of a Linux, and why. A row without a version stands for every release,
+a rolling system has no fixed values, and the kernel of WSL is that of Windows."""
+
+
+@pytest.mark.parametrize("name", LACKING)
+def test_every_release_of_a_linux_has_its_properties_or_the_reason_is_here(name: str, matrix: Matrix) -> None:
+    found = set()
+    for row in matrix.systems:
+        base = matrix.system(row.base) if row.base and name != "kernel" else None
+        is_fixed = bool(row.version) and not row.rolling and row.family != "windows" and row.binaries != "none"
+        is_of_windows = name == "kernel" and row.key.startswith("wsl-")
+        if is_fixed and not is_of_windows and not (getattr(row, name) or (base and getattr(base, name))):
+            found.add(row.key)
+    assert found == set(LACKING[name])
+
+
+def test_a_system_without_its_service_pack_has_the_c_library_of_none(matrix: Matrix) -> None:
+    assert describe(matrix, os="sles15", arch="x86_64").glibc is None
+    assert describe(matrix, os="sles15.6", arch="x86_64").glibc == "2.38"
