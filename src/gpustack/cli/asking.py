@@ -69,7 +69,7 @@ def host_and_request(matrix: Matrix, question: StackOptions) -> tuple[Host, Requ
         requirements = with_files(requirements, methods, files)
     requirements, frameworks = split_frameworks(requirements)
     if not requirements and not frameworks:
-        names = _TARGET_REQUIREMENTS.get(question.target or "") or _default_requirements(host)
+        names = _TARGET_REQUIREMENTS.get(question.target or "") or default_requirements(host)
         requirements = tuple(parse_requirement(name) for name in names)
     request = Request(
         requirements=requirements,
@@ -98,7 +98,7 @@ def _target(name: str | None) -> Target:
     return cast("Target", name)
 
 
-def _default_requirements(host: Host) -> tuple[str, ...]:
+def default_requirements(host: Host) -> tuple[str, ...]:
     """The default stack; no driver on a host without a GPU, or where something else provides the driver."""
     from gpustack.solve.question import driver_owner
 

@@ -57,35 +57,24 @@ def check(
     deny_vulnerable: DenyVulnerable = None,
 ) -> int:
     """Is this combination compatible, and why (not)? Exit 0 yes, 3 no, 7 not known."""
-    from msgspec import UNSET
     from msgspec.structs import replace
 
-    from gpustack.errors import UsageError
-    from gpustack.model.request import Beside, Request
-    from gpustack.solve.check import check as judge
-    from gpustack.solve.codecs import codec_word
-    from gpustack.solve.requirements import merge, parse_requirement, split_frameworks
+    from gpustack.api import check as judge
 
-    matrix = frame.matrix()
-    words = tuple(combination or ())
-    if not words and image is None:
-        msg = "no component and no image is given"
-        raise UsageError(msg, code="missing-argument", hint="for example gpustack check cuda==13.0.2, or --image NAME")
-    codecs = tuple(word for text in words if (word := codec_word(text)) is not None)
-    components = tuple(parse_requirement(text) for text in words if codec_word(text) is None)
-    compilers = tuple(name for name in HOST_COMPILERS if options.get(name) is not None) or UNSET
-    stack, frameworks = split_frameworks(merge(components))
-    request = Request(
-        requirements=stack,
-        compilers=compilers,
-        deny_vulnerable=deny_vulnerable or UNSET,
-        frameworks=frameworks or UNSET,
-    )
     asked = HostQuestion(**fields_of(options))
-    host = host_of(matrix, asked)
-    content = _content(image, host.arch) if image is not None else None
-    verdict = judge(matrix, host, request, beside=Beside(codecs=codecs, image=content or image), with_hints=True)
-    if asked.os is None:
+    words = tuple(combination or ())
+    matrix = frame.matrix()
+    host = host_of(matrix, asked) if words or image is not None else None
+    content = _content(image, host.arch) if image is not None and host is not None else None
+    verdict = judge(
+        *words,
+        host=host,
+        image=content or image,
+        deny_vulnerable=bool(deny_vulnerable),
+        compilers=(name for name in HOST_COMPILERS if options.get(name) is not None),
+        facts=matrix,
+    )
+    if asked.os is None and host is not None:
         verdict = replace(verdict, judged_for=_judged_for(asked, host))
     frame.page(_written(verdict, content, format))
     return {"compatible": 0, "incompatible": INCOMPATIBLE, "unknown": UNKNOWN}[verdict.verdict]
