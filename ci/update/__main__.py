@@ -1,6 +1,8 @@
 """Read what the vendors publish, and propose rows of the facts.
 
+    .venv/bin/python ci/update daily [--index ADDRESS]            read what has the same address every day
     .venv/bin/python ci/update read SOURCE ADDRESS... [--write]   fetch bodies, show what they would change
+    .venv/bin/python ci/update read SOURCE FILE... --home ADDRESS the same with files that lie below an address
     .venv/bin/python ci/update read SOURCE --from FILE [--write]  the same with recorded bodies
     .venv/bin/python ci/update record SOURCE FILE ADDRESS...      fetch bodies and keep them in FILE
     .venv/bin/python ci/update reproduce [FOLDER]                 which rows come out of recorded bodies alone
@@ -12,20 +14,21 @@
 from __future__ import annotations
 
 import argparse
+import datetime as dt
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from update import report
+from update.daily import NAMES, addresses
 from update.fetch import fetch
 from update.merge import Witnesses, merge
 from update.record import Body, SourceError, load, save
 from update.reproduce import given_by, shares, total
 from update.sources import ALL, source
-from update.tables import Facts
+from update.tables import Facts, declined
 
-DECLINED = Path(__file__).with_name("declined.txt")
 BODIES = Path(__file__).resolve().parents[2] / "tests" / "update" / "bodies"
 
 
@@ -37,11 +40,36 @@ def main(words: list[str]) -> int:
         if asked.action == "record":
             save(asked.file, [fetch(address) for address in asked.addresses])
             return 0
-        bodies = load(asked.bodies) if asked.bodies else tuple(fetch(address) for address in asked.addresses)
-        return read(asked.source, bodies, is_written=asked.write)
-    except SourceError as error:
+        if asked.action == "daily":
+            return daily(asked.index)
+        return read(asked.source, bodies_of(asked), is_written=asked.write)
+    except (SourceError, OSError) as error:
         print(error, file=sys.stderr)
         return 2
+
+
+def bodies_of(asked: argparse.Namespace) -> tuple[Body, ...]:
+    """The bodies that a command line names: recorded ones, files, or what servers answer."""
+    if asked.bodies:
+        return load(asked.bodies)
+    if asked.home:
+        today = dt.datetime.now(tz=dt.timezone.utc).date().isoformat()
+        paths = [Path(text) for text in asked.addresses]
+        return tuple(Body(f"{asked.home.rstrip('/')}/{path.name}", today, path.read_bytes()) for path in paths)
+    return tuple(fetch(address) for address in asked.addresses)
+
+
+def daily(index: str) -> int:
+    """Read every source of the daily run; one that fails does not keep the others from being read."""
+    codes = [0]
+    for name in NAMES:
+        try:
+            bodies = tuple(fetch(address) for address in addresses(name, Facts(), index))
+            codes.append(read(name, bodies, is_written=False))
+        except SourceError as error:  # noqa: PERF203 (each source is read for itself)
+            print(f"{name}: STOPPED: {error}")
+            codes.append(2)
+    return max(codes)
 
 
 def read(name: str, bodies: tuple[Body, ...], *, is_written: bool) -> int:
@@ -59,12 +87,6 @@ def read(name: str, bodies: tuple[Body, ...], *, is_written: bool) -> int:
             facts.put(found.subject, found.table, [found.row])
         print(*report.consequences(facts.write()), sep="\n", flush=True)
     return 1 if diff.waiting else 0
-
-
-def declined() -> frozenset[str]:
-    """The places of rows that a person looked at and left out of the facts."""
-    lines = DECLINED.read_text(encoding="utf-8").splitlines()
-    return frozenset(line for line in lines if line and not line.startswith("#"))
 
 
 def reproduce(folder: Path) -> int:
@@ -86,8 +108,11 @@ def _parser() -> argparse.ArgumentParser:
     reading = actions.add_parser("read", help="show what bodies of a source would change")
     reading.add_argument("source", choices=names)
     reading.add_argument("addresses", nargs="*", help="; ".join(f"{one.name}: {one.hand_out}" for one in ALL))
+    reading.add_argument("--home", default="", help="the addresses are files, which lie below this address")
     reading.add_argument("--from", dest="bodies", type=Path, help="recorded bodies instead of addresses")
     reading.add_argument("--write", action="store_true", help="write what no person has to decide")
+    every_day = actions.add_parser("daily", help="read what has the same address every day")
+    every_day.add_argument("--index", default="https://pypi.org/simple", help="the package index")
     recording = actions.add_parser("record", help="keep bodies in a file")
     recording.add_argument("source", choices=names)
     recording.add_argument("file", type=Path)

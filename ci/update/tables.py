@@ -82,6 +82,12 @@ class Facts:
         return paths
 
 
+def declined() -> frozenset[str]:
+    """The places of rows that a person looked at and left out of the facts."""
+    lines = Path(__file__).with_name("declined.txt").read_text(encoding="utf-8").splitlines()
+    return frozenset(line for line in lines if line and not line.startswith("#"))
+
+
 def key_of(row: Row, names: Iterable[str]) -> tuple[str, ...]:
     """The key of a row as texts; a list is its words."""
     return tuple(" ".join(value) if isinstance(value := row.get(name, ""), list) else str(value) for name in names)

@@ -13,7 +13,7 @@ from tests.update.mutants import MUTATIONS, mutant
 from update.merge import SEEN, Diff, Witnesses, merge
 from update.record import Body, SourceError, load
 from update.sources import source
-from update.tables import Facts
+from update.tables import Facts, declined
 
 BODIES = Path(__file__).parent / "bodies"
 ALONE = ("csaf", "image_tags", "pci_ids", "redist", "runfiles", "tags", "wheels")
@@ -62,7 +62,7 @@ def run(name: str, read: tuple[Body, ...]) -> Diff:
     given = source(name).rows(read)
     witnesses = Witnesses(facts())
     witnesses.add(name, given)
-    return merge(name, given, facts(), witnesses)
+    return merge(name, given, facts(), witnesses, declined())
 
 
 def outcomes(name: str, seeds: range) -> Counter[str]:

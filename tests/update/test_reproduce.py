@@ -9,9 +9,9 @@ import pytest
 
 from update.merge import Diff, Witnesses, merge
 from update.record import Body, load
-from update.reproduce import shares
+from update.reproduce import is_whole, shares
 from update.sources import ALL, source
-from update.tables import Facts
+from update.tables import Facts, key_of
 
 BODIES = Path(__file__).parent / "bodies"
 RECORDED = sorted(path.stem for path in BODIES.glob("*.xz"))
@@ -64,3 +64,22 @@ def test_the_tables_that_bodies_give_whole() -> None:
     found = {f"{one.subject}.{one.table}": one.whole for one in shares(given, facts()) if one.whole}
     assert {name: count for name, count in found.items() if count < WHOLE.get(name, 0)} == {}
     assert set(found) == set(WHOLE)
+
+
+def test_rows_that_say_that_they_are_generated_come_out_of_the_bodies_or_have_none() -> None:
+    """A mark on a source is a promise: a marked row is what a body gives, or no body of its release was recorded."""
+    made = {
+        (one.subject, one.table, key_of(one.row, facts().key(one.subject, one.table))): one.row
+        for name in RECORDED
+        for one in source(name).rows(bodies(name)).rows
+    }
+    marked = absent = 0
+    for subject, table in {(subject, table) for subject, table, _ in made}:
+        makes = {key: one.get("makes", "").split() for key, one in facts().document(subject)["sources"].items()}
+        for key, row in facts().by_key(subject, table).items():
+            if all(table in makes[src] for src in row["src"]):
+                marked += 1
+                absent += (subject, table, key) not in made
+                assert is_whole(row, made.get((subject, table, key), row)), f"{subject}.{table} {key}"
+    assert marked > 6900
+    assert absent < marked * 0.3, "bodies of most generated rows are recorded"

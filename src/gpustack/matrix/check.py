@@ -29,6 +29,19 @@ def faults(overlay: Path | None = None) -> list[str]:
     return found
 
 
+def generated(facts: Matrix) -> dict[str, tuple[int, int]]:
+    """For each table with generated rows (``subject.table``) their number, and that of all its rows."""
+    found = {}
+    for subject in facts.subjects:
+        makes = {f"{subject}/{key}": source.makes.split() for key, source in facts.sources(subject).items()}
+        for table, count in facts.tables(subject).items():
+            if any(table in tables for tables in makes.values()):
+                rows = facts.rows(subject, table, dict)
+                made = sum(all(table in makes.get(key, ()) for key in row["src"]) for row in rows)
+                found[f"{subject}.{table}"] = (made, count)
+    return found
+
+
 def _subject_faults(facts: Matrix, subject: str) -> Iterator[str]:
     used: set[str] = set()
     for table in facts.tables(subject):

@@ -246,7 +246,7 @@ def _sources(raw: dict[str, Any], where: str) -> dict[str, dict[str, str]]:
             raise _fault(where, f"source {key!r} has no address")
         if source.get("known") not in KNOWN:
             raise _fault(where, f"source {key!r}: known has to be one of {', '.join(KNOWN)}")
-        unknown = set(source) - {"address", "known", "dated", "read", "note"}
+        unknown = set(source) - {"address", "known", "dated", "read", "makes", "note"}
         if unknown:
             raise _fault(where, f"source {key!r} has an unknown field {min(unknown)!r}")
         for name, value in source.items():

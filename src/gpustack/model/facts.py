@@ -46,12 +46,16 @@ PROPERTIES = ("compute-capability", "kernel", "glibc", "gcc", "clang", "msvc", "
 
 
 class Source(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A page, file or measurement that facts come from. ``dated`` is its own date, ``read`` when it was read."""
+    """A page, file or measurement that facts come from. ``dated`` is its own date, ``read`` when it was read.
+
+    ``makes`` names the tables, one word each, whose rows from this source alone are generated and not written by hand.
+    """
 
     address: str
     known: Known
     dated: str = ""
     read: str = ""
+    makes: str = ""
     note: str = ""
 
 
