@@ -68,7 +68,7 @@ def _problems(found: Found, around: Around) -> Iterator[Problem]:
     for build in found.builds.values():
         yield from _cpu_build(found, build, around)
         yield from _driver(found, build, around)
-    for code in found.codes:
+    for code in (*found.codes, *_known_codes(found, around)):
         yield from _architecture(found, code, around)
     yield from about_contents(found, around.scene, has_gpu=bool(around.gpus))
     if around.gpus:
@@ -88,7 +88,7 @@ def _cpu_build(found: Found, build: Build, around: Around) -> Iterator[Problem]:
         id="environment-cpu-build",
         message=f"{_called(build)} in {found.path} is built {maker} ({build.why}): it does not use"
         f" {around.gpus[0].called}",
-        fix=f"replace it by a build with CUDA: {_CUDA_BUILDS.get(wanted, '')}".removesuffix(": "),
+        fix=f"replace it by a build with CUDA: {_CUDA_BUILDS.get(wanted) or _replacement(found, build, around)}",
         # Programs without need for a GPU use ONNX Runtime too, by way of other packages.
         severity="info" if build.name == "onnxruntime-gpu" else "warn",
         reboot=False,
@@ -101,6 +101,14 @@ _CUDA_BUILDS = {
     "tensorflow": 'pip install "tensorflow[and-cuda]"',
 }
 """How the CUDA build of a framework is installed, in the words of its maker."""
+
+
+def _replacement(found: Found, build: Build, around: Around) -> str:
+    """The command that installs a build which runs here."""
+    from gpustack.detect.environments.builds import replacement  # noqa: PLC0415
+
+    command = replacement(found, build, around.question, around.driver, around.gpus)
+    return command or f"`gpustack plan {build.name} --method pip` looks for one"
 
 
 def _driver(found: Found, build: Build, around: Around) -> Iterator[Problem]:
@@ -126,30 +134,47 @@ def _driver(found: Found, build: Build, around: Around) -> Iterator[Problem]:
         message=f"{_called(build)} in {found.path} is built for CUDA {build.cuda} ({build.why}); driver"
         f" {around.driver} does not run CUDA {release.version.partition('.')[0]}: programs report that the driver is"
         " too old, or find no GPU",
-        fix=f"upgrade the driver{owner} to {least} or newer{bridge}; or install a build of {build.name} for an older"
-        " CUDA",
+        fix=f"upgrade the driver{owner} to {least} or newer{bridge}; or install a build for an older CUDA:"
+        f" {_replacement(found, build, around)}",
         severity="warn",
     )
+
+
+def _known_codes(found: Found, around: Around) -> Iterator[Code]:
+    """The GPU code of builds whose libraries are not there to be read, as in a tree of names, by the facts."""
+    read = {_owner(found, code.path)[0] for code in found.codes if code.sm or code.ptx}
+    for build in found.builds.values():
+        if build.name not in read and build.cuda != "" and around.gpus:
+            from gpustack.detect.environments.builds import known_code  # noqa: PLC0415
+
+            code = known_code(found, build, around.question)
+            if code is not None:
+                yield Code(path=f"{found.site}/{build.name}", sm=code.sm, ptx=code.ptx)
 
 
 def _architecture(found: Found, code: Code, around: Around) -> Iterator[Problem]:
     """A library without code that a GPU here runs."""
     if not (code.sm or code.ptx):
         return
+    from gpustack.detect.environments.builds import runs_code  # noqa: PLC0415
+
     for gpu in around.gpus:
         number = _number(gpu.compute_capability)
-        if number is None or _runs_code(code, number):
+        if number is None or runs_code(code, number):
             continue
         inside = ", ".join([*(f"sm_{one}" for one in code.sm), *(f"PTX of {one}" for one in code.ptx)])
         name, version = _owner(found, code.path)
         newer = number > max((*code.sm, *code.ptx))
+        where = code.path if ".so" in code.path else "its wheel"
         way = "newer" if newer else "older"
+        build = found.builds.get(name)
+        command = f": {_replacement(found, build, around)}" if build is not None else ""
         yield Problem(
             id="environment-architecture",
             message=f"{name} {version}".rstrip() + f" in {found.path} contains no code for {gpu.called} (compute"
-            f' capability {gpu.compute_capability}): {code.path} has {inside}. Programs fail with "no kernel image is'
+            f' capability {gpu.compute_capability}): {where} has {inside}. Programs fail with "no kernel image is'
             ' available"',
-            fix=f"install {'a newer' if newer else 'an older'} release of {name}, or a build for {way} GPUs",
+            fix=f"install {'a newer' if newer else 'an older'} release of {name}, or a build for {way} GPUs{command}",
             severity="warn" if name in {"torch", "tensorflow", "onnxruntime-gpu"} else "info",
             reboot=False,
         )
@@ -159,12 +184,6 @@ def _architecture(found: Found, code: Code, around: Around) -> Iterator[Problem]
 def _number(capability: str | None) -> int | None:
     major, _, minor = (capability or "").partition(".")
     return int(major) * 10 + int(minor) if major.isdecimal() and minor.isdecimal() else None
-
-
-def _runs_code(code: Code, number: int) -> bool:
-    """Machine code runs on its major version from its minor version on; PTX is compiled for any later GPU."""
-    machine = any(one // 10 == number // 10 and one <= number for one in code.sm)
-    return machine or any(one <= number for one in code.ptx)
 
 
 def _owner(found: Found, path: str) -> tuple[str, str]:
