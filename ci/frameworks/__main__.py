@@ -3,8 +3,8 @@
     .venv/bin/python ci/frameworks CACHE [--cached] [NAME...]
 
 CACHE is a folder for what was read from inside wheels, one JSON file a wheel; wheels that are there are not read
-again (all of them anew: about 12 GB), and with ``--cached`` none are. NAME limits which frameworks are read; rows of
-the others stay. The files of NVIDIA's wheels that a framework is pinned to are read as "nvidia".
+again (all of them anew: about 12 GB), and with ``--cached`` no further libraries are. NAME limits which
+frameworks are read; rows of the others stay. "nvidia" are the files of NVIDIA's wheels that a framework is pinned to.
 """
 
 from __future__ import annotations
@@ -48,8 +48,6 @@ def inside(session: requests.Session, wheel: WheelFile, recipe: Recipe, cache: P
     kept = cache / f"{wheel.project}-{wheel.version}-{wheel.platform}.json"
     if kept.exists():
         return dict(json.loads(kept.read_text(encoding="utf-8")))
-    if "--cached" in sys.argv:
-        return {}
     archive = opened(session, wheel.url)
     found: Row = {"file": wheel.file, "members": {}, "texts": {}, "libs": []}
     for info in archive.infolist():
@@ -57,9 +55,10 @@ def inside(session: requests.Session, wheel: WheelFile, recipe: Recipe, cache: P
         found["libs"] += [name.rpartition("/")[2]] if re.search(r"\.(so|dll|pyd)\b", name) else []
         if recipe.text and re.search(recipe.text, name):
             found["texts"][name] = archive.read(info).decode()
-        if recipe.library and re.search(recipe.library, name):
+        if recipe.library and "--cached" not in sys.argv and re.search(recipe.library, name):
             found["members"][name] = _code(archive, info.filename)
-    kept.write_text(json.dumps(found), encoding="utf-8")
+    if "--cached" not in sys.argv:
+        kept.write_text(json.dumps(found), encoding="utf-8")
     return found
 
 
@@ -75,7 +74,7 @@ def _code(archive: Any, name: str) -> Row:  # noqa: ANN401 (a ZipFile)
 def code_of(read: Row) -> tuple[list[str], list[str]]:
     """The machine code and the PTX that a wheel holds, by what was read in it."""
     texts = "\n".join(read.get("texts", {}).values())
-    listed = re.search(r"'cuda_compute_capabilities': \[([^\]]*)\]", texts)
+    listed = re.search(r"'cuda_compute_capabilities'[:,] \[([^\]]*)\]", texts)
     if listed is not None:
         return stated_flags(" ".join(re.findall(r"(?:sm|compute)_\d+", listed[1])).encode())
     members = list(read.get("members", {}).values())

@@ -112,3 +112,12 @@ class Capability(Struct, frozen=True, kw_only=True):
     versions: str
     capability: str
     src: tuple[str, ...] = ()
+
+
+class Toolkit(Struct, frozen=True, kw_only=True):
+    """The CUDA that a framework's wheels of the default index are for, where the wheels do not name it."""
+
+    component: str
+    versions: str
+    cuda: str
+    src: tuple[str, ...] = ()

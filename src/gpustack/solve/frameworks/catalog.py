@@ -8,7 +8,7 @@ from functools import cache
 from msgspec.structs import replace
 
 from gpustack.matrix.index import Matrix
-from gpustack.model.frameworks import Build, Capability, Variant
+from gpustack.model.frameworks import Build, Capability, Toolkit, Variant
 from gpustack.model.host import Host
 from gpustack.versions import is_within, version_key
 
@@ -76,6 +76,9 @@ class Catalog:
         for one in self.builds("torch") if torch and build.component != "torch" else ():
             if (one.version, one.platform, one.local) == (torch, build.platform, build.local):
                 return one.cuda
+        for row in self.matrix.rows(SUBJECT, "toolkits", Toolkit):
+            if row.component == build.component and is_within(build.version, row.versions):
+                return row.cuda
         named = _MAJOR.search(build.component)
         return named[1] if named is not None else ""
 

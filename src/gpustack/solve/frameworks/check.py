@@ -222,8 +222,12 @@ class Frameworks:
         """What differs and does not matter; JAX alone has no CUDA."""
         found = remarks(self.judge, chosen)
         jax = chosen.get("jax")
-        if jax is not None and self.question.host.gpus and not any(name in chosen for name in _PLUGINS):
+        if not self.question.host.gpus or any(name in chosen for name in _PLUGINS):
+            return found
+        if jax is not None:
             found += self._plugin_findings(jax)
+        elif (jaxlib := chosen.get("jaxlib")) is not None:
+            found += Findings(conflicts=(self._without_cuda(jaxlib, "the plugins for CUDA are wheels of their own"),))
         return found
 
     def _plugin_findings(self, jax: Build) -> Findings:
@@ -242,14 +246,15 @@ class Frameworks:
         refused = next((found.conflicts for found in judged.values() if found.conflicts), ())
         if refused:
             return Findings(conflicts=refused)
-        reason = f"{jax.named} has no CUDA: no plugin for CUDA of this release is for this platform."
-        conflict = Conflict(
+        return Findings(conflicts=(self._without_cuda(jax, "no plugin for CUDA of this release is for this platform"),))
+
+    def _without_cuda(self, build: Build, why: str) -> Conflict:
+        return Conflict(
             kind="framework",
-            between=(jax.named, f"gpu: {self.question.host.gpus[0].called}"),
-            reason=reason,
-            sources=self.question.matrix.addresses(jax.src),
+            between=(build.named, f"gpu: {self.question.host.gpus[0].called}"),
+            reason=f"{build.named} has no CUDA: {why}.",
+            sources=self.question.matrix.addresses(build.src),
         )
-        return Findings(conflicts=(conflict,))
 
 
 def _means(range_text: str, build: Build) -> bool:

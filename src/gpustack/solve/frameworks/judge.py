@@ -8,7 +8,7 @@ from gpustack.model.frameworks import Build
 from gpustack.model.host import Gpu
 from gpustack.model.resolution import Conflict, Findings, Unknown
 from gpustack.solve.forward_compat import is_bridged
-from gpustack.solve.frameworks.catalog import Catalog, platform_of
+from gpustack.solve.frameworks.catalog import Catalog, pins, platform_of
 from gpustack.solve.question import Question
 from gpustack.solve.rulebook import BoundRule
 from gpustack.solve.sentences import rule_sentence
@@ -123,10 +123,12 @@ class Judge:
         row = self.catalog.capability_of(build)
         if row is not None:
             return "code" if is_within(capability, row.capability) else "no"
-        rules = self.question.book.applying("cuda", self.release(build)).get("compute-capability", ())
-        if not rules:
+        release, view = self.release(build), self.question.view
+        rules = self.question.book.applying("cuda", release).get("compute-capability", ()) if release else ()
+        held = [one for one in rules if not one.is_advice and view.holds(one.rule.when, "cuda")]
+        if not held:
             return "unknown"
-        return "code" if all(one.accepts(self.release(build), capability) for one in rules) else "no"
+        return "code" if all(one.accepts(release, capability) for one in held) else "no"
 
     def _contents(self, build: Build) -> str:
         if build.code == "jit" and self.catalog.capability_of(build) is None:
@@ -183,6 +185,8 @@ class Judge:
             return Findings()
         release = self.release(build)
         bound = self._bound(release, is_advice=False)
+        if bound is None and "torch" in pins(build.requires):
+            return Findings()  # its CUDA is that of the PyTorch next to it
         if bound is None:
             reason = f"{build.named}: it is unknown which driver its CUDA requires"
             return Findings(unknown=(self._unknown(build, reason, needs="driver"),))

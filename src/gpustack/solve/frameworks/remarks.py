@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gpustack.model.frameworks import Build
-from gpustack.model.resolution import Conflict, Findings
+from gpustack.model.resolution import Conflict, Findings, Unknown
 from gpustack.solve.frameworks.catalog import pins
 from gpustack.solve.frameworks.judge import Judge
 from gpustack.solve.words import in_words, title
@@ -42,7 +42,11 @@ def _libraries(judge: Judge, build: Build) -> Findings:
     for name, word in _LIBRARIES.items():
         asked = question.asked.get(name)
         version = next((one.version for one in question.candidates(name)), "") if asked else ""
-        if not version or build.code not in {"cuda", "jit"} or not mine:
+        if not version or build.code not in {"cuda", "jit"}:
+            continue
+        if not mine:
+            reason = f"{build.named} with {name}=={version}: the CUDA that it is built for is unknown"
+            found += Findings(unknown=(Unknown(reason=reason, sources=question.matrix.addresses(build.src)),))
             continue
         pin = next((text for key, text in own.items() if f"nvidia-{word}-" in key), "")
         if pin or "cuda-toolkit" in own:
