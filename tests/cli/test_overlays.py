@@ -186,7 +186,12 @@ def test_a_rule_of_ones_own_decides(call: Callable, tmp_path: Path) -> None:
 
 
 def test_a_check_of_the_facts_as_json_lists_the_faults(call: Callable, tmp_path: Path) -> None:
-    assert json.loads(call("matrix", "check", "--format", "json").out) == {"faults": []}
+    checked = json.loads(call("matrix", "check", "--format", "json").out)
+    assert checked["faults"] == []
+    assert (
+        checked["generated"]["cuda-image-tags.tags"]["generated"]
+        == checked["generated"]["cuda-image-tags.tags"]["rows"]
+    )
     (tmp_path / "cuda.yaml").write_text(HEAD + "      - {version: banana, src: [mine]}\n")
     ended = call("matrix", "check", "--format", "json", "--matrices", str(tmp_path))
     assert (ended.code, ended.err) == (2, "")  # as for every command: the overlay is malformed

@@ -182,7 +182,7 @@ def _check(*, as_json: bool) -> int:
     made = {} if found else generated(frame.matrix())
     if as_json:
         tables = {place: {"generated": some, "rows": rows} for place, (some, rows) in made.items()}
-        frame.document(frame.to_json({"faults": found, "generated": tables}))
+        frame.document(frame.to_json({"faults": found} if found else {"faults": [], "generated": tables}))
         return code if found else 0
     for fault in found:
         frame.say(fault)
