@@ -21,6 +21,14 @@ _INTERFACE = (
     r"implicit declaration|has no member|undeclared|too (?:few|many) arguments|incompatible pointer|conflicting types|"
     r"unknown type name|No such file or directory|expected .* before|assignment to|initialization of|passing argument"
 )
+_UNFIT = (
+    ("GPL-only symbol|GPL-incompatible", "This kernel lets only GPL modules use a function that this driver calls."),
+    (
+        "as enumeration constant|std=(?:c23|gnu17)",
+        "gcc 15 takes C23 as its standard, and this driver's sources are older; gcc 14 builds them (CC=gcc-14).",
+    ),
+)
+"""Errors that a newer driver does not have."""
 
 
 def rebuild(scene: Scene, kernel: str) -> str:
@@ -115,11 +123,9 @@ def _cause(scene: Scene, log: BuildLog) -> tuple[str, str]:
         return _other_compiler(scene, log, kernel)
     if re.search(r"headers .*cannot be found|kernel source.*cannot be found|No rule to make target", error):
         return "The kernel's headers are missing or incomplete.", again
-    if "GPL-only symbol" in error or "GPL-incompatible" in error:
-        return (
-            "This kernel lets only GPL modules use a function that this driver calls.",
-            _newer_driver(scene, log, kernel),
-        )
+    why = next((why for words, why in _UNFIT if re.search(words, error)), "")
+    if why:
+        return why, _newer_driver(scene, log, kernel)
     ceiling = _ceiling(scene, log)
     if ceiling or re.search(_INTERFACE, error):
         return f"Kernel {kernel} is newer than this driver knows. {ceiling}".rstrip(), _newer_driver(scene, log, kernel)

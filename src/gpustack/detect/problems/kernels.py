@@ -10,7 +10,7 @@ from gpustack.detect.parse.kernel import compiler_of_kernel
 from gpustack.detect.problems import builds, cures
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.scene import Scene
-from gpustack.versions import is_within
+from gpustack.versions import is_within, version_key
 
 FOREIGN = ("nouveau", "nova", "nova_core", "nova_drm")
 """The kernel's own modules that can claim an NVIDIA GPU."""
@@ -179,7 +179,7 @@ def running_old(scene: Scene) -> Iterator[Finding]:
 @detects("kernel_too_new")
 def kernel_too_new(scene: Scene) -> Iterator[Finding]:
     """A kernel with which this driver is known to fail, or for which dkms did not finish."""
-    version = scene.driver_version
+    version = scene.driver_version or _registered(scene)
     if scene.environment in OWN_KERNEL or version is None:
         return
     rules = [
@@ -207,6 +207,12 @@ def kernel_too_new(scene: Scene) -> Iterator[Finding]:
                 message=f"dkms has not finished nvidia {match[1]} for kernel {kernel}; its build folder still exists",
                 fix=builds.rebuild(scene, kernel),
             )
+
+
+def _registered(scene: Scene) -> str | None:
+    """The newest driver that dkms has the sources of."""
+    found = (re.match(rf"/var/lib/dkms/{builds.DRIVER_MODULE}/(\d[\d.]+)$", path) for path in scene.evidence.listings)
+    return max((match[1] for match in found if match), key=version_key, default=None)
 
 
 @detects("gcc_mismatch")

@@ -110,5 +110,11 @@ def _upgrade_line(scene: Scene, version: str) -> str:
     """The line of a package log that installed this version, or that upgraded driver packages."""
     logs = [text for path, text in sorted(scene.evidence.files.items()) if path.startswith("/var/log/")]
     lines = [line.strip() for text in logs for line in text.splitlines() if re.search(_UPGRADE_LINE, line)]
-    exact = [line for line in lines if version in line]
+    exact = [f"{line}{_by(logs, line)}" for line in lines if version in line]
     return (exact or [line for line in lines if "unattended" in line or "will be upgraded" in line] or [""])[-1][:300]
+
+
+def _by(logs: list[str], line: str) -> str:
+    """Says so where nobody asked for the upgrade."""
+    before = next((text.partition(line)[0].splitlines()[-3:] for text in logs if line in text), [])
+    return " (by unattended-upgrades)" if any("unattended-upgrade" in words for words in before) else ""
