@@ -81,7 +81,7 @@ class Mutant(Facts):
     """The facts with one row changed or (None) left out; other tables are looked up in the facts as they are."""
 
     def __init__(self, facts: Facts, drawn: tuple[str, str, int], row: dict[str, Any] | None) -> None:
-        Matrix.__init__(self, facts._store)  # noqa: SLF001 (a copy of the same facts)
+        Matrix.__init__(self, facts.store)  # a copy of the same facts
         self._facts, self._table, self._place, self._row = facts, drawn[:2], drawn[2], row
         if row is None and drawn[1] == "rules":
             rule = facts.rows(*drawn[:2], dict)[drawn[2]]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from gpustack.cli import frame
 from gpustack.cli.asking import Requirements, collect_options, host_and_request
 from gpustack.cli.declare import Option, command
+from gpustack.cli.live import live_facts
 from gpustack.cli.options import HOST_OPTIONS, PLAN_OPTIONS, TextOrJson
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ def explain(
     is_shown = demand_one({"--out": question.out}, format and format.value)
     matrix = frame.matrix(question.matrices)
     found, request = host_and_request(matrix, question)
+    if question.live:
+        matrix = live_facts(matrix, found, question)
     resolution = resolve(matrix, found, request)
     if question.strict:
         demand_judged(resolution)

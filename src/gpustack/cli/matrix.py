@@ -1,11 +1,12 @@
 """``gpustack matrix``: show and check the facts."""
 
 import re
+from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from gpustack.cli import frame, matrix_feed
+from gpustack.cli import frame, live, matrix_feed
 from gpustack.cli.declare import Argument, Option, command
 
 if TYPE_CHECKING:
@@ -45,11 +46,20 @@ def matrix(
         Path | None,
         Option("--trusted-root", metavar="FILE", help="With update: the publisher's root of trust (1.root.json)."),
     ] = None,
+    repos: Annotated[
+        bool, Option("--repos", help="With update: what the package manager of this host has read of its repositories.")
+    ] = False,
+    root: Annotated[
+        Path | None, Option("--root", metavar="DIR", help="With --repos: the lists of another tree.")
+    ] = None,
     format: Annotated[str, Option("--format", metavar="FORMAT", help="text or json.")] = "text",
 ) -> int:
     """Show, check and update the facts. Each has its source, its date, and how it is known."""
     as_json = _is_json(format)
-    _demand_action({"--from": source, "--trusted-root": trusted_root}, action, Action.UPDATE)
+    of_update = {"--from": source, "--trusted-root": trusted_root, "--repos": repos or None, "--root": root}
+    _demand_action(of_update, action, Action.UPDATE)
+    if repos:
+        return live.update_repos(root)
     if action is Action.UPDATE:
         return matrix_feed.update(source, trusted_root)
     if action is Action.ROLLBACK:
@@ -70,7 +80,7 @@ def matrix(
     return 0
 
 
-def _demand_action(options: dict[str, object], action: Action, wanted: Action) -> None:
+def _demand_action(options: Mapping[str, object], action: Action, wanted: Action) -> None:
     """Raise UsageError if an option of another action is given."""
     from gpustack.errors import UsageError
 

@@ -132,6 +132,10 @@ UpgradeOption = Annotated[
     ),
 ]
 Strict = Annotated[bool | None, Option("--strict", help="Refuse (exit 3) a stack that cannot be judged completely.")]
+LiveOption = Annotated[
+    bool | None,
+    Option("--live", help="Use what the host's own package repositories offer, as its package manager has read them."),
+]
 ModuleOption = Annotated[KernelModule | None, Option("--kernel-module", help="Kernel module flavour.")]
 ImexOption = Annotated[
     Imex | None, Option("--imex", help="Who runs IMEX on GB200 and GB300 (host): a service, Kubernetes' DRA, nobody.")
@@ -213,6 +217,7 @@ CHOICE_OPTIONS: Group = {
 PLAN_OPTIONS: Group = {
     **CHOICE_OPTIONS,
     "strict": Strict,
+    "live": LiveOption,
     "target": TargetOption,
     "stage": StageOption,
     "out": OutOption,

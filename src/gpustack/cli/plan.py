@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from gpustack.cli import frame
 from gpustack.cli.asking import Requirements, collect_options, host_and_request
 from gpustack.cli.declare import Option, command
+from gpustack.cli.live import live_facts
 from gpustack.cli.options import HOST_OPTIONS, PLAN_OPTIONS, LockOption
 from gpustack.cli.outputs import demand_one, save
 from gpustack.cli.stack_options import StackOptions
@@ -24,6 +25,8 @@ def make_plan(question: StackOptions) -> "Plan":
 
     matrix = frame.matrix(question.matrices)
     host, request = host_and_request(matrix, question)
+    if question.live:
+        matrix = live_facts(matrix, host, question)
     resolution = resolve(matrix, host, request)
     if question.strict:
         demand_judged(resolution)

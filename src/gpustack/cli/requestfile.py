@@ -93,6 +93,7 @@ _KINDS: dict[str, tuple[str, type]] = {
     "from": ("files", list),
     "gpu": ("gpus", list),
     "strict": ("strict", bool),
+    "live": ("live", bool),
     "policy": ("policy", Policy),
     "upgrade": ("upgrades", list),
     "kernel-module": ("kernel_module", KernelModule),

@@ -12,6 +12,7 @@ class StackOptions(HostQuestion, frozen=True, kw_only=True):
     methods: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     strict: bool | None = None
+    live: bool | None = None
     policy: Policy | None = None
     upgrades: tuple[str, ...] = ()
     kernel_module: KernelModule | None = None

@@ -25,7 +25,7 @@ class Matrix:
     """All facts of one run. Queries are cached; the object never changes."""
 
     def __init__(self, store: Store) -> None:
-        self._store = store
+        self.store = store
         self._rows: dict[tuple[str, str, object], tuple[Any, ...]] = {}
         self._sources: dict[str, dict[str, Source]] = {}
         self._releases: dict[str, tuple[Release, ...]] = {}
@@ -33,31 +33,31 @@ class Matrix:
 
     @property
     def subjects(self) -> tuple[str, ...]:
-        return tuple(sorted(self._store.index.subjects))
+        return tuple(sorted(self.store.index.subjects))
 
     def about(self, subject: str) -> str:
-        return self._store.index.subjects[subject].about
+        return self.store.index.subjects[subject].about
 
     def tables(self, subject: str) -> dict[str, int]:
         """The tables of a subject and the number of their rows."""
-        return self._store.index.subjects[subject].tables
+        return self.store.index.subjects[subject].tables
 
     @property
     def date(self) -> str:
         """When the facts were true: a day, or the time of publication in UTC."""
-        return self._store.index.date
+        return self.store.index.date
 
     @cached_property
     def digest(self) -> str:
         """The sha256 over the digests of all matrix files in use; documents record it."""
         import hashlib  # noqa: PLC0415 (loads OpenSSL; only documents record it)
 
-        lines = [f"{name} {entry.digest}\n" for name, entry in sorted(self._store.index.subjects.items())]
+        lines = [f"{name} {entry.digest}\n" for name, entry in sorted(self.store.index.subjects.items())]
         return hashlib.sha256("".join(lines).encode()).hexdigest()
 
     def table_head(self, subject: str, table: str) -> tuple[str, tuple[str, ...], dict[str, str]]:
         """What a table is about, its key columns and its declared columns. Raises KeyError for an unknown table."""
-        compiled = self._store.head(subject)
+        compiled = self.store.head(subject)
         if compiled is None:
             raise KeyError(subject)
         head = compiled.tables[table]
@@ -67,7 +67,7 @@ class Matrix:
         """The rows of a table as ``kind`` (a Struct, or dict), in the file's order; () where there is no such table."""
         place = (subject, table, kind)
         if place not in self._rows:
-            raw = self._store.rows(subject, table)
+            raw = self.store.rows(subject, table)
             try:
                 rows = msgspec.msgpack.decode(raw, type=list[kind], strict=False) if raw else []  # type: ignore[valid-type]
             except msgspec.ValidationError as exc:
@@ -81,14 +81,14 @@ class Matrix:
         return tuple(
             row
             for subject in self.subjects
-            if table in self._store.index.subjects[subject].tables
+            if table in self.store.index.subjects[subject].tables
             for row in self.rows(subject, table, kind)
         )
 
     def sources(self, subject: str) -> dict[str, Source]:
         """The sources of a subject by their short keys."""
         if subject not in self._sources:
-            compiled = self._store.head(subject)
+            compiled = self.store.head(subject)
             raw = msgspec.msgpack.decode(compiled.sources, type=dict[str, Source]) if compiled else {}
             self._sources[subject] = raw
         return self._sources[subject]
@@ -112,7 +112,7 @@ class Matrix:
         """The known releases of a component, newest first."""
         name = MIRRORED.get(component, component)
         if name not in self._releases:
-            if self._store.has_parts:
+            if self.store.has_parts:
                 self._releases[name] = self._part("releases", name, Release)
             else:
                 rows = self.rows(name, "releases", Release)
@@ -121,45 +121,45 @@ class Matrix:
 
     def rules(self, component: str) -> tuple[Rule, ...]:
         """The rules that bind a component."""
-        if self._store.has_parts:
+        if self.store.has_parts:
             return self._part("rules", component, Rule)
         return tuple(row for row in self.everywhere("rules", Rule) if subject_of(row.of) == component)
 
     def binding(self, component: str) -> dict[str, list[int]]:
         """For each release, the places in ``rules(component)`` of the rules that bind it; {} if not precomputed."""
         if component not in self._binding:
-            raw = self._store.part(BINDING, component) if self._store.has_parts else None
+            raw = self.store.part(BINDING, component) if self.store.has_parts else None
             self._binding[component] = msgspec.msgpack.decode(raw, type=dict[str, list[int]]) if raw else {}
         return self._binding[component]
 
     def availability(self, component: str) -> tuple[Availability, ...]:
         """Which repository folders carry which versions of a component."""
-        if self._store.has_parts:
+        if self.store.has_parts:
             return self._part("availability", component, Availability)
         return tuple(row for row in self.everywhere("availability", Availability) if row.component == component)
 
     def packages(self, component: str) -> tuple[PackageSet, ...]:
         """The package sets of a component."""
-        if self._store.has_parts:
+        if self.store.has_parts:
             return self._part("packages", component, PackageSet)
         return tuple(row for row in self.everywhere("packages", PackageSet) if row.component == component)
 
     def builds(self, framework: str) -> tuple[Build, ...]:
         """The builds of a framework, of its own indexes too."""
-        if self._store.has_parts:
+        if self.store.has_parts:
             return self._part("framework_builds", framework, Build)
         return tuple(row for row in self.everywhere("framework_builds", Build) if row.component == framework)
 
     def wheel_files(self, framework: str) -> tuple[WheelFile, ...]:
         """The files of a framework's builds in the default index."""
-        if self._store.has_parts:
+        if self.store.has_parts:
             return self._part("framework_files", framework, WheelFile)
         return tuple(row for row in self.everywhere("framework_files", WheelFile) if row.component == framework)
 
     def _part(self, table: str, component: str, kind: type[T]) -> tuple[T, ...]:
         place = (f"@{table}", component, kind)
         if place not in self._rows:
-            raw = self._store.part(table, component)
+            raw = self.store.part(table, component)
             self._rows[place] = tuple(msgspec.msgpack.decode(raw, type=list[kind], strict=False)) if raw else ()  # type: ignore[valid-type]
         return self._rows[place]
 
@@ -209,15 +209,21 @@ class Matrix:
         return self.rows(subject, "archives", Archive)
 
 
-def load_matrix(*overlays: Path | None) -> Matrix:
+def load_matrix(*overlays: Path | None, has_site: bool = True) -> Matrix:
     """The facts in use, with what this host's repositories offer and the files of the folders ``overlays`` applied.
 
-    Raises MatrixError (exit 2) naming file, row and field if an overlay is invalid.
+    Without ``has_site`` what the repositories offer is omitted. Raises MatrixError (exit 2) naming file, row and field
+    if an overlay is invalid.
     """
-    store, _ = newest_store()
-    for folder in (*site_overlays(), *overlays):
+    facts = Matrix(newest_store()[0])
+    for folder in (*(site_overlays() if has_site else ()), *overlays):
         if folder is not None:
-            from gpustack.matrix.overlay_cache import laid_over  # noqa: PLC0415 (few have one)
+            facts = with_overlay(facts, folder)
+    return facts
 
-            store = laid_over(store, folder)
-    return Matrix(store)
+
+def with_overlay(facts: Matrix, folder: Path) -> Matrix:
+    """The facts with the files of a folder applied. Raises MatrixError."""
+    from gpustack.matrix.overlay_cache import laid_over  # noqa: PLC0415 (few have one)
+
+    return Matrix(laid_over(facts.store, folder))

@@ -157,7 +157,8 @@ class Availability(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
     """Which versions of a component a place offers: a vendor repository folder (``repo``) for an architecture folder.
 
     ``versions`` is a range over the component's releases. ``basis`` is "seen", "range" (both ends seen), "bundled" (the
-    driver of a toolkit that was seen there) or "guide" (guides name the folder, but its content is unread).
+    driver of a toolkit that was seen there), "guide" (guides name the folder, but its content is unread) or "site"
+    (what the package manager of this host has read).
     """
 
     component: str

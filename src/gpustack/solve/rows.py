@@ -27,6 +27,9 @@ OWN_REPOSITORY = {"container-toolkit": "container-toolkit"}
 NAMED_BY_GUIDES = "guide"
 """The basis of availability rows for folders that nobody has read."""
 
+SITE = "site"
+"""The basis of availability rows that this site's package manager has read."""
+
 JETSON = "linux-aarch64"
 """The platform of archives for Jetsons up to Orin; later ones use those of servers."""
 
@@ -121,13 +124,14 @@ class HostRows:
         return self._matrix.read_on(tuple(key for row in rows for key in row.src))
 
     def contents(self, component: str, method: Method) -> tuple[Availability, ...]:
-        """The facts about the content of this host's folders."""
+        """The facts about the content of this host's folders; what this site has read of them replaces the others."""
         repo = OWN_REPOSITORY.get(component, self._host.os.repo)
-        return tuple(
+        found = tuple(
             row
             for row in self._matrix.availability(MIRRORED.get(component, component))
             if row.method == method and row.repo == repo and _serves(row.arch, self.folders)
         )
+        return tuple(row for row in found if row.basis == SITE) or found
 
     def repository(self, component: str) -> Repository | None:
         """The repository of a component: its own if the facts have one, else NVIDIA's folder."""

@@ -159,8 +159,12 @@ def _packages(content: IO[bytes]) -> tuple[dict[str, frozenset[str]], str]:
 
 
 def offers_version(offer: Offer, package: str, pin: str) -> bool:
-    """Whether a list has a package in a version that ``pin`` allows: "580.95.05-*"; any for ""."""
-    return any(fnmatch.fnmatchcase(plain(one), plain(pin) or "*") for one in offer.versions.get(package, ()))
+    """Whether a list has a package in a version that ``pin`` allows: "580.95.05-*", or "580.95.05" as dnf reads it."""
+    wanted = plain(pin)
+    return any(
+        fnmatch.fnmatchcase(found, wanted) or found.startswith(f"{wanted}-")
+        for found in map(plain, offer.versions.get(package, ()))
+    )
 
 
 def plain(version: str) -> str:
