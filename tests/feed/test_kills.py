@@ -13,12 +13,15 @@ from tests.feed.conftest import Machine, Publisher
 from gpustack.matrix.index import load_matrix
 
 
-def test_killed_before_any_write_it_leaves_old_or_new(publisher: Publisher, machine: Machine, tmp_path: Path) -> None:
+def test_killed_before_any_write_it_leaves_old_or_new(publisher: Publisher, machine: Machine) -> None:
+    publisher.release("13.3.0")
+    publisher.publish()
+    machine.update(publisher.path)  # two generations: the third removes the first
     old = [row.version for row in load_matrix().releases("cuda")]
     publisher.release("13.4.0")
     publisher.publish()
     program = Path(__file__).with_name("kill_points.py")
-    words = (machine.folder, publisher.path, machine.root, tmp_path / "work")
+    words = (machine.folder, publisher.path, machine.root)
     done = subprocess.run(
         [sys.executable, str(program), *map(str, words)],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},

@@ -95,9 +95,11 @@ def add(folder: Path, bundle: Bundle, origin: Origin) -> Path:
         contents["index.msgpack"] = msgspec.msgpack.encode(bundle.index)
         contents[ORIGIN] = msgspec.json.encode(origin)
         for name, data in contents.items():
-            _write(new / name, data)
+            (new / name).write_bytes(data)
+            (new / name).chmod(0o644)
         new.chmod(0o755)
-        _sync(new)
+        for path in (*new.iterdir(), new):  # after all is written: the first sync takes most of it
+            _sync(path)
         generation = new.rename(folder / GENERATIONS / f"{number:06}")
     except BaseException:
         shutil.rmtree(new, ignore_errors=True)
@@ -136,15 +138,6 @@ def roll_back(folder: Path) -> Path | None:
     return earlier
 
 
-def _write(path: Path, data: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
-    with os.fdopen(descriptor, "wb") as stream:
-        stream.write(data)
-        stream.flush()
-        os.fchmod(stream.fileno(), 0o644)
-        os.fsync(stream.fileno())
-
-
 def _remove(generation: Path) -> None:
     """Remove a generation, unless a process reads it: then a later update does."""
     with suppress(OSError):
@@ -156,8 +149,8 @@ def _remove(generation: Path) -> None:
             os.close(descriptor)
 
 
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
     finally:
