@@ -23,12 +23,13 @@ class Action(str, Enum):
     STATUS = "status"
     UPDATE = "update"
     ROLLBACK = "rollback"
+    EXPORT = "export"
 
 
 @command("matrix", example="gpustack matrix show cuda==13.0.2")
 def matrix(
     action: Annotated[
-        Action, Argument(metavar="ACTION", help="list, show, sources, check, status, update or rollback.")
+        Action, Argument(metavar="ACTION", help="list, show, sources, check, status, update, rollback or export.")
     ],
     what: Annotated[
         str | None, Argument(metavar="[WHAT]", help="A subject, subject.table, component==version or source.")
@@ -71,7 +72,9 @@ def matrix(
     if action is Action.CHECK:
         return _check(as_json=as_json)
     facts = frame.matrix()
-    if action is Action.LIST:
+    if action is Action.EXPORT:
+        frame.document(_export(facts, what))
+    elif action is Action.LIST:
         frame.page(_list(facts, what, as_json=as_json))
     elif action is Action.SOURCES:
         frame.page(_sources(facts, what, as_json=as_json))
@@ -124,6 +127,15 @@ def _sources(facts: "Matrix", subject: str | None, *, as_json: bool) -> str:
             said = (source.known, source.dated and f"dated {source.dated}", source.read and f"read {source.read}")
             lines.append(f"{name}/{key}  {source.address}  ({', '.join(filter(None, (*said, source.note)))})")
     return "\n".join(lines)
+
+
+def _export(facts: "Matrix", what: str | None) -> str:
+    """The facts as JSON without indentation: a document for programs."""
+    import msgspec
+
+    from gpustack.matrix.export import published
+
+    return msgspec.json.encode(published(facts, what)).decode()
 
 
 def _show(facts: "Matrix", what: str | None, *, as_json: bool, is_whole: bool) -> str:

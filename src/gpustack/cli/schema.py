@@ -15,16 +15,18 @@ class Kind(str, Enum):
     PLAN = "plan"
     LOCK = "lock"
     REPORT = "report"
+    FACTS = "facts"
 
 
 @command("schema", example="gpustack schema plan")
-def schema(kind: Annotated[Kind, Argument(metavar="KIND", help="host, check, plan, lock or report.")]) -> int:
+def schema(kind: Annotated[Kind, Argument(metavar="KIND", help="host, check, plan, lock, report or facts.")]) -> int:
     """Print the JSON Schema of a document."""
     import msgspec
 
     from gpustack.model.host import Host
     from gpustack.model.lock import Lock
     from gpustack.model.plan import Plan
+    from gpustack.model.published import PublishedFacts
     from gpustack.model.resolution import Verdict
     from gpustack.model.results import Report
 
@@ -34,6 +36,7 @@ def schema(kind: Annotated[Kind, Argument(metavar="KIND", help="host, check, pla
         Kind.PLAN: Plan,
         Kind.LOCK: Lock,
         Kind.REPORT: Report,
+        Kind.FACTS: PublishedFacts,
     }
     document = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
