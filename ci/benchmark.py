@@ -1,6 +1,7 @@
 """What gpustack costs, measured in one run beside its yardsticks: a bare interpreter, a typer hello world, hpccm.
 
-    python3 ci/benchmark.py [PART ...]     processes, smoke, solver, downloads, rendering; all if none is named
+    python3 ci/benchmark.py [PART ...]     processes, facts, smoke, solver, downloads,
+                                           rendering; all if none is named
 
 Prints medians of CPU time (user + system) of whole processes, their peak memory, and CPU time of the solver inside one
 process. No verdict and no assertion: machines differ; compare the ratios of one run.
@@ -22,7 +23,7 @@ from pathlib import Path
 from bootstrap import ROOT, environment
 
 RUNS = 15
-PARTS = ("processes", "smoke", "solver", "downloads", "rendering")
+PARTS = ("processes", "facts", "smoke", "solver", "downloads", "rendering")
 HELLO = "import typer\napp = typer.Typer()\n@app.command()\ndef hello(name: str = 'world'):\n    print(name)\napp()\n"
 
 
@@ -34,9 +35,52 @@ def cost(command: list[str]) -> tuple[float, float]:
     return (usage.ru_utime + usage.ru_stime) * 1000, usage.ru_maxrss / 1024
 
 
+OVERLAY = """\
+schema: gpustack/matrix/v1
+subject: cuda
+sources: {ours: {address: "https://wiki.example.com/gpu", known: tested}}
+tables: {releases: {rows: [{version: 13.99.9, date: 2026-12-01, src: [ours]}]}}
+"""
+
+
+def facts(python: str, folder: Path) -> None:
+    """What an installed update and an overlay cost a plan, next to neither."""
+    place = folder / "updates"
+    overlay = folder / "overlay"
+    overlay.mkdir()
+    (overlay / "cuda.yaml").write_text(OVERLAY)
+    tool, keys, repo = [python, str(ROOT / "ci" / "bundle.py")], folder / "keys", folder / "repo"
+    key, public = str(keys / "all.pem"), str(keys / "all.pub")
+    roles = [word for role in ("root", "targets", "snapshot", "timestamp") for word in (f"--{role}", public)]
+    for words in (
+        ["keys", str(keys), "all"],
+        ["init", str(repo), key, *roles, "--root-threshold", "1"],
+        ["publish", str(repo), key],
+    ):
+        subprocess.run([*tool, *words], check=True, stdout=subprocess.DEVNULL)
+    update = ["matrix", "update", "--from", str(repo), "--trusted-root", str(repo / "metadata" / "1.root.json")]
+    updated = ["env", f"GPUSTACK_FACTS={place}", python, "-m", "gpustack"]
+    subprocess.run([*updated, *update], check=True, stdout=subprocess.DEVNULL)
+    plan = ["plan", "driver", "cuda", "cudnn", "--os", "ubuntu24.04", "--gpu", "L4"]
+    none = ["env", f"GPUSTACK_FACTS={folder / 'none'}", python, "-m", "gpustack", *plan]
+    compare({
+        "bare interpreter": [python, "-c", "pass"],
+        "gpustack plan": none,
+        "gpustack plan, with an update": [*updated, *plan],
+        "gpustack plan, with an overlay": [*none, "--matrices", str(overlay)],
+        "gpustack plan, with both": [*updated, *plan, "--matrices", str(overlay)],
+        "gpustack matrix status": [*updated, "matrix", "status"],
+        "gpustack matrix update, nothing new": [*updated, *update],
+    })  # fmt: skip
+
+
 def processes(python: str, host: Path, folder: Path) -> None:
+    """Every command that changes nothing, and the yardsticks."""
+    compare(commands_of(python, host, folder))
+
+
+def compare(commands: dict[str, list[str]]) -> None:
     """Medians over runs in turns: what else the machine does meets the yardsticks as it meets the commands."""
-    commands = commands_of(python, host, folder)
     for command in commands.values():
         subprocess.run(command, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     runs: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
@@ -276,6 +320,7 @@ def main() -> None:
         host.write_bytes(saved.stdout)
         parts = {
             "processes": lambda: processes(python, host, folder),
+            "facts": lambda: facts(python, folder),
             "smoke": lambda: smoke(python, folder),
             "solver": lambda: solver(host),
             "downloads": lambda: downloads(python, folder),
