@@ -64,6 +64,15 @@ def test_check_for_a_described_host_imports_nothing_heavy(environment: dict[str,
     assert not (HEAVY | UNUSED | {"hashlib"}) & modules
 
 
+def test_detect_imports_nothing_heavy_for_an_ordinary_tree(environment: dict[str, str], tmp_path: Path) -> None:
+    load_facts_once(environment)
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/os-release").write_text('ID=ubuntu\nVERSION_ID="24.04"\n')
+    modules = imported(environment, "detect", "--root", str(tmp_path))
+    unused = {"hashlib", "shutil", "gpustack.detect.record", "gpustack.solve.kernel_log"}
+    assert not (HEAVY | UNUSED | unused) & modules
+
+
 def test_a_quick_verification_of_a_saved_host_imports_nothing_heavy(
     environment: dict[str, str], host_file: Path
 ) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from gpustack.detect.build import host_of
-from gpustack.detect.evidence import Evidence
+from gpustack.detect.evidence import RECORD, Evidence
 from gpustack.detect.gather import gather
 from gpustack.detect.packages_db import wanted_names
 from gpustack.detect.parse.packages import all_packages
@@ -45,7 +45,7 @@ def detect_with_packages(root: Path | None, matrix: Matrix, names: Iterable[str]
 
 def _recorded(root: Path | None) -> Evidence | None:
     """The content of a folder of ``--record``; None if ``root`` is no such folder."""
-    if root is None:
+    if root is None or not (root / RECORD).is_file():
         return None
     from gpustack.detect.record import read_record  # noqa: PLC0415 (the start-up time of this machine counts)
 

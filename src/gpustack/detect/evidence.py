@@ -6,6 +6,9 @@ from typing import Any
 
 from msgspec import Struct, field
 
+RECORD = "evidence.json"
+"""The file that makes a folder the record of a machine."""
+
 
 class CommandOutput(Struct, frozen=True, kw_only=True):
     """The result of one command. ``code`` is None if it could not run."""

@@ -10,12 +10,11 @@ from typing import Any
 
 import msgspec
 
-from gpustack.detect.evidence import CommandOutput, Evidence, Fault
+from gpustack.detect.evidence import RECORD, CommandOutput, Evidence, Fault
 from gpustack.detect.gather import gather
 from gpustack.detect.probes import NAMES
 from gpustack.errors import GpustackError
 
-FILE = "evidence.json"
 SCHEMA = "gpustack/evidence/v1"
 _IPV4 = r"(?:\d{1,3}\.){3}\d{1,3}(?![\w.])"
 """Looks like many a version (10.13.3.9), so it is only replaced if the text around it is about an address."""
@@ -119,7 +118,7 @@ def record(evidence: Evidence, folder: Path) -> None:
         _write_root(clean, folder / "root")
         sidecar = {name: getattr(clean, name) for name in Sidecar.__struct_fields__ if name != "schema"}
         text = msgspec.json.format(msgspec.json.encode(Sidecar(**sidecar)), indent=1)
-        (folder / FILE).write_bytes(text + b"\n")
+        (folder / RECORD).write_bytes(text + b"\n")
     except OSError as exc:
         msg = f"cannot be written: {exc.strerror or exc}"
         raise GpustackError(
@@ -164,7 +163,7 @@ def _write(root: Path, path: str, data: bytes) -> None:
 
 def read_record(folder: Path) -> Evidence | None:
     """The evidence of a recorded folder, None for other folders. Raises GpustackError if it is broken."""
-    path = folder / FILE
+    path = folder / RECORD
     if not path.is_file() or not (folder / "root").is_dir():
         return None
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
 from gpustack.detect.evidence import Evidence
@@ -19,12 +18,14 @@ def by_release_files(evidence: Evidence) -> dict[str, str]:
 
     `distro` reads a folder: it gets one with only these files, so that no link or pipe of a tree is followed.
     """
-    import distro  # noqa: PLC0415 (every system of the last ten years has os-release)
-
     files = {path: text for path, text in evidence.files.items() if path.startswith("/etc/") and path.count("/") == 2}
     names = [path for path in files if Path(path).name.endswith(("release", "version"))]
     if not names:
         return {}
+    import tempfile  # noqa: PLC0415 (every system of the last ten years has os-release)
+
+    import distro  # noqa: PLC0415
+
     with tempfile.TemporaryDirectory(prefix="gpustack-") as folder:
         (Path(folder) / "etc").mkdir()
         for path in names:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import binascii
-import hashlib
 import re
 from collections.abc import Mapping
 
@@ -223,10 +222,10 @@ def _packet_fingerprints(data: bytes) -> list[str]:
         tag, start, length = head
         body = data[start : start + length]
         if tag == 6 and body[:1] == b"\x04":
-            # RFC 4880, section 12.2
-            found.append(
-                hashlib.sha1(b"\x99" + len(body).to_bytes(2, "big") + body, usedforsecurity=False).hexdigest().upper()
-            )
+            import hashlib  # noqa: PLC0415 (loads OpenSSL; most hosts have no such key)
+
+            packet = b"\x99" + len(body).to_bytes(2, "big") + body  # RFC 4880, section 12.2
+            found.append(hashlib.sha1(packet, usedforsecurity=False).hexdigest().upper())
         at = start + length
     return found
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.scene import Scene
-from gpustack.solve.kernel_log import judge
 
 FILES = ("/var/log/kern.log", "/var/log/messages", "/var/log/syslog", "/var/log/dmesg")
 FABRIC = ("/var/log/fabricmanager.log", "/var/log/syslog", "/var/log/messages")
@@ -42,7 +41,11 @@ def fabric_messages(scene: Scene) -> Iterator[Finding]:
 
 
 def _finding(scene: Scene, where: str, text: str, log: str) -> Iterator[Finding]:
-    found = judge(scene.matrix, text, log=log) if text else None
+    if not text:
+        return
+    from gpustack.solve.kernel_log import judge  # noqa: PLC0415 (most trees have no such log)
+
+    found = judge(scene.matrix, text, log=log)
     if found is not None and found.message:
         yield Finding(
             message=f"{found.message} ({where}, {found.told})",
