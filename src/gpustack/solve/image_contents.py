@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -35,7 +36,7 @@ def content_findings(question: Question, content: ImageContent) -> tuple[Finding
     """What refuses the image on the host of ``question``, and how it runs there."""
     name = content.name
     image, known = _base(question, content)
-    cudas = _cudas(content, image)
+    cudas = (*_cudas(content, image), *_of_wheels(question, content))
     newest = max(cudas, key=lambda one: version_key(one.version), default=None)
     release = release_of(question, newest.version) if newest is not None else None
     foreign = _foreign(question, content)
@@ -105,6 +106,26 @@ def _cudas(content: ImageContent, image: Image | None) -> tuple[_Cuda, ...]:
         if match:
             found.append(_Cuda(f"{match[1][:-1]}.{match[1][-1]}", f"{text} is built with CUDA"))
     return tuple(found)
+
+
+_PINNED = re.compile(r"([A-Za-z0-9][\w.-]*)(?:\[[\w,.-]+\])?==(\d[\w.]*)")
+"""A wheel of the default index by its exact version; one with a local part says its CUDA itself."""
+
+
+def _of_wheels(question: Question, content: ImageContent) -> Iterator[_Cuda]:
+    """The CUDA of frameworks that pip installs from the default index, by the facts."""
+    if content.indexes:
+        return
+    from gpustack.solve.frameworks.catalog import Catalog, platform_of  # noqa: PLC0415 (few images install one)
+
+    catalog, here = Catalog(question.matrix), platform_of(question.host)
+    for match in filter(None, map(_PINNED.fullmatch, content.wheels)):
+        name = re.sub(r"[-_.]+", "-", match[1]).lower()
+        rows = (one for one in catalog.builds(name) if (one.version, one.platform, one.local) == (match[2], here, ""))
+        build = next(rows, None)
+        cuda = catalog.cuda_of(build) if build is not None else ""
+        if cuda:
+            yield _Cuda(cuda, f"{match[0]} is built with CUDA {cuda}")
 
 
 def _foreign(question: Question, content: ImageContent) -> Findings:
