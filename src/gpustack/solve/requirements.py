@@ -13,12 +13,14 @@ from gpustack.versions import version_range
 _CLAUSE = r"(?:==|!=|>=|<=|<|>|~=)\d+(?:\.\d+)*(?:(?:a|b|rc)\d+|\.(?:post|dev)\d+)?(?:\.\*)?"
 _LOCAL = re.compile(r"==\d+(?:\.\d+)*(?:\.post\d+)?\+[a-z]+[a-z0-9.]*")
 _SPECIFIER = re.compile(rf"{_CLAUSE}(?:,{_CLAUSE})*,?")
+_EXTRAS = re.compile(r"([A-Za-z][A-Za-z0-9_-]*)\[([A-Za-z0-9_,. -]+)\](.*)")
 _REQUIREMENT = re.compile(r"([A-Za-z](?:[A-Za-z0-9_-]|(?<=\d)\.(?=\d))*)\s*(.*)", re.DOTALL)
 
 
 def parse_requirement(text: str) -> Requirement:
     """The requirement in ``text``. Raises UsageError naming the nearest component or the invalid clause."""
-    match = _REQUIREMENT.fullmatch(text.strip())
+    text = _without_extras(text.strip())
+    match = _REQUIREMENT.fullmatch(text)
     if match is None:
         msg = f"{text!r} is not a requirement"
         raise UsageError(
@@ -27,6 +29,19 @@ def parse_requirement(text: str) -> Requirement:
             hint="write a component and versions of it: cuda>=12.4,<13 or cudnn==9.* or ffmpeg",
         )
     return Requirement(component=component_named(match[1]), versions=specifier(match[2], of=match[1]))
+
+
+def _without_extras(text: str) -> str:
+    """A framework without extras, which only add packages. Raises UsageError for those of JAX, which name plugins."""
+    match = _EXTRAS.fullmatch(text)
+    name = match[1].lower().replace("_", "-") if match is not None else ""
+    if match is None or name not in FRAMEWORKS:
+        return text
+    if name == "jax" and (plugin := f"jax-{match[2].partition('-')[0]}-plugin") in FRAMEWORKS:
+        msg = f"{text!r} names two distributions"
+        hint = f"ask for both: jax{match[3]} {plugin}{match[3]}"
+        raise UsageError(msg, code="malformed-requirement", hint=hint)
+    return f"{match[1]}{match[3]}"
 
 
 def component_named(name: str) -> str:
@@ -46,8 +61,8 @@ def specifier(text: str, *, of: str) -> str:
     cleaned = "".join(text.split())
     if not cleaned:
         return ""
-    if of.lower().replace("_", "-") in FRAMEWORKS and _LOCAL.fullmatch(cleaned):
-        return cleaned
+    if of.lower().replace("_", "-") in FRAMEWORKS and _LOCAL.fullmatch(cleaned.lower()):
+        return cleaned.lower()
     if _SPECIFIER.fullmatch(cleaned):
         try:
             return version_range(cleaned).text

@@ -6,11 +6,13 @@ import pytest
 
 from gpustack.detect.describe import describe
 from gpustack.detect.properties import Properties
+from gpustack.errors import UsageError
 from gpustack.matrix.index import load_matrix
 from gpustack.model.request import Request
 from gpustack.model.resolution import Verdict
 from gpustack.solve.check import check
 from gpustack.solve.requirements import merge, parse_requirement, split_frameworks
+from gpustack.solve.resolve import resolve
 
 MATRIX = load_matrix()
 
@@ -65,3 +67,17 @@ def test_a_host_without_the_platform_of_a_wheel_gets_none() -> None:
     found = ask("torch==2.9.1", "A100", arch="aarch64")
     assert found.verdict == "incompatible"
     assert "CPU build" in found.conflicts[0].reason
+
+
+def test_extras_of_jax_name_plugins_and_others_add_nothing() -> None:
+    assert parse_requirement("tensorflow[and-cuda]==2.18.0").component == "tensorflow"
+    with pytest.raises(UsageError) as refused:
+        parse_requirement("jax[cuda13]==0.9.2")
+    assert refused.value.hint == "ask for both: jax==0.9.2 jax-cuda13-plugin==0.9.2"
+
+
+@pytest.mark.parametrize(("gpu", "plugin"), [("L4", "jax-cuda13-plugin"), ("V100", "jax-cuda12-plugin")])
+def test_a_plan_of_jax_has_the_plugin_that_runs_on_the_gpu(gpu: str, plugin: str) -> None:
+    host = describe(MATRIX, os="ubuntu24.04", arch="x86_64", gpus=(gpu,))
+    found = resolve(MATRIX, host, Request(requirements=(), frameworks=(parse_requirement("jax"),)))
+    assert plugin in {one.build.component for one in found.frameworks or ()}

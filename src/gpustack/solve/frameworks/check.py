@@ -20,7 +20,8 @@ Chosen = dict[str, Build]
 _BINDING = ("torch", "jaxlib", "jax-cuda12-pjrt", "jax-cuda13-pjrt", "sgl-kernel", "sglang-kernel")
 """Frameworks that take part if another requires them: their code is the code of the one that is asked about."""
 
-_PLUGINS = ("jax-cuda13-plugin", "jax-cuda12-plugin")
+PLUGINS = ("jax-cuda13-plugin", "jax-cuda12-plugin")
+"""What makes JAX compute on GPUs, the newer CUDA first."""
 
 
 class Frameworks:
@@ -222,7 +223,7 @@ class Frameworks:
         """What differs and does not matter; JAX alone has no CUDA."""
         found = remarks(self.judge, chosen)
         jax = chosen.get("jax")
-        if not self.question.host.gpus or any(name in chosen for name in _PLUGINS):
+        if not self.question.host.gpus or any(name in chosen for name in PLUGINS):
             return found
         if jax is not None:
             found += self._plugin_findings(jax)
@@ -233,7 +234,7 @@ class Frameworks:
     def _plugin_findings(self, jax: Build) -> Findings:
         """JAX alone computes on the CPU; with one of its plugins for CUDA, if one runs here, on the GPU."""
         judged = {}
-        for name in _PLUGINS:
+        for name in PLUGINS:
             wanted = pins(jax.optional).get(name)
             builds = self._required(name, {"jax": jax}) if wanted is None else self.candidates(name, wanted)
             if wanted and builds:

@@ -14,7 +14,7 @@ from gpustack.model.host import Host
 from gpustack.model.request import Request, Requirement
 from gpustack.model.resolution import FrameworkPick, Reason, Resolution
 from gpustack.solve.frameworks.catalog import pins
-from gpustack.solve.frameworks.check import Chosen, Frameworks
+from gpustack.solve.frameworks.check import PLUGINS, Chosen, Frameworks
 from gpustack.solve.question import KERNEL_SIDE, Question
 from gpustack.solve.words import in_words
 
@@ -24,7 +24,7 @@ Resolve = Callable[[Matrix, Host, Request], Resolution]
 def resolve_with(matrix: Matrix, host: Host, request: Request, resolve: Resolve) -> Resolution:
     """The newest builds that run on the host, and the stack below them. Raises NoSolutionError (exit 3)."""
     question = _question(matrix, host, request)
-    frameworks = Frameworks(question, request.frameworks or ())
+    frameworks = Frameworks(question, _with_plugin(question, request.frameworks or ()))
     found = frameworks.findings()
     chosen = None if found.conflicts else frameworks.chosen()
     if chosen is None:
@@ -38,10 +38,22 @@ def resolve_with(matrix: Matrix, host: Host, request: Request, resolve: Resolve)
     remarks = tuple(text for text in found.warnings if "requires driver" not in text)
     return replace(
         below,
-        frameworks=tuple(_pick(frameworks, chosen, one) for one in chosen.values()),
+        frameworks=tuple(_pick(frameworks, chosen, one, request.frameworks or ()) for one in chosen.values()),
         warnings=(*below.warnings, *remarks),
         unknown=(*below.unknown, *found.unknown),
     )
+
+
+def _with_plugin(question: Question, requirements: tuple[Requirement, ...]) -> tuple[Requirement, ...]:
+    """JAX with the newest of its plugins for CUDA that runs here: alone it computes on the CPU."""
+    names = {one.component for one in requirements}
+    if "jax" not in names or not question.host.gpus or not names.isdisjoint(PLUGINS):
+        return requirements
+    for name in PLUGINS:
+        more = (*requirements, Requirement(component=name))
+        if not Frameworks(question, more).findings().conflicts:
+            return more
+    return requirements
 
 
 def _question(matrix: Matrix, host: Host, request: Request) -> Question:
@@ -66,12 +78,14 @@ def _with_driver(question: Question, request: Request, drivers: tuple[str, ...])
     return replace(below, requirements=(driver, *rest))
 
 
-def _pick(frameworks: Frameworks, chosen: Chosen, build: Build) -> FrameworkPick:
+def _pick(frameworks: Frameworks, chosen: Chosen, build: Build, requested: tuple[Requirement, ...]) -> FrameworkPick:
     """A build with the reasons for it."""
     addresses = frameworks.question.matrix.addresses(build.src)
-    if build.component in frameworks.asked:
-        wanted = frameworks.asked[build.component]
-        origin = f"requested ({wanted or 'any version'})"
+    is_added = build.component in PLUGINS and build.component not in {one.component for one in requested}
+    if is_added:
+        origin = "added: JAX alone, which pip and uv take by themselves, computes on the CPU"
+    elif build.component in frameworks.asked:
+        origin = f"requested ({frameworks.asked[build.component] or 'any version'})"
     else:
         by = [one for one in chosen.values() if build.component in pins(one.requires)]
         origin = f"needed: {by[0].named} requires {build.component}{pins(by[0].requires)[build.component]}"
@@ -79,7 +93,7 @@ def _pick(frameworks: Frameworks, chosen: Chosen, build: Build) -> FrameworkPick
     driver, cuda = frameworks.judge.driver_range(build), frameworks.catalog.cuda_of(build)
     if driver and build.code in {"cuda", "jit"}:
         found.append(Reason(role="host", text=f"built for CUDA {cuda}, which requires driver {in_words(driver)}"))
-    if build.component in frameworks.asked:
+    if build.component in frameworks.asked and not is_added:
         found.append(Reason(role="newest", text=_by_itself(frameworks, build)))
     return FrameworkPick(build=build, reasons=tuple(found))
 
