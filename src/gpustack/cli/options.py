@@ -337,16 +337,24 @@ def _load_host(matrix: Matrix, question: HostQuestion) -> Host:
         raise UsageError(msg, code="not-a-folder", hint="--root requires the root folder of a file system tree")
     from gpustack.detect.api import detect
 
+    if question.interpreter is not None and root is None and not _is_file(Path(absolute(question.interpreter))):
+        msg = f"there is no file {question.interpreter!r}"
+        raise UsageError(msg, code="unreadable-file", where="--python", hint="name an interpreter: /srv/app/bin/python")
     return detect(root, matrix, python=absolute(question.interpreter or ""))
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # name too long, or a NUL in it
+        return False
 
 
 def absolute(python: str) -> str:
     """The path of an interpreter without "..", and with its links: an environment is where its link is."""
-    if not python:
-        return ""
     import os.path
 
-    return os.path.abspath(os.path.expanduser(python))  # noqa: PTH100, PTH111 (resolve() follows links)
+    return os.path.abspath(os.path.expanduser(python)) if python else ""  # noqa: PTH100, PTH111 (resolve() follows)
 
 
 def _is_folder(path: Path) -> bool:
