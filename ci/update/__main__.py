@@ -23,11 +23,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from update import report
 from update.daily import NAMES, addresses
 from update.fetch import fetch
-from update.merge import Witnesses, merge
+from update.merge import merge
 from update.record import Body, SourceError, load, save
 from update.reproduce import given_by, shares, total
 from update.sources import ALL, source
 from update.tables import Facts, declined
+from update.witnesses import Witnesses
 
 BODIES = Path(__file__).resolve().parents[2] / "tests" / "update" / "bodies"
 

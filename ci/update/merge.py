@@ -6,28 +6,21 @@ back stops the source whole. A release of which only one source knows, or that n
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container
 from typing import NamedTuple
 
+from gpustack.model.facts import SEEN
 from update.availability import Cell, widened
+from update.guards import columns, lookup, vanished, whole
 from update.record import Found, Given, Proof, Row
 from update.tables import Facts, key_of
+from update.witnesses import Witnesses, known_releases, release_of
 
 SUMS = ("sha256", "md5", "size", "url", "file", "commit")
 """Columns that identify a file or a commit: they never change."""
 
-SEEN = "seen"
-"""The status of a release that exists, and whose requirements nobody has read."""
-
 GROWING = {"gpu-lists": ("open", "own", "last")}
 """Columns of lists, and of their newest release, to which a machine may add."""
-
-_STEADY = ("commit",)
-_DATED = {"driver": ("date",)}
-"""Components whose list of releases states their days; an upload is not the day of the release."""
-
-_APART = frozenset({"src", "note", "known"})
-_RELEASES_OF = {"cuda-redist": "cuda", "cudnn-archives": "cudnn"}
 
 
 class Waiting(NamedTuple):
@@ -55,48 +48,14 @@ class Diff(NamedTuple):
         return () if self.stops else (*self.added, *self.grown)
 
 
-class Witnesses:
-    """Which sources name a release: the facts themselves, and the sources of this run."""
-
-    def __init__(self, facts: Facts) -> None:
-        self._facts = facts
-        self._by: dict[tuple[str, str], set[str]] = {}
-
-    def add(self, source: str, given: Given) -> None:
-        for found in given.rows:
-            if place := release_of(found):
-                self._by.setdefault(place, set()).add(source)
-
-    def confirm(self, component: str, release: str, source: str) -> bool:
-        """Whether the facts, or another source than this one, know the release."""
-        others = self._by.get((component, release), set()) - {source}
-        return bool(others) or release in known_releases(self._facts, component, judged=True)
-
-
-def release_of(found: Found) -> tuple[str, str] | None:
-    """The component and the release that a row is about; None for rows about none."""
-    if found.table == "releases":
-        return found.subject, found.row["version"]
-    component = found.row.get("component") or _RELEASES_OF.get(found.subject)
-    if found.subject == "security" or "version" not in found.row or component is None:
-        return None
-    return component, found.row["version"]
-
-
-def known_releases(facts: Facts, component: str, *, judged: bool = False) -> set[str]:
-    """Every release that the facts have a row for; with ``judged`` without those that were only seen."""
-    rows = facts.rows(component, "releases") if component in facts.subjects else []
-    return {row["version"] for row in rows if not judged or row.get("status") != SEEN}
-
-
 def merge(source: str, given: Given, facts: Facts, witnesses: Witnesses, declined: Container[str] = ()) -> Diff:
     """The difference between what a source gives and the facts; ``declined`` are places that a person left out."""
     merging = _Merging(source, given, facts, witnesses)
     for found in given.rows:
         if place(found, facts) not in declined:
             merging.take(found)
-    stops = (*merging.stops, *_vanished(given, facts))
-    return Diff(tuple(merging.added), tuple(_whole(facts, merging.grown)), merging.same, tuple(merging.waiting), stops)
+    stops = (*merging.stops, *vanished(given, facts))
+    return Diff(tuple(merging.added), tuple(whole(facts, merging.grown)), merging.same, tuple(merging.waiting), stops)
 
 
 def place(found: Found, facts: Facts) -> str:
@@ -141,11 +100,11 @@ class _Merging:
         where = place(found, self._facts)
         if self._taken.setdefault(where, found.row) != found.row:
             self.stops.append(f"{where}: two rows with one key")
-        old = _lookup(self._facts, found)
+        old = lookup(self._facts, found)
         if old is None:
             self._take_new(found)
             return
-        changed = [name for name in _columns(found, old) if found.row[name] != old.get(name)]
+        changed = [name for name in columns(found, old) if found.row[name] != old.get(name)]
         self.same += not changed
         for name in changed:
             self._take_cell(found, old, name)
@@ -229,51 +188,3 @@ def _new_device(found: Found, facts: Facts) -> Found | Waiting | None:
         return _to_decide(found, "a device that the facts do not know")
     is_idle = "open" not in found.row and all(row.get("open_module") == "impossible" for row in products)
     return None if is_idle else found
-
-
-def _lookup(facts: Facts, found: Found) -> Row | None:
-    """The row of the facts; a release is looked up by version and system, whatever else its key has."""
-    if found.table != "releases":
-        return facts.by_key(found.subject, found.table).get(key_of(found.row, facts.key(found.subject, found.table)))
-    systems = set(found.row.get("os", ()))
-    for row in facts.rows(found.subject, found.table):
-        if row["version"] == found.row["version"] and (not systems or systems & set(row.get("os", systems))):
-            return row
-    return None
-
-
-def _columns(found: Found, old: Row) -> tuple[str, ...]:
-    """The columns that are compared. What is read of a judged release comes from several pages, its commit from one."""
-    if found.table == "releases" and old.get("status") != SEEN:
-        return tuple(name for name in (*_STEADY, *_DATED.get(found.subject, ())) if name in found.row and name in old)
-    return tuple(name for name in found.row if name not in _APART)
-
-
-def _vanished(given: Given, facts: Facts) -> Iterator[str]:
-    """Rows of the facts that the source covers, that come from it alone, and that it does not give any more."""
-    have: dict[tuple[str, str], set[tuple[str, ...]]] = {}
-    for found in given.rows:
-        key = key_of(found.row, facts.key(found.subject, found.table))
-        have.setdefault((found.subject, found.table), set()).add(key)
-    for subject, table, values in given.covers:
-        for key, row in facts.by_key(subject, table).items():
-            is_covered = all(row.get(name) == value for name, value in values.items())
-            if is_covered and key not in have.get((subject, table), set()):
-                yield f"{subject}.{table} {' '.join(key)}: the row vanishes"
-
-
-def _whole(facts: Facts, grown: Iterable[Found]) -> Iterator[Found]:
-    """The rows of the facts with the cells that have grown."""
-    for found in dict.fromkeys(map(_hashable, grown)):
-        subject, table, row = found[0], found[1], dict(found[2])
-        old = facts.by_key(subject, table).get(key_of(_listed(row), facts.key(subject, table)), {})
-        yield Found(subject, table, {**old, **_listed(row)})
-
-
-def _hashable(found: Found) -> tuple[str, str, tuple[tuple[str, object], ...]]:
-    cells = ((name, tuple(value) if isinstance(value, list) else value) for name, value in found.row.items())
-    return found.subject, found.table, tuple(cells)
-
-
-def _listed(row: Row) -> Row:
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in row.items()}

@@ -11,10 +11,11 @@ import pytest
 from tests.update.indexes import apt, rpm
 
 from update import report
-from update.merge import Diff, Witnesses, merge
+from update.merge import Diff, merge
 from update.record import Body, SourceError, load
 from update.sources import releases, source
 from update.tables import Facts
+from update.witnesses import Witnesses
 
 BODIES = Path(__file__).parent / "bodies"
 MANIFEST = "https://developer.download.nvidia.com/compute/cuda/redist/redistrib_{}.json"

@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 from tests.update.mutants import MUTATIONS, mutant
 
-from update.merge import SEEN, Diff, Witnesses, merge
+from gpustack.model.facts import SEEN
+from update.merge import Diff, merge
 from update.record import Body, SourceError, load
 from update.sources import source
 from update.tables import Facts, declined
+from update.witnesses import Witnesses
 
 BODIES = Path(__file__).parent / "bodies"
 ALONE = ("csaf", "image_tags", "pci_ids", "redist", "runfiles", "tags", "wheels")

@@ -14,12 +14,14 @@ from pathlib import Path
 import pytest
 from tests.update.serving import Answer, serving
 
+from gpustack.model.facts import SEEN
 from gpustack.versions import version
 from update.fetch import fetch
-from update.merge import SEEN, Diff, Witnesses, merge
+from update.merge import Diff, merge
 from update.record import Body, Row, load
 from update.sources import source
 from update.tables import Facts, key_of
+from update.witnesses import Witnesses
 
 BODIES = Path(__file__).parent / "bodies"
 BEGIN = "2025-11-23"

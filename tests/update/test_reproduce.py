@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from update.merge import Diff, Witnesses, merge
+from update.merge import Diff, merge
 from update.record import Body, load
 from update.reproduce import is_whole, shares
 from update.sources import ALL, source
 from update.tables import Facts, key_of
+from update.witnesses import Witnesses
 
 BODIES = Path(__file__).parent / "bodies"
 RECORDED = sorted(path.stem for path in BODIES.glob("*.xz"))

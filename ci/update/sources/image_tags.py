@@ -26,7 +26,10 @@ def rows(bodies: Sequence[Body]) -> Given:
         folder, _, name = body.address.rpartition("/")
         if f"{folder}/" not in SOURCES or name not in {"supported-tags.md", "unsupported-tags.md"}:
             raise refuse(body.address, "is not a list of tags")
-        for cuda, kind, system in _TAG.findall(text_of(body)):
+        tags = _TAG.findall(text_of(body))
+        if not tags:
+            raise refuse(body.address, "lists no tag")
+        for cuda, kind, system in tags:
             kinds.setdefault((cuda, system), set()).add(kind)
             sources.setdefault((cuda, system), {})[SOURCES[f"{folder}/"]] = None
     return Given(

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from update.form import BUILD, DATE, MD5, PATH, SHA256, SIZE, json_of, keys, mapping, text
+from update.form import json_of
 from update.record import Body, Found, Given, Proof, Row, refuse
+from update.sources.manifests import HOME, Listed, files
 
 HAND_OUT = "redistrib_VERSION.json, byte for byte, below the address of its product"
-HOME = "https://developer.download.nvidia.com/compute/"
 PRODUCTS = {"cuda": ("cuda", "cuda-redist"), "cudnn": ("cudnn", "cudnn-archives")}
 """The folder of a product's manifests: its component, and the subject with its archives."""
 
@@ -33,14 +32,6 @@ OF_THE_DRIVER = frozenset(
 """Parts of the manifests of CUDA that belong to the driver and not to the toolkit."""
 
 _ADDRESS = re.compile(re.escape(HOME) + r"(cuda|cudnn)/redist/redistrib_(\d+(?:\.\d+)+)\.json")
-_TOP = ("release_date", "release_label", "release_product")
-_PLATFORMS = (
-    *("linux-x86_64", "linux-sbsa", "linux-aarch64", "linux-ppc64le", "linux-all"),
-    *("windows-x86_64", "windows-arm64", "source"),
-)
-_PART = ("name", "license", "license_path", "version", "cuda_variant")
-_FILE = ("relative_path", "sha256", "md5", "size")
-_VARIANT = re.compile(r"cuda\d+(\.\d+)?")
 
 
 def rows(bodies: Sequence[Body]) -> Given:
@@ -80,63 +71,24 @@ def place(body: Body) -> tuple[str, str]:
 def parse(body: Body) -> list[Row]:
     """The rows of one manifest."""
     product, release = place(body)
-    manifest = json_of(body)
-    text(manifest, "release_date", DATE, body.address)
-    if manifest.get("release_label", release) != release or manifest.get("release_product", product) != product:
-        raise refuse(body.address, "names another release or product than its address")
-    parts = {name: part for name, part in manifest.items() if name not in _TOP}
-    return [row for name, part in parts.items() for row in _part(product, release, name, mapping(part, name))]
+    listed = files(body, product, release)
+    if product == "cudnn":
+        return [_of_cudnn(one) for one in listed if one.part == "cudnn"]
+    return [_of_cuda(release, one) for one in listed if one.part not in OF_THE_DRIVER]
 
 
-def _part(product: str, release: str, name: str, part: Row) -> Iterator[Row]:
-    keys(part, (*_PART, *_PLATFORMS), name, needed=("name", "version"))
-    number = text(part, "version", BUILD, name)
-    for platform in (key for key in part if key in _PLATFORMS):
-        where = f"{name}: {platform}"
-        files = mapping(part[platform], where)
-        for variant, file in _variants(files, where):
-            made = _file(product, platform, mapping(file, where), where)
-            if product == "cudnn" and name == "cudnn":
-                yield _of_cudnn(number, name, platform, variant, made)
-            elif product == "cuda" and name not in OF_THE_DRIVER:
-                yield _of_cuda(release, name, platform, variant, made)
+def _of_cuda(release: str, one: Listed) -> Row:
+    about: Row = {"component": "cuda", "version": release, "method": one.file["method"], "part": one.part}
+    about["platform"] = one.platform
+    if one.variant:
+        about["cuda"] = one.variant.removeprefix("cuda")
+    return {**about, **{name: one.file[name] for name in ("file", "url", "sha256", "size")}, "src": ["manifest"]}
 
 
-def _variants(files: Row, where: str) -> Iterator[tuple[str, Any]]:
-    """The files of a platform by CUDA; "" for the one that is for no CUDA in particular. A platform may have both."""
-    plain = {name: value for name, value in files.items() if not _VARIANT.fullmatch(name)}
-    if plain:
-        keys(plain, _FILE, where)
-        yield "", plain
-    yield from ((name, value) for name, value in files.items() if name not in plain)
-
-
-def _file(product: str, platform: str, file: Row, where: str) -> dict[str, str]:
-    keys(file, _FILE, where)
-    path = text(file, "relative_path", PATH, where)
-    if ".." in path or not {platform, "source"} & set(path.split("/")):
-        raise refuse(where, f"relative_path {path} is of another platform")
-    text(file, "md5", MD5, where)
-    address = f"{HOME}{product}/redist/{path}"
-    name = path.rpartition("/")[2]
-    sums = {"sha256": text(file, "sha256", SHA256, where), "size": text(file, "size", SIZE, where)}
-    return {"method": "zip" if name.endswith(".zip") else "tar", "file": name, "url": address, **sums}
-
-
-def _of_cuda(release: str, part: str, platform: str, variant: str, file: dict[str, str]) -> Row:
-    place_of: dict[str, Any] = {"part": part, "platform": platform}
-    if variant:
-        place_of["cuda"] = variant.removeprefix("cuda")
-    method = {"method": file["method"]}
-    rest = {name: file[name] for name in ("file", "url", "sha256", "size")}
-    return {"component": "cuda", "version": release, **method, **place_of, **rest, "src": ["manifest"]}
-
-
-def _of_cudnn(number: str, part: str, platform: str, variant: str, file: dict[str, str]) -> Row:
-    top = re.sub(r"\.(tar\.xz|zip)$", "", file["file"])
-    found: Row = {"version": number, "component": "cudnn", "part": part, "platform": platform}
-    named = re.search(r"_cuda(\d+(?:\.\d+)*)-archive", file["file"])
-    if cuda := variant.removeprefix("cuda") or (named[1] if named else ""):
-        found["cuda"] = cuda
-    rest = {name: file[name] for name in ("method", "file", "url", "sha256", "size")}
-    return {**found, **rest, "top_dir": top, "src": ["redist"]}
+def _of_cudnn(one: Listed) -> Row:
+    top = re.sub(r"\.(tar\.xz|zip)$", "", one.file["file"])
+    about: Row = {"version": one.number, "component": "cudnn", "part": one.part, "platform": one.platform}
+    named = re.search(r"_cuda(\d+(?:\.\d+)*)-archive", one.file["file"])
+    if cuda := one.variant.removeprefix("cuda") or (named[1] if named else ""):
+        about["cuda"] = cuda
+    return {**about, **one.file, "top_dir": top, "src": ["redist"]}
