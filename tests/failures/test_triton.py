@@ -243,3 +243,30 @@ def test_nobody_listens(ask: Ask, compare: Compare) -> None:
         pass
     result = ask("triton.live", HEALTHY, given={"url": url})
     compare("triton-silent", without_ports(told("triton.live", result)))
+
+
+def test_what_nvidias_client_measures(ask: Ask, compare: Compare, monkeypatch: Any, tmp_path: Path) -> None:
+    """Scripts stand for perf_analyzer; their output has the lines of the real one."""
+    texts: dict[str, str] = {}
+    client = tmp_path / "perf_analyzer"
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    with serving(WELL) as url:
+
+        def one(name: str, body: str = "", url: str = url) -> None:
+            nonlocal texts
+            if body:
+                client.write_text(f"#!/bin/sh\n{body}\n")
+                client.chmod(0o755)
+            result = ask("triton.perf", HEALTHY, given={"url": url})
+            texts |= {f"{name}, pass": result.detail} if result.status == "pass" else told(name, result)
+
+        one("not installed")
+        one(
+            "measured",
+            'echo "    Throughput: 238.5 infer/sec"; echo "    Avg latency: 4190 usec (standard deviation 7 usec)"',
+        )
+        one("refused", 'echo "failed to get model metadata" >&2; exit 1')
+        one("silent", "exit 0")
+    with serving({f"/folder{path}": answer for path, answer in WELL.items()}) as url:
+        one("behind a proxy", url=f"{url}/folder")
+    compare("triton-perf", without_ports(texts))

@@ -32,7 +32,7 @@ def _of_server(look: Callable[[Context, Endpoint], Outcome]) -> Callable[[Contex
     return ask
 
 
-def _of_model(look: Callable[[Context, Endpoint, str], Outcome]) -> Callable[[Context], Outcome]:
+def of_model(look: Callable[[Context, Endpoint, str], Outcome]) -> Callable[[Context], Outcome]:
     """A check of the model under test on that server."""
 
     @_of_server
@@ -110,7 +110,7 @@ def _not_ready(found: Endpoint) -> str:
     needs=("triton.live",),
     limit_s=60,
 )
-@_of_model
+@of_model
 def model(_context: Context, found: Endpoint, name: str) -> Outcome:
     if found.protocol == "v1":
         status = v1.status(found.server, name)
@@ -156,7 +156,7 @@ def _not_loaded(server: Server, name: str) -> Outcome:
     needs=("triton.model",),
     limit_s=120,
 )
-@_of_model
+@of_model
 def infer(context: Context, found: Endpoint, name: str) -> Outcome:
     if found.protocol == "v1" and name != DIGITS:
         return skipped(f"{name} was not tested: the v1 protocol does not report its inputs", _KNOWN_ANSWER)
@@ -182,7 +182,7 @@ def infer(context: Context, found: Endpoint, name: str) -> Outcome:
     needs=("triton.infer",),
     limit_s=60,
 )
-@_of_model
+@of_model
 def statistics(_context: Context, found: Endpoint, name: str) -> Outcome:
     if found.protocol == "v1":
         status = v1.status(found.server, name)
