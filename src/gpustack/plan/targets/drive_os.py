@@ -31,10 +31,12 @@ def cudnn_of_sdk(ctx: Context, *, after: tuple[str, ...]) -> list[Draft]:
         f"the libraries of a DRIVE SDK are built for the one CUDA release of that SDK: where that is not "
         f"{ctx.version('cuda')}, ask for it by name (cuda==...)"
     )
-    ctx.warn(
-        f"cuDNN {ctx.version('cudnn')} is for this host only: the target gets the cuDNN 7 of the DRIVE SDK, and"
-        " programs for it are built with its headers"
-    )
+    own = ctx.version("cudnn")
+    if own:
+        ctx.warn(
+            f"cuDNN {own} is for this host only: the target gets the cuDNN 7 of the DRIVE SDK, and programs for it are"
+            " built with its headers"
+        )
     step = from_sdk(
         ctx,
         "cross:cudnn",
