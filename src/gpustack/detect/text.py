@@ -90,7 +90,8 @@ def _repositories(host: Host) -> Iterator[str]:
 def _problems(host: Host) -> Iterator[str]:
     yield ""
     if not host.problems:
-        yield "no problems found"
+        blind = host.looked is not None and not host.looked.at
+        yield "nothing could be read here, so no problem could be found" if blind else "no problems found"
         yield from _looked(host)
         return
     yield f"problems     {len(host.problems)}"
@@ -103,7 +104,8 @@ def _looked(host: Host) -> Iterator[str]:
     """Where problems were looked for, in one line: what was not looked at can hide one."""
     if host.looked is not None:
         unseen = ", ".join(f"{one.what} ({one.why})" for one in host.looked.not_at)
-        yield f"looked at: {', '.join(host.looked.at)}{f'; not looked at: {unseen}' if unseen else ''}"
+        seen = f"looked at: {', '.join(host.looked.at)}" if host.looked.at else ""
+        yield "; ".join(filter(None, (seen, f"not looked at: {unseen}" if unseen else "")))
 
 
 def _problem(problem: Problem) -> Iterator[str]:

@@ -132,6 +132,22 @@ def test_where_it_was_looked_is_said(tmp_path: Path, matrix: Matrix) -> None:
     assert "kernel log" in seen.at
 
 
+def test_a_tree_without_anything_to_look_at_gets_no_clean_bill(tmp_path: Path, matrix: Matrix) -> None:
+    put(tmp_path, "etc/os-release", 'ID=ubuntu\nVERSION_ID="24.04"\n')
+    *_, verdict, unseen = lines(detect(tmp_path, matrix))
+    assert verdict == "nothing could be read here, so no problem could be found"
+    assert unseen.startswith("not looked at: packages (no package database that can be read), PCI bus (not there)")
+
+
+def test_a_boot_before_every_message_ends_the_search_in_older_files(tmp_path: Path, matrix: Matrix) -> None:
+    machine(tmp_path)
+    put(tmp_path, "var/log/kern.log.1", f"{BOOT}\n{LOST}\n")
+    put(
+        tmp_path, "var/log/kern.log", f"{BOOT}\n" + "Nov 23 03:00:00 node kernel: [ 2.0] usb 1-1: new device\n" * 30_000
+    )
+    assert "detect-kernel-log" not in {one.id for one in detect(tmp_path, matrix).problems}
+
+
 def test_a_recorded_host_keeps_its_log(tmp_path: Path, matrix: Matrix) -> None:
     put(machine(tmp_path / "root"), "var/log/kern.log", LOST.replace(": 79", ": 62") + BOOT + NOISE + LOST + THEN)
     record(gather(tmp_path / "root"), tmp_path / "saved")

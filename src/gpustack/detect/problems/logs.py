@@ -46,7 +46,7 @@ def _finding(scene: Scene, where: str, text: str, log: str) -> Iterator[Finding]
     from gpustack.solve.kernel_log import judge  # noqa: PLC0415 (most trees have no such log)
 
     found = judge(scene.matrix, text, log=log)
-    if found is not None and found.message:
+    if found.message:
         yield Finding(
             message=f"{found.message} ({where}, {found.told})",
             fix=found.fix,
