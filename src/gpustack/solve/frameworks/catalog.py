@@ -33,19 +33,28 @@ def pins(texts: tuple[str, ...]) -> dict[str, str]:
 class Catalog:
     """The builds in the facts, newest first; those of one release with the default index's first."""
 
-    def __init__(self, matrix: Matrix) -> None:
+    def __init__(self, matrix: Matrix, platform: str = "") -> None:
         self.matrix = matrix
+        self.platform = platform
         self._variants = cache(lambda: matrix.rows(SUBJECT, "variants", Variant))
         self._found: dict[str, tuple[Build, ...]] = {}
 
     def builds(self, name: str) -> tuple[Build, ...]:
-        """Every build of a framework, for all platforms."""
+        """The builds of a framework for the platform, or for all without one."""
         if name not in self._found:
-            rows = list(self.matrix.builds(name))
-            more = [one for row in rows for one in self._of_other_indexes(row)] if name in ("torch", *_PAIRED) else []
-            found = sorted((*rows, *more), key=lambda row: (not row.local, row.local), reverse=True)
-            self._found[name] = tuple(sorted(found, key=lambda row: version_key(row.version), reverse=True))
+            mine = {self.platform, "any"}
+            self._found[name] = self._sorted(name, mine) if self.platform else self.everywhere(name)
         return self._found[name]
+
+    def everywhere(self, name: str) -> tuple[Build, ...]:
+        """The builds of a framework for all platforms."""
+        return self._sorted(name, {row.platform for row in self.matrix.builds(name)})
+
+    def _sorted(self, name: str, platforms: set[str]) -> tuple[Build, ...]:
+        rows = [row for row in self.matrix.builds(name) if row.platform in platforms]
+        more = [one for row in rows for one in self._of_other_indexes(row)] if name in ("torch", *_PAIRED) else []
+        found = sorted((*rows, *more), key=lambda row: (not row.local, row.local), reverse=True)
+        return tuple(sorted(found, key=lambda row: version_key(row.version), reverse=True))
 
     def _of_other_indexes(self, row: Build) -> list[Build]:
         """The same release in PyTorch's own indexes: its Pythons and C library are those of the default index."""

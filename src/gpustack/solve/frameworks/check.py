@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from gpustack.model.frameworks import Build
 from gpustack.model.request import Requirement
 from gpustack.model.resolution import Conflict, Findings, Unknown
-from gpustack.solve.frameworks.catalog import Catalog, pins
+from gpustack.solve.frameworks.catalog import Catalog, pins, platform_of
 from gpustack.solve.frameworks.judge import Judge, no_wheel
 from gpustack.solve.frameworks.remarks import remarks
 from gpustack.solve.question import Question, is_meant
@@ -30,7 +30,7 @@ class Frameworks:
     def __init__(self, question: Question, requirements: tuple[Requirement, ...]) -> None:
         self.question = question
         self.asked = {one.component: one.versions for one in requirements}
-        self.catalog = Catalog(question.matrix)
+        self.catalog = Catalog(question.matrix, platform_of(question.host))
         self.judge = Judge(question, self.catalog)
 
     def findings(self) -> Findings:
@@ -70,7 +70,7 @@ class Frameworks:
         wanted = self.asked[name]
         if self.candidates(name):
             return Findings()
-        everywhere = tuple(one for one in self.catalog.builds(name) if _means(wanted, one))
+        everywhere = tuple(one for one in self.catalog.everywhere(name) if _means(wanted, one))
         if everywhere and self.judge.platform:
             return Findings(
                 conflicts=(no_wheel(self.question, name, wanted, everywhere, self.judge.platform),), hints=()
@@ -82,7 +82,7 @@ class Frameworks:
 
     def _nearest(self, name: str, wanted: str) -> str:
         number, _, local = wanted.removeprefix("==").partition("+")
-        builds = [one for one in self.catalog.builds(name) if self.judge.here(one)] or list(self.catalog.builds(name))
+        builds = self.catalog.builds(name) or self.catalog.everywhere(name)
         if not builds:
             return "no fact covers any release of it"
         there = [one.local for one in builds if is_meant(f"=={number}", one.version)] if local else []

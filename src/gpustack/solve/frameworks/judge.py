@@ -8,7 +8,7 @@ from gpustack.model.frameworks import Build
 from gpustack.model.host import Gpu
 from gpustack.model.resolution import Conflict, Findings, Unknown
 from gpustack.solve.forward_compat import is_bridged
-from gpustack.solve.frameworks.catalog import Catalog, pins, platform_of
+from gpustack.solve.frameworks.catalog import Catalog, pins
 from gpustack.solve.question import Question
 from gpustack.solve.rulebook import BoundRule
 from gpustack.solve.sentences import rule_sentence
@@ -31,7 +31,7 @@ class Judge:
     def __init__(self, question: Question, catalog: Catalog) -> None:
         self.question = question
         self.catalog = catalog
-        self.platform = platform_of(question.host)
+        self.platform = catalog.platform
         self._found: dict[Build, Findings] = {}
 
     def here(self, build: Build) -> bool:
