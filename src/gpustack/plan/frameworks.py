@@ -12,6 +12,7 @@ from gpustack.plan.draft import Draft, draft
 from gpustack.plan.methods.pip import HOME, INSTALLED, new_environment, tools
 from gpustack.solve.frameworks.catalog import pins, platform_of
 from gpustack.solve.question import Question
+from gpustack.versions import is_within
 
 
 def drafts(ctx: Context) -> list[Draft]:
@@ -21,7 +22,7 @@ def drafts(ctx: Context) -> list[Draft]:
         ctx.warn("on Windows no environment is made: --format requirements, uv, conda or pixi hold its packages")
         return []
     home = f"{HOME}/venv-{builds[0].component}"
-    steps = [*tools(ctx), *new_environment(ctx, home, has_old_tags=False)]
+    steps = [*tools(ctx), *new_environment(ctx, home, is_own_pip_enough=_has_new_pip(ctx))]
     for address in dict.fromkeys(one.index for one in builds if one.index):
         steps.append(_of_own_index(home, address, [one for one in builds if one.index == address], steps))
     packages = [one for one in environment(ctx).packages if one.wheels]
@@ -50,6 +51,17 @@ def _builds(ctx: Context) -> list[Build]:
     return [one.build for one in ctx.resolution.frameworks or ()]
 
 
+def _python(ctx: Context) -> str:
+    """The host's python3, or its system's default; "" if unknown."""
+    return next(iter(Question(ctx.matrix, ctx.host, ctx.request, mode="plan").view.values("python")), "")
+
+
+def _has_new_pip(ctx: Context) -> bool:
+    """Whether the pip that Python makes environments with reads all tags: it does from 3.10 on, with pip 21."""
+    python = _python(ctx)
+    return bool(python) and is_within(python, ">=3.10")
+
+
 def environment(ctx: Context) -> PythonEnvironment:
     """The frameworks and the libraries that they are pinned to, with the checksums that the facts have."""
     builds = _builds(ctx)
@@ -58,7 +70,7 @@ def environment(ctx: Context) -> PythonEnvironment:
     for name, version in (word.split("==") for word in _words(builds)):
         if name not in own:
             packages.append(_package(ctx, name, version, pinned=True))
-    python = next(iter(Question(ctx.matrix, ctx.host, ctx.request, mode="plan").view.values("python")), "")
+    python = _python(ctx)
     majors = {one.cuda.partition(".")[0] for one in builds if one.cuda}
     return PythonEnvironment(
         python=".".join(python.split(".")[:2]),

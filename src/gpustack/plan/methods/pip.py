@@ -73,7 +73,7 @@ class Pip(MethodPlanner):
         part = component(pick.component)
         before = [
             *tools(ctx),
-            *new_environment(ctx, home, has_old_tags=all(row.has_old_tag for row in rows)),
+            *new_environment(ctx, home, is_own_pip_enough=all(row.has_old_tag for row in rows)),
             *part.before(ctx, pick),
         ]
         _warn_of_pythons(ctx, pick, rows)
@@ -174,7 +174,7 @@ def tools(ctx: Context) -> list[Draft]:
     return common_tools(ctx, "venv-tools", [name], why="it creates virtual environments")
 
 
-def new_environment(ctx: Context, home: str, *, has_old_tags: bool) -> list[Draft]:
+def new_environment(ctx: Context, home: str, *, is_own_pip_enough: bool) -> list[Draft]:
     """The virtual environment, with a pip that reads the tags of its wheels."""
     made = draft(
         f"venv:{home}",
@@ -188,8 +188,10 @@ def new_environment(ctx: Context, home: str, *, has_old_tags: bool) -> list[Draf
         done_when=f"path {home}/bin/pip",
         phase="prerequisites",
     )
+    if is_own_pip_enough:
+        return [made]
     installers = ctx.matrix.rows(WHEELS, "installers", Installer)
-    if has_old_tags or not installers:
+    if not installers:
         return [made]
     path = f"{HOME}/requirements/pip.txt"
     lines = [f"pip=={row.version} ; {_marker(row.python)} --hash=sha256:{row.sha256}" for row in installers]
