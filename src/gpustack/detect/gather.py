@@ -66,7 +66,9 @@ def gather(
         rpms = _rpm_answer(runner or LocalRunner(), work.tree, packages)
     work.faults.update(reader.faults)
     work.logs(runner or LocalRunner())
-    ServiceReader(work.tree, work.files).logs()
+    services = ServiceReader(work.tree, work.files)
+    services.logs()
+    work.commands.update(services.journal(runner or LocalRunner()))
     if root is None:
         work.running(runner or LocalRunner(), rpms)
     work.libraries()

@@ -8,6 +8,7 @@ import zlib
 
 from msgspec import Struct
 
+from gpustack.detect.services import JOURNALS
 from gpustack.detect.tree import MissingFileError, Tree, UnusableFileError
 from gpustack.system.run import Runner
 
@@ -24,7 +25,7 @@ LARGEST = 256 << 20
 EARLIEST, LATEST = 400, 100
 """So many of the first and of the last lines are kept."""
 
-_WORDS = (b"NVRM", b"nvidia", b"unavailable key", b"unsigned module")
+_WORDS = (b"NVRM", b"nvidia", b"vfio-pci", b"unavailable key", b"unsigned module")
 """The last two: the kernel names no module where it refuses one for its signature."""
 
 _OLD_JOURNALS = 4
@@ -44,9 +45,7 @@ def read_log(tree: Tree, runner: Runner | None) -> Log:
     if tree.root == "" and runner is not None:
         done = runner.run(("dmesg",), timeout=5.0)
         if done.code == 0 and done.out:
-            words = tuple(word.decode() for word in _WORDS)
-            found = [line for line in done.out.splitlines() if any(word in line for word in words)]
-            return Log(path="dmesg", lines=_bounded(found))
+            return Log(path="dmesg", lines=_bounded(_telling(done.out)))
     denied = ""
     for name in FILES:
         try:
@@ -72,6 +71,12 @@ def read_fabric_log(tree: Tree) -> Log:
         if told:
             return Log(path=f"/var/log/{name}", lines=_bounded(told))
     return Log()
+
+
+def _telling(text: str) -> list[str]:
+    """The lines with one of the words."""
+    words = tuple(word.decode() for word in _WORDS)
+    return [line for line in text.splitlines() if any(word in line for word in words)]
 
 
 def _bounded(lines: list[str]) -> tuple[str, ...]:
@@ -198,14 +203,14 @@ def _lines(block: bytes, start: int, end: int, words: tuple[bytes, ...]) -> list
 
 def _journal(tree: Tree, runner: Runner | None) -> Log | None:
     """The kernel's messages in the journal: by journalctl where it is there, else what the binary file shows."""
-    folders = [folder for folder in ("/var/log/journal", "/run/log/journal") if tree.is_folder(folder)]
+    folders = [folder for folder in JOURNALS if tree.is_folder(folder)]
     if not folders:
         return None
     if runner is not None:
         where = f"--directory={tree.root}{folders[0]}" if tree.root else "--quiet"
         command = ("journalctl", "--dmesg", "--boot", "--no-pager", "--quiet", "--output=short-iso", where)
         done = runner.run(command, timeout=5.0)
-        found = [line for line in done.out.splitlines() if "NVRM" in line or "nvidia" in line]
+        found = _telling(done.out)
         if done.code == 0 and found:
             return Log(path="journalctl", lines=_bounded(found))
     files = [path for folder in folders for path in tree.glob(f"{folder}/*/system*.journal", limit=_OLD_JOURNALS)]

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from gpustack.detect.parse.pci import BASE
 from gpustack.detect.scene import Scene
+from gpustack.detect.services import JOURNAL
 from gpustack.model.host import Looked, Unseen
 
 _ABSENT = "not there"
@@ -29,6 +30,9 @@ def _areas(scene: Scene) -> Iterator[tuple[str, str]]:
     yield "loaded modules", "" if evidence.has("/proc/modules") else _ABSENT
     yield "kernel command line", "" if evidence.text("/proc/cmdline") is not None else _ABSENT
     yield "kernel log", _kernel_log(scene)
+    journal = evidence.commands.get(JOURNAL)
+    if journal is not None:
+        yield "journal of services", "" if journal.code == 0 else journal.err
     yield "NVML", _nvml(scene)
     if scene.environment == "bare-metal":
         yield "Secure Boot", "" if scene.secure_boot is not None else "the firmware does not tell"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
+from gpustack.detect.evidence import CommandOutput
 from gpustack.detect.tree import MissingFileError, Tree, UnusableFileError
+from gpustack.system.run import Runner
 
 LOGS = (
     "/var/log/syslog", "/var/log/messages", "/var/log/kern.log", "/var/log/dmesg", "/var/log/daemon.log",
@@ -20,6 +22,26 @@ LOGS = (
     "/var/log/pods/*/*/*.log", "/var/log/containers/*.log", "/var/lib/docker/containers/*/*-json.log",
 )  # fmt: skip
 """Where services of hosts with GPUs write; of these files the end is read."""
+
+UNITS = (
+    "docker", "snap.docker.dockerd", "containerd", "crio", "cri-docker", "kubelet", "k3s", "k3s-agent", "rke2-server",
+    "rke2-agent", "k0scontroller", "k0sworker", "snap.microk8s.daemon-kubelite", "snap.microk8s.daemon-containerd",
+    "nvidia-persistenced", "nvidia-fabricmanager", "nvidia-imex", "nvidia-dcgm", "dcgm", "dcgm-exporter",
+    "nvidia-dcgm-exporter", "nvidia-suspend", "nvidia-resume", "nvidia-hibernate", "nvidia-powerd", "nvidia-gridd",
+    "nvidia-vgpud", "nvidia-vgpu-mgr", "nvidia-cdi-refresh", "nvidia-container-toolkit-cdi-generator",
+    "nvidia-mig-manager", "slurmd", "slurmctld", "ollama", "snap.ollama.listener", "jellyfin", "plexmediaserver",
+    "emby-server", "frigate", "libvirtd", "virtqemud", "tritonserver", "triton", "incus", "snap.lxd.daemon",
+)  # fmt: skip
+"""The units of systemd that use GPUs or hand them to containers and guests: the end of their journal is read."""
+
+UNIT_FOLDERS = ("/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")
+JOURNALS = ("/var/log/journal", "/run/log/journal")
+
+JOURNAL = "journalctl --unit"
+"""The name of the units' journal among the commands of the evidence."""
+
+JOURNAL_LINES = 2000
+"""So many of the last lines of all units together are asked for."""
 
 LIMIT, MANY = 512 << 10, 64 << 10
 """So much of a log's end is read, in bytes: of one file, and of each where there are many."""
@@ -119,6 +141,35 @@ class ServiceReader:
                 more = [line for line in lines if line not in seen]
                 if more:
                     self.files[path] = known + "".join(f"{line}\n" for line in more[-KEPT_LINES:])
+
+    def journal(self, runner: Runner) -> dict[str, CommandOutput]:
+        """The last lines about GPUs in the journal of the installed units, or why it could not be read.
+
+        Empty where none of the units is installed, or journald keeps nothing in files.
+        """
+        journals = [path for folder in JOURNALS for path in self.tree.glob(f"{folder}/*/system.journal", limit=FILES)]
+        units = self._units() if journals else []
+        if not units:
+            return {}
+        readable = [path for path in journals if self._bytes(path, 8)]
+        if not readable:
+            return {JOURNAL: CommandOutput(err="no permission: root and the group systemd-journal can read it")}
+        # Of a tree a boot is the last one in its files, which journalctl finds if it is given their folder.
+        folder = self.tree.resolve(readable[0].rpartition("/")[0])
+        where = (f"--directory={self.tree.root}{folder}",) if self.tree.root else ()
+        options = ("--boot", "--no-pager", "--quiet", "--output=short-iso", f"--lines={JOURNAL_LINES}", *where)
+        done = runner.run(("journalctl", *options, *(f"--unit={unit}.service" for unit in units)), timeout=5.0)
+        if done.code != 0:
+            why = done.error or next(iter(done.err.splitlines()), f"journalctl ended with {done.code}")
+            return {JOURNAL: CommandOutput(code=done.code, err=why[:WIDTH])}
+        lines = _about_gpus(done.out.encode())[-KEPT_LINES:]
+        return {JOURNAL: CommandOutput(code=0, out="".join(f"{line}\n" for line in lines))}
+
+    def _units(self) -> list[str]:
+        """Those of the units that are installed, in the order in which they are declared."""
+        paths = (path for folder in UNIT_FOLDERS for path in self.tree.glob(f"{folder}/*.service"))
+        names = {path.rpartition("/")[2] for path in paths}
+        return [unit for unit in UNITS if f"{unit}.service" in names]
 
     def _paths(self, pattern: str) -> list[str]:
         if "*" not in pattern:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from gpustack.detect.problems import cures
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.scene import Scene
+from gpustack.detect.services import JOURNAL
 from gpustack.versions import is_within
 
 WSL_LIBRARIES = "/usr/lib/wsl/lib"
@@ -84,8 +85,9 @@ def licence(scene: Scene) -> Iterator[Finding]:
 
 def _refusal(scene: Scene) -> str:
     """What nvidia-gridd wrote first since it last had a licence, "" where it has one or wrote nothing."""
-    logs = (scene.evidence.text("/var/log/syslog", "/var/log/messages") or "").splitlines()
-    lines = [line for line in logs if "nvidia-gridd" in line]
+    logs = (scene.evidence.text("/var/log/syslog", "/var/log/messages"), scene.evidence.output(JOURNAL))
+    of_daemon = ([line for line in (text or "").splitlines() if "nvidia-gridd" in line] for text in logs)
+    lines = next(filter(None, of_daemon), [])
     last = max((number for number, line in enumerate(lines) if re.search(_ACQUIRED, line)), default=-1)
     found = next((line for line in lines[last + 1 :] if re.search(_REFUSED, line)), "")
     return found.partition("nvidia-gridd")[2].partition(": ")[2].strip()

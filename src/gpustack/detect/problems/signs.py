@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from msgspec import Struct
 
 from gpustack.detect import services
+from gpustack.detect.evidence import Evidence
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.problems.rows import HostRow, LogRow, SettingRow, is_like
 from gpustack.detect.scene import Scene
@@ -49,7 +50,7 @@ class Code(Struct, frozen=True, kw_only=True):
 @detects("detect-service-log")
 def service_log(scene: Scene) -> Iterator[Finding]:
     """Messages of services about GPUs whose cause is known: each once, with the last line that says so."""
-    texts = [(path, text) for path, text in sorted(scene.evidence.files.items()) if _is_log(path)]
+    texts = _logs(scene.evidence)
     logs = [(path, text, text.casefold()) for path, text in texts]
     explained = set()
     for row in scene.matrix.rows("driver-errors", "service_log", LogRow) if logs else ():
@@ -119,6 +120,13 @@ def _finding(scene: Scene, row: HostRow, message: str) -> Finding:
     return Finding(
         message=message, fix=row.fix, severity=row.severity, reboot=False, sources=scene.matrix.addresses(row.src)
     )
+
+
+def _logs(evidence: Evidence) -> list[tuple[str, str]]:
+    """The logs of services and of the kernel, from files and from commands, each with its place."""
+    files = [(path, text) for path, text in sorted(evidence.files.items()) if _is_log(path)]
+    answers = ((name, evidence.output(name)) for name in ("dmesg", "journalctl", services.JOURNAL))
+    return [*files, *((name.partition(" ")[0], text) for name, text in answers if text)]
 
 
 def _is_log(path: str) -> bool:
