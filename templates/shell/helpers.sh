@@ -1,5 +1,24 @@
 say() { printf '%s\n' "$*" >&2; }
 
+# demand_host ID VERSION MACHINE FILE NAME: stop on a host that the plan is not for; "" is any.
+demand_host() {
+    found=$(
+        [ -r /etc/os-release ] || exit 0
+        . /etc/os-release
+        printf '%s %s' "${ID:-unknown}" "${VERSION_ID:-}"
+    ) || found=
+    machine=$(uname -m)
+    fits=yes
+    [ -z "$1" ] || [ "${found%% *}" = "$1" ] || fits=no
+    case "${found#* }" in "$2" | "$2".*) ;; *) [ -z "$2" ] || fits=no ;; esac
+    [ -z "$3" ] || [ "$machine" = "$3" ] || fits=no
+    [ -z "$4" ] || [ -e "$4" ] || fits=no
+    [ "$fits" = yes ] || {
+        say "error: this plan is for $5; this host is ${found:-a system without os-release} on $machine: nothing was changed"
+        exit 4
+    }
+}
+
 # show WORD...: a command as it can be typed; a control character is shown as ^X, a byte beyond ASCII as M-X.
 show() {
     printf '+'
@@ -167,3 +186,53 @@ is_path() { [ -e "$1" ] || [ -L "$1" ]; }
 
 # is_link PATH TARGET
 is_link() { [ -L "$1" ] && [ "$(readlink -- "$1")" = "$2" ]; }
+
+# check TITLE COMMAND WORD...: one check on a host without gpustack.
+check() {
+    checked=$1
+    shift
+    if [ "$dry_run" = yes ]; then
+        say "    would check: $checked"
+    elif "$@"; then
+        say "    passed: $checked"
+    else
+        say "    FAILED: $checked"
+        failed=$((failed + 1))
+    fi
+}
+
+# check_part COMPONENT COMMAND WORD...: whether a part of a component is there; the words name it.
+check_part() {
+    part=$1
+    test=$2
+    shift 2
+    check "$part: $*" "$test" "$@"
+}
+
+# end_checks NOTE: say what the checks do not prove; stop where one has failed.
+end_checks() {
+    say "    $1"
+    [ "$failed" -eq 0 ] || {
+        say "error: $failed of the checks failed"
+        exit 1
+    }
+}
+
+# cannot_check NOTE: nothing can be checked, which is not success.
+cannot_check() {
+    say "error: $1"
+    [ "$dry_run" = yes ] || exit 1
+}
+
+# driver_answers VERSION: whether the driver answers, for every GPU in this version.
+driver_answers() {
+    answers=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null) || return 1
+    [ -n "$answers" ] && ! printf '%s\n' "$answers" | grep -qvxF -e "$1"
+}
+
+# compiler_answers RELEASE: whether nvcc is of this release of CUDA.
+compiler_answers() {
+    nvcc=/usr/local/cuda-$1/bin/nvcc
+    [ -x "$nvcc" ] || nvcc=nvcc
+    "$nvcc" --version 2>/dev/null | grep -qF "release $1,"
+}

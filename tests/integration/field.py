@@ -216,6 +216,15 @@ def bare_root(workshop: Workshop, path: Path, address: str) -> Root:
     return root
 
 
+def answering(root: Root, plan: Plan) -> Root:
+    """The root with stand-ins for nvidia-smi and nvcc that answer as the plan's driver and CUDA: its packages are empty."""
+    versions = {name: entry.version for name, entry in plan.stack.items()}
+    root.write("/usr/bin/nvidia-smi", f"#!/bin/sh\necho {versions.get('driver', '')}\n", 0o755)
+    release = ".".join(versions.get("cuda", "").split(".")[:2])
+    root.write("/usr/bin/nvcc", f"#!/bin/sh\necho Cuda compilation tools, release {release}, V{release}.0\n", 0o755)
+    return root
+
+
 def system_packages(plan: Plan) -> set[str]:
     """Every package that a command of the plan installs without saying its version."""
     found = set()

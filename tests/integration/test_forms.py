@@ -1,7 +1,8 @@
 """Shell and Ansible run the same plan for real, each in its own root: the same result, and nothing left for a second run.
 
 Not as on a machine: the packages of the tests are empty, so the unit that a plan enables is written beforehand; a tree
-has no kernel, so the programs that rebuild an initramfs only write down that they were called; nothing boots.
+has no kernel, so the programs that rebuild an initramfs only write down that they were called; nothing boots. For the
+verification without gpustack, nvidia-smi and nvcc are stand-ins.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.integration.field import Ask, Scene
+from tests.integration.field import Ask, Scene, answering
 from tests.integration.managers import installed, missing
 from tests.integration.roots import Root
 from tests.unit.render.galaxy import ansible
@@ -136,8 +137,8 @@ def test_shell_and_ansible_leave_the_same_and_find_nothing_left_to_do(
 ) -> None:
     host = scene(ASKED[name])
     family = host.system.family
-    by_shell = prepared(enter(host, "shell"), PREPARED[name])
-    by_ansible = prepared(enter(host, "ansible"), PREPARED[name])
+    by_shell = prepared(answering(enter(host, "shell"), host.plan), PREPARED[name])
+    by_ansible = prepared(answering(enter(host, "ansible"), host.plan), PREPARED[name])
     before = packages(by_ansible, family)
     install_by_shell(by_shell, render(host.plan, "shell"))
     assert not missing(host.plan, installed(by_shell, family))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import yaml
 from tests.integration.after import host_after, planned_again
-from tests.integration.field import Ask, Scene, Workshop
+from tests.integration.field import Ask, Scene, Workshop, answering
 from tests.integration.managers import installed, missing
 from tests.integration.roots import Root
 from tests.integration.test_forms import prepared
@@ -45,7 +45,7 @@ def test_each_host_gets_its_role_and_a_second_run_changes_none(
     for name, ask in ASKED.items():
         (tmp_path / name).mkdir()
         scenes[name] = Scene(workshop, ask, tmp_path / name)
-        roots[name] = prepared(enter(scenes[name]), {})
+        roots[name] = prepared(answering(enter(scenes[name]), scenes[name].plan), {})
     plans = {name: scene.plan for name, scene in scenes.items()}
     for path, text in render_tree(plans, "ansible").items():
         place = tmp_path / "out" / path

@@ -31,15 +31,18 @@ def render(
         ),
     ] = None,
     short: Annotated[bool, Option("--short", help="cloud-init: only call gpustack, for images that carry it.")] = False,
+    no_verify: Annotated[
+        bool, Option("--no-verify", help="Leave the verification out: for images built on a host without a GPU.")
+    ] = False,
 ) -> int:
     """Write a saved plan in another form."""
     from gpustack.plan.document import load
-    from gpustack.render.api import demand_format, remarks, render_short
+    from gpustack.render.api import demand_format, remarks, render_short, without_verification
     from gpustack.render.api import render as write
 
     demand_format(format)
     if out is not None:
-        _write_tree(plans, format, folder(out, "--out"))
+        _write_tree(plans, format, folder(out, "--out"), verified=not no_verify)
         return 0
     if len(plans) > 1:
         from gpustack.errors import UsageError
@@ -47,6 +50,8 @@ def render(
         msg = f"{len(plans)} plans are given, but this format writes one document"
         raise UsageError(msg, code="conflicting-options", hint="several go into a folder: --format ansible --out DIR")
     loaded = load(plans[0])
+    if no_verify and format != "json":
+        loaded = without_verification(loaded)
     if short:
         frame.document(render_short(loaded, format))
         return 0
@@ -56,11 +61,11 @@ def render(
     return 0
 
 
-def _write_tree(paths: list[Path], format: str, into: Path) -> None:
+def _write_tree(paths: list[Path], format: str, into: Path, *, verified: bool) -> None:
     """Write the files that several plans make together. Raises UsageError if that fails."""
     from gpustack.errors import UsageError
     from gpustack.plan.document import load
-    from gpustack.render.api import render_tree
+    from gpustack.render.api import render_tree, without_verification
 
     plans: dict[str, Plan] = {}
     for path in paths:
@@ -69,7 +74,8 @@ def _write_tree(paths: list[Path], format: str, into: Path) -> None:
             raise UsageError(
                 msg, code="conflicting-names", where=str(path), hint="name each plan's file after its host: web1.json"
             )
-        plans[path.stem] = load(path)
+        plan = load(path)
+        plans[path.stem] = plan if verified else without_verification(plan)
     files = render_tree(plans, format)
     _demand_ours(into, list(files))
     _write(into, files)

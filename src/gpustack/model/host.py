@@ -38,6 +38,17 @@ class OperatingSystem(Struct, frozen=True, kw_only=True):
         """ID + VERSION_ID in the form of ``--os``."""
         return f"{self.id or 'unknown'}{self.version_id or ''}"
 
+    @property
+    def release(self) -> str:
+        """The beginning of VERSION_ID that the hosts of one plan share, "" for a rolling system.
+
+        Minor releases of an rpm system use one repository, so they are one host.
+        """
+        version = self.version_id or ""
+        if not version[:1].isdigit():
+            return ""
+        return version.partition(".")[0] if self.family in {"dnf", "yum", "tdnf"} else version
+
 
 class Gpu(Struct, frozen=True, kw_only=True):
     """One GPU. ``pci_id`` is "10de:2335"; ``memory_mib`` in MiB; ``nvenc``/``nvdec`` count engines (None: not known).

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from gpustack.model import actions as do
 from gpustack.model.actions import AnyAction, Package
-from gpustack.model.architectures import debian_name
 from gpustack.plan import done
 from gpustack.plan.context import Context
 from gpustack.plan.draft import Draft, draft
@@ -24,20 +23,6 @@ _WITH_ACCOUNT = frozenset({"subscription-manager", "SUSEConnect"})
 
 _IS_ENABLED = 'dnf --quiet repolist --enabled | grep -q -F -e "$1"'
 _RPM_ADDRESS = re.compile(r"https://.*/([a-z-]+)-(\d[^-/]*)-[^-/]+\.rpm")
-_CAN_BUILD = 'test -e "/lib/modules/$(uname -r)/build" && command -v gcc && command -v make'
-_SUSE_KERNEL = re.compile(r"(.+)-([a-z0-9_]+)")
-
-
-class Headers(Struct, frozen=True, kw_only=True):
-    """The packages of the kernel headers of a system."""
-
-    systems: tuple[str, ...]
-    kernel: str = ""
-    exact: tuple[str, ...] = ()
-    follow: tuple[str, ...] = ()
-    unknown: tuple[str, ...] = ()
-    why: str = ""
-    src: tuple[str, ...] = ()
 
 
 class Starter(Struct, frozen=True, kw_only=True):
@@ -45,15 +30,6 @@ class Starter(Struct, frozen=True, kw_only=True):
 
     systems: tuple[str, ...]
     starts: str
-    src: tuple[str, ...] = ()
-
-
-class HeadersCommand(Struct, frozen=True, kw_only=True):
-    """A command of a package manager that plans do not support: the user runs it."""
-
-    systems: tuple[str, ...]
-    command: tuple[str, ...]
-    note: str = ""
     src: tuple[str, ...] = ()
 
 
@@ -167,107 +143,9 @@ def find_fixes(ctx: Context, problem: str) -> tuple[FixCommand, ...]:
     return rows_for(ctx, [row for row in rows if row.problem == problem])
 
 
-def kernel_headers(ctx: Context) -> Draft | None:
-    """The step that installs the headers of every relevant kernel; None if the facts have none."""
-    rows = rows_for(ctx, ctx.matrix.rows(SUBJECT, "headers", Headers))
-    names: dict[str, None] = {}
-    used: list[Headers] = []
-    for kernel in ctx.kernels:
-        row = _row_for_kernel(rows, kernel)
-        if row is not None:
-            used.append(row)
-            names.update(dict.fromkeys(_expand(ctx, row.exact, kernel)))
-            names.update(dict.fromkeys(row.follow))
-    if not ctx.kernels:
-        row = next((row for row in rows if not row.kernel), None)
-        if row is not None:
-            used.append(row)
-            names.update(dict.fromkeys(_expand(ctx, row.unknown, "")))
-    if not names:
-        return None
-    tool = manager(ctx.system.family)
-    shown = " and ".join(ctx.kernels) or "the kernel, whose release is unknown"
-    follow = next((row.why for row in used if row.why), "")
-    packages = tuple(_package(name) for name in names)
-    return draft(
-        "headers",
-        after=["index:system", "tools"],
-        component="driver",
-        kind="install-packages",
-        title="install the kernel headers",
-        why=f"the module is built for {shown}" + (f"; {follow}" if follow else ""),
-        actions=(do.InstallPackages(manager=tool.name, packages=packages),),
-        undo_note="headers are harmless and stay",
-        done_when=done.packages(tool, packages),
-        phase="prerequisites",
-        sources=ctx.addresses(*used),
-    )
-
-
-def headers_by_hand(ctx: Context) -> Draft:
-    """The step without known packages of headers: the user installs them, and the plan checks them."""
-    row = next(iter(rows_for(ctx, ctx.matrix.rows(SUBJECT, "headers_by_hand", HeadersCommand))), None)
-    how = f", {row.note}" if row and row.note else ""
-    return draft(
-        "headers",
-        after=["tools"],
-        component="driver",
-        kind="manual",
-        title="install gcc, make and the headers of the kernel that runs",
-        why=f"the driver's installer compiles the kernel modules and stops without them. {ctx.system.name} has its own "
-        f"names for these packages{how}; the plan continues once /lib/modules/$(uname -r)/build is there",
-        actions=(do.ByHand(commands=(row.command,) if row else ()),),
-        undo_note="headers are harmless and stay",
-        done_when=done.succeeds("sh", "-c", _CAN_BUILD),
-        phase="prerequisites",
-        sources=ctx.addresses(row),
-    )
-
-
-def headers_match(ctx: Context) -> list[Draft]:
-    """The step that checks for the headers of the running kernel if its release was unknown to the plan."""
-    if ctx.kernels:
-        return []
-    look = draft(
-        "headers-match",
-        after=["headers"],
-        component="driver",
-        kind="run",
-        title="check that the headers are those of the kernel that runs",
-        why="the release of the kernel was not known to this plan, and a package manager installs the newest headers. "
-        "If this fails, reboot into the newest kernel and continue, or plan with --kernel",
-        actions=(do.Look(argv=("sh", "-c", _CAN_BUILD)),),
-        undo_note="nothing is changed",
-        done_when=done.succeeds("sh", "-c", _CAN_BUILD),
-        phase="prerequisites",
-    )
-    return [look]
-
-
 def starter(ctx: Context) -> Starter | None:
     """The service manager of the host's system in place of systemd; None with systemd."""
     return next(iter(rows_for(ctx, ctx.matrix.rows(SUBJECT, "no_systemd", Starter))), None)
-
-
-def _row_for_kernel(rows: tuple[Headers, ...], kernel: str) -> Headers | None:
-    matching = [row for row in rows if not row.kernel or re.fullmatch(row.kernel, kernel)]
-    return max(matching, key=lambda row: len(row.kernel), default=None)
-
-
-def _package(name: str) -> Package:
-    package, _, pin = name.partition("=")
-    return Package(name=package, pin=pin)
-
-
-def _expand(ctx: Context, templates: tuple[str, ...], kernel: str) -> list[str]:
-    split = _SUSE_KERNEL.fullmatch(kernel)
-    values = {
-        "kernel": kernel,
-        "release": split[1] if split else kernel,
-        "variant": split[2] if split else "default",
-        "deb_arch": debian_name(ctx.arch, ctx.arch),
-    }
-    return [_fill(template, values) for template in templates]
 
 
 def _by_rhui(ctx: Context, row: Enable) -> Enable:
@@ -289,7 +167,7 @@ def _enable_step(ctx: Context, row: Enable, after: tuple[str, ...]) -> Draft:
     named = _RPM_ADDRESS.fullmatch(row.packages[0]) if len(row.packages) == 1 else None
     undo: tuple[do.EnableSource, ...] = ()
     if row.packages:
-        packages = tuple(Package(name=_fill(name, values)) for name in row.packages)
+        packages = tuple(Package(name=filled(name, values)) for name in row.packages)
         action: AnyAction = do.InstallPackages(manager=tool.name, packages=packages)
         note = "a repository package is harmless and stays"
         # yum fails if the package at an address is already installed.
@@ -316,7 +194,7 @@ def _enable_step(ctx: Context, row: Enable, after: tuple[str, ...]) -> Draft:
 
 
 def _source(command: tuple[str, ...], values: dict[str, str]) -> do.EnableSource:
-    argv = tuple(_fill(word, values) for word in command)
+    argv = tuple(filled(word, values) for word in command)
     return do.EnableSource(argv=argv, needs_account=argv[0] in _WITH_ACCOUNT)
 
 
@@ -372,7 +250,7 @@ def install_tools(  # noqa: PLR0913 (the differences between such steps; most ar
     )
 
 
-def _fill(template: str, values: dict[str, str]) -> str:
+def filled(template: str, values: dict[str, str]) -> str:
     text = template
     for name, value in values.items():
         text = text.replace("{" + name + "}", value)

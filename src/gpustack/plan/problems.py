@@ -12,9 +12,10 @@ from gpustack.plan import done
 from gpustack.plan.components.driver import enrol_key
 from gpustack.plan.context import Context
 from gpustack.plan.draft import Draft, draft
+from gpustack.plan.headers import kernel_headers
 from gpustack.plan.managers import manager
 from gpustack.plan.managers.rpm import exclusion
-from gpustack.plan.preparation import FixCommand, find_fixes, kernel_headers, refresh_system
+from gpustack.plan.preparation import FixCommand, find_fixes, refresh_system
 
 REPO_FILE = re.compile(r"/etc/(?:yum\.repos|zypp/repos)\.d/[\w.@+-]+\.repo")
 _CLASHING = ("mft*", "kernel-mft*")

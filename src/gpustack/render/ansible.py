@@ -20,6 +20,7 @@ from gpustack.render.ansible_tasks import (
     name_of,
 )
 from gpustack.render.comments import comment, stack
+from gpustack.render.target import target_of
 from gpustack.render.templating import fill
 from gpustack.render.yaml_text import Flow, Value, lines, quoted
 from gpustack.visible import one_line
@@ -214,14 +215,11 @@ def _tag(text: str) -> str:
 
 def guards_of(plan: Plan) -> list[str]:
     """What must be true of a host that the plan is for, by reliable facts of Ansible."""
-    host, wanted = plan.host, []
-    if host.arch and WORD.fullmatch(host.arch):
-        wanted.append(f"ansible_facts['architecture'] == '{host.arch}'")
-    version = host.os.version_id or ""
-    if host.os.id in _VERSIONED and WORD.fullmatch(version):
-        # Releases of one major version share a repository in rpm systems.
-        known = version if host.os.family == "apt" or host.os.id == "sles" else version.partition(".")[0]
-        wanted.append(f"(ansible_facts['distribution_version'] ~ '.').startswith('{known}.')")
+    target, wanted = target_of(plan), []
+    if WORD.fullmatch(target.arch):
+        wanted.append(f"ansible_facts['architecture'] == '{target.arch}'")
+    if plan.host.os.id in _VERSIONED and WORD.fullmatch(target.version):
+        wanted.append(f"(ansible_facts['distribution_version'] ~ '.').startswith('{target.version}.')")
     return wanted
 
 

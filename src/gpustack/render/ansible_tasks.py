@@ -17,7 +17,8 @@ from gpustack.render.ansible_sources import deb822
 from gpustack.render.ansible_use import Use, command, demand_exact, needs_excuse
 from gpustack.render.commands import command_line, is_manual, serves_reboot
 from gpustack.render.comments import comment
-from gpustack.render.yaml_text import Flow, Unsafe, Value
+from gpustack.render.verification import verification_script
+from gpustack.render.yaml_text import Flow, Text, Unsafe, Value
 from gpustack.visible import one_line
 
 WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,60}")
@@ -156,7 +157,7 @@ def _step_tasks(writer: Writer, number: int, step: Step, tags: list[str]) -> lis
     elif step.kind == "note" or is_manual(step):
         tasks = [Task(step.title, {"ansible.builtin.debug": {"msg": _describe(step)}})]
     elif _only_verifies(step):
-        tasks = _verify(f"{writer.prefix}step_{number}", step)
+        tasks = _verify(writer.plan, f"{writer.prefix}step_{number}", step)
     else:
         tasks = _work(writer, number, step)
     finished = []
@@ -171,8 +172,8 @@ def _describe(step: Step) -> Value:
     return [*told, "By hand:", *map(command_line, step.commands)] if step.commands else told
 
 
-def _verify(found: str, step: Step) -> list[Task]:
-    """The verification, on hosts that have the program for it."""
+def _verify(plan: Plan, found: str, step: Step) -> list[Task]:
+    """The verification by gpustack, else by what a script can check without it."""
     tasks = []
     for argv in step.commands:
         probe: dict[str, Value] = {
@@ -188,7 +189,12 @@ def _verify(found: str, step: Step) -> list[Task]:
             "changed_when": False,
         }
         tasks += [Task(f"Look for {argv[0]}", probe), Task(step.title, check)]
-    return tasks
+    basic: dict[str, Value] = {
+        "ansible.builtin.command": {"argv": ["sh", "-c", Text(verification_script(plan, step))]},
+        "when": Expression(f"{found}.rc != 0"),
+        "changed_when": False,
+    }
+    return [*tasks, Task(f"{step.title}: basic checks where gpustack is not installed", basic)]
 
 
 def _work(writer: Writer, number: int, step: Step) -> list[Task]:

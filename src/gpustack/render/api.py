@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Protocol, cast
 
+from msgspec.structs import replace
+
 from gpustack.errors import UsageError
 from gpustack.model.plan import Plan
 
@@ -42,6 +44,11 @@ def render(plan: Plan, format: str) -> str:  # noqa: A002 (the option's own name
     if format in PYTHON_FORMATS:
         return str(import_module("gpustack.render.python_formats").render(plan, format))
     return cast("_Writer", import_module(f"gpustack.render.{format.replace('-', '_')}")).render(plan)
+
+
+def without_verification(plan: Plan) -> Plan:
+    """The plan without its verification, for forms; all else, also its digest, stays."""
+    return replace(plan, steps=tuple(step for step in plan.steps if step.phase != "verification"))
 
 
 def render_tree(plans: Mapping[str, Plan], format: str) -> dict[str, str]:  # noqa: A002 (the option's own name)

@@ -1,20 +1,21 @@
-"""cloud-init user-data: repositories, packages and files by modules, the rest as argument lists, across a reboot."""
+"""cloud-init user-data: files in a folder of our own, then the plan as argument lists, across a reboot.
+
+None of cloud-init's other modules is used: they would change a host before runcmd can refuse it.
+"""
 
 from __future__ import annotations
 
-import re
 import shlex
 from typing import NamedTuple
 
-from gpustack.model.actions import Argv, Verify
+from gpustack.model.actions import Argv
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Artifact, FileWrite, Step
-from gpustack.plan.commands import spell
-from gpustack.plan.former import actions_of
-from gpustack.render.cloud_init_sources import Sources, sources_of
+from gpustack.render.basic_checks import verified_by
 from gpustack.render.commands import command_line, fetch, is_manual
 from gpustack.render.comments import comment, stack
 from gpustack.render.templating import fill
+from gpustack.render.verification import host_script, verification_script
 from gpustack.render.yaml_text import Flow, Text, Value, lines
 from gpustack.visible import one_line
 
@@ -27,13 +28,9 @@ STAGE = "/var/lib/gpustack/cloud-init"
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _EARLIER = f"{STAGE}/boot-id"
 _PER_BOOT = "/var/lib/cloud/scripts/per-boot"
-_MANAGERS = frozenset({"apt", "dnf", "yum", "zypper"})
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+_-]*")
-_EARLY = re.compile(
-    r"/etc/(apt/(preferences|apt\.conf)\.d|profile\.d|modprobe\.d|modules-load\.d|ld\.so\.conf\.d)/[^/]+"
-)
 _CHECK = '[ "$(sha256sum <"$1")" = "$2  -" ]'
-_IF_THERE = '! command -v "$1" >/dev/null || exec "$@"'
+_HOST = f"{STAGE}/host.sh"
+_VERIFY = f"{STAGE}/verify.sh"
 
 
 class _Part(NamedTuple):
@@ -44,70 +41,45 @@ class _Part(NamedTuple):
 
 
 class _Files:
-    """The files in user-data: those in place from the start, and those for later."""
+    """The files in user-data. All are in our own folder, so that a host that is refused stays as it was."""
 
-    def __init__(self, entries: list[Value]) -> None:
-        self.entries = entries
+    def __init__(self) -> None:
+        self.entries: list[Value] = []
 
     def add(self, path: str, content: str, mode: str) -> None:
         self.entries.append({"path": path, "permissions": mode, "content": Text(content)})
 
-    def place(self, file: FileWrite) -> list[Argv]:
-        """The commands that put a file in place; none if it may be there before the first package."""
-        if _EARLY.fullmatch(file.path):
-            self.add(file.path, file.content, file.mode)
-            return []
+    def place(self, file: FileWrite) -> Argv:
+        """The command that puts a file of the plan in place."""
         waiting = f"{STAGE}/{len(self.entries)}"
         self.add(waiting, file.content, "0600")
-        return [("install", "-D", "-m", file.mode, "--", waiting, file.path)]
+        return ("install", "-D", "-m", file.mode, "--", waiting, file.path)
 
 
 def render(plan: Plan) -> str:
     """The plan as user-data for the first boot of a machine."""
-    sources = sources_of(plan)
-    early, rest = _packages(plan, sources)
-    parts = _parts(rest)
-    files = _Files(sources.files)
-    commands = [[argv for step in part.steps for argv in _commands(step, files, sources)] for part in parts]
+    parts = _parts([step for step in plan.steps if not (step.kind == "note" or is_manual(step))])
+    files = _Files()
+    commands = [[argv for step in part.steps for argv in _commands(plan, step, files)] for part in parts]
     for number in range(len(parts) - 1, 0, -1):
-        script = _script(parts, commands[number], number)
-        files.add(_waiting(number), script, "0700")
-    document = _packaged(early, sources)
-    if files.entries:
-        document["write_files"] = files.entries
+        files.add(_waiting(number), _script(parts, commands[number], number), "0700")
     first: list[Value] = [Flow(argv) for argv in commands[0]]
     if parts[0].reboot is not None:
         first += [Flow(argv) for argv in _hand_over(1)]
+    # cloud-init ignores an empty document.
+    document: dict[str, Value] = {} if first else {"package_update": False}
     if first:
+        files.add(_HOST, host_script(plan), "0600")
+        document["write_files"] = files.entries
         # The script that cloud-init makes of this list continues after a failure by default.
-        document["runcmd"] = ["set -e", *first]
+        document["runcmd"] = ["set -e", _refusal(), *first]
     if parts[0].reboot is not None:
         document["power_state"] = _power_state(parts[0].reboot)
-    if not document:
-        # cloud-init ignores an empty document.
-        document["package_update"] = False
-    told = _comments(plan)
-    if sources.without_keyring:
-        text = (
-            "the package cuda-keyring is not installed: its source, key and preferences stand below, under the same "
-            "names, so that it may be added at any time"
-        )
-        told += _comment(f"note: {text}")
-    return sized(document, told)
+    return sized(document, _comments(plan))
 
 
-def _packaged(early: list[Value], sources: Sources) -> dict[str, Value]:
-    """The modules that install repositories and packages."""
-    document: dict[str, Value] = {}
-    if sources.apt:
-        document["apt"] = {"sources": sources.apt}
-    if sources.yum:
-        document["yum_repos"] = sources.yum
-    if early or document:
-        document["package_update"] = True
-    if early:
-        document["packages"] = early
-    return document
+def _refusal() -> str:
+    return f"sh {_HOST} || {{ code=$?; rm -rf -- {STAGE}; exit $code; }}"
 
 
 def sized(document: dict[str, Value], comments: list[str]) -> str:
@@ -149,36 +121,6 @@ def _comment(text: str) -> list[str]:
     return comment(text, more="#   ")
 
 
-def _packages(plan: Plan, sources: Sources) -> tuple[list[Value], list[Step]]:
-    """The packages of the system's own archives with no prerequisites, and the remaining steps."""
-    names: dict[str, None] = {}
-    index: list[Step] = []
-    rest: list[Step] = []
-    acting = [step for step in plan.steps if not (step.kind == "note" or is_manual(step))]
-    for step in acting:
-        if sources.left.get(step.id) == ():
-            continue
-        if not rest and _is_common(plan, step):
-            names.update(dict.fromkeys(step.packages))
-        elif not (rest or names) and step.kind == "refresh-index":
-            index.append(step)
-        else:
-            rest.append(step)
-    # With packages cloud-init reads the indexes itself.
-    return list(names), rest if names else [*index, *rest]
-
-
-def _is_common(plan: Plan, step: Step) -> bool:
-    return (
-        plan.host.os.family in _MANAGERS
-        and step.kind == "install-packages"
-        and step.phase == "prerequisites"
-        and not (step.files or step.artifacts)
-        and bool(step.packages)
-        and all(_NAME.fullmatch(name) for name in step.packages)
-    )
-
-
 def _parts(steps: list[Step]) -> list[_Part]:
     parts = [_Part([], None)]
     for step in steps:
@@ -190,22 +132,15 @@ def _parts(steps: list[Step]) -> list[_Part]:
     return parts
 
 
-def _commands(step: Step, files: _Files, sources: Sources) -> list[Argv]:
-    if step.id in sources.left:
-        return list(sources.left[step.id])
+def _commands(plan: Plan, step: Step, files: _Files) -> list[Argv]:
     found: list[Argv] = []
     for artifact in step.artifacts:
         found += _download(artifact)
-    for file in step.files:
-        found += files.place(file)
-    for action in actions_of(step):
-        found += map(_verified, spell(action)) if isinstance(action, Verify) else spell(action)
-    return found
-
-
-def _verified(argv: Argv) -> Argv:
-    """Our own verification, on images that contain the program."""
-    return ("sh", "-c", _IF_THERE, "sh", *argv)
+    found += [files.place(file) for file in step.files]
+    if verified_by(step):
+        files.add(_VERIFY, verification_script(plan, step), "0600")
+        return [*found, ("sh", _VERIFY)]
+    return [*found, *step.commands]
 
 
 def _download(artifact: Artifact) -> list[Argv]:

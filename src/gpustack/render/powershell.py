@@ -9,14 +9,16 @@ from __future__ import annotations
 import textwrap
 
 from gpustack.errors import UsageError
-from gpustack.model.actions import AnyAction, Verify
-from gpustack.model.conditions import conditions
+from gpustack.model.actions import AnyAction
+from gpustack.model.conditions import Condition, conditions
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Artifact, Step
 from gpustack.plan.commands import spell
 from gpustack.plan.former import actions_of, undo_actions_of
 from gpustack.plan.managers.windows import COMMANDS, STATE
+from gpustack.render.basic_checks import NOTHING, UNPROVEN, Check, basic_checks, verified_by
 from gpustack.render.commands import changes, is_manual
+from gpustack.render.target import target_of
 from gpustack.resources import template
 from gpustack.visible import one_line
 
@@ -66,11 +68,14 @@ def command(argv: tuple[str, ...]) -> str:
 def render(plan: Plan) -> str:
     """The plan as a script; ``-DryRun`` shows what it would do, ``-Rollback`` undoes its steps."""
     state = f"$StateFolder = {literal(STATE)}\n"
-    blocks = ["\n".join(_title(plan)), _frame("options.ps1"), state, _frame("functions.ps1")]
+    blocks = ["\n".join(_title(plan)), _frame("options.ps1"), _frame("host.ps1"), _host(plan), state]
+    blocks.append(_frame("functions.ps1"))
+    if any(verified_by(step) for step in plan.steps):
+        blocks.append(_frame("checks.ps1"))
     if any(one.own_path for step in plan.steps for one in step.artifacts):
         blocks.append(_frame("own_file.ps1"))
     numbered = [(f"{number:02}", step) for number, step in enumerate(plan.steps, 1)]
-    blocks += [_function(number, step, stops=_is_waited_for(plan, step)) for number, step in numbered]
+    blocks += [_function(plan, number, step) for number, step in numbered]
     undone = [(number, step) for number, step in reversed(numbered) if step.undo]
     blocks += [_undo(number, step) for number, step in undone]
     blocks.append(_main(numbered, undone))
@@ -106,12 +111,21 @@ def _title(plan: Plan) -> list[str]:
     return lines
 
 
+def _host(plan: Plan) -> str:
+    target = target_of(plan)
+    kind = "Windows Server" if target.id == "windows-server" else "Windows"
+    system = f"{kind} {target.version}" if target.version else ""
+    words = (("System", system), ("Architecture", target.arch), ("Name", target.name))
+    return f"Assert-StackHost {' '.join(f'-{name} {literal(text)}' for name, text in words)}\n"
+
+
 def _is_waited_for(plan: Plan, step: Step) -> bool:
     """Whether other steps depend on this one; the verification only reads."""
     return any(step.id in other.depends_on for other in plan.steps if other.phase != "verification" and changes(other))
 
 
-def _function(number: str, step: Step, *, stops: bool) -> str:
+def _function(plan: Plan, number: str, step: Step) -> str:
+    stops = _is_waited_for(plan, step)
     body = _comment(f"{step.title}: {step.why}")
     test = _guard(step)
     if test:
@@ -126,7 +140,10 @@ def _function(number: str, step: Step, *, stops: bool) -> str:
             _action(f"Write-StackFile -LiteralPath {literal(file.path)} -Content {literal(file.content)}")
             for file in step.files
         ]
-        body += [line for action in actions_of(step) for line in _run(action)]
+        components = verified_by(step)
+        for action in actions_of(step):
+            lines = _run(action)
+            body += _verification(plan, components, lines) if components else lines
     return _block(f"Invoke-Step{number}", body)
 
 
@@ -142,17 +159,20 @@ def _undo(number: str, step: Step) -> str:
 
 
 def _guard(step: Step) -> str:
-    tests = []
-    for one in conditions(step.done_when):
-        if one.kind == "path":
-            tests.append(f"Test-Path -LiteralPath {literal(one.words[0])}")
-        elif one.kind == "file":
-            path, digest = one.words
-            tests.append(f"Test-Sum -LiteralPath {literal(path)} -Algorithm 'SHA256' -Hash {literal(digest)}")
-        else:
-            # The others are for systems with other package managers.
-            return ""
+    tests = [_test(one) for one in conditions(step.done_when)]
+    if not all(tests):
+        return ""
     return tests[0] if len(tests) == 1 else " -and ".join(f"({test})" for test in tests)
+
+
+def _test(one: Condition) -> str:
+    """A condition as an expression; "" for those of systems with other package managers."""
+    if one.kind == "path":
+        return f"Test-Path -LiteralPath {literal(one.words[0])}"
+    if one.kind == "file":
+        path, digest = one.words
+        return f"Test-Sum -LiteralPath {literal(path)} -Algorithm 'SHA256' -Hash {literal(digest)}"
+    return ""
 
 
 def _download(artifact: Artifact) -> str:
@@ -168,16 +188,32 @@ def _download(artifact: Artifact) -> str:
 
 
 def _run(action: AnyAction) -> list[str]:
-    lines = [_action(command(argv)) for argv in spell(action)]
-    if not isinstance(action, Verify):
-        return lines
+    return [_action(command(argv)) for argv in spell(action)]
+
+
+def _verification(plan: Plan, components: tuple[str, ...], run: list[str]) -> list[str]:
+    """The lines that verify the stack: gpustack if it is there, else basic checks, which say what they do not prove."""
+    checks = [(check.title, _question(check)) for check in basic_checks(plan, components)]
+    lines = [f"Invoke-Check -Title {literal(title)} -Test {{ {test} }}" for title, test in checks if test]
+    if lines:
+        lines.append(f"Complete-Check -Note {literal(UNPROVEN)}")
+    else:
+        lines += [f"Write-Host {literal('error: ' + NOTHING)}", "if (-not $DryRun) { exit 1 }"]
     return [
         "if (Get-Command -Name 'gpustack' -CommandType Application -ErrorAction SilentlyContinue) {",
-        *(f"    {line}" for line in lines),
+        *(f"    {line}" for line in run),
         "} else {",
-        "    Write-Host 'gpustack is not installed on this machine: this step is skipped'",
+        "    Write-Host 'gpustack is not installed on this machine; basic checks in its place:'",
+        *(f"    {line}" for line in lines),
         "}",
     ]
+
+
+def _question(check: Check) -> str:
+    """A basic check as an expression, "" if Windows has none."""
+    if check.condition is not None:
+        return _test(check.condition)
+    return f"Test-Compiler -Release {literal(check.compiler)}" if check.compiler else ""
 
 
 def _action(text: str) -> str:

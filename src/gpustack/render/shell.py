@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable
-from functools import cache
 
-from gpustack.model.actions import AnyAction, Verify
 from gpustack.model.conditions import Condition
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Artifact, FileWrite, Step
 from gpustack.plan.commands import spell
 from gpustack.plan.former import actions_of
+from gpustack.render.basic_checks import verified_by
 from gpustack.render.commands import changes, command_line, fetch, is_manual, printed, serves_reboot
 from gpustack.render.comments import comment, stack
+from gpustack.render.shell_library import helpers, program, spoken
 from gpustack.render.signs import Signs, only_serves, signs
-from gpustack.resources import template
+from gpustack.render.verification import demand, verification
 from gpustack.visible import is_visible, one_line
 
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
-_NAME = re.compile(r"[a-z_0-9]+")
 _HEAD = """\
 set -eu
 umask 022
@@ -45,6 +43,7 @@ _STATE = """\
 state={folder}/script-{digest}
 title=start
 changed=0
+failed=0
 {reboot}
 on_exit() {{
     code=$?
@@ -69,19 +68,6 @@ fi
 """
 
 
-_PROGRAMS = {
-    "package": ("has_deb", "has_rpm"),
-    "absent": ("no_deb", "no_rpm"),
-    "held": ("is_held", "is_locked"),
-    "file": ("has_sum", "has_sum"),
-    "path": ("is_path", "is_path"),
-    "link": ("is_link", "is_link"),
-}
-"""The programs that query the package database, for Debian packages and for rpm."""
-
-_EXACT = ("has_upstream_deb", "has_upstream_rpm")
-
-
 class _Script:
     """The script of one plan while it is written."""
 
@@ -103,7 +89,7 @@ class _Script:
         asked = self.question(step)
         if asked:
             lines += [f"done_{name}() {{", *asked, "}"]
-        body = [f"begin {_spoken(one_line(step.title))}"]
+        body = [f"begin {spoken(one_line(step.title))}"]
         if asked:
             body.append(f"if done_{name}; then as_planned; return 0; fi")
         body += self.body(step)
@@ -127,9 +113,7 @@ class _Script:
         """A condition as a command."""
         if one.kind == "succeeds":
             return f"{command_line(one.words)} >/dev/null 2>&1"
-        is_exact = one.kind == "package" and len(one.words) > 1
-        programs = _EXACT if is_exact else _PROGRAMS[one.kind]
-        return command_line((programs[self.plan.host.os.family != "apt"], *one.words))
+        return command_line(program(self.plan, one))
 
     def body(self, step: Step) -> list[str]:
         """The lines that do the step."""
@@ -151,8 +135,10 @@ class _Script:
             lines += _download(artifact)
         for file in step.files:
             lines += _file(file)
+        components = verified_by(step)
         for action in actions_of(step):
-            lines += _action(action)
+            run = [f"run {command_line(argv)}" for argv in spell(action)]
+            lines += verification(self.plan, components, run) if components else run
         if self.signs[step.id].marked:
             lines.append(f"mark {self.names[step.id]}")
         return lines
@@ -171,36 +157,13 @@ class _Script:
         blocks = [self.function(step) for step in acting]
         blocks.append("\n".join([*(f"step_{self.names[step.id]}" for step in acting), ""]))
         blocks.append(_END.format(count=len(acting)))
-        rest = [state, *([_ROOT] if needs_root else []), *blocks]
-        return "\n".join([_title(plan), _HEAD, *_helpers(rest), *rest])
+        rest = [demand(plan), state, *([_ROOT] if needs_root else []), *blocks]
+        return "\n".join([_title(plan), _HEAD, *helpers(rest), *rest])
 
 
 def render(plan: Plan) -> str:
     """The plan as a script for /bin/sh; ``--dry-run`` shows what it would run."""
     return _Script(plan).text()
-
-
-@cache
-def _library(text: str) -> dict[str, tuple[str, frozenset[str]]]:
-    """The functions that scripts consist of: the text of each, and the words in it."""
-    found = {}
-    for block in re.split(r"\n\n(?=#|[a-z_]+\(\))", text.rstrip("\n")):
-        name = next(line.partition("(")[0] for line in block.split("\n") if not line.startswith("#"))
-        found[name] = (block + "\n", frozenset(_NAME.findall(block)))
-    return found
-
-
-def _helpers(blocks: Iterable[str]) -> list[str]:
-    """The functions that these blocks call, directly or through others."""
-    library = _library(template("shell/helpers.sh"))
-    called: set[str] = set()
-    waiting = [word for block in blocks for word in _NAME.findall(block) if word in library]
-    while waiting:
-        name = waiting.pop()
-        if name not in called:
-            called.add(name)
-            waiting += [word for word in library[name][1] if word in library]
-    return [text for name, (text, _) in library.items() if name in called]
 
 
 def _title(plan: Plan) -> str:
@@ -220,20 +183,6 @@ def _joined(tests: list[str]) -> list[str]:
 
 def _inline(tests: list[str]) -> str:
     return " && ".join(tests)
-
-
-def _action(action: AnyAction) -> list[str]:
-    lines = [command_line(argv) for argv in spell(action)]
-    if not isinstance(action, Verify):
-        return [f"run {line}" for line in lines]
-    # The script must succeed on a host without gpustack.
-    return [
-        "if command -v gpustack >/dev/null 2>&1; then",
-        *(f"    run {line}" for line in lines),
-        "else",
-        *(f"    say {_spoken(f'gpustack is not installed here; to check the result: {line}')}" for line in lines),
-        "fi",
-    ]
 
 
 def _download(artifact: Artifact) -> list[str]:
@@ -256,12 +205,5 @@ def _file(file: FileWrite) -> list[str]:
 
 
 def _by_hand(step: Step) -> list[str]:
-    lines = [f"say {_spoken('by hand: ' + one_line(step.why or step.title))}"]
-    return lines + [f"say {_spoken('    ' + one_line(command_line(argv)))}" for argv in step.commands]
-
-
-def _spoken(text: str) -> str:
-    """Text for people as one word; in double quotes if it contains what looks like an expansion, and is not."""
-    if "$" not in text and "`" not in text:
-        return shlex.quote(text)
-    return '"' + re.sub(r'([\\"$`])', r"\\\1", text) + '"'
+    lines = [f"say {spoken('by hand: ' + one_line(step.why or step.title))}"]
+    return lines + [f"say {spoken('    ' + one_line(command_line(argv)))}" for argv in step.commands]

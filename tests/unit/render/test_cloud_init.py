@@ -80,9 +80,10 @@ def hostile_plan(text: str) -> Plan:
 def test_hostile_strings_arrive_exactly(text: str) -> None:
     document = yaml.safe_load(render(hostile_plan(text)))
     files = {one["path"]: one for one in document["write_files"]}
-    assert files["/etc/profile.d/a"]["content"] == text
+    assert all(path.startswith("/var/lib/gpustack/cloud-init/") for path in files)
     placed = {argv[-1]: files[argv[-2]]["content"] for argv in document["runcmd"] if argv[:2] == ["install", "-D"]}
     assert placed[f"/etc/{text}"] == text
+    assert placed["/etc/profile.d/a"] == text
     assert ["prog", text] in document["runcmd"]
     assert any(argv[-2:] == [f"/var/{text}/f", f"https://a/{text}"] for argv in document["runcmd"])
     script = placed["/var/lib/cloud/scripts/per-boot/gpustack-1.sh"]
@@ -112,6 +113,17 @@ def test_the_part_after_the_reboot_runs_at_the_next_boot_until_it_has_ended_well
     assert script.splitlines()[-1].startswith('rm -f -- "$0"')
     assert "cuda-toolkit" in script
     assert "cuda-toolkit" not in str(document["runcmd"])
+
+
+def test_nothing_of_a_host_that_is_refused_is_changed() -> None:
+    document = yaml.safe_load(render(plan_on("ubuntu24.04")))
+    assert set(document) == {"write_files", "runcmd", "power_state"}
+    assert document["runcmd"][1].startswith("sh /var/lib/gpustack/cloud-init/host.sh || {")
+    script = next(one["content"] for one in document["write_files"] if one["path"].endswith("/host.sh"))
+    other = script.replace("x86_64", "riscv64")
+    ran = subprocess.run(["sh", "-s"], input=other, capture_output=True, text=True, check=False)
+    assert ran.returncode == 4
+    assert ran.stderr.startswith("error: this plan is for Ubuntu 24.04 LTS on riscv64; this host is ")
 
 
 def test_nothing_reboots_where_nothing_has_to() -> None:

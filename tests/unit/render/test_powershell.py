@@ -11,6 +11,7 @@ import tree_sitter
 import tree_sitter_powershell
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.by_hand import words
 from tests.golden_plans import cases, outcome, script_of
 
@@ -150,6 +151,7 @@ CMDLETS = {
     *("Copy-Item", "Expand-Archive", "ForEach-Object", "Get-Command", "Get-FileHash", "Get-Item", "Invoke-WebRequest"),
     *("Join-Path", "Move-Item", "New-Item", "New-Object", "Remove-Item", "Select-Object", "Set-ItemProperty"),
     *("Set-StrictMode", "Start-BitsTransfer", "Test-Path", "Where-Object", "Write-Host", "$Action"),
+    *("Get-CimInstance", "Out-String", "$Test", "$found.Source"),
 }
 
 
@@ -312,9 +314,25 @@ def test_a_manual_step_stops_the_script_only_where_others_wait_for_it() -> None:
     assert "& ''C:\\a b\\setup.exe'' ''it''''s''" in going
 
 
-def test_verification_is_left_out_where_gpustack_is_not() -> None:
-    script = render(plan(step(commands=(("gpustack", "verify", "cuda"),), phase="verification")))
+def test_where_gpustack_is_not_installed_the_steps_results_are_checked() -> None:
+    verify = step(9, commands=(("gpustack", "verify", "cuda"),), phase="verification")
+    entry = StackEntry(version="13.4.2", method="zip", reason="")
+    made = step(1, component="cuda", commands=(words(do.LeaveMark(path="m")),), done_when=r"path C:\cuda\m")
+    script = render(replace(plan(made, verify), stack={"cuda": entry}))
     assert "if (Get-Command -Name 'gpustack'" in script
+    assert r"-Test { Test-Path -LiteralPath 'C:\cuda\m' }" in script
+    assert "-Test { Test-Compiler -Release '13.4' }" in script
+    assert "nothing could be checked without gpustack" not in script
+    assert "nothing could be checked without gpustack" in render(replace(plan(verify), stack={}))
+
+
+def test_another_windows_or_architecture_is_refused_first() -> None:
+    script = render(plan(step()))
+    called = commands_of(script)
+    guard = next(one for one in called if one[0] == "Assert-StackHost")
+    assert guard[1:5] == ("-System", "Windows 11", "-Architecture", "x86_64")
+    assert script.index("\nAssert-StackHost ") < script.index("$StateFolder = ")
+    assert "exit 4" in script
 
 
 def test_each_side_gets_its_own_script() -> None:

@@ -12,10 +12,13 @@ import pytest
 from msgspec.structs import replace
 from tests.unit.plan.making import host, plan
 
+from gpustack.model.host import OperatingSystem
 from gpustack.model.plan import Plan, StackEntry
 from gpustack.model.steps import Artifact, FileWrite, Step
 from gpustack.plan.managers.base import CACHE
+from gpustack.render.api import without_verification
 from gpustack.render.shell import render
+from gpustack.render.target import target_of
 
 
 def step(number: int, **fields: object) -> Step:
@@ -48,8 +51,15 @@ def _tool(path: Path, body: str) -> None:
     path.chmod(0o755)
 
 
-def made_of(*steps: Step) -> Plan:
-    return replace(plan(host()), steps=steps)
+def here() -> OperatingSystem:
+    """The system that runs the tests, so that a script accepts it."""
+    release = dict(line.split("=", 1) for line in Path("/etc/os-release").read_text().splitlines() if "=" in line)
+    return replace(host().os, id=release["ID"].strip('"'), version_id=release.get("VERSION_ID", "").strip('"'))
+
+
+def made_of(*steps: Step, **fields: object) -> Plan:
+    machine = replace(host(), os=here(), arch=os.uname().machine)
+    return replace(plan(host()), host=machine, steps=steps, **fields)
 
 
 @pytest.mark.parametrize(
@@ -232,7 +242,7 @@ def test_an_index_is_read_and_a_file_fetched_only_for_a_step_that_is_not_done(tm
 def test_a_sum_is_checked_with_what_the_system_has(program: str, tmp_path: Path) -> None:
     tools = tmp_path / "bin"
     tools.mkdir()
-    for name in ("cat", "chmod", "dirname", "mkdir", "mv", "rm", "sh", program):
+    for name in ("cat", "chmod", "dirname", "mkdir", "mv", "rm", "sh", "uname", program):
         (tools / name).symlink_to(str(shutil.which(name)))
     right, wrong = tmp_path / "back\\slash", tmp_path / "wrong"
     for path in (right, wrong):
@@ -259,3 +269,81 @@ def test_a_manual_step_is_told_and_not_run(tmp_path: Path) -> None:
     made = made_of(step(1, kind="manual", commands=(("touch", str(tmp_path / "by-hand")),)))
     assert "by hand: because" in run(render(made), tmp_path).stderr
     assert not (tmp_path / "by-hand").exists()
+
+
+OTHERS = {
+    "system": {"id": "ubuntu", "version_id": "24.04"},
+    "version": {"version_id": "99"},
+    "architecture": {},
+}
+
+
+@pytest.mark.parametrize("shell", SHELLS, ids=" ".join)
+@pytest.mark.parametrize("other", OTHERS)
+def test_a_host_that_the_plan_is_not_for_is_refused_before_anything_changes(
+    other: str, shell: tuple[str, ...], tmp_path: Path
+) -> None:
+    made = made_of(step(1, commands=(("touch", str(tmp_path / "changed")),)))
+    os_of = replace(made.host.os, **OTHERS[other])
+    arch = "riscv64" if other == "architecture" else made.host.arch
+    made = replace(made, host=replace(made.host, os=os_of, arch=arch))
+    for options in ((), ("--dry-run",)):
+        done = run(render(made), tmp_path, *options, shell=shell)
+        assert done.returncode == 4
+        assert done.stderr.startswith("error: this plan is for ")
+        assert done.stderr.rstrip().endswith(": nothing was changed")
+        assert not (tmp_path / "changed").exists()
+        assert not (tmp_path / "state").exists()
+
+
+def test_a_point_release_of_an_rpm_system_is_the_same_host() -> None:
+    targets = {name: target_of(plan(host(name)))[:2] for name in ("rhel9.4", "rocky9", "sles15.6", "ubuntu24.04")}
+    assert targets == {
+        "rhel9.4": ("rhel", "9"),
+        "rocky9": ("rocky", "9"),
+        "sles15.6": ("sles", "15.6"),
+        "ubuntu24.04": ("ubuntu", "24.04"),
+    }
+    assert target_of(plan(host("wsl-ubuntu24.04")))[:2] == ("ubuntu", "24.04")
+    assert target_of(plan(host("centos6")))[:2] == ("", "")
+
+
+VERIFY = step(9, phase="verification", commands=(("gpustack", "verify", "driver"),))
+
+
+def checked(component: str, answer: str, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """A script that ends with a verification, on a host without gpustack; a stand-in for nvidia-smi gives the answer."""
+    tools = folder / "bin"
+    tools.mkdir(exist_ok=True)
+    for name in ("cat", "grep", "mkdir", "rm", "uname"):
+        _tool(tools / name, f'exec {shutil.which(name)} "$@"')
+    _tool(tools / "nvidia-smi", answer)
+    last = replace(VERIFY, commands=(("gpustack", "verify", component),))
+    entry = StackEntry(version="580.95.05", method="network", reason="")
+    return run(render(made_of(last, stack={component: entry})), folder, *options, only=True)
+
+
+def test_without_gpustack_the_driver_is_asked_for_its_version_on_every_gpu(tmp_path: Path) -> None:
+    good = checked("driver", "echo 580.95.05; echo 580.95.05", tmp_path)
+    assert good.returncode == 0, good.stderr
+    assert "passed: driver 580.95.05 answers for every GPU" in good.stderr
+    assert "not proven: that anything runs on a GPU" in good.stderr
+    for answer in ("exit 9", "echo 580.95.05; echo 570.1", ":"):
+        bad = checked("driver", answer, tmp_path)
+        assert bad.returncode == 1
+        assert "FAILED: driver 580.95.05 answers for every GPU" in bad.stderr
+        assert "error: 1 of the checks failed" in bad.stderr
+    assert "would check: driver 580.95.05" in checked("driver", "exit 9", tmp_path, "--dry-run").stderr
+
+
+def test_where_nothing_can_be_checked_the_script_fails(tmp_path: Path) -> None:
+    done = checked("triton", "exit 9", tmp_path)
+    assert done.returncode == 1
+    assert "nothing could be checked without gpustack" in done.stderr
+    assert checked("triton", "exit 9", tmp_path, "--dry-run").returncode == 0
+
+
+def test_a_script_may_be_made_without_its_verification(tmp_path: Path) -> None:
+    done = run(render(without_verification(made_of(step(1, commands=(("true",),)), VERIFY))), tmp_path)
+    assert done.returncode == 0
+    assert "verify" not in done.stderr

@@ -29,8 +29,8 @@ _ALL = (
 )
 """The fields of a host that plans are made from."""
 
-_DESCRIBED = ("id", "version_id", "family")
-"""The fields of the operating system in a description."""
+_DESCRIBED = ("id", "family")
+"""The fields of the operating system in a description, next to its release."""
 
 
 def demand_same_host(plan: Plan, host: Host) -> None:
@@ -55,6 +55,8 @@ def _of_description(old: Host, new: Host) -> tuple[str, object, object] | None:
         before, now = getattr(old.os, name), getattr(new.os, name)
         if before is not None and before != now:
             return f"os.{name}", before, now
+    if old.os.release and not f"{new.os.version_id}.".startswith(f"{old.os.release}."):
+        return "os.version_id", old.os.version_id, new.os.version_id
     return ("arch", old.arch, new.arch) if old.arch and new.arch and old.arch != new.arch else None
 
 

@@ -9,16 +9,14 @@ from gpustack.plan import done
 from gpustack.plan.components.base import Component
 from gpustack.plan.context import Context
 from gpustack.plan.draft import Draft, draft
+from gpustack.plan.headers import headers_by_hand, headers_match, kernel_headers
 from gpustack.plan.preparation import (
     SUBJECT,
     ConflictModule,
     Initramfs,
     SecureBoot,
     enable,
-    headers_by_hand,
-    headers_match,
     install_tools,
-    kernel_headers,
     rows_for,
     starter,
 )
