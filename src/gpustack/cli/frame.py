@@ -178,9 +178,9 @@ def _is_terminal(stream: TextIO | None) -> bool:
     return stream is not None and not stream.closed and stream.isatty()
 
 
-def width() -> int:
-    """Columns of the terminal on standard output, else 80: a pipe gets the same text everywhere."""
-    return os.get_terminal_size(sys.stdout.fileno()).columns if _is_terminal(sys.stdout) else 80
+def width(elsewhere: int = 80) -> int:
+    """Columns of the terminal on standard output, at least 40; ``elsewhere`` for a pipe or a file."""
+    return max(40, os.get_terminal_size(sys.stdout.fileno()).columns) if _is_terminal(sys.stdout) else elsewhere
 
 
 def warn(text: str) -> None:
@@ -190,8 +190,26 @@ def warn(text: str) -> None:
 
 
 def page(text: str, *, fault: type[GpustackError] | None = None) -> None:
-    """Write a text for people to standard output: like `document`, but with invisible characters spelled out."""
-    document(visible(text), fault=fault)
+    """Write a text for people to standard output: like `document`, but with invisible characters spelled out.
+
+    On a terminal, lines that are wider are folded between words; a pipe gets them whole.
+    """
+    shown = visible(text)
+    document(_folded(shown, width()) if _is_terminal(sys.stdout) else shown, fault=fault)
+
+
+def _folded(text: str, columns: int) -> str:
+    """The text with no line wider than ``columns``, but for long words; what follows is indented by two more."""
+    from textwrap import wrap
+
+    found: list[str] = []
+    for line in text.split("\n"):
+        if len(line) <= columns or " " not in line.strip():
+            found.append(line)
+            continue
+        pad = " " * (len(line) - len(line.lstrip()) + 2)
+        found += wrap(line, columns, subsequent_indent=pad, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(found)
 
 
 def document(text: str, *, fault: type[GpustackError] | None = None) -> None:

@@ -50,7 +50,7 @@ def plan(
 
     With no requirement: driver, CUDA and cuDNN for this machine.
     """
-    from gpustack.render.api import demand_format, remarks, render
+    from gpustack.render.api import demand_format, remarks
 
     question = collect_options(requirements, options, format=format)
     form = question.format or "table"
@@ -64,11 +64,24 @@ def plan(
 
         save(dump(of_plan(made)), lock, "--lock")
     if is_shown:
-        frame.document(render(made, form))
+        show(made, form)
     if form != "table" or not is_shown:  # which shows them itself
         for text in (*made.warnings, *remarks(made, form)):
             frame.warn(text)
     return pending(made, question)
+
+
+def show(plan: "Plan", form: str) -> None:
+    """Write a plan to standard output; the table in the width of the terminal."""
+    from gpustack.render.api import render
+
+    if form != "table":
+        frame.document(render(plan, form))
+        return
+    from gpustack.render.table import WIDTH
+    from gpustack.render.table import render as table
+
+    frame.document(table(plan, frame.width(WIDTH)))
 
 
 def pending(plan: "Plan", question: StackOptions) -> int:

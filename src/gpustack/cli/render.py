@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 from gpustack.cli import frame
 from gpustack.cli.declare import Argument, Option, command
 from gpustack.cli.outputs import folder
+from gpustack.cli.plan import show
 
 if TYPE_CHECKING:
     from gpustack.model.plan import Plan
@@ -38,7 +39,6 @@ def render(
     """Write a saved plan in another form."""
     from gpustack.plan.document import load
     from gpustack.render.api import demand_format, remarks, render_short, without_verification
-    from gpustack.render.api import render as write
 
     demand_format(format)
     if out is not None:
@@ -55,7 +55,7 @@ def render(
     if short:
         frame.document(render_short(loaded, format))
         return 0
-    frame.document(write(loaded, format))
+    show(loaded, format)
     for text in remarks(loaded, format):
         frame.warn(text)
     return 0

@@ -1,4 +1,4 @@
-"""Plain text for people: the stack, then the numbered steps. Readable at 100 columns, without colour."""
+"""Plain text for people: the stack, then the numbered steps. Readable at 80 columns, without colour."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from gpustack.render.commands import command_line, is_manual
 from gpustack.visible import one_line, visible
 
 WIDTH = 100
+"""The columns of a plan in a file or a pipe."""
+
+_NARROW = 40
 _MARKS = {"install": "+", "upgrade": "~", "downgrade": "~", "keep": "."}
 _PHASES = {
     "preflight": "Before the first step",
@@ -24,19 +27,19 @@ _PHASES = {
 }
 
 
-def render(plan: Plan) -> str:
-    """The plan as a text of at most 100 columns, except where a command is longer."""
-    lines = [*_head(plan), "", *_stack(plan)]
-    lines += ["", *_steps(plan)] if plan.steps else ["", "Nothing to do: the host has this stack already."]
+def render(plan: Plan, width: int = WIDTH) -> str:
+    """The plan as a text of at most ``width`` columns, except where a word or an address is longer."""
+    lines = [*_head(plan, width), "", *_stack(plan, width)]
+    lines += ["", *_steps(plan, width)] if plan.steps else ["", "Nothing to do: the host has this stack already."]
     if plan.warnings:
         lines += ["", "Warnings"]
         for text in plan.warnings:
-            lines += _wrapped(one_line(text), first="  ! ", rest="    ")
+            lines += _wrapped(one_line(text), width, first="  ! ", rest="    ")
     lines += ["", _summary(plan)]
     return visible("\n".join(line.rstrip() for line in lines)) + "\n"
 
 
-def _head(plan: Plan) -> list[str]:
+def _head(plan: Plan, width: int) -> list[str]:
     host = plan.host
     name = host.os.name or host.os.spelled
     parts = [name, host.arch or "unknown architecture"]
@@ -49,17 +52,17 @@ def _head(plan: Plan) -> list[str]:
         label = gpu.called
         gpus[label] = gpus.get(label, 0) + 1
     shown = ", ".join(f"{count} x {label}" if count > 1 else label for label, count in gpus.items())
-    lines = _wrapped(one_line(f"Host   {', '.join(parts)}"), first="", rest="       ")
+    lines = _wrapped(one_line(f"Host   {', '.join(parts)}"), width, first="", rest="       ")
     if shown:
-        lines += _wrapped(one_line(f"GPU    {shown}"), first="", rest="       ")
+        lines += _wrapped(one_line(f"GPU    {shown}"), width, first="", rest="       ")
     return lines
 
 
-def _stack(plan: Plan) -> list[str]:
+def _stack(plan: Plan, width: int) -> list[str]:
     if not plan.stack:
         return ["Stack  (empty)"]
     names = sorted(plan.stack, key=_order)
-    width = max(len(name) for name in names)
+    longest = max(len(name) for name in names)
     versions = max(len(entry.change) for entry in plan.stack.values())
     methods = max(len(_method(plan, name)) for name in names)
     lines = ["Stack"]
@@ -67,8 +70,13 @@ def _stack(plan: Plan) -> list[str]:
         entry = plan.stack[name]
         mark = _MARKS[entry.state]
         method = _method(plan, name)
-        row = f"  {mark} {name:<{width}}  {entry.change:<{versions}}  {method:<{methods}}  {entry.state:<9} "
-        lines += _wrapped(one_line(entry.reason), first=row, rest=" " * min(len(row), 60))
+        row = f"  {mark} {name:<{longest}}  {entry.change:<{versions}}  {method:<{methods}}  {entry.state:<9} "
+        rest = min(len(row), 60)
+        if width - rest < _NARROW:
+            # The reason goes below the row, where it has room.
+            lines += [row.rstrip(), *_wrapped(one_line(entry.reason), width, first=" " * 6, rest=" " * 6)]
+        else:
+            lines += _wrapped(one_line(entry.reason), width, first=row, rest=" " * rest)
     return lines
 
 
@@ -83,39 +91,39 @@ def _order(name: str) -> tuple[int, str]:
     return (COMPONENTS.index(name) if name in COMPONENTS else len(COMPONENTS)), name
 
 
-def _steps(plan: Plan) -> list[str]:
+def _steps(plan: Plan, width: int) -> list[str]:
     lines = ["Steps"]
     phase = ""
     for number, step in enumerate(plan.steps, 1):
         if step.phase != phase:
             phase = step.phase
             lines += ["", f"  {_PHASES.get(phase, phase)}"]
-        lines += _step(number, step)
+        lines += _step(number, step, width)
     return lines
 
 
-def _step(number: int, step: Step) -> list[str]:
+def _step(number: int, step: Step, width: int) -> list[str]:
     head = f"  {number:>3} {_mark(step)} "
     by_hand = "  (by hand)" if is_manual(step) else ""
-    lines = _wrapped(one_line(step.title) + by_hand, first=head, rest=" " * len(head))
+    lines = _wrapped(one_line(step.title) + by_hand, width, first=head, rest=" " * len(head))
     indent = " " * (len(head) + 2)
-    lines += _wrapped(one_line(step.why), first=f"{indent}", rest=indent)
+    lines += _wrapped(one_line(step.why), width, first=f"{indent}", rest=indent)
     said = [(">", artifact.url) for artifact in step.artifacts]
     said += [("  sha256", artifact.sha256) for artifact in step.artifacts if artifact.sha256]
     said += [("  fingerprint", artifact.fingerprint) for artifact in step.artifacts if artifact.fingerprint]
     lines += [f"{indent}{mark} {one_line(text)}" for mark, text in said]
     lines += [f"{indent}writes {one_line(file.path)}" for file in step.files]
     for argv in step.commands:
-        lines += _command(argv, indent)
+        lines += _command(argv, indent, width)
     return lines
 
 
-def _command(argv: tuple[str, ...], indent: str) -> list[str]:
+def _command(argv: tuple[str, ...], indent: str, width: int) -> list[str]:
     """One command; a long one continues on further lines, as a shell accepts it."""
     words = [command_line((word,)) for word in argv]
     lines = [f"{indent}$"]
     for word in words:
-        if len(lines[-1]) + len(word) + 3 > WIDTH and lines[-1].strip() not in {"$", ""}:
+        if len(lines[-1]) + len(word) + 3 > width and lines[-1].strip() not in {"$", ""}:
             lines[-1] += " \\"
             lines.append(f"{indent}   ")
         lines[-1] += f" {word}"
@@ -144,7 +152,7 @@ def _summary(plan: Plan) -> str:
     return f"{', '.join(parts)}; plan {one_line(plan.digest[:12])}, facts {one_line(plan.facts[:12])}"
 
 
-def _wrapped(text: str, *, first: str, rest: str) -> list[str]:
+def _wrapped(text: str, width: int, *, first: str, rest: str) -> list[str]:
     return textwrap.wrap(
-        text, WIDTH, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
+        text, width, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
     ) or [first]
