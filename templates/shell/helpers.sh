@@ -4,6 +4,7 @@ say() { printf '%s\n' "$*" >&2; }
 demand_host() {
     found=$(
         [ -r /etc/os-release ] || exit 0
+        # shellcheck source=/dev/null
         . /etc/os-release
         printf '%s %s' "${ID:-unknown}" "${VERSION_ID:-}"
     ) || found=

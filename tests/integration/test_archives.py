@@ -172,7 +172,9 @@ def maker(workshop: Workshop, tmp_path: Path) -> Iterator[Callable[[Era], Field]
             )
             stack.callback(shutil.rmtree, root.path)
             root.inside(f"{era.home}/bin").mkdir(parents=True)
-            return Field(era, planned(era, overlay), archive, root)
+            plan = planned(era, overlay)
+            root.write("/etc/os-release", f"ID={plan.host.os.id}\nVERSION_ID={plan.host.os.version_id}\n")
+            return Field(era, plan, archive, root)
 
         yield make
 

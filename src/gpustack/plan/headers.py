@@ -17,7 +17,9 @@ from gpustack.plan.preparation import SUBJECT, filled, rows_for
 
 _CAN_BUILD = 'test -e "/lib/modules/$(uname -r)/build" && command -v gcc && command -v make'
 _SUSE_KERNEL = re.compile(r"(.+)-([a-z0-9_]+)")
-_HAS_HEADERS = '[ -e "/lib/modules/$(uname -r)/build" ]'
+_HAS_HEADERS = 'cd "/lib/modules/$(uname -r)" 2>/dev/null || exit 0; test -e build'
+"""A tree without the modules of the kernel that runs, such as a chroot, needs no headers of it."""
+
 _OF_RUNNING = {"kernel": "${k}", "release": "${k%-*}", "variant": "${k##*-}"}
 """The parts of a kernel's release as a shell takes them from ``uname -r``."""
 
@@ -95,7 +97,7 @@ def _headers_of_running(command: Argv, packages: tuple[Package, ...], used: list
         return ()
     front = command[: len(command) - len(packages)]
     words = " ".join(f'"{_for_shell(text)}"' for text in names)
-    script = f'k=$(uname -r); [ -e "/lib/modules/$k/build" ] || "$@" {words} || true'
+    script = f'k=$(uname -r); cd "/lib/modules/$k" && [ ! -e build ] && "$@" {words} || true'
     return (do.Run(argv=("sh", "-c", script, "sh", *front), packages=True),)
 
 

@@ -12,6 +12,10 @@ from gpustack.plan.former import actions_of, undo_actions_of
 from gpustack.render.commands import command_line, fetch, is_manual, printed
 from gpustack.visible import is_visible, one_line, visible
 
+_ORDINARY = re.compile(r"[a-z]+[:,]?")
+_PROGRAMS = frozenset({"apt", "dkms", "dnf", "dpkg", "gcc", "gpg", "mokutil", "nouveau", "nova", "nvcc", "pip"})
+"""Names that may begin a reason: a capital would make another word of them."""
+
 WIDTH = 80
 """The line length of prose; commands, files and headings keep their length."""
 
@@ -55,6 +59,14 @@ def text(plain: str) -> str:
     return found + _MARKUP.sub(r"\\\g<0>", line[place:])
 
 
+def _sentence(words: str) -> str:
+    """The text with a capital, unless it begins with the name of a program, a package or a product."""
+    first = words.partition(" ")[0]
+    if _ORDINARY.fullmatch(first) and first not in _PROGRAMS:
+        return words[0].upper() + words[1:]
+    return words
+
+
 def _host(plan: Plan) -> list[str]:
     host = plan.host
     lines = _item(f"System: {host.os.name or host.os.spelled} on {host.arch or 'an unknown architecture'}")
@@ -79,7 +91,7 @@ def _step(plan: Plan, number: int, step: Step) -> list[str]:
     lines = [f"### {number}. {text(step.title)}{by_hand}", ""]
     if step.why:
         why = one_line(step.why)
-        lines += [*_prose(f"{why[:1].upper()}{why[1:]}."), ""]
+        lines += [*_prose(f"{_sentence(why)}."), ""]
     windows = plan.host.os.family == "windows"
     for artifact in step.artifacts:
         lines += _download(artifact, windows=windows)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.unit.plan.making import CUDA, DRIVER, host, plan
+from tests.unit.plan.making import CUDA, CUDNN, DRIVER, host, plan
 
 from gpustack.errors import DocumentError, UsageError
 from gpustack.model.actions import AnyAction, Link, MakeFolders, Words
@@ -175,3 +175,10 @@ def test_an_unknown_format_names_the_nearest() -> None:
 def test_the_table_fits_100_columns_but_for_long_words(text: str) -> None:
     for line in render(parse(text.encode(), where=""), "table").splitlines():
         assert len(line) <= 100 or " https://" in line or max(map(len, line.split())) > 60, line
+
+
+def test_a_guide_gives_no_capital_to_the_name_of_a_program() -> None:
+    guide = render(plan(host(), DRIVER, CUDA, CUDNN), "markdown")
+    assert "\nmokutil --import /var/lib" in guide
+    assert "\ncuda-keyring contains" in guide
+    assert "\nWithout it a GPU that no program uses" in guide
