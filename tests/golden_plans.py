@@ -360,12 +360,12 @@ def kept_script(one: Outcome) -> str:
 @cache
 def _functions(form: str) -> tuple[str, ...]:
     """The functions of the form's template, each as it stands in the scripts that call it."""
-    path, begin = {
-        "shell": ("shell/helpers.sh", r"#|[a-z_]+\(\)"),
-        "powershell": ("powershell/functions.ps1", r"#|function "),
+    paths, begin = {
+        "shell": (("shell/helpers.sh",), r"#|[a-z_]+\(\)"),
+        "powershell": (tuple(f"powershell/{name}.ps1" for name in ("functions", "host", "checks")), r"#|function "),
     }[form]
-    text = (resources.folder("templates") / path).read_text(encoding="utf-8")
-    return tuple(re.split(rf"\n\n(?={begin})", text.rstrip("\n")))
+    texts = [(resources.folder("templates") / path).read_text(encoding="utf-8") for path in paths]
+    return tuple(one for text in texts for one in re.split(rf"\n\n(?={begin})", text.rstrip("\n")))
 
 
 def _reviewed(one: Outcome) -> list[str]:

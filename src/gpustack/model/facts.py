@@ -30,6 +30,9 @@ COMPONENTS = (
 )
 """Everything that has a version and a place in a stack, in the order of installation."""
 
+CHECKED_FRAMEWORKS = ("torch", "tensorflow", "jax", "onnxruntime-gpu", "cupy", "vllm")
+"""Frameworks for Python that have checks, which run when they are named."""
+
 CHECKED_WITH = {
     "fabric-manager": "driver",
     "cuda-compat": "driver",

@@ -6,6 +6,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from gpustack.model.facts import CHECKED_FRAMEWORKS
+
 FRAMEWORKS = (
     "torch",
     "torchvision",
@@ -34,6 +36,12 @@ FRAMEWORKS = (
     "av",
 )
 """The distributions that the facts cover, by the names of their wheels."""
+
+
+def checked_as(distribution: str) -> str:
+    """The framework whose checks prove a distribution ("cupy-cuda12x": cupy); "" if none do."""
+    name = "cupy" if distribution.startswith("cupy-") else distribution
+    return name if name in CHECKED_FRAMEWORKS else ""
 
 
 class Build(Struct, frozen=True, kw_only=True, omit_defaults=True):

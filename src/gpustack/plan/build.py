@@ -46,7 +46,7 @@ def build(host: Host, request: Request, resolution: Resolution, matrix: Matrix) 
         drafts += _frameworks(ctx)
     drafts += target_steps(ctx)
     _warn_of_whole(ctx, changing)
-    drafts += _verification(changing, drafts)
+    drafts += _verification(ctx, changing, drafts)
     plan = Plan(
         host=host,
         host_digest=sha256_of(replace(host, name=UNSET)),
@@ -134,10 +134,16 @@ def _warn_of_whole(ctx: Context, picks: list[Pick]) -> None:
         )
 
 
-def _verification(picks: list[Pick], drafts: list[Draft]) -> list[Draft]:
+def _verification(ctx: Context, picks: list[Pick], drafts: list[Draft]) -> list[Draft]:
     """The step that verifies what was changed; none if no check covers it."""
     names = dict.fromkeys(CHECKED_WITH.get(pick.component, pick.component) for pick in picks)
     names.pop("", None)
+    python = ""
+    if ctx.resolution.frameworks:
+        from gpustack.plan.frameworks import verified  # noqa: PLC0415 (few plans have frameworks)
+
+        more, python = verified(ctx)
+        names.update(dict.fromkeys(more))
     if not names:
         return []
     step = draft(
@@ -147,7 +153,7 @@ def _verification(picks: list[Pick], drafts: list[Draft]) -> list[Draft]:
         kind="run",
         title="verify the stack",
         why="a successful installation does not prove that a GPU computes",
-        actions=(Verify(components=tuple(names)),),
+        actions=(Verify(components=tuple(names), python=python),),
         needs_root=False,
         undo_note="it reads only",
         phase="verification",

@@ -68,8 +68,8 @@ def spell(action: do.AnyAction) -> tuple[Argv, ...]:  # noqa: C901, PLR0911, PLR
             return (argv,)
         case do.ByHand(commands=commands):
             return commands
-        case do.Verify(components=components):
-            return (("gpustack", "verify", *components),)
+        case do.Verify(components=components, python=python):
+            return (("gpustack", "verify", *components, *(("--python", python) if python else ())),)
         case do.TakeKey() | do.CheckKeyFile():
             return _keys(action)
         case do.EnableService() | do.DisableService() | do.RestartService() | do.BuildModules() | do.Reboot():

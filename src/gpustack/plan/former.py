@@ -67,7 +67,11 @@ def _actions(step: Step, said: tuple[AnyAction, ...] | UnsetType, commands: tupl
 
 def _meant(argv: Argv) -> AnyAction:
     """A command of gpustack itself, which has a type."""
-    return Verify(components=argv[2:]) if argv[:2] == _VERIFY else Words(argv=argv)
+    if argv[:2] != _VERIFY:
+        return Words(argv=argv)
+    if argv[-2:-1] == ("--python",):
+        return Verify(components=argv[2:-2], python=argv[-1])
+    return Verify(components=argv[2:])
 
 
 def words_of(argv: Argv) -> Argv:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpustack.model import actions as do
-from gpustack.model.frameworks import Build, WheelFile
+from gpustack.model.frameworks import Build, WheelFile, checked_as
 from gpustack.model.plan import PythonEnvironment, PythonPackage, PythonWheel, hashed_requirements
 from gpustack.model.steps import FileWrite
 from gpustack.plan import done
@@ -21,7 +21,7 @@ def drafts(ctx: Context) -> list[Draft]:
     if ctx.host.os.family == "windows":
         ctx.warn("on Windows no environment is made: --format requirements, uv, conda or pixi hold its packages")
         return []
-    home = f"{HOME}/venv-{builds[0].component}"
+    home = _home(builds)
     steps = [*tools(ctx), *new_environment(ctx, home, is_own_pip_enough=_has_new_pip(ctx))]
     for address in dict.fromkeys(one.index for one in builds if one.index):
         steps.append(_of_own_index(home, address, [one for one in builds if one.index == address], steps))
@@ -30,6 +30,19 @@ def drafts(ctx: Context) -> list[Draft]:
         steps.append(_hashed(home, builds, packages, steps))
     steps.append(_rest(home, builds, steps))
     return steps
+
+
+def verified(ctx: Context) -> tuple[tuple[str, ...], str]:
+    """The frameworks of the environment that have checks, and its interpreter; none where no environment is made."""
+    builds = _builds(ctx)
+    names = tuple(dict.fromkeys(name for one in builds if (name := checked_as(one.component))))
+    if not names or ctx.host.os.family == "windows":
+        return (), ""
+    return names, f"{_home(builds)}/bin/python3"
+
+
+def _home(builds: list[Build]) -> str:
+    return f"{HOME}/venv-{builds[0].component}"
 
 
 def _words(builds: list[Build]) -> list[str]:

@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeVar, cast
 from msgspec import Struct, field
 
 from gpustack.matrix.index import Matrix
+from gpustack.model.facts import CHECKED_FRAMEWORKS
 from gpustack.model.host import Host
 from gpustack.model.results import Level, Measurement, Status
 from gpustack.system.run import Finished, Runner
@@ -32,9 +33,6 @@ begin with its name (``driver/smoke_modes.py``). A module is imported when its l
 """
 
 OF_FEW_HOSTS = frozenset({"imex", "dcgm", "gdrcopy", "gds"})
-FRAMEWORKS = ("torch", "tensorflow", "jax", "onnxruntime-gpu", "cupy", "vllm")
-"""Frameworks for Python that have checks, which run when they are named."""
-
 Note = Callable[[Literal["starts", "ends"], str], None]
 """Receives the id of each check, and each engine that is measured, when it starts and when it ends."""
 
@@ -206,8 +204,8 @@ def register(one: Check) -> None:
 def checks_of(component: str, level: Level = "full") -> tuple[Check, ...]:
     """The checks of a component up to ``level`` as declared; their modules are imported on first use."""
     wanted = LEVELS[: LEVELS.index(level) + 1]
-    if component in {*COMPONENTS, *FRAMEWORKS}:
-        package = "frameworks" if component in FRAMEWORKS else component.replace("-", "_")
+    if component in {*COMPONENTS, *CHECKED_FRAMEWORKS}:
+        package = "frameworks" if component in CHECKED_FRAMEWORKS else component.replace("-", "_")
         for module in _modules_of(package, wanted):
             importlib.import_module(f"{__package__}.{package}.{module}")
     return tuple(one for one in _CHECKS.values() if one.component == component and one.level in wanted)
@@ -224,8 +222,8 @@ def components(*, is_all: bool = True) -> tuple[str, ...]:
 
     Without ``is_all`` frameworks are omitted.
     """
-    found = dict.fromkeys((*COMPONENTS, *FRAMEWORKS, *(one.component for one in _CHECKS.values())))
-    return tuple(name for name in found if is_all or name not in FRAMEWORKS)
+    found = dict.fromkeys((*COMPONENTS, *CHECKED_FRAMEWORKS, *(one.component for one in _CHECKS.values())))
+    return tuple(name for name in found if is_all or name not in CHECKED_FRAMEWORKS)
 
 
 def passed(

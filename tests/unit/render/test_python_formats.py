@@ -109,3 +109,9 @@ def test_the_driver_of_a_plan_is_the_one_that_the_wheels_require() -> None:
     assert "580 or newer" in made.stack["driver"].reason
     assert made.stack["vllm"].method == "pip"
     assert Path(made.steps[-1].commands[0][0]).name == "gpustack"
+
+
+def test_the_environment_is_verified_by_its_own_interpreter() -> None:
+    last = plan("torch").steps[-1]
+    home = "/opt/gpustack/venv-torch/bin/python3"
+    assert last.commands == (("gpustack", "verify", "driver", "torch", "--python", home),)

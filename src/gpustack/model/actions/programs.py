@@ -147,9 +147,10 @@ class AwaitServer(Action, frozen=True, kw_only=True):
 
 
 class Verify(Action, frozen=True, kw_only=True):
-    """Run ``gpustack verify`` for these components."""
+    """Run ``gpustack verify`` for these components; ``python`` is the interpreter of their frameworks."""
 
     components: tuple[str, ...]
+    python: str = ""
 
 
 class Run(Action, frozen=True, kw_only=True):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
+from gpustack.model.facts import CHECKED_FRAMEWORKS
 from gpustack.model.host import Problem
-from gpustack.verify.declare import FRAMEWORKS, Context, Outcome, check, failed, passed
+from gpustack.verify.declare import Context, Outcome, check, failed, passed
 from gpustack.verify.frameworks.places import TITLES, absent, having, versions_of
 
 
@@ -40,7 +41,7 @@ def _is_about(problem: Problem, component: str) -> bool:
     return not problem.message.startswith(tuple(f"{title} " for title in others))
 
 
-for _name in FRAMEWORKS:
+for _name in CHECKED_FRAMEWORKS:
     check(
         f"{_name}.found",
         title=f"{TITLES[_name]} found",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from gpustack.verify.declare import FRAMEWORKS, Context, Outcome, check
+from gpustack.model.facts import CHECKED_FRAMEWORKS
+from gpustack.verify.declare import Context, Outcome, check
 from gpustack.verify.frame import host_facts
 from gpustack.verify.frameworks.places import TITLES
 from gpustack.verify.frameworks.probe import prove
@@ -14,7 +15,7 @@ def _computes(context: Context, component: str) -> Outcome:
     return prove(context, component, "smoke")
 
 
-for _name in FRAMEWORKS:
+for _name in CHECKED_FRAMEWORKS:
     check(
         f"{_name}.compute",
         level="smoke",
