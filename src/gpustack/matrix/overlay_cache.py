@@ -79,17 +79,19 @@ def _write(store: Store, laid: Store, place: Path, key: str) -> None:
     import shutil  # noqa: PLC0415 (only to compile)
     import tempfile  # noqa: PLC0415
 
-    place.mkdir(parents=True, exist_ok=True, mode=0o700)
+    # A home that does not exist, as that of a service, is not made: without it nothing is kept.
+    for folder in (place.parent.parent, place.parent, place):
+        folder.mkdir(exist_ok=True, mode=0o700)
     if not is_owned(place):
         return
     blobs = dict(_different(store, laid))
     entry = Entry(index=laid.index, names=frozenset(blobs))
-    folder = Path(tempfile.mkdtemp(dir=place, prefix=".new-"))
+    new = Path(tempfile.mkdtemp(dir=place, prefix=".new-"))
     try:
-        write_files(folder, {**blobs, "entry": msgspec.msgpack.encode(entry)})
-        folder.rename(place / key)
+        write_files(new, {**blobs, "entry": msgspec.msgpack.encode(entry)})
+        new.rename(place / key)
     except OSError:
-        shutil.rmtree(folder, ignore_errors=True)  # another process was first
+        shutil.rmtree(new, ignore_errors=True)  # another process was first
         raise
     for old in sorted(place.iterdir(), key=lambda one: one.stat().st_mtime_ns, reverse=True)[MOST:]:
         shutil.rmtree(old, ignore_errors=True)

@@ -20,7 +20,7 @@ _SUSE_KERNEL = re.compile(r"(.+)-([a-z0-9_]+)")
 _HAS_HEADERS = 'cd "/lib/modules/$(uname -r)" 2>/dev/null || exit 0; test -e build'
 """A tree without the modules of the kernel that runs, such as a chroot, needs no headers of it."""
 
-_OF_RUNNING = {"kernel": "${k}", "release": "${k%-*}", "variant": "${k##*-}"}
+_OF_RUNNING = {"kernel": "$k", "release": "${k%-*}", "variant": "${k##*-}"}
 """The parts of a kernel's release as a shell takes them from ``uname -r``."""
 
 _OF_RUNNING_TOO = ": the headers of the kernel that runs are added if a repository has them"
@@ -96,13 +96,13 @@ def _headers_of_running(command: Argv, packages: tuple[Package, ...], used: list
     if not names:
         return ()
     front = command[: len(command) - len(packages)]
-    words = " ".join(f'"{_for_shell(text)}"' for text in names)
-    script = f'k=$(uname -r); cd "/lib/modules/$k" && [ ! -e build ] && "$@" {words} || true'
+    words = " ".join(map(_for_shell, names))
+    script = f'k=$(uname -r); cd "/lib/modules/$k" && [ ! -e build ] && "$@" {words}; :'
     return (do.Run(argv=("sh", "-c", script, "sh", *front), packages=True),)
 
 
 def _for_shell(template: str) -> str:
-    """The name of a package as the inside of double quotes, with the kernel's release in ``k``."""
+    """The name of a package as a word of a shell, with the kernel's release in ``k``: it holds no spaces."""
     parts = re.split(r"\{(\w+)\}", template)
     if not all(map(_PLAIN.fullmatch, parts)):
         msg = f"not the name of a package: {template!r}"

@@ -132,7 +132,7 @@ def handlers_of(plan: Plan) -> list[Handler]:
             arguments = dict(one.arguments)
             if one.module == "ansible.builtin.command":
                 # Without a path that never exists, check mode would skip the command and not report it.
-                arguments["creates"] = "/nonexistent"
+                arguments["creates"] = "/dev/null/never"
             keys: dict[str, Value] = {one.module: arguments}
             found.append(Handler(name if number == 1 else f"{name} ({number})", keys, listens))
     return found
@@ -240,7 +240,7 @@ def _tasks(writer: Writer, step: Step, action: Use, register: str, *, alone: boo
     if action.sign == "query":
         before.append(_query(action, register))
         # A path that always exists, or never: that makes check mode report "changed" for a command.
-        arguments["creates"] = Expression(f"{{{{ ({register}_there.rc == 0) | ternary('/', '/nonexistent') }}}}")
+        arguments["creates"] = Expression(f"{{{{ ({register}_there.rc == 0) | ternary('/', '/dev/null/never') }}}}")
     elif action.sign == "creates":
         arguments["creates"] = action.creates
     elif action.sign == "mark":

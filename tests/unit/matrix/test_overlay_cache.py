@@ -148,3 +148,10 @@ def test_the_number_of_entries_is_bounded(folder: Path, cache: Path) -> None:
         (folder / "cuda.yaml").write_text(OVERLAY.format(subject="cuda") + RELEASE.format(f"13.9.{number}"))
         laid_over(open_store(), folder)
     assert len(entries(cache)) == MOST
+
+
+def test_a_home_that_does_not_exist_is_not_made(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path / "nobody"))
+    assert laid_over(open_store(), folder).index.subjects
+    assert not (tmp_path / "nobody").exists()
