@@ -8,6 +8,7 @@ alternatives: ``==11.8.* | ==12.*``.
 from __future__ import annotations
 
 import re
+import sys
 from functools import lru_cache, total_ordering
 
 _NUMBERS = re.compile(r"\d+(?:\.\d+)*")
@@ -95,6 +96,37 @@ class Clause:
             case _:  # "~=": at least this, and the same in all but the last number
                 return candidate.key >= bound.key and candidate.has_prefix(bound.numbers[:-1])
 
+    def __str__(self) -> str:
+        return f"{self.operator}{self.version}{'.*' if self.wildcard else ''}"
+
+    def excludes(self, other: Clause) -> bool:
+        """Whether no version at all is in both: ``==11.8.*`` and ``==12.4.*``, ``>=12.4`` and ``<12``."""
+        if "!=" not in {self.operator, other.operator}:
+            return max(self._low, other._low) > min(self._high, other._high)
+        hole, rest = (self, other) if self.operator == "!=" else (other, self)
+        if rest.operator != "==" or hole.holds(rest.version):
+            return False
+        return not rest.wildcard or (hole.wildcard and len(rest.version.numbers) >= len(hole.version.numbers))
+
+    @property
+    def _low(self) -> tuple[Key, int]:
+        """Where the versions begin, with 1 if only those after it are in."""
+        if self.operator in {"<", "<="}:
+            return ((), 0, ""), 0
+        if self.wildcard:
+            return (self.version.key[0], 0, ""), 0
+        return self.version.key, int(self.operator == ">")
+
+    @property
+    def _high(self) -> tuple[Key, int]:
+        """Where the versions end, with -1 if only those before it are in."""
+        if self.operator in {">", ">="}:
+            return ((sys.maxsize,), 0, ""), 0
+        if not self.wildcard and self.operator != "~=":
+            return self.version.key, -int(self.operator == "<")
+        line = self.version.numbers if self.wildcard else self.version.numbers[:-1]
+        return ((*line[:-1], line[-1] + 1), 0, ""), -1
+
 
 class Range:
     """A set of versions: alternatives (joined by ``|``) of clauses (joined by ``,``). Empty text means any version."""
@@ -110,6 +142,13 @@ class Range:
 
     def __repr__(self) -> str:
         return f"Range({self.text!r})"
+
+    @property
+    def contradiction(self) -> tuple[Clause, Clause] | None:
+        """Two clauses that no version at all meets together; None without such, or with alternatives."""
+        clauses = self.alternatives[0] if len(self.alternatives) == 1 else ()
+        pairs = ((one, other) for i, one in enumerate(clauses) for other in clauses[i + 1 :])
+        return next(((one, other) for one, other in pairs if one.excludes(other)), None)
 
     @property
     def is_any(self) -> bool:

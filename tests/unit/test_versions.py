@@ -48,6 +48,32 @@ def test_ranges(candidate: str, wanted: str, inside: bool) -> None:
     assert is_within(candidate, wanted) is inside
 
 
+@pytest.mark.parametrize(
+    ("wanted", "pair"),
+    [
+        ("==11.8.*,==12.4.*", "==11.8.* ==12.4.*"),
+        (">=12,>=12.4,<12", ">=12 <12"),
+        ("<=12.4,>12.4", "<=12.4 >12.4"),
+        ("~=12.4.0,>=12.5", "~=12.4.0 >=12.5"),
+        ("==12.4.*,!=12.*", "==12.4.* !=12.*"),
+        ("==12.4.1,!=12.4.1", "==12.4.1 !=12.4.1"),
+        ("==12.*,==12.4.*", ""),
+        ("==12.*,!=12.0.*", ""),
+        (">=12.4,<=12.4", ""),
+        ("~=12.4,>=12.5", ""),
+        ("==11.8.*,==12.4.* | ==12.*", ""),
+    ],
+)
+def test_two_clauses_that_no_version_meets(wanted: str, pair: str) -> None:
+    assert " ".join(map(str, version_range(wanted).contradiction or ())) == pair
+
+
+@given(operators, numbers, operators, numbers, numbers)
+def test_no_version_meets_a_contradiction(one: str, low: str, other: str, high: str, candidate: str) -> None:
+    wanted = f"{one}{low},{other}{high}"
+    assert not (version_range(wanted).contradiction and is_within(candidate, wanted))
+
+
 @given(numbers, operators, numbers)
 def test_every_clause_agrees_with_packaging(candidate: str, operator: str, bound: str) -> None:
     assert is_within(candidate, f"{operator}{bound}") == (candidate in SpecifierSet(f"{operator}{bound}"))

@@ -46,7 +46,7 @@ def _rule_speaks_of(row: dict[str, Any], of: str, component: str, versions: list
         return _any_within(versions, of[len(component) :])
     if row.get("needs") == component:
         return any(_any_within(versions, text) for text in row.get("any", row.get("none", [])))
-    return component in row.get("equal", [])
+    return component in row.get("equal", []) and bool(versions)
 
 
 def _any_within(versions: list[str], range_text: str) -> bool:

@@ -105,6 +105,7 @@ def _unknown(question: Question, picks: dict[str, Candidate], judged: dict[str, 
     found = [*unknown_versions(question), *outside_of_the_facts(question, judged), *unknown_pairs(question, picks)]
     found += [*unlisted_gpus(question, picks), *unknown_splits(question, picks), *unknown_compilers(question, judged)]
     found += unknown_kernels(question, judged)
+    found += known_bad.doubts(question, judged["driver"]) if "driver" in judged else ()
     for candidate in judged.values():
         found += unknown_rules(question, candidate, judged)
     return tuple(dict.fromkeys(found))

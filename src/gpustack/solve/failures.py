@@ -24,7 +24,7 @@ from gpustack.solve.relaxations import relaxations, relaxed, ways_around, withou
 from gpustack.solve.search import Search
 from gpustack.solve.sentences import method_limit, sentences_of
 from gpustack.solve.unknown import nearest_known
-from gpustack.solve.words import in_words, title
+from gpustack.solve.words import contradiction_in_words, in_words, title
 from gpustack.versions import version
 
 _NOTHING = (
@@ -67,6 +67,9 @@ def error_of(question: Question, failure: Failure) -> GpustackError:
 def _unknown_version(question: Question, requirement: Requirement) -> GpustackError:
     """No release for this host is in the range; releases for other systems are distinguished from unknown ones."""
     component, versions = requirement.component, requirement.versions
+    if why := contradiction_in_words(component, versions):
+        hint = "leave one of the two out"
+        return NoSolutionError(why, code="no-compatible-stack", where=str(requirement), hint=hint)
     where, near = str(requirement), nearest_known(question, component, versions)
     solution = without(Search(question), component)
     hint = "\n".join([near, *([relaxed(question, component, solution)] if solution is not None else [])])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from gpustack.model.resolution import Conflict
+from gpustack.model.resolution import Conflict, Unknown
 from gpustack.solve.flavour import flavours
 from gpustack.solve.pairs import Pair, pairs_of
 from gpustack.solve.question import Candidate, Question
@@ -63,9 +63,23 @@ def conflicts(question: Question, candidate: Candidate) -> tuple[Conflict, ...]:
     )
 
 
+def doubts(question: Question, candidate: Candidate) -> tuple[Unknown, ...]:
+    """What is no verdict: the release breaks by a source, and no setting of its modules helps."""
+    gpus = question.host.gpus
+    return tuple(
+        Unknown(
+            reason=f"driver=={candidate.version}: {row.reason(candidate.version, gpus)}; {row.helps}",
+            sources=question.matrix.addresses(row.src),
+        )
+        for row in KnownBad(question).of(candidate)
+        if row.is_doubt
+    )
+
+
 def warnings(question: Question, candidate: Candidate) -> list[str]:
     """The warnings to add to an answer about this release."""
-    found = (row for row in KnownBad(question).of(candidate) if row.effect != "fails" or question.mode == "plan")
+    rows = KnownBad(question).of(candidate)
+    found = (row for row in rows if question.mode == "plan" or not (row.effect == "fails" or row.is_doubt))
     return [
         f"{row.reason(candidate.version, question.host.gpus)}{f'; {row.helps}' if row.helps else ''}" for row in found
     ]

@@ -16,7 +16,8 @@ SUBJECT = "known-bad"
 class Pair(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One row: the releases, with which GPUs, kernel, flavour, system and module setting, what happens and what helps.
 
-    ``effect``: fails (the GPU cannot be used), breaks (another release is taken where one fits), warns.
+    ``effect``: fails (the GPU cannot be used), breaks (another release is taken where one fits, and ``check`` has no
+    verdict if no module option helps), warns.
     """
 
     id: str
@@ -56,6 +57,11 @@ class Pair(Struct, frozen=True, kw_only=True, omit_defaults=True):
         """The sentence about it."""
         gpu = self.gpu_of(gpus)
         return f"driver {version} is known to go wrong on {gpu.called if gpu else 'this GPU'}: {self.says}"
+
+    @property
+    def is_doubt(self) -> bool:
+        """Whether the release breaks and no module option helps."""
+        return self.effect == "breaks" and not self.option
 
     @property
     def helps(self) -> str:

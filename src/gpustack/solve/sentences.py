@@ -25,7 +25,7 @@ from gpustack.solve.own_files import built_for
 from gpustack.solve.question import Question
 from gpustack.solve.rulebook import BoundRule
 from gpustack.solve.security import exposure
-from gpustack.solve.words import capitalised, in_words, rule_in_words, title
+from gpustack.solve.words import capitalised, contradiction_in_words, in_words, rule_in_words, title
 
 MOST_RULES = 3
 """The most sentences for one pair of components; of more rules only that of the preferred release is shown."""
@@ -142,6 +142,8 @@ def asked_sentence(question: Question, component: str) -> Sentence:
     if question.belongs_to_host_below(component):
         driver = question.host.installed[component].version
         return Sentence(f"In a container the driver is that of the host below, here {driver}")
+    if why := contradiction_in_words(component, requirement.versions):
+        return Sentence(capitalised(why))
     wanted = in_words(requirement.versions) if requirement.versions else "of any version"
     return Sentence(f"You asked for {title(component)} {wanted}")
 

@@ -40,8 +40,8 @@ def unknown_versions(question: Question) -> list[Unknown]:
         candidates = question.candidates(name)
         if candidates and any(candidate.is_known for candidate in candidates):
             continue
-        if requirement.versions.count("==") > 1:
-            continue  # two exact versions of one thing: a conflict, and nothing that facts could know
+        if version_range(requirement.versions).contradiction:
+            continue  # a conflict, and nothing that facts could know
         from gpustack.solve.offered import known_elsewhere  # noqa: PLC0415 (most versions are known)
 
         what = known_elsewhere(question, name, requirement.versions) or _seen(question, name, requirement.versions)

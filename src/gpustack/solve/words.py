@@ -98,6 +98,16 @@ def _clauses_in_words(clauses: tuple[Clause, ...]) -> str:
     return " and ".join(_clause_in_words(clause) for clause in clauses)
 
 
+def contradiction_in_words(component: str, range_text: str) -> str:
+    """Which two clauses of a range no version meets together, "" if all can hold."""
+    found = version_range(range_text).contradiction
+    if found is None:
+        return ""
+    one, other = found
+    both = f"no version of {title(component)} is both {_clause_in_words(one)} and {_clause_in_words(other)}"
+    return f"{both}: {component}{one} and {component}{other} exclude each other"
+
+
 def _clause_in_words(clause: Clause) -> str:
     text = str(clause.version)
     match clause.operator:

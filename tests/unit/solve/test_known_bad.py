@@ -14,6 +14,7 @@ from gpustack.solve.resolve import resolve
 from gpustack.versions import is_within, version_range
 
 ADA = Gpu(name="RTX 6000 Ada Generation", compute_capability="8.9", kind="professional", open_module="possible")
+B200 = Gpu(name="B200", compute_capability="10.0", kind="datacenter", open_module="required")
 GH200 = Gpu(name="GH200 480GB", compute_capability="9.0", kind="datacenter", open_module="required")
 ROCKY = OperatingSystem(id="rocky", version_id="9.6", family="dnf", repo="rhel9", base="rhel9", system="rocky9")
 UBUNTU = OperatingSystem(id="ubuntu", version_id="24.04", family="apt", repo="ubuntu2404", system="ubuntu24.04")
@@ -56,6 +57,15 @@ def test_check_warns_and_refuses_only_what_cannot_run(matrix: Matrix) -> None:
     assert [one.kind for one in refused.conflicts] == ["known-bad"]
     assert "issues/774" in refused.conflicts[0].sources[0]
     assert not check(matrix, host(UBUNTU, GH200, "aarch64"), asked("driver==560.35.03")).conflicts
+
+
+def test_a_release_that_breaks_without_a_setting_that_helps_has_no_verdict(matrix: Matrix) -> None:
+    verdict = check(matrix, host(UBUNTU, B200), asked("driver==570.124.06"))
+    assert verdict.verdict == "unknown"
+    (reason,) = (one.reason for one in verdict.unknown)
+    assert "requires 570.133.20 or later" in reason
+    assert not any("requires 570.133.20" in text for text in verdict.warnings)
+    assert check(matrix, host(UBUNTU, B200), asked("driver==570.133.20")).compatible
 
 
 def test_the_other_flavour_is_not_warned_of(matrix: Matrix) -> None:

@@ -9,6 +9,7 @@ from gpustack.errors import GpustackError, NoSolutionError, UnsupportedError
 from gpustack.model.host import Host
 from gpustack.model.request import Request
 from gpustack.model.resolution import Resolution
+from gpustack.solve.check import check
 from gpustack.solve.requirements import merge, parse_methods, parse_requirement
 from gpustack.solve.resolve import resolve
 
@@ -205,3 +206,20 @@ def test_a_failure_is_told_whole(on: Host, texts: tuple[str, ...], options: dict
         ask(on, *texts, **options)
     assert message(caught.value) == wanted
     assert caught.value.exit_code == 3
+
+
+@pytest.mark.parametrize(
+    ("texts", "both"),
+    [
+        (("cuda==11.8.*", "cuda==12.4.*"), "both 11.8.x and 12.4.x: cuda==11.8.* and cuda==12.4.* exclude"),
+        (("cuda>=12.4", "driver", "cuda<12"), "both 12.4 or newer and older than 12: cuda>=12.4 and cuda<12 exclude"),
+    ],
+)
+def test_requirements_that_exclude_each_other_are_named(texts: tuple[str, ...], both: str) -> None:
+    with pytest.raises(NoSolutionError, match="no version of CUDA") as raised:
+        ask(host(), *texts)
+    assert raised.value.code == "no-compatible-stack"
+    assert both in raised.value.message
+    request = Request(requirements=merge(tuple(parse_requirement(text) for text in texts)))
+    (conflict,) = check(MATRIX, host(), request).conflicts
+    assert both in conflict.reason

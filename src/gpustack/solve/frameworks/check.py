@@ -13,6 +13,7 @@ from gpustack.solve.frameworks.catalog import Catalog, pins, platform_of
 from gpustack.solve.frameworks.judge import Judge, no_wheel
 from gpustack.solve.frameworks.remarks import remarks
 from gpustack.solve.question import Question, is_meant
+from gpustack.solve.words import capitalised, contradiction_in_words
 from gpustack.versions import is_within, version_key
 
 Chosen = dict[str, Build]
@@ -70,6 +71,12 @@ class Frameworks:
         wanted = self.asked[name]
         if self.candidates(name):
             return Findings()
+        if why := contradiction_in_words(name, wanted):
+            return Findings(
+                conflicts=(
+                    Conflict(kind="no-combination", between=(f"{name}{wanted}",), reason=f"{capitalised(why)}."),
+                )
+            )
         everywhere = tuple(one for one in self.catalog.everywhere(name) if _means(wanted, one))
         if everywhere and self.judge.platform:
             return Findings(
