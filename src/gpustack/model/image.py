@@ -5,13 +5,30 @@ from __future__ import annotations
 from msgspec import Struct, field
 
 
+class Installed(Struct, frozen=True, kw_only=True):
+    """A distribution for Python in an image. ``version`` has its local part; ``place`` is its environment's folder.
+
+    ``cuda`` is that of its build, "" for a build without CUDA, None if it does not say; ``why`` shows it.
+    """
+
+    name: str
+    version: str
+    place: str
+    cuda: str | None = None
+    why: str = ""
+
+
 class ImageContent(Struct, frozen=True, kw_only=True):
     """An image read from a file. ``form`` is what the file is; ``arch`` as the kernel spells it, "" if not stated.
 
     ``base`` is the reference of the image that it is built from, "" if not stated. ``wheels`` are requirements that
-    pip installs; ``indexes`` the addresses that it installs from. ``compat`` is the driver version of the libcuda of
-    forward compatibility inside, "" without one or if its layers were not read. ``lines`` are the lines of a Dockerfile
-    where things are said: ``base``, ``wheels``, and names of variables.
+    pip installs; ``indexes`` the addresses that it installs from. ``lines`` are the lines of a Dockerfile where things
+    are said: ``base``, ``wheels``, and names of variables.
+
+    ``layers`` is "read" if its layers were read, "" for files without layers, else why they could not be read. From
+    them are ``compat``, the driver version of the libcuda of forward compatibility ("" without one), ``installed``,
+    ``toolkit`` (the version of CUDA in its version.json), ``libraries`` (the versions of ``cudnn`` and
+    ``tensorrt``), and ``system``, the name of its distribution.
     """
 
     name: str
@@ -22,6 +39,11 @@ class ImageContent(Struct, frozen=True, kw_only=True):
     base: str = ""
     wheels: tuple[str, ...] = ()
     indexes: tuple[str, ...] = ()
+    layers: str = ""
     compat: str = ""
+    installed: tuple[Installed, ...] = ()
+    toolkit: str = ""
+    libraries: dict[str, str] = field(default_factory=dict)
+    system: str = ""
     lines: dict[str, int] = field(default_factory=dict)
     unresolved: tuple[str, ...] = ()

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from gpustack.model.architectures import architecture
 from gpustack.model.image import ImageContent
 from gpustack.model.resolution import Conflict, Findings, ImageAnswer, Unknown
-from gpustack.solve.cuda_runs import release_of
+from gpustack.solve.cuda_runs import release_of, runs_on
 from gpustack.solve.image_demands import Demands, demand_findings, known_demands
 from gpustack.solve.image_tags import REFERENCE, Image, known_images
 from gpustack.solve.images import drivers_of, judge_image, nearest_tag
@@ -36,7 +36,7 @@ def content_findings(question: Question, content: ImageContent) -> tuple[Finding
     """What refuses the image on the host of ``question``, and how it runs there."""
     name = content.name
     image, known = _base(question, content)
-    cudas = (*_cudas(content, image), *_of_wheels(question, content))
+    cudas = (*_cudas(content, image), *_of_wheels(question, content), *_of_layers(question, content))
     newest = max(cudas, key=lambda one: version_key(one.version), default=None)
     release = release_of(question, newest.version) if newest is not None else None
     foreign = _foreign(question, content)
@@ -44,6 +44,10 @@ def content_findings(question: Question, content: ImageContent) -> tuple[Finding
     known_ones = known_demands(question, image.repository, image.cuda) if image is not None else None
     if known_ones is not None:
         demands = replace(known_ones, environment=known_ones.environment | content.environment)
+    if content.layers:
+        from gpustack.solve.image_layers import layer_findings  # noqa: PLC0415 (tags and Dockerfiles have no layers)
+
+        foreign += layer_findings(question, content)
     more = foreign + demand_findings(question, name, demands, release, drivers_of(question))
     if newest is None or release is None:
         why = f"its CUDA {newest.version} is unknown" if newest else _silent(content)
@@ -54,8 +58,8 @@ def content_findings(question: Question, content: ImageContent) -> tuple[Finding
     if image is not None:
         own = replace(image, cuda=newest.version)
     found, answer = judge_image(question, name, own, release, known)
-    if answer.runs == "needs forward compatibility" and not _has_compat(content, image):
-        more += _without_compat(content, newest, drivers_of(question)[0])
+    if answer.runs == "needs forward compatibility":
+        more += _forward(question, content, image, newest)
     if more.conflicts:
         nearest = answer.nearest or (nearest_tag(question, image, known) if image is not None else "")
         if nearest and not answer.nearest:
@@ -64,12 +68,21 @@ def content_findings(question: Question, content: ImageContent) -> tuple[Finding
     return more + found + Findings(hints=(f"image {name}: {newest.why}",)), answer
 
 
-def _has_compat(content: ImageContent, image: Image | None) -> bool:
-    """Whether cuda-compat is in the image: read there, or because NVIDIA's images of CUDA have it."""
-    return bool(content.compat) or image is not None or any(name in content.environment for name in _VARIABLES)
-
-
-def _without_compat(content: ImageContent, newest: _Cuda, driver: str) -> Findings:
+def _forward(question: Question, content: ImageContent, image: Image | None, newest: _Cuda) -> Findings:
+    """Whether the image has the forward compatibility that the driver requires, for the CUDA that it holds."""
+    driver = drivers_of(question)[0]
+    release = release_of(question, newest.version)
+    if content.compat and release is not None:
+        if runs_on(question, release, content.compat) in {"runs", "runs by minor-version compatibility"}:
+            return Findings()
+        reason = (
+            f"{newest.why}; the cuda-compat in the image is that of driver {content.compat}, which does not run it."
+        )
+        return Findings(conflicts=(_conflict(content, f"driver=={driver}", reason),))
+    # NVIDIA's images of CUDA have it; where the layers were read, the files decide.
+    is_nvidias = image is not None or any(name in content.environment for name in _VARIABLES)
+    if content.layers != "read" and is_nvidias:
+        return Findings()
     reason = (
         f"{newest.why}; driver {driver} runs CUDA {newest.version} only with the package cuda-compat, which the image"
         " does not have."
@@ -101,6 +114,8 @@ def _cudas(content: ImageContent, image: Image | None) -> tuple[_Cuda, ...]:
     ]
     if image is not None and image.cuda and not found:
         found.append(_Cuda(image.cuda, f"its base {content.base} holds CUDA {image.cuda}"))
+    if content.toolkit and not found:
+        found.append(_Cuda(content.toolkit, f"the toolkit in it is CUDA {content.toolkit}"))
     for text in (*content.wheels, *content.indexes):
         match = _BUILD.search(text)
         if match:
@@ -126,6 +141,21 @@ def _of_wheels(question: Question, content: ImageContent) -> Iterator[_Cuda]:
         cuda = catalog.cuda_of(build) if build is not None else ""
         if cuda:
             yield _Cuda(cuda, f"{match[0]} is built with CUDA {cuda}")
+
+
+def _of_layers(question: Question, content: ImageContent) -> Iterator[_Cuda]:
+    """The CUDA of the frameworks in the layers: as their files say it, else by the facts."""
+    if not content.installed:
+        return
+    from gpustack.solve.image_layers import known_build  # noqa: PLC0415 (tags and Dockerfiles have no layers)
+
+    for one in content.installed:
+        told = one.cuda or ""
+        if one.cuda is None or re.fullmatch(r"\d+", told):
+            catalog, build = known_build(question, one)
+            told = (catalog.cuda_of(build) if build is not None else "") or told
+        if told:
+            yield _Cuda(told, f"{one.name} {one.version} in {one.place} is built with CUDA {told}")
 
 
 def _foreign(question: Question, content: ImageContent) -> Findings:

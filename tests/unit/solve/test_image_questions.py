@@ -38,8 +38,38 @@ def configuration(environment: dict[str, str], machine: str = "amd64") -> dict[s
     return {"architecture": machine, "os": "linux", "config": {"Env": variables}, "rootfs": {"type": "layers"}}
 
 
+SITE = "opt/venv/lib/python3.12/site-packages"
+
+
+def archive(files: dict[str, bytes], *, mode: str = "w") -> bytes:
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode=mode) as target:  # type: ignore[call-overload]
+        for name, content in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            target.addfile(member, io.BytesIO(content))
+    return data.getvalue()
+
+
+def saved(layers: list[dict[str, bytes]], environment: dict[str, str]) -> dict[str, bytes]:
+    """What `docker save` writes: layers, a configuration, and a manifest at the end."""
+    names = [f"{number:064x}/layer.tar" for number in range(len(layers))]
+    manifest = [{"Config": "c.json", "RepoTags": ["a:b"], "Layers": names}]
+    return {
+        **{name: archive(files) for name, files in reversed(list(zip(names, layers, strict=True)))},
+        "c.json": json.dumps(configuration(environment)).encode(),
+        "manifest.json": json.dumps(manifest).encode(),
+    }
+
+
 def content_of(folder: Path, question: dict[str, Any]) -> ImageContent:
-    if "dockerfile" in question:
+    if "layers" in question:
+        place = folder / "image.tar"
+        layers = [
+            {at.replace("site/", f"{SITE}/"): text.encode() for at, text in one.items()} for one in question["layers"]
+        ]
+        place.write_bytes(archive(saved(layers, question.get("env", {}))))
+    elif "dockerfile" in question:
         place = folder / "Dockerfile"
         place.write_text(question["dockerfile"], encoding="utf-8")
     else:
@@ -103,16 +133,6 @@ def layout(config: dict[str, Any]) -> dict[str, bytes]:
         f"blobs/sha256/{3:064x}": config,
     }
     return {name: json.dumps(document).encode() for name, document in documents.items()}
-
-
-def archive(files: dict[str, bytes], *, mode: str = "w") -> bytes:
-    data = io.BytesIO()
-    with tarfile.open(fileobj=data, mode=mode) as target:  # type: ignore[call-overload]
-        for name, content in files.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(content)
-            target.addfile(member, io.BytesIO(content))
-    return data.getvalue()
 
 
 CONFIG = configuration({"CUDA_VERSION": "12.8.1", "NVIDIA_REQUIRE_CUDA": "cuda>=12.8"})

@@ -48,7 +48,7 @@ class EnvironmentReader:
             except (MissingFileError, UnusableFileError):  # an environment of somebody else
                 continue
             seen.add(real)
-            mine = _distributions(here)
+            mine = distributions(here)
             if len(found) < names.MAX_ENVIRONMENTS and (mine or self._conda(place)):
                 found.append(place)
                 self.listings[place] = mine[: names.MAX_DISTRIBUTIONS]
@@ -91,14 +91,7 @@ class EnvironmentReader:
             if self.tree.exists(f"{path.removesuffix('METADATA')}RECORD"):
                 self.marks[path] = "is missing or empty"
             return
-        head = re.split(r"\r?\n\r?\n", text, maxsplit=1)[0]
-        fields = (line.partition(":") for line in head.splitlines())
-        kept = [
-            f"{name}: {value.strip()}"
-            for name, _, value in fields
-            if name in FIELDS and (name != "Requires-Dist" or re.match(_REQUIRED, value.strip().replace("-", "_")))
-        ]
-        self.files[path] = "".join(f"{line}\n" for line in kept)
+        self.files[path] = kept_fields(text)
 
     def _head(self, path: str, limit: int) -> bytes:
         handle = self.tree.open_stream(path)
@@ -137,7 +130,19 @@ class EnvironmentReader:
             os.close(handle)
 
 
-def _distributions(here: tuple[str, ...]) -> tuple[str, ...]:
+def kept_fields(text: str) -> str:
+    """The fields of a METADATA file that matter, one in each line."""
+    head = re.split(r"\r?\n\r?\n", text, maxsplit=1)[0]
+    fields = (line.partition(":") for line in head.splitlines())
+    kept = [
+        f"{name}: {value.strip()}"
+        for name, _, value in fields
+        if name in FIELDS and (name != "Requires-Dist" or re.match(_REQUIRED, value.strip().replace("-", "_")))
+    ]
+    return "".join(f"{line}\n" for line in kept)
+
+
+def distributions(here: tuple[str, ...]) -> tuple[str, ...]:
     """The dist-infos that matter among the names in a folder of packages; none where only common ones do."""
     likely = [name for name in here if name.endswith(".dist-info") and name.lower().startswith(names.STARTS)]
     if all(name.partition("-")[0] in names.COMMON for name in likely):

@@ -1,27 +1,26 @@
-"""OCI layouts and saved images (`docker save`, `skopeo copy`): the configuration, found through the manifests."""
+"""OCI layouts and saved images (`docker save`, `skopeo copy`): configuration and layers, found by the manifests."""
 
 from __future__ import annotations
 
+import posixpath
 import re
-import tarfile
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from gpustack.detect.images.configs import arch_of, of_document
+from gpustack.detect.images.inside import with_files
+from gpustack.detect.images.layers import DAMAGED, Budget, Layer, members, merged, read_layer, take
 from gpustack.model.image import ImageContent
 
 MOST = 4 << 20
 """The longest document that is read, in bytes."""
 
-MAX_MEMBERS = 200_000
 MAX_DOCUMENTS = 2000
-MAX_UNPACKED = 32 << 30
-"""Of a compressed archive so many bytes are unpacked, without being kept."""
-
+MAX_LAYERS = 1000
 MAX_DEPTH = 4
 _DIGEST = re.compile(r"sha(256|512):[0-9a-f]{64,128}")
 
@@ -42,56 +41,104 @@ def read_layout(folder: Path, platform: str) -> ImageContent:
             raise ValueError(msg)
         return place.read_bytes()
 
-    return _of_index(str(folder), get, platform, "OCI layout")
+    def layers(wanted: list[str], budget: Budget) -> dict[str, Layer]:
+        found = {}
+        for name in wanted:
+            place = (root / name).resolve()
+            if place.is_relative_to(root) and place.is_file():
+                with place.open("rb") as raw:
+                    found[name] = read_layer(raw, budget)
+        return found
+
+    content, wanted = _of_index(str(folder), get, platform, "OCI layout")
+    return _with_layers(content, wanted, layers)
 
 
 def read_saved(path: Path, platform: str) -> ImageContent:
     """The image of an archive. Raises ValueError, OSError."""
+    budget = Budget()
     try:
-        documents = _documents(path)
-    except (tarfile.TarError, EOFError, zlib.error) as exc:
+        documents, links = _documents(path, budget)
+    except DAMAGED as exc:
+        if isinstance(exc, OSError) and exc.errno is not None:
+            raise
         msg = f"is not a complete archive: {exc}"
         raise ValueError(msg) from exc
 
     def get(name: str) -> bytes:
         return documents[name]
 
+    def layers(wanted: list[str], budget: Budget) -> dict[str, Layer]:
+        targets = {links.get(name, name) for name in wanted}
+        found = {}
+        with path.open("rb") as raw:
+            for member, opened in members(raw, budget):
+                name = member.name.removeprefix("./")
+                if name in targets and member.isreg():
+                    found[name] = read_layer(opened(), budget)
+        return {name: found[links.get(name, name)] for name in wanted if links.get(name, name) in found}
+
     if "index.json" in documents:
-        return _of_index(str(path), get, platform, "saved image")
+        content, wanted = _of_index(str(path), get, platform, "saved image")
+        return _with_layers(content, wanted, layers)
     if "manifest.json" not in documents:
         msg = "is an archive without an image (no manifest.json, no index.json)"
         raise ValueError(msg)
-    manifests = _decoded(documents["manifest.json"], list[Any])
-    names = [one.get("Config") for one in manifests if isinstance(one, dict)]
-    configs = [
-        _decoded(documents[name], dict[str, Any]) for name in names if isinstance(name, str) and name in documents
+    config, wanted = _of_manifest(documents, platform)
+    return _with_layers(of_document(str(path), config, form="saved image"), wanted, layers)
+
+
+def _of_manifest(documents: dict[str, bytes], platform: str) -> tuple[dict[str, Any], list[str]]:
+    """The configuration that docker's manifest names, and its layers, the lowest first."""
+    images = [
+        (_decoded(documents[name], dict[str, Any]), one.get("Layers"))
+        for one in _decoded(documents["manifest.json"], list[Any])
+        if isinstance(one, dict) and isinstance(name := one.get("Config"), str) and name in documents
     ]
-    if not configs:
+    if not images:
         msg = "its manifest names no configuration in it"
         raise ValueError(msg)
-    chosen = next((one for one in configs if arch_of(one) == platform), configs[0])
-    return of_document(str(path), chosen, form="saved image")
+    config, layers = next((one for one in images if arch_of(one[0]) == platform), images[0])
+    return config, [one for one in layers if isinstance(one, str)] if isinstance(layers, list) else []
 
 
-def _documents(path: Path) -> dict[str, bytes]:
-    """The small JSON files of an archive, by their path."""
+def _with_layers(
+    content: ImageContent, wanted: list[str], read: Callable[[list[str], Budget], dict[str, Layer]]
+) -> ImageContent:
+    """The content with what is in its layers, or why they could not be read."""
+    if not wanted:
+        return content
+    try:
+        if len(wanted) > MAX_LAYERS:
+            return replace(content, layers="it has more layers than any image")
+        found = read(wanted, Budget())
+    except (ValueError, RecursionError) as exc:
+        return replace(content, layers=f"one {exc}")
+    except DAMAGED as exc:
+        return replace(content, layers=f"one cannot be read: {exc}")
+    if len(found) < len(set(wanted)):
+        return replace(content, layers="not all of them are in the file")
+    return with_files(content, merged([found[name] for name in wanted]))
+
+
+def _documents(path: Path, budget: Budget) -> tuple[dict[str, bytes], dict[str, str]]:
+    """The small JSON files of an archive, by their path; and its links, with the path that each leads to."""
     found: dict[str, bytes] = {}
-    unpacked = 0
-    with tarfile.open(path, "r:*") as archive:
-        for count, member in enumerate(archive):
-            unpacked += member.size
-            if count > MAX_MEMBERS or len(found) > MAX_DOCUMENTS or unpacked > MAX_UNPACKED:
-                msg = "is larger than any image"
+    links: dict[str, str] = {}
+    with path.open("rb") as raw:
+        for member, opened in members(raw, budget):
+            name = member.name.removeprefix("./")
+            if len(found) + len(links) > MAX_DOCUMENTS:
+                msg = "holds more documents than any image"
                 raise ValueError(msg)
-            if not member.isreg() or not 2 <= member.size <= MOST:
-                continue
-            stream = archive.extractfile(member)
-            if stream is None:
-                continue
-            head = stream.read(1)
-            if head in {b"{", b"["}:
-                found[member.name.removeprefix("./")] = head + stream.read(MOST)
-    return found
+            if member.issym():
+                links[name] = posixpath.normpath(posixpath.join(posixpath.dirname(name), member.linkname))
+            if member.isreg() and 2 <= member.size <= MOST:
+                stream = opened()
+                head = stream.read(1)
+                if head in {b"{", b"["}:
+                    found[name] = head + take(stream, MOST)
+    return found, links
 
 
 _T = TypeVar("_T", list[Any], dict[str, Any])
@@ -106,7 +153,8 @@ def _decoded(data: bytes, kind: type[_T]) -> _T:
     return found
 
 
-def _of_index(name: str, get: _Get, platform: str, form: str) -> ImageContent:
+def _of_index(name: str, get: _Get, platform: str, form: str) -> tuple[ImageContent, list[str]]:
+    """The content by its configuration, and the paths of its layers, the lowest first."""
     try:
         index = _decoded(get("index.json"), dict[str, Any])
         for _ in range(MAX_DEPTH):
@@ -116,7 +164,11 @@ def _of_index(name: str, get: _Get, platform: str, form: str) -> ImageContent:
                 config = document.get("config")
                 if not isinstance(config, dict):
                     break
-                return of_document(name, _decoded(get(_blob(config)), dict[str, Any]), form=form)
+                content = of_document(name, _decoded(get(_blob(config)), dict[str, Any]), form=form)
+                layers = document.get("layers")
+                return content, [_blob(one) for one in layers if isinstance(one, dict)] if isinstance(
+                    layers, list
+                ) else []
             index = document
     except KeyError as exc:
         msg = f"{exc.args[0]} is missing in it"

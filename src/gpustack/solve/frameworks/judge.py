@@ -41,7 +41,7 @@ class Judge:
     def of(self, build: Build) -> Findings:
         """Everything that the host refuses of a build, or that is unknown of it here."""
         if build not in self._found:
-            self._found[build] = self._python(build) + self._glibc(build) + self._gpus(build) + self._driver(build)
+            self._found[build] = self._python(build) + self._glibc(build) + self.on_gpus(build) + self._driver(build)
         return self._found[build]
 
     def _python(self, build: Build) -> Findings:
@@ -67,7 +67,8 @@ class Judge:
         reason = f"The wheel of {build.named} {text}; {whose} {word} {values[0]}."
         return self._conflict(build, f"{name}: {values[0]}", reason)
 
-    def _gpus(self, build: Build) -> Findings:
+    def on_gpus(self, build: Build) -> Findings:
+        """Whether the GPUs of the host run the code of a build."""
         gpus = self.question.host.gpus
         if not gpus or build.code == "python":
             return Findings()
