@@ -63,7 +63,7 @@ WORDS = (
     b"WSL environment", b"peer_mem", b"peermem", b"Dynamic Boost",
     b"device filter", b"VM UUID", b"PTX", b"kernel image", b"system not yet", b"unsupported display driver",
     b"forward compatibility", b"non supported HW", b"GPU Direct",
-    b"kernel-devel", b"Insufficient Permissions", b"Profiling", b"nvls.cc",
+    b"XidCriticalError", b"runtime handler", b"kernel-devel", b"Insufficient Permissions", b"Profiling", b"nvls.cc",
 )  # fmt: skip
 """Only lines with one of these words are kept: a text of each row of ``service_log`` has one."""
 
