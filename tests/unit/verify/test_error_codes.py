@@ -152,7 +152,8 @@ CUDA = [
         805,
         "error 805 (CUDA_ERROR_MPS_CONNECTION_FAILED): CUDA_MPS_PIPE_DIRECTORY is set or an MPS control daemon is running, but its server does not respond",
         "`echo quit | nvidia-cuda-mps-control`, or unset CUDA_MPS_PIPE_DIRECTORY",
-        "",
+        "give the container the daemon of the host: --ipc=host -v /tmp/nvidia-mps:/tmp/nvidia-mps and "
+        "CUDA_MPS_PIPE_DIRECTORY=/tmp/nvidia-mps, as the user of the daemon; or start MPS inside it",
     ),
     (
         999,
