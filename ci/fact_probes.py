@@ -349,6 +349,11 @@ def _on_image_tag(_: Matrix, row: Row) -> Iterator[Asked]:
             yield Asked(kind="image", gpus=(gpu,), asked=(f"nvcr.io/nvidia/{repository}:{tag}",))
 
 
+def _on_hub_tag(_: Matrix, row: Row) -> Iterator[Asked]:
+    for gpu in ("L4", "GeForce GTX 1080 Ti"):
+        yield Asked(kind="image", gpus=(gpu,), asked=(f"{row['repository']}:{row['tag']}",))
+
+
 def _on_cuda_tag(_: Matrix, row: Row) -> Iterator[Asked]:
     for kind in row["kinds"]:
         yield Asked(kind="image", gpus=("L4",), asked=(f"nvidia/cuda:{row['cuda']}-{kind}-{row['system']}",))
@@ -550,6 +555,7 @@ _OF_TABLES: dict[str, Callable[[Matrix, Row], Iterator[Asked]]] = {
     "ngc.older_rows": _on_image_tag,
     "ngc.months": _on_image_tag,
     "ngc.cuda_image_tags": _on_image_tag,
+    "ngc.hub_tags": _on_hub_tag,
     "cuda-image-tags.tags": _on_cuda_tag,
     "nvenc.gpus": _on_encoder,
     "nvenc.encode_classes": _on_encoder,

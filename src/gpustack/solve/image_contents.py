@@ -13,7 +13,7 @@ from gpustack.model.image import ImageContent
 from gpustack.model.resolution import Conflict, Findings, ImageAnswer, Unknown
 from gpustack.solve.cuda_runs import release_of, runs_on
 from gpustack.solve.image_demands import Demands, demand_findings, known_demands
-from gpustack.solve.image_tags import REFERENCE, Image, known_images
+from gpustack.solve.image_tags import PYTORCH, Image, known_images, reference
 from gpustack.solve.images import drivers_of, judge_image, nearest_tag
 from gpustack.solve.question import Question
 from gpustack.versions import version_key
@@ -80,7 +80,9 @@ def _forward(question: Question, content: ImageContent, image: Image | None, new
         )
         return Findings(conflicts=(_conflict(content, f"driver=={driver}", reason),))
     # NVIDIA's images of CUDA have it; where the layers were read, the files decide.
-    is_nvidias = image is not None or any(name in content.environment for name in _VARIABLES)
+    is_nvidias = (image is not None and image.repository != PYTORCH) or any(
+        name in content.environment for name in _VARIABLES
+    )
     if content.layers != "read" and is_nvidias:
         return Findings()
     reason = (
@@ -93,7 +95,7 @@ def _forward(question: Question, content: ImageContent, image: Image | None, new
 
 
 def _base(question: Question, content: ImageContent) -> tuple[Image | None, tuple[Image, ...]]:
-    match = REFERENCE.fullmatch(content.base)
+    match = reference(content.base)
     known = known_images(question, match[1]) if match else ()
     return next((one for one in known if match and one.tag == match[2]), None), known
 

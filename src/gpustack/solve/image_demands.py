@@ -10,6 +10,9 @@ from gpustack.solve.cuda_runs import newest_cuda, runs_on
 from gpustack.solve.question import Question
 from gpustack.solve.require_cuda import Told, holds, is_disabled, malformed, requirements_of
 
+_OF_CUDA = {"cuda", "vllm/vllm-openai"}
+"""Repositories whose images have the demand of nvidia/cuda."""
+
 
 class _Row(Struct, frozen=True, kw_only=True):
     """The demand of a line of images: its CUDA, or a branch of the driver with a brand; none on ``alone``."""
@@ -29,9 +32,9 @@ class Demands(Struct, frozen=True, kw_only=True):
 
 
 def known_demands(question: Question, repository: str, cuda: str) -> Demands | None:
-    """The demands of an image of nvidia/cuda with this CUDA; None for other images and unknown lines."""
+    """The demands of an image of nvidia/cuda, or built from it, with this CUDA; None for others and unknown lines."""
     line = ".".join(cuda.split(".")[:2])
-    rows = question.matrix.rows("image-demands", "cuda", _Row) if repository == "cuda" else ()
+    rows = question.matrix.rows("image-demands", "cuda", _Row) if repository in _OF_CUDA else ()
     row = next((one for one in rows if one.cuda == line), None)
     if row is None:
         return None

@@ -40,7 +40,7 @@ def layer_findings(question: Question, content: ImageContent) -> Findings:
         return Findings(warnings=(text,))
     found = Findings(hints=(f"image {content.name} contains {', '.join(_contents(content))}",))
     for one in content.installed:
-        found += _code(question, content, one)
+        found += code_findings(question, content.name, one)
     for component, version in content.libraries.items():
         breach, value = question.book.property_breach(component, version, "compute-capability", question.view)
         if breach is not None:
@@ -66,18 +66,18 @@ def _contents(content: ImageContent) -> Iterator[str]:
     yield f"cuda-compat of driver {content.compat}" if content.compat else "no cuda-compat"
 
 
-def _code(question: Question, content: ImageContent, one: Installed) -> Findings:
+def code_findings(question: Question, name: str, one: Installed) -> Findings:
     """Whether the GPUs run the code in a framework; a build without CUDA is no obstacle, and said."""
     if one.cuda == "" and one.name in _MAIN and question.host.gpus:
-        text = f"image {content.name}: {one.name} {one.version} is built without CUDA ({one.why})"
+        text = f"image {name}: {one.name} {one.version} is built without CUDA ({one.why})"
         return Findings(warnings=(f"{text}: it does not use the GPU",))
     catalog, build = known_build(question, one)
     if build is None or build.code == "cpu":
         return Findings()
     found = Judge(question, catalog).on_gpus(build)
     conflicts = tuple(
-        replace(conflict, kind="image", between=(f"image: {content.name}", conflict.between[-1]))
+        replace(conflict, kind="image", between=(f"image: {name}", conflict.between[-1]))
         for conflict in found.conflicts
     )
-    unknown = tuple(f"image {content.name}: {unknown.reason}" for unknown in found.unknown)
+    unknown = tuple(f"image {name}: {unknown.reason}" for unknown in found.unknown)
     return Findings(conflicts=conflicts, warnings=(*found.warnings, *unknown))

@@ -1,4 +1,4 @@
-"""The known container images by tag: those of NGC by month, and those of nvidia/cuda."""
+"""The known container images by tag: those of NGC by month, of nvidia/cuda, and of other makers."""
 
 from __future__ import annotations
 
@@ -9,8 +9,12 @@ from msgspec import Struct
 from gpustack.solve.question import Question
 from gpustack.versions import version_key
 
-REFERENCE = re.compile(r"(?:(?:nvcr|docker)\.io/)?(?:nvidia/)?([a-z0-9-]+):([A-Za-z0-9][\w.-]*)")
+_NVIDIAS = re.compile(r"(?:(?:nvcr|docker)\.io/)?(?:nvidia/)?([a-z0-9-]+):([A-Za-z0-9][\w.-]*)")
+_OTHERS = re.compile(r"(?:(?:docker|ghcr)\.io/)?((?:pytorch|vllm)/[a-z-]+):([A-Za-z0-9][\w.-]*)")
 _CUDA_TAG = re.compile(r"(\d+\.\d+\.\d+)-.+")
+PYTORCH = "pytorch/pytorch"
+"""The images of PyTorch's makers. Their tags name release, CUDA and cuDNN; not all have cuda-compat."""
+
 _KINDS = {"tritonserver": "triton"}
 """Repositories that the tables know by another name."""
 
@@ -42,6 +46,15 @@ class _Listed(Struct, frozen=True, kw_only=True):
     src: tuple[str, ...] = ()
 
 
+class _HubTag(Struct, frozen=True, kw_only=True):
+    """A tag of another maker's image, with the CUDA that a source states of it."""
+
+    repository: str
+    tag: str
+    cuda: str
+    src: tuple[str, ...] = ()
+
+
 class Image(Struct, frozen=True, kw_only=True):
     """One known image: its repository, its tag, its CUDA and its lowest compute capability."""
 
@@ -50,6 +63,11 @@ class Image(Struct, frozen=True, kw_only=True):
     cuda: str
     cc_min: str = ""
     src: tuple[str, ...] = ()
+
+
+def reference(name: str) -> re.Match[str] | None:
+    """Repository and tag of an image's name, without its registry; None for a name without a tag, and for others."""
+    return _NVIDIAS.fullmatch(name) or _OTHERS.fullmatch(name)
 
 
 def known_images(question: Question, repository: str) -> tuple[Image, ...]:
@@ -71,6 +89,9 @@ def known_images(question: Question, repository: str) -> tuple[Image, ...]:
             ),
         ]
         return tuple(sorted({one.tag: one for one in found}.values(), key=lambda one: version_key(one.cuda)))
+    if "/" in repository:
+        hub = (row for row in matrix.rows("ngc", "hub_tags", _HubTag) if row.repository == repository)
+        return tuple(Image(repository=repository, tag=row.tag, cuda=row.cuda, src=row.src) for row in hub)
     months = {row.month: row for row in matrix.rows("ngc", "months", _Row)}
     rows = (*matrix.rows("ngc", "older_rows", _Row), *matrix.rows("ngc", "image_rows", _Row))
     found_rows = [(row, months.get(row.month, row)) for row in rows if row.image == kind]

@@ -9,7 +9,7 @@ from gpustack.model.resolution import Conflict, Findings, ImageAnswer, ImageRuns
 from gpustack.solve.cuda_runs import driver_rule, release_of, runs_on, smallest_driver
 from gpustack.solve.forward_compat import PACKAGE
 from gpustack.solve.image_demands import demand_findings, known_demands
-from gpustack.solve.image_tags import REFERENCE, Image, known_images, unlisted
+from gpustack.solve.image_tags import PYTORCH, Image, known_images, reference, unlisted
 from gpustack.solve.question import Question
 from gpustack.solve.sentences import rule_sentence
 from gpustack.versions import is_within
@@ -17,7 +17,7 @@ from gpustack.versions import is_within
 
 def image_findings(question: Question, name: str) -> tuple[Findings, ImageAnswer]:
     """What refuses the image on the host of ``question``, and how it runs there."""
-    match = REFERENCE.fullmatch(name.strip())
+    match = reference(name.strip())
     known = known_images(question, match[1]) if match else ()
     image = next((one for one in known if match and one.tag == match[2]), None)
     if image is None or question.view.is_windows:
@@ -34,6 +34,9 @@ def image_findings(question: Question, name: str) -> tuple[Findings, ImageAnswer
         return Findings(unknown=(unknown,)), ImageAnswer(name=name, runs="unknown")
     found, answer = judge_image(question, name, image, release, known)
     more = _demands_of(question, name, image)
+    if answer.runs == "needs forward compatibility" and image.repository == PYTORCH:
+        reason = f"image {name}: it is unknown whether cuda-compat is in it; save the image, and check the file"
+        more += Findings(unknown=(Unknown(reason=reason, sources=_sources(question, image)),))
     if found.conflicts or not more.conflicts:
         return found + more, answer
     nearest = nearest_tag(question, image, known)
@@ -41,8 +44,20 @@ def image_findings(question: Question, name: str) -> tuple[Findings, ImageAnswer
     return found + more + Findings(hints=hints), replace(answer, runs="does not run", nearest=nearest)
 
 
+def _code_of(question: Question, name: str, image: Image) -> Findings:
+    """What the PyTorch in its makers' own images has no code for."""
+    from gpustack.model.image import Installed  # noqa: PLC0415 (few ask for these images)
+    from gpustack.solve.image_layers import code_findings  # noqa: PLC0415
+
+    local = f"cu{''.join(image.cuda.split('.')[:2])}"
+    torch = Installed(name="torch", version=f"{image.tag.partition('-')[0]}+{local}", place="", cuda=image.cuda)
+    return code_findings(question, name, torch)
+
+
 def _demands_of(question: Question, name: str, image: Image) -> Findings:
-    """What a known image demands at its start and this host does not meet."""
+    """What a known image demands, at its start or of the GPU, and this host does not meet."""
+    if image.repository == PYTORCH:
+        return _code_of(question, name, image)
     demands = known_demands(question, image.repository, image.cuda)
     if demands is None:
         return Findings()

@@ -55,7 +55,7 @@ def answer(verdict: Verdict) -> ImageAnswer:
         (f"{PYTORCH}:24.11-py3", "B200", "580.95.05", "incompatible", "does not run"),
         # what no fact knows
         (f"{PYTORCH}:24.09-py3", "A100", "580.95.05", "unknown", "unknown"),
-        ("pytorch/pytorch:2.5.1-cuda12.4-cudnn9-runtime", "A100", "580.95.05", "unknown", "unknown"),
+        ("pytorch/pytorch:2.5.1-cuda12.2-cudnn9-runtime", "A100", "580.95.05", "unknown", "unknown"),
         (f"{PYTORCH}@sha256:0123", "A100", "580.95.05", "unknown", "unknown"),
     ],
 )
