@@ -440,6 +440,12 @@ def _on_platform(facts: Matrix, row: Row) -> Iterator[Asked]:
                 yield Asked(kind="check", os=os, arch=arch, asked=(f"{row['component']}=={version}",))
 
 
+def _on_unlisted(facts: Matrix, row: Row) -> Iterator[Asked]:
+    """The versions of a component on a release of a system that the guides do not name."""
+    for version in _within(facts, row["component"], row["versions"]):
+        yield Asked(kind="check", os=row["system"], arch="x86_64", asked=(f"{row['component']}=={version}",))
+
+
 def _on_kernel(_: Matrix, row: Row) -> Iterator[Asked]:
     """Drivers of every era on the system that offers the kernel: some do not build on it."""
     for driver in ("390.77", "418.113", "450.51.06", "470.57.02", "515.43.04", "535.54.03", "550.54.14", "570.86.15"):
@@ -598,4 +604,5 @@ _OF_TABLES: dict[str, Callable[[Matrix, Row], Iterator[Asked]]] = {
     "jetpack.jetpacks": _on_jetpack,
     "applies.applies": _on_platform,
     "applies.elsewhere": _on_platform,
+    "applies.unlisted": _on_unlisted,
 }

@@ -35,6 +35,16 @@ class Elsewhere(Struct, frozen=True, kw_only=True):
     src: tuple[str, ...] = ()
 
 
+class Unlisted(Struct, frozen=True, kw_only=True):
+    """A release of a system that the vendor's guides for these versions do not name."""
+
+    component: str
+    system: str
+    versions: str
+    text: str
+    src: tuple[str, ...] = ()
+
+
 def platform(host: Host) -> str:
     """The platform of a host in the words of the facts: server, container, wsl, windows or jetson."""
     if host.os.family == "windows":
@@ -51,7 +61,7 @@ def outside(question: Question, component: str, version_text: str = "") -> Unkno
     place, arch = platform(question.host), question.host.arch
     here = [row for row in rows if place in row.platforms]
     if not rows or any(_covers(row, arch, version_text) for row in here):
-        return None
+        return _unlisted(question, component, version_text)
     subject = f"{component}=={version_text}" if version_text else component
     if not here:
         row = _elsewhere(question, component, place)
@@ -74,6 +84,20 @@ def outside(question: Question, component: str, version_text: str = "") -> Unkno
 
 def _covers(row: Applies, arch: str | None, version_text: str) -> bool:
     return arch in row.arch and (not version_text or not row.versions or is_within(version_text, row.versions))
+
+
+def _unlisted(question: Question, component: str, version_text: str) -> Unknown | None:
+    """That the vendor does not name this release of the system for a version; None if no row says so."""
+    if not version_text:
+        return None
+    for row in question.matrix.rows(SUBJECT, "unlisted", Unlisted):
+        is_here = (row.component, row.system) == (component, question.host.os.spelled)
+        if is_here and is_within(version_text, row.versions):
+            sources = question.matrix.addresses(row.src)
+            return Unknown(
+                reason=f"{component}=={version_text}: {row.text}", needs="os", option="--os", sources=sources
+            )
+    return None
 
 
 def _elsewhere(question: Question, component: str, place: str) -> Elsewhere | None:
