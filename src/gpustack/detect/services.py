@@ -67,6 +67,9 @@ WORDS = (
 )  # fmt: skip
 """Only lines with one of these words are kept: a text of each row of ``service_log`` has one."""
 
+_LOWER_WORDS = frozenset(word.lower() for word in WORDS)
+"""Fewer than the words, and a search from the front is faster than one from the back: most logs have few of them."""
+
 _CONTAINERD = r"nvidia|^\s*imports\s*=|SystemdCgroup|default_runtime_name|disabled_plugins|runtimes|enable_cdi"
 
 SETTINGS = {
@@ -187,7 +190,9 @@ def _about_gpus(data: bytes) -> list[str]:
     """The lines with one of the words since the last boot that the text shows, searched word by word, for speed."""
     first = data.rfind(b"\n", 0, max(0, data.rfind(_BOOT))) + 1
     found: dict[int, int] = {}
-    for word in WORDS:
+    lower = data.lower()
+    there = {word for word in _LOWER_WORDS if word in lower}
+    for word in (word for word in WORDS if word.lower() in there):
         at, count = data.rfind(word, first), 0
         while at >= 0 and count < KEPT_LINES:
             start = data.rfind(b"\n", first, at) + 1 or first
