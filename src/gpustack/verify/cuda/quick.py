@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from gpustack.model.host import Copy, Host
-from gpustack.solve.forward_compat import package_for
 from gpustack.verify.declare import Context, Outcome, check, failed, passed, skipped
 from gpustack.verify.frame import host_facts
 from gpustack.verify.frame.rules import Fit, Part, compute_capability_of, fit, incompatible, judge_fit
@@ -81,6 +80,8 @@ def _too_old(context: Context, cuda: Part, driver: Part, answer: Fit) -> Outcome
 
 
 def _by_compat(context: Context, cuda: Part, driver: Part, compat: Copy, reason: str) -> Outcome:
+    from gpustack.solve.forward_compat import package_for  # noqa: PLC0415 (imports the solver; few drivers need it)
+
     branch = driver.version.partition(".")[0]
     answer = package_for(context.matrix, cuda.version, driver.version)
     if answer is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from gpustack.solve.security import of_host
 from gpustack.verify.declare import Context, Outcome, check, failed, needless, passed
 from gpustack.verify.frame import host_facts
 
@@ -18,10 +17,12 @@ DENY = "deny-vulnerable"
     fix="Install the fixed release that the reason names: `gpustack install driver container-toolkit`.",
 )
 def security(context: Context) -> Outcome:
-    found = of_host(context.matrix, context.host)
     known = [host_facts.installed_version(context.host, name) for name in ("driver", "container-toolkit")]
     if not any(known):
         return needless("neither a driver nor the container toolkit of known version is installed")
+    from gpustack.solve.security import of_host  # noqa: PLC0415 (imports the solver; not for a host with neither)
+
+    found = of_host(context.matrix, context.host)
     if not found:
         return passed("no bulletin that is known names a later fixed release")
     reason = ". ".join(one.reason for one in found)

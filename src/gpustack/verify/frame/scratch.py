@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -24,6 +23,8 @@ def scratch_folder(prefix: str) -> Iterator[Path]:
 
     Raises UsageError where none can be made.
     """
+    import tempfile  # noqa: PLC0415 (not needed at level quick, whose start-up counts)
+
     try:
         root = Path(tempfile.mkdtemp(prefix=prefix))
     except OSError as exc:
