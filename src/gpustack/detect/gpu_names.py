@@ -143,7 +143,11 @@ def _by_name(name: str, products: Products) -> Gpu:
 def _names_with(parts: tuple[str, ...], products: Products) -> list[_Named]:
     """Every spelling of every product that contains all ``parts``; a name with these parts can mean no other."""
     return [
-        *(_Named(words_of(one), one, gpu_of(row)) for row in products.rows for one in _spelled_with(parts, row)),
+        *(
+            _Named(words_of(one), one, gpu_of(row))
+            for row in products.rows_with(parts)
+            for one in _spelled_with(parts, row)
+        ),
         *(
             _Named(words_of(one), one, integrated_gpu(module))
             for module in products.integrated()

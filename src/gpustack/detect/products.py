@@ -43,6 +43,10 @@ class Products:
         """All products, those of one device id next to each other."""
         return self._matrix.products
 
+    def rows_with(self, words: tuple[str, ...]) -> tuple[GpuProduct, ...]:
+        """The products with all words (in lower case) in their names, and maybe others."""
+        return self._matrix.rows_with("gpus", "products", GpuProduct, words)
+
     @cached_property
     def by_device(self) -> dict[str, list[GpuProduct]]:
         """The rows of each device id; read with the first GPU, because nothing else needs most of the table."""

@@ -76,6 +76,19 @@ class Matrix:
             self._rows[place] = tuple(rows)
         return self._rows[place]
 
+    def rows_with(self, subject: str, table: str, kind: type[T], words: tuple[str, ...]) -> tuple[T, ...]:
+        """The rows of a table that hold all ``words`` (ASCII, in lower case), in any case; maybe others as well.
+
+        The rest of a large table is not decoded, which costs more than the search.
+        """
+        if (subject, table, kind) in self._rows or not words:
+            return self.rows(subject, table, kind)
+        raw = self.store.rows(subject, table)
+        wanted = [word.encode() for word in words]
+        held = msgspec.msgpack.decode(raw, type=list[msgspec.Raw]) if raw else []
+        found = [row for row in held if all(map(bytes(row).lower().__contains__, wanted))]
+        return tuple(msgspec.msgpack.decode(row, type=kind, strict=False) for row in found)
+
     def everywhere(self, table: str, kind: type[T]) -> tuple[T, ...]:
         """The rows of the tables of that name in every subject."""
         return tuple(
