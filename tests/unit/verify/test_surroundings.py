@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -281,7 +282,7 @@ def test_no_folder_for_temporary_files(monkeypatch: pytest.MonkeyPatch) -> None:
     def none(*_: object, **__: object) -> str:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(scratch.tempfile, "mkdtemp", none)
+    monkeypatch.setattr(tempfile, "mkdtemp", none)
     with pytest.raises(UsageError) as caught, scratch.scratch_folder("x-"):
         pass
     assert (caught.value.code, caught.value.message) == (
@@ -292,7 +293,7 @@ def test_no_folder_for_temporary_files(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_folder_is_gone_although_a_thread_still_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A thread of a check goes on after an interrupt: what it writes has to go as well."""
-    monkeypatch.setattr(scratch.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     left: Iterator[int] = iter(range(3))
     real = scratch.stop_commands
 
