@@ -59,6 +59,21 @@ def fields(plan: Callable[[], Plan]) -> dict[tuple[str, ...], list[Place]]:
     return found
 
 
+PRINTED = re.compile(r"\"\$\((printf '[^']*')\)\"")
+"""A word that is spelled out, since not all of it can be seen."""
+
+
+def written(match: re.Match[str]) -> str:
+    """The word, as a real shell makes it."""
+    done = subprocess.run(["dash", "-c", match[1]], check=True, capture_output=True)
+    return shlex.quote(done.stdout.decode())
+
+
+def shell_words(script: str) -> list[str]:
+    """The words of a script, as a shell reads them."""
+    return shlex.split(PRINTED.sub(written, script), comments=True)
+
+
 def user_data(text: str) -> Any:
     """Maps, lists and argument lists; the words of the scripts in it as a shell reads them."""
     document = yaml.safe_load(text)
@@ -67,7 +82,7 @@ def user_data(text: str) -> Any:
         if file["path"].startswith(("/var/lib/cloud/", "/var/lib/gpustack/")) and file["path"].endswith(".sh"):
             checked = subprocess.run(["dash", "-n"], input=file["content"].encode(), capture_output=True, check=False)
             assert checked.returncode == 0, checked.stderr
-            file["content"] = shlex.split(file["content"], comments=True)
+            file["content"] = shell_words(file["content"])
     return document
 
 
@@ -95,16 +110,6 @@ def powershell(text: str) -> Any:
     assert text.isascii()
     assert faults(text) == []
     return commands_of(text)
-
-
-PRINTED = re.compile(r"\"\$\((printf '[^']*')\)\"")
-"""A word that is spelled out, since not all of it can be seen."""
-
-
-def written(match: re.Match[str]) -> str:
-    """The word, as a real shell makes it."""
-    done = subprocess.run(["dash", "-c", match[1]], check=True, capture_output=True)
-    return shlex.quote(done.stdout.decode())
 
 
 def markdown(text: str) -> Any:

@@ -19,7 +19,8 @@ import yaml
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tests.property.hostile import HOSTILE, Place, places, planted, shape, texts
-from tests.unit.render.cases import plan_for, plan_of
+from tests.property.test_hostile_names import shell_words
+from tests.unit.render.cases import anywhere, plan_for, plan_of
 from tests.unit.render.test_ansible import Loader, Unsafe, step
 
 from gpustack.errors import UnsupportedError
@@ -62,6 +63,10 @@ def fields(name: str) -> dict[tuple[str, ...], list[Place]]:
     return found
 
 
+VERIFICATION = ("check", "check_part", "end_checks", "cannot_check")
+"""The functions that check what can be checked without gpustack: they change nothing."""
+
+
 def calls(script: str) -> list[tuple[str, ...]]:
     """What a real shell calls when it runs the script: every step as if nothing of it were done."""
     with tempfile.TemporaryDirectory() as name:
@@ -74,9 +79,10 @@ def calls(script: str) -> list[tuple[str, ...]]:
         helpers = re.findall(r"^([a-z_]+)\(\) \{", script, re.MULTILINE)
         asked = [one for one in helpers if one.startswith(("has_", "is_", "no_"))]
         never = "".join(f"{one}() {{ return 1; }}\n" for one in asked)
-        quiet = "".join(f"{one}() {{ :; }}\n" for one in ("work", "again", "mark", "needs_reboot", "wait_for_reboot"))
+        unasked = ("work", "again", "mark", "needs_reboot", "wait_for_reboot", *VERIFICATION)
+        quiet = "".join(f"{one}() {{ :; }}\n" for one in unasked)
         noted = (NOTED + PUT).format(file=file) + never + quiet + "id() { echo 0; }\n"
-        head, mark, rest = script.partition("# Marks of steps whose result cannot be tested.\n")
+        head, mark, rest = anywhere(script).partition("# Marks of steps whose result cannot be tested.\n")
         assert mark
         done = subprocess.run(
             ["/bin/dash"],
@@ -162,11 +168,13 @@ GUARD = "expand_argument_vars"
 def leaves(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
     if isinstance(value, dict):
         for key, inner in value.items():
-            if key not in WORDED or not isinstance(inner, str):
+            if key not in WORDED:
                 yield from leaves(inner, (*place, key))
     elif isinstance(value, list):
         for number, inner in enumerate(value):
             yield from leaves(inner, (*place, number))
+    elif isinstance(value, str) and value.startswith("#!/bin/sh\n# Written by gpustack"):
+        yield from leaves(shell_words(value), place)
     else:
         yield place, value
 
@@ -177,7 +185,7 @@ def read(plan: Plan) -> dict[tuple[Any, ...], Any]:
     return {place: value for place, value in leaves(work) if not {"msg", GUARD}.intersection(place)}
 
 
-OURS = re.compile(r"\{\{ (item|item\.path|gpustack_play_[a-z0-9_.]+|\(.* \| ternary\('/', '/nonexistent'\)) \}\}.*")
+OURS = re.compile(r"\{\{ (item|item\.path|gpustack_play_[a-z0-9_.]+|\(.* \| ternary\('/', '/dev/null/never'\)) \}\}.*")
 
 
 @pytest.mark.parametrize("name", PLANS)

@@ -53,7 +53,7 @@ def read_gdscheck(text: str) -> Said:
 
 def _storage(lines: list[str]) -> Iterator[tuple[str, str]]:
     for line in lines:
-        match = re.fullmatch(r"([A-Z][\w /-]*?)\s*:\s*((?:Uns|S)upported|(?:nvfs|p2pdma|compat)[\w, ]*)", line)
+        match = re.fullmatch(r"([A-Z][\w /-]*?)\s*:\s*(Supported|Unsupported|(?:nvfs|p2pdma|compat)[\w, ]*)", line)
         if match:
             yield match[1], match[2]
 
