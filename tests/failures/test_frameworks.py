@@ -15,9 +15,10 @@ from tests.failures.conftest import Compare, Scripted
 from tests.unit.verify.conftest import HEALTHY
 
 from gpustack.matrix.index import Matrix, load_matrix
+from gpustack.model.facts import CHECKED_FRAMEWORKS
 from gpustack.model.host import Problem, PythonEnvironment
 from gpustack.system.run import Finished, LocalRunner
-from gpustack.verify.declare import FRAMEWORKS, Context, Outcome
+from gpustack.verify.declare import Context, Outcome
 from gpustack.verify.frame.runner import run_checks
 from gpustack.verify.frameworks.places import interpreter_of
 from gpustack.verify.frameworks.probe import judge, prove
@@ -157,7 +158,7 @@ def test_root_runs_no_interpreter_of_others(context: Context, tmp_path: Path) ->
 
 
 def test_frameworks_are_checked_when_they_are_named(context: Context) -> None:
-    assert not {one.component for one in run_checks((), "quick", context)} & set(FRAMEWORKS)
+    assert not {one.component for one in run_checks((), "quick", context)} & set(CHECKED_FRAMEWORKS)
     assert [one.id for one in run_checks(("jax",), "quick", context)] == ["jax.found", "jax.fit"]
 
 

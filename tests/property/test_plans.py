@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from tests.golden_plans import MIXED, NEWEST
 from tests.property import worlds
 from tests.property.demands import demand_ids, demand_order, led_to
+from tests.unit.render.cases import anywhere
 
 from gpustack.detect.describe import describe
 from gpustack.errors import UnsupportedError
@@ -142,7 +143,7 @@ def test_no_text_of_a_host_is_run(host: Host, request: Request, text: str) -> No
     made = some_plan(odd_host(host, text), request)
     with TemporaryDirectory() as folder:
         script = Path(folder) / "plan.sh"
-        script.write_text(render(made, "shell"), encoding="utf-8")
+        script.write_text(anywhere(render(made, "shell")), encoding="utf-8")
         done = subprocess.run(["dash", str(script), "--dry-run"], cwd=folder, capture_output=True, check=False)
         assert done.returncode == 0, done.stderr
         assert [path.name for path in Path(folder).iterdir()] == ["plan.sh"]

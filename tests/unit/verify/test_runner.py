@@ -11,11 +11,12 @@ import pytest
 
 from gpustack.errors import UnsupportedError, UsageError
 from gpustack.matrix.index import Matrix
+from gpustack.model.facts import CHECKED_FRAMEWORKS
 from gpustack.model.host import Host, Installed
 from gpustack.model.results import CheckResult
 from gpustack.system.run import Finished
 from gpustack.verify import declare
-from gpustack.verify.declare import COMPONENTS, FRAMEWORKS, OF_FEW_HOSTS, Check, Context, Outcome, passed, skipped
+from gpustack.verify.declare import COMPONENTS, OF_FEW_HOSTS, Check, Context, Outcome, passed, skipped
 from gpustack.verify.frame import runner
 from gpustack.verify.frame.commands import LimitedRunner
 from gpustack.verify.frame.runner import parse_level, run_checks
@@ -239,7 +240,7 @@ def test_components_without_checks_are_refused(context: Context) -> None:
     with pytest.raises(UnsupportedError) as caught:
         results(context, "container-toolkit")
     assert (caught.value.exit_code, caught.value.message) == (4, "container-toolkit has no checks")
-    assert caught.value.hint == f"components with checks: {', '.join((*COMPONENTS, *FRAMEWORKS))}"
+    assert caught.value.hint == f"components with checks: {', '.join((*COMPONENTS, *CHECKED_FRAMEWORKS))}"
 
 
 def test_a_component_that_another_ones_checks_look_at_is_told_so(context: Context) -> None:
@@ -247,5 +248,5 @@ def test_a_component_that_another_ones_checks_look_at_is_told_so(context: Contex
         results(context, "fabric-manager")
     assert (
         caught.value.hint
-        == f"use `gpustack verify driver`, which checks it; components with checks: {', '.join((*COMPONENTS, *FRAMEWORKS))}"
+        == f"use `gpustack verify driver`, which checks it; components with checks: {', '.join((*COMPONENTS, *CHECKED_FRAMEWORKS))}"
     )
