@@ -81,7 +81,9 @@ def test_nixpkgs_gets_the_entries_of_a_manifest(capsys: pytest.CaptureFixture[st
         "size": "26657716",
     }
     recorded = lzma.decompress((ROOT / "tests/update/bodies/redist.xz").read_bytes()).splitlines()
-    body = next(one for one in map(json.loads, recorded) if one["address"].endswith("/cuda/redist/redistrib_11.4.2.json"))
+    body = next(
+        one for one in map(json.loads, recorded) if one["address"].endswith("/cuda/redist/redistrib_11.4.2.json")
+    )
     manifest = json.loads(body["text"])
     made = run("nixpkgs", document, "11.4.2")
     parts = set(made) - {"release_label", "release_product"}
