@@ -38,7 +38,7 @@ def program() -> NoReturn:
     os._exit(code if isinstance(code, int) else 1)
 
 
-_STARTS_OTHERS = frozenset({"install", "fetch", "verify", "bench"})
+_STARTS_OTHERS = frozenset({"install", "fetch", "verify", "bench", "fleet"})
 """Commands that start programs, which must not be left running."""
 
 

@@ -27,30 +27,36 @@ COMMANDS = {
     "matrix": "gpustack.cli.matrix",
     "schema": "gpustack.cli.schema",
 }
-"""Every command and the module that defines it, in the order of ``--help``."""
+"""Every command and the module that defines it, in the order of ``--help``; some consist of two words."""
 
 
 def declared(name: str) -> Command:
     """Return the declared command of that name."""
-    found: Command = getattr(import_module(COMMANDS[name]), name)
+    found: Command = getattr(import_module(COMMANDS[name]), name.replace(" ", "_"))
     return found
+
+
+def _named(arguments: list[str]) -> str:
+    """The name of the command that the line begins with, one word or two; "" for another line."""
+    names = (" ".join(arguments[:count]) for count in (1, 2))
+    return next((name for name in names if name in COMMANDS), "")
 
 
 def main(arguments: list[str]) -> int:
     """Run one command line and return its exit code."""
-    name = arguments[0] if arguments else ""
-    if name in COMMANDS and _COMPLETION not in os.environ:
+    name = _named(arguments)
+    if name and _COMPLETION not in os.environ:
         from gpustack.cli.frame import run
         from gpustack.cli.reader import read
 
         command = declared(name)
-        values = read(command, arguments[1:], os.environ)
+        values = read(command, arguments[len(name.split()) :], os.environ)
         if values is not None:
             return run(command, values)
     from gpustack.cli import application
 
     # Only the named command, if any: importing and declaring the others takes longer than most commands run.
-    return application.run(arguments, map(declared, [name] if name in COMMANDS else COMMANDS))
+    return application.run(arguments, map(declared, [name] if name else COMMANDS))
 
 
 _COMPLETION = "_GPUSTACK_COMPLETE"

@@ -10,7 +10,7 @@ import typer
 
 from gpustack import __version__
 from gpustack.cli import frame
-from gpustack.cli.declare import REQUIRED, Argument, Command, Parameter, with_values
+from gpustack.cli.declare import GROUPS, REQUIRED, Argument, Command, Parameter, with_values
 
 _CONTEXT = {"help_option_names": ["-h", "--help"]}
 
@@ -21,8 +21,11 @@ Run = Callable[[Command, dict[str, Any]], int]
 def run(arguments: list[str], commands: Iterable[Command], run_command: Run = frame.run) -> int:
     """Read one command line, run it, and return its exit code."""
     known = list(commands)
-    named = next((one for one in known if arguments[:1] == [one.name]), None)
-    words = arguments if named is None else [named.name, *with_values(named.parameters(), arguments[1:])]
+    named = next((one for one in known if arguments[: len(one.name.split())] == one.name.split()), None)
+    words = arguments
+    if named is not None:
+        count = len(named.name.split())
+        words = [*arguments[:count], *with_values(named.parameters(), arguments[count:])]
     try:
         code = _build(known, run_command)(words, prog_name="gpustack", standalone_mode=False)
     except _WRONG_USAGE as error:
@@ -57,11 +60,22 @@ def _build(commands: list[Command], run_command: Run) -> typer.Typer:
         context_settings=_CONTEXT,
     )
     application.callback()(_everything)
+    groups: dict[str, typer.Typer] = {}
     for command in commands:
-        application.command(command.name, epilog=f"Example: {command.example}", context_settings=_CONTEXT)(
+        group, _, word = command.name.rpartition(" ")
+        if group and group not in groups:
+            groups[group] = _group(GROUPS[group])
+            application.add_typer(groups[group], name=group)
+        groups.get(group, application).command(word, epilog=f"Example: {command.example}", context_settings=_CONTEXT)(
             _called_by_typer(command, run_command)
         )
     return application
+
+
+def _group(about: str) -> typer.Typer:
+    group = typer.Typer(help=about, no_args_is_help=True, rich_markup_mode=None, context_settings=_CONTEXT)
+    group.callback()(lambda: None)  # without one, a group of one command would be that command
+    return group
 
 
 def _called_by_typer(command: Command, run_command: Run) -> Callable[..., None]:

@@ -24,6 +24,10 @@ class Color(str, Enum):
     NEVER = "never"
 
 
+GROUPS = {"fleet": "Detect, plan, install and verify many hosts: those of an Ansible inventory."}
+"""The first word of commands that consist of two words, and what they have in common."""
+
+
 class Argument(Struct, frozen=True, kw_only=True):
     """A positional parameter; a list takes all remaining words."""
 

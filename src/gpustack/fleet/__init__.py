@@ -1,0 +1,1 @@
+"""Many hosts at once: one inventory of Ansible, evidence, grouped plans, waves and reports."""
