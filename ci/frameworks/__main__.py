@@ -207,8 +207,8 @@ def _file_row(one: WheelFile) -> Row:
         "file": one.file,
         "platform": one.platform,
         "python": one.interpreter,
-        "url": one.url,
         "sha256": one.sha256,
+        "size": one.size,
         "src": [_source(one.project)],
     }
 
@@ -253,7 +253,7 @@ def _write(builds: list[Row], files: list[Row]) -> None:
 
 def _origin(name: str) -> Row:
     note = "metadata of its wheels, and the libraries in them, as ci/frameworks reads them"
-    return {"address": f"https://pypi.org/project/{name}/", "known": "tested", "read": READ, "note": note}
+    return {"address": f"pkg:pypi/{name}", "known": "tested", "read": READ, "note": note}
 
 
 def _trimmed(row: Row) -> Row:

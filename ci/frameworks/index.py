@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import io
 import re
+import sys
 import zipfile
 from email.parser import HeaderParser
+from functools import lru_cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import requests
 
-INDEX = "https://pypi.org/simple"
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from package_index import index_address
+
 _JSON = "application/vnd.pypi.simple.v1+json"
 _NAME = re.compile(
     r"(?P<project>[^-]+)-(?P<version>[^-]+)(?:-\d[^-]*)?-(?P<python>[^-]+)-(?P<abi>[^-]+)-(?P<tags>[^-]+)\.whl"
@@ -20,7 +26,7 @@ _PLATFORMS = {
     "linux-aarch64": re.compile(r"(?<!musl)linux.*aarch64"),
     "windows-x86_64": re.compile(r"win_amd64"),
     "windows-aarch64": re.compile(r"win_arm64"),
-    "any": re.compile(r"any"),
+    "any": re.compile(r"^any$"),
 }
 
 
@@ -36,6 +42,7 @@ class WheelFile(NamedTuple):
     file: str
     url: str
     sha256: str
+    size: int
     date: str
     requires_python: str
     is_yanked: bool
@@ -53,9 +60,14 @@ class WheelFile(NamedTuple):
         return f"{found[1]}.{found[2]}" if found is not None and self.abi == "abi3" else ""
 
 
+@lru_cache(maxsize=1)
+def _index() -> str:
+    return index_address()
+
+
 def wheels(session: requests.Session, project: str) -> list[WheelFile]:
     """The wheels of a project for CPython with its lock, in the order of the index."""
-    answer = session.get(f"{INDEX}/{project}/", headers={"Accept": _JSON}, timeout=60)
+    answer = session.get(f"{_index()}/{project}/", headers={"Accept": _JSON}, timeout=60)
     answer.raise_for_status()
     return [found for one in answer.json()["files"] if (found := _wheel(project, one)) is not None]
 
@@ -75,6 +87,7 @@ def _wheel(project: str, entry: dict[str, Any]) -> WheelFile | None:
         file=entry["filename"],
         url=entry["url"],
         sha256=entry["hashes"]["sha256"],
+        size=int(entry.get("size") or 0),
         date=entry.get("upload-time", "")[:10],
         requires_python=entry.get("requires-python") or "",
         is_yanked=bool(entry.get("yanked")),

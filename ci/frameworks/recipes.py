@@ -61,10 +61,10 @@ RECIPES: dict[str, Recipe] = {
     "cupy-cuda13x": Recipe(code="jit", since="2022-10-01"),
     "vllm": Recipe(code="cuda", since="2024-11-01", library=r"vllm/_C(_stable_libtorch)?\.abi3\.so$"),
     "sglang": Recipe(code="python", since="2024-11-01"),
-    "sgl-kernel": Recipe(code="cuda", since="2024-11-01", library=r"sgl_kernel/(sm90/)?common_ops.*\.so$"),
-    "sglang-kernel": Recipe(code="cuda", since="2024-11-01", library=r"(sm90/)?common_ops.*\.so$"),
+    "sgl-kernel": Recipe(code="cuda", since="2024-11-01", library=r"sgl_kernel/(sm\d+/)?common_ops.*\.so$"),
+    "sglang-kernel": Recipe(code="cuda", since="2024-11-01", library=r"sgl_kernel/(sm\d+/)?common_ops.*\.so$"),
     "ctranslate2": Recipe(code="cuda", since="2023-06-01", library=r"libctranslate2.*\.so"),
-    "xformers": Recipe(code="cuda", since="2023-06-01", library=r"_C.*\.so$"),
+    "xformers": Recipe(code="cuda", since="2023-06-01", library=r"xformers/_C\.so$"),
     "bitsandbytes": Recipe(code="cuda", since="2023-06-01", library=r"libbitsandbytes_cuda.*\.so$"),
     # The first release whose libavcodec names h264_nvenc and h264_cuvid, as do those of every minor release after it.
     "av": Recipe(code="python", since="2024-01-01", gpu_since="14.2.0"),

@@ -20,6 +20,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from package_index import index_address
 from update import report
 from update.daily import NAMES, addresses
 from update.fetch import fetch
@@ -42,7 +43,7 @@ def main(words: list[str]) -> int:
             save(asked.file, [fetch(address) for address in asked.addresses])
             return 0
         if asked.action == "daily":
-            return daily(asked.index)
+            return daily(asked.index or index_address())
         return read(asked.source, bodies_of(asked), is_written=asked.write)
     except (SourceError, OSError) as error:
         print(error, file=sys.stderr)
@@ -113,7 +114,7 @@ def _parser() -> argparse.ArgumentParser:
     reading.add_argument("--from", dest="bodies", type=Path, help="recorded bodies instead of addresses")
     reading.add_argument("--write", action="store_true", help="write what no person has to decide")
     every_day = actions.add_parser("daily", help="read what has the same address every day")
-    every_day.add_argument("--index", default="https://pypi.org/simple", help="the package index")
+    every_day.add_argument("--index", default="", help="the package index (default: that of pip)")
     recording = actions.add_parser("record", help="keep bodies in a file")
     recording.add_argument("source", choices=names)
     recording.add_argument("file", type=Path)

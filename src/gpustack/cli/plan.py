@@ -10,6 +10,7 @@ from gpustack.cli.declare import Option, command
 from gpustack.cli.live import live_facts
 from gpustack.cli.options import HOST_OPTIONS, PLAN_OPTIONS, LockOption
 from gpustack.cli.outputs import demand_one, save
+from gpustack.cli.package_index import IndexOption, index_of
 from gpustack.cli.stack_options import StackOptions
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ def plan(
         str | None, Option("--format", metavar="FORMAT", help="table (if none is given), json, shell, ...")
     ] = None,
     lock: LockOption = None,
+    index: IndexOption = None,
 ) -> int:
     """Plan the steps that take a host to a stack. Changes nothing, needs no root, touches no network.
 
@@ -55,6 +57,7 @@ def plan(
     question = collect_options(requirements, options, format=format)
     form = question.format or "table"
     demand_format(form)
+    named = index_of(form, index)
     is_shown = demand_one({"--out": question.out, "--lock": lock}, question.format)
     made = make_plan(question)
     if question.out is not None:
@@ -64,19 +67,19 @@ def plan(
 
         save(dump(of_plan(made)), lock, "--lock")
     if is_shown:
-        show(made, form)
+        show(made, form, named)
     if form != "table" or not is_shown:  # which shows them itself
         for text in (*made.warnings, *remarks(made, form)):
             frame.warn(text)
     return pending(made, question)
 
 
-def show(plan: "Plan", form: str) -> None:
-    """Write a plan to standard output; the table in the width of the terminal."""
+def show(plan: "Plan", form: str, index: str) -> None:
+    """Write a plan to standard output; the table in the width of the terminal. ``index`` is that of `index_of`."""
     from gpustack.render.api import render
 
     if form != "table":
-        frame.document(render(plan, form))
+        frame.document(render(plan, form, index=index))
         return
     from gpustack.render.table import WIDTH
     from gpustack.render.table import render as table

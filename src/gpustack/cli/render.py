@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 from gpustack.cli import frame
 from gpustack.cli.declare import Argument, Option, command
 from gpustack.cli.outputs import folder
+from gpustack.cli.package_index import IndexOption, index_of
 from gpustack.cli.plan import show
 
 if TYPE_CHECKING:
@@ -35,12 +36,14 @@ def render(
     no_verify: Annotated[
         bool, Option("--no-verify", help="Leave the verification out: for images built on a host without a GPU.")
     ] = False,
+    index: IndexOption = None,
 ) -> int:
     """Write a saved plan in another form."""
     from gpustack.plan.document import load
     from gpustack.render.api import demand_format, remarks, render_short, without_verification
 
     demand_format(format)
+    named = index_of(format, index)
     if out is not None:
         _write_tree(plans, format, folder(out, "--out"), verified=not no_verify)
         return 0
@@ -55,7 +58,7 @@ def render(
     if short:
         frame.document(render_short(loaded, format))
         return 0
-    show(loaded, format)
+    show(loaded, format, named)
     for text in remarks(loaded, format):
         frame.warn(text)
     return 0

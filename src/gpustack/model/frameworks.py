@@ -88,14 +88,17 @@ class Build(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class WheelFile(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One file of a build in the default index. ``python`` is its only interpreter ("3.12"), "" if it has several."""
+    """One file of a build in the default index, ``size`` in bytes.
+
+    ``python`` is its only interpreter ("3.12"), "" if it has several.
+    """
 
     component: str
     version: str
     file: str
     platform: str
-    url: str
     sha256: str
+    size: int = 0
     python: str = ""
     src: tuple[str, ...] = ()
 

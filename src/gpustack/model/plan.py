@@ -64,11 +64,15 @@ Sum = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$(?!\n)")]
 
 
 class PythonWheel(Struct, frozen=True, kw_only=True):
-    """One file of a package, by its address and checksum."""
+    """One file of a package, by its name and checksum, ``size`` in bytes.
+
+    ``url`` is its address. Plans record none, as every index has its own; the first ones that had environments did.
+    """
 
     name: File
-    url: Address
     sha256: Sum
+    size: int | UnsetType = UNSET
+    url: Address | UnsetType = UNSET
 
 
 class PythonPackage(Struct, frozen=True, kw_only=True):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import UNSET
+
 from gpustack.model import actions as do
 from gpustack.model.frameworks import Build, WheelFile, checked_as
 from gpustack.model.plan import PythonEnvironment, PythonPackage, PythonWheel, hashed_requirements
@@ -95,7 +97,7 @@ def environment(ctx: Context) -> PythonEnvironment:
 
 def _package(ctx: Context, name: str, version: str, *, index: str = "", pinned: bool = False) -> PythonPackage:
     rows = [] if index else _files(ctx, f"{name}=={version}")
-    wheels = tuple(PythonWheel(name=row.file, url=row.url, sha256=row.sha256) for row in rows)
+    wheels = tuple(PythonWheel(name=row.file, sha256=row.sha256, size=row.size or UNSET) for row in rows)
     return PythonPackage(name=name, version=version, index=index, pinned=pinned, wheels=wheels)
 
 
@@ -117,7 +119,7 @@ def _hashed(home: str, builds: list[Build], packages: list[PythonPackage], befor
         ),
         done_when=done.succeeds(f"{home}/bin/python3", "-c", INSTALLED, *words),
         phase="applications",
-        sources=tuple(dict.fromkeys(f"https://pypi.org/project/{one.name}/" for one in packages)),
+        sources=tuple(dict.fromkeys(f"pkg:pypi/{one.name}@{one.version}" for one in packages)),
     )
 
 

@@ -37,12 +37,15 @@ def demand_format(name: str) -> None:
     raise UsageError(msg, code="unknown-format", where="--format", hint=f"{guess}formats: {', '.join(known)}")
 
 
-def render(plan: Plan, format: str) -> str:  # noqa: A002 (the option's own name)
-    """The plan as text in this format. Raises UsageError for an unknown format or one that its host cannot run."""
+def render(plan: Plan, format: str, *, index: str = "") -> str:  # noqa: A002 (the option's own name)
+    """The plan as text in this format. Raises UsageError for an unknown format or one that its host cannot run.
+
+    ``index`` is the package index that the formats of Python's installers name, "" none.
+    """
     demand_format(format)
     _demand_runnable(plan, format)
     if format in PYTHON_FORMATS:
-        return str(import_module("gpustack.render.python_formats").render(plan, format))
+        return str(import_module("gpustack.render.python_formats").render(plan, format, index))
     return cast("_Writer", import_module(f"gpustack.render.{format.replace('-', '_')}")).render(plan)
 
 

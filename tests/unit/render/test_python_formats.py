@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 import yaml
 from msgspec import UNSET
@@ -14,7 +16,7 @@ from packaging.requirements import Requirement
 from gpustack.detect.describe import describe
 from gpustack.errors import UsageError
 from gpustack.matrix.index import load_matrix
-from gpustack.model.plan import Plan
+from gpustack.model.plan import Plan, PythonEnvironment
 from gpustack.model.request import Request
 from gpustack.plan import document
 from gpustack.plan.build import build
@@ -28,6 +30,7 @@ else:
     import tomli as tomllib
 
 MATRIX = load_matrix()
+INDEX = "https://index.example/simple"
 CU126 = "https://download.pytorch.org/whl/cu126"
 
 
@@ -79,7 +82,41 @@ def test_a_pylock_is_one_for_packaging() -> None:
     torch = next(one for one in lock.packages if one.name == "torch")
     assert str(torch.version) == "2.9.1"
     assert torch.wheels is not None
-    assert all(wheel.hashes["sha256"] and wheel.url for wheel in torch.wheels)
+    assert all(wheel.hashes["sha256"] and wheel.size for wheel in torch.wheels)
+    assert all(wheel.path == f"wheels/{wheel.filename}" and wheel.url is None for wheel in torch.wheels)
+    assert any("-d wheels" in text for text in remarks(PINNED, "pylock"))
+
+
+def test_wheels_of_a_plan_with_addresses_keep_them() -> None:
+    """The first plans with environments have the address of each wheel."""
+    old = json.loads(document.dump(PINNED))
+    for package in old["python"]["packages"]:
+        for wheel in package["wheels"]:
+            del wheel["size"]
+            wheel["url"] = f"https://index.example/files/{wheel['name']}"
+    environment = msgspec.convert(old["python"], PythonEnvironment)
+    lock = Pylock.from_dict(tomllib.loads(render(msgspec.structs.replace(PINNED, python=environment), "pylock")))
+    wheel = (lock.packages[0].wheels or ())[0]
+    assert (wheel.url, wheel.path) == (f"https://index.example/files/{wheel.name}", None)
+
+
+@pytest.mark.parametrize("form", PYTHON_FORMATS)
+def test_no_format_names_an_index_that_nobody_set(form: str) -> None:
+    text = render(PINNED, form)
+    assert "http" not in text
+    assert "index-url" not in text
+
+
+def test_every_format_names_the_index_that_is_given() -> None:
+    assert f"\n--index-url {INDEX}\n" in render(PINNED, "requirements", index=INDEX)
+    project = tomllib.loads(render(OWN_INDEX, "uv", index=INDEX))
+    assert project["tool"]["uv"]["index"][0] == {"name": "package-index", "url": INDEX, "default": True}
+    assert project["tool"]["uv"]["sources"]["torch"] == {"index": "pytorch-cu126"}
+    assert tomllib.loads(render(OWN_INDEX, "pixi", index=INDEX))["pypi-options"] == {"index-url": INDEX}
+    words = yaml.safe_load(render(OWN_INDEX, "conda", index=INDEX))["dependencies"][2]["pip"]
+    assert words[:2] == [f"--index-url {INDEX}", f"--extra-index-url {CU126}"]
+    lock = Pylock.from_dict(tomllib.loads(render(PINNED, "pylock", index=INDEX)))
+    assert {one.index for one in lock.packages} == {INDEX}
 
 
 def test_a_pylock_without_files_is_refused() -> None:
