@@ -60,11 +60,38 @@ def test_pairs_that_make_no_sense_are_wrong_usage(
 
 
 def test_several_reports_of_one_run(tmp_path: Path) -> None:
-    names = ("a.json", "b.xml", "c.html", "d.sarif", "e.prom", "f.tap")
+    names = ("a.json", "b.xml", "c.html", "d.sarif", "e.prom", "f.tap", "g.md")
     done = gpustack("cuda", *(f"--output={tmp_path / name}" for name in names))
     assert (done.returncode, done.stdout) == (0, "")
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names)
     assert json.loads((tmp_path / "a.json").read_text())["schema"] == "gpustack/report/v1"
+
+
+def test_a_job_of_github_gets_annotations_a_summary_and_the_sum(tmp_path: Path) -> None:
+    """The page of the job is added to, as other steps write there too; without one nothing is written."""
+    page = tmp_path / "summary.md"
+    page.write_text("before\n")
+    (tmp_path / "checks.toml").write_text('[[check]]\nid = "site.no"\nhint = "mend it"\ncommand = ["false"]\n')
+    words = ("site", "--level", "smoke", "--checks", str(tmp_path / "checks.toml"), "--format", "github")
+    done = gpustack(*words, GITHUB_STEP_SUMMARY=str(page))
+    assert (done.returncode, done.stderr.count("1 check: 1 failed")) == (1, 1)
+    assert done.stdout.startswith("::error title=site.no ")
+    assert "\n1 check: 1 failed\n" in done.stdout
+    before, *summaries = page.read_text().split("## gpustack verify\n")
+    assert before == "before\n"
+    assert len(summaries) == 1
+    assert "| site\\.no | " in summaries[0]
+    done = gpustack(*words, GITHUB_STEP_SUMMARY=str(tmp_path / "none" / "there"))
+    assert done.returncode == 1
+    assert "GITHUB_STEP_SUMMARY" in done.stderr
+
+
+def test_the_sum_and_what_is_not_proven_are_told_where_files_take_the_reports(tmp_path: Path) -> None:
+    host = tmp_path / "host.json"
+    host.write_text('{"schema": "gpustack/host/v1"}')
+    done = gpustack("--host", str(host), f"--output={tmp_path / 'a.xml'}")
+    assert done.stdout == ""
+    assert re.search(r"\d+ checks: .*\nnot proven: that anything runs on a GPU: this host has none\n$", done.stderr)
 
 
 OWN = """
@@ -310,7 +337,7 @@ expect.stdout = "never"
 
 def test_a_hostile_file_of_checks_steers_nothing(tmp_path: Path) -> None:
     (tmp_path / "checks.toml").write_text(HOSTILE)
-    names = ("a.json", "a.xml", "a.html", "a.sarif", "a.prom", "a.tap", "a.txt")
+    names = ("a.json", "a.xml", "a.html", "a.sarif", "a.prom", "a.tap", "a.txt", "a.md")
     outputs = [f"--output={tmp_path / name}" for name in names]
     done = gpustack("site", "--level", "smoke", "--checks", str(tmp_path / "checks.toml"), *outputs)
     assert done.returncode == 1, done.stderr

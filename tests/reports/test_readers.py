@@ -28,10 +28,13 @@ def test_sarif_holds_to_its_schema(report: Report) -> None:
     document = json.loads(api.write(report, "sarif"))
     jsonschema.Draft7Validator(schema, format_checker=jsonschema.FormatChecker()).validate(document)
     run = document["runs"][0]
-    assert [one["ruleId"] for one in run["results"]] == [one.id for one in report.checks]
-    kinds = {"pass": "pass", "fail": "fail", "skip": "notApplicable", "error": "review"}
-    assert [one["kind"] for one in run["results"]] == [kinds[one.status] for one in report.checks]
-    assert {one["level"] for one in run["results"] if one["kind"] != "fail"} <= {"none"}
+    levels = {"fail": "error", "error": "warning"}
+    assert [(one["ruleId"], one["level"]) for one in run["results"]] == [
+        (one.id, levels[one.status]) for one in report.checks if one.status in levels
+    ]
+    assert [run["tool"]["driver"]["rules"][one["ruleIndex"]]["id"] for one in run["results"]] == [
+        one["ruleId"] for one in run["results"]
+    ]
 
 
 @pytest.mark.parametrize("name", ["recorded", "every-status", "required", "empty"])
@@ -57,7 +60,7 @@ def test_prometheus_is_read_by_its_own_client(report: Report) -> None:
     }
     assert all(states[one.id, one.status] == 1 for one in report.checks)
     assert len(states) == 4 * len(report.checks)
-    measured = families.get("gpustack_check_measurement", _none()).samples
+    measured = [one for name, family in families.items() if "_measured_" in name for one in family.samples]
     assert len(measured) == sum(
         not isinstance(value.value, str) for one in report.checks for value in one.measurements.values()
     )
@@ -100,13 +103,24 @@ def test_html_is_well_formed_and_asks_nothing_of_the_network(report: Report) -> 
     assert opened == [one.status for one in report.checks if one.status in {"fail", "error"}]
 
 
-def test_html_draws_what_was_measured() -> None:
+def test_html_draws_what_was_measured_against_its_limit() -> None:
     text = api.write(recorded(), "html")
-    bars = re.findall(r'<rect class="bar" width="([\d.]+)"', text)
-    numbers = [value for one in recorded().checks for value in one.measurements.values()]
-    assert len(bars) == len(numbers)
-    assert all(0 <= float(width) <= 340 for width in bars)
-    assert "<span>gpu0-memory-bandwidth-ratio</span> <span>0.832 of datasheet</span>" in text
+    drawn = dict(re.findall(r'<span>([\w-]+)</span> <span>[^<]*</span><svg.*?<rect class="bar" width="([\d.]+)"', text))
+    assert drawn["gpu0-memory-bandwidth-ratio"] == f"{340 * 0.832:.1f}"
+    figures = {name: one.value for check in recorded().checks for name, one in check.measurements.items()}
+    assert drawn["gpu0-power"] == f"{340 * float(figures['gpu0-power']) / 700:.1f}"
+    assert drawn["gpu0-copy-to-gpu-1"] == f"{340 * 391.607 / 392.101:.1f}"
+    # Without a limit or a second GPU a full bar would say something that nobody measured.
+    assert not {"gpu0-memory-used", "gpu0-temperature", "gpu0-peer-access-to-1", "compile-time"} & drawn.keys()
+    assert "<dt>gpu0-memory-used</dt><dd>615 MiB</dd>" in text
+
+
+def test_html_names_the_machine_and_sets_commands_apart() -> None:
+    told = msgspec.structs.replace(REPORTS["required"], host=msgspec.structs.replace(recorded().host, name="node-7"))
+    check = msgspec.structs.replace(told.checks[0], fix="reboot: `sudo reboot`")
+    text = api.write(msgspec.structs.replace(told, checks=(check,)), "html")
+    assert "<title>gpustack verify node-7: " in text
+    assert '<p class="fix">reboot: <code>sudo reboot</code></p>' in text
 
 
 @pytest.mark.parametrize(

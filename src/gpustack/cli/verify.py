@@ -13,10 +13,12 @@ if TYPE_CHECKING:
     from gpustack.matrix.index import Matrix
     from gpustack.model.results import CheckResult, Report
 
-_FORMAT_HELP = "text, json, junit, tap, github, sarif, html, prometheus. Repeatable, one for each --output."
+_FORMAT_HELP = (
+    "text, json, junit, tap, github, sarif, html, prometheus, markdown, ctrf. Repeatable, one for each --output."
+)
 _ENDINGS = {
     ".txt": "text", ".log": "text", ".json": "json", ".xml": "junit", ".tap": "tap", ".sarif": "sarif",
-    ".html": "html", ".htm": "html", ".prom": "prometheus",
+    ".html": "html", ".htm": "html", ".prom": "prometheus", ".md": "markdown",
 }  # fmt: skip
 
 
@@ -259,7 +261,26 @@ def _write(report: "Report", reports: tuple[tuple[str, Path], ...]) -> None:
             faults.append(fault)
     if faults:
         raise faults[0]
+    if any(name == "github" for name, _ in reports):
+        _summarize(report)
     if ("text", STANDARD) not in reports and not frame.settings().is_quiet:
-        from gpustack.verify.writers.text import summary
+        from gpustack.verify.frame.summary import not_proven, summary
 
-        frame.say(summary(report))
+        frame.say("\n".join(filter(None, (summary(report), not_proven(report)))))
+
+
+def _summarize(report: "Report") -> None:
+    """Add the report to the page that GitHub shows of a job, where it names a file for that."""
+    import os
+
+    place = os.environ.get("GITHUB_STEP_SUMMARY", "")
+    if not place:
+        return
+    from gpustack.verify.api import write
+
+    try:
+        with Path(place).open("a", encoding="utf-8", errors="backslashreplace") as page:
+            page.write(write(report, "markdown"))
+    except (OSError, ValueError) as exc:  # ValueError: a NUL in the name
+        # The report itself is written: a page that cannot be shown makes no check fail.
+        frame.warn(f"GITHUB_STEP_SUMMARY: {place}: cannot be written: {getattr(exc, 'strerror', None) or exc}")

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from gpustack import __version__
 from gpustack.errors import UsageError
 from gpustack.matrix.index import Matrix
-from gpustack.model.host import Gpu, Host
+from gpustack.model.host import Gpu, Host, OperatingSystem
 from gpustack.model.results import CheckResult, Measurement, Report
 from gpustack.verify import api
 from gpustack.verify.frame.report import build_report, exit_code
@@ -139,19 +139,22 @@ def assert_junit(text: str) -> ET.Element:
     cases = 0
     for suite in root:
         assert suite.tag == "testsuite"
-        assert set(suite.attrib) == SUITE
+        assert set(suite.attrib) - {"hostname"} == SUITE
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", suite.attrib["timestamp"])
-        assert int(suite.attrib["tests"]) == len(suite)
+        told, *own = suite
+        assert told.tag == "properties"
+        assert all(one.tag == "property" and set(one.attrib) == {"name", "value"} for one in told)
+        assert int(suite.attrib["tests"]) == len(own)
         for tag, name in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
             assert len(suite.findall(f"testcase/{tag}")) == int(suite.attrib[name])
-        for case in suite:
+        for case in own:
             assert case.tag == "testcase"
             assert set(case.attrib) == CASE
             assert case.attrib["classname"] == suite.attrib["name"]
             assert len(case) <= 1
             assert all(set(child.attrib) == CHILDREN[child.tag] for child in case)
             float(case.attrib["time"])
-        cases += len(suite)
+        cases += len(own)
     assert int(root.attrib["tests"]) == cases
     return root
 
@@ -173,6 +176,20 @@ def test_junit() -> None:
     ]
 
 
+def test_junit_names_the_host_what_was_measured_and_what_is_not_proven() -> None:
+    measured = msgspec.structs.replace(PLAIN[0], measurements={"gpu0-power": Measurement(value=71.5, unit="W")})
+    written = msgspec.structs.replace(report(measured, *PLAIN[1:]), host=Host(name="node-7"), stack={"driver": "550.1"})
+    root = assert_junit(api.write(written, "junit"))
+    assert [suite.attrib["hostname"] for suite in root] == ["node-7", "node-7"]
+    told = {one.attrib["name"]: one.attrib["value"] for one in root[0][0]}
+    assert told == {
+        "version": "550.1",
+        "level": "quick",
+        "not-proven": "not proven: that anything runs on a GPU: this host has none",
+        "driver.module.gpu0-power": "71.5 W",
+    }
+
+
 def test_junit_holds_any_text() -> None:
     root = assert_junit(api.write(hostile(HOSTILE), "junit"))
     skip = root.find("testsuite/testcase/skipped")
@@ -185,7 +202,7 @@ def test_junit_holds_any_text() -> None:
 def test_every_format_holds_any_text(text: str) -> None:
     given_report = hostile(text)
     assert_junit(api.write(given_report, "junit"))
-    for name in ("text", "tap", "github", "prometheus"):
+    for name in ("text", "tap", "github", "prometheus", "markdown"):
         assert api.write(given_report, name).endswith("\n")
     assert_prometheus(api.write(given_report, "prometheus"))
     assert_tap(api.write(given_report, "tap"), 4)
@@ -227,10 +244,27 @@ def test_tap() -> None:
     assert_tap(api.write(hostile(HOSTILE), "tap"), 4)
 
 
+NO_GPU = "not proven: that anything runs on a GPU: this host has none"
+
+
 def test_github() -> None:
-    assert api.write(report(*PLAIN), "github") == (
-        "::error title=driver.version one version::module 550, library 560%0Afix: `sudo reboot`\n::notice title=cuda.toolkit found::no toolkit%0Afix: install it\n::error title=cuda.gpu gpu::the check itself broke\n4 checks: 1 passed, 1 failed, 1 skipped, 1 could not run\n"
-    )
+    """Failures are annotations; skips are in the sum only."""
+    assert api.write(report(*PLAIN), "github").splitlines() == [
+        "::error title=driver.version one version::module 550, library 560%0Afix: `sudo reboot`",
+        "::error title=cuda.gpu gpu::the check itself broke",
+        f"::notice title=gpustack verify::4 checks: 1 passed, 1 failed, 1 skipped, 1 could not run%0A{NO_GPU}",
+        "4 checks: 1 passed, 1 failed, 1 skipped, 1 could not run",
+        NO_GPU,
+    ]
+
+
+def test_github_shows_ten_annotations_at_most() -> None:
+    many = [msgspec.structs.replace(PLAIN[1], id=f"driver.n{number}") for number in range(30)]
+    lines = api.write(report(*many), "github").splitlines()
+    assert [line for line in lines if line.startswith("::")] == lines[:10]
+    assert lines[10] == "fail: driver.n9: module 550, library 560"
+    assert sum(line.startswith("fail: ") for line in lines) == 21
+    assert lines[-1] == "21 further failures are in the log"
 
 
 def test_github_is_one_command_a_line() -> None:
@@ -239,10 +273,41 @@ def test_github_is_one_command_a_line() -> None:
         "::error title=driver.fail a %3A%3Aset-output name=x%3A%3Ay %25 %3A %2C::a%0D%0A::set-output name=x::y %25 : ,"
         "%0Afix: a%0D%0A::set-output name=x::y %25 : ,"
     )
-    assert len(lines) == 5
+    assert len(lines) == 6
 
 
-SAMPLE = re.compile(r'([a-z_]+)\{((?:[a-z_]+="(?:[^"\\\n]|\\\\|\\"|\\n)*",?)*)\} (\S+)')
+def test_markdown() -> None:
+    host = Host(name="node-7", os=OperatingSystem(name="Debian"))
+    text = api.write(msgspec.structs.replace(report(*PLAIN), host=host), "markdown")
+    assert text.startswith(
+        "## gpustack verify\n\n**4 checks: 1 passed, 1 failed, 1 skipped, 1 could not run** at level quick on node\\-7, Debian\n\n"
+        "> not proven\\: that anything runs on a GPU\\: this host has none\n\n| failed | why | fix |\n"
+    )
+    assert "| driver\\.version | module 550, library 560 | `sudo reboot` |\n" in text
+    assert "| skipped | cuda\\.toolkit | no toolkit |\n" in text
+
+
+def test_markdown_holds_any_text_in_one_cell() -> None:
+    text = api.write(hostile("a | b\n| `c | d` <img src=x> [e](f) @g `h"), "markdown")
+    rows = [line for line in text.splitlines() if line.startswith("| failed | driver")]
+    assert len(rows) == 1
+    assert len(re.findall(r"(?<!\\)\|", rows[0])) == 4
+    assert not re.search(r"(?<!\\)[<@\[]", rows[0])
+
+
+def test_ctrf() -> None:
+    document = json.loads(api.write(report(*PLAIN), "ctrf"))
+    assert document["results"]["summary"] == {
+        "tests": 4, "passed": 1, "failed": 1, "skipped": 1, "other": 1, "pending": 0,
+        "start": 1795255200000, "stop": 1795255200500,
+    }  # fmt: skip
+    bad = document["results"]["tests"][1]
+    assert (bad["name"], bad["status"], bad["suite"]) == ("driver.version", "failed", ["driver"])
+    assert (bad["message"], bad["extra"]["fix"]) == ("module 550, library 560", "`sudo reboot`")
+    assert document["results"]["environment"]["extra"] == {"notProven": NO_GPU}
+
+
+SAMPLE = re.compile(r'([a-z_0-9]+)\{((?:[a-z_]+="(?:[^"\\\n]|\\\\|\\"|\\n)*",?)*)\} (\S+)')
 
 
 def assert_prometheus(text: str) -> dict[str, float]:
@@ -271,15 +336,47 @@ def test_prometheus() -> None:
     assert [samples[f'{head}"{status}"}}'] for status in ("pass", "fail", "skip", "error")] == [0, 1, 0, 0]
     assert samples['gpustack_check_duration_seconds{check="driver.module"}'] == 0.5
     assert samples['gpustack_checks{status="error"}'] == 1
+    assert samples['gpustack_verify_start_timestamp_seconds{level="quick"}'] == 1795255200.0
+    assert samples['gpustack_gpus{level="quick"}'] == 0.0
     escaped = assert_prometheus(api.write(hostile('a"b\\c\nd'), "prometheus"))
-    assert escaped['gpustack_check_measurement{check="driver.pass",name="a\\"b\\\\c\\nd",unit="a\\"b\\\\c\\nd"}'] == 1.5
+    assert escaped['gpustack_measured_a_b_c_d{check="driver.pass"}'] == 1.5
+
+
+def test_prometheus_can_sum_over_gpus() -> None:
+    """The GPU is a label and the unit, a base unit, is a part of the name."""
+    measured = {
+        "gpu0-power": Measurement(value=70, unit="W"),
+        "gpu1-power": Measurement(value=80.5, unit="W"),
+        "gpu0-memory-used": Measurement(value=2, unit="MiB"),
+        "gpu0-copy-to-gpu-1": Measurement(value=391.5, unit="GB/s"),
+        "gpu0-ratio": Measurement(value=0.8, unit="of datasheet"),
+        "fp16-gpu3": Measurement(value=1.5, unit="TFLOP/s"),
+        "My Rate": Measurement(value=4, unit="Widgets/min"),
+        "my-rate": Measurement(value=5, unit="Widgets/min"),
+        "corrected": Measurement(value=0, unit="errors"),
+        "word": Measurement(value="text"),
+    }
+    samples = assert_prometheus(
+        api.write(report(msgspec.structs.replace(PLAIN[0], measurements=measured)), "prometheus")
+    )
+    assert {name: value for name, value in samples.items() if "_measured_" in name} == {
+        'gpustack_measured_power_watts{check="driver.module",gpu="0"}': 70.0,
+        'gpustack_measured_power_watts{check="driver.module",gpu="1"}': 80.5,
+        'gpustack_measured_memory_used_bytes{check="driver.module",gpu="0"}': 2097152.0,
+        'gpustack_measured_copy_bytes_per_second{check="driver.module",gpu="0",peer="1"}': 391.5e9,
+        'gpustack_measured_ratio{check="driver.module",gpu="0"}': 0.8,
+        'gpustack_measured_fp16_flop_per_second{check="driver.module",gpu="3"}': 1.5e12,
+        'gpustack_measured_my_rate_widgets_per_min{check="driver.module"}': 4.0,
+        'gpustack_measured_my_rate_widgets_per_min{check="driver.module",name="my-rate"}': 5.0,
+        'gpustack_measured_corrected_errors{check="driver.module"}': 0.0,
+    }
 
 
 def test_no_other_format() -> None:
     with pytest.raises(UsageError) as caught:
         api.write(report(), "xml")
     assert (caught.value.message, caught.value.exit_code) == ("unknown report format 'xml'", 2)
-    assert caught.value.hint == "known: text, json, junit, tap, github, sarif, html, prometheus"
+    assert caught.value.hint == "known: text, json, junit, tap, github, sarif, html, prometheus, markdown, ctrf"
 
 
 def test_exit_codes() -> None:
@@ -297,6 +394,17 @@ def test_verify_reports_the_stack_that_was_found(matrix: Matrix, healthy: Host) 
 def test_every_format_has_a_module_and_every_module_a_format() -> None:
     folder = Path(api.__file__).parent / "writers"
     assert {path.stem for path in folder.glob("*.py")} - {"__init__"} == {
-        "text", "document", "junit", "tap", "github", "sarif", "html", "prometheus"
+        "text", "document", "junit", "tap", "github", "sarif", "html", "prometheus", "markdown", "ctrf"
     }  # fmt: skip
-    assert set(api.FORMATS) == {"text", "json", "junit", "tap", "github", "sarif", "html", "prometheus"}
+    assert set(api.FORMATS) == {
+        "text",
+        "json",
+        "junit",
+        "tap",
+        "github",
+        "sarif",
+        "html",
+        "prometheus",
+        "markdown",
+        "ctrf",
+    }

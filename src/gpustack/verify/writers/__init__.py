@@ -17,6 +17,8 @@ MODULES = {
     "sarif": "sarif",
     "html": "html",
     "prometheus": "prometheus",
+    "markdown": "markdown",
+    "ctrf": "ctrf",
 }
 """Formats by the name that --format takes, and the module of each."""
 

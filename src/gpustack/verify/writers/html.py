@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Mapping
 
-from gpustack.model.results import CheckResult, Report
+from gpustack.model.results import CheckResult, Measurement, Report
 from gpustack.resources import template
+from gpustack.verify.frame.figures import figure
 from gpustack.verify.frame.report import STATUSES
-from gpustack.verify.writers.text import summary
+from gpustack.verify.frame.summary import WORDS, not_proven, summary
 
-_WORDS = {"pass": "passed", "fail": "failed", "skip": "skipped", "error": "could not run"}
 _ORDER = {"fail": 0, "error": 1, "pass": 2, "skip": 3}
 _NO_CHARACTERS = "".join(chr(plane << 16 | last) for plane in range(17) for last in (0xFFFE, 0xFFFF))
 _CONTROL = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef{_NO_CHARACTERS}]")
@@ -26,13 +27,14 @@ def write(report: Report, *, colour: bool) -> str:  # noqa: ARG001 (every writer
         "<head>",
         '<meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<title>gpustack verify: {_text(summary(report))}</title>",
+        f"<title>{_text(' '.join(('gpustack verify', *_machine(report))))}: {_text(summary(report))}</title>",
         f"<style>\n{template('report/style.css')}</style>",
         "</head>",
         "<body>",
         "<header>",
         "<h1>gpustack verify</h1>",
         f"<p>{_text(summary(report))}</p>",
+        f"<p>{_said(not_proven(report))}</p>" if not_proven(report) else "",
         _about(report),
         "</header>",
         "<main>",
@@ -46,9 +48,16 @@ def write(report: Report, *, colour: bool) -> str:  # noqa: ARG001 (every writer
     return "\n".join(part for part in parts if part) + "\n"
 
 
+def _machine(report: Report) -> list[str]:
+    """What the machine calls itself, if that is known: reports of many must be told apart."""
+    name = report.host.name
+    return [name] if isinstance(name, str) else []
+
+
 def _about(report: Report) -> str:
     host = report.host
     rows = {
+        "Machine": "".join(_machine(report)),
         "Host": " ".join(part for part in (host.os.name or host.os.spelled, host.arch, host.environment) if part),
         "Kernel": host.kernel,
         "GPUs": ", ".join(gpu.called for gpu in host.gpus),
@@ -66,7 +75,7 @@ def _worst_first(report: Report) -> str:
     bad = sorted((one for one in report.checks if one.status in {"fail", "error"}), key=lambda one: _ORDER[one.status])
     if not bad:
         return ""
-    items = "".join(f"<li>{_text(one.reason or one.title)}</li>" for one in bad)
+    items = "".join(f"<li>{_said(one.reason or one.title)}</li>" for one in bad)
     return f"<section><h2>To fix</h2><ol>{items}</ol></section>"
 
 
@@ -80,7 +89,7 @@ def _measured(report: Report) -> str:
 def _component(name: str, report: Report) -> str:
     checks = [one for one in report.checks if one.component == name]
     counts = [(status, sum(one.status == status for one in checks)) for status in STATUSES]
-    counted = ", ".join(f"{count} {_WORDS[status]}" for status, count in counts if count)
+    counted = ", ".join(f"{count} {WORDS[status]}" for status, count in counts if count)
     inner = "\n".join(_check(one) for one in checks)
     return f"<section>\n<h2>{_text(name)}</h2>\n<p>{counted}</p>\n{inner}\n</section>"
 
@@ -92,11 +101,11 @@ def _check(one: CheckResult) -> str:
         f'<details class="{one.status}"{is_open}>',
         f"<summary><b>{one.status}</b> {_text(_title(one))}</summary>",
         f'<p class="id">{_text(one.id)} · {one.level} · {one.duration_s:.3f} s</p>',
-        f"<p>{_text(said)}</p>" if said else "",
-        f"<p>{_text(one.detail)}</p>" if one.detail and one.status != "pass" else "",
-        f"<p>expected: {_text(one.expected)}</p>" if one.expected else "",
-        f"<p>found: {_text(one.actual)}</p>" if one.actual and one.status != "pass" else "",
-        f'<p class="fix">{_text(one.fix)}</p>' if one.fix else "",
+        f"<p>{_said(said)}</p>" if said else "",
+        f"<p>{_said(one.detail)}</p>" if one.detail and one.status != "pass" else "",
+        f"<p>expected: {_said(one.expected)}</p>" if one.expected else "",
+        f"<p>found: {_said(one.actual)}</p>" if one.actual and one.status != "pass" else "",
+        f'<p class="fix">{_said(one.fix)}</p>' if one.fix else "",
         *(f"<p>{_text(name)}</p><pre>{_text(text)}</pre>" for name, text in one.evidence.items()),
         "</details>",
     ]
@@ -108,37 +117,49 @@ def _title(one: CheckResult) -> str:
 
 
 def _charts(one: CheckResult) -> str:
-    """A bar chart for each unit, because values of one unit are comparable; texts as a list."""
-    by_unit: dict[str, list[tuple[str, float]]] = {}
-    texts = []
+    """Bars for figures that several GPUs have, or that have a limit; all else as a list."""
+    values = {name: measured for name, measured in one.measurements.items() if not isinstance(measured.value, str)}
+    rows: list[str] = []
+    plain: list[str] = []
     for name, measured in one.measurements.items():
-        if isinstance(measured.value, str):
-            texts.append(f"<dt>{_text(name)}</dt><dd>{_text(f'{measured.value} {measured.unit}'.strip())}</dd>")
+        number = measured.value
+        spelled = f"{number if isinstance(number, str) else _number(float(number))} {measured.unit}".strip()
+        whole = None if isinstance(number, str) else _whole(name, values)
+        if isinstance(number, str) or whole is None:
+            plain.append(f"<dt>{_text(name)}</dt><dd>{_text(spelled)}</dd>")
         else:
-            by_unit.setdefault(measured.unit, []).append((name, float(measured.value)))
-    charts = [_chart(unit, values) for unit, values in by_unit.items()]
-    return "\n".join([*charts, f"<dl>{''.join(texts)}</dl>" if texts else ""]).strip()
+            rows.append(_bar(name, spelled, float(number), whole))
+    chart = f'<ul class="chart">{"".join(rows)}</ul>' if rows else ""
+    return "\n".join([chart, f"<dl>{''.join(plain)}</dl>" if plain else ""]).strip()
+
+
+def _whole(name: str, values: Mapping[str, Measurement]) -> float | None:
+    """What a full bar is: the figure's limit, the datasheet's, else the most that a GPU here has; None without any."""
+    own = values[name]
+    if own.unit.startswith("of "):
+        return max(1.0, float(own.value))
+    limits = [values[f"{name}-{end}"] for end in ("limit", "max") if f"{name}-{end}" in values]
+    if limits:
+        return float(limits[0].value)
+    told = figure(name)
+    alike = [one for other, one in values.items() if figure(other).name == told.name and one.unit == own.unit]
+    # What ought to be the same or nothing, or is no amount, says nothing as a bar.
+    is_amount = told.gpu and len(alike) > 1 and own.unit.endswith("/s")
+    return max(float(one.value) for one in alike) if is_amount else None
 
 
 _WIDTH, _BAR = 340, 10
 
 
-def _chart(unit: str, values: list[tuple[str, float]]) -> str:
-    """One bar for each value. Name and value are HTML text, which wraps where an SVG's would be cut off."""
-    most = max((value for _, value in values if value > 0), default=0.0)
-    # A share of a datasheet's figure is drawn against the whole figure.
-    scale = max(most, 1.0) if unit.startswith("of ") else most
-    rows = []
-    for name, value in values:
-        width = _WIDTH * max(value, 0.0) / scale if scale else 0.0
-        spelled = _text(f"{_number(value)} {unit}".strip())
-        rows.append(
-            f"<li><span>{_text(name)}</span> <span>{spelled}</span>"
-            f'<svg viewBox="0 0 {_WIDTH} {_BAR}" aria-hidden="true">'
-            f'<rect class="track" width="{_WIDTH}" height="{_BAR}" rx="3"></rect>'
-            f'<rect class="bar" width="{width:.1f}" height="{_BAR}" rx="3"></rect></svg></li>'
-        )
-    return f'<ul class="chart">{"".join(rows)}</ul>'
+def _bar(name: str, spelled: str, value: float, whole: float) -> str:
+    """One bar. Name and value are HTML text, which wraps where an SVG's would be cut off."""
+    width = min(_WIDTH * max(value, 0.0) / whole, _WIDTH) if whole > 0 else 0.0
+    return (
+        f"<li><span>{_text(name)}</span> <span>{_text(spelled)}</span>"
+        f'<svg viewBox="0 0 {_WIDTH} {_BAR}" aria-hidden="true">'
+        f'<rect class="track" width="{_WIDTH}" height="{_BAR}" rx="3"></rect>'
+        f'<rect class="bar" width="{width:.1f}" height="{_BAR}" rx="3"></rect></svg></li>'
+    )
 
 
 def _number(value: float) -> str:
@@ -148,3 +169,11 @@ def _number(value: float) -> str:
 def _text(text: str | None) -> str:
     """Text for element content and quoted attributes; characters that HTML cannot hold are replaced."""
     return html.escape(_CONTROL.sub("\ufffd", text or ""), quote=True)
+
+
+def _said(text: str) -> str:
+    """A sentence in which commands stand between backquotes."""
+    parts = text.split("`")
+    if len(parts) % 2 == 0 or not all(parts[1::2]):
+        return _text(text)
+    return "".join(f"<code>{_text(part)}</code>" if number % 2 else _text(part) for number, part in enumerate(parts))

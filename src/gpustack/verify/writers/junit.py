@@ -6,6 +6,7 @@ import re
 from xml.sax.saxutils import escape, quoteattr
 
 from gpustack.model.results import CheckResult, Report
+from gpustack.verify.frame.summary import not_proven
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that XML 1.0 cannot hold, not even escaped."""
@@ -15,11 +16,14 @@ def write(report: Report, *, colour: bool) -> str:  # noqa: ARG001 (every writer
     """XML 1.0 in UTF-8. Attributes and times, in milliseconds, follow the schema of Jenkins' readers."""
     components = tuple(dict.fromkeys(one.component for one in report.checks))
     lines = ['<?xml version="1.0" encoding="UTF-8"?>', f"<testsuites{_counts('gpustack verify', report.checks)}>"]
+    name = report.host.name
+    host = f" hostname={_attribute(name)}" if isinstance(name, str) else ""
     for component in components:
         checks = tuple(one for one in report.checks if one.component == component)
         stamp = f" timestamp={_attribute(report.started[:19])}" if report.started else ""
         skipped = sum(one.status == "skip" for one in checks)
-        lines.append(f'  <testsuite{_counts(component, checks)} skipped="{skipped}"{stamp}>')
+        lines.append(f'  <testsuite{_counts(component, checks)} skipped="{skipped}"{stamp}{host}>')
+        lines += _properties(report, component, checks)
         lines += [line for one in checks for line in _case(one)]
         lines.append("  </testsuite>")
     lines.append("</testsuites>")
@@ -32,6 +36,18 @@ def _counts(name: str, checks: tuple[CheckResult, ...]) -> str:
     seconds = sum(one.duration_s for one in checks)
     counts = f'tests="{len(checks)}" failures="{failures}" errors="{errors}" time="{seconds:.3f}"'
     return f" name={_attribute(name)} {counts}"
+
+
+def _properties(report: Report, component: str, checks: tuple[CheckResult, ...]) -> list[str]:
+    """What was found and measured, and what the suite does not prove: readers show properties next to the counts."""
+    found = {"version": report.stack.get(component) or "", "level": report.level, "not-proven": not_proven(report)}
+    for one in checks:
+        for name, measured in one.measurements.items():
+            found[f"{one.id}.{name}"] = f"{measured.value} {measured.unit}".strip()
+    lines = [
+        f"      <property name={_attribute(name)} value={_attribute(value)}/>" for name, value in found.items() if value
+    ]
+    return ["    <properties>", *lines, "    </properties>"]
 
 
 def _case(one: CheckResult) -> list[str]:

@@ -1,4 +1,4 @@
-"""The report as SARIF 2.1.0 for code scanning services: a rule per check, a result for each that did not pass."""
+"""The report as SARIF 2.1.0 for code scanning services: a rule per check, a result for each failure."""
 
 from __future__ import annotations
 
@@ -8,19 +8,23 @@ import msgspec
 
 from gpustack.model.results import CheckResult, Report
 
-_KINDS = {"fail": "fail", "error": "review", "skip": "notApplicable", "pass": "pass"}
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+_PLACE = "gpustack.toml"
+"""GitHub refuses results without a place in the repository: a failure is one of the stack that this file requests."""
 
 
 def write(report: Report, *, colour: bool) -> str:  # noqa: ARG001 (every writer is called alike)
-    """One run; passed checks are results of kind "pass", so that the next report closes a fixed fault."""
+    """One run; a fault that the next report of the same level does not hold is closed by the service."""
     rules = [_rule(one) for one in report.checks]
     driver: dict[str, Any] = {"name": "gpustack verify", "rules": rules}
     if report.version:
         driver["version"] = report.version
     run: dict[str, Any] = {
         "tool": {"driver": driver},
-        "results": [_result(number, one) for number, one in enumerate(report.checks)],
+        "automationDetails": {"id": f"gpustack/{report.level}/"},
+        "results": [
+            _result(number, one) for number, one in enumerate(report.checks) if one.status in {"fail", "error"}
+        ],
         "invocations": [_invocation(report)],
         "columnKind": "unicodeCodePoints",
     }
@@ -28,27 +32,44 @@ def write(report: Report, *, colour: bool) -> str:  # noqa: ARG001 (every writer
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
 
 
+def _sentence(text: str) -> str:
+    return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
 def _rule(one: CheckResult) -> dict[str, Any]:
+    title = one.title or one.id
+    fix = _sentence(f"To fix: {one.fix}") if one.fix else "What it checks, and what fixes it, is in docs/verify.md."
     return {
         "id": one.id,
-        "shortDescription": {"text": one.title or one.id},
-        "properties": {"component": one.component, "level": one.level},
+        "name": "".join(part.capitalize() for part in one.id.replace("-", ".").split(".")),
+        "shortDescription": {"text": _sentence(title)},
+        "fullDescription": {"text": _sentence(f"{one.component}, level {one.level}: {title}")},
+        "help": {"text": fix},
+        "defaultConfiguration": {"level": "error"},
+        "properties": {"component": one.component, "level": one.level, "tags": ["gpu", one.component]},
     }
 
 
 def _result(number: int, one: CheckResult) -> dict[str, Any]:
-    lines = [one.detail or one.title or one.id] if one.status == "pass" else [one.reason or one.title or one.id]
-    if one.status in {"fail", "error"} and one.fix:
-        lines.append(f"Fix: {one.fix}")
+    lines = [_sentence(one.reason or one.title or one.id)]
+    if one.fix:
+        lines.append(_sentence(f"Fix: {one.fix}"))
     return {
         "ruleId": one.id,
         "ruleIndex": number,
-        "kind": _KINDS[one.status],
-        # The standard requires "none" unless the kind is a failure.
-        "level": "error" if one.status == "fail" else "none",
+        "kind": "fail",
+        # What could not run proves no fault, but proves nothing else either.
+        "level": "error" if one.status == "fail" else "warning",
         "message": {"text": "\n".join(lines)},
-        # A host has no file to point at; services that require a place get the report's subject.
-        "locations": [{"logicalLocations": [{"fullyQualifiedName": f"{one.component}/{one.id}", "kind": "module"}]}],
+        "locations": [
+            {
+                "physicalLocation": {
+                    "artifactLocation": {"uri": _PLACE},
+                    "region": {"startLine": 1, "startColumn": 1, "endLine": 1, "endColumn": 2},
+                },
+                "logicalLocations": [{"fullyQualifiedName": f"{one.component}/{one.id}", "kind": "module"}],
+            }
+        ],
         "partialFingerprints": {"check/v1": one.id},
     }
 

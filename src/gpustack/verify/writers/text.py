@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from gpustack.model.results import CheckResult, Report, Status
-from gpustack.verify.frame.host_facts import own_gpus
-from gpustack.verify.frame.report import STATUSES
+from gpustack.verify.frame.summary import not_proven, summary
 from gpustack.visible import one_line
 
 _COLOURS: dict[Status, str] = {"pass": "32", "fail": "1;31", "skip": "33", "error": "1;35"}
@@ -22,24 +21,8 @@ def write(report: Report, *, colour: bool) -> str:
         if one.fix and (one.status in {"fail", "error"} or one.fix not in shown):
             lines.append(f"{_INDENT}fix: {one_line(one.fix)}")
         shown.add(one.fix)
-    return "\n".join([*lines, *([""] if lines else []), summary(report), *_not_proven(report), ""])
-
-
-def _not_proven(report: Report) -> list[str]:
-    """What a report without failures does not prove."""
-    if not own_gpus(report.host):
-        return ["not proven: that anything runs on a GPU: this host has none"]
-    if report.level == "quick":
-        return ["not proven: that a GPU computes; `--level smoke` runs programs on it"]
-    return []
-
-
-def summary(report: Report) -> str:
-    """The counts in one line: "20 checks: 12 passed, 1 failed, 7 skipped"."""
-    words = {"pass": "passed", "fail": "failed", "skip": "skipped", "error": "could not run"}
-    counts = [f"{report.summary[name]} {words[name]}" for name in STATUSES if report.summary.get(name)]
-    total = len(report.checks)
-    return f"{total} check{'' if total == 1 else 's'}: {', '.join(counts) or 'nothing ran'}"
+    ends = [summary(report), not_proven(report)]
+    return "\n".join([*lines, *([""] if lines else []), *filter(None, ends), ""])
 
 
 def _check(one: CheckResult, width: int, *, colour: bool) -> list[str]:
