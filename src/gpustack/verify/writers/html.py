@@ -49,7 +49,7 @@ def write(report: Report, *, colour: bool) -> str:  # noqa: ARG001 (every writer
 
 
 def _machine(report: Report) -> list[str]:
-    """What the machine calls itself, if that is known: reports of many must be told apart."""
+    """What the machine calls itself, if that is known: it distinguishes reports of many."""
     name = report.host.name
     return [name] if isinstance(name, str) else []
 
