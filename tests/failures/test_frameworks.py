@@ -62,6 +62,7 @@ PROBES: dict[str, Finished] = {
     "sees none": wrote(driver(), IMPORTED, NONE, END),
     "no kernel": wrote(driver(), IMPORTED, ONE, USES, failed("CUDA error: no kernel image is available"), code=1),
     "cuDNN fails": wrote(driver(), IMPORTED, ONE, USES, failed("cuDNN error: CUDNN_STATUS_NOT_INITIALIZED"), code=1),
+    "another cuDNN": wrote(driver(), IMPORTED, ONE, USES, failed("cuDNN version incompatibility: PyTorch was compiled against (9, 19, 0) but found runtime version (9, 14, 0)."), code=1),
     "hangs on a GPU": wrote(driver(), IMPORTED, ONE, USES, code=None, error="no answer within 240 s"),
     "dies on a GPU": wrote(driver(), IMPORTED, ONE, USES, code=-11),
     "wrong results": wrote(driver(), IMPORTED, ONE, USES, done("product"), done("convolution", 7), END),
@@ -155,6 +156,24 @@ def test_root_runs_no_interpreter_of_others(context: Context, tmp_path: Path) ->
         f"{tmp_path / 'no'} cannot be used: No such file or directory",
         "name another interpreter: `--python FILE`",
     )
+
+
+@pytest.mark.parametrize("severity", ["warn", "info"])
+def test_a_library_that_the_loader_takes_before_the_wheels_own(context: Context, severity: Any) -> None:
+    copies = Problem(
+        id="detect-cudnn-copies",
+        message="several copies differ: 9.14.0 at /usr/lib/libcudnn.so.9, 9.19.0 at /opt/a/lib/python3.12/...",
+        fix="take its folder out of LD_LIBRARY_PATH",
+        severity=severity,
+    )
+    host = msgspec.structs.replace(
+        HEALTHY, environments=(environment("/opt/a", {"torch": "2.9.1"}),), problems=(copies,)
+    )
+    (fit,) = (
+        one for one in run_checks((), "quick", msgspec.structs.replace(context, host=host), ("torch",))
+        if one.id == "torch.fit"
+    )  # fmt: skip
+    assert (fit.status, fit.reason) == (("fail", copies.message) if severity == "warn" else ("pass", ""))
 
 
 def test_frameworks_are_checked_when_they_are_named(context: Context) -> None:

@@ -61,11 +61,13 @@ SAID = [
     ("driver.sums", "CUDA_DISABLE_PTX_JIT", "1", "the driver compiles no PTX, so only programs with machine code"),
     ("cudnn.mnist", "CUDA_FORCE_PTX_JIT", "1", "the driver ignores machine code, so libraries without PTX fail"),
     ("cuda.run", "CUDA_MPS_PIPE_DIRECTORY", "/nowhere/mps", "programs look there for the control daemon of MPS and"),
+    ("torch.compute", "CUDA_VISIBLE_DEVICES", "9", "CUDA uses only the GPUs that it names (0 of 1 here, because '9'"),
+    ("vllm.compute", "CUDA_FORCE_PTX_JIT", "1", "the driver ignores machine code, so libraries without PTX fail"),
     ("nccl.library", "NCCL_NET", "Socketz", "NCCL uses only this network, and fails where it is not there"),
 ]
 
 
-@pytest.mark.parametrize(("identity", "name", "value", "says"), SAID, ids=[row[1] for row in SAID])
+@pytest.mark.parametrize(("identity", "name", "value", "says"), SAID, ids=[f"{row[0]} {row[1]}" for row in SAID])
 def test_a_variable_that_makes_checks_fail_is_the_first_thing_to_mend(
     ask: Ask, monkeypatch: pytest.MonkeyPatch, identity: str, name: str, value: str, says: str
 ) -> None:
@@ -175,12 +177,13 @@ def test_a_stub_on_the_loaders_path_is_named_with_its_file(
     assert outcome.fix == f"take {stub.parent} out of LD_LIBRARY_PATH; if that does not help: look closer"
 
 
-def test_another_cudnn_first_is_a_remark_for_cudnn_alone(
+def test_another_cudnn_first_is_a_remark_for_those_that_load_it(
     ask: Ask, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "libcudnn.so.8").touch()
     monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
     assert ask("cudnn.mnist").detail.endswith(f"programs load this cuDNN before any other ({tmp_path}/libcudnn.so.8)")
+    assert ask("torch.compute").detail == ask("cudnn.mnist").detail
     assert ask("cuda.run").detail == ""
 
 

@@ -10,11 +10,14 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from gpustack.model.facts import CHECKED_FRAMEWORKS
 from gpustack.verify.declare import Check, Context, Outcome
 from gpustack.verify.frame import host_facts
 from gpustack.verify.frame.scratch import folder_fault
 
 SUBJECT = "environment"
+FRAMEWORKS = "frameworks"
+"""The word of the table for the checks of every framework."""
 _SHM = "/dev/shm"  # noqa: S108 (its size is asked)
 _SMALLEST_SHM = 64 << 20
 _SMALLEST_MEMLOCK = 64 << 20
@@ -32,7 +35,8 @@ class Variable(Struct, frozen=True, kw_only=True):
     container: bool = False
 
     def is_about(self, check: Check) -> bool:
-        return check.id in self.checks or check.component in self.checks
+        named = {check.id, check.component, *([FRAMEWORKS] if check.component in CHECKED_FRAMEWORKS else [])}
+        return not named.isdisjoint(self.checks)
 
 
 class Disturbance(Struct, frozen=True, kw_only=True):

@@ -101,6 +101,8 @@ def _broken(called: str, steps: dict[str, dict[str, Any]], end: Finished, eviden
 def _kernel_fix(wrong: dict[str, Any]) -> str:
     if "no kernel image" in f"{wrong['error']} {wrong['last']}":
         return "install a build that contains code for this GPU: `gpustack detect` lists the code inside it"
+    if "cuDNN version incompatibility" in wrong["error"]:
+        return "take the folder with the other cuDNN out of LD_LIBRARY_PATH: torch then loads the one that it came with"
     return "`gpustack verify cuda --level smoke` shows whether CUDA itself works"
 
 

@@ -27,11 +27,19 @@ def _fits(context: Context, component: str) -> Outcome:
     if not environments:
         return absent(component)
     problems = [one for one in environments[0].problems if _is_about(one, component)]
+    problems += [one for one in context.host.problems if _is_before(one, environments[0].path)]
     worst = next((one for one in problems if one.severity != "info"), None)
     if worst is not None:
         return failed(worst.message, worst.fix)
     return passed(
         "; ".join(one.message for one in problems) or f"nothing in {environments[0].path} is wrong by its files"
+    )
+
+
+def _is_before(problem: Problem, path: str) -> bool:
+    """Whether the loader takes another copy of a library than the environment's own, which it has in a wheel."""
+    return problem.id in {"detect-cudnn-copies", "detect-nccl-copies"} and (
+        problem.severity != "info" and f"{path}/" in problem.message
     )
 
 
