@@ -12,7 +12,7 @@ from gpustack.versions import is_within
 
 SUBJECT = "applies"
 
-_PLATFORMS = {"jetson": "Jetson", "wsl": "WSL", "windows": "Windows", "container": "containers", "server": "Linux"}
+PLATFORMS = {"jetson": "Jetson", "wsl": "WSL", "windows": "Windows", "container": "containers", "server": "Linux"}
 
 
 class Applies(Struct, frozen=True, kw_only=True):
@@ -65,7 +65,7 @@ def outside(question: Question, component: str, version_text: str = "") -> Unkno
     subject = f"{component}=={version_text}" if version_text else component
     if not here:
         row = _elsewhere(question, component, place)
-        text = row.text if row is not None else f"the facts do not cover {title(component)} on {_PLATFORMS[place]}"
+        text = row.text if row is not None else f"the facts do not cover {title(component)} on {PLATFORMS[place]}"
         sources = question.matrix.addresses(row.src if row is not None else rows[0].src)
         option = "--environment" if place in {"jetson", "container"} else "--os"
         return Unknown(
@@ -74,10 +74,10 @@ def outside(question: Question, component: str, version_text: str = "") -> Unkno
     what = f"{title(component)} {version_text}".strip()
     known = "; ".join(f"{', '.join(row.arch)}: {in_words(row.versions) if row.versions else 'any'}" for row in here)
     if arch is None:
-        known = f"{what} is known on {_PLATFORMS[place]} for {known}"
+        known = f"{what} is known on {PLATFORMS[place]} for {known}"
         text = f"the architecture of this host is unknown (--arch gives it); {known}"
     else:
-        text = f"no build of {what} is known for {_PLATFORMS[place]} on {arch}; known for {known}"
+        text = f"no build of {what} is known for {PLATFORMS[place]} on {arch}; known for {known}"
     sources = question.matrix.addresses(tuple(dict.fromkeys(key for row in here for key in row.src)))
     return Unknown(reason=f"{subject}: {text}", rule=here[0].id, needs="arch", option="--arch", sources=sources)
 

@@ -41,23 +41,23 @@ class ListBook:
 
     def __init__(self, matrix: Matrix) -> None:
         self._matrix = matrix
-        self._devices = {row.device.removeprefix("0x"): row for row in matrix.rows(SUBJECT, "devices", DeviceLists)}
-        self._read: dict[str, dict[int, BranchRead]] = {"open": {}, "own": {}}
+        self.devices = {row.device.removeprefix("0x"): row for row in matrix.rows(SUBJECT, "devices", DeviceLists)}
+        self.read: dict[str, dict[int, BranchRead]] = {"open": {}, "own": {}}
         for row in matrix.rows(SUBJECT, "branches", BranchRead):
-            self._read[row.list][int(row.branch)] = row
+            self.read[row.list][int(row.branch)] = row
 
     def lookup(self, gpu: Gpu, driver: str) -> tuple[EvidenceKind, tuple[str, ...], tuple[str, ...]]:
         """The kind of evidence, the releases from which the GPU is listed, and the sources."""
         device = (gpu.pci_id or "").rpartition(":")[2].lower()
-        row = self._devices.get(device, DeviceLists(device=device))
-        board = self._boards.get((device, gpu.subsystem_id or "")) if gpu.subsystem_id else None
+        row = self.devices.get(device, DeviceLists(device=device))
+        board = self.boards.get((device, gpu.subsystem_id or "")) if gpu.subsystem_id else None
         if board is not None and version(driver) < version(board.driver_listed):
             return "unlisted", (board.driver_listed,), board.src
         if self._names("open", row.open, driver):
             return "open-list", row.open, row.src
         if self._names("own", row.own, driver):
             return "own-list", row.own, row.src
-        product = self._stated.get(device)
+        product = self.stated.get(device)
         if product is not None and version(driver) >= version(product.driver_listed):
             return "changelog", (product.driver_listed,), product.src
         if row.open:
@@ -65,7 +65,7 @@ class ListBook:
         return ("unlisted", (product.driver_listed,), product.src) if product is not None else ("no-list", (), ())
 
     @cached_property
-    def _stated(self) -> dict[str, GpuProduct]:
+    def stated(self) -> dict[str, GpuProduct]:
         """Products that a changelog, a guide or a withdrawn list names before every other list does, by device."""
         return {
             _device(row): row
@@ -74,12 +74,12 @@ class ListBook:
             and (
                 not row.open_listed
                 or version(row.driver_listed) < version(row.open_listed)
-                or _device(row) not in self._devices
+                or _device(row) not in self.devices
             )
         }
 
     @cached_property
-    def _boards(self) -> dict[tuple[str, str], GpuProduct]:
+    def boards(self) -> dict[tuple[str, str], GpuProduct]:
         """Boards that are listed later than another one with the same device id."""
         return {
             (_device(row), row.subsystem): row
@@ -92,7 +92,7 @@ class ListBook:
         if not firsts:
             return False
         first = {int(text.partition(".")[0]): text for text in firsts}
-        branch, read = int(driver.partition(".")[0]), self._read[kind]
+        branch, read = int(driver.partition(".")[0]), self.read[kind]
         own = read.get(branch)
         if own is not None and version(driver) >= version(own.first):
             if branch in first:

@@ -152,7 +152,7 @@ class Question:
             return (installed,) if installed else ()
         releases = self._released(component, requirement)
         if component in KERNEL_SIDE and self.request.policy != "newest":
-            releases.sort(key=lambda row: _support_rank(row.kind))
+            releases.sort(key=lambda row: support_rank(row.kind))
         found = [
             Candidate(component=component, version=row.version, release=row, is_known=row.is_judged) for row in releases
         ]
@@ -232,7 +232,7 @@ JETSON_ONLY = "jetson-only"
 """The status of releases that came with JetPack and have no build for servers."""
 
 
-def _support_rank(kind: str) -> int:
+def support_rank(kind: str) -> int:
     """Production, long-term and legacy branches first, then new-feature ones, then the rest (beta, developer)."""
     if kind.startswith(("PB", "LTS", "production", "legacy")):
         return 0

@@ -20,7 +20,7 @@ COVERED = ("driver", "container-toolkit")
 
 SEVERITIES = ("low", "medium", "high", "critical")
 
-_PRODUCTS = {"consumer": "GeForce", "professional": "Quadro", "datacenter": "Tesla"}
+PRODUCTS = {"consumer": "GeForce", "professional": "Quadro", "datacenter": "Tesla"}
 """The word for each class of GPU in the product lists of bulletins."""
 
 
@@ -108,7 +108,7 @@ def _sentence(candidate: Candidate, named: list[Bulletin], fixed: str, newest: t
 def _by_bulletin(question: Question, component: str) -> Iterator[tuple[Bulletin, list[Fixed]]]:
     """Each bulletin with its rows about a component on this system, for the products of this host."""
     system = question.view.system(component)
-    words = {_PRODUCTS.get(gpu.kind or "", "") for gpu in question.host.gpus} - {""}
+    words = {PRODUCTS.get(gpu.kind or "", "") for gpu in question.host.gpus} - {""}
     rows = [
         row
         for row in question.matrix.rows(SUBJECT, "fixed", Fixed)

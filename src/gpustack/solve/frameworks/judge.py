@@ -45,7 +45,7 @@ class Judge:
         return self._found[build]
 
     def _python(self, build: Build) -> Findings:
-        return self._property(build, "python", build.python, f"installs on Python {_pythons(build.python)}")
+        return self._property(build, "python", build.python, f"installs on Python {pythons_in_words(build.python)}")
 
     def _glibc(self, build: Build) -> Findings:
         needed = f">={build.glibc}" if build.glibc and self.platform.startswith("linux") else ""
@@ -219,7 +219,7 @@ def no_wheel(question: Question, name: str, wanted: str, builds: tuple[Build, ..
     )
 
 
-def _pythons(range_text: str) -> str:
+def pythons_in_words(range_text: str) -> str:
     return in_words(range_text).replace(" to before ", " up to, not including, ")
 
 

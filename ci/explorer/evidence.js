@@ -1,0 +1,210 @@
+// What is known of a version on this host besides rules: lists of GPUs, module flavours, bad releases, coverage.
+
+function pages(facts, places) {
+  const found = unique((places ?? []).map((place) => facts.sources[place]));
+  return [...found.filter((one) => one.startsWith("https://")), ...found.filter((one) => !one.startsWith("https://"))];
+}
+
+// solve/gpu_lists.py: the evidence on a GPU and a driver release.
+function lookUp(facts, gpu, driver) {
+  const { devices, read, stated, boards, dates } = facts.lists;
+  const row = devices[gpu.device] ?? { open: [], own: [], src: [] };
+  const board = gpu.subsystem ? boards[`${gpu.device} ${gpu.subsystem}`] : undefined;
+  if (board && compareVersions(driver, board[0]) < 0) return ["unlisted", [board[0]], board[1]];
+  const branchOf = (text) => Number(text.split(".")[0]);
+  const isAfter = (firsts, branch, last) => {
+    const day = dates[last] ?? "";
+    return Boolean(day) && firsts.some((text) => branchOf(text) < branch && (dates[text] ?? "") >= day);
+  };
+  const names = (kind, firsts) => {
+    if (!firsts.length) return false;
+    const first = Object.fromEntries(firsts.map((text) => [branchOf(text), text]));
+    const branch = branchOf(driver), own = read[kind][branch];
+    if (own && compareVersions(driver, own[0]) >= 0) {
+      if (branch in first) return compareVersions(driver, first[branch]) >= 0;
+      return compareVersions(driver, own[1]) > 0 && isAfter(firsts, branch, own[1]);
+    }
+    const earlier = Object.keys(read[kind]).map(Number).filter((number) => number < branch);
+    if (!earlier.length) return false;
+    const nearest = Math.max(...earlier);
+    return nearest in first || isAfter(firsts, branch, read[kind][nearest][1]);
+  };
+  if (names("open", row.open)) return ["open-list", row.open, row.src];
+  if (names("own", row.own)) return ["own-list", row.own, row.src];
+  const product = stated[gpu.device];
+  if (product && compareVersions(driver, product[0]) >= 0) return ["changelog", [product[0]], product[1]];
+  if (row.open.length) return ["unlisted", row.open, row.src];
+  return product ? ["unlisted", [product[0]], product[1]] : ["no-list", [], []];
+}
+
+function firstRelease(first, driver) {
+  const branch = driver.split(".")[0];
+  const named = first.find((text) => text.split(".")[0] === branch) ??
+    first.find((text) => compareVersions(text, driver) > 0);
+  if (named) return `${named} on`;
+  return `${first[first.length - 1]} on, and not in branch ${branch} as far as its lists were read`;
+}
+
+// solve/listed.py: what the lists leave in doubt, and what they only remark.
+function listed(question, candidate) {
+  const host = question.host, found = { doubts: [], remarks: [] };
+  if (candidate.component !== "driver" || host.systemOf("driver") !== "linux" || candidate.row.unread) return found;
+  for (const gpu of host.gpus) {
+    const driver = candidate.version, name = host.called(gpu);
+    const [kind, first, src] = lookUp(question.facts, gpu, driver);
+    if (kind === "unlisted" && gpu.decisive) {
+      found.doubts.push(unknown(`driver==${driver}: NVIDIA lists ${name} from ${firstRelease(first, driver)}`,
+        { sources: pages(question.facts, src) }));
+    } else if (kind === "unlisted") {
+      found.remarks.push(`no list that was read names ${name} for driver ${driver}; NVIDIA lists it for the open kernel ` +
+        `modules from ${firstRelease(first, driver)}, which proves nothing for the proprietary ones`);
+    } else if (kind === "no-list" && gpu.decisive && gpu.device) {
+      found.remarks.push(`none of NVIDIA's lists of GPUs that were read names ${name} for any driver`);
+    }
+  }
+  return found;
+}
+
+function unknown(reason, more = {}) {
+  return { reason, rule: "", needs: "", option: "", sources: [], ...more };
+}
+
+// solve/flavour.py
+function flavourRules(question, driver) {
+  const host = question.host;
+  return question.facts.flavours.filter((row) => isWithin(driver, row.driver) &&
+    !row.asked && (!row.arch || row.arch.includes(host.system.arch)) &&
+    ((!row.compute_capability && !row.gpus) || host.gpus.some((gpu) => (gpu.cc || !row.compute_capability) &&
+      (!row.compute_capability || isWithin(gpu.cc || "0", row.compute_capability)) &&
+      (!row.gpus || row.gpus.some((name) => (host.nameOf(gpu) ?? "").includes(name))))));
+}
+
+function flavoursOf(question, driver) {
+  const allowed = isWithin(driver, ">=560") ? ["open", "proprietary"] : ["proprietary", "open"];
+  const refused = new Set(flavourRules(question, driver).map((row) => row.flavour));
+  for (const gpu of question.host.gpus) {
+    if (gpu.open === "impossible") refused.add("open");
+    if (gpu.open === "required") refused.add("proprietary");
+  }
+  return allowed.filter((one) => !refused.has(one));
+}
+
+// solve/known_bad.py
+function badPairs(question, candidate) {
+  const host = question.host;
+  if (candidate.component !== "driver" || !host.gpus.length || host.isWindows || host.system.environment === "wsl") {
+    return [];
+  }
+  const isAbout = (row, gpu) => (!row.gpus || row.gpus.includes(host.nameOf(gpu))) && (!row.kind || gpu.kind === row.kind) &&
+    !row.mig && (!row.compute_capability || Boolean(gpu.cc && isWithin(gpu.cc, row.compute_capability)));
+  return question.facts.bad.filter((row) => !row.setting && !row.kernel && isWithin(candidate.version, row.driver) &&
+    host.gpus.some((gpu) => isAbout(row, gpu)) && (!row.repo || row.repo.includes(host.system.repo ?? "")) &&
+    (!row.flavour || row.flavour === (flavoursOf(question, candidate.version)[0] ?? "")));
+}
+
+function badReason(question, row, text) {
+  return `driver ${text} is known to go wrong on ${question.host.called(question.host.gpus[0])}: ${row.says}`;
+}
+
+// solve/applies.py
+function outside(question, component, text) {
+  const { facts, host } = question, { rows, elsewhere, unlisted, platforms } = facts.applies;
+  const mine = rows.filter((row) => row.component === component);
+  const place = host.system.platform, arch = host.system.arch;
+  const here = mine.filter((row) => row.platforms.includes(place));
+  const covers = (row) => row.arch.includes(arch) && (!row.versions || isWithin(text, row.versions));
+  if (!mine.length || here.some(covers)) {
+    const row = unlisted.find((one) => one.component === component && one.system === host.system.spelled &&
+      isWithin(text, one.versions));
+    return row ? unknown(`${component}==${text}: ${row.text}`,
+      { needs: "os", option: "--os", sources: pages(facts, row.src) }) : null;
+  }
+  const subject = `${component}==${text}`;
+  if (!here.length) {
+    const row = elsewhere.find((one) => one.component === component && one.platform === place);
+    const why = row ? row.text : `the facts do not cover ${host.title(component)} on ${platforms[place]}`;
+    return unknown(`${subject}: ${why}`, { rule: mine[0].id, needs: "environment",
+      option: place === "jetson" || place === "container" ? "--environment" : "--os",
+      sources: pages(facts, (row ?? mine[0]).src) });
+  }
+  const known = here.map((row) => `${row.arch.join(", ")}: ${row.words}`).join("; ");
+  const why = `no build of ${host.title(component)} ${text} is known for ${platforms[place]} on ${arch}; known for ${known}`;
+  return unknown(`${subject}: ${why}`, { rule: here[0].id, needs: "arch", option: "--arch",
+    sources: pages(facts, here.flatMap((row) => row.src)) });
+}
+
+// solve/unknown.py
+const UNKNOWN_KERNELS = "it is unknown on which kernels its modules build";
+
+function lacksKernels(question, driver) {
+  const { host, book } = question;
+  const boundsAbove = (rule) => rule.objects[0] === "kernel" && !rule.equal &&
+    Boolean(rule.none || (rule.any ?? []).some((text) => text.includes("<"))) && host.holds(rule, "driver");
+  return host.values("kernel").length > 0 && question.facts.rules.driver.some(boundsAbove) &&
+    !(book.applying("driver", driver).get("kernel") ?? []).some(boundsAbove);
+}
+
+function unknownKernels(question, candidate) {
+  if (!candidate || question.host.isAssumed("kernel") || !lacksKernels(question, candidate.version)) return [];
+  return [unknown(`driver==${candidate.version}: ${UNKNOWN_KERNELS}, so nothing can be said of Linux ` +
+    question.host.values("kernel")[0], { needs: "kernel", option: "--kernel" })];
+}
+
+function unknownPairs(question, picks) {
+  return question.facts.covered.filter(([subject, other]) => picks[subject] && picks[other] &&
+    !picks[subject].row.unread && !picks[other].row.unread &&
+    !question.book.covers(subject, picks[subject].version, other, question.host))
+    .map(([subject, other]) => unknown(`${subject}==${picks[subject].version} with ${other}==${picks[other].version}: ` +
+      "compatibility unknown: no fact covers this pair"));
+}
+
+// solve/unjudged.py: every unjudged rule about a version that might refuse it.
+function lackingRules(question, candidate, picks) {
+  const { host, book } = question, found = [];
+  for (const [other, rules] of book.applying(candidate.component, candidate.version)) {
+    const isComponent = book.components.has(other);
+    const values = isComponent ? (picks[other] ? [picks[other].version] : []) : host.values(other);
+    if (!isComponent) {
+      const hasUnknownGpu = other === "compute-capability" && host.gpus.some((gpu) => !gpu.cc);
+      if (!values.length || hasUnknownGpu) {
+        for (const rule of rules) if (host.lacking(rule, candidate.component) !== null) found.push({ rule, property: other });
+        continue;
+      }
+    }
+    const least = isComponent ? "" : host.least(other);
+    for (const rule of rules) {
+      const missing = host.lacking(rule, candidate.component);
+      if (least && missing === "" && !accepts(rule, candidate.version, least)) found.push({ rule, property: other });
+      if (missing && !values.every((value) => accepts(rule, candidate.version, value))) found.push({ rule, property: missing });
+    }
+  }
+  return found;
+}
+
+function decides(question, component, { rule, property }) {
+  if (rule.advice && !(rule.compiling && component in question.asked)) return false;
+  return SYSTEM_FIXED.has(property) ||
+    ((property === "compute-capability" || property === "gpu") && question.host.gpus.length > 0);
+}
+
+function unknownRules(question, candidate, picks) {
+  return lackingRules(question, candidate, picks).filter((one) => decides(question, candidate.component, one))
+    .map(({ rule, property }) => unknown(
+      `${candidate.component}==${candidate.version}: ${rule.text}; the ${question.host.title(property)} of this host is ` +
+      `unknown (${OPTIONS[property]} gives it)`,
+      { rule: rule.id, needs: property, option: OPTIONS[property], sources: pages(question.facts, rule.src) }));
+}
+
+function unreadText(question, candidate) {
+  const system = question.host.systemOf(candidate.component);
+  return candidate.row.unread[`${system} ${question.host.system.arch}`] ?? "";
+}
+
+// solve/doubts.py: why it is unknown whether this version runs here.
+function doubtsOf(question, candidate) {
+  const first = candidate.row.unread ? unknown(unreadText(question, candidate))
+    : outside(question, candidate.component, candidate.version);
+  const isDriver = candidate.component === "driver";
+  return [...(first ? [first] : []), ...listed(question, candidate).doubts,
+    ...(isDriver ? unknownKernels(question, candidate) : []), ...unknownRules(question, candidate, {})];
+}

@@ -1,0 +1,370 @@
+// Frameworks for Python: solve/frameworks. A build is a row of facts.frameworks, with its component added.
+
+const BINDING = ["torch", "jaxlib", "jax-cuda12-pjrt", "jax-cuda13-pjrt", "sgl-kernel", "sglang-kernel"];
+const PLUGINS = ["jax-cuda13-plugin", "jax-cuda12-plugin"];
+const LIBRARIES = { cuda: "cuda-runtime", cudnn: "cudnn", nccl: "nccl" };
+const PLATFORMS = {
+  "linux-x86_64": "Linux on x86_64", "linux-aarch64": "Linux on aarch64",
+  "windows-x86_64": "Windows on x86_64", "windows-aarch64": "Windows on aarch64",
+};
+
+function noFindings() {
+  return { conflicts: [], unknown: [], warnings: [], hints: [] };
+}
+
+function merged(...parts) {
+  const found = noFindings();
+  for (const part of parts) for (const key of Object.keys(found)) found[key].push(...(part[key] ?? []));
+  return found;
+}
+
+function numberOf(build) {
+  return build.local ? `${build.v}+${build.local}` : build.v;
+}
+
+function namedBuild(build) {
+  return `${build.component}==${numberOf(build)}`;
+}
+
+
+class Frameworks {
+  constructor(question, asked) {
+    this.question = question;
+    this.facts = question.facts;
+    this.host = question.host;
+    this.asked = asked; // name -> range
+    this.platform = `${this.host.isWindows ? "windows" : "linux"}-${this.host.system.arch}`;
+    this.judged = new Map();
+    this.ofName = new Map();
+  }
+
+  everywhere(name) {
+    if (!this.ofName.has(name)) {
+      this.ofName.set(name, (this.facts.frameworks[name] ?? []).map((row) => ({ ...row, component: name })));
+    }
+    return this.ofName.get(name);
+  }
+
+  builds(name) {
+    return this.everywhere(name).filter((build) => build.p === this.platform || build.p === "any");
+  }
+
+  candidates(name, wanted) {
+    const text = wanted ?? this.asked[name] ?? "";
+    const found = this.builds(name).filter((build) => means(text, build));
+    const kept = found.filter((build) => build.status !== "yanked" || text.startsWith("=="));
+    return kept.length ? kept : found;
+  }
+
+  findings() {
+    const found = merged(...Object.keys(this.asked).map((name) => this.existence(name)));
+    if (found.conflicts.length || found.unknown.length) return found;
+    const chosen = this.extended({}, Object.keys(this.asked)).next().value;
+    if (!chosen) return this.refusals();
+    return merged(...Object.values(chosen).map((build) => this.judge(build)), this.remarks(chosen));
+  }
+
+  existence(name) {
+    const wanted = this.asked[name];
+    if (this.candidates(name).length) return noFindings();
+    const everywhere = this.everywhere(name).filter((build) => means(wanted, build));
+    const names = unique(everywhere.map((build) => PLATFORMS[build.p] ?? build.p)).sort();
+    const here = PLATFORMS[this.platform] ?? this.platform;
+    return merged({ conflicts: [{ kind: "framework", between: [`${name}${wanted}`, `platform: ${here}`],
+      reason: `No wheel of ${name}${wanted} is for ${here}; there are wheels for ${names.join(", ")}.`,
+      sources: pages(this.facts, everywhere[0].src) }] });
+  }
+
+  *extended(chosen, names) {
+    if (!names.length) {
+      yield chosen;
+      return;
+    }
+    const [name, ...rest] = names, later = [];
+    const found = name in this.asked ? this.candidates(name) : this.required(name, chosen);
+    for (const build of found.filter((one) => !this.broken(one, chosen))) {
+      const judged = this.judge(build);
+      if (judged.conflicts.length) continue;
+      if (judged.unknown.length) later.push(build);
+      else yield* this.with(build, chosen, rest);
+    }
+    for (const build of later) yield* this.with(build, chosen, rest);
+  }
+
+  *with(build, chosen, rest) {
+    const more = Object.keys(build.requires ?? {}).filter((name) => BINDING.includes(name) && !(name in chosen) && !rest.includes(name));
+    yield* this.extended({ ...chosen, [build.component]: build }, [...rest, ...more]);
+  }
+
+  required(name, chosen) {
+    const requiring = Object.values(chosen).filter((build) => name in (build.requires ?? {}));
+    const local = requiring.find((build) => build.local)?.local ?? "";
+    return this.builds(name).filter((build) => (build.local ?? "") === local &&
+      requiring.every((one) => isWithin(build.v, one.requires[name])));
+  }
+
+  broken(build, chosen) {
+    for (const other of Object.values(chosen)) {
+      for (const [one, two] of [[build, other], [other, build]]) {
+        const wanted = { ...one.optional, ...one.requires }[two.component];
+        if (wanted && !isWithin(two.v, wanted)) {
+          return this.pair(one, two, `${namedBuild(one)} requires ${two.component}${wanted}`);
+        }
+      }
+      const share = build.component in (other.requires ?? {}) || other.component in (build.requires ?? {});
+      if (build.cuda && other.cuda && share && build.cuda.split(".")[0] !== other.cuda.split(".")[0]) {
+        return this.pair(build, other, `${namedBuild(build)} is built for CUDA ${build.cuda}, ${namedBuild(other)} for CUDA ` +
+          `${other.cuda}: each loads the libraries of its own major release`);
+      }
+    }
+    return null;
+  }
+
+  pair(one, two, reason) {
+    return { kind: "framework", between: [namedBuild(one), namedBuild(two)], reason: `${reason}.`,
+      sources: pages(this.facts, [...(one.src ?? []), ...(two.src ?? [])]) };
+  }
+
+  refusals() {
+    let found = noFindings();
+    for (const name of Object.keys(this.asked)) {
+      const builds = this.candidates(name), judged = builds.map((build) => this.judge(build));
+      if (judged.length && judged.every((one) => one.conflicts.length)) {
+        found = merged(found, { conflicts: judged[0].conflicts, hints: this.hints(builds[0]) });
+      }
+    }
+    return found.conflicts.length ? found : this.requiredRefusals();
+  }
+
+  requiredRefusals() {
+    const chosen = {};
+    for (const name of Object.keys(this.asked)) {
+      const build = this.candidates(name).find((one) => !this.judge(one).conflicts.length);
+      if (build) chosen[name] = build;
+    }
+    for (const build of Object.values(chosen)) {
+      for (const name of Object.keys(build.requires ?? {})) {
+        const one = BINDING.includes(name) ? this.required(name, { [build.component]: build })[0] : undefined;
+        if (!one) continue;
+        const [refused] = this.judge(one).conflicts;
+        if (refused) {
+          return merged({ conflicts: [{ kind: "framework", between: [namedBuild(build), ...refused.between.slice(1)],
+            reason: `${namedBuild(build)} requires ${namedBuild(one)}. ${refused.reason}`, sources: refused.sources }],
+            hints: this.hints(build) });
+        }
+        const broken = this.broken(one, chosen);
+        if (broken) return merged({ conflicts: [broken] });
+      }
+    }
+    const names = Object.entries(this.asked).map(([name, text]) => `${name}${text}`).join(", ");
+    return merged({ conflicts: [{ kind: "framework", between: Object.keys(this.asked),
+      reason: `No set of builds of ${names} that the facts know keeps all pins and runs here.`, sources: [] }] });
+  }
+
+  hints(refused) {
+    const builds = this.builds(refused.component).filter((build) => build !== refused);
+    for (const build of [...builds.filter((one) => one.v === refused.v), ...builds]) {
+      const judged = this.judge(build);
+      if (!judged.conflicts.length && !judged.unknown.length && build.status !== "yanked" &&
+          !this.with(build, {}, []).next().done) {
+        return [`compatible here: ${namedBuild(build)}${build.index ? `, from --index-url ${build.index}` : ""}`];
+      }
+    }
+    return [];
+  }
+
+  // What the host refuses of a build, or what is unknown of it here.
+  judge(build) {
+    if (!this.judged.has(build)) {
+      const glibc = build.glibc && this.platform.startsWith("linux") ? `>=${build.glibc}` : "";
+      this.judged.set(build, merged(
+        this.property(build, "python", build.python, `installs on Python ${build.pythons}`),
+        this.property(build, "glibc", glibc, `requires glibc ${build.glibc} or newer`),
+        this.onGpus(build), this.driver(build)));
+    }
+    return this.judged.get(build);
+  }
+
+  property(build, name, needed, text) {
+    if (!needed) return noFindings();
+    const { host } = this, values = host.values(name);
+    if (!values.length) {
+      return this.unknownOf(build, `${namedBuild(build)}: it ${text}, and that of this host is unknown (--${name} gives it)`,
+        { needs: name, option: `--${name}` });
+    }
+    if (values.every((value) => isWithin(value, needed))) return noFindings();
+    const own = host.isAssumed(name) || !(host.system.stated ?? []).includes(name);
+    const whose = own ? `${host.system.name} has` : "this is";
+    return this.conflict(build, `${name}: ${values[0]}`,
+      `The wheel of ${namedBuild(build)} ${text}; ${whose} ${name === "python" ? "Python" : name} ${values[0]}.`);
+  }
+
+  onGpus(build) {
+    const { gpus } = this.host;
+    if (!gpus.length || build.code === "python") return noFindings();
+    if (build.code === "cpu") {
+      const what = build.local ? `the build ${numberOf(build)}` : `the wheel of ${namedBuild(build)} for this platform`;
+      return this.conflict(build, `gpu: ${this.host.called(gpus[0])}`, `This wheel has no CUDA: ${what} is a CPU build.`);
+    }
+    return merged(...gpus.map((gpu) => this.gpu(build, gpu)));
+  }
+
+  gpu(build, gpu) {
+    const called = this.host.called(gpu);
+    if (!gpu.cc) {
+      return this.unknownOf(build, `${namedBuild(build)}: the compute capability of ${called} is unknown (--gpu gives it)`,
+        { needs: "compute-capability", option: "--gpu" });
+    }
+    switch (this.covers(build, gpu.cc)) {
+      case "code": return noFindings();
+      case "unknown": return this.unknownOf(build, `${namedBuild(build)}: it is unknown which GPUs its wheel has code for`,
+        { needs: "compute-capability" });
+      case "ptx": return this.compiledAtStart(build, called);
+      default: return this.conflict(build, `gpu: ${called}`, `${this.contents(build)}; ${called} is of ${gpu.cc}.`);
+    }
+  }
+
+  covers(build, capability) {
+    if (build.code === "jit") {
+      if (build.can) return isWithin(capability, build.can) ? "code" : "no";
+      const rules = build.release ? this.question.book.applying("cuda", build.release).get("compute-capability") ?? [] : [];
+      const held = rules.filter((rule) => !rule.advice && this.host.holds(rule, "cuda"));
+      if (!held.length) return "unknown";
+      return held.every((rule) => accepts(rule, build.release, capability)) ? "code" : "no";
+    }
+    if (!build.sass && !build.ptx) return "unknown";
+    const major = capability.split(".")[0];
+    const isBelow = (text) => compareVersions(text, capability) <= 0;
+    if ((build.sass ?? []).some((text) => text.split(".")[0] === major && isBelow(text))) return "code";
+    return (build.ptx ?? []).some(isBelow) ? "ptx" : "no";
+  }
+
+  contents(build) {
+    const name = namedBuild(build);
+    if (build.code === "jit") {
+      return build.can ? `${name} supports GPUs of compute capability ${build.can_words}`
+        : `${name} compiles for the GPU with CUDA ${build.cuda}, which lacks this one`;
+    }
+    const ptx = build.ptx ? ` and PTX for ${build.ptx.join(", ")}` : " and no PTX";
+    return `${name} contains code for compute capabilities ${(build.sass ?? []).join(", ")}${ptx}: on other GPUs CUDA ` +
+      "reports 'no kernel image is available for execution on the device'";
+  }
+
+  get drivers() {
+    return "driver" in this.question.asked ? this.question.candidates("driver").map((one) => one.version) : [];
+  }
+
+  bound(release, advice) {
+    const rules = release ? this.question.book.applying("cuda", release).get("driver") ?? [] : [];
+    return rules.find((rule) => this.host.holds(rule, "cuda") && Boolean(rule.advice) === advice) ?? null;
+  }
+
+  compiledAtStart(build, called) {
+    for (const driver of this.drivers) {
+      const own = this.bound(build.release, true);
+      if (own && !accepts(own, build.release, driver)) {
+        return this.conflict(build, `driver==${driver}`, `${namedBuild(build)} has only PTX for ${called}, which driver ` +
+          `${driver} cannot compile: that needs a driver of CUDA ${build.own ?? ""}. ${own.text}.`, pages(this.facts, own.src));
+      }
+    }
+    return merged({ warnings: [`${namedBuild(build)} has only PTX for ${called}: the driver compiles it at the first start`] });
+  }
+
+  driver(build) {
+    if (build.code === "cpu" || build.code === "python" || !this.drivers.length) return noFindings();
+    const rule = this.bound(build.release, false);
+    if (!rule && "torch" in (build.requires ?? {})) return noFindings();
+    if (!rule) {
+      return this.unknownOf(build, `${namedBuild(build)}: it is unknown which driver its CUDA requires`, { needs: "driver" });
+    }
+    if (this.drivers.some((one) => accepts(rule, build.release, one))) return noFindings();
+    const [driver] = this.drivers;
+    return this.conflict(build, `driver==${driver}`,
+      `${namedBuild(build)} is built for CUDA ${build.cuda}. ${rule.text}; this is ${driver}.`, pages(this.facts, rule.src));
+  }
+
+  conflict(build, other, reason, sources = []) {
+    return merged({ conflicts: [{ kind: "framework", between: [namedBuild(build), other], reason,
+      sources: unique([...pages(this.facts, build.src), ...sources]) }] });
+  }
+
+  unknownOf(build, reason, more) {
+    return merged({ unknown: [unknown(reason, { ...more, sources: pages(this.facts, build.src) })] });
+  }
+
+  remarks(chosen) {
+    const found = noFindings();
+    for (const build of Object.values(chosen)) {
+      const rule = this.bound(build.release, false), isCompiled = build.code === "cuda" || build.code === "jit";
+      if (!this.drivers.length && rule && isCompiled) {
+        found.warnings.push(`${namedBuild(build)} requires driver ${rule.words} (CUDA ${build.cuda})`);
+      }
+      if (isCompiled) this.libraries(build, found);
+      if (build.status === "yanked") {
+        found.warnings.push(`${namedBuild(build)} was withdrawn (yanked): pip installs it only if it is named exactly`);
+      }
+    }
+    if (!this.host.gpus.length || PLUGINS.some((name) => name in chosen)) return found;
+    if (chosen.jax) return merged(found, this.pluginFindings(chosen.jax));
+    if (chosen.jaxlib) return merged(found, { conflicts: [this.withoutCuda(chosen.jaxlib, "the plugins for CUDA are wheels of their own")] });
+    return found;
+  }
+
+  libraries(build, found) {
+    const own = build.requires ?? {};
+    for (const [name, word] of Object.entries(LIBRARIES)) {
+      const text = name in this.question.asked ? this.question.candidates(name)[0]?.version : undefined;
+      if (!text) continue;
+      if (!build.cuda) {
+        found.unknown.push(unknown(`${namedBuild(build)} with ${name}==${text}: the CUDA that it is built for is unknown`,
+          { sources: pages(this.facts, build.src) }));
+        continue;
+      }
+      const pin = Object.entries(own).find(([key]) => key.includes(`nvidia-${word}-`))?.[1] ?? "";
+      if (pin || "cuda-toolkit" in own) {
+        const loaded = (pin || (name === "cuda" ? own["cuda-toolkit"] : "")).replace(/^==/, "") || "its own";
+        const title = this.host.title(name);
+        if (loaded !== text) {
+          found.warnings.push(`${namedBuild(build)} loads the ${title} of its wheels (${loaded}), not ${title} ${text}`);
+        }
+      } else if (name === "cuda" && text.split(".")[0] !== build.cuda.split(".")[0]) {
+        found.conflicts.push({ kind: "framework", between: [namedBuild(build), `cuda==${text}`],
+          reason: `${namedBuild(build)} loads the libraries of CUDA ${build.cuda.split(".")[0]}; this is CUDA ${text}.`,
+          sources: pages(this.facts, build.src) });
+      }
+    }
+  }
+
+  pluginFindings(jax) {
+    const judged = [];
+    for (const name of PLUGINS) {
+      const wanted = (jax.optional ?? {})[name];
+      const builds = wanted === undefined ? [] : this.candidates(name, wanted);
+      if (wanted && builds.length) judged.push([name, this.judge(builds[0])]);
+    }
+    const good = judged.find(([, found]) => !found.conflicts.length);
+    if (good) {
+      const extra = good[0].includes("cuda13") ? "cuda13" : "cuda12";
+      return merged({ warnings: [`${namedBuild(jax)} alone computes on the CPU; pip install "jax[${extra}]==${jax.v}" adds ${good[0]}`] });
+    }
+    const refused = judged.find(([, found]) => found.conflicts.length);
+    if (refused) return merged({ conflicts: refused[1].conflicts });
+    return merged({ conflicts: [this.withoutCuda(jax, "no plugin for CUDA of this release is for this platform")] });
+  }
+
+  withoutCuda(build, why) {
+    return { kind: "framework", between: [namedBuild(build), `gpu: ${this.host.called(this.host.gpus[0])}`],
+      reason: `${namedBuild(build)} has no CUDA: ${why}.`, sources: pages(this.facts, build.src) };
+  }
+}
+
+// Whether a requirement means a build: its local part is named, or is none.
+function means(rangeText, build) {
+  const [number, local] = rangeText.split("+");
+  if (local !== undefined) return build.local === local && isMeant(number, build.v);
+  return !build.local && (!rangeText || isMeant(rangeText, build.v));
+}
+
+function frameworkFindings(question, { name, version: text }) {
+  return new Frameworks(question, { [name]: `==${text}` }).findings();
+}
