@@ -14,10 +14,12 @@ from gpustack.detect import probes
 from gpustack.detect.bus import read_bus
 from gpustack.detect.environments.read import EnvironmentReader
 from gpustack.detect.evidence import CommandOutput, Evidence, Fault
+from gpustack.detect.kernel_modules import read_modules
 from gpustack.detect.packages_db import PackageReader, wanted_names
 from gpustack.detect.parse import toolkit
 from gpustack.detect.parse.libraries import loader_folders
 from gpustack.detect.parse.packages import all_packages
+from gpustack.detect.parse.pci import BASE, guest_addresses
 from gpustack.detect.parse.release_files import PATTERNS as RELEASE_FILES
 from gpustack.detect.parse.repositories import fingerprints
 from gpustack.detect.services import ServiceReader
@@ -26,7 +28,6 @@ from gpustack.detect.tree import MissingFileError, Tree, UnusableFileError, prin
 from gpustack.errors import UsageError
 from gpustack.system.run import LocalRunner, Runner
 
-SIGNATURE = b"~Module signature appended~\n"
 LONG_LINE = 400
 """A log line longer than this, in characters, is cut down to the packages that matter."""
 
@@ -54,7 +55,6 @@ def gather(
     work = _Gatherer(Tree(str(root) if root is not None else "/"))
     work.static()
     read_bus(work)
-    work.kernels()
     work.setup()
     reader = PackageReader(work.tree, packages)
     status = reader.dpkg_status()
@@ -175,7 +175,7 @@ class _Gatherer:
             return
         from gpustack.detect.kernel_log import read_fabric_log, read_log  # noqa: PLC0415 (a machine without GPU)
 
-        found = read_log(self.tree, runner)
+        found = read_log(self.tree, runner, self.listings.get("/sys/bus/pci/devices", ()))
         self.marks["kernel log"] = f"{found.path} {found.note}".strip()
         for log in (found, read_fabric_log(self.tree)):
             if log.path.startswith("/var/log/") and not log.path.endswith(".journal"):
@@ -220,48 +220,13 @@ class _Gatherer:
         except (MissingFileError, UnusableFileError):
             return b""
 
-    def kernels(self) -> None:
-        """For each installed kernel: whether its headers are present, and which driver modules it has."""
-        for name in self.listings.get("/lib/modules", ())[-20:]:
-            here = f"/lib/modules/{name}"
-            self.link(f"{here}/build")
-            if self.tree.is_folder(f"{here}/build"):
-                self.marks[f"{here}/build"] = "there"
-            for folder in probes.MODULE_FOLDERS:
-                for path in self.tree.glob(f"{here}/{folder}", limit=30):
-                    self.modules(path)
-        for module in self.listings.get("/var/lib/dkms", ()):
-            self.listing(f"/var/lib/dkms/{module}")
-            for version in self.listings.get(f"/var/lib/dkms/{module}", ()):
-                if version[:1].isdigit():
-                    self.listing(f"/var/lib/dkms/{module}/{version}")
-
-    def modules(self, folder: str) -> None:
-        try:
-            names = self.tree.listing(folder) or ()
-        except UnusableFileError:
-            return
-        found = tuple(name for name in names if re.fullmatch(r"(?:nvidia|nouveau)\.ko(?:\.\w+)?", name))
-        if not found:
-            return
-        self.listings[folder] = found
-        for name in found:
-            if name == "nvidia.ko":
-                self.signature(f"{folder}/{name}")
-
-    def signature(self, path: str) -> None:
-        try:
-            tail = self.tree.read_bytes(path, len(SIGNATURE), tail=True)
-        except (MissingFileError, UnusableFileError):
-            return
-        if len(tail) == len(SIGNATURE):
-            self.marks[path] = "signed" if tail == SIGNATURE else "unsigned"
-
     def setup(self) -> None:
         """Keys, failed builds, engines, services and licences."""
         ServiceReader(self.tree, self.files).settings()
-        modules = tuple(path for path, mark in self.marks.items() if mark == "signed")
-        SetupReader(self.tree, self.files, self.marks).read(self.listings.get(EFIVARS, ()), modules)
+        for place in (place for path, text in self.files.items() for place in guest_addresses(path, text)):
+            if BASE in self.listings and not self.tree.exists(f"{BASE}/{place}.0"):
+                self.marks[f"{BASE}/{place}.0"] = "missing"
+        SetupReader(self.tree, self.files, self.marks).read(self.listings.get(EFIVARS, ()), read_modules(self))
 
     def running(self, runner: Runner, rpms: tuple[str, ...]) -> None:
         """What only the running machine can report."""

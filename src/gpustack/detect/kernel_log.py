@@ -25,8 +25,11 @@ LARGEST = 256 << 20
 EARLIEST, LATEST = 400, 100
 """So many of the first and of the last lines are kept."""
 
-_WORDS = (b"NVRM", b"nvidia", b"vfio-pci", b"unavailable key", b"unsigned module")
-"""The last two: the kernel names no module where it refuses one for its signature."""
+_WORDS = (b"NVRM", b"nvidia", b"vfio-pci", b"unavailable key", b"unsigned module", b"bbswitch: ")
+"""The two about signatures: the kernel names no module where it refuses one for its signature."""
+
+_FAULTS = ("assign", "no space", "FAULT", "fault addr", "severity=", "not enough")
+"""Words of lines about a fault of a device on the bus: those with the address of one of NVIDIA's count."""
 
 _OLD_JOURNALS = 4
 _FABRIC_WORDS = (b"fabricmanager", b"fabric manager", b"fabric_manager")
@@ -40,12 +43,15 @@ class Log(Struct, frozen=True, kw_only=True):
     note: str = ""
 
 
-def read_log(tree: Tree, runner: Runner | None) -> Log:
-    """The kernel's messages: of the running machine by dmesg, else from the text files, else from the journal."""
+def read_log(tree: Tree, runner: Runner | None, places: tuple[str, ...] = ()) -> Log:
+    """The kernel's messages: of the running machine by dmesg, else from the text files, else from the journal.
+
+    ``places`` are the addresses of NVIDIA's functions on the bus.
+    """
     if tree.root == "" and runner is not None:
         done = runner.run(("dmesg",), timeout=5.0)
         if done.code == 0 and done.out:
-            return Log(path="dmesg", lines=_bounded(_telling(done.out)))
+            return Log(path="dmesg", lines=_bounded(_telling(done.out, places)))
     denied = ""
     for name in FILES:
         try:
@@ -55,7 +61,7 @@ def read_log(tree: Tree, runner: Runner | None) -> Log:
             continue
         if lines is not None:
             return Log(path=f"/var/log/{name}", lines=_bounded(lines))
-    return _journal(tree, runner) or Log(
+    return _journal(tree, runner, places) or Log(
         note=denied or "no file of /var/log and no journal holds the kernel's messages"
     )
 
@@ -73,10 +79,16 @@ def read_fabric_log(tree: Tree) -> Log:
     return Log()
 
 
-def _telling(text: str) -> list[str]:
-    """The lines with one of the words."""
+def _telling(text: str, places: tuple[str, ...]) -> list[str]:
+    """The lines with one of the words, and those that report a fault of a device at one of the places."""
     words = tuple(word.decode() for word in _WORDS)
-    return [line for line in text.splitlines() if any(word in line for word in words)]
+    short = tuple(place.removeprefix("0000:") for place in places)
+    return [
+        line
+        for line in text.splitlines()
+        if any(word in line for word in words)
+        or (any(place in line for place in short) and any(word in line for word in _FAULTS))
+    ]
 
 
 def _bounded(lines: list[str]) -> tuple[str, ...]:
@@ -201,7 +213,7 @@ def _lines(block: bytes, start: int, end: int, words: tuple[bytes, ...]) -> list
     return [block[first:stop] for first, stop in sorted(found.items())]
 
 
-def _journal(tree: Tree, runner: Runner | None) -> Log | None:
+def _journal(tree: Tree, runner: Runner | None, places: tuple[str, ...]) -> Log | None:
     """The kernel's messages in the journal: by journalctl where it is there, else what the binary file shows."""
     folders = [folder for folder in JOURNALS if tree.is_folder(folder)]
     if not folders:
@@ -210,7 +222,7 @@ def _journal(tree: Tree, runner: Runner | None) -> Log | None:
         where = f"--directory={tree.root}{folders[0]}" if tree.root else "--quiet"
         command = ("journalctl", "--dmesg", "--boot", "--no-pager", "--quiet", "--output=short-iso", where)
         done = runner.run(command, timeout=5.0)
-        found = _telling(done.out)
+        found = _telling(done.out, places)
         if done.code == 0 and found:
             return Log(path="journalctl", lines=_bounded(found))
     files = [path for folder in folders for path in tree.glob(f"{folder}/*/system*.journal", limit=_OLD_JOURNALS)]

@@ -36,6 +36,9 @@ def _areas(scene: Scene) -> Iterator[tuple[str, str]]:
     yield "NVML", _nvml(scene)
     if scene.environment == "bare-metal":
         yield "Secure Boot", "" if scene.secure_boot is not None else "the firmware does not tell"
+    packed = {path: mark for path, mark in evidence.marks.items() if mark.startswith("unread ") and ".ko." in path}
+    for path, mark in packed.items():
+        yield f"signature of {path}", mark.removeprefix("unread ")
     bridges = [mark for path, mark in evidence.marks.items() if path.endswith("/config")]
     if len(scene.gpus) > 1:
         unread = "only root can read it" if "unread" in bridges else "no bridge with ACS was seen"

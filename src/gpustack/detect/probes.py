@@ -38,7 +38,8 @@ MARKS = (
     "/usr/lib/wsl/lib", "/usr/bin/nv-fabricmanager", "/usr/bin/nvidia-ctk", "/usr/bin/nvidia-smi", "/usr/bin/dcgmi",
     "/usr/bin/gdrcopy_sanity", "/usr/bin/nvidia-imex",
     "/usr/bin/ffmpeg", "/usr/local/bin/ffmpeg", "/opt/tritonserver/bin/tritonserver", "/etc/apt/trusted.gpg",
-    "/usr/bin/sqv", "/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg", "/proc/device-tree", "/proc/sys/kernel",
+    "/usr/bin/sqv", "/dev/nvidiactl", "/dev/nvidia0", "/dev/nvidia-uvm", "/dev/dxg", "/usr/bin/nvidia-modprobe",
+    "/sbin/ldconfig.real", "/usr/sbin/ldconfig.real", "/usr/bin/kubelet", "/proc/device-tree", "/proc/sys/kernel",
     "/sys/bus/pci/devices",
     "/usr/lib/systemd/system/nvidia-suspend.service", "/lib/systemd/system/nvidia-suspend.service",
     "/etc/systemd/system/systemd-suspend.service.wants/nvidia-suspend.service", "/opt/nvidia/nvlsm",
@@ -83,6 +84,7 @@ LOG_WORDS = (
     "Key was rejected",
     "A4B469963BF863CC",
     "libcuda",
+    "autoremove",
 )
 """Only log lines with one of these words are kept."""
 
@@ -91,6 +93,7 @@ LISTINGS = (
     "/proc/driver/nvidia-nvswitch/devices", "/proc/driver/nvidia/gpus", "/var/lib/dkms",
     "/etc/apt/sources.list.d", "/sys/bus/pci/devices", "/etc/pki/rpm-gpg", "/usr/lib/wsl/lib",
     "/sys/firmware/efi/efivars", "/dev/nvidia-caps-imex-channels", "/dev/dri", "/sys/class/infiniband",
+    "/lib/firmware/nvidia", "/sys/class/net",
 )  # fmt: skip
 
 LINKS = (
@@ -105,6 +108,8 @@ BLOB_GLOBS = (
     "/etc/apt/trusted.gpg", "/etc/apt/trusted.gpg.d/*.gpg", "/etc/apt/trusted.gpg.d/*.asc",
 )  # fmt: skip
 BLOB_LIMIT = 256 << 10
+INDEX_LIMIT = 16 << 20
+"""The longest modules.dep that is read."""
 
 KEPT_NAMES = {
     "/var/lib/dkms": r"nvidia",
@@ -212,6 +217,11 @@ SETUP_MARKS = (
     "/usr/local/lib*/slurm/gpu_*.so", "/var/lib/flatpak/runtime/org.freedesktop.Platform",
     "/var/lib/flatpak/runtime/org.freedesktop.Platform.GL.nvidia-*",
     "/home/*/.local/share/flatpak/runtime/org.freedesktop.Platform.GL.nvidia-*",
+    "/usr/lib/systemd/system/akmods.service", "/etc/systemd/system/*.wants/akmods.service",
+    "/usr/lib/x86_64-linux-gnu/libGLX_nvidia.so.0", "/usr/lib64/libGLX_nvidia.so.0",
+    "/usr/bin/ollama", "/usr/local/bin/ollama",
+    "/usr/lib/ollama/*cuda*", "/usr/lib/ollama/cuda_v*", "/usr/local/lib/ollama/*cuda*", "/opt/docker-desktop",
+    "/sys/bus/thunderbolt/devices/*", "/etc/nvidia-imex/nodes_config.cfg",
     "/usr/local/glibc/lib/libcuda.so.1", "/run/nvidia/driver/usr/lib/x86_64-linux-gnu/libcuda.so.1",
 )  # fmt: skip
 """Paths of engines, services and roots of drivers whose mere existence tells something."""

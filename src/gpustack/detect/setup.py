@@ -14,7 +14,7 @@ EFIVARS = "/sys/firmware/efi/efivars"
 BUILD_LOG_LIMIT = 8 << 20
 """A log of a module's build is read up to so many bytes from its end."""
 
-_DOCKER_PARTS = ("runtimes", "default-runtime", "features", "exec-opts")
+_DOCKER_PARTS = ("runtimes", "default-runtime", "features", "exec-opts", "node-generic-resources")
 _KEY_PATH = r"(?:[Ss]igned-[Bb]y[=:][ \t]*|gpgkey[ \t]*=[ \t]*file://)(/[^\s,\]]+)"
 _KEYRING = r"asymmetri\w* (.+): (?:[0-9a-f]{2})+: X509|asymmetri\w* (.+): X509"
 
@@ -27,12 +27,12 @@ class SetupReader:
         self.files = files
         self.marks = marks
 
-    def read(self, variables: tuple[str, ...], modules: tuple[str, ...]) -> None:
-        """Everything; ``variables`` are the firmware's, ``modules`` the paths of the driver's modules."""
+    def read(self, variables: tuple[str, ...], modules: dict[str, bytes]) -> None:
+        """Everything; ``variables`` are the firmware's, ``modules`` the ends of its signed modules, by path."""
         if any(name.startswith("SecureBoot-") for name in variables):
             self._keys(variables)
-        for path in modules:
-            self._signature(path)
+        for path, tail in modules.items():
+            self._signature(path, tail)
         for path in (path for pattern in probes.BUILD_LOGS for path in self.tree.glob(pattern, limit=20)):
             text = builds.telling(self._text(path, BUILD_LOG_LIMIT))
             self.files[path] = text
@@ -82,12 +82,10 @@ class SetupReader:
             if ids:
                 self.marks[path] = f"certificate {' '.join(ids)}"
 
-    def _signature(self, path: str) -> None:
+    def _signature(self, path: str, tail: bytes) -> None:
         """Which key signed a module, and whether the running kernel's keyrings name it."""
-        tail = self._bytes(path, signing.INFO + len(signing.MAGIC), tail=True)
-        length = signing.signature_length(tail)
-        data = self._bytes(path, len(tail) + length, tail=True)[:length]
-        key, name = signing.signer(data)
+        after = signing.INFO + len(signing.MAGIC)
+        key, name = signing.signer(tail[-after - signing.signature_length(tail) : -after])
         if key:
             known = (
                 match[1] or match[2] for match in re.finditer(_KEYRING, self._text("/proc/keys", probes.TEXT_LIMIT))

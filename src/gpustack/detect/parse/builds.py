@@ -18,6 +18,7 @@ _PREFIX = r"^\d{4}/\d\d/\d\d [\d:]{8} akmods(?:build)?: "
 _KERNEL = r"for kernel (\S+)"
 _ERROR = (
     r"\berror:|\bERROR:|\bfatal:|undefined reference|\bundefined!|No space left on device|Killed\b|"
+    r"The kernel you are installing for is a|"
     r"No rule to make target|is needed by |cannot be found|objtool: |internal compiler error"
 )
 _CONSEQUENCE = r"^make\S*\s|\*\*\* |Bad exit status|Failed build dependencies|RPM build errors"

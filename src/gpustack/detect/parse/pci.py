@@ -67,6 +67,19 @@ def acs_control(space: bytes) -> int | None:
     return None
 
 
+def guest_addresses(path: str, text: str) -> tuple[str, ...]:
+    """The devices (domain, bus, slot) that the definition of a virtual machine of Proxmox or libvirt asks for."""
+    if path.startswith("/etc/pve/qemu-server/"):
+        found = re.findall(r"(?m)^hostpci\d+: *(?:host=)?((?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2})", text)
+        return tuple(one if one.count(":") == 2 else f"0000:{one}" for one in found)
+    if path.startswith("/etc/libvirt/qemu/"):
+        numbers = re.findall(
+            r"<address domain=['\"]0x([0-9a-f]+)['\"] bus=['\"]0x([0-9a-f]+)['\"] slot=['\"]0x([0-9a-f]+)", text
+        )
+        return tuple(f"{int(domain, 16):04x}:{int(bus, 16):02x}:{int(slot, 16):02x}" for domain, bus, slot in numbers)
+    return ()
+
+
 def x_address(bus_id: str) -> str:
     """The address of a function as X's configuration has it: PCI:BUS:DEVICE:FUNCTION in decimal numbers."""
     _, bus, rest = bus_id.rsplit(":", 2)

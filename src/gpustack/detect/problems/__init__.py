@@ -9,6 +9,7 @@ from gpustack.detect.problems import (
     drivers,
     engines,
     evidence,
+    exclusions,
     fabric,
     guests,
     images,
@@ -19,6 +20,7 @@ from gpustack.detect.problems import (
     mismatch,
     pairs,
     passthrough,
+    pieces,
     platforms,
     repositories,
     sandboxes,
@@ -27,11 +29,13 @@ from gpustack.detect.problems import (
     signs,
     states,
     toolkits,
+    variables,
 )
 from gpustack.detect.problems.registry import DETECTORS, Finding, find_problems
 
 __all__ = [
-    "DETECTORS", "Finding", "builds", "containers", "direct", "drivers", "engines", "evidence", "fabric",
+    "DETECTORS", "Finding", "builds", "containers", "direct", "drivers", "engines", "evidence", "exclusions", "fabric",
     "find_problems", "guests", "images", "kernels", "libraries", "links", "logs", "mismatch", "pairs",
-    "passthrough", "platforms", "repositories", "sandboxes", "settings", "signing", "signs", "states", "toolkits",
+    "passthrough", "pieces", "platforms", "repositories", "sandboxes", "settings", "signing", "signs", "states",
+    "toolkits", "variables",
 ]  # fmt: skip

@@ -80,7 +80,7 @@ def failed(scene: Scene) -> Iterator[Finding]:
         told = log.error or ("the build failed" if log.path.endswith(".failed.log") else "")
         if not re.fullmatch(DRIVER_MODULE, log.module) or not told or _built_since(scene, log):
             continue
-        why, fix = _cause(scene, log)
+        why, fix = _refused(scene, log) or _cause(scene, log)
         yield Finding(
             message=f"the module of driver {log.version} was not built for kernel "
             f"{log.kernel or scene.kernel or 'of this host'}: {told} "
@@ -102,6 +102,19 @@ def _built_since(scene: Scene, log: BuildLog) -> bool:
         for folder, names in scene.evidence.listings.items()
     )
     return gone or there
+
+
+def _refused(scene: Scene, log: BuildLog) -> tuple[str, str] | None:
+    """A kind of kernel that the driver's build refuses, and what to do about it."""
+    match = re.search(r"installing for is a (PREEMPT_RT|Xen) kernel", log.error)
+    if match is None:
+        return None
+    kernel, lift = log.kernel or scene.kernel or "", f"IGNORE_{match[1].upper()}_PRESENCE=1"
+    build = cures.command("env", lift, "dkms", "autoinstall", "-k", kernel)
+    return (
+        f"NVIDIA does not support {match[1]} kernels, and its build refuses them.",
+        f"boot a standard kernel; at your own risk {build} builds it",
+    )
 
 
 def _cause(scene: Scene, log: BuildLog) -> tuple[str, str]:

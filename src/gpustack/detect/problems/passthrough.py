@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from gpustack.detect.parse import settings
-from gpustack.detect.parse.pci import BASE
+from gpustack.detect.parse.pci import BASE, guest_addresses
 from gpustack.detect.problems.kernels import initramfs_command
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.scene import Scene
@@ -111,3 +111,39 @@ def container_devices(scene: Scene) -> Iterator[Finding]:
                 reboot=False,
                 sources=("https://github.com/jammsen/proxmox-setup-scripts/issues/7",),
             )
+
+
+@detects("detect-guest-device")
+def guest_devices(scene: Scene) -> Iterator[Finding]:
+    """Virtual machines that are handed a device which is not there, or a GPU without an IOMMU."""
+    here = {function.bus_id.rpartition(".")[0] for function in scene.functions}
+    for path, text in sorted(scene.evidence.files.items()):
+        asked = guest_addresses(path, text)
+        gone = [one for one in asked if scene.evidence.marks.get(f"{BASE}/{one}.0") == "missing"]
+        if gone and here:
+            yield Finding(
+                message=f"{path} hands the device at {gone[0]}.0 to a virtual machine, and nothing is at that address; "
+                f"NVIDIA's devices are at {', '.join(sorted(here))}: addresses change with slots, cards and firmware",
+                fix=f"write the address of today (`lspci -D`) to {path}",
+                severity="warn",
+                reboot=False,
+                sources=("https://github.com/xcp-ng/xcp/issues/412",),
+            )
+        elif here & set(asked) and not _has_iommu(scene):
+            yield Finding(
+                message=f"{path} hands a GPU to a virtual machine, and the IOMMU is off: the machine does not start",
+                fix="switch VT-d or AMD-Vi on in the firmware settings, add intel_iommu=on (Intel, older kernels) to "
+                "the kernel's command line and reboot",
+                severity="warn",
+                reboot=True,
+                sources=("https://github.com/fabriziosalmi/proxxx/issues/57",),
+            )
+            return
+
+
+def _has_iommu(scene: Scene) -> bool:
+    """Whether this kernel groups devices by an IOMMU; True where nothing tells."""
+    files = [path for path in scene.evidence.files if path.startswith(f"{BASE}/")]
+    return any(path.endswith("/iommu_group/type") for path in files) or not any(
+        path.endswith("/resource") for path in files
+    )

@@ -45,9 +45,15 @@ class HostRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class LogRow(HostRow, frozen=True, kw_only=True, omit_defaults=True):
-    """``wants``: texts that one line of a service's log holds."""
+    """``wants``: texts that one line of a service's log holds, and none of ``unlike``.
+
+    ``bus``: it names the address of one of the host's GPUs; ``mended``: texts of a later line that takes it back.
+    """
 
     wants: tuple[str, ...]
+    unlike: tuple[str, ...] = ()
+    mended: tuple[str, ...] = ()
+    bus: bool = False
 
 
 class SettingRow(HostRow, frozen=True, kw_only=True, omit_defaults=True):
@@ -117,5 +123,10 @@ def _numbers(version: str) -> str | None:
 
 def _exists(scene: Scene, path: str) -> bool:
     if "*" in path:
-        return any(fnmatchcase(one, path) for one in (*scene.evidence.marks, *scene.evidence.files))
+        seen = (*scene.evidence.marks, *scene.evidence.files)
+        folder, _, name = path.rpartition("/")
+        listed = ((place, names) for place, names in scene.evidence.listings.items() if fnmatchcase(place, folder))
+        return any(fnmatchcase(one, path) for one in seen) or any(
+            fnmatchcase(one, name) for _, names in listed for one in names
+        )
     return scene.evidence.has(path) or any(one.startswith(f"{path}/") for one in scene.evidence.files)

@@ -57,7 +57,7 @@ def _signature(scene: Scene, kernel: str) -> tuple[str, str]:
     """How the module of a kernel is signed ("signed", "unsigned", "trusted", "" unknown), and the id of the key."""
     head = f"/lib/modules/{kernel}/"
     for path, mark in scene.evidence.marks.items():
-        if path.startswith(head) and path.endswith("/nvidia.ko"):
+        if path.startswith(head) and re.search(r"/nvidia\.ko(?:\.\w+)?$", path) and not mark.startswith("unread"):
             words = mark.split()
             key = words[2] if words[:2] == ["signed", "by"] else ""
             known = words[-1] == "trusted" or (words[0] == "signed" and not re.match(_BUILT_HERE, path))

@@ -53,8 +53,9 @@ def service_log(scene: Scene) -> Iterator[Finding]:
     texts = _logs(scene.evidence)
     logs = [(path, text, text.casefold()) for path, text in texts]
     explained = set()
+    places = tuple(gpu.bus_id.removeprefix("0000:") for gpu in scene.gpus if gpu.bus_id)
     for row in scene.matrix.rows("driver-errors", "service_log", LogRow) if logs else ():
-        found = next(((path, line) for path, text, folded in logs if (line := _line(row, text, folded))), None)
+        found = next(((path, line) for path, text, folded in logs if (line := _line(row, text, folded, places))), None)
         if found is not None and is_like(scene, row):
             path, line = found
             explained.add(line)
@@ -138,13 +139,22 @@ def _is_like(path: str, pattern: str) -> bool:
     return path.startswith(pattern.partition("*")[0]) and fnmatchcase(path, pattern)
 
 
-def _line(row: LogRow, text: str, folded: str) -> str:
-    """The last line with all texts of the row, "" without one; ``folded`` is the text in one case."""
+def _line(row: LogRow, text: str, folded: str, places: tuple[str, ...]) -> str:
+    """The last line with all texts of the row, "" without one; ``folded`` is the text in one case.
+
+    ``places`` are the addresses of the host's GPUs on the bus, of which a row about the bus wants one.
+    """
     wants = [words.casefold() for words in row.wants]
     if not all(words in folded for words in wants):
         return ""
-    lines = reversed(text.splitlines())
-    return next((line for line in lines if all(words in line.casefold() for words in wants)), "")
+    for line in reversed(text.splitlines()):
+        if row.bus and not any(place in line for place in places):
+            continue
+        if row.mended and all(words in line for words in row.mended):
+            return ""
+        if all(words in line.casefold() for words in wants) and not any(words in line for words in row.unlike):
+            return line
+    return ""
 
 
 def _quoted(line: str) -> str:
