@@ -31,9 +31,11 @@ PROGRAMS = {
     "gcc": "gcc libc6-dev",
     "gpg": "gnupg",
     "java": "default-jre-headless",  # for the Nu Html Checker
+    "/usr/share/lmod/lmod/libexec/lmod": "lmod",
     "make": "make",
     "openssl": "openssl",
     "python3-config": "python3-dev",  # for libpython, which Triton's Python backend loads
+    "packer": "packer",
     "pgrep": "procps",
     "rpm": "rpm",
     "rpmbuild": "rpm",

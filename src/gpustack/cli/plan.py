@@ -15,6 +15,7 @@ from gpustack.cli.stack_options import StackOptions
 
 if TYPE_CHECKING:
     from gpustack.model.plan import Plan
+    from gpustack.render.settings import Settings
 
 CHANGES_PENDING = 6
 
@@ -74,12 +75,13 @@ def plan(
     return pending(made, question)
 
 
-def show(plan: "Plan", form: str, index: str) -> None:
+def show(plan: "Plan", form: str, index: str, settings: "Settings | None" = None) -> None:
     """Write a plan to standard output; the table in the width of the terminal. ``index`` is that of `index_of`."""
     from gpustack.render.api import render
+    from gpustack.render.settings import Settings
 
     if form != "table":
-        frame.document(render(plan, form, index=index))
+        frame.document(render(plan, form, settings or Settings(), index=index))
         return
     from gpustack.render.table import WIDTH
     from gpustack.render.table import render as table

@@ -11,6 +11,10 @@ from gpustack.cli.plan import show
 
 if TYPE_CHECKING:
     from gpustack.model.plan import Plan
+    from gpustack.render.settings import Settings
+
+_STAGES = 2
+"""As many plans as a Dockerfile has stages."""
 
 
 @command("render", example="gpustack render plan.json --format table")
@@ -29,8 +33,19 @@ def render(
             "--out",
             metavar="DIR",
             help="With --format ansible: write playbook, inventory and one role a distinct plan into DIR; each "
-            "plan's file is named after its host.",
+            "plan's file is named after its host. With --format modules: module files and a script that installs.",
         ),
+    ] = None,
+    base_image: Annotated[
+        str | None,
+        Option(
+            "--base-image",
+            metavar="NAME[@DIGEST]",
+            help="dockerfile, apptainer: the image to start from; another system than the plan's is refused in it.",
+        ),
+    ] = None,
+    prefix: Annotated[
+        str | None, Option("--prefix", metavar="DIR", help="modules: the folder to install into, without root.")
     ] = None,
     short: Annotated[bool, Option("--short", help="cloud-init: only call gpustack, for images that carry it.")] = False,
     no_verify: Annotated[
@@ -40,12 +55,18 @@ def render(
 ) -> int:
     """Write a saved plan in another form."""
     from gpustack.plan.document import load
-    from gpustack.render.api import demand_format, remarks, render_short, without_verification
+    from gpustack.render.api import demand_format, remarks, render_short, render_stages, without_verification
+    from gpustack.render.settings import Settings
 
     demand_format(format)
     named = index_of(format, index)
+    settings = Settings(image=base_image or "", prefix=prefix or "")
     if out is not None:
-        _write_tree(plans, format, folder(out, "--out"), verified=not no_verify)
+        _write_tree(plans, format, folder(out, "--out"), settings, verified=not no_verify)
+        return 0
+    if len(plans) == _STAGES:
+        first, second = (load(path) for path in plans)
+        frame.document(render_stages(first, second, format, settings))
         return 0
     if len(plans) > 1:
         from gpustack.errors import UsageError
@@ -58,13 +79,13 @@ def render(
     if short:
         frame.document(render_short(loaded, format))
         return 0
-    show(loaded, format, named)
+    show(loaded, format, named, settings)
     for text in remarks(loaded, format):
         frame.warn(text)
     return 0
 
 
-def _write_tree(paths: list[Path], format: str, into: Path, *, verified: bool) -> None:
+def _write_tree(paths: list[Path], format: str, into: Path, settings: "Settings", *, verified: bool) -> None:
     """Write the files that several plans make together. Raises UsageError if that fails."""
     from gpustack.errors import UsageError
     from gpustack.plan.document import load
@@ -79,7 +100,7 @@ def _write_tree(paths: list[Path], format: str, into: Path, *, verified: bool) -
             )
         plan = load(path)
         plans[path.stem] = plan if verified else without_verification(plan)
-    files = render_tree(plans, format)
+    files = render_tree(plans, format, settings)
     _demand_ours(into, list(files))
     _write(into, files)
 

@@ -10,18 +10,35 @@ from msgspec.structs import replace
 
 from gpustack.errors import UsageError
 from gpustack.model.plan import Plan
+from gpustack.render.settings import Settings
 
-FORMATS = ("json", "table", "shell", "powershell", "ansible", "cloud-init", "dockerfile", "markdown")
+FORMATS = (
+    "json", "table", "shell", "powershell", "ansible", "cloud-init", "dockerfile", "apptainer", "packer", "terraform",
+    "kickstart", "autoinstall", "gpu-operator", "modules", "spack", "markdown",
+)  # fmt: skip
 
 PYTHON_FORMATS = ("requirements", "uv", "conda", "pixi", "pylock")
 """The formats of a plan's Python environment, for Python's own installers."""
 
-_SCRIPTS = {"shell": False, "powershell": True, "ansible": False, "cloud-init": False, "dockerfile": False}
+_SCRIPTS = {name: name == "powershell" for name in FORMATS if name not in {"json", "table", "markdown"}}
 """The formats that only one side can run: True for Windows."""
+
+_SET: dict[str, tuple[str, ...]] = {"image": ("dockerfile", "apptainer"), "prefix": ("modules",)}
+"""The formats that take each setting."""
+
+_LEAVING_OUT = frozenset({"dockerfile", "apptainer", "spack"})
+"""The formats of a part of a plan, which say what they omit."""
+
+_OPTIONS = {"image": "--base-image", "prefix": "--prefix"}
+_NONE = Settings()
 
 
 class _Writer(Protocol):
     def render(self, plan: Plan) -> str: ...
+
+
+class _SetWriter(Protocol):
+    def render(self, plan: Plan, settings: Settings) -> str: ...
 
 
 def demand_format(name: str) -> None:
@@ -37,16 +54,55 @@ def demand_format(name: str) -> None:
     raise UsageError(msg, code="unknown-format", where="--format", hint=f"{guess}formats: {', '.join(known)}")
 
 
-def render(plan: Plan, format: str, *, index: str = "") -> str:  # noqa: A002 (the option's own name)
+def render(
+    plan: Plan,
+    format: str,  # noqa: A002 (the option's own name)
+    settings: Settings = _NONE,
+    *,
+    index: str = "",
+) -> str:
     """The plan as text in this format. Raises UsageError for an unknown format or one that its host cannot run.
 
     ``index`` is the package index that the formats of Python's installers name, "" none.
     """
     demand_format(format)
     _demand_runnable(plan, format)
+    _demand_settings(format, settings)
     if format in PYTHON_FORMATS:
         return str(import_module("gpustack.render.python_formats").render(plan, format, index))
-    return cast("_Writer", import_module(f"gpustack.render.{format.replace('-', '_')}")).render(plan)
+    module = import_module(f"gpustack.render.{format.replace('-', '_')}")
+    if any(format in formats for formats in _SET.values()):
+        return cast("_SetWriter", module).render(plan, settings)
+    return cast("_Writer", module).render(plan)
+
+
+def render_stages(build: Plan, runtime: Plan, format: str, settings: Settings = _NONE) -> str:  # noqa: A002
+    """Two plans, of the stages build and runtime, as one text. Raises UsageError for a format without stages."""
+    demand_format(format)
+    for plan in (build, runtime):
+        _demand_runnable(plan, format)
+    _demand_settings(format, settings)
+    if format != "dockerfile":
+        msg = "2 plans are given, but this format writes one document of one plan"
+        raise UsageError(
+            msg,
+            code="conflicting-options",
+            hint="several go into a folder: --format ansible --out DIR; two stages into one: --format dockerfile",
+        )
+    return str(import_module("gpustack.render.dockerfile").render_stages(build, runtime, settings))
+
+
+def _demand_settings(form: str, settings: Settings) -> None:
+    """Raise UsageError for a setting that the format does not have."""
+    for name, formats in _SET.items():
+        if getattr(settings, name) and form not in formats:
+            msg = f"the format {form!r} has no such setting"
+            raise UsageError(
+                msg,
+                code="conflicting-options",
+                where=_OPTIONS[name],
+                hint=f"{_OPTIONS[name]} is for --format {' or '.join(formats)}",
+            )
 
 
 def without_verification(plan: Plan) -> Plan:
@@ -54,21 +110,28 @@ def without_verification(plan: Plan) -> Plan:
     return replace(plan, steps=tuple(step for step in plan.steps if step.phase != "verification"))
 
 
-def render_tree(plans: Mapping[str, Plan], format: str) -> dict[str, str]:  # noqa: A002 (the option's own name)
-    """The files that several plans, by host name, make together: their texts by path.
+def render_tree(
+    plans: Mapping[str, Plan],
+    format: str,  # noqa: A002 (the option's own name)
+    settings: Settings = _NONE,
+) -> dict[str, str]:
+    """The files that several plans, by the names of their files, make together: their texts by path.
 
     Raises UsageError for a format without such files, for a host that cannot run it, and for an invalid host name.
     """
-    if format != "ansible":
+    if format not in {"ansible", "modules"}:
         msg = f"a plan in the format {format!r} is one document"
         raise UsageError(
             msg,
             code="format-unsupported",
             where="--out",
-            hint="--out DIR requires --format ansible; other formats write to standard output",
+            hint="--out DIR requires --format ansible or modules; other formats write to standard output",
         )
     for plan in plans.values():
         _demand_runnable(plan, format)
+    _demand_settings(format, settings)
+    if format == "modules":
+        return dict(import_module("gpustack.render.modules").tree(plans, settings))
     return dict(import_module("gpustack.render.ansible_roles").tree(plans))
 
 
@@ -104,6 +167,6 @@ def remarks(plan: Plan, format: str) -> list[str]:  # noqa: A002 (the option's o
     """What this format omits from the plan, one sentence each, for the warnings."""
     if format in PYTHON_FORMATS:
         return list(import_module("gpustack.render.python_formats").omitted(plan, format))
-    if format != "dockerfile":
+    if format not in _LEAVING_OUT:
         return []
-    return list(import_module("gpustack.render.dockerfile").left_out_of(plan))
+    return list(import_module(f"gpustack.render.{format}").left_out_of(plan))

@@ -58,6 +58,11 @@ class _Files:
 
 def render(plan: Plan) -> str:
     """The plan as user-data for the first boot of a machine."""
+    return sized(document_of(plan), comments_of(plan))
+
+
+def document_of(plan: Plan) -> dict[str, Value]:
+    """The keys of the user-data."""
     parts = _parts([step for step in plan.steps if not (step.kind == "note" or is_manual(step))])
     files = _Files()
     commands = [[argv for step in part.steps for argv in _commands(plan, step, files)] for part in parts]
@@ -75,7 +80,7 @@ def render(plan: Plan) -> str:
         document["runcmd"] = ["set -e", _refusal(), *first]
     if parts[0].reboot is not None:
         document["power_state"] = _power_state(parts[0].reboot)
-    return sized(document, _comments(plan))
+    return document
 
 
 def _refusal() -> str:
@@ -108,7 +113,8 @@ def head(plan: Plan) -> list[str]:
     return found
 
 
-def _comments(plan: Plan) -> list[str]:
+def comments_of(plan: Plan) -> list[str]:
+    """The target of the plan, its stack, and what remains to be done by hand, as comments."""
     found = head(plan)
     for step in plan.steps:
         if step.kind == "note" or is_manual(step):

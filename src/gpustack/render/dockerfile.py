@@ -6,24 +6,33 @@ import json
 import re
 from typing import NamedTuple
 
-from gpustack.errors import UnsupportedError
+from gpustack.errors import UsageError
 from gpustack.model.actions import Link, Make
 from gpustack.model.architectures import architecture
 from gpustack.model.plan import Plan
 from gpustack.plan.commands import spell
 from gpustack.render.comments import comment
-from gpustack.render.image import base_image
-from gpustack.render.image_steps import Group, Lines, groups_of, mounted, shell_lines
+from gpustack.render.image import base_image, demand
+from gpustack.render.image_steps import (
+    OF_THE_HOST,
+    Group,
+    Lines,
+    environment,
+    groups_of,
+    image_groups,
+    mounted,
+    shell_lines,
+)
+from gpustack.render.settings import Settings
 from gpustack.render.templating import fill
 from gpustack.visible import is_visible, one_line, visible_json
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./-]+")
-_PATH = re.compile(r"(?m)^\s*(?:\*\) )?PATH=(/[A-Za-z0-9_./-]+/bin):\$PATH")
-_LOADER = re.compile(r"LD_LIBRARY_PATH=(/[A-Za-z0-9_./-]+)\$\{LD_LIBRARY_PATH:\+")
 _KEY = re.compile(r"[a-z0-9]+(?:[.-][a-z0-9]+)*")
 _UNPINNED = {"apt": "DL3008", "yum": "DL3033", "zypper": "DL3037", "dnf": "DL3041"}
 """hadolint's rules for packages without a version: common tools of the distribution have none in a plan."""
 
+_NONE = Settings()
 _WHY_UNPINNED = "archives of distributions keep one version only, so that a pin breaks the build of tomorrow"
 
 
@@ -35,29 +44,69 @@ class _Parts(NamedTuple):
     copies: list[str]
 
 
-def render(plan: Plan) -> str:
-    """The part of the plan that belongs into an image. Raises UnsupportedError without one, or without a base image."""
-    kept, left_out = groups_of(plan)
-    if not kept:
-        msg = (
-            "nothing in this plan belongs in an image: a container uses the driver and the container engine of its host"
-        )
-        raise UnsupportedError(
-            msg, code="not-renderable", hint="plan cuda, cudnn, tensorrt or ffmpeg with --format dockerfile"
-        )
-    image = base_image(plan)
-    parts = _parts(kept)
-    final = [*_environment(plan, kept), _labels(plan)]
-    runtime = [_run(plan, group) for group in parts.runtime if group.commands()]
-    if parts.build:
-        stages = [
-            [f"FROM {image} AS runtime", *runtime],
-            ["FROM runtime AS build", *(_run(plan, group) for group in parts.build)],
-            ["FROM runtime", *parts.copies, *final],
-        ]
+def render(plan: Plan, settings: Settings = _NONE) -> str:
+    """The part of the plan that belongs into an image.
+
+    Raises UnsupportedError without such a part or without a base image, UsageError for an invalid one of the user's.
+    """
+    stages = _stages(plan, settings.image)
+    return fill("dockerfile/Dockerfile.j2", comments=_comments(plan, groups_of(plan)[1], settings.image), stages=stages)
+
+
+def render_stages(build: Plan, runtime: Plan, settings: Settings = _NONE) -> str:
+    """Two plans of one stack as two images: ``devel``, to build programs in, and ``runtime``, to run them.
+
+    Raises UsageError if they are not the two stages of one stack.
+    """
+    _demand_one_stack(build, runtime)
+    image = settings.image
+    comments = _comments(build, groups_of(build)[1], image)
+    comments += _comment("two images: --target devel has compilers and headers; the last one only the libraries")
+    stages = [*_stages(build, image, "devel"), *_stages(runtime, image, "runtime")]
+    stages[-1] += ["", *_comment("what was built: COPY --from=devel /PATH /PATH")]
+    return fill("dockerfile/Dockerfile.j2", comments=comments, stages=stages)
+
+
+def _demand_one_stack(build: Plan, runtime: Plan) -> None:
+    stages = (build.request.stage or "build", runtime.request.stage or "build")
+    why = ""
+    if stages != ("build", "runtime"):
+        why = f"the plans are of the stages {' and '.join(stages)}"
+    elif (build.host.os, build.host.arch) != (runtime.host.os, runtime.host.arch):
+        why = "the plans are for different hosts"
     else:
-        stages = [[f"FROM {image}", *runtime, *final]]
-    return fill("dockerfile/Dockerfile.j2", comments=_comments(plan, left_out), stages=stages)
+        versions = {name: one.version for name, one in build.stack.items() if name not in OF_THE_HOST}
+        others = {name: one.version for name, one in runtime.stack.items() if name not in OF_THE_HOST}
+        if any(versions.get(name, version) != version for name, version in others.items()):
+            why = "the plans have different versions"
+    if why:
+        msg = f"a Dockerfile of two stages is made of one stack, and {why}"
+        raise UsageError(
+            msg,
+            code="conflicting-options",
+            hint="make the second plan by the same words with --stage runtime: render BUILD.json RUNTIME.json",
+        )
+
+
+def _stages(plan: Plan, own: str, name: str = "") -> list[list[str]]:
+    """The stages of one image; the last one is called ``name``."""
+    kept = image_groups(plan)
+    image = base_image(plan, own)
+    guard = demand(plan) if own else ""
+    first = ["", *_comment("refuses an image of another system"), f"RUN {guard}"] if guard else []
+    parts = _parts(kept)
+    final = [*_environment(plan, kept), _labels(plan, image)]
+    runtime = [*first, *(_run(plan, group) for group in parts.runtime if group.commands())]
+    called = f" AS {name}" if name else ""
+    if not parts.build:
+        return [[f"FROM {image}{called}", *runtime, *final]]
+    base, build = (f"{name}-base", f"{name}-build") if name else ("runtime", "build")
+    copies = [text.replace("--from=build ", f"--from={build} ") for text in parts.copies]
+    return [
+        [f"FROM {image} AS {base}", *runtime],
+        [f"FROM {base} AS {build}", *(_run(plan, group) for group in parts.build)],
+        [f"FROM {base}{called}", *copies, *final],
+    ]
 
 
 def left_out_of(plan: Plan) -> list[str]:
@@ -65,17 +114,17 @@ def left_out_of(plan: Plan) -> list[str]:
     return groups_of(plan)[1]
 
 
-def _comments(plan: Plan, left_out: list[str]) -> list[str]:
+def _comments(plan: Plan, left_out: list[str], own: str) -> list[str]:
     host = plan.host
     found = _comment(f"{host.os.name or host.os.spelled}, {host.arch or 'unknown architecture'}: plan {plan.digest}")
     built_for = architecture(host.arch)
-    own = [one for step in plan.steps for one in step.artifacts if one.own_path]
-    for one in own:
+    files = [one for step in plan.steps for one in step.artifacts if one.own_path]
+    for one in files:
         found += _comment(f"the build context holds {one.path.rpartition('/')[2]}: a copy of {one.own_path}")
     if built_for is not None and built_for.image:
-        context = "--file THIS-FILE CONTEXT" if own else "- <THIS-FILE"
+        context = "--file THIS-FILE CONTEXT" if files else "- <THIS-FILE"
         found += _comment(f"docker build --platform {built_for.image} --tag NAME {context}; run with --gpus all")
-    image = base_image(plan)
+    image = base_image(plan, own)
     release = re.search(r":(\d+\.\d+)(?:-[\w.]+)?$", image)
     if release and "." in (host.os.version_id or "") and release[1] != host.os.version_id:
         found += _comment(
@@ -148,21 +197,15 @@ def _shell(commands: list[Lines], mounts: str = "") -> str:
 
 
 def _environment(plan: Plan, groups: list[Group]) -> list[str]:
-    video = {"ffmpeg", "nv-codec-headers"} & set(plan.stack)
-    found = ["", "ENV NVIDIA_VISIBLE_DEVICES=all"]
-    found.append("ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility" + (",video" if video else ""))
-    texts = [file.content for group in groups for step in group.environment for file in step.files]
-    for text in texts:
-        path, loader = _PATH.search(text), _LOADER.search(text)
-        if path:
-            found.append(f"ENV PATH={path[1]}:${{PATH}}")
-        if loader:
-            found.append(f"ENV LD_LIBRARY_PATH={loader[1]}${{LD_LIBRARY_PATH:+:${{LD_LIBRARY_PATH}}}}")
-    return found
+    return ["", *(f"ENV {name}={value}" for name, value in environment(plan, groups))]
 
 
-def _labels(plan: Plan) -> str:
-    pairs = {"gpustack.plan": plan.digest}
+def _labels(plan: Plan, image: str) -> str:
+    """What the image is made of, in OCI's words and our own."""
+    name, _, digest = image.partition("@")
+    pairs = {"org.opencontainers.image.base.name": name}
+    pairs |= {"org.opencontainers.image.base.digest": digest} if digest else {}
+    pairs["gpustack.plan"] = plan.digest
     for name, entry in plan.stack.items():
         if _KEY.fullmatch(name) and name not in {"driver", "fabric-manager", "container-toolkit", "triton"}:
             pairs[f"gpustack.{name}"] = entry.version

@@ -11,6 +11,7 @@ from urllib.parse import quote
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gpustack.errors import UnsupportedError
 from gpustack.model import actions as do
 from gpustack.model.actions import Argv
 from gpustack.model.plan import Plan
@@ -36,6 +37,8 @@ _SOURCES = (do.InstallFile, do.EnableSource, do.DisableRepository, do.TrustLocal
 """Actions after which an index must be refreshed, besides written files."""
 
 _UPDATE = do.RefreshIndex(manager="apt")
+_PATH = re.compile(r"(?m)^\s*(?:\*\) )?PATH=(/[A-Za-z0-9_./-]+/bin):\$PATH")
+_LOADER = re.compile(r"LD_LIBRARY_PATH=(/[A-Za-z0-9_./-]+)\$\{LD_LIBRARY_PATH:\+")
 _VERSIONED = re.compile(r"-\d+[.:]")
 _WIDTH = 110
 _CONTEXT = "/run/gpustack"
@@ -104,6 +107,31 @@ def groups_of(plan: Plan) -> tuple[list[Group], list[str]]:
     if gone:
         left_out.insert(0, f"{', '.join(gone)}: skipped, because a container gets them from its host")
     return [group for group in _grouped(kept) if group.environment or group.commands()], left_out
+
+
+def image_groups(plan: Plan) -> list[Group]:
+    """The layers. Raises UnsupportedError for a plan without any."""
+    kept, _ = groups_of(plan)
+    if not kept:
+        msg = (
+            "nothing in this plan belongs in an image: a container uses the driver and the container engine of its host"
+        )
+        raise UnsupportedError(msg, code="not-renderable", hint="plan cuda, cudnn, tensorrt or ffmpeg for an image")
+    return kept
+
+
+def environment(plan: Plan, groups: list[Group]) -> list[tuple[str, str]]:
+    """The variables of the image, as a shell would assign them."""
+    video = {"ffmpeg", "nv-codec-headers"} & set(plan.stack)
+    found = [("NVIDIA_VISIBLE_DEVICES", "all")]
+    found.append(("NVIDIA_DRIVER_CAPABILITIES", "compute,utility" + (",video" if video else "")))
+    for text in [file.content for group in groups for step in group.environment for file in step.files]:
+        path, loader = _PATH.search(text), _LOADER.search(text)
+        if path:
+            found.append(("PATH", f"{path[1]}:${{PATH}}"))
+        if loader:
+            found.append(("LD_LIBRARY_PATH", f"{loader[1]}${{LD_LIBRARY_PATH:+:${{LD_LIBRARY_PATH}}}}"))
+    return found
 
 
 def _of_the_image(step: Step, serves: set[str]) -> Step:

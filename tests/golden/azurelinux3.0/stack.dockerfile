@@ -49,5 +49,6 @@ RUN tdnf -y install cuda-toolkit-13-2-13.2.2-1 \
 ENV NVIDIA_VISIBLE_DEVICES=all
 ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility
 ENV PATH=/usr/local/cuda-13.2/bin:${PATH}
-LABEL gpustack.plan="PLAN" \
+LABEL org.opencontainers.image.base.name="mcr.microsoft.com/azurelinux/base/core:3.0" \
+      gpustack.plan="PLAN" \
       gpustack.cuda="13.2.2"

@@ -54,6 +54,7 @@ RUN apt-get update \
 ENV NVIDIA_VISIBLE_DEVICES=all
 ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility
 ENV PATH=/usr/local/cuda-13.2/bin:${PATH}
-LABEL gpustack.plan="PLAN" \
+LABEL org.opencontainers.image.base.name="docker.io/library/debian:12" \
+      gpustack.plan="PLAN" \
       gpustack.cuda="13.2.2" \
       gpustack.cudnn="9.22.0.52"

@@ -64,6 +64,7 @@ RUN dnf -y install zlib \
 ENV NVIDIA_VISIBLE_DEVICES=all
 ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility
 ENV PATH=/usr/local/cuda-13.2/bin:${PATH}
-LABEL gpustack.plan="PLAN" \
+LABEL org.opencontainers.image.base.name="registry.access.redhat.com/ubi9/ubi:9.7" \
+      gpustack.plan="PLAN" \
       gpustack.cuda="13.2.2" \
       gpustack.cudnn="9.14.0.64"

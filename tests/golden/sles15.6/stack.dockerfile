@@ -90,6 +90,7 @@ RUN zypper --non-interactive install --auto-agree-with-licenses libz1 \
 ENV NVIDIA_VISIBLE_DEVICES=all
 ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility
 ENV PATH=/usr/local/cuda-13.2/bin:${PATH}
-LABEL gpustack.plan="PLAN" \
+LABEL org.opencontainers.image.base.name="registry.suse.com/bci/bci-base:15.6" \
+      gpustack.plan="PLAN" \
       gpustack.cuda="13.2.2" \
       gpustack.cudnn="9.28.0.42"

@@ -127,7 +127,8 @@ RUN ln -sfn /usr/local/ffmpeg-9.0.2/bin/ffmpeg /usr/local/bin/ffmpeg \
 ENV NVIDIA_VISIBLE_DEVICES=all
 ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility,video
 ENV PATH=/usr/local/cuda-13.2/bin:${PATH}
-LABEL gpustack.plan="PLAN" \
+LABEL org.opencontainers.image.base.name="docker.io/library/ubuntu:22.04" \
+      gpustack.plan="PLAN" \
       gpustack.cuda="13.2.2" \
       gpustack.tensorrt="11.1.0.106" \
       gpustack.nv-codec-headers="13.0.19.0" \

@@ -13,11 +13,12 @@ from hypothesis import given, settings
 from msgspec.structs import replace
 from tests.unit.render.cases import GOLDEN, PLANS, compare, plan_for, plan_of, plan_on, texts, tool
 
-from gpustack.errors import UnsupportedError
+from gpustack.errors import UnsupportedError, UsageError
 from gpustack.model.plan import BaseImage, Plan
 from gpustack.model.steps import FileWrite, Step
-from gpustack.render.dockerfile import left_out_of, render
+from gpustack.render.dockerfile import left_out_of, render, render_stages
 from gpustack.render.image import base_image
+from gpustack.render.settings import Settings
 
 NEVER = re.compile(
     r"nvidia-open|cuda-drivers|nvidia-driver|linux-headers|kernel-devel|systemctl|modprobe|reboot|verify"
@@ -95,6 +96,74 @@ def test_the_runtime_stage_has_libraries_and_nothing_to_build_with(os: str, tmp_
     path.write_text(text, encoding="utf-8")
     judged = subprocess.run([tool("hadolint"), "--no-color", str(path)], capture_output=True, text=True, check=False)
     assert (judged.returncode, judged.stdout) == (0, "")
+
+
+DIGEST = "sha256:" + "0123456789abcdef" * 4
+
+
+def test_an_image_of_ones_own_is_pinned_labelled_and_refused_for_another_system(tmp_path: Path) -> None:
+    own = Settings(image=f"nvcr.io/nvidia/cuda:13.0.2-base-ubuntu24.04@{DIGEST}")
+    text = render(plan_on("ubuntu24.04"), own)
+    steps = instructions(text)
+    assert steps[0] == ("FROM", own.image)
+    labels = dict(re.findall(r'([\w.]+)="([^"]*)"', steps[-1][1]))
+    assert labels["org.opencontainers.image.base.name"] == "nvcr.io/nvidia/cuda:13.0.2-base-ubuntu24.04"
+    assert labels["org.opencontainers.image.base.digest"] == DIGEST
+    for ending, code in (("ID=ubuntu\nVERSION_ID=24.04", 0), ("ID=ubuntu\nVERSION_ID=22.04", 4), ("ID=debian", 4)):
+        (tmp_path / "os-release").write_text(f"{ending}\n")
+        guard = steps[1][1].replace("/etc/os-release", str(tmp_path / "os-release"))
+        done = subprocess.run(["sh", "-c", guard], capture_output=True, text=True, check=False)
+        assert done.returncode == code
+        assert ("not of the plan's system" in done.stderr) is (code == 4)
+    path = tmp_path / "Dockerfile"
+    path.write_text(text, encoding="utf-8")
+    judged = subprocess.run([tool("hadolint"), "--no-color", str(path)], capture_output=True, text=True, check=False)
+    assert (judged.returncode, judged.stdout) == (0, "")
+
+
+@pytest.mark.parametrize("os", ["rhel9", "sles15.6"])
+def test_a_minor_release_of_the_image_is_the_same_system(os: str, tmp_path: Path) -> None:
+    guard = instructions(render(plan_on(os), Settings(image="registry.example/own:1")))[1][1]
+    system = {"rhel9": "ID=rhel\nVERSION_ID=9.7\n", "sles15.6": "ID=sles\nVERSION_ID=15.6\n"}[os]
+    (tmp_path / "os-release").write_text(system)
+    subprocess.run(["sh", "-c", guard.replace("/etc/os-release", str(tmp_path / "os-release"))], check=True)
+
+
+@pytest.mark.parametrize(
+    "name", ["a b", "ubuntu:24.04\nRUN evil", "-x", "ubuntu@sha256:1", f"ubuntu@{DIGEST}x", "$(id)"]
+)
+def test_what_is_no_image_is_wrong_usage(name: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        render(plan_on("ubuntu24.04"), Settings(image=name))
+    assert caught.value.where == "--base-image"
+
+
+def test_two_stages_are_two_images_of_one_stack(tmp_path: Path) -> None:
+    build, runtime = plan_on("ubuntu22.04"), plan_for(PLANS["ubuntu22.04"], "ubuntu22.04", stage="runtime")
+    text = render_stages(build, runtime)
+    names = [rest.split(" AS ")[-1] for name, rest in instructions(text) if name == "FROM"]
+    assert names == ["devel-base", "devel-build", "devel", "runtime-base", "runtime-build", "runtime"]
+    parts = text.split(" AS devel\n")[1].split("\nFROM ", 1)[1]
+    assert "cuda-libraries-" in parts
+    assert "cuda-toolkit-" not in parts
+    # Each stage copies from its own.
+    assert set(re.findall(r"--from=(\S+)", parts)) == {"runtime-build", "devel"}
+    path = tmp_path / "Dockerfile"
+    path.write_text(text, encoding="utf-8")
+    judged = subprocess.run([tool("hadolint"), "--no-color", str(path)], capture_output=True, text=True, check=False)
+    assert (judged.returncode, judged.stdout) == (0, "")
+
+
+def test_two_plans_that_are_no_stages_of_one_stack_are_refused() -> None:
+    build, runtime = plan_for("cuda", "ubuntu24.04"), plan_for("cuda", "ubuntu24.04", stage="runtime")
+    others = (
+        (runtime, build, "of the stages runtime and build"),
+        (build, plan_for("cuda", "ubuntu22.04", stage="runtime"), "different hosts"),
+        (build, plan_for("cuda==12.9.*", "ubuntu24.04", stage="runtime"), "different versions"),
+    )
+    for first, second, why in others:
+        with pytest.raises(UsageError, match=why):
+            render_stages(first, second)
 
 
 def test_what_is_left_out_is_said() -> None:
