@@ -17,6 +17,28 @@ _STAGES = 2
 """As many plans as a Dockerfile has stages."""
 
 
+_Out = Annotated[
+    Path | None,
+    Option(
+        "--out",
+        metavar="DIR",
+        help="With --format ansible: write playbook, inventory and one role a distinct plan into DIR; each plan's "
+        "file is named after its host. With --format modules: module files and a script that installs.",
+    ),
+]
+_BaseImage = Annotated[
+    str | None,
+    Option(
+        "--base-image",
+        metavar="NAME[@DIGEST]",
+        help="dockerfile, apptainer: the image to start from; another system than the plan's is refused in it.",
+    ),
+]
+_Prefix = Annotated[
+    str | None, Option("--prefix", metavar="DIR", help="modules: the folder to install into, without root.")
+]
+
+
 @command("render", example="gpustack render plan.json --format table")
 def render(
     plans: Annotated[
@@ -27,26 +49,9 @@ def render(
         ),
     ],
     format: Annotated[str, Option("--format", metavar="FORMAT", help="table, json, shell, ...")] = "table",
-    out: Annotated[
-        Path | None,
-        Option(
-            "--out",
-            metavar="DIR",
-            help="With --format ansible: write playbook, inventory and one role a distinct plan into DIR; each "
-            "plan's file is named after its host. With --format modules: module files and a script that installs.",
-        ),
-    ] = None,
-    base_image: Annotated[
-        str | None,
-        Option(
-            "--base-image",
-            metavar="NAME[@DIGEST]",
-            help="dockerfile, apptainer: the image to start from; another system than the plan's is refused in it.",
-        ),
-    ] = None,
-    prefix: Annotated[
-        str | None, Option("--prefix", metavar="DIR", help="modules: the folder to install into, without root.")
-    ] = None,
+    out: _Out = None,
+    base_image: _BaseImage = None,
+    prefix: _Prefix = None,
     short: Annotated[bool, Option("--short", help="cloud-init: only call gpustack, for images that carry it.")] = False,
     no_verify: Annotated[
         bool, Option("--no-verify", help="Leave the verification out: for images built on a host without a GPU.")
