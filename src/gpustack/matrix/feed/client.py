@@ -63,17 +63,28 @@ def update(folder: Path, source: str, trusted_root: Path | None = None) -> Outco
             raise unwritable(folder, exc) from exc
 
 
+def client_of(
+    folder: Path, root: bytes, fetcher: FetcherInterface, addresses: tuple[str, str], *, roles: int = 4
+) -> Updater:
+    """python-tuf's client, which keeps what it trusts in a folder; the addresses are those of metadata and targets.
+
+    ``roles`` is how many delegations are followed for one target: a bundle has one.
+    """
+    metadata, targets = addresses
+    return Updater(
+        metadata_dir=str(folder),
+        metadata_base_url=f"{metadata}/",
+        target_base_url=f"{targets.rstrip('/')}/",
+        fetcher=fetcher,
+        config=UpdaterConfig(max_delegations=roles),
+        bootstrap=root,
+    )
+
+
 def _update(folder: Path, source: str, root: bytes, fetcher: FetcherInterface, base: str) -> Outcome:
     trusted = folder / _TRUSTED / hashlib.sha256(root).hexdigest()[:16]
     trusted.mkdir(mode=0o755, parents=True, exist_ok=True)
-    updater = Updater(
-        metadata_dir=str(trusted),
-        metadata_base_url=f"{base}/metadata/",
-        target_base_url=f"{base}/targets/",
-        fetcher=fetcher,
-        config=UpdaterConfig(max_delegations=4),
-        bootstrap=root,
-    )
+    updater = client_of(trusted, root, fetcher, (f"{base}/metadata", f"{base}/targets"))
     updater.refresh()
     signed = updater.get_targetinfo(bundles.NAME)
     if signed is None:
