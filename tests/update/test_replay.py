@@ -20,7 +20,9 @@ from update.fetch import fetch
 from update.merge import Diff, merge
 from update.record import Body, Row, load
 from update.sources import source
-from update.tables import Facts, key_of
+from update.sources.index import project_of
+from update.sources.wheels import PROJECTS
+from update.tables import Facts, declined, key_of
 from update.witnesses import Witnesses
 
 BODIES = Path(__file__).parent / "bodies"
@@ -48,14 +50,36 @@ def day_of(body: Body) -> str:
 
 
 def uploads(body: Body) -> set[str]:
+    """The days on which a project's page grew; a digest of a wheel is none."""
+    if not body.address.endswith("/"):
+        return set()
     return {str(one["upload-time"])[:10] for one in json.loads(body.data)["files"]}
 
 
 def page_on(body: Body, day: str) -> Body:
-    """A project's page as the index had it on a day."""
+    """A project's page as the index had it on a day; a digest of a wheel is always the same."""
+    if not body.address.endswith("/"):
+        return body
     page = json.loads(body.data)
     page["files"] = [one for one in page["files"] if one["upload-time"][:10] <= day]
     return body._replace(day=day, data=json.dumps(page).encode())
+
+
+def is_part(body: Body) -> bool:
+    """Whether a body is about the wheels of CUDA: they are a release only together."""
+    return not body.address.endswith("/") or PROJECTS[project_of(body)].component == "cuda"
+
+
+@cache
+def toolkit_days() -> frozenset[str]:
+    """The days on which the last wheel of a release of CUDA appeared."""
+    parts = [body for body in recorded("wheels") if is_part(body)]
+    pages = [json.loads(body.data)["files"] for body in parts if body.address.endswith("/")]
+    days = {one["filename"]: one["upload-time"][:10] for page in pages for one in page}
+    last: dict[str, str] = {}
+    for found in source("wheels").rows(parts).rows:
+        last[found.row["version"]] = max(days[found.row["file"]], last.get(found.row["version"], ""))
+    return frozenset(last.values())
 
 
 def of_day(day: str) -> Iterator[tuple[str, tuple[Body, ...]]]:
@@ -64,14 +88,19 @@ def of_day(day: str) -> Iterator[tuple[str, tuple[Body, ...]]]:
         found = tuple(body for body in recorded(name) if day_of(body) == day)
         if found:
             yield name, found
-    pages = tuple(page_on(body, day) for body in recorded("wheels") if day in uploads(body))
-    if pages:
+    is_toolkit = day in toolkit_days()
+    pages = tuple(
+        page_on(body, day)
+        for body in recorded("wheels")
+        if (is_toolkit if is_part(body) else day in uploads(body)) or not body.address.endswith("/")
+    )
+    if any(body.address.endswith("/") for body in pages):
         yield "wheels", pages
 
 
 def days() -> list[str]:
     found = {day_of(body) for name in ("redist", "csaf") for body in recorded(name)}
-    found |= {day for body in recorded("wheels") for day in uploads(body)}
+    found |= {day for body in recorded("wheels") if not is_part(body) for day in uploads(body)} | toolkit_days()
     return sorted(day for day in found if day >= BEGIN)
 
 
@@ -118,7 +147,7 @@ def run(facts: Facts, today: list[tuple[str, tuple[Body, ...]]]) -> dict[str, Di
     witnesses = Witnesses(facts)
     for name, one in given.items():
         witnesses.add(name, one)
-    diffs = {name: merge(name, one, facts, witnesses) for name, one in given.items()}
+    diffs = {name: merge(name, one, facts, witnesses, declined()) for name, one in given.items()}
     for diff in diffs.values():
         for found in diff.changes:
             facts.put(found.subject, found.table, [found.row])
@@ -166,6 +195,7 @@ def test_a_year_of_days_ends_in_the_facts_as_they_are() -> None:
         write_by_hand(facts, end, named, day)
         assert not any(diff.stops for diff in run(facts, today).values()), day
     write_by_hand(facts, end, set(), LAST)
+    run(facts, [("wheels", recorded("wheels"))])
     for subject in ("cuda-redist", "security"):
         assert facts.text(subject) == end.text(subject), subject
     for subject in BY_HAND_CELLS:

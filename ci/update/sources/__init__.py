@@ -3,11 +3,39 @@
 from __future__ import annotations
 
 from update.record import Source
-from update.sources import apt, csaf, gpu_lists, image_tags, pci_ids, redist, releases, rpm, runfiles, tags, wheels
+from update.sources import (
+    apt,
+    csaf,
+    frameworks,
+    gpu_lists,
+    image_files,
+    image_tags,
+    pci_ids,
+    redist,
+    releases,
+    rpm,
+    runfiles,
+    tags,
+    wheels,
+)
 
 ALL: tuple[Source, ...] = tuple(
     Source(module.__name__.rpartition(".")[2], module.rows, module.HAND_OUT)
-    for module in (tags, releases, redist, runfiles, wheels, apt, rpm, csaf, gpu_lists, image_tags, pci_ids)
+    for module in (
+        tags,
+        releases,
+        redist,
+        runfiles,
+        wheels,
+        frameworks,
+        apt,
+        rpm,
+        csaf,
+        gpu_lists,
+        image_tags,
+        image_files,
+        pci_ids,
+    )
 )
 """Sources of releases come first: what they name confirms the rows of the others."""
 

@@ -1,4 +1,4 @@
-"""Project pages of the package index in their JSON form: what each wheel is, with its sum."""
+"""Project pages of a package index in their JSON form: what each wheel is, with its sum. The only reader of them."""
 
 from __future__ import annotations
 
@@ -15,25 +15,48 @@ _FILE = (
 )
 _PAGE = re.compile(r".*/([a-z0-9][a-z0-9-]*)/")
 _NAME = re.compile(
-    r"([a-z0-9_]+)-([0-9][0-9a-z.]*)(?:-\d+)?-((?:py|cp)\d+(?:\.py\d)?)-none-([a-z0-9_.]+)\.whl", re.ASCII
+    r"(?P<project>[A-Za-z0-9_.]+)-(?P<version>[0-9][0-9A-Za-z._+]*)(?:-\d[0-9A-Za-z_.]*)?"
+    r"-(?P<python>[a-z0-9.]+)-(?P<abi>[a-z0-9_]+)-(?P<tags>[a-z0-9_.]+)\.whl"
 )
-_LINUX = re.compile(r"(?:manylinux(1|2010|2014)|manylinux_2_(\d+))_(x86_64|aarch64)")
+_LINUX = re.compile(r"(?:many)?linux(?:1|2010|2014|_2_\d+)?_(x86_64|aarch64)")
+_GLIBC = re.compile(r"manylinux(?:(1|2010|2014)|_2_(\d+))_")
+_LEGACY = {"1": 5, "2010": 12, "2014": 17}
+_OTHERS = {"win_amd64": "windows-x86_64", "win_arm64": "windows-aarch64", "any": "any"}
 _TIME = re.compile(rf"{DATE.pattern}T[0-9:.]+Z?")
-_LEGACY = {"1": "2.5", "2010": "2.12", "2014": "2.17"}
-_PLATFORMS = {"x86_64": "linux-x86_64", "aarch64": "linux-sbsa", "win_amd64": "windows-x86_64"}
 
 
 class WheelFile(NamedTuple):
-    """What the name of a wheel and its entry say. ``glibc`` is "" outside Linux, ``day`` that of the upload."""
+    """What the name of a wheel and its entry say. ``python`` and ``abi`` are its tags.
 
-    file: str
+    ``platform`` is "any" for all, and "" for one that no fact is about; ``glibc`` is the oldest C library that the
+    tags allow, ``day`` that of the upload, ``requires_python`` "" where the entry has none.
+    """
+
+    project: str
     version: str
     python: str
+    abi: str
     platform: str
     glibc: str
+    file: str
     sha256: str
     size: str
+    url: str
     day: str
+    requires_python: str
+    is_yanked: bool
+
+    @property
+    def interpreter(self) -> str:
+        """The version of CPython that it is for ("3.12"); "" where it is for several."""
+        found = re.fullmatch(r"cp(\d)(\d+)", self.python)
+        return f"{found[1]}.{found[2]}" if found is not None and self.abi != "abi3" else ""
+
+    @property
+    def floor(self) -> str:
+        """The oldest CPython of a wheel for several ("3.8"); "" where its tag names none."""
+        found = re.fullmatch(r"cp(\d)(\d+)", self.python)
+        return f"{found[1]}.{found[2]}" if found is not None and self.abi == "abi3" else ""
 
 
 def project_of(body: Body) -> str:
@@ -45,40 +68,64 @@ def project_of(body: Body) -> str:
 
 
 def wheels_of(body: Body) -> list[WheelFile]:
-    """The wheels for the platforms of the facts; withdrawn files, source archives and others are passed over."""
-    page = json_of(body)
+    """The wheels of a page for CPython with its lock, in its order; source archives and others are passed over."""
+    page, project = json_of(body), project_of(body)
     keys(page, _TOP, body.address, needed=("files", "versions", "meta"))
     keys(mapping(page["meta"], body.address), ("api-version", "_last-serial"), body.address)
     if not str(page["meta"].get("api-version", "")).startswith("1."):
         raise refuse(body.address, f"has the version {page['meta'].get('api-version')!r} of the interface")
-    found = [of_wheel(mapping(one, body.address), body.address) for one in listing(page["files"], body.address)]
-    wheels = [one for one in found if one is not None]
     listed = set(map(str, listing(page["versions"], body.address)))
-    for one in wheels:
-        if one.version not in listed:
-            raise refuse(body.address, f"has {one.file}, whose version is not among those of the project")
-    return wheels
+    found = []
+    for one in listing(page["files"], body.address):
+        wheel = _wheel(mapping(one, body.address), project, body.address)
+        if wheel is None:
+            continue
+        if wheel.version not in listed:
+            raise refuse(body.address, f"has {wheel.file}, whose version is not among those of the project")
+        found.append(wheel)
+    return found
 
 
-def of_wheel(entry: dict[str, Any], where: str) -> WheelFile | None:
-    """One file of a page; None for what is no wheel for a platform of the facts, or is withdrawn."""
+def _wheel(entry: dict[str, Any], project: str, where: str) -> WheelFile | None:
+    """One file of a page; None for what is no wheel for CPython with its lock."""
     keys(entry, _FILE, where, needed=("filename", "hashes", "url", "size"))
     name = text(entry, "filename", WORD, where)
     if not str(entry["url"]).endswith("/" + name):
         raise refuse(where, f"has another address for {name}")
     known = _NAME.fullmatch(name)
-    if known is None or entry.get("yanked"):
+    if known is None or re.fullmatch(r"cp\d+t", known["abi"]) or known["python"].startswith("pp"):
         return None
-    if known[1].replace("_", "-") not in where:
+    if re.sub(r"[-_.]+", "-", known["project"]).lower() != project:
         raise refuse(where, f"has {name}, which is of another project")
-    linux = next((found for tag in known[4].split(".") if (found := _LINUX.fullmatch(tag))), None)
-    platform = _PLATFORMS.get(linux[3] if linux else known[4])
-    if platform is None:
-        return None
     size = entry["size"]
     if not isinstance(size, int) or isinstance(size, bool) or size <= 0:
         raise refuse(where, f"has the size {size!r} for {name}")
-    glibc = "" if linux is None else _LEGACY.get(linux[1] or "") or f"2.{linux[2]}"
-    sha256 = text(mapping(entry["hashes"], name), "sha256", SHA256, name)
-    day = text(entry, "upload-time", _TIME, name)[:10]
-    return WheelFile(name, known[2], known[3], platform, glibc, sha256, str(size), day)
+    tags = known["tags"].split(".")
+    platform = next((found for tag in tags if (found := _platform(tag))), "")
+    asked = entry.get("requires-python")
+    return WheelFile(
+        project=project,
+        version=known["version"],
+        python=known["python"],
+        abi=known["abi"],
+        platform=platform,
+        glibc=_glibc(tags) if platform.startswith("linux") else "",
+        file=name,
+        sha256=text(mapping(entry["hashes"], name), "sha256", SHA256, name),
+        size=str(size),
+        url=str(entry["url"]),
+        day=text(entry, "upload-time", _TIME, name)[:10],
+        requires_python=asked if isinstance(asked, str) else "",
+        is_yanked=bool(entry.get("yanked")),
+    )
+
+
+def _platform(tag: str) -> str:
+    linux = _LINUX.fullmatch(tag)
+    return f"linux-{linux[1]}" if linux else _OTHERS.get(tag, "")
+
+
+def _glibc(tags: list[str]) -> str:
+    """The oldest C library that the tags of a wheel allow."""
+    found = [_LEGACY.get(known[1] or "", int(known[2] or 0)) for tag in tags if (known := _GLIBC.match(tag))]
+    return f"2.{min(found)}" if found else ""
