@@ -28,6 +28,7 @@ PROGRAMS = {
     "dpkg": "dpkg",
     "g++": "g++",
     "ffmpeg": "ffmpeg",
+    "fish": "fish",
     "gcc": "gcc libc6-dev",
     "gpg": "gnupg",
     "java": "default-jre-headless",  # for the Nu Html Checker
@@ -42,6 +43,7 @@ PROGRAMS = {
     "setfacl": "acl",
     "shellcheck": "shellcheck",
     "xz": "xz-utils",
+    "zsh": "zsh",
     "zstd": "zstd",
 }
 """Programs that the tests run for real, and the Debian packages that bring them."""

@@ -68,6 +68,7 @@ ErrorId = Literal[
     "no-terminal",
     "no-update-source",
     "not-a-folder",
+    "not-approved",
     "not-in-bundle",
     "not-judged",
     "not-offered",

@@ -27,6 +27,7 @@ OPTIONS = {
     "triton": {"--release", "--digits", "--engine", "--version", "--keep", "--instances", "--cpu", "--format"},
     "status": {"--lock"},
     "matrix": {"--format"},
+    "mcp": {"--approve"},
     "schema": set(),
 }
 

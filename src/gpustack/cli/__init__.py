@@ -25,6 +25,7 @@ COMMANDS = {
     "triton": "gpustack.cli.triton",
     "status": "gpustack.cli.status",
     "matrix": "gpustack.cli.matrix",
+    "mcp": "gpustack.cli.mcp",
     "schema": "gpustack.cli.schema",
 }
 """Every command and the module that defines it, in the order of ``--help``; some consist of two words."""
@@ -45,7 +46,13 @@ def _named(arguments: list[str]) -> str:
 def main(arguments: list[str]) -> int:
     """Run one command line and return its exit code."""
     name = _named(arguments)
-    if name and _COMPLETION not in os.environ:
+    if _COMPLETION in os.environ:
+        from gpustack.cli.completion import answer
+
+        code = answer(os.environ, COMMANDS)
+        if code is not None:
+            return code
+    elif name:
         from gpustack.cli.frame import run
         from gpustack.cli.reader import read
 
