@@ -182,7 +182,7 @@ PACKAGE_NAMES = (
     r"xorg-x11-drv-nvidia.*|xserver-xorg-video-nvidia.*|nvidia-x11-drv.*|firmware-nvidia.*|glx-.*|libc6|glibc|"
     r"gcc(?:-\d+)?|clang|g\+\+|g\+\+-aarch64-linux-gnu|python3|docker.*|containerd.*|podman|mft|mlnx-.*|doca-.*|nvlsm|libnvsdm.*|almalinux-release-nvidia.*|"
     r"datacenter-gpu-manager.*|gpg-pubkey|sqv|apt|nsight-.*|nvlink.*|triton.*|ib_umad|infiniband-diags|primus.*|bumblebee.*|"
-    r"incus.*|enroot.*|suse-prime.*|gdrcopy.*|gdrdrv-dkms|libgdrapi"
+    r"incus.*|enroot.*|suse-prime.*|gdrcopy.*|gdrdrv-dkms|libgdrapi|steam(?:-.*)?|wine32.*"
 )
 """The relevant packages; all others are skipped."""
 

@@ -17,6 +17,8 @@ LOGS = (
     "/var/log/apt/term.log", "/var/log/dnf.log", "/var/log/zypper.log", "/var/log/pacman.log",
     "/var/log/slurmd.log", "/var/log/slurm/*.log", "/var/log/slurm-llnl/*.log", "/var/log/ollama*.log",
     "/home/*/.ollama/logs/*.log", "/root/.ollama/logs/*.log", "/usr/share/ollama/.ollama/logs/*.log",
+    "/config/Library/Application Support/Plex Media Server/Logs/Plex Media Server.log", "/var/lib/emby/logs/*.txt",
+    "/var/lib/plexmediaserver/Library/Application Support/Plex Media Server/Logs/Plex Media Server.log",
     "/var/log/jellyfin/*.log", "/config/log/*.log", "/var/log/libvirt/qemu/*.log", "/var/log/cloud-init-output.log",
     "/var/log/audit/audit.log", "/var/log/nvidia-mps/*.log",
     "/var/log/incus/*/lxc.log", "/var/log/lxd/*/lxc.log", "/var/snap/lxd/common/lxd/logs/*/lxc.log",
@@ -68,10 +70,11 @@ WORDS = (
     b"failed to assign", b": assigned", b"GresTypes",
     b"can't assign; no space", b"IO_PAGE_FAULT", b"DMAR: [DMA", b"PCIe Bus Error", b"bbswitch",
     b"Lockdown: ", b"mkinitramfs failure", b"VDPAU backend", b"Bootstrap : no socket", b"ibv_reg_mr", b"NvMap",
-    b"providers_cuda", b"libcudart.so", b"Could not load dynamic library", b"Cannot dlopen", b"runsc", b"mlx5_core",
-    b"Could not find any nv", b"error opening driver (errno", b"DSO version", b"Port module event",
-    b"insufficient power", b"MSI-X", b"MNNVL", b"no interface found", b"shared memory file", b"GRES", b"avc:  denied",
-    b"apparmor=", b"/dev/gdrdrv", b"NVSwitch", b"Exec format error", b"MPS",
+    b"providers_cuda", b"cannot open shared object file", b"Unable to load any of", b"Could not load dynamic library",
+    b"Cannot dlopen", b"runsc", b"mlx5_core", b"Could not find any nv", b"error opening driver (errno",
+    b"DSO version", b"Port module event", b"insufficient power", b"MSI-X", b"MNNVL", b"no interface found",
+    b"shared memory file", b"GRES", b"avc:  denied", b"apparmor=", b"/dev/gdrdrv", b"NVSwitch", b"Exec format error",
+    b"/run/nvidia/driver", b"libcuda.so", b"MPS",
 )  # fmt: skip
 """Only lines with one of these words are kept: a text of each row of ``service_log`` has one."""
 
@@ -101,6 +104,7 @@ SETTINGS = {
     "/etc/X11/xorg.conf": r"(?i)driver|busid|allowempty|option",
     "/etc/X11/xorg.conf.d/*.conf": r"(?i)driver|busid|allowempty|option",
     "/etc/systemd/system/*.service.d/*.conf": r"CUDA|NVIDIA|OLLAMA|GPU|Device|PrivateDevices",
+    "/var/lib/kubelet/config.yaml": r"cgroupDriver",
     "/etc/systemd/system/ollama.service": r"CUDA|NVIDIA|OLLAMA|GPU|Device|PrivateDevices",
     "/usr/lib/systemd/system/nvidia-persistenced.service": r"ExecStart|User",
     "/etc/profile.d/*.sh": r"CUDA|NVIDIA|LD_LIBRARY_PATH|LD_PRELOAD|NCCL|GBM|GLX|WLR|LIBVA",

@@ -16,6 +16,7 @@ from gpustack.detect.problems import (
     kernels,
     libraries,
     links,
+    loading,
     logs,
     mismatch,
     pairs,
@@ -35,7 +36,7 @@ from gpustack.detect.problems.registry import DETECTORS, Finding, find_problems
 
 __all__ = [
     "DETECTORS", "Finding", "builds", "containers", "direct", "drivers", "engines", "evidence", "exclusions", "fabric",
-    "find_problems", "guests", "images", "kernels", "libraries", "links", "logs", "mismatch", "pairs",
+    "find_problems", "guests", "images", "kernels", "libraries", "links", "loading", "logs", "mismatch", "pairs",
     "passthrough", "pieces", "platforms", "repositories", "sandboxes", "settings", "signing", "signs", "states",
     "toolkits", "variables",
 ]  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from gpustack.detect.parse import driver, pci
 from gpustack.detect.problems.registry import Finding, detects
@@ -10,6 +11,8 @@ from gpustack.detect.scene import Scene
 
 _OPTIONAL = ("/var/log/", "/sys/firmware/", "/root/", "/home/")
 _DENIED = "Permission denied"
+_BLOCKED = 17
+"""NVML's number for a device file that the operating system denies."""
 
 
 @detects("detect-unreadable")
@@ -100,10 +103,21 @@ def nvml_error(scene: Scene) -> Iterator[Finding]:
     """NVML fails although the driver is loaded."""
     error = (scene.evidence.nvml or {}).get("error")
     if isinstance(error, str):
+        row = next((row for row in scene.matrix.rows("driver-errors", "nvml", dict) if _is_error(row, error)), None)
+        inside = scene.environment == "container" and row is not None and row["code"] == _BLOCKED
+        fix = row["fix"] if row else "check `dmesg | grep NVRM`; if the library differs from the loaded module, reboot"
         yield Finding(
-            message=f"the driver does not answer through NVML: {error}",
-            fix="check `dmesg | grep NVRM`; if the library differs from the loaded module, reboot",
+            message=f"the driver does not answer through NVML: {error}" + (f": {row['cause']}" if row else ""),
+            fix=f"{fix}; systemd-nspawn needs DeviceAllow=/dev/nvidia0 rw (and nvidiactl, nvidia-uvm)"
+            if inside
+            else fix,
+            sources=scene.matrix.addresses(tuple(row["src"])) if row else (),
         )
+
+
+def _is_error(row: dict[str, Any], error: str) -> bool:
+    """Whether NVML's text for a code, in its C library or in Python, is in an error."""
+    return any(text.casefold() in error.casefold() for text in row.get("texts", ()))
 
 
 @detects("detect-version-file")

@@ -102,6 +102,7 @@ def _wants_module(scene: Scene) -> bool:
     return scene.environment not in OWN_KERNEL and bool(
         scene.installed(BUILT_PACKAGES + r"|linux-modules-nvidia-.*|kmod-nvidia.*")
         or "/usr/bin/nvidia-uninstall" in scene.evidence.marks
+        or any(re.match(rf"/var/lib/dkms/{builds.DRIVER_MODULE}/\d", folder) for folder in scene.evidence.listings)
         or (scene.module is not None and scene.module.loaded)
     )
 

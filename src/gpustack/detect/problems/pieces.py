@@ -74,6 +74,25 @@ def architectures_differ(scene: Scene) -> Iterator[Finding]:
             return
 
 
+@detects("detect-32-bit-missing")
+def no_small_libraries(scene: Scene) -> Iterator[Finding]:
+    """Steam or a 32-bit Wine next to a driver without its 32-bit libraries."""
+    programs = scene.installed(r"steam(?:-launcher|-installer)?|wine32.*")
+    mine = scene.installed(r"libnvidia-gl-\d+.*|nvidia-driver-libs|xorg-x11-drv-nvidia-libs")
+    small = {"i386", "i686"}
+    if programs and mine and not any(package.arch in small for package in mine):
+        apt = scene.os.family == "apt"
+        yield Finding(
+            message=f"{programs[0].name} needs 32-bit libraries of the driver, and {mine[0].name} is here for 64-bit "
+            "programs only: 32-bit programs find no GPU (glXChooseVisual failed)",
+            fix=("`sudo dpkg --add-architecture i386` and `sudo apt-get update`, then " if apt else "")
+            + cures.install(scene, [f"{mine[0].name}{':i386' if apt else '.i686'}"]),
+            severity="info",
+            reboot=False,
+            sources=("https://github.com/ValveSoftware/steam-for-linux/issues/5886",),
+        )
+
+
 @detects("detect-driver-removed")
 def driver_removed(scene: Scene) -> Iterator[Finding]:
     """A driver that apt removed, on a host with a GPU and no driver."""

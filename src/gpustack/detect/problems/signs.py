@@ -19,6 +19,14 @@ _OF_PROGRAMS = {2, 719}
 """Errors that programs cause themselves."""
 
 _OF_CONTAINERS = ("/var/log/pods/", "/var/log/containers/", "/var/lib/docker/containers/")
+_SENDERS = re.compile(
+    r"nvidia-container-(?:cli|runtime|toolkit)|nvidia-ctk|nvidia-cdi|nvidia-imex|nv-hostengine|"
+    r"nvidia-vgpu-mgr|nvidia-powerd|nvidia-persistenced|nvidia-device-plugin|nvidia-mig-(?:manager|parted)|"
+    r"modprobe: (?:ERROR|FATAL).*nvidia|Failed to start .*(?:NVIDIA|nvidia)|slurmd?\b.*(?:gres|gpu|nvml)"
+)
+"""Daemons and tools of the GPU stack, whose failures are seldom harmless."""
+
+_GRAVE = re.compile(r"(?i)\b(?:error|failed|fatal|cannot|could not|unable to|denied|not found|no such)\b")
 _NUMBER = re.compile(
     r"CUDA (?:failure|error)[ :]{1,2}(\d{1,3})\b|(?<!vram )init failure: (\d{1,3})\b|cuInit\(0\) returned (\d{1,3})\b|"
     r"cudaSetDevice err: (\d{1,3})\b|device context (\d{3})(?!\d)|\berror \(?(80[0-5]|999)\b",
@@ -50,12 +58,14 @@ class Code(Struct, frozen=True, kw_only=True):
 @detects("detect-service-log")
 def service_log(scene: Scene) -> Iterator[Finding]:
     """Messages of services about GPUs whose cause is known: each once, with the last line that says so."""
-    texts = _logs(scene.evidence)
-    logs = [(path, text, text.casefold()) for path, text in texts]
+    texts = logs(scene.evidence)
+    folded_logs = [(path, text, text.casefold()) for path, text in texts]
     explained = set()
     places = tuple(gpu.bus_id.removeprefix("0000:") for gpu in scene.gpus if gpu.bus_id)
-    for row in scene.matrix.rows("driver-errors", "service_log", LogRow) if logs else ():
-        found = next(((path, line) for path, text, folded in logs if (line := _line(row, text, folded, places))), None)
+    for row in scene.matrix.rows("driver-errors", "service_log", LogRow) if texts else ():
+        found = next(
+            ((path, line) for path, text, folded in folded_logs if (line := _line(row, text, folded, places))), None
+        )
         if found is not None and is_like(scene, row):
             path, line = found
             explained.add(line)
@@ -93,6 +103,27 @@ def _host(scene: Scene) -> str:
     return "".join(f"; {name} {value}" for name, value in here if value)
 
 
+@detects("detect-unexplained-log")
+def unexplained(scene: Scene) -> Iterator[Finding]:
+    """The last failure that a daemon or tool of the GPU stack reports, and that no fact explains."""
+    rows = scene.matrix.rows("driver-errors", "service_log", LogRow)
+    known = [[words.casefold() for words in row.wants] for row in rows]
+    for path, text in logs(scene.evidence):
+        for line in reversed(text.splitlines()):
+            if not _SENDERS.search(line) or not _GRAVE.search(line):
+                continue
+            folded = line.casefold()
+            if any(all(words in folded for words in wants) for wants in known):
+                break  # it is explained, or does not count on this host
+            yield Finding(
+                message=f"a failure that the facts do not explain: {_quoted(line)} ({path}{_host(scene)})",
+                fix=f"read the lines before it in {path}; `gpustack verify driver` says whether the GPUs work",
+                severity="info",
+                reboot=False,
+            )
+            return
+
+
 @detects("detect-setting")
 def setting(scene: Scene) -> Iterator[Finding]:
     """Settings of files that keep programs from GPUs, or take GPUs from them."""
@@ -123,7 +154,7 @@ def _finding(scene: Scene, row: HostRow, message: str) -> Finding:
     )
 
 
-def _logs(evidence: Evidence) -> list[tuple[str, str]]:
+def logs(evidence: Evidence) -> list[tuple[str, str]]:
     """The logs of services and of the kernel, from files and from commands, each with its place."""
     files = [(path, text) for path, text in sorted(evidence.files.items()) if _is_log(path)]
     answers = ((name, evidence.output(name)) for name in ("dmesg", "journalctl", services.JOURNAL))

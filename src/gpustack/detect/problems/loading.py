@@ -1,0 +1,102 @@
+"""Libraries that programs asked for and did not get, and libraries that do not fit each other or the GPU."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from gpustack.detect.parse.libraries import loader_folders
+from gpustack.detect.problems import cures
+from gpustack.detect.problems.registry import Finding, detects
+from gpustack.detect.problems.signs import logs
+from gpustack.detect.scene import Scene
+
+_MISSING = re.compile(
+    r"\b(lib(?P<stem>cudart|cublas(?:Lt)?|cufft|curand|cusolver|cusparse|nvrtc|nvJitLink|cudnn\w*|nvinfer\w*|nccl))"
+    r"\.so\.(?P<number>\d+)[\d.]*(?=[:'/}\s]).{0,160}(?:cannot open shared object file|No such file)"
+    r"|Unable to load any of \{(?P<any>libcudnn\w*)\.so\.(?P<major>\d+)"
+)
+_OF_CUDA = {"cufft": {"10": "11", "11": "12", "12": "13"}, "cusolver": {"10": "11", "11": "12", "12": "13"}}
+"""Of libraries with numbers of their own: the major CUDA release that their number was part of."""
+
+
+@detects("detect-missing-library")
+def missing(scene: Scene) -> Iterator[Finding]:
+    """A library of CUDA, cuDNN, TensorRT or NCCL that a program's log names as not found."""
+    told: set[str] = set()
+    for path, text in logs(scene.evidence):
+        for match in _MISSING.finditer(text):
+            stem = match["any"] or match[1]
+            number = match["major"] or match["number"]
+            name = f"{stem}.so.{number}"
+            if name in told:
+                continue
+            told.add(name)
+            component, major = _release(stem, number)
+            here = [copy for copy in scene.copies if copy.component == component]
+            others = ", ".join(dict.fromkeys(copy.path for copy in here))
+            if any(copy.soname == name and copy.wins for copy in here):
+                continue
+            yield Finding(
+                message=f"a program did not find {name} ({path}): it was built for {component} {major}"
+                + (f", and this host has {others}" if others else ", which is not on the loader's path"),
+                fix=f"{cures.plan(f'{component}=={major}.*')} installs it; or install the program's build for the "
+                "release that is here; in a Python environment install the wheels that it asks for",
+                severity="warn",
+                reboot=False,
+                sources=(
+                    "https://github.com/microsoft/onnxruntime/issues/19616",
+                    "https://github.com/tensorflow/tensorflow/issues/45930",
+                ),
+            )
+
+
+def _release(stem: str, number: str) -> tuple[str, str]:
+    """The component that a library is part of, and that component's major release."""
+    for start, component in (("libcudnn", "cudnn"), ("libnvinfer", "tensorrt"), ("libnccl", "nccl")):
+        if stem.startswith(start):
+            return component, number
+    return "cuda", _OF_CUDA.get(stem.removeprefix("lib"), {}).get(number, number)
+
+
+@detects("detect-management-library")
+def management_library(scene: Scene) -> Iterator[Finding]:
+    """A libnvidia-ml of another release than the libcuda next to it."""
+    for folder, names in scene.evidence.listings.items():
+        found = {}
+        for stem in ("libcuda", "libnvidia-ml"):
+            target = scene.evidence.links.get(f"{folder}/{stem}.so.1", "").rpartition("/")[2]
+            match = re.fullmatch(rf"{stem}\.so\.(\d{{3}}\.[\d.]+)", target)
+            if match and target in names:
+                found[stem] = match[1]
+        if len(set(found.values())) > 1:
+            yield Finding(
+                message=f"in {folder} libcuda.so.1 is of driver {found['libcuda']} and libnvidia-ml.so.1 of "
+                f"{found['libnvidia-ml']}: nvidia-smi and programs see two drivers (Driver/library version mismatch)",
+                fix=f"{cures.plan('driver')} installs all libraries of one release; remove the files of the other, "
+                "then `sudo ldconfig`",
+                severity="warn",
+                reboot=False,
+            )
+
+
+@detects("detect-compat-path")
+def compat_path(scene: Scene) -> Iterator[Finding]:
+    """Forward-compatibility libraries that every program loads, where GPUs do not support them or need none."""
+    folders = loader_folders(scene.evidence)
+    for copy in scene.copies:
+        folder = copy.path.rpartition("/")[0]
+        if copy.component != "cuda-compat" or folder not in folders or scene.environment == "container":
+            continue
+        boards = [gpu for gpu in scene.gpus if gpu.kind == "consumer"]
+        if boards and scene.environment != "jetson":
+            yield Finding(
+                message=f"programs load {copy.path} (forward compatibility), which {boards[0].called} does not "
+                "support: CUDA fails with error 804 or 803",
+                fix=f"take {folder} out of /etc/ld.so.conf.d (and LD_LIBRARY_PATH), then `sudo ldconfig`; a newer CUDA "
+                f"needs a newer driver: {cures.plan('driver')}",
+                severity="warn",
+                reboot=False,
+                sources=scene.matrix.addresses(("fwd",)),
+            )
+            return
