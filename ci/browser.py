@@ -3,6 +3,10 @@
 .venv/bin/python ci/browser.py REPORT.json PICTURE.png
 
 writes the HTML report of a saved JSON report and takes a picture of its beginning: the picture in docs/verify.md.
+
+.venv/bin/python ci/browser.py --fleet HOSTS
+
+prints how long the page of that many simulated hosts takes from opening the file until its table answers.
 It needs Debian's packages chromium and chromium-driver.
 """
 
@@ -63,5 +67,30 @@ def main(report: Path, picture: Path) -> None:
         picture.write_bytes(browser.get_screenshot_as_png())
 
 
+def fleet(count: int) -> None:
+    """Time the page of a fleet, opened five times."""
+    import time
+
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+    from tests.reports.test_fleet_browser import COUNT, simulated
+
+    from gpustack.fleet.writers import write
+
+    with tempfile.TemporaryDirectory() as folder, phone() as browser:
+        page = Path(folder) / "fleet.html"
+        page.write_text(write(simulated(count), "html"), encoding="utf-8")
+        times = []
+        for _ in range(5):
+            browser.get("about:blank")
+            start = time.monotonic()
+            browser.get(page.as_uri())
+            shown = browser.execute_script(COUNT)
+            times.append(time.monotonic() - start)
+        print(f"{shown}; {page.stat().st_size / 1e3:.0f} kB; seconds: {', '.join(f'{one:.2f}' for one in times)}")
+
+
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["--fleet"]:
+        fleet(int(sys.argv[2]))
+        sys.exit()
     main(Path(sys.argv[1]), Path(sys.argv[2]))

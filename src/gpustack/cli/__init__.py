@@ -27,6 +27,7 @@ COMMANDS = {
     "matrix": "gpustack.cli.matrix",
     "mcp": "gpustack.cli.mcp",
     "schema": "gpustack.cli.schema",
+    "fleet report": "gpustack.cli.fleet_report",
 }
 """Every command and the module that defines it, in the order of ``--help``; some consist of two words."""
 

@@ -16,13 +16,17 @@ class Kind(str, Enum):
     LOCK = "lock"
     REPORT = "report"
     FACTS = "facts"
+    FLEET_REPORT = "fleet-report"
 
 
 @command("schema", example="gpustack schema plan")
-def schema(kind: Annotated[Kind, Argument(metavar="KIND", help="host, check, plan, lock, report or facts.")]) -> int:
+def schema(
+    kind: Annotated[Kind, Argument(metavar="KIND", help="host, check, plan, lock, report, facts or fleet-report.")],
+) -> int:
     """Print the JSON Schema of a document."""
     import msgspec
 
+    from gpustack.model.fleet_report import FleetReport
     from gpustack.model.host import Host
     from gpustack.model.lock import Lock
     from gpustack.model.plan import Plan
@@ -37,6 +41,7 @@ def schema(kind: Annotated[Kind, Argument(metavar="KIND", help="host, check, pla
         Kind.LOCK: Lock,
         Kind.REPORT: Report,
         Kind.FACTS: PublishedFacts,
+        Kind.FLEET_REPORT: FleetReport,
     }
     document = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -195,15 +195,21 @@ def _with_lock(
     return both
 
 
-def paired(formats: tuple[str, ...], outputs: tuple[Path, ...]) -> tuple[tuple[str, Path], ...]:
-    """The format and file of each report; a file may be `STANDARD`. Raises UsageError if their numbers differ."""
+def paired(
+    formats: tuple[str, ...], outputs: tuple[Path, ...], known: tuple[str, ...] = ()
+) -> tuple[tuple[str, Path], ...]:
+    """The format and file of each report; a file may be `STANDARD`. Raises UsageError if their numbers differ.
+
+    ``known`` are the formats, if not those of `gpustack verify`.
+    """
     from gpustack.errors import UsageError
     from gpustack.verify.writers import MODULES
 
+    known = known or tuple(MODULES)
     for name in formats:
-        if name not in MODULES:
+        if name not in known:
             message = f"unknown report format {name!r}"
-            raise UsageError(message, code="unknown-format", where="--format", hint=f"known: {', '.join(MODULES)}")
+            raise UsageError(message, code="unknown-format", where="--format", hint=f"known: {', '.join(known)}")
     if len(formats) > len(outputs) + 1:
         message = f"{len(formats)} formats, but {len(outputs)} files: standard output takes one report only"
         raise UsageError(
@@ -212,6 +218,7 @@ def paired(formats: tuple[str, ...], outputs: tuple[Path, ...]) -> tuple[tuple[s
     pairs: list[tuple[str, Path]] = list(zip(formats, outputs, strict=False))
     for path in outputs[len(formats) :]:
         ending = "text" if path == STANDARD else _ENDINGS.get(path.suffix.lower())
+        ending = ending if ending in known else None
         if ending is None and len(outputs) > 1:
             message = "the report's format is unknown: neither its name nor a --format sets it"
             raise UsageError(

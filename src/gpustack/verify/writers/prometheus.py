@@ -47,15 +47,15 @@ def write(report: Report, *, colour: bool) -> str:  # noqa: ARG001 (every writer
     totals: list[Sample] = [({"status": status}, float(report.summary.get(status, 0))) for status in STATUSES]
     level: dict[str, str] = {"level": report.level}
     families = [
-        _family("gpustack_check_status", "Whether a check ended in this status.", states),
-        _family("gpustack_check_duration_seconds", "How long a check took.", durations),
-        _family("gpustack_component_info", "Versions found.", found),
-        _family("gpustack_checks", "Checks by status.", totals),
-        _family("gpustack_gpus", "GPUs that this host uses itself.", [(level, float(len(own_gpus(report.host))))]),
-        _family("gpustack_verify_start_timestamp_seconds", "When the run started.", _started(report, level)),
+        family("gpustack_check_status", "Whether a check ended in this status.", states),
+        family("gpustack_check_duration_seconds", "How long a check took.", durations),
+        family("gpustack_component_info", "Versions found.", found),
+        family("gpustack_checks", "Checks by status.", totals),
+        family("gpustack_gpus", "GPUs that this host uses itself.", [(level, float(len(own_gpus(report.host))))]),
+        family("gpustack_verify_start_timestamp_seconds", "When the run started.", _started(report, level)),
     ]
     for name, samples in sorted(_measured(report).items()):
-        families.append(_family(name, "What a check measured.", samples))
+        families.append(family(name, "What a check measured.", samples))
     return "".join(families)
 
 
@@ -100,7 +100,8 @@ def _letters(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "_", text.lower().replace("/", " per ")).strip("_") or "value"
 
 
-def _family(name: str, about: str, samples: Iterable[Sample]) -> str:
+def family(name: str, about: str, samples: Iterable[Sample]) -> str:
+    """One metric with all its samples, "" without any."""
     lines = [f"{name}{{{_labels(labels)}}} {value!r}" for labels, value in samples]
     if not lines:
         return ""
