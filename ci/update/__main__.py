@@ -22,7 +22,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from package_index import index_address
 from update import report
-from update.daily import NAMES, addresses
+from update.daily import NAMES
+from update.daily import bodies as bodies_of_today
 from update.fetch import fetch
 from update.merge import merge
 from update.record import Body, SourceError, load, save
@@ -43,7 +44,7 @@ def main(words: list[str]) -> int:
             save(asked.file, [fetch(address) for address in asked.addresses])
             return 0
         if asked.action == "daily":
-            return daily(asked.index or index_address())
+            return daily(asked.index or index_address(), asked.mirror)
         return read(asked.source, bodies_of(asked), is_written=asked.write)
     except (SourceError, OSError) as error:
         print(error, file=sys.stderr)
@@ -61,13 +62,12 @@ def bodies_of(asked: argparse.Namespace) -> tuple[Body, ...]:
     return tuple(fetch(address) for address in asked.addresses)
 
 
-def daily(index: str) -> int:
+def daily(index: str, mirror: str) -> int:
     """Read every source of the daily run; one that fails does not keep the others from being read."""
     codes = [0]
     for name in NAMES:
         try:
-            bodies = tuple(fetch(address) for address in addresses(name, Facts(), index))
-            codes.append(read(name, bodies, is_written=False))
+            codes.append(read(name, tuple(bodies_of_today(name, Facts(), index, mirror)), is_written=False))
         except SourceError as error:  # noqa: PERF203 (each source is read for itself)
             print(f"{name}: STOPPED: {error}")
             codes.append(2)
@@ -115,6 +115,7 @@ def _parser() -> argparse.ArgumentParser:
     reading.add_argument("--write", action="store_true", help="write what no person has to decide")
     every_day = actions.add_parser("daily", help="read what has the same address every day")
     every_day.add_argument("--index", default="", help="the package index (default: that of pip)")
+    every_day.add_argument("--mirror", default="", help="a server with copies of the others, below their hosts' names")
     recording = actions.add_parser("record", help="keep bodies in a file")
     recording.add_argument("source", choices=names)
     recording.add_argument("file", type=Path)

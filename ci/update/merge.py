@@ -127,6 +127,8 @@ class _Merging:
             return _to_decide(found, why)
         if found.table in {"products", "devices"}:
             return _new_device(found, self._facts)
+        if found.subject == "wheels" and found.row["component"] == "cudnn" and "requires" not in found.row:
+            return _to_decide(found, "what the wheel requires was not read inside it")
         about = release_of(found)
         if found.subject == "security" and found.table == "fixed":
             about = (found.row["component"], found.row["fixed"])

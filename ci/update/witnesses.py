@@ -7,6 +7,8 @@ from update.record import Found, Given
 from update.tables import Facts
 
 _RELEASES_OF = {"cuda-redist": "cuda", "cudnn-archives": "cudnn"}
+_OWN = frozenset({"repository_evidence", "pip_versions"})
+"""Tables of a component's own file whose rows are about its releases."""
 
 
 class Witnesses:
@@ -32,6 +34,7 @@ def release_of(found: Found) -> tuple[str, str] | None:
     if found.table == "releases":
         return found.subject, found.row["version"]
     component = found.row.get("component") or _RELEASES_OF.get(found.subject)
+    component = found.subject if found.table in _OWN else component
     if found.subject == "security" or "version" not in found.row or component is None:
         return None
     return component, found.row["version"]

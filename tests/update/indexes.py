@@ -29,12 +29,17 @@ def packages(entries: Iterable[tuple[str, str]]) -> bytes:
     return "\n".join(stanzas).encode()
 
 
+def release(arch: str, data: bytes) -> bytes:
+    """The Release file of a folder with this Packages file."""
+    line = f" {hashlib.sha256(data).hexdigest()} {len(data):>10} Packages\n"
+    return f"Origin: NVIDIA\nLabel: NVIDIA CUDA\nArchitecture: {arch}\nSHA256:\n{line}".encode()
+
+
 def apt(repo: str, arch: str, entries: Iterable[tuple[str, str]]) -> list[Body]:
     """Release and Packages of a folder."""
     data = packages(entries)
-    release = f"Origin: NVIDIA\nLabel: NVIDIA CUDA\nArchitecture: {arch}\nSHA256:\n {hashlib.sha256(data).hexdigest()} {len(data):>10} Packages\n"
     return [
-        Body(f"{HOME}{repo}/{arch}/Release", DAY, release.encode()),
+        Body(f"{HOME}{repo}/{arch}/Release", DAY, release(arch, data)),
         Body(f"{HOME}{repo}/{arch}/Packages", DAY, data),
     ]
 

@@ -18,8 +18,8 @@ from update.tables import Facts, declined
 from update.witnesses import Witnesses
 
 BODIES = Path(__file__).parent / "bodies"
-ALONE = ("csaf", "image_tags", "pci_ids", "redist", "runfiles", "tags", "wheels")
-"""Sources that read each body for itself; the lists of GPUs are read together."""
+ALONE = ("csaf", "frameworks", "image_files", "image_tags", "pci_ids", "redist", "runfiles", "tags", "wheels")
+"""Sources that read each body for itself, or with a few; the lists of GPUs are read together."""
 
 
 @cache
@@ -44,7 +44,20 @@ def with_mutant(name: str, seed: int) -> tuple[tuple[Body, ...], str]:
     if name == "csaf":
         pair = [one for one in all_of_it if one.address.startswith(changed.address.removesuffix(".sha256"))]
         return tuple(changed if one.address == changed.address else one for one in pair), made.kind
-    return (changed,), made.kind
+    beside = together(name, changed)
+    return tuple(changed if one.address == changed.address else one for one in beside), made.kind
+
+
+def together(name: str, body: Body) -> list[Body]:
+    """The bodies without which one says nothing: the page of a digest, the parts of CUDA, the other image files."""
+    project = body.address.rpartition("/")[0]
+    if name == "wheels" and "/cuda-toolkit/" in body.address:
+        return [body, *(one for one in bodies(name) if "-cu11/" in one.address and one.address.endswith("/"))]
+    if name in {"frameworks", "wheels"}:
+        return [one for one in bodies(name) if one.address.rpartition("/")[0] == project]
+    if name == "image_files":
+        return [one for one in bodies(name) if one.address.rpartition("/")[0].startswith(project.rpartition("/")[0])]
+    return [body]
 
 
 def outcome(name: str, seed: int) -> str:

@@ -21,11 +21,17 @@ _COPIES = {
 _ADDRESS = re.compile(r"https://raw\.githubusercontent\.com/(.+)/dist/.+/Dockerfile")
 _BASE = re.compile(r"FROM \S+:(\d+)\.\S+-([a-z]+[\d.]+) (?:as|AS) base\n")
 _STAGE = re.compile(r"FROM \S+ (?:as|AS) base-(amd64|arm64|ppc64le)")
-_VALUE = re.compile(r"ENV (NV_CUDNN_VERSION|NV_LIBNCCL_PACKAGE_VERSION|NV_CUDNN_DL_URL|NV_LIBNCCL_DL_SOURCE)[ =](\S+)")
+_VALUE = re.compile(
+    r"ENV (NV_CUDNN_VERSION|NV_LIBNCCL(?:_DEV)?_PACKAGE_VERSION|NV_CUDNN_DL_URL|NV_LIBNCCL_DL_SOURCE)[ =](\S+)"
+)
 _FROM = re.compile(r"https://developer\.download\.nvidia\.com/(compute/[a-z-]+/repos)/([a-z0-9]+)/([a-z0-9_]+)/.*")
-_NUMBER = re.compile(r"(\d+(?:\.\d+)+)(?:-\d+)?(?:[.+]cuda[\d.]+)?")
+_NUMBER = re.compile(r"(\d+(?:\.\d+)+)(?:-+\d+)?(?:[.+]cuda[\d.]+)?")
 _ARCHES = {"amd64": "x86_64", "arm64": "sbsa", "ppc64le": "ppc64le"}
-_COMPONENTS = {"NV_CUDNN_VERSION": "cudnn", "NV_LIBNCCL_PACKAGE_VERSION": "nccl"}
+_COMPONENTS = {
+    "NV_CUDNN_VERSION": "cudnn",
+    "NV_LIBNCCL_PACKAGE_VERSION": "nccl",
+    "NV_LIBNCCL_DEV_PACKAGE_VERSION": "nccl",
+}
 _OFFICIAL = "compute/cuda/repos"
 _ONE_FOLDER = 11
 """The major of CUDA whose images take everything from one folder; older ones had a second one for libraries."""
@@ -38,8 +44,8 @@ _FAMILIES = {
 
 
 def rows(bodies: Sequence[Body]) -> Given:
-    """One row for each folder and version that an image installed."""
-    found: dict[tuple[str, str, str, str, str], dict[str, None]] = {}
+    """One row for each folder and version that an image installed, if two files say so."""
+    found: dict[tuple[str, str, str, str, str], list[str]] = {}
     for body in bodies:
         known = _ADDRESS.fullmatch(body.address)
         if known is None or known[1] not in _COPIES:
@@ -47,8 +53,8 @@ def rows(bodies: Sequence[Body]) -> Given:
         for place in _offers(body):
             if place[0] == "nccl" and _COPIES[known[1]] != "docker":
                 continue  # the facts keep what the newer copy says of NCCL
-            found.setdefault(place, {})[_COPIES[known[1]]] = None
-    return Given(tuple(_row(place, [*sources]) for place, sources in found.items()))
+            found.setdefault(place, []).append(_COPIES[known[1]])
+    return Given(tuple(_row(place, [*dict.fromkeys(src)]) for place, src in found.items() if len(src) > 1))
 
 
 def _row(place: tuple[str, str, str, str, str], src: list[str]) -> Found:
