@@ -28,7 +28,7 @@ from update.sources.index import wheels_of
 
 TABLE = ROOT / "matrices" / "generated" / "frameworks.yaml"
 
-READ = "2026-11-23"
+READ = "2026-11-24"
 """The day of this reading."""
 
 

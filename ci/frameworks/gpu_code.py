@@ -15,6 +15,11 @@ _MAGIC = struct.pack("<I", 0xBA55ED50)
 _HEAD = struct.Struct("<HHQ")
 _ENTRY = struct.Struct("<HHIQ")
 _KINDS = {1: "ptx", 2: "sass"}
+_PTX = 1
+_WITH_FLAGS = 48
+_OWN = 0x100000
+"""Marks code of a target such as sm_90a, whose PTX no later GPU runs: such PTX is not counted."""
+
 _SHARE = 0.2
 _CHUNK = 1 << 22
 ENOUGH = 400
@@ -61,7 +66,9 @@ def _entries(content: bytes) -> set[tuple[str, int]]:
         kind, _, head, size = _ENTRY.unpack_from(content, place)
         if kind not in _KINDS or head < 32:
             break
-        found.add((_KINDS[kind], struct.unpack_from("<I", content, place + 28)[0]))
+        flags = struct.unpack_from("<Q", content, place + 40)[0] if head >= _WITH_FLAGS else 0
+        if kind != _PTX or not flags & _OWN:
+            found.add((_KINDS[kind], struct.unpack_from("<I", content, place + 28)[0]))
         place += head + size
     return found
 

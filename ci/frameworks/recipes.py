@@ -51,7 +51,7 @@ RECIPES: dict[str, Recipe] = {
     "onnxruntime-gpu": Recipe(
         code="cuda",
         since="2024-01-01",
-        library=r"libonnxruntime_providers_cuda\.so$",
+        library=r"onnxruntime_providers_cuda\.(so|dll)$",
         text=r"build_and_package_info\.py$",
         cuda=r"cuda_version = ['\"]([\d.]+)",
     ),
@@ -63,9 +63,9 @@ RECIPES: dict[str, Recipe] = {
     "sglang": Recipe(code="python", since="2024-11-01"),
     "sgl-kernel": Recipe(code="cuda", since="2024-11-01", library=r"sgl_kernel/(sm\d+/)?common_ops.*\.so$"),
     "sglang-kernel": Recipe(code="cuda", since="2024-11-01", library=r"sgl_kernel/(sm\d+/)?common_ops.*\.so$"),
-    "ctranslate2": Recipe(code="cuda", since="2023-06-01", library=r"libctranslate2.*\.so"),
-    "xformers": Recipe(code="cuda", since="2023-06-01", library=r"xformers/_C\.so$"),
-    "bitsandbytes": Recipe(code="cuda", since="2023-06-01", library=r"libbitsandbytes_cuda.*\.so$"),
+    "ctranslate2": Recipe(code="cuda", since="2023-06-01", library=r"(libctranslate2.*\.so|ctranslate2\.dll$)"),
+    "xformers": Recipe(code="cuda", since="2023-06-01", library=r"xformers/_C\.(so|pyd)$"),
+    "bitsandbytes": Recipe(code="cuda", since="2023-06-01", library=r"libbitsandbytes_cuda.*\.(so|dll)$"),
     # The first release whose libavcodec names h264_nvenc and h264_cuvid, as do those of every minor release after it.
     "av": Recipe(code="python", since="2024-01-01", gpu_since="14.2.0"),
     "triton": Recipe(code="jit", since="2022-10-01"),

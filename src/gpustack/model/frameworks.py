@@ -86,6 +86,11 @@ class Build(Struct, frozen=True, kw_only=True, omit_defaults=True):
         """The build as a requirement: "torch==2.8.0+cu128"."""
         return f"{self.component}=={self.number}"
 
+    @property
+    def index_option(self) -> str:
+        """The option by which pip finds it: PyTorch's indexes have all that it requires, others only their own."""
+        return f"{'--index-url' if self.local else '--extra-index-url'} {self.index}"
+
 
 class WheelFile(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One file of a build in the default index, ``size`` in bytes.
@@ -117,11 +122,17 @@ class Variant(Struct, frozen=True, kw_only=True):
 
 
 class Capability(Struct, frozen=True, kw_only=True):
-    """The compute capabilities that a framework supports which compiles for the GPU while it runs."""
+    """The compute capabilities that a framework supports which compiles for the GPU while it runs.
+
+    For one with code of its own, ``says`` is what happens on other GPUs although its PTX would run there: with
+    ``refused`` it fails, else that is doubtful.
+    """
 
     component: str
     versions: str
     capability: str
+    says: str = ""
+    refused: bool = False
     src: tuple[str, ...] = ()
 
 

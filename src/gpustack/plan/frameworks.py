@@ -25,7 +25,8 @@ def drafts(ctx: Context) -> list[Draft]:
         return []
     home = _home(builds)
     steps = [*tools(ctx), *new_environment(ctx, home, is_own_pip_enough=_has_new_pip(ctx))]
-    for address in dict.fromkeys(one.index for one in builds if one.index):
+    own = sorted((one for one in builds if one.index), key=lambda one: not one.local)  # PyTorch before what requires it
+    for address in dict.fromkeys(one.index for one in own):
         steps.append(_of_own_index(home, address, [one for one in builds if one.index == address], steps))
     packages = [one for one in environment(ctx).packages if one.wheels]
     if packages:
@@ -132,7 +133,7 @@ def _of_own_index(home: str, address: str, builds: list[Build], before: list[Dra
         kind="pip-install",
         title=f"install {', '.join(words)} from {address}",
         why="only this index has these builds; pip checks the checksums that the index states, the facts have none",
-        actions=(_pip(home, "--index-url", address, *words),),
+        actions=(_pip(home, *builds[0].index_option.split(), *words),),
         undo_note="the environment is removed as a whole",
         done_when=done.succeeds(f"{home}/bin/python3", "-c", INSTALLED, *words),
         phase="applications",

@@ -73,7 +73,9 @@ def _text(value: str) -> str:
 
 
 def _index_name(address: str) -> str:
-    return f"pytorch-{address.rstrip('/').rpartition('/')[2]}"
+    """The name of an index in uv's file: "pytorch-cu126", "pypi-nvidia-com"."""
+    host, _, path = address.partition("://")[2].rstrip("/").partition("/")
+    return f"pytorch-{path.rpartition('/')[2]}" if path else host.replace(".", "-")
 
 
 def _requires_python(found: PythonEnvironment) -> list[str]:

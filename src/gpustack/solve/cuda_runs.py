@@ -39,14 +39,14 @@ def runs_on(question: Question, release: Release, driver: str) -> ImageRuns:
 def _bridged(question: Question, release: Release, driver: str) -> ImageRuns:
     """Whether the cuda-compat of this CUDA helps on an older driver: it depends on branch and GPU."""
     book, view = question.book, question.view
+    kinds = {gpu.kind for gpu in question.host.gpus}
+    if "consumer" in kinds:
+        return "does not run"  # whatever the release: no cuda-compat supports them
     if not book.covers(PACKAGE, release.version, "driver", view):
         return "unknown"
     if book.breach(PACKAGE, release.version, "driver", driver, view, advice=False) is not None:
         return "does not run"
-    kinds = {gpu.kind for gpu in question.host.gpus}
-    if kinds == {"datacenter"}:
-        return "needs forward compatibility"
-    return "does not run" if "consumer" in kinds else "unknown"
+    return "needs forward compatibility" if kinds == {"datacenter"} else "unknown"
 
 
 def smallest_driver(question: Question, release: Release) -> str:

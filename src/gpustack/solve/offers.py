@@ -32,7 +32,7 @@ POSSIBLE: dict[str, tuple[Method, ...]] = {
     "tensorrt": ("network", "tar", "zip", "local", "pip"),
     "tensorrt-rtx": ("pip",),
     "nv-codec-headers": ("source", "distro"),
-    "ffmpeg": ("source", "distro"),
+    "ffmpeg": ("source", "distro", "pip"),
     "container-toolkit": ("network",),
     "dcgm": ("network",),
     "gdrcopy": ("local",),

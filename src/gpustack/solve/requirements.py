@@ -106,13 +106,17 @@ def _not_a_component(name: str) -> str:
     return nearest(name, (*COMPONENTS, *FRAMEWORKS))
 
 
+_SPELLED = {"wheel": "pip", "archive": "tar"}
+"""Other words for methods, by what they install."""
+
+
 def parse_methods(texts: tuple[str, ...]) -> dict[str, Method]:
     """``--method network --method cudnn=tar`` as a mapping from component ("" for all) to method. Raises UsageError."""
     methods: dict[str, Method] = {}
     for text in texts:
         component, equals, name = text.rpartition("=")
         where = component_named(component) if equals else ""
-        found = next((method for method in METHODS if method == name), None)
+        found = next((method for method in METHODS if method == _SPELLED.get(name, name)), None)
         if found is None:
             msg = f"{name!r} is not a method"
             raise UsageError(msg, code="unknown-method", hint=nearest(name, METHODS))

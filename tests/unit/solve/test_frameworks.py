@@ -43,6 +43,14 @@ def ask(words: str, gpu: str = "", *, os: str = "ubuntu24.04", arch: str = "x86_
         ("torch==2.9.1+cpu", "RTX 4090", "incompatible", "This wheel has no CUDA"),
         ("torch==2.9.1+cu999", "RTX 4090", "unknown", "the builds of torch 2.9.1 are cpu, cu126, cu128, cu130"),
         ("torch==99.0", "RTX 4090", "unknown", "this version is not known"),
+        ("tensorrt-llm==1.2.1 driver==580.95.05", "RTX 5090", "compatible", ""),
+        ("tensorrt-llm==1.2.1", "Tesla T4", "incompatible", "no PTX"),
+        ("tensorrt-llm==1.2.1 driver==575.57.08", "H100", "incompatible", "built for CUDA 13.1"),
+        ("tensorrt-llm==1.2.1 torch==2.9.1", "H100", "incompatible", "requires torch==2.9.1+cu130"),
+        ("tensorrt-llm==1.2.1 torch==2.9.1+cu130", "H100", "compatible", ""),
+        ("xformers==0.0.35", "RTX 5090", "unknown", "refuse GPUs above compute capability 9.0"),
+        ("xformers==0.0.35", "H100", "compatible", ""),
+        ("tensorflow==2.20.0", "RTX 5080", "incompatible", "CUDA_ERROR_INVALID_PTX"),
     ],
 )
 def test_a_wheel_is_judged_by_its_gpu_code_driver_and_partners(words: str, gpu: str, verdict: str, text: str) -> None:

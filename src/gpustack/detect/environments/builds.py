@@ -52,7 +52,7 @@ def replacement(found: Found, build: Build, question: Question, driver: str, gpu
     if not fitting:
         return ""
     chosen = next((one for one in fitting if one.version == plain), fitting[0])
-    index = f" --index-url {chosen.index}" if chosen.index else ""
+    index = f" {chosen.index_option}" if chosen.index else ""
     python = f"{found.path}/bin/python -m pip install --force-reinstall"
     return f'`{python} "{build.name}=={chosen.version}"{index}`'
 

@@ -17,6 +17,7 @@ from gpustack.plan.downloads import fetch, path_of, reason_of
 from gpustack.plan.draft import Draft, draft
 from gpustack.plan.managers import NAMES, manager
 from gpustack.plan.methods.base import MethodPlanner
+from gpustack.plan.methods.pip_program import PROGRAMS, link
 from gpustack.plan.preparation import common_tools
 from gpustack.solve.rows import WHEELS
 
@@ -79,11 +80,18 @@ class Pip(MethodPlanner):
         _warn_of_pythons(ctx, pick, rows)
         before += [fetch(ctx, pick, row, part.phase) for row in pick.offer.archives]
         install = _install(ctx, pick, rows, home, after=[one.key for one in before])
+        if pick.component in PROGRAMS:
+            return [*before, install, link(home, pick, after=install.key)]
         return [*before, install, _links(home, pick, after=(install.key,), phase=part.phase)]
 
 
 def environment(ctx: Context, pick: Pick, rows: tuple[Wheel, ...]) -> str:
-    """The folder of the virtual environment: one per CUDA major, because its wheels search for each other there."""
+    """The folder of the virtual environment: one per CUDA major, because its wheels search for each other there.
+
+    A program has one of its own.
+    """
+    if pick.component in PROGRAMS:
+        return f"{HOME}/venv-{pick.component}"
     release = pick.version if pick.component == "cuda" else ctx.version("cuda") or rows[0].cuda
     major = release.partition(".")[0]
     return f"{HOME}/venv-cuda{major}" if major else f"{HOME}/venv"

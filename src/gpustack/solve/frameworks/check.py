@@ -129,11 +129,13 @@ class Frameworks:
     def _required(self, name: str, chosen: Chosen) -> tuple[Build, ...]:
         """The builds that the chosen ones require of a framework that nobody asked about."""
         wanted = [text for one in chosen.values() if (text := pins(one.requires).get(name)) is not None]
-        local = next((one.local for one in chosen.values() if one.local and name in pins(one.requires)), "")
+        named = (text.partition("+")[2] for text in wanted)
+        same = (one.local for one in chosen.values() if name in pins(one.requires))
+        local = next(filter(None, (*named, *same)), "")
         found = [
             one
             for one in self.catalog.builds(name)
-            if self.judge.here(one) and one.local == local and all(is_within(one.version, text) for text in wanted)
+            if self.judge.here(one) and one.local == local and all(_keeps(one, text) for text in wanted)
         ]
         return tuple(found)
 
@@ -142,7 +144,7 @@ class Frameworks:
         for other in chosen.values():
             for one, two in ((build, other), (other, build)):
                 wanted = {**pins(one.optional), **pins(one.requires)}.get(two.component)
-                if wanted and not is_within(two.version, wanted):
+                if wanted and not _keeps(two, wanted):
                     return self._pair(one, two, f"{one.named} requires {two.component}{wanted}")
             mine, its = self.catalog.cuda_of(build), self.catalog.cuda_of(other)
             if mine and its and self._share_libraries(build, other) and _major(mine) != _major(its):
@@ -209,7 +211,7 @@ class Frameworks:
         for one in (*same, *builds):
             found = self.judge.of(one)
             if not found.conflicts and not found.unknown and one.status != "yanked" and self._closed(one):
-                where = f", from --index-url {one.index}" if one.index else ""
+                where = f", from {one.index_option}" if one.index else ""
                 return (f"compatible here: {one.named}{where}",)
         return ()
 
@@ -222,7 +224,7 @@ class Frameworks:
         for one in builds:
             if not self.judge.of(one).conflicts and self._broken(one, chosen) is None:
                 with_ = ", ".join(other.named for other in chosen.values())
-                where = f" (--index-url {one.index})" if one.index else ""
+                where = f" ({one.index_option})" if one.index else ""
                 return (f"compatible with {with_}: {one.named}{where}",)
         return ()
 
@@ -263,6 +265,11 @@ class Frameworks:
             reason=f"{build.named} has no CUDA: {why}.",
             sources=self.question.matrix.addresses(build.src),
         )
+
+
+def _keeps(build: Build, pin: str) -> bool:
+    """Whether a build is in the range of a pin; one with a local part means that build alone."""
+    return _means(pin, build) if "+" in pin else is_within(build.version, pin)
 
 
 def _means(range_text: str, build: Build) -> bool:

@@ -110,6 +110,8 @@ def _by_itself(frameworks: Frameworks, build: Build) -> str:
         ),
         None,
     )
+    if taken is None and build.index:
+        return f"pip and uv by themselves find no wheel of it: {build.index_option} names the index that has them"
     if taken is None or taken == build:
         return "pip and uv take the same build by themselves"
     refused = judge.of(taken).conflicts

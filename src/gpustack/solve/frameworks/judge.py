@@ -99,9 +99,20 @@ class Judge:
                 reason = f"{build.named}: it is unknown which GPUs its wheel has code for"
                 return Findings(unknown=(self._unknown(build, reason, needs="compute-capability"),))
             case "ptx":
-                return self._compiled_at_start(build, gpu)
+                return self._beyond(build, gpu) or self._compiled_at_start(build, gpu)
             case _:
                 return self._conflict(build, f"gpu: {gpu.called}", f"{self._contents(build)}; {_is_of(gpu)}.")
+
+    def _beyond(self, build: Build, gpu: Gpu) -> Findings | None:
+        """That a framework fails, or may fail, on a GPU that its PTX would run on; None if nobody says so."""
+        row = self.catalog.capability_of(build)
+        if row is None or is_within(gpu.compute_capability, row.capability):
+            return None
+        reason = f"{build.named} on {gpu.called}: {row.says}"
+        if row.refused:
+            return self._conflict(build, f"gpu: {gpu.called}", f"{reason}.", self.question.matrix.addresses(row.src))
+        sources = self.question.matrix.addresses(row.src)
+        return Findings(unknown=(Unknown(reason=reason, needs="compute-capability", sources=sources),))
 
     def covers(self, build: Build, capability: str) -> Cover:
         """How a build supports GPUs of a compute capability.
