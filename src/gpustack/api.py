@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gpustack.model.host import Host
     from gpustack.model.image import ImageContent
     from gpustack.model.plan import Plan
-    from gpustack.model.request import Policy
+    from gpustack.model.request import KernelModule, Policy
     from gpustack.model.resolution import Verdict
     from gpustack.model.results import Level, Report
 
@@ -57,18 +57,19 @@ def image_content(place: str | Path, *, arch: str | None = None) -> ImageContent
     return read_image(Path(place), arch)
 
 
-def check(
+def check(  # noqa: PLR0913 (keywords, as the command line has options)
     *words: str,
     host: Host | None = None,
     image: str | ImageContent | None = None,
     deny_vulnerable: bool = False,
     compilers: Iterable[str] = (),
+    kernel_module: KernelModule = "auto",
     facts: Matrix | None = None,
 ) -> Verdict:
     """Whether components ("cuda==13.0.2"), codecs ("nvenc-av1") and an image are compatible on ``host``, and why (not).
 
-    ``host`` is this machine by default; ``compilers`` are host compilers that were given by name. Raises UsageError
-    for a malformed requirement, or if nothing is asked.
+    ``host`` is this machine by default; ``compilers`` are host compilers that were given by name; ``kernel_module`` is
+    the flavour of the driver's kernel modules. Raises UsageError for a malformed requirement, or if nothing is asked.
     """
     from msgspec import UNSET  # noqa: PLC0415
 
@@ -87,6 +88,7 @@ def check(
     request = Request(
         requirements=stack,
         compilers=tuple(compilers) or UNSET,
+        kernel_module=kernel_module,
         deny_vulnerable=deny_vulnerable or UNSET,
         frameworks=frameworks or UNSET,
     )

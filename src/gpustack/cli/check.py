@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from gpustack.cli import frame
 from gpustack.cli.declare import Argument, Option, command
-from gpustack.cli.options import HOST_OPTIONS, DenyVulnerable, HostQuestion, fields_of, host_of
+from gpustack.cli.options import HOST_OPTIONS, DenyVulnerable, HostQuestion, ModuleOption, fields_of, host_of
 
 if TYPE_CHECKING:
     from gpustack.model.host import Host
@@ -54,6 +54,7 @@ def check(
     format: Annotated[
         CheckFormat, Option("--format", help="github: annotations of a Dockerfile or job.")
     ] = CheckFormat.TEXT,
+    kernel_module: ModuleOption = None,
     deny_vulnerable: DenyVulnerable = None,
 ) -> int:
     """Is this combination compatible, and why (not)? Exit 0 yes, 3 no, 7 not known."""
@@ -71,6 +72,7 @@ def check(
         host=host,
         image=content or image,
         deny_vulnerable=bool(deny_vulnerable),
+        kernel_module=kernel_module.value if kernel_module is not None else "auto",
         compilers=(name for name in HOST_COMPILERS if options.get(name) is not None),
         facts=matrix,
     )

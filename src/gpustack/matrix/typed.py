@@ -68,6 +68,7 @@ def rule_faults(rule: Rule) -> Iterator[str]:
         yield "field 'when': only-if without a condition"
     yield from range_faults("of", rule.of[len(component) :])
     yield from range_faults("when", rule.when.compute_capability)
+    yield from range_faults("when", rule.when.glibc)
     for text in (*rule.any, *rule.none):
         yield from range_faults("any" if rule.any else "none", text)
 

@@ -67,7 +67,7 @@ class When(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown
 
     On a host with several GPUs a GPU condition holds when any GPU meets it. ``gpu`` names product names; ``fabric``
     means GPUs of NVSwitch baseboards, or (false) for a host without any NVSwitch, ``mig`` for GPUs that are split
-    by MIG, or are to be. ``system`` names distributions by the ID of their os-release.
+    by MIG, or are to be. ``system`` names distributions by the ID of their os-release; ``glibc`` is a range.
     """
 
     os: Literal["", "linux", "windows"] = ""
@@ -79,6 +79,7 @@ class When(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown
     gpu: tuple[str, ...] = ()
     fabric: bool | None = None
     mig: bool = False
+    glibc: str = ""
     flavour: Literal["", "open", "proprietary"] = ""
     method: tuple[str, ...] = ()
 

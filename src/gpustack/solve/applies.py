@@ -36,10 +36,11 @@ class Elsewhere(Struct, frozen=True, kw_only=True):
 
 
 class Unlisted(Struct, frozen=True, kw_only=True):
-    """A release of a system that the vendor's guides for these versions do not name."""
+    """Releases of systems that the vendor's guides for these versions do not name, or that its notes drop."""
 
+    id: str
     component: str
-    system: str
+    systems: tuple[str, ...]
     versions: str
     text: str
     src: tuple[str, ...] = ()
@@ -90,12 +91,16 @@ def _unlisted(question: Question, component: str, version_text: str) -> Unknown 
     """That the vendor does not name this release of the system for a version; None if no row says so."""
     if not version_text:
         return None
+    here = {f"{system.id}{system.version}" for system in question.offers.rows.systems}
     for row in question.matrix.rows(SUBJECT, "unlisted", Unlisted):
-        is_here = (row.component, row.system) == (component, question.host.os.spelled)
-        if is_here and is_within(version_text, row.versions):
+        if row.component == component and here.intersection(row.systems) and is_within(version_text, row.versions):
             sources = question.matrix.addresses(row.src)
             return Unknown(
-                reason=f"{component}=={version_text}: {row.text}", needs="os", option="--os", sources=sources
+                reason=f"{component}=={version_text}: {row.text}",
+                rule=row.id,
+                needs="os",
+                option="--os",
+                sources=sources,
             )
     return None
 

@@ -169,6 +169,9 @@ class HostView:
         if when.method:
             method = self._method_of(component) if self._method_of else "network"
             answers.append(_among(method, when.method, "method"))
+        if when.glibc:
+            libraries = self.values("glibc")
+            answers.append("glibc" if not libraries else "" if is_within(libraries[0], when.glibc) else None)
         if when.gpu_class or when.compute_capability or when.gpu or when.fabric is not None or when.mig:
             has_switches = bool(host.nvswitches) or any(gpu.fabric == "nvswitch" for gpu in host.gpus)
             is_outside = (when.fabric and self._is_single_in_a_machine_of_its_own) or (

@@ -55,7 +55,13 @@ def _by_driver(question: Question, word: str, count: int) -> Findings:
     ]
     if count <= max([always, *of_driver]):
         return Findings()
+    sources = question.matrix.addresses(tuple(dict.fromkeys(key for row in limits for key in row.src)))
+    # Releases of older branches got a higher limit later than newer branches: only the drivers seen with one refuse.
+    seen = [limit for limit, first in firsts.items() if versions and all(one == first for one in versions)]
+    if seen:
+        between = (word, f"driver=={versions[0]}")
+        reason = f"A system with driver {versions[0]} holds {seen[0]} encode sessions at most."
+        return Findings(conflicts=(Conflict(kind="session-limit", between=between, reason=reason, sources=sources),))
     known = ", ".join(f"{limit} from driver {first} on" for limit, first in sorted(firsts.items()))
     reason = f"{word}: the limit depends on the driver; known are {always} with any, {known}"
-    sources = question.matrix.addresses(tuple(dict.fromkeys(key for row in limits for key in row.src)))
     return Findings(unknown=(Unknown(reason=reason, needs="driver", option="--driver", sources=sources),))

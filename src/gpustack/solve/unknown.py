@@ -139,10 +139,37 @@ def unknown_compilers(question: Question, judged: Mapping[str, Candidate]) -> li
 def unknown_kernels(question: Question, picks: Mapping[str, Candidate]) -> list[Unknown]:
     """A driver release whose kernels no fact states, where the kernel of the host is known."""
     candidate = picks.get("driver")
-    if candidate is None or question.view.is_assumed("kernel") or not lacks_kernels(question, candidate):
+    if candidate is None:
+        return []
+    if question.view.is_assumed("kernel"):
+        return _older_kernel(question, candidate)
+    if not lacks_kernels(question, candidate):
         return []
     text = f"{UNKNOWN_KERNELS}, so nothing can be said of Linux {question.view.values('kernel')[0]}"
     return [Unknown(reason=f"driver=={candidate.version}: {text}", needs="kernel", option=OPTIONS["kernel"])]
+
+
+def _older_kernel(question: Question, driver: Candidate) -> list[Unknown]:
+    """That the default kernel of the system is older than those that a driver release is for.
+
+    A release of a system offers several kernels, but seldom one of a much later line.
+    """
+    for bound in question.book.applying("driver", driver.version).get("kernel", ()):
+        if bound.is_advice or _bounds_above(question, bound) or not question.view.holds(bound.rule.when, "driver"):
+            continue
+        for kernel in question.view.values("kernel"):
+            if not bound.accepts(driver.version, kernel):
+                system = question.view.default("kernel")[1]
+                reason = (
+                    f"driver=={driver.version}: it is unknown whether {system} has such a kernel: {bound.rule.says}"
+                )
+                sources = question.matrix.addresses(bound.rule.src)
+                return [
+                    Unknown(
+                        reason=reason, rule=bound.rule.id, needs="kernel", option=OPTIONS["kernel"], sources=sources
+                    )
+                ]
+    return []
 
 
 def lacks_kernels(question: Question, driver: Candidate) -> bool:

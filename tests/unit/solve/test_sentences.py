@@ -179,8 +179,8 @@ def test_encode_sessions_whose_limit_is_the_drivers(matrix: Matrix) -> None:
     host = describe(matrix, os="ubuntu24.04", arch="x86_64", gpus=("RTX 4090",), driver=None)
     (unknown,) = _by_driver(about(matrix, host, "ffmpeg"), "sessions=8", 8).unknown
     assert unknown.reason == (
-        "sessions=8: the limit depends on the driver; known are 2 with any, 5 from driver 530.41.03 on,"
-        " 8 from driver 550.54.14 on"
+        "sessions=8: the limit depends on the driver; known are 2 with any, 3 from driver 460.67 on,"
+        " 5 from driver 530.41.03 on, 8 from driver 550.54.14 on"
     )
     assert (unknown.needs, unknown.option) == ("driver", "--driver")
 

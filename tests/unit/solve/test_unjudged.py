@@ -50,6 +50,7 @@ def bare(rule: Rule) -> Host:
     return Host(
         os=WINDOWS if when.os == "windows" else replace(NOWHERE, id=when.system[0]) if when.system else NOWHERE,
         arch=when.arch[0] if when.arch else "x86_64",
+        glibc=_inside(when.glibc) if when.glibc else None,
         environment=when.environment[0] if when.environment else "bare-metal",  # type: ignore[arg-type]  # one of them
         gpus=(gpu,) if asks_gpu else (),
         described=True,
@@ -57,7 +58,7 @@ def bare(rule: Rule) -> Host:
 
 
 def _inside(range_text: str) -> str:
-    known = ("5.3", "6.1", "7.0", "7.5", "8.0", "8.6", "8.7", "8.9", "9.0", "10.0", "11.0", "12.0")
+    known = ("5.3", "6.1", "7.0", "7.5", "8.0", "8.6", "8.7", "8.9", "9.0", "10.0", "11.0", "12.0", "2.35")
     return next(text for text in known if is_within(text, range_text))
 
 
