@@ -89,5 +89,5 @@ def test_every_question_is_whole_and_names_its_source() -> None:
         assert set(case) <= KEYS, case["id"]
         assert case["why"], case["id"]
         assert case["src"], case["id"]
-        assert all(address.startswith("https://") for address in case["src"]), case["id"]
+        assert all(address.startswith(("https://", "pkg:")) for address in case["src"]), case["id"]
         assert bool(case.get("between")) == (case["expect"] == "incompatible"), case["id"]

@@ -15,7 +15,7 @@ from gpustack.model.request import Request
 from gpustack.model.resolution import Verdict
 from gpustack.solve.check import check
 from gpustack.solve.hostview import OPTIONS, SYSTEM_FIXED
-from gpustack.solve.requirements import merge, parse_requirement
+from gpustack.solve.requirements import merge, parse_methods, parse_requirement
 from gpustack.solve.rulebook import BoundRule, rule_book
 from gpustack.versions import is_within
 
@@ -62,8 +62,9 @@ def _inside(range_text: str) -> str:
     return next(text for text in known if is_within(text, range_text))
 
 
-def ask(host: Host, component: str, version: str) -> Verdict:
-    return check(MATRIX, host, Request(requirements=merge((parse_requirement(f"{component}=={version}"),))))
+def ask(host: Host, component: str, version: str, methods: tuple[str, ...] = ()) -> Verdict:
+    requirements = merge((parse_requirement(f"{component}=={version}"),))
+    return check(MATRIX, host, Request(requirements=requirements, methods=parse_methods(methods[:1])))
 
 
 def of_property(name: str) -> list[BoundRule]:
@@ -76,7 +77,7 @@ def test_every_rule_about_a_property_that_is_not_known_is_reported(name: str) ->
     for bound in of_property(name):
         rule = bound.rule
         for version in releases(bound)[:1]:
-            verdict = ask(bare(rule), bound.component, version)
+            verdict = ask(bare(rule), bound.component, version, rule.when.method)
             told = [(one.rule, one.needs, one.option) for one in verdict.unknown]
             aside = [(one.rule, one.property, one.option) for one in verdict.not_judged]
             entry = (rule.id, name, OPTIONS[name])
