@@ -11,12 +11,16 @@ from gpustack.detect.tree import MissingFileError, Tree, UnusableFileError
 CONFIGURATION = 4096
 """The size of a PCIe function's configuration space; only root may read past its first 64 bytes."""
 
+OF_NVIDIA = ("device", "class", "subsystem_vendor", "subsystem_device")
+"""What is read of each function of NVIDIA's."""
+
 _DISPLAY = "0x03"
 _BRIDGE = "0x0604"
-_OF_GPUS = (
+OF_GPUS = (
     "resource", "current_link_width", "max_link_width", "current_link_speed", "max_link_speed", "iommu_group/type",
     "sriov_numvfs",
 )  # fmt: skip
+"""What is read of each GPU besides."""
 
 
 class Work(Protocol):
@@ -65,12 +69,12 @@ def _is_nvidia(work: Work, name: str) -> bool:
 def _function(work: Work, name: str) -> bool:
     """One function of NVIDIA's; whether it is a GPU."""
     here = f"{BASE}/{name}"
-    for part in ("device", "class", "subsystem_vendor", "subsystem_device"):
+    for part in OF_NVIDIA:
         work.text(f"{here}/{part}")
     work.link(f"{here}/driver")
     work.marks.pop(f"{here}/driver", None)
     is_gpu = work.files.get(f"{here}/class", "").startswith(_DISPLAY)
-    for part in _OF_GPUS if is_gpu else ():
+    for part in OF_GPUS if is_gpu else ():
         work.quiet_text(f"{here}/{part}")
     return is_gpu
 

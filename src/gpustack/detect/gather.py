@@ -15,6 +15,7 @@ from gpustack.detect.bus import read_bus
 from gpustack.detect.environments.read import EnvironmentReader
 from gpustack.detect.evidence import CommandOutput, Evidence, Fault
 from gpustack.detect.kernel_modules import read_modules
+from gpustack.detect.machine import Machine, ThisMachine
 from gpustack.detect.packages_db import PackageReader, wanted_names
 from gpustack.detect.parse import toolkit
 from gpustack.detect.parse.libraries import loader_folders
@@ -52,7 +53,13 @@ def gather(
             where="--root",
             hint="give the root of a file system tree: a mounted image, a chroot",
         )
-    work = _Gatherer(Tree(str(root) if root is not None else "/"))
+    here = ThisMachine(runner or LocalRunner())
+    return gathered(Tree(str(root) if root is not None else "/"), here, packages=packages, python=python)
+
+
+def gathered(tree: Tree, machine: Machine, *, packages: tuple[str, ...] = (), python: str = "") -> Evidence:
+    """The evidence in ``tree``; if that is the whole of ``machine``, also what only the running machine can report."""
+    work = _Gatherer(tree)
     work.static()
     read_bus(work)
     work.setup()
@@ -62,15 +69,15 @@ def gather(
         work.files["/var/lib/dpkg/status"] = status
     rpms = reader.rpm_lines()
     # Debian's rpm is a tool for foreign packages: without a database file it has no information.
-    if not rpms and root is None and (status is None or reader.has_unread_rpms):
-        rpms = _rpm_answer(runner or LocalRunner(), work.tree, packages)
+    if not rpms and tree.is_whole and (status is None or reader.has_unread_rpms):
+        rpms = _rpm_answer(machine.runner, work.tree, packages)
     work.faults.update(reader.faults)
-    work.logs(runner or LocalRunner())
+    work.logs(machine.runner)
     services = ServiceReader(work.tree, work.files)
     services.logs()
-    work.commands.update(services.journal(runner or LocalRunner()))
-    if root is None:
-        work.running(runner or LocalRunner(), rpms)
+    work.commands.update(services.journal(machine.runner))
+    if tree.is_whole:
+        work.running(machine, rpms)
     work.libraries()
     work.environments(python)
     return Evidence(
@@ -85,7 +92,7 @@ def gather(
         nvml=work.nvml,
         faults=tuple(Fault(path=path, reason=reason) for path, reason in sorted(work.faults.items())),
         date=dt.datetime.now(tz=dt.timezone.utc).date().isoformat(),
-        live=root is None,
+        live=tree.is_whole,
     )
 
 
@@ -228,44 +235,36 @@ class _Gatherer:
                 self.marks[f"{BASE}/{place}.0"] = "missing"
         SetupReader(self.tree, self.files, self.marks).read(self.listings.get(EFIVARS, ()), read_modules(self))
 
-    def running(self, runner: Runner, rpms: tuple[str, ...]) -> None:
+    def running(self, machine: Machine, rpms: tuple[str, ...]) -> None:
         """What only the running machine can report."""
-        uname = os.uname()
-        self.files.setdefault("/proc/sys/kernel/osrelease", uname.release + "\n")
-        self.files["/proc/sys/kernel/arch"] = uname.machine + "\n"
-        self.environ = {name: printable(os.environ[name]) for name in probes.ENVIRON if name in os.environ}
-        programs = os.environ.get("PATH", "").split(":")[: probes.MAX_PREFIXES]
+        self.files.setdefault("/proc/sys/kernel/osrelease", machine.release + "\n")
+        self.files["/proc/sys/kernel/arch"] = machine.architecture + "\n"
+        environ = machine.environ
+        self.environ = {name: printable(environ[name]) for name in probes.ENVIRON if name in environ}
+        programs = environ.get("PATH", "").split(":")[: probes.MAX_PREFIXES]
         self.prefixes = tuple(path.removesuffix("/bin") for path in programs if re.fullmatch(r"/.+/bin", path))
-        glibc = os.confstr("CS_GNU_LIBC_VERSION") if "CS_GNU_LIBC_VERSION" in os.confstr_names else None
-        if glibc:
-            self.commands["confstr CS_GNU_LIBC_VERSION"] = CommandOutput(code=0, out=glibc)
-        for argv in self._wanted_commands(rpms):
-            done = runner.run(argv, timeout=5.0)
+        if machine.glibc:
+            self.commands["confstr CS_GNU_LIBC_VERSION"] = CommandOutput(code=0, out=machine.glibc)
+        for argv in self._wanted_commands(machine, rpms):
+            done = machine.runner.run(argv, timeout=5.0)
             if done.code is not None:
                 answer = CommandOutput(code=done.code, out=done.out[:4000], err=done.err[:1000])
                 self.commands[" ".join(argv)] = answer
         if any(path in self.marks for path in ("/dev/nvidiactl", "/dev/dxg")):
-            from gpustack.detect.nvml import read_nvml  # noqa: PLC0415 (imports pynvml)
+            self.nvml = machine.nvml()
 
-            self.nvml = read_nvml()
-
-    def _wanted_commands(self, rpms: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    def _wanted_commands(self, machine: Machine, rpms: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
         has_module = any(
             "nvidia" in name for folder in self.listings for name in self.listings[folder] if ".ko" in name
         )
         for argv in probes.COMMANDS:
-            place = self._program(argv[0])
+            place = machine.program(argv[0])
             if not place or (argv[0] == "modinfo" and not has_module):
                 continue
             # Loading the libraries of a distribution's FFmpeg costs more than all else here; its package is enough.
             owner = "ffmpeg" if argv[0] == "ffmpeg" else toolkit.gcc_package(self.links) if argv[0] == "gcc" else ""
             if not owner or not self._is_packaged(owner, argv[0], place, rpms):
                 yield argv
-
-    def _program(self, name: str) -> str:
-        """The path of a program of the running machine, "" if it is not on the PATH."""
-        folders = os.environ.get("PATH", os.defpath).split(":")
-        return next((path for path in (f"{folder}/{name}" for folder in folders) if os.access(path, os.X_OK)), "")
 
     def _is_packaged(self, package: str, name: str, place: str, rpms: tuple[str, ...]) -> bool:
         """Whether the program at ``place`` belongs to a package, and no other one of its name is known."""
@@ -347,11 +346,14 @@ def _telling(line: str) -> str:
     return f"{head}: {'), '.join(parts)}"[:2000]
 
 
+RPM_QUERY = ("rpm", "-qa", "--qf", r"%{NAME}\t%{EPOCH}\t%{VERSION}\t%{RELEASE}\t%{ARCH}\t%{VENDOR}\n")
+"""Asks rpm for all packages where its database can only be read by itself."""
+
+
 def _rpm_answer(runner: Runner, tree: Tree, packages: tuple[str, ...]) -> tuple[str, ...]:
     if not tree.exists("/usr/bin/rpm"):
         return ()
-    query = r"%{NAME}\t%{EPOCH}\t%{VERSION}\t%{RELEASE}\t%{ARCH}\t%{VENDOR}\n"
-    done = runner.run(("rpm", "-qa", "--qf", query), timeout=20.0)
+    done = runner.run(RPM_QUERY, timeout=20.0)
     wanted = wanted_names(packages)
     lines = done.out.splitlines() if done.code == 0 else []
     return tuple(sorted(line.replace("(none)", "") for line in lines if wanted.fullmatch(line.partition("\t")[0])))

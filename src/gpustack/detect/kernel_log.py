@@ -17,6 +17,10 @@ FABRIC = ("fabricmanager.log", "syslog", "messages")
 BOOT = b"Linux version "
 """The kernel's first message: what stands before it is of an earlier boot."""
 
+DMESG = ("dmesg",)
+JOURNALCTL = ("journalctl", "--dmesg", "--boot", "--no-pager", "--quiet", "--output=short-iso")
+"""Commands that print the kernel's messages."""
+
 PIECE = 1 << 20
 _LINE, _OVERLAP = 1 << 12, 16
 LARGEST = 256 << 20
@@ -25,14 +29,14 @@ LARGEST = 256 << 20
 EARLIEST, LATEST = 400, 100
 """So many of the first and of the last lines are kept."""
 
-_WORDS = (b"NVRM", b"nvidia", b"vfio-pci", b"unavailable key", b"unsigned module", b"bbswitch: ")
+WORDS = (b"NVRM", b"nvidia", b"vfio-pci", b"unavailable key", b"unsigned module", b"bbswitch: ")
 """The two about signatures: the kernel names no module where it refuses one for its signature."""
 
-_FAULTS = ("assign", "no space", "FAULT", "fault addr", "severity=", "not enough")
+FAULTS = ("assign", "no space", "FAULT", "fault addr", "severity=", "not enough")
 """Words of lines about a fault of a device on the bus: those with the address of one of NVIDIA's count."""
 
 _OLD_JOURNALS = 4
-_FABRIC_WORDS = (b"fabricmanager", b"fabric manager", b"fabric_manager")
+FABRIC_WORDS = (b"fabricmanager", b"fabric manager", b"fabric_manager")
 
 
 class Log(Struct, frozen=True, kw_only=True):
@@ -48,14 +52,14 @@ def read_log(tree: Tree, runner: Runner | None, places: tuple[str, ...] = ()) ->
 
     ``places`` are the addresses of NVIDIA's functions on the bus.
     """
-    if tree.root == "" and runner is not None:
-        done = runner.run(("dmesg",), timeout=5.0)
+    if tree.is_whole and runner is not None:
+        done = runner.run(DMESG, timeout=5.0)
         if done.code == 0 and done.out:
             return Log(path="dmesg", lines=_bounded(_telling(done.out, places)))
     denied = ""
     for name in FILES:
         try:
-            lines = _with_rotated(tree, name, _WORDS)
+            lines = _with_rotated(tree, name, WORDS)
         except UnusableFileError as exc:
             denied = denied or f"/var/log/{name}: {exc}"
             continue
@@ -70,7 +74,7 @@ def read_fabric_log(tree: Tree) -> Log:
     """What Fabric Manager wrote, from its own file and those of the log daemon."""
     for name in FABRIC:
         try:
-            lines = _with_rotated(tree, name, _FABRIC_WORDS, is_own=name.startswith("fabric"))
+            lines = _with_rotated(tree, name, FABRIC_WORDS, is_own=name.startswith("fabric"))
         except UnusableFileError:
             continue
         told = [line for line in lines or () if BOOT.decode() not in line]
@@ -81,13 +85,13 @@ def read_fabric_log(tree: Tree) -> Log:
 
 def _telling(text: str, places: tuple[str, ...]) -> list[str]:
     """The lines with one of the words, and those that report a fault of a device at one of the places."""
-    words = tuple(word.decode() for word in _WORDS)
+    words = tuple(word.decode() for word in WORDS)
     short = tuple(place.removeprefix("0000:") for place in places)
     return [
         line
         for line in text.splitlines()
         if any(word in line for word in words)
-        or (any(place in line for place in short) and any(word in line for word in _FAULTS))
+        or (any(place in line for place in short) and any(word in line for word in FAULTS))
     ]
 
 
@@ -219,9 +223,8 @@ def _journal(tree: Tree, runner: Runner | None, places: tuple[str, ...]) -> Log 
     if not folders:
         return None
     if runner is not None:
-        where = f"--directory={tree.root}{folders[0]}" if tree.root else "--quiet"
-        command = ("journalctl", "--dmesg", "--boot", "--no-pager", "--quiet", "--output=short-iso", where)
-        done = runner.run(command, timeout=5.0)
+        where = () if tree.is_whole else (f"--directory={tree.root}{folders[0]}",)
+        done = runner.run((*JOURNALCTL, *where), timeout=5.0)
         found = _telling(done.out, places)
         if done.code == 0 and found:
             return Log(path="journalctl", lines=_bounded(found))

@@ -12,7 +12,9 @@ from gpustack.detect.tree import MissingFileError, Tree, UnusableFileError
 from gpustack.system.run import reading
 
 _MODULE = re.compile(r"(?:nvidia|nouveau)\.ko(?:\.\w+)?")
-_TAIL = signing.LONGEST + signing.INFO + len(signing.MAGIC)
+TAIL = signing.LONGEST + signing.INFO + len(signing.MAGIC)
+"""So much of a module's end holds its signature."""
+
 _PIECE = 1 << 20
 LOADED = "/proc/driver/nvidia/version"
 
@@ -87,7 +89,7 @@ def _tail(work: Work, path: str, kernel: str) -> bytes:
     """
     try:
         if path.endswith(".ko"):
-            tail = work.tree.read_bytes(path, _TAIL, tail=True)
+            tail = work.tree.read_bytes(path, TAIL, tail=True)
         elif _decides(work, kernel):
             tail = _unpacked_tail(work, path)
         else:
@@ -138,5 +140,5 @@ def _unpacked_tail(work: Work, path: str) -> bytes:
 def _end_of(stream: _Stream) -> bytes:
     kept = b""
     while piece := stream.read(_PIECE):
-        kept = (kept + piece)[-_TAIL:]
+        kept = (kept + piece)[-TAIL:]
     return kept

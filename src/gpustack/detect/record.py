@@ -37,8 +37,10 @@ _ADDRESSES = (
 )  # fmt: skip
 """The replacements in every text, in this order."""
 
-_KEPT_ENVIRON = ("NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES", "container")
-_PROCESS_ENVIRON = "/proc/1/environ"
+KEPT_ENVIRON = ("NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES", "container")
+"""The variables of the first process that say what a container may use; others can hold secrets."""
+
+PROCESS_ENVIRON = "/proc/1/environ"
 
 
 class Sidecar(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,10 +68,10 @@ def redact_text(text: str) -> str:
 def redact(evidence: Evidence) -> Evidence:
     """Evidence without serials, UUIDs, host names, user names, network addresses and third parties' keys."""
     files = {redact_text(path): redact_text(text) for path, text in evidence.files.items() if _is_kept(path, text)}
-    process = evidence.files.get(_PROCESS_ENVIRON)
+    process = evidence.files.get(PROCESS_ENVIRON)
     if process is not None:
-        kept = [line for line in process.splitlines() if line.partition("=")[0] in _KEPT_ENVIRON]
-        files[_PROCESS_ENVIRON] = redact_text("\n".join(kept) + "\n")
+        kept = [line for line in process.splitlines() if line.partition("=")[0] in KEPT_ENVIRON]
+        files[PROCESS_ENVIRON] = redact_text("\n".join(kept) + "\n")
     plain = msgspec.to_builtins(evidence)
     plain["marks"] = {
         path: mark for path, mark in plain["marks"].items() if not mark.startswith("key") or _OWN_WORDS.search(path)
@@ -88,7 +90,7 @@ _SHARED_FOLDERS = (
 
 
 def _is_kept(path: str, text: str) -> bool:
-    return path not in {_PROCESS_ENVIRON, *NAMES} and (
+    return path not in {PROCESS_ENVIRON, *NAMES} and (
         not path.startswith(_SHARED_FOLDERS) or bool(_OWN_WORDS.search(text))
     )
 

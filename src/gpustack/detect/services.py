@@ -46,6 +46,8 @@ JOURNAL = "journalctl --unit"
 JOURNAL_LINES = 2000
 """So many of the last lines of all units together are asked for."""
 
+JOURNAL_OPTIONS = ("--boot", "--no-pager", "--quiet", "--output=short-iso", f"--lines={JOURNAL_LINES}")
+
 LIMIT, MANY = 512 << 10, 64 << 10
 """So much of a log's end is read, in bytes: of one file, and of each where there are many."""
 
@@ -194,9 +196,10 @@ class ServiceReader:
             return {JOURNAL: CommandOutput(err="no permission: root and the group systemd-journal can read it")}
         # Of a tree a boot is the last one in its files, which journalctl finds if it is given their folder.
         folder = self.tree.resolve(readable[0].rpartition("/")[0])
-        where = (f"--directory={self.tree.root}{folder}",) if self.tree.root else ()
-        options = ("--boot", "--no-pager", "--quiet", "--output=short-iso", f"--lines={JOURNAL_LINES}", *where)
-        done = runner.run(("journalctl", *options, *(f"--unit={unit}.service" for unit in units)), timeout=5.0)
+        where = () if self.tree.is_whole else (f"--directory={self.tree.root}{folder}",)
+        done = runner.run(
+            ("journalctl", *JOURNAL_OPTIONS, *where, *(f"--unit={unit}.service" for unit in units)), timeout=5.0
+        )
         if done.code != 0:
             why = done.error or next(iter(done.err.splitlines()), f"journalctl ended with {done.code}")
             return {JOURNAL: CommandOutput(code=done.code, err=why[:WIDTH])}

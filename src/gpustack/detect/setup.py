@@ -14,8 +14,13 @@ EFIVARS = "/sys/firmware/efi/efivars"
 BUILD_LOG_LIMIT = 8 << 20
 """A log of a module's build is read up to so many bytes from its end."""
 
-_DOCKER_PARTS = ("runtimes", "default-runtime", "features", "exec-opts", "node-generic-resources")
-_KEY_PATH = r"(?:[Ss]igned-[Bb]y[=:][ \t]*|gpgkey[ \t]*=[ \t]*file://)(/[^\s,\]]+)"
+DOCKER_PARTS = ("runtimes", "default-runtime", "features", "exec-opts", "node-generic-resources")
+"""Of Docker's configuration what concerns GPUs; the rest can name registries and proxies with passwords."""
+
+KEY_PLACES = ("/etc/apt/sources.list", "/etc/yum.repos.d/", "/etc/zypp/repos.d/")
+"""Where package sources name key files."""
+
+KEY_PATH = r"(?:[Ss]igned-[Bb]y[=:][ \t]*|gpgkey[ \t]*=[ \t]*file://)(/[^\s,\]]+)"
 _KEYRING = r"asymmetri\w* (.+): (?:[0-9a-f]{2})+: X509|asymmetri\w* (.+): X509"
 
 
@@ -53,7 +58,7 @@ class SetupReader:
             self.marks[probes.DOCKER] = f"no JSON: {exc}"
             return
         if isinstance(config, dict):
-            kept_parts = {name: config[name] for name in _DOCKER_PARTS if name in config}
+            kept_parts = {name: config[name] for name in DOCKER_PARTS if name in config}
             self.files[probes.DOCKER] = msgspec.json.encode(kept_parts).decode()
 
     def _licence(self) -> None:
@@ -65,9 +70,11 @@ class SetupReader:
 
     def _named_keys(self) -> list[str]:
         """The key files that package sources name."""
-        places = ("/etc/apt/sources.list", "/etc/yum.repos.d/", "/etc/zypp/repos.d/")
         return [
-            path for name, text in self.files.items() if name.startswith(places) for path in re.findall(_KEY_PATH, text)
+            path
+            for name, text in self.files.items()
+            if name.startswith(KEY_PLACES)
+            for path in re.findall(KEY_PATH, text)
         ]
 
     def _keys(self, variables: tuple[str, ...]) -> None:

@@ -30,14 +30,33 @@ class UnusableFileError(Exception):
 class Tree:
     """A file system tree. All paths in arguments and results are absolute inside the root.
 
-    Some archives store a symbolic link as a small text file with the target; those count as links.
+    Some archives store a symbolic link as a small text file with the target; those count as links. ``is_whole`` is
+    whether this is the tree of the machine that commands ask.
     """
 
     def __init__(self, root: str) -> None:
         self.root = os.path.realpath(root).rstrip("/")
+        self.is_whole = not self.root
         self._states: dict[str, os.stat_result | None] = {}
         self._folders: dict[str, tuple[str, ...]] = {}
         self._walked: dict[str, str | MissingFileError | UnusableFileError] = {}
+
+    def state_at(self, resolved: str) -> os.stat_result:
+        """The state of what is there, which may be a link. Raises OSError."""
+        return os.lstat(self.root + resolved)
+
+    def target_at(self, resolved: str) -> str:
+        """The target of the link there. Raises OSError."""
+        return os.readlink(self.root + resolved)  # noqa: PTH115 (hot path)
+
+    def open_at(self, resolved: str) -> int:
+        """A descriptor of what is there. Raises OSError."""
+        return os.open(self.root + resolved, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+
+    def names_at(self, resolved: str) -> list[str]:
+        """The first names in the folder there. Raises OSError."""
+        with os.scandir(self.root + resolved) as entries:
+            return [entry.name for entry in islice(entries, MAX_ENTRIES)]
 
     def resolve(self, path: str, *, follow_last: bool = True) -> str:
         """The path without links and dots. Raises MissingFileError or UnusableFileError (looping links)."""
@@ -97,7 +116,7 @@ class Tree:
     def _target_of(self, here: str, *, last: bool, follow_last: bool) -> str | None:
         state = self._state(here)
         if stat.S_ISLNK(state.st_mode):
-            return None if last and not follow_last else os.readlink(self.root + here)  # noqa: PTH115 (hot path)
+            return None if last and not follow_last else self.target_at(here)
         if stat.S_ISREG(state.st_mode) and not last:
             target = self._flat_target(here, state)
             if target is None:
@@ -108,7 +127,7 @@ class Tree:
     def _state(self, here: str) -> os.stat_result:
         if here not in self._states:
             try:
-                self._states[here] = os.lstat(self.root + here)
+                self._states[here] = self.state_at(here)
             except OSError as exc:
                 if exc.errno not in {errno.ENOENT, errno.ENOTDIR}:
                     raise UnusableFileError(exc.strerror or str(exc)) from exc
@@ -129,9 +148,8 @@ class Tree:
             return None
 
     def _read(self, resolved: str, limit: int, *, tail: bool = False) -> bytes:
-        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
-            handle = os.open(self.root + resolved, flags)
+            handle = self.open_at(resolved)
         except OSError as exc:
             raise UnusableFileError(exc.strerror or str(exc)) from exc
         try:
@@ -171,9 +189,8 @@ class Tree:
     def open_stream(self, path: str) -> int:
         """A descriptor of a regular file to read in pieces; the caller closes it."""
         resolved = self.resolve(path)
-        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
-            handle = os.open(self.root + resolved, flags)
+            handle = self.open_at(resolved)
         except OSError as exc:
             raise UnusableFileError(exc.strerror or str(exc)) from exc
         if not stat.S_ISREG(os.fstat(handle).st_mode):
@@ -188,7 +205,7 @@ class Tree:
             resolved = self.resolve(path, follow_last=False)
             state = self._state(resolved)
             if stat.S_ISLNK(state.st_mode):
-                return printable(os.readlink(self.root + resolved))  # noqa: PTH115 (hot path)
+                return printable(self.target_at(resolved))
             return self._flat_target(resolved, state) if stat.S_ISREG(state.st_mode) else None
         except (MissingFileError, UnusableFileError, OSError):
             return None
@@ -215,8 +232,7 @@ class Tree:
             return None
         if resolved not in self._folders:
             try:
-                with os.scandir(self.root + (resolved if resolved != "/" else "/")) as entries:
-                    names = [entry.name for entry in islice(entries, MAX_ENTRIES)]
+                names = self.names_at(resolved)
             except NotADirectoryError:
                 target = self.link(path)
                 follow = _joined(path, target) if target else None

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 FIELDS = ("Name", "Version", "Requires-Python", "Requires-Dist")
 """The fields of METADATA that are kept; of Requires-Dist those that name a distribution that matters."""
 
-_FOLDER = rf"(?i:{names.DISTRIBUTIONS}|{names.REMOVED})-[\w.+!]+\.dist-info"
+FOLDER = rf"(?i:{names.DISTRIBUTIONS}|{names.REMOVED})-[\w.+!]+\.dist-info"
+"""The folder of a distribution that matters."""
+
 _REQUIRED = rf"(?i:{names.DISTRIBUTIONS})(?![\w-])"
 
 
@@ -147,7 +149,7 @@ def distributions(here: tuple[str, ...]) -> tuple[str, ...]:
     likely = [name for name in here if name.endswith(".dist-info") and name.lower().startswith(names.STARTS)]
     if all(name.partition("-")[0] in names.COMMON for name in likely):
         return ()
-    return tuple(name for name in likely if re.fullmatch(_FOLDER, name))
+    return tuple(name for name in likely if re.fullmatch(FOLDER, name))
 
 
 def prefix_of(place: str) -> str:
