@@ -181,7 +181,7 @@ class CapturedMachine:
         return Finished(argv=argv, code=known.code, out=known.out, err=known.err)
 
     def nvml(self) -> dict[str, Any] | None:
-        """What the driver says of its GPUs, in the words of NVML: by its own program, if that is there."""
+        """What the driver reports about its GPUs, as NVML would: by its own program, if that is there."""
         for argv, fields in zip(GPU_QUERIES, (_WITH_CAPABILITY, _FIELDS), strict=True):
             done = self.run(argv)
             if done.code == 0:
