@@ -26,6 +26,8 @@ OPTIONS = {
     "bench": {"--sessions", "--seconds", "--batch", "--streams", "--iterations", "--profile", "--format"},
     "triton": {"--release", "--digits", "--engine", "--version", "--keep", "--instances", "--cpu", "--format"},
     "status": {"--lock"},
+    "fleet detect": {"--inventory", "--limit", "--out", "--forks", "--format", "--detailed-exitcode"},
+    "fleet plan": {"--file", "--method", "--policy", "--out", "--allow", "--what-if", "--detailed-exitcode"},
     "matrix": {"--format"},
     "mcp": {"--approve"},
     "schema": set(),

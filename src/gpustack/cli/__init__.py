@@ -24,6 +24,8 @@ COMMANDS = {
     "bench": "gpustack.cli.bench",
     "triton": "gpustack.cli.triton",
     "status": "gpustack.cli.status",
+    "fleet detect": "gpustack.cli.fleet_detect",
+    "fleet plan": "gpustack.cli.fleet_plan",
     "matrix": "gpustack.cli.matrix",
     "mcp": "gpustack.cli.mcp",
     "schema": "gpustack.cli.schema",

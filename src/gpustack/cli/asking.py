@@ -48,6 +48,12 @@ def collect_options(requirements: list[str] | None, options: Mapping[str, Any], 
 
 def host_and_request(matrix: Matrix, question: StackOptions) -> tuple[Host, Request]:
     """The host and the request that the options describe. Raises UsageError, UnsupportedError, DocumentError."""
+    host = host_of(matrix, question)
+    return host, request_for(matrix, host, question)
+
+
+def request_for(matrix: Matrix, host: Host, question: StackOptions) -> Request:
+    """The request that the options describe, for this host. Raises UsageError, UnsupportedError."""
     from gpustack.model.request import Request
     from gpustack.plan.targets import demand_host
     from gpustack.solve.requirements import (
@@ -60,7 +66,6 @@ def host_and_request(matrix: Matrix, question: StackOptions) -> tuple[Host, Requ
 
     requirements = merge(tuple(parse_requirement(text) for text in question.requirements))
     methods = parse_methods(question.methods)
-    host = host_of(matrix, question)
     files: tuple[OwnFile, ...] = ()
     if question.files:
         from gpustack.cli.own_files import read_own_files, with_files
@@ -85,7 +90,7 @@ def host_and_request(matrix: Matrix, question: StackOptions) -> tuple[Host, Requ
         frameworks=frameworks or UNSET,
     )
     demand_host(matrix, host, request)
-    return host, request
+    return request
 
 
 def _target(name: str | None) -> Target:

@@ -28,11 +28,15 @@ def read_request_file(path: Path, given: StackOptions) -> StackOptions:
 
     Raises DocumentError (exit 2) naming the key.
     """
-    table = read_toml(path, "strings need quotes; tables are [stack] and [options]")
+    return completed(path, read_toml(path, "strings need quotes; tables are [stack] and [options]"), given)
+
+
+def completed(path: Path, table: dict[str, Any], given: StackOptions) -> StackOptions:
+    """Complete ``given`` with the tables of the file. Raises DocumentError."""
     for key in table:
         if key not in {"stack", "options"}:
             raise _fault(path, f"unknown table [{key}]", "tables are [stack] and [options]")
-    requirements = _requirements(path, table.get("stack", {}))
+    requirements = requirements_of(path, table.get("stack", {}))
     options = _options(path, table.get("options", {}))
     merged = {
         **options,
@@ -67,7 +71,8 @@ def parse_toml(text: str) -> dict[str, Any]:
     return table
 
 
-def _requirements(path: Path, stack: object) -> tuple[str, ...]:
+def requirements_of(path: Path, stack: object) -> tuple[str, ...]:
+    """The requirements of a table of components. Raises DocumentError."""
     if not isinstance(stack, dict):
         raise _fault(path, "stack must be a table", '[stack]\ncuda = ">=12.4,<13"')
     return tuple(_requirement(path, component, specifier) for component, specifier in stack.items())

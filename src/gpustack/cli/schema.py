@@ -17,16 +17,22 @@ class Kind(str, Enum):
     REPORT = "report"
     FACTS = "facts"
     FLEET_REPORT = "fleet-report"
+    FLEET = "fleet"
+    FLEET_PLAN = "fleet-plan"
 
 
 @command("schema", example="gpustack schema plan")
 def schema(
-    kind: Annotated[Kind, Argument(metavar="KIND", help="host, check, plan, lock, report, facts or fleet-report.")],
+    kind: Annotated[
+        Kind,
+        Argument(metavar="KIND", help="host, check, plan, lock, report, facts, fleet, fleet-plan or fleet-report."),
+    ],
 ) -> int:
     """Print the JSON Schema of a document."""
     import msgspec
 
     from gpustack.model.fleet_report import FleetReport
+    from gpustack.model.fleet import Fleet, FleetPlan
     from gpustack.model.host import Host
     from gpustack.model.lock import Lock
     from gpustack.model.plan import Plan
@@ -42,6 +48,8 @@ def schema(
         Kind.REPORT: Report,
         Kind.FACTS: PublishedFacts,
         Kind.FLEET_REPORT: FleetReport,
+        Kind.FLEET: Fleet,
+        Kind.FLEET_PLAN: FleetPlan,
     }
     document = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -1,0 +1,38 @@
+"""Options that the commands of a fleet share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+from gpustack.cli import frame
+from gpustack.cli.declare import Option
+
+Inventory = Annotated[
+    list[Path] | None,
+    Option("-i", "--inventory", metavar="FILE", help="An inventory of Ansible: file, folder or script. Repeatable."),
+]
+Limit = Annotated[
+    str | None, Option("--limit", metavar="PATTERN", help="Only hosts that match a pattern of Ansible: gpu:!web*.")
+]
+Forks = Annotated[int | None, Option("--forks", metavar="N", min=1, help="How many hosts at a time (default: 20).")]
+
+
+def teller() -> Callable[[str], None]:
+    """Shows a counter on a terminal; a pipe gets nothing of it."""
+    if not frame.has_terminal() or frame.settings().is_quiet:
+        return lambda _: None
+    return lambda text: frame.draw(f"\r\x1b[K{text}")
+
+
+def table(rows: list[tuple[str, ...]]) -> list[str]:
+    """Rows in columns; the last one is not padded."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def named(hosts: tuple[str, ...], most: int = 4) -> str:
+    """The first names, and how many more there are."""
+    more = len(hosts) - most
+    return ", ".join(hosts[:most]) + (f" and {more} more" if more > 0 else "")
