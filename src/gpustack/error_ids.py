@@ -32,7 +32,6 @@ ErrorId = Literal[
     "facts-missing",
     "facts-older-than-plan",
     "facts-too-old",
-    "fleet-running",
     "folder-not-empty",
     "format-unsupported",
     "gpu-in-use",

@@ -31,8 +31,8 @@ def schema(
     """Print the JSON Schema of a document."""
     import msgspec
 
-    from gpustack.model.fleet_report import FleetReport
     from gpustack.model.fleet import Fleet, FleetPlan
+    from gpustack.model.fleet_report import FleetReport
     from gpustack.model.host import Host
     from gpustack.model.lock import Lock
     from gpustack.model.plan import Plan

@@ -12,7 +12,7 @@ from gpustack.model.host import Host
 from gpustack.model.plan import Plan
 
 Planner = Callable[[Host, Requirements], Plan]
-"""Makes the plan of one host; raises GpustackError if there is none."""
+"""Makes the plan of one host; raises GpustackError where no stack suits it."""
 
 
 def plan_fleet(

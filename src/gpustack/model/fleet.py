@@ -50,7 +50,7 @@ class HostClass(Struct, frozen=True, kw_only=True):
 
     ``name`` stays the same from plan to plan as long as system, GPUs and first host do. ``stack`` maps a component to
     the versions before and after, ``download`` is in bytes (0 also if a size is unknown), ``digest`` is that of the
-    plan, "" if there is none.
+    plan, "" without one.
     """
 
     name: str
