@@ -31,7 +31,7 @@ _BaseImage = Annotated[
     Option(
         "--base-image",
         metavar="NAME[@DIGEST]",
-        help="dockerfile, apptainer: the image to start from; another system than the plan's is refused in it.",
+        help="dockerfile, apptainer, bootc: the image to start from; another system than the plan's is refused in it.",
     ),
 ]
 _Prefix = Annotated[

@@ -13,8 +13,8 @@ from gpustack.model.plan import Plan
 from gpustack.render.settings import Settings
 
 FORMATS = (
-    "json", "table", "shell", "powershell", "ansible", "cloud-init", "dockerfile", "apptainer", "packer", "terraform",
-    "kickstart", "autoinstall", "gpu-operator", "modules", "spack", "markdown",
+    "json", "table", "shell", "powershell", "ansible", "cloud-init", "dockerfile", "apptainer", "bootc", "packer",
+    "terraform", "kickstart", "autoinstall", "gpu-operator", "modules", "spack", "markdown",
 )  # fmt: skip
 
 PYTHON_FORMATS = ("requirements", "uv", "conda", "pixi", "pylock")
@@ -23,10 +23,10 @@ PYTHON_FORMATS = ("requirements", "uv", "conda", "pixi", "pylock")
 _SCRIPTS = {name: name == "powershell" for name in FORMATS if name not in {"json", "table", "markdown"}}
 """The formats that only one side can run: True for Windows."""
 
-_SET: dict[str, tuple[str, ...]] = {"image": ("dockerfile", "apptainer"), "prefix": ("modules",)}
+_SET: dict[str, tuple[str, ...]] = {"image": ("dockerfile", "apptainer", "bootc"), "prefix": ("modules",)}
 """The formats that take each setting."""
 
-_LEAVING_OUT = frozenset({"dockerfile", "apptainer", "spack"})
+_LEAVING_OUT = frozenset({"dockerfile", "apptainer", "bootc", "spack"})
 """The formats of a part of a plan, which say what they omit."""
 
 _OPTIONS = {"image": "--base-image", "prefix": "--prefix"}
@@ -101,7 +101,7 @@ def _demand_settings(form: str, settings: Settings) -> None:
                 msg,
                 code="conflicting-options",
                 where=_OPTIONS[name],
-                hint=f"{_OPTIONS[name]} is for --format {' or '.join(formats)}",
+                hint=f"{_OPTIONS[name]} is for --format {', '.join(formats)}",
             )
 
 

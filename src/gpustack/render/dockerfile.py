@@ -95,8 +95,8 @@ def _stages(plan: Plan, own: str, name: str = "") -> list[list[str]]:
     guard = demand(plan) if own else ""
     first = ["", *_comment("refuses an image of another system"), f"RUN {guard}"] if guard else []
     parts = _parts(kept)
-    final = [*_environment(plan, kept), _labels(plan, image)]
-    runtime = [*first, *(_run(plan, group) for group in parts.runtime if group.commands())]
+    final = [*_environment(plan, kept), labels(plan, image)]
+    runtime = [*first, *(instruction(plan, group) for group in parts.runtime if group.commands())]
     called = f" AS {name}" if name else ""
     if not parts.build:
         return [[f"FROM {image}{called}", *runtime, *final]]
@@ -104,7 +104,7 @@ def _stages(plan: Plan, own: str, name: str = "") -> list[list[str]]:
     copies = [text.replace("--from=build ", f"--from={build} ") for text in parts.copies]
     return [
         [f"FROM {image} AS {base}", *runtime],
-        [f"FROM {base} AS {build}", *(_run(plan, group) for group in parts.build)],
+        [f"FROM {base} AS {build}", *(instruction(plan, group) for group in parts.build)],
         [f"FROM {base}{called}", *copies, *final],
     ]
 
@@ -167,7 +167,8 @@ def _copy(path: str) -> str:
     return f"COPY --from=build {json.dumps([path, path])}"
 
 
-def _run(plan: Plan, group: Group) -> str:
+def instruction(plan: Plan, group: Group) -> str:
+    """One RUN with the steps of a layer, and their reasons above it."""
     texts = [f"{step.title}: {step.why}" if step.why else step.title for step in group.steps]
     comments = [line for text in texts for line in _comment(text)]
     family = plan.host.os.family or ""
@@ -175,6 +176,8 @@ def _run(plan: Plan, group: Group) -> str:
     excuses = {_UNPINNED[family]: _WHY_UNPINNED} if group.unpinned and family in _UNPINNED else {}
     if any(line.endswith("\\'") for lines in commands for line in lines):
         excuses["SC1003"] = "a line of a file ends in a backslash; it is no quote gone wrong"
+    if any("$" in file.content for step in group.steps for file in step.files):
+        excuses["SC2016"] = "lines of a file, which no shell expands here"
     ignored = [line for rule, why in excuses.items() for line in _comment(f"{rule}: {why}")]
     ignored += [f"# hadolint ignore={','.join(excuses)}"] if excuses else []
     return "\n".join(["", *comments, *ignored, _shell(commands, _mounts(group))])
@@ -200,14 +203,14 @@ def _environment(plan: Plan, groups: list[Group]) -> list[str]:
     return ["", *(f"ENV {name}={value}" for name, value in environment(plan, groups))]
 
 
-def _labels(plan: Plan, image: str) -> str:
+def labels(plan: Plan, image: str, of_the_host: frozenset[str] = OF_THE_HOST) -> str:
     """What the image is made of, in OCI's words and our own."""
     name, _, digest = image.partition("@")
     pairs = {"org.opencontainers.image.base.name": name}
     pairs |= {"org.opencontainers.image.base.digest": digest} if digest else {}
     pairs["gpustack.plan"] = plan.digest
     for name, entry in plan.stack.items():
-        if _KEY.fullmatch(name) and name not in {"driver", "fabric-manager", "container-toolkit", "triton"}:
+        if _KEY.fullmatch(name) and name not in of_the_host:
             pairs[f"gpustack.{name}"] = entry.version
     return "LABEL " + " \\\n      ".join(f"{name}={_value(text)}" for name, text in pairs.items())
 

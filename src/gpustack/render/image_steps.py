@@ -40,6 +40,9 @@ _UPDATE = do.RefreshIndex(manager="apt")
 _PATH = re.compile(r"(?m)^\s*(?:\*\) )?PATH=(/[A-Za-z0-9_./-]+/bin):\$PATH")
 _LOADER = re.compile(r"LD_LIBRARY_PATH=(/[A-Za-z0-9_./-]+)\$\{LD_LIBRARY_PATH:\+")
 _VERSIONED = re.compile(r"-\d+[.:]")
+_WORDS = frozenset({"do", "done", "else", "esac", "fi", "then"})
+"""Lines that shellcheck would take for the shell's own words."""
+
 _WIDTH = 110
 _CONTEXT = "/run/gpustack"
 """Where files of the build context are mounted."""
@@ -288,7 +291,7 @@ def _file(file: FileWrite) -> list[Lines]:
     folder = file.path.rpartition("/")[0]
     found: list[Lines] = [(f"mkdir -p -- {shlex.quote(folder)}",)] if folder else []
     if file.content.endswith("\n"):
-        content = [shlex.quote(line) for line in file.content[:-1].split("\n")]
+        content = [f"'{line}'" if line in _WORDS else shlex.quote(line) for line in file.content[:-1].split("\n")]
         found.append(("printf '%s\\n'", *content, f">{path}"))
     else:
         found.append((f"printf %s {shlex.quote(file.content)} >{path}",))

@@ -9,6 +9,7 @@ from gpustack.model.plan import Plan
 from gpustack.model.steps import Artifact, FileWrite, Step
 from gpustack.plan.commands import commands_of
 from gpustack.plan.former import actions_of, undo_actions_of
+from gpustack.render.basic_checks import basic_checks, verified_by
 from gpustack.render.commands import command_line, fetch, is_manual, printed
 from gpustack.visible import is_visible, one_line, visible
 
@@ -99,6 +100,7 @@ def _step(plan: Plan, number: int, step: Step) -> list[str]:
         lines += _file(file)
     if step.commands:
         lines += _commands(actions_of(step), windows=windows)
+        lines += [] if windows else _without_gpustack(plan, step)
     if step.reboot_after:
         lines += [*_prose("Continue with the next step after the reboot."), ""]
     if step.undo:
@@ -107,6 +109,25 @@ def _step(plan: Plan, number: int, step: Step) -> list[str]:
         lines += [*_prose(f"Not undone: {step.undo_note}."), ""]
     found = _sources(step.sources)
     return [*lines, *found, ""] if found else lines
+
+
+def _without_gpustack(plan: Plan, step: Step) -> list[str]:
+    """What a reader without gpustack types in place of a verification, and what has to appear."""
+    checks = basic_checks(plan, verified_by(step))
+    asked: dict[str, str] = {}
+    for one in checks:
+        if one.driver:
+            asked["nvidia-smi --query-gpu=name,driver_version --format=csv"] = f"driver {one.driver}"
+        if one.compiler:
+            asked["nvcc --version"] = f"release {one.compiler}"
+    if not asked:
+        return []
+    shown = " and ".join(asked.values())
+    lines = [
+        *_prose(f"Without gpustack, these commands show {shown}; they do not prove that anything runs on a GPU:"),
+        "",
+    ]
+    return [*lines, *_fenced("sh", "\n".join(asked)), ""]
 
 
 def _download(artifact: Artifact, *, windows: bool) -> list[str]:

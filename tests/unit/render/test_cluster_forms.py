@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import stat
@@ -14,12 +15,12 @@ import pytest
 import yaml
 from msgspec.structs import replace
 from spython.main.parse.parsers import SingularityParser
-from tests.unit.render.cases import GOLDEN, compare, plan_for, plan_on
+from tests.unit.render.cases import GOLDEN, compare, plan_for, plan_on, tool
 
 from gpustack.errors import UnsupportedError, UsageError
 from gpustack.model.plan import Plan
 from gpustack.model.steps import Artifact
-from gpustack.render import apptainer, gpu_operator, spack
+from gpustack.render import apptainer, bootc, gpu_operator, spack
 from gpustack.render.api import render, render_tree
 from gpustack.render.image_steps import groups_of
 from gpustack.render.settings import Settings
@@ -56,6 +57,57 @@ def test_an_image_of_ones_own_is_named_and_looked_at() -> None:
     assert "\nFrom: nvcr.io/nvidia/cuda:13.0.2-base-ubuntu24.04\n" in text
     assert "'ubuntu 24.04'" in text
     assert "exit 4" in text
+
+
+BOOTC = Settings(image="registry.redhat.io/rhel9/rhel-bootc:9.4")
+MACHINE = "driver fabric-manager cuda container-toolkit"
+
+
+def test_an_image_to_boot_has_the_whole_plan(tmp_path: Path, update_golden: bool) -> None:
+    plan = plan_for(MACHINE, "rhel9.4", gpu="H100")
+    text = bootc.render(plan, BOOTC)
+    compare(GOLDEN / "rhel9/stack.bootc", plan, text, update=update_golden)
+    path = tmp_path / "Containerfile"
+    path.write_text(text, encoding="utf-8")
+    judged = subprocess.run([tool("hadolint"), "--no-color", str(path)], capture_output=True, text=True, check=False)
+    assert (judged.returncode, judged.stdout) == (0, "")
+    order = [
+        "kernel-devel-$kernel",
+        "install nvidia-open",
+        "enable nvidia-fabricmanager",
+        "dkms autoinstall",
+        "modinfo",
+    ]
+    places = [
+        text.index(words) for words in (*order, "/usr/lib/bootc/kargs.d/", "dnf -y install nvidia-container-toolkit")
+    ]
+    assert places == sorted(places)
+    # Of the machine that builds, or of a boot: none of it.
+    assert not re.search(r"uname|systemctl reboot|kernel-devel-matched|dracut|modprobe nvidia|gpustack verify", text)
+    assert text.endswith("RUN bootc container lint\n")
+
+
+def test_the_section_of_kernel_arguments_is_toml() -> None:
+    text = bootc.render(plan_for("driver", "fedora42"), Settings(image="quay.io/fedora/fedora-bootc:42"))
+    found = re.search(r"printf '%s\\n' '(kargs = [^']*)'", text)
+    assert found
+    arguments = read_toml(found[1])["kargs"]
+    assert arguments == ["rd.driver.blacklist=nouveau,nova_core", "modprobe.blacklist=nouveau,nova_core"]
+
+
+def read_toml(text: str) -> dict[str, list[str]]:
+    """Python 3.10 has no reader; a list of strings is the same in JSON."""
+    name, _, value = text.partition(" = ")
+    return {name: json.loads(value)}
+
+
+def test_what_bootc_cannot_boot_is_refused() -> None:
+    with pytest.raises(UsageError, match="bootc boots"):
+        bootc.render(plan_for("driver", "ubuntu24.04"), Settings(image="ubuntu:24.04"))
+    with pytest.raises(UsageError) as caught:
+        bootc.render(plan_for("driver", "rhel9"), Settings())
+    assert caught.value.where == "--base-image"
+    assert "CodeReady" in bootc.left_out_of(plan_for("driver", "rhel9"))[0]
 
 
 def test_values_of_the_operator_leave_driver_and_toolkit_to_the_nodes(update_golden: bool) -> None:
