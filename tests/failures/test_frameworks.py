@@ -18,6 +18,7 @@ from gpustack.matrix.index import Matrix, load_matrix
 from gpustack.model.facts import CHECKED_FRAMEWORKS
 from gpustack.model.host import Problem, PythonEnvironment
 from gpustack.system.run import Finished, LocalRunner
+from gpustack.verify import samples
 from gpustack.verify.declare import Context, Outcome
 from gpustack.verify.frame.runner import run_checks
 from gpustack.verify.frameworks.places import interpreter_of
@@ -105,6 +106,16 @@ def test_a_probe_that_holds(context: Context) -> None:
         " torch.compile omitted: no compiler"
     )
     assert outcome.measurements["bf16-gpu0"].value == 70.5
+
+
+@pytest.mark.parametrize("level", ["smoke", "full"])
+def test_the_probe_names_a_framework_that_is_not_there(level: str, tmp_path: Path) -> None:
+    """Each level finds its parts next to it, and what fails to be imported is in its last line."""
+    script, *_ = samples.place(tmp_path, "framework_probe.py", "framework_full.py")
+    end = LocalRunner().run((sys.executable, str(script), "cupy", level), timeout=60.0)
+    last = json.loads(end.out.splitlines()[-1])
+    assert (last["step"], last["kind"]) == ("failed", "ModuleNotFoundError")
+    assert "cupy" in last["error"]
 
 
 def environment(path: str, packages: dict[str, str], *problems: Problem) -> PythonEnvironment:

@@ -25,7 +25,7 @@ def prove(context: Context, component: str, level: str) -> Outcome:
     python = interpreter_of(context, component)
     if isinstance(python, Outcome):
         return python
-    (script,) = samples.place(context.folder, "framework_probe.py")
+    script, *_ = samples.place(context.folder, "framework_probe.py", "framework_full.py")
     files = _digits(context) if component == "onnxruntime-gpu" else ()
     environment = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}
     end = context.run(python, str(script), component, level, *files, timeout=_LIMITS[level], env=environment)

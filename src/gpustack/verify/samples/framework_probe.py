@@ -2,7 +2,8 @@
 
     python framework_probe.py torch|tensorflow|jax|onnxruntime-gpu|cupy|vllm smoke|full [MODEL INPUT EXPECTED]
 
-Runs in the framework's own interpreter, Python 3.8 or later, with nothing but the standard library and the framework.
+Runs in the framework's own interpreter, Python 3.8 or later, with nothing but the standard library and the framework;
+level full is in framework_full.py next to it.
 One JSON line a step; each is written before the next begins, so a crash shows where it was.
 """
 
@@ -15,7 +16,6 @@ import importlib
 import json
 import os
 import sys
-import time
 from array import array
 from importlib.metadata import distributions
 from typing import Any
@@ -27,10 +27,6 @@ SIDE = 64
 """Rows and columns of the matrices."""
 
 PICTURE, KERNEL = 12, 3
-LARGE = 8192
-"""Rows and columns of the matrices for rates."""
-
-ROUNDS = 10
 
 
 def report(**facts: object) -> None:
@@ -124,66 +120,7 @@ def torch_smoke() -> int:
     return count
 
 
-def torch_full() -> None:
-    torch: Any = importlib.import_module("torch")
-
-    count = torch_smoke()
-    kinds = [("fp32", torch.float32, (5, 0)), ("fp16", torch.float16, (5, 3)), ("bf16", torch.bfloat16, (8, 0))]
-    for gpu in range(count):
-        called, has = torch.cuda.get_device_name(gpu), torch.cuda.get_device_capability(gpu)
-        for name, kind, least in kinds:
-            if tuple(has) >= least:
-                torch_rate(torch, gpu, called, name, kind)
-        if tuple(has) >= (8, 9) and hasattr(torch, "float8_e4m3fn") and hasattr(torch, "_scaled_mm"):
-            torch_fp8(torch, gpu, called)
-    if count > 1 and torch.cuda.nccl.is_available([torch.zeros(1, device="cuda:0")]):
-        each = [torch.full((1 << 20,), float(gpu + 1), device=f"cuda:{gpu}") for gpu in range(count)]
-        torch.cuda.nccl.all_reduce(each)
-        total = float(count * (count + 1) // 2)
-        for gpu, one in enumerate(each):
-            compare("all-reduce", gpu, torch.cuda.get_device_name(gpu), one[:1000].tolist(), [total] * 1000)
-    if count and hasattr(torch, "compile"):
-        torch_compile(torch)
-
-
-def torch_rate(torch: Module, gpu: int, called: str, name: str, kind: Module) -> None:
-    a = torch.ones((LARGE, LARGE), device=f"cuda:{gpu}", dtype=kind)
-    right = float((a @ a)[0, 0]) == float(LARGE)
-    torch.cuda.synchronize(gpu)
-    begun = time.perf_counter()
-    for _ in range(ROUNDS):
-        a @ a
-    torch.cuda.synchronize(gpu)
-    seconds = time.perf_counter() - begun
-    rate = 2.0 * LARGE**3 * ROUNDS / seconds / 1e12
-    report(step="rate", gpu=gpu, called=called, kind=name, wrong=0 if right else 1, of=1, tflops=round(rate, 1))
-
-
-def torch_fp8(torch: Module, gpu: int, called: str) -> None:
-    at = f"cuda:{gpu}"
-    a = torch.ones((128, 128), device=at).to(torch.float8_e4m3fn)
-    one = torch.tensor(1.0, device=at)
-    try:
-        found = torch._scaled_mm(  # noqa: SLF001 (torch has no public one)
-            a, a.t(), scale_a=one, scale_b=one, out_dtype=torch.bfloat16
-        )
-    except (RuntimeError, TypeError, ValueError) as exc:
-        report(step="omitted", what="fp8", error=first(exc))
-        return
-    compare("fp8", gpu, called, found.flatten().tolist(), [128.0] * (128 * 128))
-
-
-def torch_compile(torch: Module) -> None:
-    try:
-        made = torch.compile(lambda x: (x * 2 + 1).sum())
-        found = float(made(torch.arange(1000, device="cuda:0", dtype=torch.float32)))
-    except Exception as exc:  # noqa: BLE001 (compilers raise anything)
-        report(step="omitted", what="torch.compile", error=f"{type(exc).__name__}: {first(exc)}")
-        return
-    compare("compiled", 0, torch.cuda.get_device_name(0), [found], [1000.0 * 999 + 1000])
-
-
-def tensorflow_smoke() -> None:
+def tensorflow_smoke() -> list[str]:
     tf: Any = importlib.import_module("tensorflow")
 
     build = tf.sysconfig.get_build_info()
@@ -196,8 +133,10 @@ def tensorflow_smoke() -> None:
     report(step="devices", count=len(gpus))
     a, b = matrices()
     picture, kernel = pictures()
+    names = []
     for gpu in range(len(gpus)):
         called = str(tf.config.experimental.get_device_details(gpus[gpu]).get("device_name", f"GPU {gpu}"))
+        names.append(called)
         report(step="uses", gpu=gpu, called=called)
         with tf.device(f"/GPU:{gpu}"):
             found = tf.linalg.matmul(tf.constant(a), tf.constant(b))
@@ -206,9 +145,10 @@ def tensorflow_smoke() -> None:
             weights = tf.reshape(tf.constant(kernel), (KERNEL, KERNEL, 1, 1))
             found = tf.nn.conv2d(shaped, weights, strides=1, padding="VALID")
             compare("convolution", gpu, called, found.numpy().flatten().tolist(), convolution())
+    return names
 
 
-def jax_smoke() -> None:
+def jax_smoke() -> Any:  # noqa: ANN401 (devices)
     jax: Any = importlib.import_module("jax")
     jnp: Any = importlib.import_module("jax.numpy")
 
@@ -218,7 +158,7 @@ def jax_smoke() -> None:
         plugin = any((one.metadata["Name"] or "").startswith("jax-cuda") for one in distributions())
         report(step="imported", version=jax.__version__, cuda="plugin" if plugin else "")
         report(step="devices", count=0, error=first(exc))
-        return
+        return []
     report(step="imported", version=jax.__version__, cuda="plugin")
     report(step="devices", count=len(gpus))
     a, b = matrices()
@@ -230,9 +170,10 @@ def jax_smoke() -> None:
         compare("product", gpu, device.device_kind, found.flatten().tolist(), product())
         found = jax.lax.conv(put[2], put[3], (1, 1), "VALID", precision=jax.lax.Precision.HIGHEST)
         compare("convolution", gpu, device.device_kind, found.flatten().tolist(), convolution())
+    return gpus
 
 
-def cupy_smoke() -> None:
+def cupy_smoke() -> list[str]:
     cupy: Any = importlib.import_module("cupy")
 
     version = cupy.cuda.runtime.runtimeGetVersion()
@@ -241,11 +182,13 @@ def cupy_smoke() -> None:
         count = cupy.cuda.runtime.getDeviceCount()
     except cupy.cuda.runtime.CUDARuntimeError as exc:
         report(step="devices", count=0, error=str(exc))
-        return
+        return []
     report(step="devices", count=count)
     a, b = matrices()
+    names = []
     for gpu in range(count):
         called = cupy.cuda.runtime.getDeviceProperties(gpu)["name"].decode()
+        names.append(called)
         report(step="uses", gpu=gpu, called=called)
         with cupy.cuda.Device(gpu):
             found = cupy.array(a, dtype=cupy.float32) @ cupy.array(b, dtype=cupy.float32)
@@ -254,6 +197,7 @@ def cupy_smoke() -> None:
                 cupy.arange(1000, dtype=cupy.float32)
             )
             compare("kernel", gpu, called, found.tolist(), [2.0 * one + 1 for one in range(1000)])
+    return names
 
 
 def onnxruntime_smoke(model: str, pictures_file: str, expected_file: str) -> None:
@@ -306,7 +250,7 @@ def main() -> None:
     name, level, *files = sys.argv[1:]
     driver()
     functions: dict[str, Any] = {
-        "torch": torch_full if level == "full" else torch_smoke,
+        "torch": torch_smoke,
         "tensorflow": tensorflow_smoke,
         "jax": jax_smoke,
         "cupy": cupy_smoke,
@@ -314,7 +258,10 @@ def main() -> None:
         "vllm": vllm_smoke,
     }
     try:
-        functions[name](*files)
+        if level == "full":
+            importlib.import_module("framework_full").FUNCTIONS[name](*files)
+        else:
+            functions[name](*files)
     except Exception as exc:  # noqa: BLE001 (whatever fails is the answer)
         lines = str(exc).strip().splitlines() or [""]
         report(step="failed", kind=type(exc).__name__, error=lines[0][:500], last=lines[-1][:500])
