@@ -38,7 +38,7 @@ def program() -> NoReturn:
     os._exit(code if isinstance(code, int) else 1)
 
 
-_STARTS_OTHERS = frozenset({"install", "fetch", "verify", "bench", "fleet"})
+_STARTS_OTHERS = frozenset({"install", "fetch", "verify", "bench", "boot-select", "fleet"})
 """Commands that start programs, which must not be left running."""
 
 
@@ -77,6 +77,11 @@ def run() -> None:
         from gpustack import __version__  # noqa: PLC0415 (nothing else is worth importing for this)
 
         sys.exit(_flushed(f"gpustack {__version__}\n"))
+    if sys.argv[1:] == ["boot-select", "select"]:
+        from gpustack.boot.fast import told  # noqa: PLC0415 (at nearly every boot this is all)
+
+        if words := told():
+            sys.exit(_flushed(f"{words}\n"))
     # A command lives for milliseconds and drops nothing worth collecting; the collector costs a tenth of its time.
     gc.disable()
     _import_msgspec()

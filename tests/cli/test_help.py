@@ -31,6 +31,7 @@ OPTIONS = {
     "matrix": {"--format"},
     "mcp": {"--approve"},
     "schema": set(),
+    "boot-select": {"--driver", "--module", "--packages", "--root", "--format", "--unit"},
     "fleet report": {"--format", "--output"},
 }
 

@@ -29,6 +29,7 @@ COMMANDS = {
     "matrix": "gpustack.cli.matrix",
     "mcp": "gpustack.cli.mcp",
     "schema": "gpustack.cli.schema",
+    "boot-select": "gpustack.cli.boot_select",
     "fleet report": "gpustack.cli.fleet_report",
 }
 """Every command and the module that defines it, in the order of ``--help``; some consist of two words."""
@@ -36,7 +37,7 @@ COMMANDS = {
 
 def declared(name: str) -> Command:
     """Return the declared command of that name."""
-    found: Command = getattr(import_module(COMMANDS[name]), name.replace(" ", "_"))
+    found: Command = getattr(import_module(COMMANDS[name]), name.replace(" ", "_").replace("-", "_"))
     return found
 
 
