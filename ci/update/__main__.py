@@ -27,7 +27,7 @@ from update.daily import bodies as bodies_of_today
 from update.fetch import fetch
 from update.merge import merge
 from update.record import Body, SourceError, load, save
-from update.reproduce import given_by, shares, total
+from update.reproduce import given_by, shares, sums, total
 from update.sources import ALL, source
 from update.tables import Facts, declined
 from update.witnesses import Witnesses
@@ -95,10 +95,12 @@ def reproduce(folder: Path) -> int:
     """Print the share of each table that the recorded bodies give, and of all facts."""
     facts = Facts()
     bodies = {path.stem: load(path) for path in sorted(folder.glob("*.xz"))}
-    found = list(shares(given_by(ALL, bodies).values(), facts))
+    given = given_by(ALL, bodies).values()
+    found = list(shares(given, facts))
     for one in found:
         print(f"{one.subject}.{one.table}: {one.whole} of {one.rows} rows whole, {one.partly} in part")
     whole, partly, rows = sum(one.whole for one in found), sum(one.partly for one in found), total(facts)
+    print("{} of {} checksums come out".format(*sums(given, facts)))
     print(f"of {rows} rows {whole} ({whole / rows:.1%}) come out whole, {partly} ({partly / rows:.1%}) in part")
     return 0
 

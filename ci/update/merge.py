@@ -23,6 +23,10 @@ GROWING = {"gpu-lists": ("open", "own", "last")}
 """Columns of lists, and of their newest release, to which a machine may add."""
 
 
+_OF_OTHERS = frozenset({"pins"})
+"""Sources that are not the vendor's: they confirm rows, and add none."""
+
+
 class Waiting(NamedTuple):
     """A cell, or with no column a row, that a person decides."""
 
@@ -119,6 +123,7 @@ class _Merging:
 
     def _fate(self, found: Found, why: str) -> Found | Waiting | None:
         """A new row: added, added as seen, or for a person; None if no answer would read it."""
+        why = why or ("only other packagers name it" if self._source in _OF_OTHERS else "")
         if why:
             return _to_decide(found, why)
         if found.table == "releases":

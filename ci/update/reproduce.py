@@ -34,7 +34,8 @@ def shares(given: Iterable[Given], facts: Facts) -> Iterator[Share]:
             if found.table != "availability":
                 names = _names(found.table, facts.key(found.subject, found.table))
                 rows = made.setdefault((found.subject, found.table), {})
-                rows[key_of(found.row, names)] = found.row
+                key = key_of(found.row, names)
+                rows[key] = {**found.row, **rows.get(key, {})}  # the first source is the vendor's
     for (subject, table), rows in sorted(made.items()):
         names = _names(table, facts.key(subject, table))
         compared = [(row, rows.get(key_of(row, names))) for row in facts.rows(subject, table)]
@@ -54,6 +55,23 @@ def is_whole(row: Row, made: Row) -> bool:
 
 def _cells(row: Row) -> Row:
     return {name: value for name, value in row.items() if name not in _APART}
+
+
+def sums(given: Iterable[Given], facts: Facts) -> tuple[int, int]:
+    """How many checksums of the facts come out of bodies, and how many there are."""
+    made: set[object] = set()
+    for one in given:
+        made.update(cell for found in one.rows for cell in found.row.values() if isinstance(cell, str))
+        made.update(proof.sha256 for proof in one.proofs)
+    known = [
+        row[name]
+        for subject in facts.subjects
+        for table in facts.document(subject)["tables"].values()
+        for name in [name for name, kind in table["fields"].items() if kind in {"sha256", "md5"}]
+        for row in table["rows"]
+        if name in row
+    ]
+    return sum(one in made for one in known), len(known)
 
 
 def total(facts: Facts) -> int:

@@ -11,6 +11,7 @@ from update.sources import (
     image_files,
     image_tags,
     pci_ids,
+    pins,
     redist,
     releases,
     rpm,
@@ -35,6 +36,7 @@ ALL: tuple[Source, ...] = tuple(
         image_tags,
         image_files,
         pci_ids,
+        pins,
     )
 )
 """Sources of releases come first: what they name confirms the rows of the others."""
