@@ -23,7 +23,7 @@ GROWING = {"gpu-lists": ("open", "own", "last")}
 """Columns of lists, and of their newest release, to which a machine may add."""
 
 
-_OF_OTHERS = frozenset({"pins"})
+_OF_OTHERS = frozenset({"pins", "tensorrt_manifests"})
 """Sources that are not the vendor's: they confirm rows, and add none."""
 
 

@@ -18,7 +18,19 @@ from update.tables import Facts, declined
 from update.witnesses import Witnesses
 
 BODIES = Path(__file__).parent / "bodies"
-ALONE = ("csaf", "frameworks", "image_files", "image_tags", "pci_ids", "redist", "runfiles", "tags", "wheels")
+ALONE = (
+    "pins",
+    "tensorrt_manifests",
+    "csaf",
+    "frameworks",
+    "image_files",
+    "image_tags",
+    "pci_ids",
+    "redist",
+    "runfiles",
+    "tags",
+    "wheels",
+)
 """Sources that read each body for itself, or with a few; the lists of GPUs are read together."""
 
 

@@ -17,6 +17,7 @@ from update.sources import (
     rpm,
     runfiles,
     tags,
+    tensorrt_manifests,
     wheels,
 )
 
@@ -37,6 +38,7 @@ ALL: tuple[Source, ...] = tuple(
         image_files,
         pci_ids,
         pins,
+        tensorrt_manifests,
     )
 )
 """Sources of releases come first: what they name confirms the rows of the others."""

@@ -19,7 +19,7 @@ _COPIES = {
 """The copies of the repository, and the key of each one's source."""
 
 _ADDRESS = re.compile(r"https://raw\.githubusercontent\.com/(.+)/dist/.+/Dockerfile")
-_BASE = re.compile(r"FROM \S+:(\d+)\.\S+-([a-z]+[\d.]+) (?:as|AS) base\n")
+_BASE = re.compile(r"FROM \S+:(\d{1,3})\.\S+-([a-z]+[\d.]+) (?:as|AS) base\n")
 _STAGE = re.compile(r"FROM \S+ (?:as|AS) base-(amd64|arm64|ppc64le)")
 _VALUE = re.compile(
     r"ENV (NV_CUDNN_VERSION|NV_LIBNCCL(?:_DEV)?_PACKAGE_VERSION|NV_CUDNN_DL_URL|NV_LIBNCCL_DL_SOURCE)[ =](\S+)"

@@ -20,8 +20,8 @@ _MACHINES = {"Linux-x86_64": "linux-x86_64", "Linux-aarch64": "linux-sbsa", "Lin
 _LEFT_OUT = "Darwin-x86_64"
 _OLD_NAMES = {"linux-x86_64": "linux-x64", "linux-sbsa": "linux-aarch64sbsa", "linux-ppc64le": "linux-ppc64le"}
 _RUNFILE = re.compile(r"cuda_(\d+(?:\.\d+){1,2})(?:_(\d+(?:\.\d+)+))?_linux(?:[-_]?\w*)?(?:\.run)?")
-_BUILD = re.compile(r"(\d+(?:\.\d+){3})-(\d+(?:\.\d+)?)")
-_SET = re.compile(r'\{% set version = "(\d+(?:\.\d+){3})" %\}')
+_BUILD = re.compile(r"(\d{1,6}(?:\.\d{1,6}){3})-(\d{1,6}(?:\.\d{1,6})?)")
+_SET = re.compile(r'\{% set version = "(\d{1,6}(?:\.\d{1,6}){3})" %\}')
 _SUM = re.compile(r'\s+sha256: "?([0-9a-f]{64})"?\s+# \[(.*)\]')
 _SELECTED = {
     "win": "windows-x86_64",
