@@ -78,10 +78,9 @@ def plan(
 def show(plan: "Plan", form: str, index: str, settings: "Settings | None" = None) -> None:
     """Write a plan to standard output; the table in the width of the terminal. ``index`` is that of `index_of`."""
     from gpustack.render.api import render
-    from gpustack.render.settings import Settings
 
     if form != "table":
-        frame.document(render(plan, form, settings or Settings(), index=index))
+        frame.document(render(plan, form, settings, index=index))
         return
     from gpustack.render.table import WIDTH
     from gpustack.render.table import render as table

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from msgspec.structs import replace
 
 from gpustack.errors import UsageError
 from gpustack.model.plan import Plan
-from gpustack.render.settings import Settings
+
+if TYPE_CHECKING:
+    from gpustack.render.settings import Settings
 
 FORMATS = (
     "json", "table", "shell", "powershell", "ansible", "cloud-init", "dockerfile", "apptainer", "bootc", "packer",
@@ -30,7 +32,6 @@ _LEAVING_OUT = frozenset({"dockerfile", "apptainer", "bootc", "spack"})
 """The formats of a part of a plan, which say what they omit."""
 
 _OPTIONS = {"image": "--base-image", "prefix": "--prefix"}
-_NONE = Settings()
 
 
 class _Writer(Protocol):
@@ -57,7 +58,7 @@ def demand_format(name: str) -> None:
 def render(
     plan: Plan,
     format: str,  # noqa: A002 (the option's own name)
-    settings: Settings = _NONE,
+    settings: Settings | None = None,
     *,
     index: str = "",
 ) -> str:
@@ -72,11 +73,11 @@ def render(
         return str(import_module("gpustack.render.python_formats").render(plan, format, index))
     module = import_module(f"gpustack.render.{format.replace('-', '_')}")
     if any(format in formats for formats in _SET.values()):
-        return cast("_SetWriter", module).render(plan, settings)
+        return cast("_SetWriter", module).render(plan, settings or _nothing_set())
     return cast("_Writer", module).render(plan)
 
 
-def render_stages(build: Plan, runtime: Plan, format: str, settings: Settings = _NONE) -> str:  # noqa: A002
+def render_stages(build: Plan, runtime: Plan, format: str, settings: Settings | None = None) -> str:  # noqa: A002
     """Two plans, of the stages build and runtime, as one text. Raises UsageError for a format without stages."""
     demand_format(format)
     for plan in (build, runtime):
@@ -89,11 +90,19 @@ def render_stages(build: Plan, runtime: Plan, format: str, settings: Settings = 
             code="conflicting-options",
             hint="several go into a folder: --format ansible --out DIR; two stages into one: --format dockerfile",
         )
-    return str(import_module("gpustack.render.dockerfile").render_stages(build, runtime, settings))
+    return str(import_module("gpustack.render.dockerfile").render_stages(build, runtime, settings or _nothing_set()))
 
 
-def _demand_settings(form: str, settings: Settings) -> None:
+def _nothing_set() -> Settings:
+    from gpustack.render.settings import Settings  # noqa: PLC0415 (most formats have no settings)
+
+    return Settings()
+
+
+def _demand_settings(form: str, settings: Settings | None) -> None:
     """Raise UsageError for a setting that the format does not have."""
+    if settings is None:
+        return
     for name, formats in _SET.items():
         if getattr(settings, name) and form not in formats:
             msg = f"the format {form!r} has no such setting"
@@ -113,7 +122,7 @@ def without_verification(plan: Plan) -> Plan:
 def render_tree(
     plans: Mapping[str, Plan],
     format: str,  # noqa: A002 (the option's own name)
-    settings: Settings = _NONE,
+    settings: Settings | None = None,
 ) -> dict[str, str]:
     """The files that several plans, by the names of their files, make together: their texts by path.
 
@@ -131,7 +140,7 @@ def render_tree(
         _demand_runnable(plan, format)
     _demand_settings(format, settings)
     if format == "modules":
-        return dict(import_module("gpustack.render.modules").tree(plans, settings))
+        return dict(import_module("gpustack.render.modules").tree(plans, settings or _nothing_set()))
     return dict(import_module("gpustack.render.ansible_roles").tree(plans))
 
 
