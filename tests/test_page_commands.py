@@ -38,6 +38,7 @@ ELSEWHERE = {
     r"gpustack triton model-store": "tests/media/test_triton.py",
     r"gpustack matrix (update|rollback|export|status)": "tests/feed/test_updates.py",
     r"gpustack mcp": "tests/cli/test_mcp.py",
+    r"gpustack boot-select": "tests/install/test_boot_select.py",
     r"gpustack fleet": "tests/cli/test_fleet_report.py",
     r"\S*python3? ci/start\.py": "ci/start.py",
     r"python3 ci/test\.py|\.venv/bin/python -m pytest|\.venv/bin/gpustack": "ci/test.py",

@@ -285,8 +285,8 @@ function relaxed(question, component, solution) {
 
 // The answer of `gpustack check` for components in exact versions, and one framework for Python, on a described host.
 // Those hints that a search has to find take most of the time: a second call may ask for them.
-function check(facts, book, { system, gpu, versions, framework }, { hints = true } = {}) {
-  const host = new Host(facts, system, gpu);
+function check(facts, book, { system, gpu, python, versions, framework }, { hints = true } = {}) {
+  const host = new Host(facts, system, gpu, python);
   const asked = Object.fromEntries(Object.entries(versions).map(([name, text]) => [name, `==${text}`]));
   const question = new Question(book, host, asked), search = new Search(question);
   const found = directFindings(question, search);

@@ -114,10 +114,10 @@ function outside(question, component, text) {
   const here = mine.filter((row) => row.platforms.includes(place));
   const covers = (row) => row.arch.includes(arch) && (!row.versions || isWithin(text, row.versions));
   if (!mine.length || here.some(covers)) {
-    const row = unlisted.find((one) => one.component === component && one.system === host.system.spelled &&
-      isWithin(text, one.versions));
+    const row = unlisted.find((one) => one.component === component && isWithin(text, one.versions) &&
+      one.systems.some((name) => host.system.rows.includes(name)));
     return row ? unknown(`${component}==${text}: ${row.text}`,
-      { needs: "os", option: "--os", sources: pages(facts, row.src) }) : null;
+      { rule: row.id, needs: "os", option: "--os", sources: pages(facts, row.src) }) : null;
   }
   const subject = `${component}==${text}`;
   if (!here.length) {
@@ -136,16 +136,33 @@ function outside(question, component, text) {
 // solve/unknown.py
 const UNKNOWN_KERNELS = "it is unknown on which kernels its modules build";
 
+function boundsAbove(question, rule) {
+  return rule.objects[0] === "kernel" && !rule.equal && question.host.holds(rule, "driver") &&
+    Boolean(rule.none || (rule.any ?? []).some((text) => text.includes("<")));
+}
+
 function lacksKernels(question, driver) {
-  const { host, book } = question;
-  const boundsAbove = (rule) => rule.objects[0] === "kernel" && !rule.equal &&
-    Boolean(rule.none || (rule.any ?? []).some((text) => text.includes("<"))) && host.holds(rule, "driver");
-  return host.values("kernel").length > 0 && question.facts.rules.driver.some(boundsAbove) &&
-    !(book.applying("driver", driver).get("kernel") ?? []).some(boundsAbove);
+  const isAbove = (rule) => boundsAbove(question, rule);
+  return question.host.values("kernel").length > 0 && question.facts.rules.driver.some(isAbove) &&
+    !(question.book.applying("driver", driver).get("kernel") ?? []).some(isAbove);
+}
+
+function olderKernel(question, driver) {
+  const { book, host } = question;
+  for (const rule of book.applying("driver", driver).get("kernel") ?? []) {
+    if (rule.advice || boundsAbove(question, rule) || !host.holds(rule, "driver")) continue;
+    if (!host.values("kernel").every((kernel) => accepts(rule, driver, kernel))) {
+      return [unknown(`driver==${driver}: it is unknown whether ${host.system.default} has such a kernel: ${rule.says ?? ""}`,
+        { rule: rule.id, needs: "kernel", option: "--kernel", sources: pages(question.facts, rule.src) })];
+    }
+  }
+  return [];
 }
 
 function unknownKernels(question, candidate) {
-  if (!candidate || question.host.isAssumed("kernel") || !lacksKernels(question, candidate.version)) return [];
+  if (!candidate) return [];
+  if (question.host.isAssumed("kernel")) return olderKernel(question, candidate.version);
+  if (!lacksKernels(question, candidate.version)) return [];
   return [unknown(`driver==${candidate.version}: ${UNKNOWN_KERNELS}, so nothing can be said of Linux ` +
     question.host.values("kernel")[0], { needs: "kernel", option: "--kernel" })];
 }

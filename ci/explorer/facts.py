@@ -43,6 +43,7 @@ BOUND = (*CHOSEN, "fabric-manager", "imex")
 """Those whose rules take part: a driver has partners of its own version."""
 
 ARCHITECTURES = ("x86_64", "aarch64")
+PYTHONS = ("3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
 PLACES = (("linux", "x86_64"), ("linux", "aarch64"), ("windows", "x86_64"))
 BARE = "ubuntu24.04"
 """A system by which GPUs are described."""
@@ -63,6 +64,7 @@ class Export:
             "date": self.matrix.date,
             "components": list(CHOSEN),
             "properties": list(PROPERTIES),
+            "pythons": list(PYTHONS),
             "titles": TITLES,
             "covered": [list(pair) for pair in COVERED_PAIRS if set(pair) <= set(CHOSEN)],
             "releases": {name: [self._release(name, row) for row in self.matrix.releases(name)] for name in CHOSEN},
@@ -122,6 +124,7 @@ class Export:
             "compiling": bound.is_of_compiling,
             "pulls": bound.pulls,
             "text": sentence.text,
+            "says": rule.says if rule.needs == "kernel" else "",
             "words": ranges_in_words(rule.any) if (bound.component, rule.needs) == ("cuda", "driver") else "",
             "src": [self.addresses.setdefault(one, len(self.addresses)) for one in sentence.sources],
         }
@@ -160,10 +163,10 @@ class Export:
             "arch": arch,
             "id": host.os.id,
             "name": host.os.name or host.os.spelled,
-            "spelled": host.os.spelled,
             "windows": view.is_windows,
             "environment": host.environment,
             "platform": applies.platform(host),
+            "rows": [f"{one.id}{one.version}" for one in question.offers.rows.systems],
             "repo": host.os.repo or "",
             "values": {name: values for name, values in known.items() if values},
             "assumed": [name for name in known if view.is_assumed(name)],
@@ -231,7 +234,7 @@ class Export:
             },
             "stated": {device: stated(row) for device, row in book.stated.items()},
             "boards": {f"{device} {board}": stated(row) for (device, board), row in book.boards.items()},
-            "dates": {row.version: row.date for row in self.matrix.releases("driver") if row.date},
+            "dates": {row.version: row.date for row in self.matrix.releases("driver")},
         }
 
     def _applies(self) -> dict[str, Any]:
@@ -266,7 +269,7 @@ class Export:
     def _exposed(self, host: Host, texts: dict[str, int]) -> dict[str, list[Any]]:
         question = Question(self.matrix, host, Request(requirements=()), mode="check")
         found = {}
-        for row in self.matrix.releases("driver"):
+        for row in question.released_here("driver"):
             exposed = security.exposure(question, Candidate(component="driver", version=row.version, release=row))
             if exposed is not None:
                 rest = exposed.reason.removeprefix(f"Driver {row.version} ")
@@ -301,6 +304,9 @@ class Export:
             "index": build.index,
             "can": row.capability if row is not None else "",
             "can_words": in_words(row.capability) if row is not None else "",
+            "can_says": row.says if row is not None else "",
+            "can_refused": row is not None and row.refused,
+            "can_src": self._src(row.src) if row is not None else [],
             "src": self._src(build.src),
         }
         return {key: value for key, value in found.items() if value}

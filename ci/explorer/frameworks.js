@@ -98,16 +98,17 @@ class Frameworks {
 
   required(name, chosen) {
     const requiring = Object.values(chosen).filter((build) => name in (build.requires ?? {}));
-    const local = requiring.find((build) => build.local)?.local ?? "";
+    const named = requiring.map((one) => one.requires[name].split("+")[1]);
+    const local = [...named, ...requiring.map((one) => one.local)].find(Boolean) ?? "";
     return this.builds(name).filter((build) => (build.local ?? "") === local &&
-      requiring.every((one) => isWithin(build.v, one.requires[name])));
+      requiring.every((one) => keeps(build, one.requires[name])));
   }
 
   broken(build, chosen) {
     for (const other of Object.values(chosen)) {
       for (const [one, two] of [[build, other], [other, build]]) {
         const wanted = { ...one.optional, ...one.requires }[two.component];
-        if (wanted && !isWithin(two.v, wanted)) {
+        if (wanted && !keeps(two, wanted)) {
           return this.pair(one, two, `${namedBuild(one)} requires ${two.component}${wanted}`);
         }
       }
@@ -167,7 +168,7 @@ class Frameworks {
       const judged = this.judge(build);
       if (!judged.conflicts.length && !judged.unknown.length && build.status !== "yanked" &&
           !this.with(build, {}, []).next().done) {
-        return [`compatible here: ${namedBuild(build)}${build.index ? `, from --index-url ${build.index}` : ""}`];
+        return [`compatible here: ${namedBuild(build)}${build.index ? `, from ${indexOption(build)}` : ""}`];
       }
     }
     return [];
@@ -219,9 +220,18 @@ class Frameworks {
       case "code": return noFindings();
       case "unknown": return this.unknownOf(build, `${namedBuild(build)}: it is unknown which GPUs its wheel has code for`,
         { needs: "compute-capability" });
-      case "ptx": return this.compiledAtStart(build, called);
+      case "ptx": return this.beyond(build, gpu) ?? this.compiledAtStart(build, called);
       default: return this.conflict(build, `gpu: ${called}`, `${this.contents(build)}; ${called} is of ${gpu.cc}.`);
     }
+  }
+
+  // That a framework fails, or may fail, on a GPU that its PTX would run on.
+  beyond(build, gpu) {
+    if (!build.can || isWithin(gpu.cc, build.can)) return null;
+    const called = this.host.called(gpu), sources = pages(this.facts, build.can_src);
+    const reason = `${namedBuild(build)} on ${called}: ${build.can_says ?? ""}`;
+    if (build.can_refused) return this.conflict(build, `gpu: ${called}`, `${reason}.`, sources);
+    return merged({ unknown: [unknown(reason, { needs: "compute-capability", sources })] });
   }
 
   covers(build, capability) {
@@ -356,6 +366,15 @@ class Frameworks {
     return { kind: "framework", between: [namedBuild(build), `gpu: ${this.host.called(this.host.gpus[0])}`],
       reason: `${namedBuild(build)} has no CUDA: ${why}.`, sources: pages(this.facts, build.src) };
   }
+}
+
+function indexOption(build) {
+  return `${build.local ? "--index-url" : "--extra-index-url"} ${build.index}`;
+}
+
+// Whether a build is in the range of a pin; one with a local part means that build alone.
+function keeps(build, pin) {
+  return pin.includes("+") ? means(pin, build) : isWithin(build.v, pin);
 }
 
 // Whether a requirement means a build: its local part is named, or is none.

