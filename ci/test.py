@@ -34,6 +34,7 @@ PROGRAMS = {
     "java": "default-jre-headless",  # for the Nu Html Checker
     "/usr/share/lmod/lmod/libexec/lmod": "lmod",
     "make": "make",
+    "mandoc": "mandoc",
     "openssl": "openssl",
     "python3-config": "python3-dev",  # for libpython, which Triton's Python backend loads
     "packer": "packer",
