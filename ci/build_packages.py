@@ -81,7 +81,8 @@ def lay_out(tree: Path, day: str) -> str:
     version = build_single_file.build_tree(tree / PLACE)
     program = tree / "usr/bin/gpustack"
     program.parent.mkdir(parents=True)
-    program.symlink_to(f"/{PLACE}/bin/gpustack")
+    program.write_text(f'#!/bin/sh\nexec /{PLACE}/bin/gpustack "$@"\n', encoding="utf-8")
+    program.chmod(0o755)
     manual = tree / "usr/share/man/man1/gpustack.1.gz"
     manual.parent.mkdir(parents=True)
     manual.write_bytes(gzip.compress(build_man.page(day).encode(), 9, mtime=0))

@@ -176,5 +176,7 @@ def test_packages(tmp_path: Path) -> None:
         assert subprocess.run([str(program), "--version"], check=True, capture_output=True).stdout.startswith(
             b"gpustack"
         )
+        started = (root / "usr/bin/gpustack").read_text(encoding="utf-8")
+        assert started == '#!/bin/sh\nexec /usr/lib/gpustack/bin/gpustack "$@"\n'
     assert roots["deb"] == roots["rpm"]
     assert "usr/share/man/man1/gpustack.1.gz" in roots["deb"]
