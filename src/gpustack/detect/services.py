@@ -18,6 +18,7 @@ LOGS = (
     "/var/log/slurmd.log", "/var/log/slurm/*.log", "/var/log/slurm-llnl/*.log", "/var/log/ollama*.log",
     "/home/*/.ollama/logs/*.log", "/root/.ollama/logs/*.log", "/usr/share/ollama/.ollama/logs/*.log",
     "/config/Library/Application Support/Plex Media Server/Logs/Plex Media Server.log", "/var/lib/emby/logs/*.txt",
+    "/config/logs/*.txt",
     "/var/lib/plexmediaserver/Library/Application Support/Plex Media Server/Logs/Plex Media Server.log",
     "/var/log/jellyfin/*.log", "/config/log/*.log", "/var/log/libvirt/qemu/*.log", "/var/log/cloud-init-output.log",
     "/var/log/audit/audit.log", "/var/log/nvidia-mps/*.log",
@@ -77,6 +78,7 @@ WORDS = (
     b"DSO version", b"Port module event", b"insufficient power", b"MSI-X", b"MNNVL", b"no interface found",
     b"shared memory file", b"GRES", b"avc:  denied", b"apparmor=", b"/dev/gdrdrv", b"NVSwitch", b"Exec format error",
     b"/run/nvidia/driver", b"libcuda.so", b"MPS",
+    b"NET/IB", b"No devices found. Waiting", b"VAAPI", b"reference frames", b"unable to destroy", b"NVidia",
 )  # fmt: skip
 """Only lines with one of these words are kept: a text of each row of ``service_log`` has one."""
 

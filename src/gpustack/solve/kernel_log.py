@@ -147,13 +147,15 @@ def judge(matrix: Matrix, text: str, *, log: str = "kernel") -> Verdict:
 def _events(matrix: Matrix, lines: list[str], log: str) -> Iterator[Event]:
     """The messages that the facts know, in the log's order; of Fabric Manager's those since it last worked."""
     rows = [row for row in matrix.rows(SUBJECT, "kernel_log", Message) if row.log == log]
-    xid_rows = [row for row in rows if any(words.startswith(("):", "SXid")) for words in row.wants)]
     known = {row.number: row for row in matrix.rows(SUBJECT, "xids", Xid)}
     actions = {row.action: row for row in matrix.rows(SUBJECT, "xid_actions", XidAction)}
     since = 0
     if log == "fabric":
         works = next(row for row in rows if row.id == _OK)
         since = max((at for at, line in enumerate(lines) if works.wants[0] in line), default=-1) + 1
+    text = "\n".join(lines)
+    rows = [row for row in rows if all(words in text for words in row.wants)]
+    xid_rows = [row for row in rows if any(words.startswith(("):", "SXid")) for words in row.wants)]
     for at in range(since, len(lines)):
         line = lines[at]
         if log == "fabric" and not _SERVICE.search(line):

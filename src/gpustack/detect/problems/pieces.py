@@ -16,7 +16,7 @@ _ONE_RELEASE = (
     r"libnvidia-(?:compute|gl|decode|encode|cfg1|extra|fbc1)-\d+(?:-server)?|nvidia-(?:utils|compute-utils)-\d+(?:-server)?|"
     r"nvidia-(?:dkms|kernel-common|kernel-source)-\d+(?:-server)?(?:-open)?|"
     r"libcuda1|libnvidia-ml1|nvidia-kernel-(?:open-)?dkms|nvidia-driver-bin|libnvidia-encode1|"
-    r"nvidia-driver-(?:cuda|libs|cuda-libs)|xorg-x11-drv-nvidia(?:-cuda|-libs|-cuda-libs)?|"
+    r"nvidia-driver(?:-cuda|-libs|-cuda-libs)?|akmod-nvidia|xorg-x11-drv-nvidia(?:-cuda|-libs|-cuda-libs)?|"
     r"kmod-nvidia-(?:open-|latest-)?dkms"
 )
 """Packages whose driver version has to be the same on one host."""

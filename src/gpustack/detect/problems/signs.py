@@ -22,7 +22,7 @@ _OF_CONTAINERS = ("/var/log/pods/", "/var/log/containers/", "/var/lib/docker/con
 _SENDERS = re.compile(
     r"nvidia-container-(?:cli|runtime|toolkit)|nvidia-ctk|nvidia-cdi|nvidia-imex|nv-hostengine|"
     r"nvidia-vgpu-mgr|nvidia-powerd|nvidia-persistenced|nvidia-device-plugin|nvidia-mig-(?:manager|parted)|"
-    r"modprobe: (?:ERROR|FATAL).*nvidia|Failed to start .*(?:NVIDIA|nvidia)|slurmd?\b.*(?:gres|gpu|nvml)"
+    r"modprobe: (?:ERROR|FATAL).*nvidia|Failed to start .*(?:NVIDIA|NVidia|nvidia)|slurmd?\b.*(?:gres|gpu|nvml)"
 )
 """Daemons and tools of the GPU stack, whose failures are seldom harmless."""
 
@@ -71,8 +71,10 @@ def service_log(scene: Scene) -> Iterator[Finding]:
             explained.add(line)
             yield _finding(scene, row, f"{row.says} ({path}: {_quoted(line)}{_host(scene)})")
     lines = [(path, line, _numbers(line)) for path, text in texts for line in text.splitlines()]
+    everything = "\n".join(line for _, line, _ in lines)
+    every_number = frozenset[str]().union(*(numbers for _, _, numbers in lines))
     for code in scene.matrix.rows("driver-errors", "cuda", Code) if lines else ():
-        if code.code in _OF_PROGRAMS:
+        if code.code in _OF_PROGRAMS or not code.is_in(everything, every_number):
             continue
         told = ((path, line) for path, line, numbers in lines if code.is_in(line, numbers))
         place = next(((path, line) for path, line in told if line not in explained), None)
