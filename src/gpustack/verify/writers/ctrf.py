@@ -1,4 +1,4 @@
-"""The report as CTRF (Common Test Report Format) 1.0: JSON that test dashboards read."""
+"""The report as CTRF (Common Test Report Format): JSON that test dashboards read."""
 
 from __future__ import annotations
 
