@@ -181,8 +181,8 @@ PACKS = "the service packs have different kernels"
 UNREAD = "no package list of it was read"
 
 LACKING = {
-    "gcc": dict.fromkeys(("azurelinux4.0", "hce2.0", "tencentos4"), UNREAD),
-    "glibc": dict.fromkeys(("azurelinux4.0", "hce2.0", "sles_sap12", "tencentos4"), UNREAD),
+    "gcc": dict.fromkeys(("hce2.0", "tencentos4"), UNREAD),
+    "glibc": dict.fromkeys(("hce2.0", "sles_sap12", "tencentos4"), UNREAD),
     "kernel": {
         **dict.fromkeys(("altlinux10", "altlinux11", "mageia9", "mageia10", "trisquel11"), UNREAD),
         **dict.fromkeys(("elementary6", "elementary7", "elementary8", "neon22.04", "neon24.04"), OWN_KERNEL),
@@ -191,8 +191,8 @@ LACKING = {
         **dict.fromkeys(("opensuse-leap15", "sled15", "sles12", "sles15", "sles_sap12", "sles_sap15"), PACKS),
     },
     "python": dict.fromkeys(
-        ("altlinux10", "altlinux11", "azurelinux4.0", "centos6", "hce2.0", "kylin10", "kylin11", "kylinV10", "kylinV11",
-         "mageia9", "mageia10", "rhel6", "sles12", "sles12.3", "sles_sap12", "tencentos4"), UNREAD
+        ("altlinux10", "altlinux11", "centos6", "hce2.0", "kylin10", "kylin11", "kylinV10", "kylinV11",
+         "mageia9", "rhel6", "sles12", "sles12.3", "sles_sap12", "tencentos4"), UNREAD
     ),
 }  # fmt: skip
 """What the facts do not state about a release of a Linux, and why. A row without a version stands for every release,

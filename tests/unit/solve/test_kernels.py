@@ -134,7 +134,6 @@ def test_systems_that_nvidia_has_a_folder_for_have_their_properties(matrix: Matr
 
 
 NOT_FOUND = {
-    "azurelinux4.0": ["gcc", "glibc", "python"],
     **{key: ["python"] for key in ("kylin10", "kylin11", "kylinV10", "kylinV11", "sles12.3", "opensuse-tumbleweed")},
 }
 """What no source was found for."""
