@@ -35,6 +35,7 @@ ErrorId = Literal[
     "facts-missing",
     "facts-older-than-plan",
     "facts-too-old",
+    "fleet-running",
     "folder-not-empty",
     "format-unsupported",
     "gpu-in-use",

@@ -27,6 +27,8 @@ OPTIONS = {
     "triton": {"--release", "--digits", "--engine", "--version", "--keep", "--instances", "--cpu", "--format"},
     "status": {"--lock"},
     "fleet detect": {"--inventory", "--limit", "--out", "--forks", "--format", "--detailed-exitcode"},
+    "fleet apply": {"--waves", "--max-fail", "--gate", "--drain", "--resume", "--program", "--reboot", "--yes"},
+    "fleet verify": {"--inventory", "--limit", "--level", "--out", "--program"},
     "fleet plan": {"--file", "--method", "--policy", "--out", "--allow", "--what-if", "--detailed-exitcode"},
     "matrix": {"--format"},
     "mcp": {"--approve"},

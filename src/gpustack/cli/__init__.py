@@ -29,6 +29,8 @@ COMMANDS = {
     "matrix": "gpustack.cli.matrix",
     "mcp": "gpustack.cli.mcp",
     "schema": "gpustack.cli.schema",
+    "fleet apply": "gpustack.cli.fleet_apply",
+    "fleet verify": "gpustack.cli.fleet_verify",
     "boot-select": "gpustack.cli.boot_select",
     "fleet report": "gpustack.cli.fleet_report",
 }

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from gpustack.cli import frame
 from gpustack.cli.declare import REQUIRED, Option, command
-from gpustack.cli.fleet_options import Forks, Inventory, Limit, named, table, teller
+from gpustack.cli.fleet_options import Forks, Inventory, Limit, demand_inventory, named, table, teller
 from gpustack.cli.options import TextOrJson
 from gpustack.cli.outputs import folder
 
@@ -29,23 +29,19 @@ def fleet_detect(
     ] = False,
 ) -> int:
     """Ask every host of an inventory what it is. Changes nothing there and requires only a Python from 2.7 on."""
-    from gpustack.errors import GpustackError, UsageError
+    from gpustack.errors import GpustackError
     from gpustack.fleet.detect import detect_fleet
     from gpustack.fleet.engine import FORKS
     from gpustack.fleet.store import write_fleet
     from gpustack.system.signals import Ended, Interrupts
 
-    if not inventory:
-        msg = "no inventory is given"
-        raise UsageError(
-            msg, code="missing-argument", where="-i", hint="for example: gpustack fleet detect -i hosts.ini"
-        )
+    inventories = demand_inventory(inventory)
     place = folder(out, "--out")
     tell, interrupts = teller(), Interrupts()
     interrupts.catch()
     try:
         fleet, hosts = detect_fleet(
-            inventory,
+            inventories,
             frame.matrix(),
             limit=limit or "",
             forks=forks or FORKS,

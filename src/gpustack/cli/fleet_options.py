@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
 from gpustack.cli import frame
 from gpustack.cli.declare import Option
+from gpustack.errors import UsageError
+
+
+class Level(str, Enum):
+    """How deep a verification goes."""
+
+    QUICK = "quick"
+    SMOKE = "smoke"
+    FULL = "full"
+
 
 Inventory = Annotated[
     list[Path] | None,
@@ -17,6 +28,18 @@ Limit = Annotated[
     str | None, Option("--limit", metavar="PATTERN", help="Only hosts that match a pattern of Ansible: gpu:!web*.")
 ]
 Forks = Annotated[int | None, Option("--forks", metavar="N", min=1, help="How many hosts at a time (default: 20).")]
+ProgramFile = Annotated[
+    Path | None,
+    Option("--program", metavar="FILE", help="gpustack as one file, which is copied to hosts and verifies them there."),
+]
+
+
+def demand_inventory(given: list[Path] | None) -> list[Path]:
+    """The inventories. Raises UsageError if none is given."""
+    if not given:
+        msg = "no inventory is given"
+        raise UsageError(msg, code="missing-argument", where="-i", hint="for example: -i hosts.ini")
+    return given
 
 
 def teller() -> Callable[[str], None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import tempfile
@@ -30,6 +31,9 @@ ENVIRONMENT = {
 
 FORKS = 20
 """So many hosts are worked on at a time, unless the user says otherwise."""
+
+INVENTORY = "inventory.yml"
+"""The file of a playbook with the variables of its hosts, which is added to the user's inventories."""
 
 _PATIENCE_S = 120.0
 _WORST = 3000
@@ -106,6 +110,17 @@ def _program(name: str) -> str:
     return str(own) if own.exists() else name
 
 
+def leftovers(mark: str) -> list[int]:
+    """The processes of Ansible that a killed run with this mark has left."""
+    wanted = f"GPUSTACK_FLEET={mark}".encode()
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):  # it has ended, or belongs to somebody else
+            if wanted in path.read_bytes().split(b"\0") and int(path.parent.name) != os.getpid():
+                found.append(int(path.parent.name))
+    return sorted(found)
+
+
 class Play(NamedTuple):
     """A playbook to run: its plays, the files next to it by path, and the hosts."""
 
@@ -141,7 +156,10 @@ def run_play(
         ended = ansible_runner.run(
             private_data_dir=folder,
             playbook="playbook.yml",
-            inventory=[str(path.resolve()) for path in inventories],
+            inventory=[
+                *(str(path.resolve()) for path in inventories),
+                *(f"{folder}/project/{name}" for name in play.files if name == INVENTORY),
+            ],
             limit=f"@{folder}/limit",
             envvars={
                 **ENVIRONMENT,

@@ -53,3 +53,7 @@ def plan_file(folder: Path) -> Path:
 def class_file(folder: Path, name: str) -> Path:
     """The plan of one class of hosts."""
     return folder / PLANS / f"{name}.json"
+
+
+REPORTS = "reports"
+"""Below the folder of a plan: what ``fleet apply`` verified, with a ``fleet.json`` of its own."""

@@ -40,6 +40,12 @@ def tree(plans: Mapping[str, Plan]) -> dict[str, str]:
     return found
 
 
+def role(name: str, plan: Plan) -> dict[str, str]:
+    """The files of one plan's role by path below a playbook's folder; none if the plan has no steps."""
+    group = _Group(name, parts_of(plan, f"{name}_"), [])
+    return {f"roles/{name}/{path}": text for path, text in _role(group).items()} if group.parts.tasks else {}
+
+
 def _groups(plans: Mapping[str, Plan]) -> list[_Group]:
     found: dict[str, _Group] = {}
     for host, plan in sorted(plans.items()):
@@ -51,15 +57,25 @@ def _groups(plans: Mapping[str, Plan]) -> list[_Group]:
         # Ids of steps reflect their content; hosts with equal ids share a role, whatever else differs.
         same = sha256_of([[step.id for step in plan.steps], guards_of(plan)]) if plan.steps else ""
         if same not in found:
-            name = _role_name(plan, same) if plan.steps else _NOTHING
+            taken = {group.name for group in found.values()}
+            name = _role_name(plan, host, taken) if plan.steps else _NOTHING
             found[same] = _Group(name, parts_of(plan, f"{name}_"), [])
         found[same].hosts.append(host)
     return list(found.values())
 
 
-def _role_name(plan: Plan, digest: str) -> str:
-    system = plan.host.os.system or plan.host.os.spelled
-    return f"gpustack_{re.sub(r'[^a-z0-9]+', '_', system.lower()).strip('_')[:40]}_{digest[:8]}"
+def _role_name(plan: Plan, host: str, taken: set[str]) -> str:
+    """A name that stays when the plan changes, for group_vars: of the system, then also of the role's first host."""
+    name = f"gpustack_{_word(plan.host.os.system or plan.host.os.spelled)}"
+    if name in taken:
+        name = f"{name}_{_word(host)}"
+    while name in taken:
+        name += "_x"
+    return name
+
+
+def _word(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")[:40]
 
 
 def _inventory(groups: list[_Group]) -> str:
