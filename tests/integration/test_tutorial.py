@@ -21,7 +21,8 @@ PAGE = resources.folder("matrices").parent / "docs" / "tutorial.md"
 ELSEWHERE = {
     "git clone ": "the tests run in the clone",
     "cd gpustack": "the same",
-    "python3 ci/start.py ": "tests/test_page_commands.py: it makes an environment, and is the gate's own first step",
+    "python3 ci/start.py ": "it makes the environment that the tests run in",
+    "export PATH": "the tests have a program of that name",
     "debootstrap ": "tests/integration/roots.py makes the tree of this release",
     "gpustack verify ": "docs/observed-h200.md: it requires a GPU",
 }
