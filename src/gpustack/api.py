@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gpustack.model.host import Host
     from gpustack.model.image import ImageContent
     from gpustack.model.plan import Plan
-    from gpustack.model.request import KernelModule, Policy
+    from gpustack.model.request import KernelModule, Policy, Requirement
     from gpustack.model.resolution import Verdict
     from gpustack.model.results import Level, Report
 
@@ -76,15 +76,11 @@ def check(  # noqa: PLR0913 (keywords, as the command line has options)
     from gpustack.errors import UsageError  # noqa: PLC0415
     from gpustack.model.request import Beside, Request  # noqa: PLC0415
     from gpustack.solve.check import check as judge  # noqa: PLC0415
-    from gpustack.solve.codecs import codec_word  # noqa: PLC0415
-    from gpustack.solve.requirements import merge, parse_requirement, split_frameworks  # noqa: PLC0415
 
     if not words and image is None:
         msg = "no component and no image is given"
         raise UsageError(msg, code="missing-argument", hint="for example gpustack check cuda==13.0.2, or --image NAME")
-    codecs = tuple(word for text in words if (word := codec_word(text)) is not None)
-    components = tuple(parse_requirement(text) for text in words if codec_word(text) is None)
-    stack, frameworks = split_frameworks(merge(components))
+    stack, frameworks, codecs = _meant(words) if words else ((), (), ())
     request = Request(
         requirements=stack,
         compilers=tuple(compilers) or UNSET,
@@ -94,6 +90,17 @@ def check(  # noqa: PLR0913 (keywords, as the command line has options)
     )
     beside = Beside(codecs=codecs, image=image)
     return judge(facts or _facts(), host or detect(), request, beside=beside, with_hints=True)
+
+
+def _meant(words: Iterable[str]) -> tuple[tuple[Requirement, ...], tuple[Requirement, ...], tuple[str, ...]]:
+    """Words as requirements on components, on frameworks, and as codecs. Raises UsageError."""
+    from gpustack.solve.codecs import codec_word  # noqa: PLC0415 (an image alone has no words)
+    from gpustack.solve.requirements import merge, parse_requirement, split_frameworks  # noqa: PLC0415
+
+    found = {text: codec_word(text) for text in words}
+    codecs = tuple(word for word in found.values() if word is not None)
+    components = tuple(parse_requirement(text) for text, word in found.items() if word is None)
+    return *split_frameworks(merge(components)), codecs
 
 
 def plan(

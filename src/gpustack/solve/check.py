@@ -7,10 +7,8 @@ from msgspec import UNSET, UnsetType
 
 from gpustack.matrix.index import Matrix
 from gpustack.model.host import Host
-from gpustack.model.request import Beside, Request
-from gpustack.model.resolution import Answer, Conflict, Findings, ImageAnswer, Unknown, Verdict
-from gpustack.solve import known_bad
-from gpustack.solve.advice import advice
+from gpustack.model.request import Beside, Request, Requirement
+from gpustack.model.resolution import Answer, Conflict, Exposure, Findings, ImageAnswer, Unknown, Verdict
 from gpustack.solve.causes import (
     Asked,
     Constraint,
@@ -26,9 +24,7 @@ from gpustack.solve.flavour import flavours
 from gpustack.solve.listed import unlisted_gpus
 from gpustack.solve.offers import POSSIBLE
 from gpustack.solve.question import Candidate, Question
-from gpustack.solve.requirements import parse_requirement
 from gpustack.solve.search import Chosen, Search
-from gpustack.solve.security import exposures
 from gpustack.solve.unjudged import assumed, not_judged, unknown_rules
 from gpustack.solve.unknown import (
     outside_of_the_facts,
@@ -59,18 +55,26 @@ def check(
     judged = picks or {name: question.candidates(name)[0] for name in _list_given(search) if question.candidates(name)}
     more, of_image = _asked_beside(question, beside or Beside())
     conflicts = _conflicts(question, found) + more.conflicts
-    conflicts += known_bad.conflicts(question, judged["driver"]) if "driver" in judged else ()
+    warnings: list[str] = []
+    security: tuple[Exposure, ...] = ()
+    if judged:
+        from gpustack.solve import known_bad  # noqa: PLC0415 (an image or a framework alone has no component)
+        from gpustack.solve.advice import advice  # noqa: PLC0415
+        from gpustack.solve.security import exposures  # noqa: PLC0415
+
+        conflicts += known_bad.conflicts(question, judged["driver"]) if "driver" in judged else ()
+        warnings, security = advice(question, picks), exposures(question, judged)
     unknown = _unknown(question, picks, judged) + more.unknown
     answer: Answer = "incompatible" if conflicts else "unknown" if unknown else "compatible"
     return Verdict(
         verdict=answer,
         compatible=answer == "compatible",
         conflicts=conflicts,
-        warnings=(*advice(question, picks), *more.warnings),
+        warnings=(*warnings, *more.warnings),
         unknown=unknown,
         not_judged=not_judged(question, judged),
         assumed=assumed(question, judged),
-        security=exposures(question, judged),
+        security=security,
         image=of_image,
         hints=(*(_hints(question, search) if found and with_hints else ()), *more.hints),
     )
@@ -105,7 +109,10 @@ def _unknown(question: Question, picks: dict[str, Candidate], judged: dict[str, 
     found = [*unknown_versions(question), *outside_of_the_facts(question, judged), *unknown_pairs(question, picks)]
     found += [*unlisted_gpus(question, picks), *unknown_splits(question, picks), *unknown_compilers(question, judged)]
     found += unknown_kernels(question, judged)
-    found += known_bad.doubts(question, judged["driver"]) if "driver" in judged else ()
+    if "driver" in judged:
+        from gpustack.solve import known_bad  # noqa: PLC0415 (see above)
+
+        found += known_bad.doubts(question, judged["driver"])
     for candidate in judged.values():
         found += unknown_rules(question, candidate, judged)
     return tuple(dict.fromkeys(found))
@@ -203,7 +210,9 @@ def _hints(question: Question, search: Search) -> tuple[str, ...]:
 def _fits(question: Question, picks: dict[str, Candidate]) -> bool:
     """Whether nothing refuses the request once the picks replace the versions in it."""
     requirements = tuple(
-        parse_requirement(f"{one.component}=={picks[one.component].version}") if one.component in picks else one
+        Requirement(component=one.component, versions=f"=={picks[one.component].version}")
+        if one.component in picks
+        else one
         for one in question.request.requirements
     )
     request = msgspec.structs.replace(question.request, requirements=requirements)

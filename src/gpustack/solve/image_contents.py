@@ -13,7 +13,7 @@ from gpustack.model.image import ImageContent
 from gpustack.model.resolution import Conflict, Findings, ImageAnswer, Unknown
 from gpustack.solve.cuda_runs import release_of, runs_on
 from gpustack.solve.image_demands import Demands, demand_findings, known_demands
-from gpustack.solve.image_tags import PYTORCH, Image, known_images, reference
+from gpustack.solve.image_tags import PYTORCH, Image, find_image, reference
 from gpustack.solve.images import drivers_of, judge_image, nearest_tag
 from gpustack.solve.question import Question
 from gpustack.versions import version_key
@@ -35,7 +35,7 @@ class _Cuda(Struct, frozen=True):
 def content_findings(question: Question, content: ImageContent) -> tuple[Findings, ImageAnswer]:
     """What refuses the image on the host of ``question``, and how it runs there."""
     name = content.name
-    image, known = _base(question, content)
+    image = _base(question, content)
     cudas = (*_cudas(content, image), *_of_wheels(question, content), *_of_layers(question, content))
     newest = max(cudas, key=lambda one: version_key(one.version), default=None)
     release = release_of(question, newest.version) if newest is not None else None
@@ -57,11 +57,11 @@ def content_findings(question: Question, content: ImageContent) -> tuple[Finding
     own = Image(tag="", cuda=newest.version)
     if image is not None:
         own = replace(image, cuda=newest.version)
-    found, answer = judge_image(question, name, own, release, known)
+    found, answer = judge_image(question, name, own, release)
     if answer.runs == "needs forward compatibility":
         more += _forward(question, content, image, newest)
     if more.conflicts:
-        nearest = answer.nearest or (nearest_tag(question, image, known) if image is not None else "")
+        nearest = answer.nearest or (nearest_tag(question, image) if image is not None else "")
         if nearest and not answer.nearest:
             more += Findings(hints=(f"the nearest tag that runs here is {nearest}",))
         answer = replace(answer, runs="does not run", nearest=nearest)
@@ -94,10 +94,9 @@ def _forward(question: Question, content: ImageContent, image: Image | None, new
     return Findings(conflicts=(_conflict(content, f"driver=={driver}", reason),), hints=(hint,))
 
 
-def _base(question: Question, content: ImageContent) -> tuple[Image | None, tuple[Image, ...]]:
+def _base(question: Question, content: ImageContent) -> Image | None:
     match = reference(content.base)
-    known = known_images(question, match[1]) if match else ()
-    return next((one for one in known if match and one.tag == match[2]), None), known
+    return find_image(question, match[1], match[2]) if match else None
 
 
 def _silent(content: ImageContent) -> str:

@@ -70,25 +70,30 @@ def reference(name: str) -> re.Match[str] | None:
     return _NVIDIAS.fullmatch(name) or _OTHERS.fullmatch(name)
 
 
-def known_images(question: Question, repository: str) -> tuple[Image, ...]:
-    """The known images of a repository, oldest first."""
+def known_images(question: Question, repository: str, tag: str = "") -> tuple[Image, ...]:
+    """The known images of a repository, oldest first; of nvidia/cuda, which has a thousand, only ``tag`` if given."""
     matrix, kind = question.matrix, _KINDS.get(repository, repository)
     if kind == "cuda":
         tags = matrix.rows("ngc", "cuda_image_tags", _Tag)
         listed = matrix.rows("cuda-image-tags", "tags", _Listed)
-        found = [
-            *(
-                Image(repository=repository, tag=f"{row.cuda}-{kind}-{row.system}", cuda=row.cuda, src=row.src)
-                for row in listed
-                for kind in row.kinds
-            ),
-            *(
-                Image(repository=repository, tag=one.tag, cuda=match[1], src=one.src)
-                for one in tags
-                if (match := _CUDA_TAG.fullmatch(one.tag))
-            ),
-        ]
-        return tuple(sorted({one.tag: one for one in found}.values(), key=lambda one: version_key(one.cuda)))
+        found = {
+            f"{row.cuda}-{kind}-{row.system}": (row.cuda, row.src)
+            for row in listed
+            for kind in row.kinds
+            if not tag or tag.startswith(row.cuda)
+        }
+        found |= {
+            one.tag: (match[1], one.src)
+            for one in tags
+            if (not tag or one.tag == tag) and (match := _CUDA_TAG.fullmatch(one.tag))
+        }
+        keys = {cuda: version_key(cuda) for cuda, _ in found.values()}
+        images = (
+            Image(repository=repository, tag=name, cuda=cuda, src=src)
+            for name, (cuda, src) in found.items()
+            if not tag or name == tag
+        )
+        return tuple(sorted(images, key=lambda one: keys[one.cuda]))
     if "/" in repository:
         hub = (row for row in matrix.rows("ngc", "hub_tags", _HubTag) if row.repository == repository)
         return tuple(Image(repository=repository, tag=row.tag, cuda=row.cuda, src=row.src) for row in hub)
@@ -106,6 +111,11 @@ def known_images(question: Question, repository: str) -> tuple[Image, ...]:
         for row, month in sorted(found_rows, key=lambda one: one[0].month)
         for suffix in ("py3", *(("tf1-py3", "tf2-py3") if kind == "tensorflow" else ()))
     )
+
+
+def find_image(question: Question, repository: str, tag: str) -> Image | None:
+    """The known image of this tag, None if none is known."""
+    return next((one for one in known_images(question, repository, tag) if one.tag == tag), None)
 
 
 def unlisted(known: tuple[Image, ...], tag: str) -> str:

@@ -9,22 +9,20 @@ from gpustack.model.resolution import Conflict, Findings, ImageAnswer, ImageRuns
 from gpustack.solve.cuda_runs import driver_rule, release_of, runs_on, smallest_driver
 from gpustack.solve.forward_compat import PACKAGE
 from gpustack.solve.image_demands import demand_findings, known_demands
-from gpustack.solve.image_tags import PYTORCH, Image, known_images, reference, unlisted
+from gpustack.solve.image_tags import PYTORCH, Image, find_image, known_images, reference, unlisted
 from gpustack.solve.question import Question
-from gpustack.solve.sentences import rule_sentence
 from gpustack.versions import is_within
 
 
 def image_findings(question: Question, name: str) -> tuple[Findings, ImageAnswer]:
     """What refuses the image on the host of ``question``, and how it runs there."""
     match = reference(name.strip())
-    known = known_images(question, match[1]) if match else ()
-    image = next((one for one in known if match and one.tag == match[2]), None)
+    image = find_image(question, match[1], match[2]) if match else None
     if image is None or question.view.is_windows:
         why = (
             "images of Linux run on Windows in WSL only: ask with --os wsl-ubuntu24.04"
             if image
-            else unlisted(known, match[2] if match else "")
+            else unlisted(known_images(question, match[1]) if match else (), match[2] if match else "")
         )
         unknown = Unknown(reason=f"image {name}: {why}")
         return Findings(unknown=(unknown,)), ImageAnswer(name=name, runs="unknown")
@@ -32,14 +30,14 @@ def image_findings(question: Question, name: str) -> tuple[Findings, ImageAnswer
     if release is None:
         unknown = Unknown(reason=f"image {name}: its CUDA is unknown", sources=_sources(question, image))
         return Findings(unknown=(unknown,)), ImageAnswer(name=name, runs="unknown")
-    found, answer = judge_image(question, name, image, release, known)
+    found, answer = judge_image(question, name, image, release)
     more = _demands_of(question, name, image)
     if answer.runs == "needs forward compatibility" and image.repository == PYTORCH:
         reason = f"image {name}: it is unknown whether cuda-compat is in it; save the image, and check the file"
         more += Findings(unknown=(Unknown(reason=reason, sources=_sources(question, image)),))
     if found.conflicts or not more.conflicts:
         return found + more, answer
-    nearest = nearest_tag(question, image, known)
+    nearest = nearest_tag(question, image)
     hints = (f"the nearest tag that runs here is {nearest}",) if nearest else ()
     return found + more + Findings(hints=hints), replace(answer, runs="does not run", nearest=nearest)
 
@@ -64,17 +62,15 @@ def _demands_of(question: Question, name: str, image: Image) -> Findings:
     return demand_findings(question, name, demands, release_of(question, image.cuda), drivers_of(question))
 
 
-def judge_image(
-    question: Question, name: str, image: Image, release: Release, known: tuple[Image, ...]
-) -> tuple[Findings, ImageAnswer]:
-    """The same for an image whose CUDA is ``release``; ``known`` are the tags of its repository, with its own."""
+def judge_image(question: Question, name: str, image: Image, release: Release) -> tuple[Findings, ImageAnswer]:
+    """The same for an image whose CUDA is ``release``."""
     gpu = _gpu_refusal(question, name, image, release)
     drivers = drivers_of(question)
     answers = [runs_on(question, release, one) for one in drivers]
     runs: ImageRuns = max(answers, key=_worse) if answers else "unknown"
     smallest = smallest_driver(question, release)
     refused = gpu is not None or runs == "does not run"
-    nearest = nearest_tag(question, image, known) if refused else ""
+    nearest = nearest_tag(question, image) if refused else ""
     answer = ImageAnswer(
         name=name,
         runs="does not run" if gpu is not None else runs,
@@ -123,6 +119,8 @@ def _gpu_refusal(question: Question, name: str, image: Image, release: Release) 
     breach, value = question.book.property_breach("cuda", release.version, "compute-capability", question.view)
     if breach is None:
         return None
+    from gpustack.solve.sentences import rule_sentence  # noqa: PLC0415 (most images run)
+
     sentence = rule_sentence(question, breach)
     named = ", ".join(question.view.gpus_with(value))
     reason = f"The image holds CUDA {release.version}. {sentence.text}; this is {named} of {value}."
@@ -139,6 +137,8 @@ def drivers_of(question: Question) -> tuple[str, ...]:
 def _driver_conflict(
     question: Question, name: str, image: Image, release: Release, drivers: tuple[str, ...]
 ) -> Conflict:
+    from gpustack.solve.sentences import rule_sentence  # noqa: PLC0415 (most images run)
+
     required = driver_rule(question, release, advice=False)
     sentence = rule_sentence(question, required) if required is not None else None
     compat = question.book.applying(PACKAGE, release.version).get("driver", ())
@@ -154,8 +154,9 @@ def _driver_conflict(
     return _conflict(name, f"driver=={drivers[0]}", ". ".join(parts) + ".", sources)
 
 
-def nearest_tag(question: Question, image: Image, known: tuple[Image, ...]) -> str:
+def nearest_tag(question: Question, image: Image) -> str:
     """The newest earlier tag that runs here, else the oldest later one, of the same kind if any; "" if none does."""
+    known = known_images(question, image.repository) if image.repository else ()
     place = next((at for at, one in enumerate(known) if one.tag == image.tag), len(known))
     drivers = drivers_of(question)
     order = (*reversed(known[:place]), *known[place + 1 :])
