@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from gpustack.cli.fleet_apply import Stop
 from gpustack.errors import GpustackError, UsageError
-from gpustack.fleet.apply import only_one
-from gpustack.fleet.drain import Drain, DrainError, drain_named
+from gpustack.fleet.apply import Application, Choices, only_one
+from gpustack.fleet.drain import Drain, DrainError, NoDrain, drain_named
 from gpustack.fleet.journal import JOURNAL, Journal
+from gpustack.fleet.store import load_fleet
 from gpustack.fleet.verify import faults_of
 from gpustack.fleet.waves import in_turn, parse_limit, parse_waves
+from gpustack.matrix.index import load_matrix
+from gpustack.model.fleet import FleetPlan, HostClass
 from gpustack.model.host import Host
 from gpustack.model.results import CheckResult, Report
 from gpustack.system.run import LocalRunner
+from gpustack.system.signals import Interrupts
 
 
 @pytest.mark.parametrize(
@@ -166,3 +172,37 @@ def test_a_report_in_which_nothing_passed_proves_nothing() -> None:
     assert faults_of(report("pass", "skip")) == []
     assert faults_of(report("skip")) == faults_of(report()) == ["no check passed: nothing was proven"]
     assert faults_of(report("pass", "fail", "error")) == ["c.fail: why", "c.error: why"]
+
+
+def test_the_first_signal_stops_after_the_wave_and_the_second_at_once() -> None:
+    said: list[str] = []
+    interrupts = Interrupts()
+    interrupts.catch()
+    try:
+        stop = Stop(interrupts, said.append)
+        assert not stop.is_stopped()
+        os.kill(os.getpid(), signal.SIGINT)
+        assert (stop.is_stopped(), stop.is_ended(), stop.first) == (True, False, signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert stop.is_ended()
+    finally:
+        interrupts.release()
+    assert len(said) == 1
+
+
+def test_no_wave_begins_after_a_signal(tmp_path: Path) -> None:
+    made = FleetPlan(classes=(HostClass(name="a", hosts=("n1", "n2"), steps=3),))
+    application = Application(
+        tmp_path,
+        made,
+        {},
+        NoDrain(),
+        load_matrix(),
+        Choices("1,100%", "0", "quick", None, reboots=False, forks=2),
+        tell=lambda _: None,
+        is_stopped=lambda: True,
+        is_ended=lambda: False,
+    )
+    found = application.run()
+    assert (found.phases, found.untouched, found.is_stopped) == ({}, ("n1", "n2"), True)
+    assert [one.reason for one in load_fleet(tmp_path / "reports").hosts] == ["it was not verified"] * 2

@@ -65,13 +65,13 @@ def test_a_fleet_is_changed_in_waves_and_hosts_return_only_when_verified(  # noq
     call: Callable,  # noqa: F811
 ) -> None:
     scene = Scene(workshop, ASK, tmp_path)
-    roots = {name: prepared(answering(enter(scene, name), scene.plan), {}) for name in ("n1", "n2", "n3")}
+    roots = {name: prepared(answering(enter(scene, name), scene.plan), {}) for name in ("n1", "n2", "n3", "n4")}
     hosts = inventory(tmp_path / "hosts.ini", roots)
     before = hosts.read_text()
     own = ("--matrices", str(scene.overlay))
     detected = call("fleet", "detect", "-i", str(hosts), "--out", str(tmp_path / "snap"), *own)
     assert detected.code == 0, detected.err
-    assert "3 of 3 hosts answered" in detected.out
+    assert "4 of 4 hosts answered" in detected.out
     allowed = [word for name in roots for word in ("--allow", name)]
     plan = ("fleet", "plan", str(tmp_path / "snap"), *ASK.requirements, "--method", "network", *allowed, *own)
     folder = tmp_path / "plans"
@@ -82,6 +82,10 @@ def test_a_fleet_is_changed_in_waves_and_hosts_return_only_when_verified(  # noq
     answers(roots["n1"], "pass")
     answers(roots["n2"], "fail", "nvcc is not there")
     answers(roots["n3"], "pass")
+    answers(roots["n4"], "pass")
+    lock = roots["n4"].inside("/var/lib/gpustack/fleet.lock")
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    lock.symlink_to("gpustack-of-another-controller")
     roots["n3"].write("/etc/apt/preferences.d/gpu", "Package: cuda*\nPin: version 1\nPin-Priority: 1001\n")
     log = tmp_path / "drained"
     (tmp_path / "drain").write_text(f'#!/bin/sh\necho "$@" >>{log}\n')
@@ -91,8 +95,10 @@ def test_a_fleet_is_changed_in_waves_and_hosts_return_only_when_verified(  # noq
     assert ended.code == 1, ended.out + ended.err
     assert "n2: failed: cuda.nvcc: nvcc is not there" in ended.out
     assert "n3: stale: " in ended.out
-    assert "1 done, 1 failed, 1 stale" in ended.out
-    assert log.read_text().split("\n")[:-1] == ["drain n1", "restore n1", "drain n2"]
+    assert "n4: failed: another run works on it: gpustack-of-another-controller" in ended.out
+    assert "1 done, 2 failed, 1 stale" in ended.out
+    assert log.read_text().split("\n")[:2] == ["drain n1", "restore n1"]
+    assert sorted(log.read_text().split("\n")[2:-1]) == ["drain n2", "drain n4"]
     done = ["drained", "begun", "applied", "verified", "done"]
     assert [phase for name, phase in phases(folder) if name == "n1"] == done
     plan_of = scene.plan
@@ -104,10 +110,12 @@ def test_a_fleet_is_changed_in_waves_and_hosts_return_only_when_verified(  # noq
     assert again.is_told(2), again.err
     assert again.err.startswith("error[paused]")
     roots["n3"].inside("/etc/apt/preferences.d/gpu").unlink()
+    lock.unlink()
     answers(roots["n2"], "pass")
     resumed = call(*apply, "--reboot", "never", "--yes", "--resume", *own)
     assert resumed.code == 0, resumed.out + resumed.err
-    assert sorted(log.read_text().split("\n")[3:-1]) == ["drain n2", "drain n3", "restore n2", "restore n3"]
+    again_drained = [f"{what} {name}" for what in ("drain", "restore") for name in ("n2", "n3", "n4")]
+    assert sorted(log.read_text().split("\n")[4:-1]) == again_drained
     fleet = json.loads((folder / "reports/fleet.json").read_text())
     assert [(one["name"], one["state"]) for one in fleet["hosts"]] == [(name, "answered") for name in roots]
     count = len(phases(folder))
@@ -136,7 +144,7 @@ def verifies_and_names_hosts_whose_verification_did_not_run(
     assert ended.code == 1
     assert "n2: no check passed: nothing was proven\n" in ended.out
     assert "n3: failed: " in ended.out
-    assert "1 of 3 hosts passed" in ended.out
+    assert "2 of 4 hosts passed" in ended.out
     assert not (folder / "reports/n3").exists()
     (folder / "gpustack.pyz").write_text("#!/bin/sh\nexec cat /root/report.json\n")
     answers(roots["n2"], "pass")

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from gpustack.fleet.apply import Choices, Outcome
     from gpustack.model.fleet import FleetPlan
     from gpustack.model.plan import Plan
+    from gpustack.system.signals import Interrupts
 
 
 class Gate(str, Enum):
@@ -123,7 +124,7 @@ def _run(
     from gpustack.system.signals import Interrupts
 
     interrupts = Interrupts()
-    stop = _Stop(interrupts, frame.say)
+    stop = Stop(interrupts, frame.say)
 
     def wait(seconds: float) -> bool:
         end = time.monotonic() + seconds
@@ -150,10 +151,10 @@ def _run(
         interrupts.release()
 
 
-class _Stop:
+class Stop:
     """The first signal stops after the wave that runs, the second ends that, too."""
 
-    def __init__(self, interrupts: "object", say: Callable[[str], None]) -> None:
+    def __init__(self, interrupts: "Interrupts", say: Callable[[str], None]) -> None:
         self._interrupts = interrupts
         self._say = say
         self.first = 0
@@ -168,10 +169,10 @@ class _Stop:
         return bool(self._second)
 
     def _look(self) -> None:
-        number: int = self._interrupts.number  # type: ignore[attr-defined]
+        number = self._interrupts.number
         if not number:
             return
-        self._interrupts.number = 0  # type: ignore[attr-defined]
+        self._interrupts.number = 0
         if not self.first:
             self.first = number
             self._say("stopping: the hosts of this wave come to their end, no other begins; once more ends at once")

@@ -133,6 +133,14 @@ def test_hosts_with_the_same_steps_share_a_role_and_the_inventory_groups_them() 
     assert all(plays[name]["roles"] == [{"role": name}] for name in roles)
 
 
+def test_names_of_roles_stay_when_a_plan_changes() -> None:
+    whole = plan_on("ubuntu24.04")
+    part = replace(whole, steps=whole.steps[:-1])
+    for plans in ({"a": whole, "b": part}, {"a": part, "b": whole}):
+        inventory = yaml.safe_load(render_tree(plans, "ansible")["inventory.yml"])["all"]["children"]
+        assert list(inventory) == ["gpustack_ubuntu24_04", "gpustack_ubuntu24_04_b"]
+
+
 def test_a_role_names_its_variables_after_itself_and_takes_the_users() -> None:
     files = render_tree({"a": plan_on("ubuntu24.04")}, "ansible")
     [role] = {name.split("/")[1] for name in files if name.startswith("roles/")}
