@@ -78,10 +78,11 @@ WORDS = (
     b"DSO version", b"Port module event", b"insufficient power", b"MSI-X", b"MNNVL", b"no interface found",
     b"shared memory file", b"GRES", b"avc:  denied", b"apparmor=", b"/dev/gdrdrv", b"NVSwitch", b"Exec format error",
     b"/run/nvidia/driver", b"libcuda.so", b"MPS",
-    b"NET/IB", b"No devices found. Waiting", b"VAAPI", b"reference frames", b"unable to destroy", b"NVidia",
+    b"NET/IB", b"No devices found. Waiting", b"VAAPI", b"reference frames", b"unable to destroy", b"NVidia", b"NVPM", b"passthrough of host PCI",
 )  # fmt: skip
 """Only lines with one of these words are kept: a text of each row of ``service_log`` has one."""
 
+_DIGITS = b"0123456789"
 _LOWER_WORDS = frozenset(word.lower() for word in WORDS)
 """Fewer than the words, and a search from the front is faster than one from the back: most logs have few of them."""
 
@@ -230,8 +231,9 @@ def _about_gpus(data: bytes) -> list[str]:
     """The lines with one of the words since the last boot that the text shows, searched word by word, for speed."""
     first = data.rfind(b"\n", 0, max(0, data.rfind(_BOOT))) + 1
     found: dict[int, int] = {}
-    lower = data.lower()
-    there = {word for word in _LOWER_WORDS if word in lower}
+    # Lines that differ in numbers only are searched once: so many words take as long as one in a log of alike lines.
+    kinds = b"\n".join(set(data.translate(None, _DIGITS).lower().splitlines()))
+    there = {word for word in _LOWER_WORDS if word.translate(None, _DIGITS) in kinds}
     for word in (word for word in WORDS if word.lower() in there):
         at, count = data.rfind(word, first), 0
         while at >= 0 and count < KEPT_LINES:
