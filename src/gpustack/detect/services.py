@@ -78,7 +78,8 @@ WORDS = (
     b"DSO version", b"Port module event", b"insufficient power", b"MSI-X", b"MNNVL", b"no interface found",
     b"shared memory file", b"GRES", b"avc:  denied", b"apparmor=", b"/dev/gdrdrv", b"NVSwitch", b"Exec format error",
     b"/run/nvidia/driver", b"libcuda.so", b"MPS",
-    b"NET/IB", b"No devices found. Waiting", b"VAAPI", b"reference frames", b"unable to destroy", b"NVidia", b"NVPM", b"passthrough of host PCI",
+    b"NET/IB", b"No devices found. Waiting", b"VAAPI", b"reference frames", b"unable to destroy", b"NVidia",
+    b"NVPM", b"passthrough of host PCI",
 )  # fmt: skip
 """Only lines with one of these words are kept: a text of each row of ``service_log`` has one."""
 
