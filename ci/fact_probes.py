@@ -443,7 +443,8 @@ def _on_platform(facts: Matrix, row: Row) -> Iterator[Asked]:
 def _on_unlisted(facts: Matrix, row: Row) -> Iterator[Asked]:
     """The versions of a component on a release of a system that the guides do not name."""
     for version in _within(facts, row["component"], row["versions"]):
-        yield Asked(kind="check", os=row["system"], arch="x86_64", asked=(f"{row['component']}=={version}",))
+        for system in row["systems"]:
+            yield Asked(kind="check", os=system, arch="x86_64", asked=(f"{row['component']}=={version}",))
 
 
 def _on_kernel(_: Matrix, row: Row) -> Iterator[Asked]:

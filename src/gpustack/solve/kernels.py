@@ -18,7 +18,7 @@ def next_kernels(question: Question, driver: str) -> list[str]:
     ]
     if not now or not bounds:
         return []
-    for row in sorted(_offered(question), key=lambda row: version(row.kernel)):
+    for row in sorted(offered_kernels(question), key=lambda row: version(row.kernel)):
         if version(row.kernel) <= version(now[0]):
             continue
         for bound in bounds:
@@ -28,7 +28,8 @@ def next_kernels(question: Question, driver: str) -> list[str]:
     return []
 
 
-def _offered(question: Question) -> list[OfferedKernel]:
+def offered_kernels(question: Question) -> list[OfferedKernel]:
+    """The further kernels that the host's system, or the one that it derives from, offers."""
     row = question.system_row
     systems = [found for found in (row, question.matrix.system(row.base)) if found is not None] if row else []
     return [

@@ -150,15 +150,12 @@ def unknown_kernels(question: Question, picks: Mapping[str, Candidate]) -> list[
 
 
 def _older_kernel(question: Question, driver: Candidate) -> list[Unknown]:
-    """That the default kernel of the system is older than those that a driver release is for.
-
-    A release of a system offers several kernels, but seldom one of a much later line.
-    """
+    """That a driver release is for newer kernels than the default of the system and those that it is known to offer."""
     for bound in question.book.applying("driver", driver.version).get("kernel", ()):
         if bound.is_advice or _bounds_above(question, bound) or not question.view.holds(bound.rule.when, "driver"):
             continue
         for kernel in question.view.values("kernel"):
-            if not bound.accepts(driver.version, kernel):
+            if not bound.accepts(driver.version, kernel) and not _offers_one(question, bound, driver):
                 system = question.view.default("kernel")[1]
                 reason = (
                     f"driver=={driver.version}: it is unknown whether {system} has such a kernel: {bound.rule.says}"
@@ -170,6 +167,13 @@ def _older_kernel(question: Question, driver: Candidate) -> list[Unknown]:
                     )
                 ]
     return []
+
+
+def _offers_one(question: Question, bound: BoundRule, driver: Candidate) -> bool:
+    """Whether the system offers a further kernel that the rule accepts."""
+    from gpustack.solve.kernels import offered_kernels  # noqa: PLC0415 (few systems have so old a kernel)
+
+    return any(bound.accepts(driver.version, row.kernel) for row in offered_kernels(question))
 
 
 def lacks_kernels(question: Question, driver: Candidate) -> bool:
