@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Protocol
 
+from gpustack.system.paths import glob
 from gpustack.system.run import Runner
 
 
@@ -59,6 +62,8 @@ class ThisMachine:
 
     @property
     def glibc(self) -> str:
+        if _has_own_library():
+            return library_release("/")
         return (os.confstr("CS_GNU_LIBC_VERSION") or "") if "CS_GNU_LIBC_VERSION" in os.confstr_names else ""
 
     def program(self, name: str) -> str:
@@ -69,3 +74,31 @@ class ThisMachine:
         from gpustack.detect.nvml import read_nvml  # noqa: PLC0415 (imports pynvml)
 
         return read_nvml()
+
+
+_LIBRARIES = ("lib64", "usr/lib64", "lib/*-linux-gnu*", "usr/lib/*-linux-gnu*", "lib", "usr/lib")
+_RELEASE = re.compile(rb"GNU C Library [^\n]{0,80}release version (\d+\.\d+)")
+
+
+def _has_own_library() -> bool:
+    """Whether this process may have a C library of its own, as gpustack as one file does.
+
+    Its loader was then started by name; without /proc nothing says so.
+    """
+    try:
+        return os.readlink("/proc/self/exe").rpartition("/")[2].startswith("ld-")  # noqa: PTH115 (only a name)
+    except OSError:
+        return True
+
+
+def library_release(root: str) -> str:
+    """The release of a tree's C library, read in its file ("glibc 2.31"); "" without one."""
+    for folder in _LIBRARIES:
+        for path in glob(f"{folder}/libc.so.6", root):
+            try:
+                found = _RELEASE.search(Path(path).read_bytes())
+            except OSError:
+                continue
+            if found is not None:
+                return f"glibc {found[1].decode()}"
+    return ""
