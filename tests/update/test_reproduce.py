@@ -24,7 +24,7 @@ WHOLE = {
     "cudnn.pip_versions": 168,
     "cudnn.repository_evidence": 230,
     "driver-installers.archives": 430,
-    "frameworks.framework_builds": 1480,
+    "frameworks.framework_builds": 1438,
     "frameworks.framework_files": 2495,
     "gpu-lists.branches": 25,
     "gpu-lists.devices": 295,
