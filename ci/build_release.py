@@ -2,8 +2,8 @@
 
     .venv/bin/python ci/build_release.py --to dist --day 2026-11-24
 
-Next to them: SHA256SUMS, and the bill of materials of the program (CycloneDX). The .rpm is not compared: rpmbuild writes
-the name of the machine into it.
+Next to them: SHA256SUMS, and the bill of materials of the program (CycloneDX). The .rpm is not compared: rpmbuild
+writes the name of the machine into it.
 """
 
 from __future__ import annotations

@@ -40,7 +40,6 @@ ELSEWHERE = {
     r"gpustack mcp": "tests/cli/test_mcp.py",
     r"gpustack boot-select": "tests/install/test_boot_select.py",
     r"gpustack fleet": "tests/cli/test_fleet_report.py",
-    r"gpustack boot-select": "tests/install/test_boot_select.py",
     r"\.venv/bin/python ci/build_collection\.py": "tests/integration/test_collection.py",
     r"\S*python3? ci/start\.py": "ci/start.py",
     r"python3 ci/test\.py|\.venv/bin/python -m pytest|\.venv/bin/gpustack": "ci/test.py",
