@@ -77,11 +77,12 @@ def _note(found: dict[str, Any], option: Parameter, text: str | None, rest: Any)
 
 
 def _place(found: dict[str, Any], arguments: list[Parameter], words: list[str]) -> None:
-    """Assign ``words`` to ``arguments``: one each, or all to the only one."""
-    if len(arguments) == 1 and arguments[0].is_list:
-        if words:
-            found[arguments[0].name] = [_value(arguments[0], word) for word in words]
-        return
+    """Assign ``words`` to ``arguments``: one each, and all that are left to the last if it takes several."""
+    if arguments and arguments[-1].is_list:
+        *arguments, last = arguments
+        words, rest = words[: len(arguments)], words[len(arguments) :]
+        if rest:
+            found[last.name] = [_value(last, word) for word in rest]
     if len(words) > len(arguments) or any(one.is_list for one in arguments):
         raise _Unsure
     for argument, word in zip(arguments, words, strict=False):
