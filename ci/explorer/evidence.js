@@ -151,7 +151,8 @@ function olderKernel(question, driver) {
   const { book, host } = question;
   for (const rule of book.applying("driver", driver).get("kernel") ?? []) {
     if (rule.advice || boundsAbove(question, rule) || !host.holds(rule, "driver")) continue;
-    if (!host.values("kernel").every((kernel) => accepts(rule, driver, kernel))) {
+    const isOffered = (host.system.offers ?? []).some((kernel) => accepts(rule, driver, kernel));
+    if (!isOffered && !host.values("kernel").every((kernel) => accepts(rule, driver, kernel))) {
       return [unknown(`driver==${driver}: it is unknown whether ${host.system.default} has such a kernel: ${rule.says ?? ""}`,
         { rule: rule.id, needs: "kernel", option: "--kernel", sources: pages(question.facts, rule.src) })];
     }

@@ -26,6 +26,7 @@ from gpustack.solve.flavour import FlavourRule
 from gpustack.solve.frameworks.catalog import Catalog, pins
 from gpustack.solve.frameworks.judge import Judge, pythons_in_words
 from gpustack.solve.gpu_lists import list_book
+from gpustack.solve.kernels import offered_kernels
 from gpustack.solve.listed import ArchitectureRow
 from gpustack.solve.pairs import SUBJECT as BAD
 from gpustack.solve.pairs import Pair
@@ -170,6 +171,7 @@ class Export:
             "repo": host.os.repo or "",
             "values": {name: values for name, values in known.items() if values},
             "assumed": [name for name in known if view.is_assumed(name)],
+            "offers": [one.kernel for one in offered_kernels(question)],
             "default": next((view.default(name)[1] for name in known if view.default(name)[1]), ""),
             "stated": [name for name in ("glibc", "python") if getattr(host, name)],
             "least": view.least("glibc"),

@@ -21,6 +21,7 @@ from gpustack.system.run import Finished, LocalRunner
 from gpustack.verify import samples
 from gpustack.verify.declare import Context, Outcome
 from gpustack.verify.frame.runner import run_checks
+from gpustack.verify.frameworks.full import EXPECTS
 from gpustack.verify.frameworks.places import interpreter_of
 from gpustack.verify.frameworks.probe import judge, prove
 
@@ -185,6 +186,15 @@ def test_a_library_that_the_loader_takes_before_the_wheels_own(context: Context,
         if one.id == "torch.fit"
     )  # fmt: skip
     assert (fit.status, fit.reason) == (("fail", copies.message) if severity == "warn" else ("pass", ""))
+
+
+def test_what_the_full_level_expects() -> None:
+    assert EXPECTS == {
+        "torch": "fp32, fp16, bf16 and fp8, where a GPU has them, an all-reduce and a compiled function are correct.",
+        "tensorflow": "fp32, fp16 and bf16, an all-reduce and a function compiled by XLA are correct.",
+        "jax": "fp32, fp16 and bf16, compiled by XLA, and a sum over all GPUs are correct.",
+        "cupy": "fp32 and fp16, and an all-reduce by NCCL, are correct.",
+    }
 
 
 def test_frameworks_are_checked_when_they_are_named(context: Context) -> None:

@@ -124,7 +124,10 @@ def _parse(path: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError) as exc:
         raise _fault(str(path), f"cannot be read: {exc}") from exc
     except (yaml.YAMLError, ValueError) as exc:
-        raise _fault(str(path), " ".join(str(exc).split()) or "is not YAML") from exc
+        said = " ".join(str(exc).split())
+        if "nesting depth" in said:  # PyYAML's own limit, which it meets while it looks ahead
+            said = f"nested deeper than {DEEPEST} levels"
+        raise _fault(str(path), said or "is not YAML") from exc
     if not isinstance(document, dict):
         raise _fault(str(path), "is not a mapping with schema, subject, sources and tables")
     return document

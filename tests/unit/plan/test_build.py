@@ -22,7 +22,7 @@ from tests.unit.plan.making import (
     words,
 )
 
-from gpustack.errors import UnsupportedError
+from gpustack.errors import UnsupportedError, UsageError
 from gpustack.model.host import Gpu, Host, Installed, KernelModule, OperatingSystem, Problem, RepositoryEntry
 from gpustack.model.plan import PHASES, Plan
 from gpustack.plan.document import digest_of, dump
@@ -247,9 +247,18 @@ def test_no_text_of_a_host_changes_the_commands(text: str) -> None:
     plain = plan(_odd_host("unknown"), DRIVER, CUDA, CUDNN)
     assert commands(made) == commands(plain)
     assert contents(made) == contents(plain)
+    assert refused(made) == refused(plain)
+
+
+def refused(made: Plan) -> dict[str, str]:
+    """The formats that this plan cannot have, and why; all others have a text."""
+    found = {}
     for name in FORMATS:
-        if name != "powershell":  # this host is no Windows
+        try:
             assert render(made, name)
+        except (UsageError, UnsupportedError) as error:
+            found[name] = error.code
+    return found
 
 
 def _odd_host(text: str) -> Host:

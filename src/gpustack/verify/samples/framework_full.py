@@ -176,8 +176,9 @@ def cupy_full() -> None:
         for gpu in range(len(names)):
             with cupy.cuda.Device(gpu):
                 each.append(cupy.full(1000, gpu + 1, dtype=cupy.float32))
+        communicators = nccl.NcclCommunicator.initAll(list(range(len(names))))  # NCCL refuses this within a group
         nccl.groupStart()
-        for one, communicator in zip(each, nccl.NcclCommunicator.initAll(list(range(len(names))))):
+        for one, communicator in zip(each, communicators):
             with one.device:
                 place = one.data.ptr
                 communicator.allReduce(place, place, one.size, nccl.NCCL_FLOAT32, nccl.NCCL_SUM, 0)
