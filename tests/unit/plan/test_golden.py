@@ -17,6 +17,7 @@ from gpustack.model.plan import Plan
 from gpustack.plan.build import build
 from gpustack.plan.managers import NAMES, manager
 from gpustack.plan.managers.base import Package
+from gpustack.render.api import FORMATS
 from gpustack.solve.resolve import resolve
 
 TABLES = [Path(__file__).parents[3] / "matrices" / f"{name}.yaml" for name in ("preparation", "driver-installers")]
@@ -25,7 +26,7 @@ SOME = {f"{name}/network" for name in ("ubuntu16.04", "ubuntu24.04", "rhel9", "s
 SOME |= {f"ubuntu24.04/{method}" for method in ("local", "tar", "runfile", "pip", "source", "container")}
 """A script of every package family and of every method: these are run as well."""
 
-OTHER_FORMS = ("ansible", "cloud-init", "dockerfile", "markdown")
+OTHER_FORMS = set(FORMATS) - {"shell", "powershell"}
 """Forms whose golden files are those of tests/unit/render/cases.py."""
 
 
