@@ -178,6 +178,11 @@ def _is_terminal(stream: TextIO | None) -> bool:
     return stream is not None and not stream.closed and stream.isatty()
 
 
+def is_shown() -> bool:
+    """Whether a person reads standard output on a terminal."""
+    return _is_terminal(sys.stdout)
+
+
 def width(elsewhere: int = 80) -> int:
     """Columns of the terminal on standard output, at least 40; ``elsewhere`` for a pipe or a file."""
     return max(40, os.get_terminal_size(sys.stdout.fileno()).columns) if _is_terminal(sys.stdout) else elsewhere

@@ -44,7 +44,8 @@ def plan(
     options: Mapping[str, Any],
     requirements: Requirements = None,
     format: Annotated[
-        str | None, Option("--format", metavar="FORMAT", help="table (if none is given), json, shell, ...")
+        str | None,
+        Option("--format", metavar="FORMAT", help="table (if none is given: short on a terminal), json, shell, ..."),
     ] = None,
     lock: LockOption = None,
     index: IndexOption = None,
@@ -68,24 +69,28 @@ def plan(
 
         save(dump(of_plan(made)), lock, "--lock")
     if is_shown:
-        show(made, form, named)
+        show(made, form, named, is_short=question.format is None)
     if form != "table" or not is_shown:  # which shows them itself
         for text in (*made.warnings, *remarks(made, form)):
             frame.warn(text)
     return pending(made, question)
 
 
-def show(plan: "Plan", form: str, index: str, settings: "Settings | None" = None) -> None:
-    """Write a plan to standard output; the table in the width of the terminal. ``index`` is that of `index_of`."""
+def show(plan: "Plan", form: str, index: str, settings: "Settings | None" = None, *, is_short: bool = False) -> None:
+    """Write a plan to standard output; the table in the width of the terminal. ``index`` is that of `index_of`.
+
+    ``is_short`` leaves out what steps do in detail on a terminal; a pipe or a file always has it.
+    """
     from gpustack.render.api import render
 
     if form != "table":
         frame.document(render(plan, form, settings, index=index))
         return
-    from gpustack.render.table import WIDTH
+    from gpustack.render.table import WIDTH, coloured
     from gpustack.render.table import render as table
 
-    frame.document(table(plan, frame.width(WIDTH)))
+    text = table(plan, frame.width(WIDTH), is_short=is_short and frame.is_shown())
+    frame.document(coloured(text) if frame.wants_color() else text)
 
 
 def pending(plan: "Plan", question: StackOptions) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 
 from gpustack.model.plan import Plan
@@ -27,15 +28,21 @@ _PHASES = {
 }
 
 
-def render(plan: Plan, width: int = WIDTH) -> str:
-    """The plan as a text of at most ``width`` columns, except where a word or an address is longer."""
+def render(plan: Plan, width: int = WIDTH, *, is_short: bool = False) -> str:
+    """The plan as a text of at most ``width`` columns, except where a word or an address is longer.
+
+    The short form has the titles of the steps, without their reasons, files and commands.
+    """
     lines = [*_head(plan, width), "", *_stack(plan, width)]
-    lines += ["", *_steps(plan, width)] if plan.steps else ["", "Nothing to do: the host has this stack already."]
+    steps = _steps(plan, width, is_short=is_short)
+    lines += ["", *steps] if plan.steps else ["", "Nothing to do: the host has this stack already."]
     if plan.warnings:
         lines += ["", "Warnings"]
         for text in plan.warnings:
             lines += _wrapped(one_line(text), width, first="  ! ", rest="    ")
     lines += ["", _summary(plan)]
+    if is_short and plan.steps:
+        lines += [*_downloads(plan), "`--format table` shows every step with its reason and its commands"]
     return visible("\n".join(line.rstrip() for line in lines)) + "\n"
 
 
@@ -91,21 +98,47 @@ def _order(name: str) -> tuple[int, str]:
     return (COMPONENTS.index(name) if name in COMPONENTS else len(COMPONENTS)), name
 
 
-def _steps(plan: Plan, width: int) -> list[str]:
+def coloured(text: str) -> str:
+    """The same text with colours, none of which says anything that a word or a mark does not say."""
+    return _TOKENS.sub(lambda match: f"\x1b[{_COLOURS[match[0].strip()]}m{match[0]}\x1b[0m", text)
+
+
+_COLOURS = {"+": 32, "~": 33, "-": 31, "!": 33, **dict.fromkeys(("Host", "GPU", "Stack", "Steps", "Warnings"), 1)}
+_TOKENS = re.compile(
+    r"^(?:Host|GPU|Stack|Steps|Warnings)(?= |$)|^  [+~!-](?= )|(?<=^  [ \d]{3}) [+~-](?= )", re.MULTILINE
+)
+"""Headings, and the marks of components, warnings and steps."""
+
+
+def _downloads(plan: Plan) -> list[str]:
+    """The files that the plan downloads itself; package managers know the size of their packages."""
+    files = [artifact for step in plan.steps for artifact in step.artifacts]
+    known = [artifact.size for artifact in files if artifact.size]
+    if not files:
+        return []
+    sizes = [f"{sum(known) / 2**20:,.1f} MiB"] if known else []
+    if len(files) > len(known):
+        sizes.append(f"{len(files) - len(known)} of unknown size")
+    return [f"{len(files)} file{'s' if len(files) > 1 else ''} to download: {' and '.join(sizes)}"]
+
+
+def _steps(plan: Plan, width: int, *, is_short: bool = False) -> list[str]:
     lines = ["Steps"]
     phase = ""
     for number, step in enumerate(plan.steps, 1):
         if step.phase != phase:
             phase = step.phase
             lines += ["", f"  {_PHASES.get(phase, phase)}"]
-        lines += _step(number, step, width)
+        lines += _step(number, step, width, is_short=is_short)
     return lines
 
 
-def _step(number: int, step: Step, width: int) -> list[str]:
+def _step(number: int, step: Step, width: int, *, is_short: bool) -> list[str]:
     head = f"  {number:>3} {_mark(step)} "
     by_hand = "  (by hand)" if is_manual(step) else ""
     lines = _wrapped(one_line(step.title) + by_hand, width, first=head, rest=" " * len(head))
+    if is_short:
+        return lines
     indent = " " * (len(head) + 2)
     lines += _wrapped(one_line(step.why), width, first=f"{indent}", rest=indent)
     said = [(">", artifact.url) for artifact in step.artifacts]
