@@ -42,7 +42,8 @@ def render(plan: Plan, width: int = WIDTH, *, is_short: bool = False) -> str:
             lines += _wrapped(one_line(text), width, first="  ! ", rest="    ")
     lines += ["", _summary(plan)]
     if is_short and plan.steps:
-        lines += [*_downloads(plan), "`--format table` shows every step with its reason and its commands"]
+        said = (*_downloads(plan), "`--format table` shows every step with its reason and its commands")
+        lines += [line for text in said for line in _wrapped(text, width, first="", rest="  ")]
     return visible("\n".join(line.rstrip() for line in lines)) + "\n"
 
 
