@@ -21,7 +21,7 @@ from tests.unit.render.galaxy import collections
 from gpustack.model.host import Host
 from gpustack.model.results import CheckResult, Report
 
-pytestmark = pytest.mark.gate
+pytestmark = [pytest.mark.gate, pytest.mark.slow]
 ASK = Ask("ubuntu22.04", ("cuda==12.*",), ("--method", "network"))
 
 
