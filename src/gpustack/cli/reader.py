@@ -43,7 +43,7 @@ def _values(parameters: list[Parameter], words: Sequence[str], environment: Mapp
             continue
         name, equals, text = word.partition("=")
         option = options.get(name)
-        if option is None:
+        if option is None or (equals and not name.startswith("--")):  # "-i=x" is -i with the value "=x"
             raise _Unsure
         _note(found, option, text if equals else None, rest)
     _place(found, [one for one in parameters if isinstance(one.form, Argument)], places)
