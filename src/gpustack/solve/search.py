@@ -47,11 +47,14 @@ class Search:
         self.doubts = Doubts(question)
         self.known_bad = KnownBad(question)
         self._is_cautious = is_cautious
+        self._on_host: dict[str, list[Candidate]] = {}
         self._freed = {one.component for one in off if isinstance(one, Asked)}
 
     def leaving_out(self, off: frozenset[Constraint]) -> Search:
-        """A search of the same question with other constraints dropped; refusals are shared."""
-        return Search(self.question, off, self.refusals)
+        """A search of the same question with other constraints dropped; refusals and doubts are shared."""
+        found = Search(self.question, off, self.refusals)
+        found.doubts = self.doubts
+        return found
 
     def best(self) -> Chosen | None:
         """A stack of known compatibility, else one that is partly unknown; None without any."""
@@ -152,7 +155,7 @@ class Search:
     def _blame(self, name: str, chosen: Chosen, *, is_needed: bool) -> frozenset[str]:
         """The chosen components that refuse candidates of ``name``, or that require it."""
         culprits: set[str] = set()
-        for candidate in self.domain(name):
+        for candidate in self._hosted(name):
             if self._runs_here(candidate):
                 culprits.update(self._refusing(candidate, chosen))
         if not is_needed:
@@ -179,7 +182,7 @@ class Search:
         if may_be_absent and name not in KERNEL_SIDE:
             yield None
         later = []
-        for candidate in self.domain(name):
+        for candidate in self._hosted(name):
             if not self._fits(candidate, chosen):
                 continue
             is_later = (
@@ -199,7 +202,13 @@ class Search:
     def _has_support(self, name: str, chosen: Chosen, *, is_needed: bool) -> bool:
         if not is_needed and self._may_be_absent(name, chosen):
             return True
-        return any(self._fits(candidate, chosen) for candidate in self.domain(name))
+        return any(self._fits(candidate, chosen) for candidate in self._hosted(name))
+
+    def _hosted(self, name: str) -> list[Candidate]:
+        """The versions of a component that the host does not refuse: the search asks for them thousands of times."""
+        if name not in self._on_host:
+            self._on_host[name] = [one for one in self.domain(name) if self.host_refusal(one) is None]
+        return self._on_host[name]
 
     def _fits(self, candidate: Candidate, chosen: Chosen) -> bool:
         if self.refusal(candidate, chosen) is not None:
