@@ -156,7 +156,7 @@ class Search:
         """The chosen components that refuse candidates of ``name``, or that require it."""
         culprits: set[str] = set()
         for candidate in self._hosted(name):
-            if self._runs_here(candidate):
+            if not (self._is_cautious and self.doubts.of(candidate)):
                 culprits.update(self._refusing(candidate, chosen))
         if not is_needed:
             culprits.update(
@@ -217,9 +217,6 @@ class Search:
             not self.doubts.of(candidate)
             and not any(self.doubts.between(candidate, other) for other in chosen.values() if other is not None)
         )
-
-    def _runs_here(self, candidate: Candidate) -> bool:
-        return self.host_refusal(candidate) is None and not (self._is_cautious and self.doubts.of(candidate))
 
     def _fits_with(self, candidate: Candidate, other: Candidate) -> bool:
         is_doubted = self._is_cautious and self.doubts.between(candidate, other)
