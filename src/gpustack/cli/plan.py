@@ -79,7 +79,7 @@ def plan(
 def show(plan: "Plan", form: str, index: str, settings: "Settings | None" = None, *, is_short: bool = False) -> None:
     """Write a plan to standard output; the table in the width of the terminal. ``index`` is that of `index_of`.
 
-    ``is_short`` leaves out what steps do in detail on a terminal; a pipe or a file always has it.
+    ``is_short`` hides the details of steps on a terminal; a pipe or a file always has it.
     """
     from gpustack.render.api import render
 
