@@ -19,9 +19,11 @@ from gpustack.detect.gather import gather
 from gpustack.matrix.index import Matrix, load_matrix
 from gpustack.model.host import Problem
 
-CASES: list[dict[str, Any]] = yaml.safe_load(
-    (Path(__file__).parents[2] / "cases/host-threads.yaml").read_text(encoding="utf-8")
-)["hosts"]
+CASES: list[dict[str, Any]] = [
+    case
+    for name in ("host-threads", "host-messages")
+    for case in yaml.safe_load((Path(__file__).parents[2] / f"cases/{name}.yaml").read_text(encoding="utf-8"))["hosts"]
+]
 CONTENT = "\x7fELF\n"
 """What stands for a library or program: a text of one word would count as a link."""
 

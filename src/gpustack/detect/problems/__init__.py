@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpustack.detect.problems import (
+    absent,
     builds,
     containers,
     direct,
@@ -35,8 +36,8 @@ from gpustack.detect.problems import (
 from gpustack.detect.problems.registry import DETECTORS, Finding, find_problems
 
 __all__ = [
-    "DETECTORS", "Finding", "builds", "containers", "direct", "drivers", "engines", "evidence", "exclusions", "fabric",
-    "find_problems", "guests", "images", "kernels", "libraries", "links", "loading", "logs", "mismatch", "pairs",
-    "passthrough", "pieces", "platforms", "repositories", "sandboxes", "settings", "signing", "signs", "states",
-    "toolkits", "variables",
+    "DETECTORS", "Finding", "absent", "builds", "containers", "direct", "drivers", "engines", "evidence",
+    "exclusions", "fabric", "find_problems", "guests", "images", "kernels", "libraries", "links", "loading", "logs",
+    "mismatch", "pairs", "passthrough", "pieces", "platforms", "repositories", "sandboxes", "settings", "signing",
+    "signs", "states", "toolkits", "variables",
 ]  # fmt: skip

@@ -21,7 +21,7 @@ _NO_MDEV = ">=8.9"
 @detects("detect-vfio-not-bound")
 def not_bound(scene: Scene) -> Iterator[Finding]:
     """GPUs whose ids are set aside for vfio-pci, and which another driver holds."""
-    wanted = _wanted(scene)
+    wanted = set_aside(scene)
     for gpu in scene.gpus:
         path = wanted.get(gpu.pci_id or "")
         if path is None or gpu.bound in {None, _VFIO}:
@@ -36,7 +36,7 @@ def not_bound(scene: Scene) -> Iterator[Finding]:
         )
 
 
-def _wanted(scene: Scene) -> dict[str, str]:
+def set_aside(scene: Scene) -> dict[str, str]:
     """The ids that vfio-pci is to take, with the file that says so."""
     found = {
         one: path

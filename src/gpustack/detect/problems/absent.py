@@ -1,0 +1,79 @@
+"""A GPU without any driver: no kernel module, no libraries, no packages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from gpustack.detect.parse import driver
+from gpustack.detect.parse.pci import guest_addresses
+from gpustack.detect.problems import cures, images, passthrough
+from gpustack.detect.problems.kernels import FOREIGN
+from gpustack.detect.problems.registry import Finding, detects
+from gpustack.detect.scene import Scene
+from gpustack.model.host import Gpu
+
+_MACHINES = {"bare-metal", "vm"}
+_FOR_GUESTS = {"vfio-pci", "pci-stub", "xen-pciback", "pciback"}
+_ELSEWHERE = (
+    "/home/kubernetes/bin/nvidia/lib64/libcuda.so.1", "/usr/local/glibc/usr/lib/libcuda.so.1",
+    "/usr/local/glibc/lib/libcuda.so.1", "/run/nvidia/driver/usr/lib/x86_64-linux-gnu/libcuda.so.1",
+    "/usr/bin/nvidia-vgpu-mgr", "/usr/bin/nvidia-smi", "/usr/bin/nvidia-uninstall",
+)  # fmt: skip
+"""Drivers in a root of their own, and programs of a driver."""
+
+
+@detects("detect-no-driver")
+def no_driver(scene: Scene) -> Iterator[Finding]:
+    """GPUs for this machine's own programs, and nothing of a driver."""
+    gpus = _own(scene)
+    if not gpus or scene.environment not in _MACHINES or images.image_name(scene) or _has_part(scene):
+        return
+    gpu = gpus[0]
+    more = f" and {len(gpus) - 1} more" if len(gpus) > 1 else ""
+    held = f"; {gpu.bound} holds it, which has no CUDA" if gpu.bound in {*FOREIGN, "NovaCore"} else ""
+    last = f", from branch {gpu.driver_last.partition('.')[0]}, the last for this GPU" if gpu.driver_last else ""
+    yield Finding(
+        message=f"no NVIDIA driver is installed for {gpu.called} at {gpu.bus_id}{more}: no kernel module, library or "
+        f"package of one was found{held}",
+        fix=f"{cures.plan('driver')} shows the steps{last}, and {_command('install', 'driver')} carries them out",
+        severity="info",
+        reboot=False,
+    )
+
+
+def _command(*words: str) -> str:
+    return f"`gpustack {' '.join(words)}`"
+
+
+def _own(scene: Scene) -> list[Gpu]:
+    """The GPUs on the bus that are not set aside for virtual machines."""
+    wanted = passthrough.set_aside(scene)
+    guests = {place for path, text in scene.evidence.files.items() for place in guest_addresses(path, text)}
+    return [
+        gpu
+        for gpu in scene.gpus
+        if gpu.bus_id
+        and gpu.bound not in _FOR_GUESTS
+        and gpu.pci_id not in wanted
+        and gpu.bus_id.rpartition(".")[0] not in guests
+    ]
+
+
+def _has_part(scene: Scene) -> bool:
+    """Whether anything of a driver is here: then other findings say what it lacks."""
+    built = any(
+        re.match(r"nvidia(?:-current)?\.ko|nvidia$", name)
+        for folder, names in scene.evidence.listings.items()
+        if folder.startswith(("/lib/modules/", "/usr/lib/modules/", "/var/lib/dkms"))
+        for name in names
+    )
+    return (
+        built
+        or scene.driver_version is not None
+        or scene.module is not None
+        or bool(scene.evidence.nvml)
+        or any(package.name and re.fullmatch(driver.DRIVER_PACKAGES, package.name) for package in scene.packages)
+        or any(scene.evidence.has(path) for path in _ELSEWHERE)
+        or any(copy.component == "driver" for copy in scene.copies)
+    )
