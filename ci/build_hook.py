@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
@@ -22,7 +23,7 @@ class CustomBuildHook(BuildHookInterface):  # type: ignore[misc]  # hatchling is
         try:
             from gpustack.matrix.compile import compile_folder
             from gpustack.matrix.layout import matrix_files
-            from gpustack.matrix.store import write_folder
+            from gpustack.matrix.packed import pack
         finally:
             sys.path.pop(0)
         matrices = root / "matrices"
@@ -30,7 +31,9 @@ class CustomBuildHook(BuildHookInterface):  # type: ignore[misc]  # hatchling is
         stamps = {name: (0, path.stat().st_size) for name, path in matrix_files(matrices).items()}
         index, blobs = compile_folder(matrices, stamps)
         folder = Path(tempfile.mkdtemp(prefix="gpustack-compiled-"))
-        write_folder(folder, index, blobs)
+        for name, content in {"index.msgpack": msgspec.msgpack.encode(index), **pack(blobs)}.items():
+            (folder / name).write_bytes(content)
+            (folder / name).chmod(0o644)
         build_data["force_include"][str(folder)] = "gpustack/compiled"
         for name in ("templates", "trusted"):
             if (root / name).is_dir():

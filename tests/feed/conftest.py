@@ -22,6 +22,7 @@ from tests.small_matrix import HEAD, SUBJECTS
 
 from gpustack import resources
 from gpustack.matrix.feed.client import Outcome, update
+from gpustack.matrix.packed import pack
 from gpustack.matrix.store import open_store
 
 ROLES = ("root", "targets", "generated", "snapshot", "timestamp")
@@ -193,7 +194,11 @@ class Installation:
         shutil.copytree(resources.folder("matrices").parent / "src" / "gpustack", folder / "gpustack")
         store = open_store()
         self.index = store.index
-        shutil.copytree(resources.compiled_folder(), folder / "gpustack" / "compiled")
+        compiled = folder / "gpustack" / "compiled"
+        compiled.mkdir()
+        blobs = {path.stem: path.read_bytes() for path in resources.compiled_folder().glob("*.msgpack")}
+        for name, content in {"index.msgpack": blobs.pop("index"), **pack(blobs)}.items():
+            (compiled / name).write_bytes(content)
 
     def published(self, age: timedelta) -> None:
         index = replace(self.index, made=f"{datetime.now(timezone.utc) - age:%Y-%m-%dT%H:%M:%SZ}")

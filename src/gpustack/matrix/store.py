@@ -1,13 +1,14 @@
 """Compiled matrices: a msgpack file for each table, the head of each subject, and an index of them.
 
-An installed package contains only the compiled form. A checkout keeps it under ``build/`` and recompiles a file when
-its size or time of change differs. If that folder is not writable the user's cache folder is used, and if
-that fails too, memory. Reading never imports yaml while the compiled form is fresh.
+An installed package contains only the compiled form, packed (see ``packed``). A checkout keeps it under ``build/`` and
+recompiles a file when its size or time of change differs. If that folder is not writable the user's cache folder is
+used, and if that fails too, memory. Reading never imports yaml while the compiled form is fresh.
 """
 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -17,6 +18,7 @@ from msgspec.structs import replace
 from gpustack import resources
 from gpustack.errors import MatrixError
 from gpustack.matrix.layout import FORMAT, GENERATED, Index, SubjectEntry, SubjectHead, part_name
+from gpustack.matrix.packed import Packed
 
 
 class Layer(Struct, frozen=True, kw_only=True):
@@ -27,7 +29,7 @@ class Layer(Struct, frozen=True, kw_only=True):
 
 
 class Store:
-    """The source of compiled subjects: files of a folder, layers in front of it, or memory.
+    """The source of compiled subjects: files of a folder, packed or not, layers in front of it, or memory.
 
     ``has_parts`` is False if an overlay may have added rows that are missing from the parts.
     """
@@ -35,7 +37,7 @@ class Store:
     def __init__(
         self,
         index: Index,
-        folder: Path | None,
+        folder: Path | Packed | None,
         memory: dict[str, bytes],
         *,
         layers: tuple[Layer, ...] = (),
@@ -72,6 +74,8 @@ class Store:
         for layer in self._layers:
             if name in layer.names:
                 return _from_layer(layer.folder / f"{name}.msgpack")
+        if isinstance(self._folder, Packed):
+            return self._folder.blob(name)
         try:
             return (self._folder / f"{name}.msgpack").read_bytes()
         except FileNotFoundError:
@@ -101,10 +105,11 @@ def open_store() -> Store:
     folder = resources.compiled_folder()
     if not resources.is_checkout():
         own = read_index(folder)
-        if own is None:
-            msg = "the facts of this installation are missing or belong to another version of gpustack"
-            raise MatrixError(msg, code="facts-missing", where=str(folder), hint="reinstall gpustack")
-        return Store(own, folder, {})
+        with suppress(OSError, msgspec.MsgspecError):
+            if own is not None:
+                return Store(own, Packed(folder), {})
+        msg = "the facts of this installation are missing or belong to another version of gpustack"
+        raise MatrixError(msg, code="facts-missing", where=str(folder), hint="reinstall gpustack")
     stamps = _stamps(resources.folder("matrices"))
     for place in (folder, resources.cache_folder() / "matrices"):
         index = read_index(place)

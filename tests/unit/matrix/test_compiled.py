@@ -13,8 +13,9 @@ from gpustack import resources
 from gpustack.matrix.check import faults
 from gpustack.matrix.compile import compile_folder, read_bounds
 from gpustack.matrix.index import Matrix, load_matrix
-from gpustack.matrix.layout import matrix_files
+from gpustack.matrix.layout import PARTED, matrix_files
 from gpustack.matrix.load import read_subject
+from gpustack.matrix.packed import ROWS, Packed, pack
 from gpustack.matrix.store import Store
 from gpustack.model.facts import COMPONENTS, Rule
 from gpustack.versions import is_within
@@ -45,6 +46,20 @@ def test_a_subject_whose_file_changed_is_compiled_again_and_the_others_are_kept(
     assert blobs == same
     assert all(entry.stamp == (2, 2) for entry in again.subjects.values())
     assert Matrix(Store(again, None, same)).releases("nv-codec-headers")
+
+
+def test_packed_facts_are_the_compiled_ones_and_hold_no_row_twice(tmp_path: Path) -> None:
+    folder = resources.folder("matrices")
+    index, blobs = compile_folder(folder, dict.fromkeys(matrix_files(folder), (0, 0)))
+    contents = pack(blobs)
+    for name, content in contents.items():
+        (tmp_path / name).write_bytes(content)
+    packed = Packed(tmp_path)
+    assert {name: packed.blob(name) for name in blobs} == blobs
+    assert packed.blob("no-such-file") is None
+    parted = {f"{subject}.{table}" for subject, entry in index.subjects.items() for table in entry.tables}
+    parted = {name for name in parted if name.partition(".")[2] in PARTED}
+    assert len(contents[ROWS]) == sum(len(blob) for name, blob in blobs.items() if name not in parted)
 
 
 def test_what_is_worked_out_beforehand_is_what_the_ranges_say() -> None:
