@@ -49,6 +49,13 @@ def _bridged(question: Question, release: Release, driver: str) -> ImageRuns:
     return "needs forward compatibility" if kinds == {"datacenter"} else "unknown"
 
 
+def drivers_of(question: Question) -> tuple[str, ...]:
+    """The drivers that were requested or are installed."""
+    if "driver" not in question.asked and "driver" not in question.host.installed:
+        return ()
+    return tuple(candidate.version for candidate in question.candidates("driver"))
+
+
 def smallest_driver(question: Question, release: Release) -> str:
     """The smallest driver that runs programs of this CUDA without forward compatibility, "" if unknown."""
     required = driver_rule(question, release, advice=False)

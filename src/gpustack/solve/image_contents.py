@@ -11,10 +11,11 @@ from msgspec.structs import replace
 from gpustack.model.architectures import architecture
 from gpustack.model.image import ImageContent
 from gpustack.model.resolution import Conflict, Findings, ImageAnswer, Unknown
-from gpustack.solve.cuda_runs import release_of, runs_on
+from gpustack.solve.cuda_runs import drivers_of, release_of, runs_on
 from gpustack.solve.image_demands import Demands, demand_findings, known_demands
-from gpustack.solve.image_tags import PYTORCH, Image, find_image, reference
-from gpustack.solve.images import drivers_of, judge_image, nearest_tag
+from gpustack.solve.image_names import PYTORCH, parsed
+from gpustack.solve.image_tags import Image, find_image
+from gpustack.solve.images import judge_image, nearest_tag
 from gpustack.solve.question import Question
 from gpustack.versions import version_key
 
@@ -95,8 +96,8 @@ def _forward(question: Question, content: ImageContent, image: Image | None, new
 
 
 def _base(question: Question, content: ImageContent) -> Image | None:
-    match = reference(content.base)
-    return find_image(question, match[1], match[2]) if match else None
+    parts = parsed(content.base)
+    return find_image(question, parts) if parts is not None else None
 
 
 def _silent(content: ImageContent) -> str:
@@ -114,7 +115,8 @@ def _cudas(content: ImageContent, image: Image | None) -> tuple[_Cuda, ...]:
         if re.fullmatch(r"\d+\.\d+(?:\.\d+)*", value := content.environment.get(name, ""))
     ]
     if image is not None and image.cuda and not found:
-        found.append(_Cuda(image.cuda, f"its base {content.base} holds CUDA {image.cuda}"))
+        guess = f" ({image.basis})" if image.basis else ""
+        found.append(_Cuda(image.cuda, f"its base {content.base} holds CUDA {image.cuda}{guess}"))
     if content.toolkit and not found:
         found.append(_Cuda(content.toolkit, f"the toolkit in it is CUDA {content.toolkit}"))
     for text in (*content.wheels, *content.indexes):

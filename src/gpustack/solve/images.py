@@ -6,60 +6,67 @@ from msgspec.structs import replace
 
 from gpustack.model.facts import Release
 from gpustack.model.resolution import Conflict, Findings, ImageAnswer, ImageRuns, Unknown
-from gpustack.solve.cuda_runs import driver_rule, release_of, runs_on, smallest_driver
+from gpustack.solve.cuda_runs import driver_rule, drivers_of, release_of, runs_on, smallest_driver
 from gpustack.solve.forward_compat import PACKAGE
 from gpustack.solve.image_demands import demand_findings, known_demands
-from gpustack.solve.image_tags import PYTORCH, Image, find_image, known_images, reference, unlisted
+from gpustack.solve.image_guesses import foreign_findings, guessed_findings, image_conflict
+from gpustack.solve.image_names import PYTORCH, framework_in, parsed
+from gpustack.solve.image_tags import Image, find_image, known_images, repository_of, unlisted
 from gpustack.solve.question import Question
 from gpustack.versions import is_within
 
 
 def image_findings(question: Question, name: str) -> tuple[Findings, ImageAnswer]:
     """What refuses the image on the host of ``question``, and how it runs there."""
-    match = reference(name.strip())
-    image = find_image(question, match[1], match[2]) if match else None
-    if image is None or question.view.is_windows:
-        why = (
-            "images of Linux run on Windows in WSL only: ask with --os wsl-ubuntu24.04"
-            if image
-            else unlisted(known_images(question, match[1]) if match else (), match[2] if match else "")
-        )
-        unknown = Unknown(reason=f"image {name}: {why}")
-        return Findings(unknown=(unknown,)), ImageAnswer(name=name, runs="unknown")
+    parts = parsed(name)
+    if parts is None:
+        return _unknown(name, "this is no name of an image")
+    if question.view.is_windows:
+        return _unknown(name, "images of Linux run on Windows in WSL only: ask with --os wsl-ubuntu24.04")
+    foreign = foreign_findings(question, name, parts)
+    if foreign is not None:
+        return foreign
+    image = find_image(question, parts)
+    if image is None:
+        return _unknown(name, unlisted(known_images(question, repository_of(parts)), parts))
     release = release_of(question, image.cuda)
     if release is None:
-        unknown = Unknown(reason=f"image {name}: its CUDA is unknown", sources=_sources(question, image))
-        return Findings(unknown=(unknown,)), ImageAnswer(name=name, runs="unknown")
+        return _unknown(name, f"its CUDA {image.cuda} is unknown", _sources(question, image))
     found, answer = judge_image(question, name, image, release)
     more = _demands_of(question, name, image)
-    if answer.runs == "needs forward compatibility" and image.repository == PYTORCH:
+    if image.basis:
+        more += guessed_findings(question, name, image, answer)
+        found += Findings(warnings=(f"image {name}: the facts do not have this tag; {image.basis}",))
+    elif answer.runs == "needs forward compatibility" and image.repository == PYTORCH:
         reason = f"image {name}: it is unknown whether cuda-compat is in it; save the image, and check the file"
         more += Findings(unknown=(Unknown(reason=reason, sources=_sources(question, image)),))
     if found.conflicts or not more.conflicts:
-        return found + more, answer
+        runs: ImageRuns = "unknown" if image.basis and more.unknown and not found.conflicts else answer.runs
+        return found + more, replace(answer, runs=runs)
     nearest = nearest_tag(question, image)
     hints = (f"the nearest tag that runs here is {nearest}",) if nearest else ()
     return found + more + Findings(hints=hints), replace(answer, runs="does not run", nearest=nearest)
 
 
-def _code_of(question: Question, name: str, image: Image) -> Findings:
-    """What the PyTorch in its makers' own images has no code for."""
-    from gpustack.model.image import Installed  # noqa: PLC0415 (few ask for these images)
-    from gpustack.solve.image_layers import code_findings  # noqa: PLC0415
-
-    local = f"cu{''.join(image.cuda.split('.')[:2])}"
-    torch = Installed(name="torch", version=f"{image.tag.partition('-')[0]}+{local}", place="", cuda=image.cuda)
-    return code_findings(question, name, torch)
+def _unknown(name: str, why: str, sources: tuple[str, ...] = ()) -> tuple[Findings, ImageAnswer]:
+    unknown = Unknown(reason=f"image {name}: {why}", sources=sources)
+    return Findings(unknown=(unknown,)), ImageAnswer(name=name, runs="unknown")
 
 
 def _demands_of(question: Question, name: str, image: Image) -> Findings:
     """What a known image demands, at its start or of the GPU, and this host does not meet."""
-    if image.repository == PYTORCH:
-        return _code_of(question, name, image)
+    found = Findings()
+    parts = parsed(f"{image.repository}:{image.tag}")
+    framework = framework_in(parts) if parts is not None else None
+    if framework is not None:
+        from gpustack.solve.image_layers import code_findings  # noqa: PLC0415 (few ask for these images)
+
+        found = code_findings(question, name, framework)
     demands = known_demands(question, image.repository, image.cuda)
-    if demands is None:
-        return Findings()
-    return demand_findings(question, name, demands, release_of(question, image.cuda), drivers_of(question))
+    if demands is None or image.basis:
+        return found
+    release = release_of(question, image.cuda)
+    return found + demand_findings(question, name, demands, release, drivers_of(question))
 
 
 def judge_image(question: Question, name: str, image: Image, release: Release) -> tuple[Findings, ImageAnswer]:
@@ -115,7 +122,7 @@ def _gpu_refusal(question: Question, name: str, image: Image, release: Release) 
                 f"The image is built for compute capability {image.cc_min} and later;"
                 f" this is {gpu.called} of {capability}."
             )
-            return _conflict(name, f"gpu: {gpu.called}", reason, _sources(question, image))
+            return image_conflict(name, f"gpu: {gpu.called}", reason, _sources(question, image))
     breach, value = question.book.property_breach("cuda", release.version, "compute-capability", question.view)
     if breach is None:
         return None
@@ -124,14 +131,7 @@ def _gpu_refusal(question: Question, name: str, image: Image, release: Release) 
     sentence = rule_sentence(question, breach)
     named = ", ".join(question.view.gpus_with(value))
     reason = f"The image holds CUDA {release.version}. {sentence.text}; this is {named} of {value}."
-    return _conflict(name, f"gpu: {named}", reason, (*_sources(question, image), *sentence.sources))
-
-
-def drivers_of(question: Question) -> tuple[str, ...]:
-    """The drivers that were requested or are installed."""
-    if "driver" not in question.asked and "driver" not in question.host.installed:
-        return ()
-    return tuple(candidate.version for candidate in question.candidates("driver"))
+    return image_conflict(name, f"gpu: {named}", reason, (*_sources(question, image), *sentence.sources))
 
 
 def _driver_conflict(
@@ -151,7 +151,7 @@ def _driver_conflict(
     elif bridges is not None:
         parts.append(rule_sentence(question, bridges).text)
     sources = (*_sources(question, image), *(sentence.sources if sentence is not None else ()))
-    return _conflict(name, f"driver=={drivers[0]}", ". ".join(parts) + ".", sources)
+    return image_conflict(name, f"driver=={drivers[0]}", ". ".join(parts) + ".", sources)
 
 
 def nearest_tag(question: Question, image: Image) -> str:
@@ -173,11 +173,6 @@ def nearest_tag(question: Question, image: Image) -> str:
 def _kind(image: Image) -> str:
     """The part of a tag after its version: runtime-ubuntu24.04."""
     return image.tag.partition("-")[2]
-
-
-def _conflict(name: str, other: str, reason: str, sources: tuple[str, ...]) -> Conflict:
-    between = (f"image: {name}", other)
-    return Conflict(kind="image", between=between, reason=reason, sources=tuple(dict.fromkeys(sources)))
 
 
 def _sources(question: Question, image: Image) -> tuple[str, ...]:

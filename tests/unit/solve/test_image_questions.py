@@ -86,7 +86,7 @@ def test_a_question(question: dict[str, Any], tmp_path: Path, matrix: Matrix) ->
     image = question["image"] if "image" in question else content_of(tmp_path, question)
     verdict = check(matrix, host, Request(requirements=()), beside=Beside(image=image))
     assert isinstance(verdict.image, ImageAnswer)
-    told = [*(one.reason for one in verdict.conflicts), *verdict.hints]
+    told = [*(one.reason for one in (*verdict.conflicts, *verdict.unknown)), *verdict.hints, *verdict.warnings]
     assert [verdict.verdict, verdict.image.runs] == question["expect"], told
     assert any(question.get("says", "") in text for text in [*told, ""])
 

@@ -54,9 +54,10 @@ def answer(verdict: Verdict) -> ImageAnswer:
         (f"{PYTORCH}:25.01-py3", "V100", "570.124.06", "incompatible", "does not run"),
         (f"{PYTORCH}:24.11-py3", "B200", "580.95.05", "incompatible", "does not run"),
         # what no fact knows
-        (f"{PYTORCH}:24.09-py3", "A100", "580.95.05", "unknown", "unknown"),
+        (f"{PYTORCH}:24.13-py3", "A100", "580.95.05", "unknown", "unknown"),
         ("pytorch/pytorch:2.5.1-cuda12.2-cudnn9-runtime", "A100", "580.95.05", "unknown", "unknown"),
         (f"{PYTORCH}@sha256:0123", "A100", "580.95.05", "unknown", "unknown"),
+        (f"{PYTORCH}@sha256:{'0' * 64}", "A100", "580.95.05", "unknown", "unknown"),
     ],
 )
 def test_how_an_image_runs(image: str, gpu: str, driver: str, verdict: str, runs: str, matrix: Matrix) -> None:
@@ -80,8 +81,8 @@ def test_without_a_driver_the_smallest_is_a_warning(matrix: Matrix) -> None:
 
 
 def test_an_unlisted_tag_is_answered_with_those_around_it(matrix: Matrix) -> None:
-    (unknown,) = ask(matrix, f"{PYTORCH}:24.09-py3", "A100", "580.95.05").unknown
-    assert "the nearest known are 24.07-py3 and 24.10-py3" in unknown.reason
+    (unknown,) = ask(matrix, f"{PYTORCH}:24.13-py3", "A100", "580.95.05").unknown
+    assert "the nearest known are 24.11-py3 and 25.01-py3" in unknown.reason
 
 
 def test_windows_runs_them_in_wsl_only(matrix: Matrix) -> None:
