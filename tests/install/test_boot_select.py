@@ -17,7 +17,9 @@ from tests.integration.debs import build_deb
 from tests.integration.rpms import build_rpms
 
 from gpustack import resources
+from gpustack.boot.module import replaced
 from gpustack.cli import main
+from gpustack.system.run import LocalRunner
 
 pytestmark = pytest.mark.gate
 SOURCES = resources.folder("matrices").parent / "src"
@@ -228,6 +230,46 @@ def test_wrong_words_are_refused(call: Call, tmp_path: Path) -> None:
         ended = call(*words)
         assert ended.code in {0, 2, 4}, words
         assert ended.code == 0 or ended.is_told(ended.code)
+
+
+MODPROBE = """\
+#!/bin/sh
+# Stands in for modprobe: no machine of tests has the module. It knows who holds it, and the driver on the disk.
+echo "$*" >>"$MODULES/../called"
+case $1 in
+--remove)
+  shift
+  test ! -e "$MODULES/../held" || exit 1
+  for name; do rm -r "$MODULES/$name" || exit 1; done ;;
+nvidia) mkdir "$MODULES/nvidia" && echo 580.95.05 >"$MODULES/nvidia/version" ;;
+esac
+"""
+
+
+def test_the_module_of_another_driver_is_replaced_unless_it_is_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not as on a machine: modprobe and the folder of loaded modules are stand-ins."""
+    modules = tmp_path / "module"
+    for name in ("nvidia", "nvidia_uvm"):
+        (modules / name).mkdir(parents=True)
+    (modules / "nvidia/version").write_text("535.104.05\n")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/modprobe").write_text(MODPROBE)
+    (tmp_path / "bin/modprobe").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    monkeypatch.setenv("MODULES", str(modules))
+    runner = LocalRunner()
+    (tmp_path / "held").write_text("")
+    assert not replaced(runner, "580.95.05", modules)
+    assert (modules / "nvidia/version").read_text() == "535.104.05\n"
+    (tmp_path / "held").unlink()
+    assert replaced(runner, "580.95.05", modules)
+    assert (modules / "nvidia/version").read_text() == "580.95.05\n"
+    called = (tmp_path / "called").read_text()
+    assert called == "--remove nvidia_uvm nvidia\n" * 2 + "nvidia\n"
+    assert replaced(runner, "580.95.05", modules)
+    assert (tmp_path / "called").read_text() == called, "the right module is loaded: nothing is called"
 
 
 def test_the_unit_is_whole(call: Call) -> None:

@@ -6,18 +6,18 @@ from pathlib import Path
 
 from gpustack.system.run import Runner
 
-_LOADED = Path("/sys/module/nvidia/version")
+_LOADED = Path("/sys/module")
 _MODULES = ("nvidia_drm", "nvidia_modeset", "nvidia_uvm", "nvidia_peermem", "nvidia")
 
 
-def replaced(runner: Runner, driver: str) -> bool:
+def replaced(runner: Runner, driver: str, loaded: Path = _LOADED) -> bool:
     """Unload a module of another release, and load that of the driver; False if something holds it."""
     try:
-        if _LOADED.read_text(encoding="ascii").strip() == driver:
+        if (loaded / "nvidia/version").read_text(encoding="ascii").strip() == driver:
             return True
     except OSError:
         return True
-    present = [name for name in _MODULES if Path("/sys/module", name).is_dir()]
+    present = [name for name in _MODULES if (loaded / name).is_dir()]
     if runner.run(("modprobe", "--remove", *present), timeout=60).code != 0:
         return False
     return runner.run(("modprobe", "nvidia"), timeout=60).code == 0

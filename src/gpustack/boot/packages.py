@@ -13,6 +13,9 @@ from gpustack.system.run import Finished, Runner
 PATIENCE = 900.0
 """Seconds for one call: packages with DKMS build their module."""
 
+_ABSENT = {"n", "c"}
+"""dpkg's states of a package without files: not installed, or configuration only."""
+
 _QUIET = {"DEBIAN_FRONTEND": "noninteractive"}
 
 
@@ -43,14 +46,16 @@ class Manager:
         return PackageFile(name=name, version=version, file=path.name)
 
     def installed(self, names: list[str]) -> dict[str, str]:
-        """The versions of those that are installed; with dpkg a half-configured one is not."""
+        """The versions of those that are installed; "" for one that dpkg began to install or to remove."""
         # Both end with 1 if one of them is unknown.
         done = self._runner.run(local_files.query(self._tool, self._root, names), timeout=PATIENCE)
         if done.code is None:
             raise _refused(done)
         rows = [line.split("\t") for line in done.out.splitlines()]
         if self._tool == "dpkg":
-            return {row[0]: row[1] for row in rows if len(row) == 3 and row[2].strip() in {"ii", "hi"}}
+            states = {row[0]: (row[1], row[2].strip()) for row in rows if len(row) == 3}
+            there = {name: found for name, found in states.items() if found[1][1:2] not in _ABSENT}
+            return {name: version if state in {"ii", "hi"} else "" for name, (version, state) in there.items()}
         return {row[0]: row[1] for row in rows if len(row) == 2}
 
     def remove(self, names: list[str]) -> None:

@@ -133,7 +133,7 @@ def _journal(root: str) -> Iterator[_Note]:
     """The journal, and the lock that admits one selection at a time. Raises GpustackError where it is not writable."""
     folder = Path(f"{root}{FOLDER}")
     try:
-        handle = os.open(folder / "journal", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        handle = os.open(folder / "journal", os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
     except OSError as exc:
         msg = f"the journal cannot be written: {exc.strerror or exc}"
         raise GpustackError(
@@ -141,6 +141,9 @@ def _journal(root: str) -> Iterator[_Note]:
         ) from exc
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
+        end = os.fstat(handle).st_size
+        if end and os.pread(handle, 1, end - 1) != b"\n":
+            os.write(handle, b"\n")  # a power cut tore the last record
         yield _Note(handle)
     finally:
         os.close(handle)

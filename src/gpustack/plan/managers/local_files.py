@@ -31,7 +31,8 @@ def query(tool: Tool, root: str, names: Iterable[str]) -> Argv:
 def remove(tool: Tool, root: str, names: Iterable[str]) -> Argv:
     """Refused if another package requires one of them. Configuration files stay."""
     if tool == "dpkg":
-        return ("dpkg", f"--root={root or '/'}", "--remove", *names)
+        # The force is for packages whose installation was killed: they are about to be replaced.
+        return ("dpkg", f"--root={root or '/'}", "--force-remove-reinstreq", "--remove", *names)
     return ("rpm", f"--root={root or '/'}", "--erase", *names)
 
 
