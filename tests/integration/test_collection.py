@@ -11,9 +11,12 @@ import sys
 import zlib
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from gpustack import resources
+from gpustack.model.host import Host
+from gpustack.model.results import CheckResult, Report
 
 REPOSITORY = resources.folder("matrices").parent
 PROGRAMS = Path(sys.executable).parent
@@ -114,6 +117,57 @@ def test_each_plugin_is_documented(built: Path) -> None:
         documented = json.loads(done.stdout)
         assert sorted(documented) == sorted(f"gpustack.provision.{name}" for name in names)
         assert all(one["doc"]["short_description"] for one in documented.values())
+
+
+DRIFT = f"""\
+- name: Drift, and a verification that passes
+  hosts: all
+  gather_facts: false
+  tasks:
+    - name: Status
+      gpustack.provision.status:
+        program: {GPUSTACK}
+        lock: "{{{{ lock }}}}"
+      register: drift
+    - name: Verify
+      gpustack.provision.verify:
+        program: "{{{{ stand_in }}}}"
+      register: verified
+    - name: Keep
+      ansible.builtin.copy:
+        content: "{{{{ dict(drift=drift, verified=verified) | to_json }}}}"
+        dest: "{{{{ kept }}}}"
+        mode: "0644"
+    - name: Drift is a failure
+      gpustack.provision.status:
+        program: {GPUSTACK}
+        lock: "{{{{ lock }}}}"
+        fail_on_drift: true
+"""
+
+
+@pytest.mark.gate
+def test_drift_is_returned_or_a_failure_and_a_report_that_proves_something_passes(built: Path) -> None:
+    """The lock is of a plan that nobody has carried out; a recorded report stands in for a host with a GPU."""
+    play, kept, lock = built / "drift.yml", built / "drift.json", built / "plan.lock.json"
+    play.write_text(DRIFT)
+    planned = ("plan", "nccl", "--os", "debian12", "--gpu", "L4", "--driver", "580.95.05", "--lock", str(lock))
+    subprocess.run([GPUSTACK, *planned], check=True, capture_output=True)
+    stand_in = built / "stand-in"
+    check = CheckResult(id="cuda.nvcc", component="cuda", status="pass")
+    report = Report(host=Host(), checks=(check,), summary={"pass": 1})
+    (built / "report.json").write_bytes(msgspec.json.encode(report))
+    stand_in.write_text(f"#!/bin/sh\nexec cat {built}/report.json\n")
+    stand_in.chmod(0o755)
+    given = json.dumps({"kept": str(kept), "lock": str(lock), "stand_in": str(stand_in)})
+    done = ansible(built, "ansible-playbook", "-i", "this,", "-c", "local", "-e", given, str(play))
+    found = json.loads(kept.read_text())
+    assert found["drift"]["is_drifted"]
+    assert any("nccl" in one["message"] for one in found["drift"]["drift"])
+    assert not found["drift"]["changed"]
+    assert found["verified"]["summary"]["pass"] == 1
+    assert done.returncode == 2, done.stdout
+    assert found["drift"]["drift"][0]["message"].split()[0] in done.stdout.partition("Drift is a failure")[2]
 
 
 @pytest.mark.gate

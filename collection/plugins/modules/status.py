@@ -50,9 +50,8 @@ drift:
   elements: dict
 """
 
-import json
-
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpustack.provision.plugins.module_utils.program import ask
 
 DRIFTED = 6
 
@@ -66,16 +65,13 @@ def main():
         },
         supports_check_mode=True,
     )
-    argv = [module.params["program"], "status", "--format", "json"]
+    words = ["status", "--format", "json"]
     if module.params["lock"]:
-        argv += ["--lock", module.params["lock"]]
-    code, out, err = module.run_command(argv)
-    try:
-        drift = json.loads(out)["drift"]
-    except (ValueError, KeyError, TypeError):
-        module.fail_json(msg="gpustack gave no status: %s" % (err.strip() or "no output"), rc=code)
+        words += ["--lock", module.params["lock"]]
+    code, document, err = ask(module, words, "status", ["drift"])
+    drift = document["drift"]
     if code not in (0, DRIFTED):
-        module.fail_json(msg="gpustack ended with %d: %s" % (code, err.strip()), rc=code)
+        module.fail_json(msg="gpustack ended with %d: %s" % (code, err), rc=code)
     answer = {"changed": False, "is_drifted": code == DRIFTED, "drift": drift}
     if code == DRIFTED and module.params["fail_on_drift"]:
         module.fail_json(msg="; ".join(one["message"] for one in drift), **answer)

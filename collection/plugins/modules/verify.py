@@ -70,9 +70,8 @@ summary:
   sample: {"pass": 29, "fail": 0, "skip": 6, "error": 0, "total": 35}
 """
 
-import json
-
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpustack.provision.plugins.module_utils.program import ask
 
 
 def main():
@@ -87,26 +86,21 @@ def main():
         supports_check_mode=True,
     )
     given = module.params
-    argv = [given["program"], "verify", "--level", given["level"], "--format", "json", "--quiet"]
+    words = ["verify", "--level", given["level"], "--format", "json", "--quiet"]
     for name in given["require"]:
-        argv += ["--require", name]
+        words += ["--require", name]
     if given["lock"]:
-        argv += ["--lock", given["lock"]]
-    argv += ["--"] + given["components"] if given["components"] else []
-    code, out, err = module.run_command(argv)
-    try:
-        report = json.loads(out)
-        checks = report["checks"]
-        summary = report["summary"]
-    except (ValueError, KeyError, TypeError):
-        module.fail_json(msg="gpustack gave no report: %s" % (err.strip() or "no output"), rc=code)
+        words += ["--lock", given["lock"]]
+    words += ["--"] + given["components"] if given["components"] else []
+    code, report, err = ask(module, words, "report", ["checks", "summary"])
+    summary = report["summary"]
     bad = ["%s: %s%s" % (one["id"], one["reason"], " (fix: %s)" % one["fix"] if one["fix"] else "")
-           for one in checks if one["status"] in ("fail", "error")]
+           for one in report["checks"] if one["status"] in ("fail", "error")]
     answer = {"changed": False, "report": report, "summary": summary}
     if bad:
         module.fail_json(msg="; ".join(bad), **answer)
     if code != 0:
-        module.fail_json(msg="gpustack ended with %d: %s" % (code, err.strip()), **answer)
+        module.fail_json(msg="gpustack ended with %d: %s" % (code, err), **answer)
     if not summary.get("pass"):
         module.fail_json(msg="nothing is proven: every check was skipped", **answer)
     module.exit_json(**answer)
