@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from gpustack.cli import frame
 from gpustack.cli.declare import REQUIRED, Option, command
-from gpustack.cli.fleet_options import Forks, Inventory, Limit, demand_inventory, named, table, teller
+from gpustack.cli.fleet_options import Forks, Inventory, Limit, demand_inventory, interruptible, named, table
 from gpustack.cli.options import TextOrJson
 from gpustack.cli.outputs import folder
 
@@ -33,26 +33,18 @@ def fleet_detect(
     from gpustack.fleet.detect import detect_fleet
     from gpustack.fleet.engine import FORKS
     from gpustack.fleet.store import write_fleet
-    from gpustack.system.signals import Ended, Interrupts
 
     inventories = demand_inventory(inventory)
     place = folder(out, "--out")
-    tell, interrupts = teller(), Interrupts()
-    interrupts.catch()
-    try:
+    with interruptible() as (is_stopped, tell):
         fleet, hosts = detect_fleet(
             inventories,
             frame.matrix(),
             limit=limit or "",
             forks=forks or FORKS,
-            is_stopped=lambda: interrupts.number != 0,
+            is_stopped=is_stopped,
             tell=tell,
         )
-    finally:
-        interrupts.release()
-        tell("")
-    if interrupts.number:
-        raise Ended(interrupts.number)
     write_fleet(place, fleet, hosts)
     if format is TextOrJson.JSON:
         frame.document(frame.to_json(fleet))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
 from typing import Annotated
@@ -47,6 +48,22 @@ def teller() -> Callable[[str], None]:
     if not frame.has_terminal() or frame.settings().is_quiet:
         return lambda _: None
     return lambda text: frame.draw(f"\r\x1b[K{text}")
+
+
+@contextmanager
+def interruptible() -> Iterator[tuple[Callable[[], bool], Callable[[str], None]]]:
+    """Whether a signal came, and a counter, for one run of Ansible. Raises Ended after it if one came."""
+    from gpustack.system.signals import Ended, Interrupts
+
+    tell, interrupts = teller(), Interrupts()
+    interrupts.catch()
+    try:
+        yield (lambda: interrupts.number != 0), tell
+    finally:
+        interrupts.release()
+        tell("")
+    if interrupts.number:
+        raise Ended(interrupts.number)
 
 
 def table(rows: list[tuple[str, ...]]) -> list[str]:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from gpustack.cli import frame
 from gpustack.cli.declare import REQUIRED, Argument, Option, command
-from gpustack.cli.fleet_options import Forks, Inventory, Level, Limit, ProgramFile, demand_inventory, teller
+from gpustack.cli.fleet_options import Forks, Inventory, Level, Limit, ProgramFile, demand_inventory, interruptible
 from gpustack.cli.outputs import folder
 
 
@@ -24,12 +24,9 @@ def fleet_verify(
     """Verify the hosts of an inventory and fetch their reports. A verification that did not run is a failure."""
     from gpustack.fleet.engine import FORKS
     from gpustack.fleet.verify import faults_of, verify_fleet
-    from gpustack.system.signals import Ended, Interrupts
 
     inventories = demand_inventory(inventory)
-    tell, interrupts = teller(), Interrupts()
-    interrupts.catch()
-    try:
+    with interruptible() as (is_stopped, tell):
         fleet, reports = verify_fleet(
             inventories,
             [*(components or ()), "--level", level.value],
@@ -37,14 +34,9 @@ def fleet_verify(
             limit=limit or "",
             program=program,
             forks=forks or FORKS,
-            is_stopped=lambda: interrupts.number != 0,
+            is_stopped=is_stopped,
             tell=tell,
         )
-    finally:
-        interrupts.release()
-        tell("")
-    if interrupts.number:
-        raise Ended(interrupts.number)
     faults = {name: faults_of(report) for name, report in reports.items()}
     lines = [f"{one.name}: {one.state}: {one.reason}" for one in fleet.hosts if one.state != "answered"]
     lines += [f"{name}: {text}" for name, texts in faults.items() for text in texts]
