@@ -15,6 +15,9 @@ LOGS = (
     "/var/log/nv-hostengine.log", "/var/log/nvidia-imex.log", "/var/log/nvidia-dcgm/*.log",
     "/var/log/gpu-manager.log", "/var/log/Xorg.0.log", "/home/*/.local/share/xorg/Xorg.0.log",
     "/var/log/apt/term.log", "/var/log/dnf.log", "/var/log/zypper.log", "/var/log/pacman.log",
+    "/var/log/dnf5.log", "/var/log/zypp/history", "/var/log/unattended-upgrades/*.log", "/var/log/Xorg.*.log",
+    "/var/log/gdm3/*.log", "/var/log/gdm/*.log", "/var/log/lightdm/*.log", "/var/log/sddm.log",
+    "/var/log/tritonserver*.log", "/var/log/cuda-installer.log", "/home/*/.config/obs-studio/logs/*.txt",
     "/var/log/slurmd.log", "/var/log/slurm/*.log", "/var/log/slurm-llnl/*.log", "/var/log/ollama*.log",
     "/home/*/.ollama/logs/*.log", "/root/.ollama/logs/*.log", "/usr/share/ollama/.ollama/logs/*.log",
     "/config/Library/Application Support/Plex Media Server/Logs/Plex Media Server.log", "/var/lib/emby/logs/*.txt",
@@ -32,9 +35,10 @@ UNITS = (
     "rke2-agent", "k0scontroller", "k0sworker", "snap.microk8s.daemon-kubelite", "snap.microk8s.daemon-containerd",
     "nvidia-persistenced", "nvidia-fabricmanager", "nvidia-imex", "nvidia-dcgm", "dcgm", "dcgm-exporter",
     "nvidia-dcgm-exporter", "nvidia-suspend", "nvidia-resume", "nvidia-hibernate", "nvidia-powerd", "nvidia-gridd",
-    "nvidia-vgpud", "nvidia-vgpu-mgr", "nvidia-cdi-refresh", "nvidia-container-toolkit-cdi-generator",
-    "nvidia-mig-manager", "slurmd", "slurmctld", "ollama", "snap.ollama.listener", "jellyfin", "plexmediaserver",
-    "emby-server", "frigate", "libvirtd", "virtqemud", "tritonserver", "triton", "incus", "snap.lxd.daemon",
+    "nvidia-vgpud", "nvidia-vgpu-mgr", "nvidia-cdi-refresh", "nvidia-container-toolkit-cdi-generator", "gdm", "gdm3",
+    "sddm", "lightdm", "supergfxd", "bumblebeed", "nvidia-mps", "nvidia-mig-manager", "slurmd", "slurmctld", "ollama",
+    "snap.ollama.listener", "jellyfin", "plexmediaserver", "emby-server", "frigate", "libvirtd", "virtqemud",
+    "tritonserver", "triton", "incus", "snap.lxd.daemon",
 )  # fmt: skip
 """The units of systemd that use GPUs or hand them to containers and guests: the end of their journal is read."""
 
@@ -80,6 +84,21 @@ WORDS = (
     b"/run/nvidia/driver", b"libcuda.so", b"MPS",
     b"NET/IB", b"No devices found. Waiting", b"VAAPI", b"reference frames", b"unable to destroy", b"NVidia",
     b"NVPM", b"passthrough of host PCI",
+    b"mkinitramfs", b"No space left on device", b"kernel headers for kernel", b"some free space in $TMPDIR",
+    b"Multiple Ranks", b"sanity check failed", b"Held packages", b"X server", b"development tool", b"libc header files",
+    b"CUDNN_STATUS", b"CUBLAS_STATUS", b"framebuffer mode", b"usable configuration", b"terminator_CreateInstance",
+    b"ICD JSON", b"device inaccessible", b"config space inaccessible", b"MMIO resources", b"Failed to open gpu",
+    b"has kind KIND_GPU", b"backend library", b"TRITON_ENABLE_GPU", b"Legacy Server", b"fatal exception",
+    b"Hardware is lacking", b"decoder surfaces", b"not within range", b"old API", b"kernel source tree",
+    b"kernel header", b"32-bit compatibility",
+    b"kernel module", b"Read-only file system", b"X library path", b"different installer", b"pre-install script",
+    b"cudnn", b"nccl", b"tensorrt", b"nvinfer", b"A4B469963BF863CC", b"DDCAE044F796ECB0", b"register_chrdev",
+    b"NUMA was",
+    b"No such filter", b"driver installation", b"trusted by the kernel", b"another driver", b"HDMI FRL", b"AF_INET",
+    b"sm90", b"XML graph", b"ibv_modify", b"across ranks", b"NET plugin", b"algorithm/protocol", b"Bootstrap Root",
+    b"interrupts of any", b"InitializeEncoder", b"NV_ENC_ERR", b"nv_mem_client", b"nv_pmops", b"nsight", b"CuDNN",
+    b"global fatal", b"legacy virtualization", b"module ABI",
+    b"supergfx", b"generated on an incompatible device", b"Found no drivers",
 )  # fmt: skip
 """Only lines with one of these words are kept: a text of each row of ``service_log`` has one."""
 

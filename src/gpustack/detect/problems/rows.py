@@ -45,12 +45,13 @@ class HostRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class LogRow(HostRow, frozen=True, kw_only=True, omit_defaults=True):
-    """``wants``: texts that one line of a service's log holds, and none of ``unlike``.
+    """``wants``: texts that one line of a service's log holds, with one of ``any``, and none of ``unlike``.
 
     ``bus``: it names the address of one of the host's GPUs; ``mended``: texts of a later line that takes it back.
     """
 
     wants: tuple[str, ...]
+    any: tuple[str, ...] = ()
     unlike: tuple[str, ...] = ()
     mended: tuple[str, ...] = ()
     bus: bool = False

@@ -185,7 +185,12 @@ def _line(row: LogRow, text: str, folded: str, places: tuple[str, ...]) -> str:
             continue
         if row.mended and all(words in line for words in row.mended):
             return ""
-        if all(words in line.casefold() for words in wants) and not any(words in line for words in row.unlike):
+        told = line.casefold()
+        if (
+            all(words in told for words in wants)
+            and not any(words in line for words in row.unlike)
+            and (not row.any or any(words.casefold() in told for words in row.any))
+        ):
             return line
     return ""
 
