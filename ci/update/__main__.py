@@ -1,6 +1,6 @@
 """Read what the vendors publish, and propose rows of the facts.
 
-    .venv/bin/python ci/update daily [--index ADDRESS]            read what has the same address every day
+    .venv/bin/python ci/update daily [--write] [--kept FOLDER]    read what is published every day
     .venv/bin/python ci/update read SOURCE ADDRESS... [--write]   fetch bodies, show what they would change
     .venv/bin/python ci/update read SOURCE FILE... --home ADDRESS the same with files that lie below an address
     .venv/bin/python ci/update read SOURCE --from FILE [--write]  the same with recorded bodies
@@ -22,14 +22,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from package_index import index_address
 from update import report
-from update.daily import NAMES
+from update.daily import NAMES, Servers
 from update.daily import bodies as bodies_of_today
 from update.fetch import fetch
 from update.merge import merge
-from update.record import Body, SourceError, load, save
+from update.record import Body, Given, SourceError, load, save
 from update.reproduce import given_by, shares, sums, total
 from update.sources import ALL, source
-from update.tables import Facts, declined
+from update.tables import MATRICES, Facts, declined
 from update.witnesses import Witnesses
 
 BODIES = Path(__file__).resolve().parents[2] / "tests" / "update" / "bodies"
@@ -44,8 +44,9 @@ def main(words: list[str]) -> int:
             save(asked.file, [fetch(address) for address in asked.addresses])
             return 0
         if asked.action == "daily":
-            return daily(asked.index or index_address(), asked.mirror)
-        return read(asked.source, bodies_of(asked), is_written=asked.write)
+            servers = Servers(asked.index or index_address(), asked.mirror, asked.kept)
+            return daily(Facts(asked.facts), servers, asked.day, is_written=asked.write)
+        return read(Facts(asked.facts), asked.source, bodies_of(asked), is_written=asked.write)
     except (SourceError, OSError) as error:
         print(error, file=sys.stderr)
         return 2
@@ -56,39 +57,45 @@ def bodies_of(asked: argparse.Namespace) -> tuple[Body, ...]:
     if asked.bodies:
         return load(asked.bodies)
     if asked.home:
-        today = dt.datetime.now(tz=dt.timezone.utc).date().isoformat()
+        today = _today().isoformat()
         paths = [Path(text) for text in asked.addresses]
         return tuple(Body(f"{asked.home.rstrip('/')}/{path.name}", today, path.read_bytes()) for path in paths)
     return tuple(fetch(address) for address in asked.addresses)
 
 
-def daily(index: str, mirror: str) -> int:
-    """Read every source of the daily run; one that fails does not keep the others from being read."""
-    codes = [0]
+def daily(facts: Facts, servers: Servers, day: dt.date, *, is_written: bool) -> int:
+    """Read every source of the daily run; one that stops does not keep the others from being read."""
+    codes, given = [0], {}
     for name in NAMES:
         try:
-            codes.append(read(name, tuple(bodies_of_today(name, Facts(), index, mirror)), is_written=False))
+            given[name] = source(name).rows(bodies_of_today(name, facts, servers, day))
         except SourceError as error:  # noqa: PERF203 (each source is read for itself)
             print(f"{name}: STOPPED: {error}")
             codes.append(2)
-    return max(codes)
+    return max(*codes, apply(facts, given, is_written=is_written))
 
 
-def read(name: str, bodies: tuple[Body, ...], *, is_written: bool) -> int:
+def read(facts: Facts, name: str, bodies: tuple[Body, ...], *, is_written: bool) -> int:
     """Show what bodies of one source would change, and write it if nothing stops the source."""
-    facts = Facts()
-    given = source(name).rows(bodies)
+    return apply(facts, {name: source(name).rows(bodies)}, is_written=is_written)
+
+
+def apply(facts: Facts, given: dict[str, Given], *, is_written: bool) -> int:
+    """Show what sources would change, each a witness for the others, and write what no person has to decide."""
     witnesses = Witnesses(facts)
-    witnesses.add(name, given)
-    diff = merge(name, given, facts, witnesses, declined())
-    print(*report.lines(name, diff, facts), sep="\n")
-    if diff.stops:
+    for name, one in given.items():
+        witnesses.add(name, one)
+    diffs = {name: merge(name, one, facts, witnesses, declined()) for name, one in given.items()}
+    for name, diff in diffs.items():
+        print(*report.lines(name, diff, facts), sep="\n")
+    changes = [found for diff in diffs.values() for found in diff.changes] if is_written else []
+    for found in changes:
+        facts.put(found.subject, found.table, [found.row])
+    if changes:
+        print(*report.consequences(facts.write(), facts.folder), sep="\n", flush=True)
+    if any(diff.stops for diff in diffs.values()):
         return 2
-    if is_written and diff.changes:
-        for found in diff.changes:
-            facts.put(found.subject, found.table, [found.row])
-        print(*report.consequences(facts.write()), sep="\n", flush=True)
-    return 1 if diff.waiting else 0
+    return 1 if any(diff.waiting for diff in diffs.values()) else 0
 
 
 def reproduce(folder: Path) -> int:
@@ -105,6 +112,10 @@ def reproduce(folder: Path) -> int:
     return 0
 
 
+def _today() -> dt.date:
+    return dt.datetime.now(tz=dt.timezone.utc).date()
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     actions = parser.add_subparsers(dest="action", required=True)
@@ -114,10 +125,16 @@ def _parser() -> argparse.ArgumentParser:
     reading.add_argument("addresses", nargs="*", help="; ".join(f"{one.name}: {one.hand_out}" for one in ALL))
     reading.add_argument("--home", default="", help="the addresses are files, which lie below this address")
     reading.add_argument("--from", dest="bodies", type=Path, help="recorded bodies instead of addresses")
-    reading.add_argument("--write", action="store_true", help="write what no person has to decide")
-    every_day = actions.add_parser("daily", help="read what has the same address every day")
+    every_day = actions.add_parser("daily", help="read what is published every day")
     every_day.add_argument("--index", default="", help="the package index (default: that of pip)")
     every_day.add_argument("--mirror", default="", help="a server with copies of the others, below their hosts' names")
+    every_day.add_argument("--kept", type=Path, help="a folder for bodies: what has not changed is not read again")
+    every_day.add_argument(
+        "--day", type=dt.date.fromisoformat, default=_today(), help="whose year's bulletins are read"
+    )
+    for one in (reading, every_day):
+        one.add_argument("--write", action="store_true", help="write what no person has to decide")
+        one.add_argument("--facts", type=Path, default=MATRICES, help="the folder of the facts")
     recording = actions.add_parser("record", help="keep bodies in a file")
     recording.add_argument("source", choices=names)
     recording.add_argument("file", type=Path)

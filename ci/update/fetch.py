@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import requests
 import urllib3
 
-from update.record import Body, refuse
+from update.record import Body, MissingError, refuse
 
 LARGEST = 64 << 20
 """The most bytes of a body, unpacked; the largest index of the vendor has half of that."""
@@ -22,7 +22,10 @@ _CHUNK = 1 << 16
 
 
 def fetch(address: str, known: Body | None = None, *, limit: int = LARGEST) -> Body:
-    """The body at an address; ``known`` itself if the server says that it has not changed. Raises SourceError."""
+    """The body at an address; ``known`` itself if the server says that it has not changed.
+
+    Raises SourceError; MissingError if there is nothing at the address.
+    """
     parts = urlsplit(address)
     if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in _LOOPBACK):
         raise refuse(address, "is not https")
@@ -34,6 +37,8 @@ def fetch(address: str, known: Body | None = None, *, limit: int = LARGEST) -> B
         with requests.get(address, headers=headers, timeout=SECONDS, stream=True, allow_redirects=False) as answer:
             if answer.status_code == requests.codes.not_modified and known is not None:
                 return known
+            if answer.status_code == requests.codes.not_found:
+                raise MissingError(*refuse(address, "the server answers 404").args)
             if answer.status_code != requests.codes.ok:
                 raise refuse(address, f"the server answers {answer.status_code}")
             data = _content(answer, address, limit)

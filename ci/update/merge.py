@@ -178,12 +178,17 @@ def _numbers(text: str) -> list[int]:
 
 
 def _new_release(found: Found, facts: Facts) -> Found | Waiting:
-    """A release that appeared after the newest of its line is seen; an older one was left out by somebody."""
+    """A release that appeared after the newest of its line, by number or by day, is seen; others somebody left out."""
     numbers = _numbers(found.row["version"])
     known = sorted(_numbers(release) for release in known_releases(facts, found.subject))
     lines = ([one for one in known if one[:length] == numbers[:length]] for length in range(len(numbers) - 1, -1, -1))
     newest = next((line[-1] for line in lines if line), [])
-    if numbers < newest:
+    days = [
+        row.get("date", "")
+        for row in facts.rows(found.subject, "releases")
+        if _numbers(row["version"])[0] == numbers[0]
+    ]
+    if numbers < newest and found.row.get("date", "") <= max(days, default=""):
         return _to_decide(found, "older than the newest known one, and not in the facts")
     return Found(found.subject, found.table, {**found.row, "status": SEEN})
 

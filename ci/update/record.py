@@ -62,13 +62,17 @@ class SourceError(ValueError):
     """A body is not what its source publishes: a person has to look before any of its rows is used."""
 
 
+class MissingError(SourceError):
+    """The server says that there is nothing at an address."""
+
+
 def refuse(where: str, what: str) -> SourceError:
     """The error for a body; the text is one line, however long the place was."""
     return SourceError(f"{' '.join(where.split())[:200]}: {' '.join(what.split())[:300]}")
 
 
-def save(path: Path, bodies: Iterable[Body]) -> None:
-    """Write bodies into one compressed file, a line of JSON for each."""
+def save(path: Path, bodies: Iterable[Body], preset: int = 9 | lzma.PRESET_EXTREME) -> None:
+    """Write bodies into one compressed file, a line of JSON for each; ``preset`` is how hard lzma tries."""
     lines = [
         json.dumps(
             {"address": b.address, "day": b.day, "headers": b.headers, "note": b.note, "text": b.data.decode("utf-8")},
@@ -76,7 +80,7 @@ def save(path: Path, bodies: Iterable[Body]) -> None:
         )
         for b in bodies
     ]
-    path.write_bytes(lzma.compress("\n".join(lines).encode(), preset=9 | lzma.PRESET_EXTREME))
+    path.write_bytes(lzma.compress("\n".join(lines).encode(), preset=preset))
 
 
 def load(path: Path) -> tuple[Body, ...]:

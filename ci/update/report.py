@@ -9,7 +9,7 @@ from pathlib import Path
 
 from facts_form import ROOT, flow
 from update.merge import Diff, place
-from update.tables import Facts
+from update.tables import MATRICES, Facts
 
 GOLDEN = ("tests/unit/plan/test_golden.py", "-k", "golden_ones", "--update-golden", "-q")
 
@@ -29,9 +29,11 @@ def lines(name: str, diff: Diff, facts: Facts) -> Iterator[str]:
     yield "{}: {} rows as they were, {} new, {} grown, {} wait".format(name, *count)
 
 
-def consequences(paths: Sequence[Path]) -> Iterator[str]:
-    """What written files change in the golden plans and refusals, as git counts it."""
-    yield from (f"written: {path.relative_to(ROOT)}" for path in paths)
+def consequences(paths: Sequence[Path], folder: Path) -> Iterator[str]:
+    """What written files change in the golden plans and refusals, as git counts it; nothing for facts elsewhere."""
+    yield from (f"written: {path.relative_to(folder)}" for path in paths)
+    if folder != MATRICES:
+        return
     subprocess.run([sys.executable, "-m", "pytest", *GOLDEN], cwd=ROOT, check=False, stdout=sys.stderr)
     command = ["git", "diff", "--stat", "--", "tests/golden"]
     found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout

@@ -12,6 +12,8 @@ from gpustack.matrix.layout import matrix_files
 from gpustack.matrix.load import parse_yaml
 from update.record import Row
 
+MATRICES = ROOT / "matrices"
+
 SOURCES = {
     ("cuda", "redist_manifest"): "https://developer.download.nvidia.com/compute/cuda/redist/",
     ("cudnn", "redist"): "https://developer.download.nvidia.com/compute/cudnn/redist/",
@@ -23,7 +25,8 @@ SOURCES = {
 class Facts:
     """The files of a folder of matrices, read on demand. ``change`` alters rows in memory, ``write`` the files."""
 
-    def __init__(self, folder: Path = ROOT / "matrices") -> None:
+    def __init__(self, folder: Path = MATRICES) -> None:
+        self.folder = folder
         self._paths = matrix_files(folder)
         self._documents: dict[str, tuple[str, dict[str, Any]]] = {}
         self._changed: set[str] = set()
@@ -79,6 +82,7 @@ class Facts:
         paths = tuple(self._paths[subject] for subject in sorted(self._changed))
         for subject in self._changed:
             self._paths[subject].write_text(self.text(subject), encoding="utf-8")
+        self._changed.clear()
         return paths
 
 

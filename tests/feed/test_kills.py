@@ -50,3 +50,38 @@ def test_a_process_reads_one_version_from_its_beginning_to_its_end(publisher: Pu
     assert "13.4.0" not in {row.version for row in before.releases("cuda")}
     assert [row.id for row in before.rules("cudnn")]
     assert "13.6.0" in {row.version for row in load_matrix().releases("cuda")}
+
+
+READER = """
+import sys
+from gpustack.matrix.index import load_matrix
+matrix = load_matrix()
+print("opened", flush=True)
+sys.stdin.readline()
+print(" ".join(row.version for row in matrix.releases("cuda")), len(list(matrix.rules("cudnn"))), flush=True)
+"""
+
+
+def test_two_processes_read_one_version_while_a_third_updates(publisher: Publisher, machine: Machine) -> None:
+    """Both have opened the facts when two updates come: neither sees a part of them, the next process sees all."""
+    old = [row.version for row in load_matrix().releases("cuda")]
+    command = [sys.executable, "-c", READER]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "env": environment}
+    readers = [subprocess.Popen(command, **pipes) for _ in range(2)]  # type: ignore[call-overload]
+    try:
+        assert [one.stdout.readline() for one in readers] == ["opened\n"] * 2
+        for version in ("13.4.0", "13.5.0"):
+            publisher.release(version)
+            publisher.publish()
+            update = "from gpustack.matrix.feed.client import update; import sys, pathlib as p;"
+            update += "update(p.Path(sys.argv[1]), sys.argv[2], p.Path(sys.argv[3]))"
+            words = [str(machine.folder), str(publisher.path), str(machine.root)]
+            subprocess.run([sys.executable, "-c", update, *words], env=environment, check=True, timeout=120)
+        said = [one.communicate("go on\n", timeout=60)[0].split() for one in readers]
+    finally:
+        for one in readers:
+            one.kill()
+            one.wait()
+    assert [words[:-1] for words in said] == [old, old]
+    assert {"13.4.0", "13.5.0"} < {row.version for row in load_matrix().releases("cuda")}

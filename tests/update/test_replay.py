@@ -7,7 +7,7 @@ release is judged, and that the sum of its manifest was compared. Everything els
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from update.record import Body, Row, load
 from update.sources import source
 from update.sources.index import project_of
 from update.sources.wheels import PROJECTS
-from update.tables import Facts, declined, key_of
+from update.tables import MATRICES, Facts, declined, key_of
 from update.witnesses import Witnesses
 
 BODIES = Path(__file__).parent / "bodies"
@@ -126,9 +126,9 @@ def is_older(row: Row, rows: list[Row]) -> bool:
     return version(row["version"]) < max(dated)
 
 
-def at_the_beginning(end: Facts) -> Facts:
-    """The facts without what the year brought."""
-    facts = Facts()
+def at_the_beginning(end: Facts, folder: Path = MATRICES) -> Facts:
+    """The facts of a folder without what the year brought."""
+    facts = Facts(folder)
     year = set(machine_rows())
     for subject, table in {(subject, table) for subject, table, _ in year} | set(BY_HAND):
         names = facts.key(subject, table)
@@ -174,35 +174,14 @@ def by_machine(row: Row, subject: str) -> Row:
     return {name: value for name, value in row.items() if name not in BY_HAND_CELLS[subject]}
 
 
-Read = Callable[[tuple[Body, ...]], tuple[Body, ...]]
-"""How the bodies of a day are read."""
-
-
-def from_a_server(bodies: tuple[Body, ...]) -> tuple[Body, ...]:
-    """The bodies as a server sends them."""
-    paths = [f"/{number}" for number in range(len(bodies))]
-    with serving({path: Answer(body.data) for path, body in zip(paths, bodies, strict=True)}) as (home, _):
-        read = [fetch(home + path) for path in paths]
-    return tuple(body._replace(data=one.data) for body, one in zip(bodies, read, strict=True))
-
-
 @pytest.mark.gate
 def test_a_year_of_days_ends_in_the_facts_as_they_are() -> None:
-    replay(lambda bodies: bodies)
-
-
-@pytest.mark.slow
-def test_a_year_of_days_on_a_server_ends_in_the_facts_as_they_are() -> None:
-    replay(from_a_server)
-
-
-def replay(read: Read) -> None:
     """Read the year day by day, write what a person writes, and compare the end with the facts."""
     end = Facts()
     facts = at_the_beginning(end)
     assert len(days()) > 40
     for day in days():
-        today = [(name, read(bodies)) for name, bodies in of_day(day)]
+        today = list(of_day(day))
         diffs = run(facts, today)
         assert {name: diff.stops for name, diff in diffs.items() if diff.stops} == {}, day
         named = {

@@ -24,20 +24,21 @@ WHOLE = {
     "cudnn.pip_versions": 168,
     "cudnn.repository_evidence": 230,
     "driver-installers.archives": 430,
+    "driver-installers.other_files": 166,
     "frameworks.framework_builds": 1438,
     "frameworks.framework_files": 2495,
     "gpu-lists.branches": 25,
     "gpu-lists.devices": 295,
     "nccl.repository_evidence": 182,
-    "security.bulletins": 23,
-    "security.fixed": 131,
+    "security.bulletins": 24,
+    "security.fixed": 141,
     "tensorrt-archives.archives": 11,
     "wheels.archives": 1461,
 }
 """How many rows of each table no hand is needed for. A number that falls is a row that the vendor no longer states."""
 
 
-FLOOR, FLOOR_OF_SUMS = 0.47, 0.92
+FLOOR, FLOOR_OF_SUMS = 0.479, 0.97
 """The share of all rows that recorded bodies give whole, and of all checksums."""
 
 

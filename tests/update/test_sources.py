@@ -9,11 +9,35 @@ from pathlib import Path
 import pytest
 
 from gpustack import resources
-from update.record import Body
-from update.sources import gpu_lists, image_tags, source
+from update.daily import next_manifests
+from update.record import Body, SourceError
+from update.sources import csaf, gpu_lists, image_tags, source
+from update.tables import Facts
 
 ROOT = resources.folder("matrices").parent
 COPY, OTHER_COPY = image_tags.SOURCES
+
+
+def test_a_source_is_a_module_of_at_most_120_lines() -> None:
+    modules = (ROOT / "ci" / "update" / "sources").glob("*.py")
+    assert {path.name for path in modules if len(path.read_text().splitlines()) > 120} == set()
+
+
+def test_the_index_of_bulletins_names_those_of_known_products() -> None:
+    head = "CVE;CVSS;Severity;Vector;CWE;Bulletin;Affected Product;Affected Version;Fixed In"
+    line = "CVE-2026-1;7.8;HIGH;CVSS:3.1/AV:L;CWE-416;{};{};All driver versions prior to 591.59;591.59, 582.16"
+    rows = [head, line.format(5747, "GeForce"), line.format(5747, "Tesla"), line.format(5738, "NSIGHT Graphics")]
+    index = Body(csaf.INDEX.format(year=2026), "2026-11-23", "\n".join(rows).encode())
+    assert csaf.listed(index) == ["5747"]
+    for wrong in ("CVE;CVSS", f"{head}\nCVE-2026-1;7.8", f"{head}\n{line.format('?', 'GeForce')}"):
+        with pytest.raises(SourceError, match=r"CVE_index\.csv: has the "):
+            csaf.listed(index._replace(data=wrong.encode()))
+
+
+def test_manifests_that_may_be_next_follow_the_newest_of_each_line() -> None:
+    names = [address.rpartition("/")[2] for address in next_manifests(Facts())]
+    assert {"redistrib_12.9.3.json", "redistrib_13.0.4.json", "redistrib_14.0.0.json"} <= set(names)
+    assert len(names) == len(set(names)) < 120
 
 
 def test_lists_of_gpus_begin_where_every_later_list_of_the_branch_has_the_gpu() -> None:
@@ -65,7 +89,7 @@ def test_files_below_an_address_are_read_and_nothing_is_written(tmp_path: Path) 
 def test_reproduce_prints_the_share_of_the_facts() -> None:
     done = command("reproduce")
     assert done.returncode == 0
-    assert "security.bulletins: 23 of 24 rows whole, 0 in part" in done.stdout.splitlines()
+    assert "security.bulletins: 24 of 24 rows whole, 0 in part" in done.stdout.splitlines()
     assert done.stdout.splitlines()[-1].endswith("in part")
 
 

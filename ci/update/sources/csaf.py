@@ -10,7 +10,12 @@ from update.form import DATE, json_of, keys, listing, mapping, text_of
 from update.record import Body, Found, Given, Row, refuse
 
 HAND_OUT = "YEAR/NUMBER/NUMBER.json and NUMBER.json.sha256 of NVIDIA/product-security"
-_ADDRESS = re.compile(r"https://raw\.githubusercontent\.com/NVIDIA/product-security/main/(\d{4})/(\d+)/\2\.json")
+_HOME = "https://raw.githubusercontent.com/NVIDIA/product-security/main/"
+ADDRESS = _HOME + "{year}/{number}/{number}.json"
+INDEX = _HOME + "{year}/CVE_index.csv"
+_ADDRESS = re.compile(re.escape(_HOME) + r"(\d{4})/(\d+)/\2\.json")
+_COLUMNS = ("CVE", "CVSS", "Severity", "Vector", "CWE", "Bulletin", "Affected Product", "Affected Version", "Fixed In")
+_PRODUCT = re.compile(r"GeForce.*|Tesla.*|NVIDIA Container Toolkit")
 _TOP = ("document", "product_tree", "vulnerabilities")
 _VULNERABILITY = (
     *("acknowledgments", "cve", "cwe", "notes", "product_status", "references", "release_date", "scores"),
@@ -40,6 +45,21 @@ def rows(bodies: Sequence[Body]) -> Given:
             found += [Found("security", "bulletins", _bulletin(body, place[1], place[2])), *fixed]
             covers.append(("security", "fixed", {"bulletin": place[2], "src": ["psirt"]}))
     return Given(tuple(found), tuple(covers))
+
+
+def listed(index: Body) -> list[str]:
+    """The numbers of the bulletins in a year's index that are about the driver or the container toolkit."""
+    head, *lines = text_of(index).splitlines() or [""]
+    if tuple(head.split(";")) != _COLUMNS:
+        raise refuse(index.address, f"has the columns {head[:150]!r}")
+    found = set()
+    for line in lines:
+        cells = line.split(";")
+        if len(cells) != len(_COLUMNS) or not cells[5].isdigit():
+            raise refuse(index.address, f"has the line {line[:80]!r}")
+        if _PRODUCT.fullmatch(cells[6]):
+            found.add(cells[5])
+    return sorted(found)
 
 
 def _bulletin(body: Body, year: str, number: str) -> Row:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from update.form import DATE, SHA256, WORD, json_of, keys, listing, mapping, text
 from update.record import Body, refuse
+from update.sources.wheel_tags import glibc_of, platform_of
 
 _TOP = ("files", "meta", "name", "versions", "project-status", "alternate-locations", "tracks")
 _FILE = (
@@ -18,10 +19,6 @@ _NAME = re.compile(
     r"(?P<project>[A-Za-z0-9_.]+)-(?P<version>[0-9][0-9A-Za-z._+]*)(?:-\d[0-9A-Za-z_.]*)?"
     r"-(?P<python>[a-z0-9.]+)-(?P<abi>[a-z0-9_]+)-(?P<tags>[a-z0-9_.]+)\.whl"
 )
-_LINUX = re.compile(r"(?:many)?linux(?:1|2010|2014|_2_\d+)?_(x86_64|aarch64)")
-_GLIBC = re.compile(r"manylinux(?:(1|2010|2014)|_2_(\d+))_")
-_LEGACY = {"1": 5, "2010": 12, "2014": 17}
-_OTHERS = {"win_amd64": "windows-x86_64", "win_arm64": "windows-aarch64", "any": "any"}
 _TIME = re.compile(rf"{DATE.pattern}T[0-9:.]+Z?")
 
 
@@ -101,7 +98,7 @@ def _wheel(entry: dict[str, Any], project: str, where: str) -> WheelFile | None:
     if not isinstance(size, int) or isinstance(size, bool) or size <= 0:
         raise refuse(where, f"has the size {size!r} for {name}")
     tags = known["tags"].split(".")
-    platform = next((found for tag in tags if (found := _platform(tag))), "")
+    platform = platform_of(tags)
     asked = entry.get("requires-python")
     return WheelFile(
         project=project,
@@ -109,7 +106,7 @@ def _wheel(entry: dict[str, Any], project: str, where: str) -> WheelFile | None:
         python=known["python"],
         abi=known["abi"],
         platform=platform,
-        glibc=_glibc(tags) if platform.startswith("linux") else "",
+        glibc=glibc_of(tags) if platform.startswith("linux") else "",
         file=name,
         sha256=text(mapping(entry["hashes"], name), "sha256", SHA256, name),
         size=str(size),
@@ -118,14 +115,3 @@ def _wheel(entry: dict[str, Any], project: str, where: str) -> WheelFile | None:
         requires_python=asked if isinstance(asked, str) else "",
         is_yanked=bool(entry.get("yanked")),
     )
-
-
-def _platform(tag: str) -> str:
-    linux = _LINUX.fullmatch(tag)
-    return f"linux-{linux[1]}" if linux else _OTHERS.get(tag, "")
-
-
-def _glibc(tags: list[str]) -> str:
-    """The oldest C library that the tags of a wheel allow."""
-    found = [_LEGACY.get(known[1] or "", int(known[2] or 0)) for tag in tags if (known := _GLIBC.match(tag))]
-    return f"2.{min(found)}" if found else ""

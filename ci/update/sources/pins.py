@@ -24,12 +24,10 @@ _BUILD = re.compile(r"(\d{1,6}(?:\.\d{1,6}){3})-(\d{1,6}(?:\.\d{1,6})?)")
 _SET = re.compile(r'\{% set version = "(\d{1,6}(?:\.\d{1,6}){3})" %\}')
 _SUM = re.compile(r'\s+sha256: "?([0-9a-f]{64})"?\s+# \[(.*)\]')
 _SELECTED = {
-    "win": "windows-x86_64",
-    "win64": "windows-x86_64",
+    **dict.fromkeys(("win", "win64"), "windows-x86_64"),
     "ppc64le": "linux-ppc64le",
     "aarch64": "linux-sbsa",
-    "linux64": "linux-x86_64",
-    "x86_64": "linux-x86_64",
+    **dict.fromkeys(("linux64", "x86_64"), "linux-x86_64"),
 }
 _MAJOR = re.compile(r'startswith\("(\d+)"\)')
 
