@@ -79,3 +79,5 @@ def test_no_argument_at_all_is_wrong_usage_with_help(call: Callable) -> None:
 
 def test_version_is_the_same_both_ways(call: Callable, program: Callable) -> None:
     assert call("--version") == program("--version")
+    assert call("version") == call("--version")
+    assert call("help", "plan") == call("plan", "--help")

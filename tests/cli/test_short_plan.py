@@ -58,3 +58,5 @@ def test_colours_say_nothing_alone(environment: dict[str, str], call: Callable) 
     assert "\x1b[32m  +\x1b[0m driver" in coloured
     assert ESCAPE.sub("", coloured) == call("plan", "cuda", *HOST).out
     assert not ESCAPE.search(on_terminal({**environment, "NO_COLOR": "1"}))
+    assert not ESCAPE.search(on_terminal({**environment, "NO_COLOR": "1", "FORCE_COLOR": "1"}))
+    assert ESCAPE.search(on_terminal({**environment, "TERM": "dumb", "FORCE_COLOR": "1"}))

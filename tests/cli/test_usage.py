@@ -25,6 +25,8 @@ WRONG = [
     (("plan", "cuda", *UBUNTU, "--target", "moon"), 2, "moon"),
     (("plan", "cuda", *UBUNTU, "--target", ""), 2, "--target"),
     (("plan", "qda", *UBUNTU), 2, "did you mean cuda"),
+    (("plan", "cuda", "--os", "macos15"), 4, "Linux and Windows"),
+    (("plan", "cuda==11.8.*", "cuda==12.4.*", *UBUNTU), 3, "--format modules --prefix DIR"),
     (("plan", "cudann>=9", *UBUNTU), 2, "cudnn"),
     (("plan", "nvidia", *UBUNTU), 2, "driver"),
     (("plan", "cuda=12.4", *UBUNTU), 2, "cuda==12.4.*"),

@@ -17,6 +17,7 @@ TEXTS = {
     "check": ("check", "cuda==13.0.2", "driver==550.54.15", *HOST),
     "explain": ("explain", "cuda", "cudnn", *HOST),
     "matrix": ("matrix", "show", "cuda==13.0.2"),
+    "verify": ("verify", "driver"),
 }
 
 

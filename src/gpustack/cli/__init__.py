@@ -51,6 +51,10 @@ def _named(arguments: list[str]) -> str:
 
 def main(arguments: list[str]) -> int:
     """Run one command line and return its exit code."""
+    if arguments[:1] == ["help"]:
+        arguments = [*arguments[1:], "--help"]
+    elif arguments == ["version"]:
+        arguments = ["--version"]
     name = _named(arguments)
     if _COMPLETION in os.environ:
         from gpustack.cli.completion import answer

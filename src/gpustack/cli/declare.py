@@ -89,7 +89,10 @@ COMMON: dict[str, tuple[Any, Any]] = {
         0,
     ),
     "quiet": (Annotated[bool, Option("-q", "--quiet", help="Suppress warnings and progress output.")], False),
-    "color": (Annotated[Color, Option("--color", help="When to use colour (NO_COLOR is honoured).")], Color.AUTO),
+    "color": (
+        Annotated[Color, Option("--color", help="When to use colour (NO_COLOR and FORCE_COLOR are honoured).")],
+        Color.AUTO,
+    ),
     "matrices": (
         Annotated[
             Path | None,

@@ -247,7 +247,10 @@ def wants_color() -> bool:
     """Whether standard output may be coloured."""
     color = settings().color
     if color is Color.AUTO:
-        return _is_terminal(sys.stdout) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        if os.environ.get("NO_COLOR"):
+            return False
+        is_forced = os.environ.get("FORCE_COLOR", "0") not in {"", "0"}
+        return is_forced or (_is_terminal(sys.stdout) and os.environ.get("TERM") != "dumb")
     return color is Color.ALWAYS
 
 

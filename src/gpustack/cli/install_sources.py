@@ -81,7 +81,7 @@ class InstallSources(Struct, frozen=True, kw_only=True):
 
         Only a lock is ever replaced by one: UsageError for any other file.
         """
-        from gpustack.install.lock.document import is_lock
+        from gpustack.cli.outputs import demand_lock_place
         from gpustack.install.lock.of_run import FILE
         from gpustack.install.root import InstallRoot
         from gpustack.install.run.state import state_folder
@@ -91,10 +91,7 @@ class InstallSources(Struct, frozen=True, kw_only=True):
             demand_place(own, "move the existing file away, or mount the file system writable")
         if self.target is not None:
             demand_place(self.target, "choose another --lock")
-            if self.target.is_file() and self.target.stat().st_size and not is_lock(self.target):
-                msg = "is not a lock file, and would be replaced by one"
-                hint = "choose another --lock, or remove the file"
-                raise UsageError(msg, code="unreadable-lock", where=str(self.target), hint=hint)
+            demand_lock_place(self.target)
 
     def write_lock(self, root: Path | None, detect: Callable[[], Host]) -> None:
         """Write the lock of the last run for ``status``, and where the user wants it.

@@ -56,6 +56,16 @@ def demand_place(path: Path, cure: str) -> None:
         raise GpustackError(message, code="not-writable", where=str(path), hint=f"{cure}; nothing was changed")
 
 
+def demand_lock_place(path: Path) -> None:
+    """Raise UsageError where --lock would replace a file that is not a lock."""
+    from gpustack.install.lock.document import is_lock
+
+    if path != STANDARD and path.is_file() and path.stat().st_size and not is_lock(path):
+        message = "is not a lock file, and would be replaced by one"
+        hint = "choose another --lock, or remove the file"
+        raise UsageError(message, code="unreadable-lock", where=str(path), hint=hint)
+
+
 def _obstacle(place: Path) -> str:
     if place.is_dir():
         return os.strerror(errno.EISDIR)

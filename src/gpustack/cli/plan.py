@@ -9,7 +9,7 @@ from gpustack.cli.asking import Requirements, collect_options, host_and_request
 from gpustack.cli.declare import Option, command
 from gpustack.cli.live import live_facts
 from gpustack.cli.options import HOST_OPTIONS, PLAN_OPTIONS, LockOption
-from gpustack.cli.outputs import demand_one, save
+from gpustack.cli.outputs import demand_lock_place, demand_one, save
 from gpustack.cli.package_index import IndexOption, index_of
 from gpustack.cli.stack_options import StackOptions
 
@@ -61,6 +61,8 @@ def plan(
     demand_format(form)
     named = index_of(form, index)
     is_shown = demand_one({"--out": question.out, "--lock": lock}, question.format)
+    if lock is not None:
+        demand_lock_place(lock)
     made = make_plan(question)
     if question.out is not None:
         save_plan(made, question.out)

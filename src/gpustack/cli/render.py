@@ -107,7 +107,27 @@ def _write_tree(paths: list[Path], format: str, into: Path, settings: "Settings"
         plans[path.stem] = plan if verified else without_verification(plan)
     files = render_tree(plans, format, settings)
     _demand_ours(into, list(files))
-    _write(into, files)
+    _write(into, _without_own_lines(into, files))
+
+
+def _without_own_lines(into: Path, files: dict[str, str]) -> dict[str, str]:
+    """The files to write: an inventory with the user's own lines stays. Raises UsageError if its hosts have changed."""
+    from gpustack.errors import UsageError
+    from gpustack.render.ansible_roles import INVENTORY, has_own_lines, is_same_inventory
+
+    path = into / INVENTORY
+    if INVENTORY not in files or not path.is_file():
+        return files
+    there = path.read_text(encoding="utf-8", errors="replace")
+    if is_same_inventory(there, files[INVENTORY]):
+        return {name: text for name, text in files.items() if name != INVENTORY}
+    if has_own_lines(there):
+        msg = "has lines of your own, and its hosts or groups have changed"
+        hint = (
+            "move your lines into an inventory of your own (ansible-playbook -i takes several), then remove this file"
+        )
+        raise UsageError(msg, code="unreadable-folder", where=str(path), hint=hint)
+    return files
 
 
 def _demand_ours(into: Path, names: list[str]) -> None:

@@ -261,9 +261,10 @@ def _write(report: "Report", reports: tuple[tuple[str, Path], ...]) -> None:
     faults: list[GpustackError] = []
     for name, path in reports:
         is_coloured = path == STANDARD and frame.wants_color()
+        columns = frame.width() if path == STANDARD and frame.is_shown() else 0
         try:
             # Not exit code 1, which means that a check failed.
-            save(write(report, name, colour=is_coloured), path, "--output", fault=UsageError)
+            save(write(report, name, colour=is_coloured, columns=columns), path, "--output", fault=UsageError)
         except UsageError as fault:
             faults.append(fault)
     if faults:

@@ -124,10 +124,11 @@ def parse_system(text: str, matrix: Matrix) -> tuple[System, str]:
             msg, code="unknown-system", where="--os", hint=f"known releases of {identity}: {_nearest(version, known)}"
         )
     near = _nearest(lowered, sorted({row.key for row in matrix.systems}))
+    hint = f"nearest: {near}" if near else "`gpustack matrix show systems`"
+    if lowered.startswith(("macos", "darwin", "osx")):
+        hint = "the facts cover Linux and Windows: describe the host that has the GPU, for example ubuntu24.04"
     msg = f"unknown operating system {text!r}"
-    raise UnsupportedError(
-        msg, code="unknown-system", where="--os", hint=f"nearest: {near}" if near else "`gpustack matrix show systems`"
-    )
+    raise UnsupportedError(msg, code="unknown-system", where="--os", hint=hint)
 
 
 def _nearest(text: str, known: list[str]) -> str:

@@ -16,6 +16,7 @@ from gpustack.render.yaml_text import Value, lines
 _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _NOTHING = "gpustack_nothing"
 _COLLECTION = "community.general"
+INVENTORY = "inventory.yml"
 _WRITTEN = "written by gpustack"
 """In the first lines of every file: marks those that may be rewritten."""
 
@@ -31,7 +32,7 @@ class _Group(NamedTuple):
 def tree(plans: Mapping[str, Plan]) -> dict[str, str]:
     """The files by path, for plans by host name. Raises UsageError for an invalid name."""
     groups = _groups(plans)
-    found = {"inventory.yml": _inventory(groups), "playbook.yml": _playbook(groups)}
+    found = {INVENTORY: _inventory(groups), "playbook.yml": _playbook(groups)}
     if any(group.parts.needs_collection for group in groups):
         found["requirements.yml"] = _document({"collections": [{"name": _COLLECTION}]})
     for group in groups:
@@ -80,7 +81,27 @@ def _word(text: str) -> str:
 
 def _inventory(groups: list[_Group]) -> str:
     children: dict[str, Value] = {group.name: {"hosts": {host: {} for host in group.hosts}} for group in groups}
-    return _document({"all": {"children": children}})
+    first, mark, *body = _document({"all": {"children": children}}).split("\n")
+    return "\n".join([first, f"{mark}{_SUM}{_sum_of(body)}", *body])
+
+
+_SUM = "; lines of your own stay until hosts or groups change: "
+"""In the second line of an inventory, before the sum of what follows as it was written."""
+
+
+def _sum_of(body: list[str]) -> str:
+    return sha256_of("\n".join(body))[:16]
+
+
+def is_same_inventory(there: str, new: str) -> bool:
+    """Whether an inventory that was written earlier had the hosts and groups of a new one, whatever was added since."""
+    return _SUM in there and there.split("\n")[1:2] == new.split("\n")[1:2]
+
+
+def has_own_lines(there: str) -> bool:
+    """Whether an inventory was changed since it was written."""
+    _, mark, *body = [*there.split("\n"), ""]
+    return _SUM in mark and mark.rpartition(_SUM)[2] != _sum_of(body[:-1])
 
 
 def _playbook(groups: list[_Group]) -> str:

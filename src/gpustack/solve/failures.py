@@ -69,6 +69,9 @@ def _unknown_version(question: Question, requirement: Requirement) -> GpustackEr
     component, versions = requirement.component, requirement.versions
     if why := contradiction_in_words(component, versions):
         hint = "leave one of the two out"
+        if component == "cuda":
+            side = "`gpustack render A.json B.json --format modules --prefix DIR --out DIR` installs both, without root"
+            hint += f"; or plan each with --method tar: {side}"
         return NoSolutionError(why, code="no-compatible-stack", where=str(requirement), hint=hint)
     where, near = str(requirement), nearest_known(question, component, versions)
     solution = without(Search(question), component)

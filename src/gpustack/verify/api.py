@@ -85,6 +85,16 @@ _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 5.0
 
 
-def write(report: Report, format: str, *, colour: bool = False) -> str:  # noqa: A002 (the option's own name)
-    """The report in one of ``FORMATS``. Raises UsageError (exit 2) for another."""
+def write(
+    report: Report,
+    format: str,  # noqa: A002 (the option's own name)
+    *,
+    colour: bool = False,
+    columns: int = 0,
+) -> str:
+    """The report in one of ``FORMATS``; text in lines of ``columns``. Raises UsageError (exit 2) for another."""
+    if format == "text":
+        from gpustack.verify.writers import text  # noqa: PLC0415 (imported on first use, as all formats)
+
+        return text.write(report, colour=colour, columns=columns)
     return writer(format)(report, colour=colour)
