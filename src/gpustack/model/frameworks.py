@@ -136,6 +136,15 @@ class Capability(Struct, frozen=True, kw_only=True):
     src: tuple[str, ...] = ()
 
 
+class SystemCudnn(Struct, frozen=True, kw_only=True):
+    """The major release of cuDNN that the wheels of a framework load, which do not bring one."""
+
+    component: str
+    versions: str
+    cudnn: str
+    src: tuple[str, ...] = ()
+
+
 class Toolkit(Struct, frozen=True, kw_only=True):
     """The CUDA that a framework's wheels of the default index are for, where the wheels do not name it."""
 

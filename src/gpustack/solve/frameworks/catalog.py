@@ -8,7 +8,7 @@ from functools import cache
 from msgspec.structs import replace
 
 from gpustack.matrix.index import Matrix
-from gpustack.model.frameworks import Build, Capability, Toolkit, Variant
+from gpustack.model.frameworks import Build, Capability, SystemCudnn, Toolkit, Variant
 from gpustack.model.host import Host
 from gpustack.versions import is_within, version_key
 
@@ -90,6 +90,16 @@ class Catalog:
                 return row.cuda
         named = _MAJOR.search(build.component)
         return named[1] if named is not None else ""
+
+    def cudnn_of(self, build: Build) -> SystemCudnn | None:
+        """The major cuDNN that a build loads from the system: as stated, else by the pins of its extras."""
+        rows = self.matrix.rows(SUBJECT, "system_cudnn", SystemCudnn)
+        for row in rows:
+            if row.component == build.component and is_within(build.version, row.versions):
+                return row
+        pin = next((text for key, text in pins(build.optional).items() if key.startswith("nvidia-cudnn-")), "")
+        major = re.search(r"\d+", pin)
+        return SystemCudnn(component=build.component, versions="", cudnn=major[0]) if major is not None else None
 
     def capability_of(self, build: Build) -> Capability | None:
         """The compute capabilities that a build supports which compiles at run time; None if unknown."""

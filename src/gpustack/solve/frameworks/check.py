@@ -78,6 +78,10 @@ class Frameworks:
                 )
             )
         everywhere = tuple(one for one in self.catalog.everywhere(name) if _means(wanted, one))
+        if everywhere and "+" in wanted and self.judge.platform == "linux-aarch64":
+            # the pages about PyTorch's indexes before 2.9 speak of x86_64 only, and some have more
+            reason = f"{name}{wanted}: whether its index has a wheel for Linux on aarch64 is unknown"
+            return Findings(unknown=(Unknown(reason=reason),))
         if everywhere and self.judge.platform:
             return Findings(
                 conflicts=(no_wheel(self.question, name, wanted, everywhere, self.judge.platform),), hints=()

@@ -1,4 +1,4 @@
-"""What is worth knowing of builds that run here: drivers, toolkits next to them, and and withdrawn ones."""
+"""What is worth knowing of builds that run here: drivers, libraries next to them, and withdrawn ones."""
 
 from __future__ import annotations
 
@@ -56,11 +56,22 @@ def _libraries(judge: Judge, build: Build) -> Findings:
                 found += Findings(warnings=(text,))
         elif name == "cuda" and version.partition(".")[0] != mine.partition(".")[0]:
             reason = f"{build.named} loads the libraries of CUDA {mine.partition('.')[0]}; this is CUDA {version}."
-            conflict = Conflict(
-                kind="framework",
-                between=(build.named, f"cuda=={version}"),
-                reason=reason,
-                sources=question.matrix.addresses(build.src),
-            )
-            found += Findings(conflicts=(conflict,))
+            found += _conflict(judge, build, f"cuda=={version}", reason, build.src)
+        elif name == "cudnn":
+            found += _cudnn(judge, build, version)
     return found
+
+
+def _cudnn(judge: Judge, build: Build, version: str) -> Findings:
+    """Whether the cuDNN of the system is of the major release that a build without its own was linked with."""
+    row = judge.catalog.cudnn_of(build)
+    if row is None or version.partition(".")[0] == row.cudnn:
+        return Findings()
+    reason = f"{build.named} loads the system's cuDNN {row.cudnn} (libcudnn.so.{row.cudnn}); this is cuDNN {version}."
+    return _conflict(judge, build, f"cudnn=={version}", reason, (*row.src, *build.src))
+
+
+def _conflict(judge: Judge, build: Build, other: str, reason: str, src: tuple[str, ...]) -> Findings:
+    sources = judge.question.matrix.addresses(tuple(dict.fromkeys(src)))
+    one = Conflict(kind="framework", between=(build.named, other), reason=reason, sources=sources)
+    return Findings(conflicts=(one,))
