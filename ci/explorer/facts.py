@@ -286,7 +286,7 @@ class Export:
 
     def _build(self, build: Build) -> dict[str, Any]:
         catalog = Catalog(self.matrix, build.platform if build.platform != "any" else "linux-x86_64")
-        judge, row = Judge(self.plain, catalog), catalog.capability_of(build)
+        judge, row, cudnn = Judge(self.plain, catalog), catalog.capability_of(build), catalog.cudnn_of(build)
         found: dict[str, Any] = {
             "v": build.version,
             "local": build.local,
@@ -304,6 +304,8 @@ class Export:
             "requires": _held(pins(build.requires)),
             "optional": _held(pins(build.optional)),
             "index": build.index,
+            "cudnn": cudnn.cudnn if cudnn is not None else "",
+            "cudnn_src": self._src(cudnn.src) if cudnn is not None else [],
             "can": row.capability if row is not None else "",
             "can_words": in_words(row.capability) if row is not None else "",
             "can_says": row.says if row is not None else "",

@@ -70,6 +70,9 @@ class Frameworks {
     const everywhere = this.everywhere(name).filter((build) => means(wanted, build));
     const names = unique(everywhere.map((build) => PLATFORMS[build.p] ?? build.p)).sort();
     const here = PLATFORMS[this.platform] ?? this.platform;
+    if (wanted.includes("+") && this.platform === "linux-aarch64") {
+      return merged({ unknown: [unknown(`${name}${wanted}: whether its index has a wheel for Linux on aarch64 is unknown`)] });
+    }
     return merged({ conflicts: [{ kind: "framework", between: [`${name}${wanted}`, `platform: ${here}`],
       reason: `No wheel of ${name}${wanted} is for ${here}; there are wheels for ${names.join(", ")}.`,
       sources: pages(this.facts, everywhere[0].src) }] });
@@ -341,6 +344,10 @@ class Frameworks {
         found.conflicts.push({ kind: "framework", between: [namedBuild(build), `cuda==${text}`],
           reason: `${namedBuild(build)} loads the libraries of CUDA ${build.cuda.split(".")[0]}; this is CUDA ${text}.`,
           sources: pages(this.facts, build.src) });
+      } else if (name === "cudnn" && build.cudnn && text.split(".")[0] !== build.cudnn) {
+        found.conflicts.push({ kind: "framework", between: [namedBuild(build), `cudnn==${text}`],
+          reason: `${namedBuild(build)} loads the system's cuDNN ${build.cudnn} (libcudnn.so.${build.cudnn}); this is cuDNN ${text}.`,
+          sources: unique([...pages(this.facts, build.cudnn_src ?? []), ...pages(this.facts, build.src)]) });
       }
     }
   }
