@@ -137,7 +137,7 @@ class Capability(Struct, frozen=True, kw_only=True):
 
 
 class SystemCudnn(Struct, frozen=True, kw_only=True):
-    """The major release of cuDNN that the wheels of a framework load, which do not bring one."""
+    """The major release of cuDNN that the wheels of a framework load and do not contain."""
 
     component: str
     versions: str
