@@ -11,10 +11,10 @@ from gpustack.cli.options import TextOrJson
 from gpustack.cli.outputs import demand_one, save
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from gpustack.verify.declare import Context
-    from gpustack.verify.frame.bench_table import Bench
+    from gpustack.verify.frame.bench_table import Bench, Cell
     from gpustack.verify.tensorrt.network import Asked
 
 _SUBJECTS = ("ffmpeg", "tensorrt", "gpu")
@@ -47,8 +47,6 @@ def bench(
     format: of.Format = None,
 ) -> int:
     """Measure FFmpeg's engines, TensorRT or the GPU itself, without a verdict."""
-    from gpustack.verify.frame.bench_table import as_text
-
     _demand_subject(subject)
     named = {"sessions": sessions, "outputs": outputs, "batch": batch, "streams": streams}
     counts = {name: _numbers(f"--{name}", text) for name, text in named.items() if text is not None}
@@ -58,8 +56,9 @@ def bench(
     pixels = _size(size)
     is_shown = demand_one({"--profile": profile}, format and format.value)
     context = _context({"ffmpeg": str(ffmpeg)} if ffmpeg else {})
+    measure: Callable[[], Bench]
     if subject == "ffmpeg":
-        found = _measure_ffmpeg(context, counts, seconds, pixels, all_gpus=all_gpus)
+        measure = partial(_measure_ffmpeg, context, counts, seconds, pixels, all_gpus=all_gpus)
     elif onnx is not None or engine is not None:
         from gpustack.verify.tensorrt import network
 
@@ -69,16 +68,39 @@ def bench(
             with_graphs=cuda_graph, with_layers=layers or profile is not None, limit_ms=latency_limit,
             warm_up_ms=warm_up, seconds=duration, iterations=iterations or 10,
         )  # fmt: skip
-        found = _measure_network(context, asked, profile)
+        measure = partial(_measure_network, context, asked)
     elif subject == "tensorrt":
-        found = _measure_digits(context, counts, precision, iterations or 500, profile)
+        measure = partial(_measure_digits, context, counts, precision, iterations or 500, profile)
     else:
         from gpustack.verify.cuda import bench as gpu
 
-        found = gpu.bench(context)
+        measure = partial(gpu.bench, context)
+    shown = (format or TextOrJson.TEXT) if is_shown else None
+    return measure_and_show(measure, shown, profile=profile if onnx or engine else None, old=old)
+
+
+def measure_and_show(
+    measure: "Callable[[], Bench]", form: TextOrJson | None, *, profile: Path | None = None, old: "Bench | None" = None
+) -> int:
+    """Measure, save the times of layers in ``profile``, compare with ``old``, and print the document if it has a form.
+
+    Raises Interrupted, after all that, where only a part could be measured.
+    """
+    from gpustack.verify.frame.bench_table import Interrupted, as_text
+
+    stop = None
+    try:
+        found = measure()
+    except Interrupted as exc:
+        # Rows that took minutes are useful; the exit code and a note show that others are missing.
+        found, stop = exc.bench, exc
+    if profile is not None:
+        save(_indented(found.layers), profile, "--profile")
     found = found if old is None else _compare(old, found)
-    if is_shown:
-        frame.page(frame.to_json(found) if format is TextOrJson.JSON else as_text(found))
+    if form is not None:
+        frame.page(frame.to_json(found) if form is TextOrJson.JSON else as_text(found))
+    if stop is not None:
+        raise stop
     return 0
 
 
@@ -92,16 +114,17 @@ def _measure_ffmpeg(
     return ffmpeg.bench(context, wanted)
 
 
-def _measure_network(context: "Context", asked: "Asked", profile: Path | None) -> "Bench":
-    import json
-
+def _measure_network(context: "Context", asked: "Asked") -> "Bench":
     from gpustack.cli.check_progress import note
     from gpustack.verify.tensorrt.network_bench import bench_network
 
-    found = bench_network(context, asked, note())
-    if profile is not None:
-        save(json.dumps(found.layers, indent=1) + "\n", profile, "--profile")
-    return found
+    return bench_network(context, asked, note())
+
+
+def _indented(layers: "Sequence[Mapping[str, Cell]]") -> str:
+    import json
+
+    return json.dumps(layers, indent=1) + "\n"
 
 
 def _measure_digits(

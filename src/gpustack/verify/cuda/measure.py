@@ -24,12 +24,15 @@ class Measured(Struct, frozen=True, kw_only=True):
     evidence: dict[str, str]
 
 
-def measure_gpus(context: Context) -> tuple[Measured, ...] | Outcome:
-    """The measurements of every GPU that CUDA lists, or the reason for their absence."""
-    return context.shared.once("measured", lambda: _measure(context))
+def measure_gpus(context: Context, finished: list[Measured] | None = None) -> tuple[Measured, ...] | Outcome:
+    """The measurements of every GPU that CUDA lists, or the reason for their absence.
+
+    Each goes into ``finished`` as soon as it is there: what remains if a signal ends the measurement.
+    """
+    return context.shared.once("measured", lambda: _measure(context, [] if finished is None else finished))
 
 
-def _measure(context: Context) -> tuple[Measured, ...] | Outcome:
+def _measure(context: Context, finished: list[Measured]) -> tuple[Measured, ...] | Outcome:
     blas = find_homes(context, "cublas_v2.h", "libcublas", "cuda")[:1]
     built = build(context, "measure.cu", *blas, options=("-O2", *(("-DWITH_CUBLAS",) if blas else ())))
     if isinstance(built, Outcome):
@@ -40,11 +43,10 @@ def _measure(context: Context) -> tuple[Measured, ...] | Outcome:
         return _broken(context, "CUDA", end)
     if count == 0:
         return skipped("CUDA lists no GPU to measure")
-    return _each(context, built, count)
+    return _each(context, built, count, finished)
 
 
-def _each(context: Context, built: Built, count: int) -> tuple[Measured, ...] | Outcome:
-    found = []
+def _each(context: Context, built: Built, count: int, found: list[Measured]) -> tuple[Measured, ...] | Outcome:
     for number in range(count):
         end = context.run(str(built.program), str(number), timeout=150.0, env=built.environment)
         lines = parse_lines(end.out)

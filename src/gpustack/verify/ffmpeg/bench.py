@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 from msgspec import Struct
 
 from gpustack.errors import UnsupportedError
-from gpustack.system.run import Finished, Runner
+from gpustack.system.run import Finished, Runner, stop_commands
 from gpustack.verify.declare import Context
 from gpustack.verify.ffmpeg import media
 from gpustack.verify.ffmpeg.causes import FEWER_THREADS
@@ -18,15 +18,20 @@ from gpustack.verify.ffmpeg.engines import CODECS, session_limit
 from gpustack.verify.ffmpeg.programs import Program
 from gpustack.verify.ffmpeg.setup import chip_under_test, main_gpu, program_under_test, setup_of
 from gpustack.verify.frame import host_facts
-from gpustack.verify.frame.bench_table import Bench, Cell
+from gpustack.verify.frame.bench_table import Bench, Cell, demand_whole
 from gpustack.verify.frame.scratch import scratch_folder
 from gpustack.versions import version
 
 CONNECTIONS = "2"
 """CUDA_DEVICE_MAX_CONNECTIONS as the guide recommends: a session starts sooner with fewer."""
 
+COLUMNS = (
+    "work", "engine", "sessions", "outputs", "frames", "seconds", "fps", "fps_per_session", "slowest_s", "start_s",
+)  # fmt: skip
+
 _CUDA = ("-hwaccel", "cuda", "-hwaccel_output_format", "cuda")
 _LIMIT_S = 600.0
+_LOOK_S = 0.1
 _RATE, _LASTS = 30, 2
 """Frames per second and seconds of a generated clip, before it is repeated."""
 
@@ -82,7 +87,7 @@ def bench(context: Context, wanted: Wanted) -> Bench:
     """Measure the FFmpeg of this host on its GPU, or on all of them in turn.
 
     Raises UnsupportedError (exit 4) where there is no GPU, no FFmpeg that can use it, or none that makes a clip of
-    that size.
+    that size; Interrupted, with the rows that were finished, if a signal ends it.
     """
     program, gpu, found = program_under_test(context), main_gpu(context.host), chip_under_test(context)
     if gpu is None or program is None or context.runner is None:
@@ -98,17 +103,20 @@ def bench(context: Context, wanted: Wanted) -> Bench:
     with scratch_folder("gpustack-bench-") as folder:
         clip = write_long_clip(folder, wanted.seconds, wanted.size, program, context.runner)
         rows: list[dict[str, Cell]] = []
-        for work in possible_loads(program, codecs, wanted.outputs):
-            for count in wanted.sessions:
-                if limit is not None and work.engine != "NVDEC" and count * work.outputs > limit:
-                    notes.append(f"{work.name} with {count} sessions was skipped: the driver allows {limit}")
-                    continue
-                row = measure_sessions(context, program, work, clip, environments(context, count, wanted))
+        stop = None
+        loads = [(work, count) for work in possible_loads(program, codecs, wanted.outputs) for count in wanted.sessions]
+        try:
+            for work, count in loads:
+                row = _row(context, program, work, clip, environments(context, count, wanted), limit)
                 if isinstance(row, str):
-                    notes.append(f"{work.name} with {count} sessions: {row}")
+                    notes.append(row)
                 else:
                     rows.append(row)
-    return Bench(
+        except KeyboardInterrupt as exc:
+            if not rows:
+                raise
+            stop = exc
+    measured = Bench(
         subject="ffmpeg",
         settings={
             "ffmpeg": program.called,
@@ -119,22 +127,23 @@ def bench(context: Context, wanted: Wanted) -> Bench:
             "CUDA_VISIBLE_DEVICES": _devices(environments(context, max(wanted.sessions), wanted)),
             "CUDA_DEVICE_MAX_CONNECTIONS": CONNECTIONS,
         },
-        columns=(
-            "work",
-            "engine",
-            "sessions",
-            "outputs",
-            "frames",
-            "seconds",
-            "fps",
-            "fps_per_session",
-            "slowest_s",
-            "start_s",
-        ),
+        columns=COLUMNS,
         units={"seconds": "s", "slowest_s": "s", "start_s": "s"},
         rows=tuple(rows),
         notes=tuple(notes),
     )
+    return demand_whole(measured, stop)
+
+
+def _row(  # noqa: PLR0913, PLR0917 (the parts of one measurement)
+    context: Context, program: Program, work: Load, clip: Clip, own: list[dict[str, str]], limit: int | None
+) -> dict[str, Cell] | str:
+    """The row of one load with as many sessions as ``own`` has variables, or a note on its absence."""
+    named = f"{work.name} with {len(own)} sessions"
+    if limit is not None and work.engine != "NVDEC" and len(own) * work.outputs > limit:
+        return f"{named} was skipped: the driver allows {limit}"
+    row = measure_sessions(context, program, work, clip, own)
+    return f"{named}: {row}" if isinstance(row, str) else row
 
 
 def environments(context: Context, count: int, wanted: Wanted) -> list[dict[str, str]]:
@@ -206,7 +215,14 @@ def measure_sessions(
     def run(each: tuple[str, ...]) -> list[Finished]:
         words = (*head, *(each * work.outputs))
         with ThreadPoolExecutor(len(own)) as pool:
-            return list(pool.map(lambda one: runner.run(words, timeout=_LIMIT_S, env=one), own))
+            sessions = [pool.submit(runner.run, words, timeout=_LIMIT_S, env=one) for one in own]
+            try:
+                return [one.result() for one in sessions]
+            except KeyboardInterrupt:
+                # The pool waits for its threads, and these for their sessions; one may only be about to start.
+                while wait(sessions, timeout=_LOOK_S).not_done:
+                    stop_commands()
+                raise
 
     started = context.clock()
     ends = run(("-an", *work.after))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 Cell = str | int | float | None
 
@@ -26,6 +26,25 @@ class Bench(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     layers: tuple[dict[str, Cell], ...] = ()
     changes: tuple[dict[str, Cell], ...] = ()
+
+
+class Interrupted(KeyboardInterrupt):
+    """A measurement was interrupted. ``bench`` has the rows that were finished, and a note that others are missing."""
+
+    def __init__(self, bench: Bench, cause: KeyboardInterrupt) -> None:
+        super().__init__(*cause.args)
+        self.number: int = getattr(cause, "number", 2)  # 2: SIGINT, which Python itself reports
+        self.bench = bench
+
+
+def demand_whole(bench: Bench, stop: KeyboardInterrupt | None) -> Bench:
+    """``bench``, if nothing has stopped its measurement. Raises Interrupted otherwise, with the finished rows."""
+    if stop is None:
+        return bench
+    raise Interrupted(structs.replace(bench, notes=(*bench.notes, _INCOMPLETE)), stop) from stop
+
+
+_INCOMPLETE = "interrupted: what was not finished by then is missing"
 
 
 def as_text(bench: Bench) -> str:

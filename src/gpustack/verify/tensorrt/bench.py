@@ -12,7 +12,7 @@ import msgspec
 from gpustack.errors import UnsupportedError, UsageError
 from gpustack.verify.declare import Context, Note, silent
 from gpustack.verify.frame import host_facts
-from gpustack.verify.frame.bench_table import Bench, Cell
+from gpustack.verify.frame.bench_table import Bench, Cell, demand_whole
 from gpustack.verify.frame.scratch import scratch_folder
 from gpustack.verify.tensorrt import trtexec
 from gpustack.verify.tensorrt.child import percentile
@@ -72,7 +72,10 @@ def parse_precisions(text: str) -> tuple[str, ...]:
 
 
 def bench(context: Context, settings: Settings) -> Bench:
-    """Measure the TensorRT of this host. Raises UnsupportedError (exit 4) without GPU or TensorRT."""
+    """Measure the TensorRT of this host. Raises UnsupportedError (exit 4) without GPU or TensorRT.
+
+    Raises Interrupted, with the rows of the engines that were finished, if a signal ends it.
+    """
     gpu = next(iter(host_facts.own_gpus(context.host)), None)
     module = next((one for one in find_bindings(context) if not one.error and not one.is_rtx), None)
     module = module or next((one for one in find_bindings(context) if not one.error), None)
@@ -86,13 +89,19 @@ def bench(context: Context, settings: Settings) -> Bench:
         inside = msgspec.structs.replace(context, work=folder)
         release = _release(inside, program) if program is not None else module.version if module else ""
         is_rtx = program is None and module is not None and module.is_rtx
-        found = _all(inside, settings, precisions(release, is_rtx=is_rtx), program, module, release)
+        found, stop = Found(), None
+        try:
+            _all(inside, settings, precisions(release, is_rtx=is_rtx), program, module, release, found)
+        except KeyboardInterrupt as exc:
+            if not found.rows:
+                raise
+            stop = exc
     if settings.profile is not None:
         settings.profile(json.dumps(found.layers, indent=1) + "\n")
     if any(_is_bound_by_enqueue(row) for row in found.rows):
         found.notes.append("where enqueue_ms is not below gpu_compute_ms, queueing by the CPU limits runs per second")
     maker = str(program) if program is not None else f"Python's {module.module if module else ''}"
-    return Bench(
+    measured = Bench(
         subject="tensorrt",
         settings={
             "tensorrt": f"{release} by {maker}",
@@ -106,6 +115,7 @@ def bench(context: Context, settings: Settings) -> Bench:
         rows=tuple(found.rows),
         notes=tuple(found.notes),
     )
+    return demand_whole(measured, stop)
 
 
 def _all(  # noqa: PLR0913, PLR0917 (the settings, and what was found)
@@ -115,9 +125,9 @@ def _all(  # noqa: PLR0913, PLR0917 (the settings, and what was found)
     program: Path | None,
     module: Binding | None,
     release: str,
-) -> Found:
-    """Measure every requested engine: rows, layers of each engine, and why an engine was skipped."""
-    whole = Found()
+    whole: Found,
+) -> None:
+    """Measure every requested engine into ``whole``: rows, layers of each engine, and why an engine was skipped."""
     for precision in settings.precisions or offered:
         if precision not in offered:
             whole.notes.append(f"{precision} was skipped: this builder does not support it")
@@ -136,7 +146,6 @@ def _all(  # noqa: PLR0913, PLR0917 (the settings, and what was found)
             whole.rows.extend(found.rows)
             if found.layers:
                 whole.layers.append({"batch": batch, "precision": precision, "layers": found.layers})
-    return whole
 
 
 class Found(msgspec.Struct, kw_only=True):

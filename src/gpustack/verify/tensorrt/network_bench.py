@@ -11,7 +11,7 @@ from gpustack.errors import UnsupportedError, UsageError
 from gpustack.system.hashed import sha256_of_file
 from gpustack.verify.declare import Context, Note, silent
 from gpustack.verify.frame import host_facts
-from gpustack.verify.frame.bench_table import Bench, Cell
+from gpustack.verify.frame.bench_table import Bench, Cell, demand_whole
 from gpustack.verify.frame.scratch import scratch_folder
 from gpustack.verify.tensorrt import trtexec
 from gpustack.verify.tensorrt.bench import layer_rows
@@ -99,7 +99,10 @@ class Whole(msgspec.Struct, kw_only=True):
 
 
 def bench_network(context: Context, asked: Asked, note: Note = silent) -> Bench:
-    """Measure the network. Raises UsageError for a file or shape that does not fit, UnsupportedError without GPU."""
+    """Measure the network. Raises UsageError for a file or shape that does not fit, UnsupportedError without GPU.
+
+    Raises Interrupted, with the rows of the engines that were finished, if a signal ends it.
+    """
     network, scales = read_file(asked), read_scales(asked.calibration)
     if network is not None:
         cases_of(asked, network.inputs)
@@ -110,8 +113,13 @@ def bench_network(context: Context, asked: Asked, note: Note = silent) -> Bench:
         raise _unavailable(msg, "`gpustack verify driver` says what is missing")
     with scratch_folder("gpustack-bench-") as folder:
         maker = _maker(msgspec.structs.replace(context, work=folder))
-        whole = Whole(note=note)
-        _measure_all(maker, asked, network, scales, whole)
+        whole, stop = Whole(note=note), None
+        try:
+            _measure_all(maker, asked, network, scales, whole)
+        except KeyboardInterrupt as exc:
+            if not whole.rows:
+                raise
+            stop = exc
     if not whole.rows:
         raise _nothing(whole)
     path = asked.onnx or asked.engine
@@ -129,14 +137,10 @@ def bench_network(context: Context, asked: Asked, note: Note = silent) -> Bench:
     if asked.limit_ms is not None:
         settings[f"throughput within {asked.limit_ms:g} ms"] = _best_within(whole.rows, asked.limit_ms)
     columns = tuple(name for name in COLUMNS if any(row.get(name) is not None for row in whole.rows))
-    return Bench(
-        subject="tensorrt",
-        settings=settings,
-        columns=columns,
-        rows=tuple(whole.rows),
-        notes=tuple(dict.fromkeys(whole.notes)),
-        layers=tuple(whole.layers),
-    )
+    notes = tuple(dict.fromkeys(whole.notes))
+    rows, layers = tuple(whole.rows), tuple(whole.layers)
+    found = Bench(subject="tensorrt", settings=settings, columns=columns, rows=rows, notes=notes, layers=layers)
+    return demand_whole(found, stop)
 
 
 def _maker(context: Context) -> Maker:
