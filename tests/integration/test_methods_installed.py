@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -32,10 +32,21 @@ from tests.integration.test_bundles import as_system, gpustack, local, mirror
 from tests.integration.test_debian_archive import debian
 from tests.integration.test_local_packages import HOLDING, serve_holding_file
 from tests.integration.test_pip_real import made as wheels_plan
+from tests.media.conftest import L4
 
+from gpustack.detect.describe import describe
+from gpustack.matrix.index import load_matrix
+from gpustack.model.host import Host, OperatingSystem
 from gpustack.model.plan import Plan
+from gpustack.model.request import Request
 from gpustack.model.steps import Artifact, FileWrite
+from gpustack.plan.build import build
 from gpustack.plan.document import dump
+from gpustack.solve.requirements import parse_methods, parse_requirement
+from gpustack.solve.resolve import resolve
+from gpustack.system.run import LocalRunner
+from gpustack.verify.declare import Context
+from gpustack.verify.frame.runner import run_checks
 
 __all__ = ["debian", "local", "maker", "mirror"]
 
@@ -249,20 +260,15 @@ def small_wheels(folder: Path) -> Plan:
     text = next(
         file.content for step in steps if step.component == "cuda" for file in step.files if file.path.endswith(".txt")
     )
-    (folder / "wheels.txt").write_text(text)
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "download",
-        "--quiet",
-        "--no-deps",
-        "--only-binary=:all:",
-        "--require-hashes",
-    ]
-    command += ["--dest", str(folder), "--requirement", str(folder / "wheels.txt")]
-    subprocess.run(command, check=True)
+    download(folder, text)
     return redigested(replace(plan, steps=steps))
+
+
+def download(folder: Path, requirements: str) -> None:
+    (folder / "wheels.txt").write_text(requirements)
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
+    command += ["--require-hashes", "--dest", str(folder), "--requirement", str(folder / "wheels.txt")]
+    subprocess.run(command, check=True)
 
 
 def test_wheels(
@@ -272,17 +278,7 @@ def test_wheels(
     mirror: Callable[..., dict[str, str]],
     tmp_path: Path,
 ) -> None:
-    wheels = tmp_path / "www" / ARCHIVE / "wheels"
-    wheels.mkdir(parents=True)
-    plan = small_wheels(wheels)
-    root = debian("debian12")
-    bundle = root.inside("/etc/ssl/certs/ca-certificates.crt")
-    bundle.write_text(bundle.read_text() + workshop.certificate.authority.read_text())
-    settings = f"[global]\nno-index = true\nfind-links = https://{ARCHIVE}/wheels/\ncert = /etc/ssl/certs/ca-certificates.crt\n"
-    root.write("/etc/pip.conf", settings)
-    keep_doc(root)
-    with served(tmp_path / "www", workshop.certificate) as address:
-        root.write("/etc/hosts", f"{root.inside('/etc/hosts').read_text()}\n{address} {' '.join(HOSTS)}\n")
+    with chroot_with_wheels(debian, workshop, tmp_path, small_wheels) as (root, plan):
 
         def demand(root: Root) -> None:
             home = "/opt/gpustack/venv-cuda13"
@@ -291,3 +287,62 @@ def test_wheels(
 
         environment = mirror(Served(tmp_path / "www"))
         comes_and_goes(over(root), plan, tmp_path, environment, demand, dies="install-cuda")
+
+
+@contextmanager
+def chroot_with_wheels(
+    debian: Callable[[str], Root], workshop: Workshop, folder: Path, plan_of: Callable[[Path], Plan]
+) -> Iterator[tuple[Root, Plan]]:
+    """A tree whose pip has the wheels that ``plan_of`` put into its folder, and no others; and the plan."""
+    wheels = folder / "www" / ARCHIVE / "wheels"
+    wheels.mkdir(parents=True)
+    plan = plan_of(wheels)
+    root = debian("debian12")
+    bundle = root.inside("/etc/ssl/certs/ca-certificates.crt")
+    bundle.write_text(bundle.read_text() + workshop.certificate.authority.read_text())
+    settings = f"[global]\nno-index = true\nfind-links = https://{ARCHIVE}/wheels/\ncert = /etc/ssl/certs/ca-certificates.crt\n"
+    root.write("/etc/pip.conf", settings)
+    keep_doc(root)
+    with served(folder / "www", workshop.certificate) as address:
+        root.write("/etc/hosts", f"{root.inside('/etc/hosts').read_text()}\n{address} {' '.join(HOSTS)}\n")
+        yield root, plan
+
+
+def ffmpeg_wheel(folder: Path) -> Plan:
+    """The plan of `--method ffmpeg=wheel`, whose real wheel lies in ``folder``."""
+    matrix = load_matrix()
+    machine = replace(describe(matrix, os="debian12", arch="x86_64", gpus=("L4",)), environment="container")
+    request = Request(requirements=(parse_requirement("ffmpeg"),), methods=parse_methods(("ffmpeg=wheel",)))
+    plan = build(machine, request, resolve(matrix, machine, request), matrix)
+    texts = (file.content for step in plan.steps for file in step.files if file.path.endswith(".txt"))
+    download(folder, next(text for text in texts if "imageio-ffmpeg==" in text))
+    return plan
+
+
+def test_a_ready_ffmpeg_out_of_a_wheel(
+    debian: Callable[[str], Root],
+    workshop: Workshop,
+    over: Make,
+    mirror: Callable[..., dict[str, str]],
+    tmp_path: Path,
+) -> None:
+    """What was installed has NVENC in it, and says what is missing on a machine without a GPU."""
+    path = tmp_path / "plan.json"
+    host = Host(os=OperatingSystem(id="debian", version_id="12", family="apt"), arch="x86_64", gpus=(L4,))
+    with chroot_with_wheels(debian, workshop, tmp_path, ffmpeg_wheel) as (root, plan):
+        path.write_text(dump(plan))
+        made, environment = over(root), mirror(Served(tmp_path / "www"))
+        done = gpustack("install", path, "--root", made.root.path, "--yes", environment=environment)
+        assert done.returncode == 0, done.stderr
+        assert "ffmpeg version n9.0.2" in made.root.must("/usr/local/bin/ffmpeg", "-hide_banner", "-version")
+        assert " h264_nvenc " in made.root.must("/usr/local/bin/ffmpeg", "-hide_banner", "-encoders")
+        (program,) = made.root.path.glob(
+            "opt/gpustack/venv-ffmpeg/lib/*/site-packages/imageio_ffmpeg/binaries/ffmpeg-*"
+        )
+        context = Context(host=host, matrix=load_matrix(), runner=LocalRunner(), given={"ffmpeg": str(program)})
+        found = {one.id: one for one in run_checks(("ffmpeg",), "smoke", context)}
+        assert (found["ffmpeg.compiled"].status, found["ffmpeg.nvenc"].status) == ("pass", "fail")
+        assert "libcuda.so.1" in found["ffmpeg.nvenc"].reason
+        back = gpustack("install", "--rollback", "--root", made.root.path, "--yes", environment=environment)
+        assert back.returncode == 0, back.stderr
+        assert left(made) == {}

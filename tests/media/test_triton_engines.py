@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.media.conftest import Wheel
+from tests.media.conftest import Check, Wheel, host_with
 from tests.media.test_triton import CONFIG, head, tritonserver, until
 
 from gpustack.errors import DocumentError, UsageError
@@ -20,6 +22,7 @@ from gpustack.triton.artifacts import choose_files, keep_file, read_kept
 from gpustack.triton.client import Server
 from gpustack.triton.rules import judge
 from gpustack.triton.served import tensorrt_of_triton
+from gpustack.verify.tensorrt import onnx
 from gpustack.verify.triton.own_server import ServerProgram, find_free_ports, write_double
 
 __all__ = ["tritonserver"]
@@ -176,14 +179,21 @@ def offered(tritonserver: ServerProgram, built: Path, tmp_path: Path) -> Iterato
     write_double(store)
     again = gpustack("triton", "model-store", str(store), "--release", "24.11", "--format", "json")
     assert (again.returncode, json.loads(again.stdout)["findings"]) == (0, [])
-    ports, log = find_free_ports(), tmp_path / "log"
+    with serving(tritonserver, store, tmp_path, "gpustack_double") as server:
+        yield server, (tmp_path / "log").read_text()
+
+
+@contextmanager
+def serving(program: ServerProgram, store: Path, folder: Path, model: str) -> Iterator[Server]:
+    """The server over a repository, once ``model`` is ready."""
+    ports, log = find_free_ports(), folder / "log"
     words = [f"--{kind}-port={port}" for kind, port in zip(("http", "grpc", "metrics"), ports, strict=True)]
     words += [f"--{kind}-address=127.0.0.1" for kind in ("http", "grpc", "metrics")]
-    command = (str(tritonserver.path), f"--model-repository={store}", f"--backend-directory={tritonserver.backends}")
-    with Background((*command, *words, "--exit-on-error=false"), log, cwd=tmp_path):
+    command = (str(program.path), f"--model-repository={store}", f"--backend-directory={program.backends}")
+    with Background((*command, *words, "--exit-on-error=false"), log, cwd=folder):
         server = Server(host="127.0.0.1", port=ports[0])
-        assert until(lambda: v2.model_ready(server, "gpustack_double").is_ok), log.read_text()
-        yield server, log.read_text()
+        assert until(lambda: v2.model_ready(server, model).is_ok), log.read_text()
+        yield server
 
 
 def test_a_real_server_reads_the_repository(offered: tuple[Server, str]) -> None:
@@ -193,3 +203,81 @@ def test_a_real_server_reads_the_repository(offered: tuple[Server, str]) -> None
     assert states["gpustack_double"]["state"] == "READY"
     assert states["gpustack_digits"]["state"] == "UNAVAILABLE"
     assert "onnxruntime" in str(states["gpustack_digits"]["reason"]), log
+
+
+BACKEND = """
+import os
+import sys
+sys.path.insert(0, os.environ["PACKAGES"])
+import onnxruntime
+import triton_python_backend_utils as utils
+
+class TritonPythonModel:
+    @staticmethod
+    def auto_complete_config(config):
+        return config
+
+    def initialize(self, args):
+        where = os.path.join(args["model_repository"], args["model_version"])
+        path = os.path.join(where, "model.onnx")
+        for name in os.listdir(where):
+            if name.endswith(".plan"):
+                with open(os.path.join(where, name), "rb") as engine:
+                    if engine.read(4) != b"ftrt":
+                        raise ValueError(f"{name} is no engine")
+                path = os.environ["NETWORK"]
+        self.session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+
+    def execute(self, requests):
+        answers = []
+        for one in requests:
+            given = {each.name(): each.as_numpy() for each in one.inputs()}
+            names = one.requested_output_names()
+            found = self.session.run(list(names), given)
+            tensors = [utils.Tensor(name, value) for name, value in zip(names, found)]
+            answers.append(utils.InferenceResponse(output_tensors=tensors))
+        return answers
+"""
+"""Stands for the server's own backends, which its wheel lacks: the real ONNX Runtime, called from Python.
+
+As backend of TensorRT it looks at the heads of the engine files and computes with the ONNX file that it was built from.
+"""
+
+
+@pytest.fixture
+def able(tritonserver: ServerProgram, wheel: Wheel, tmp_path: Path) -> ServerProgram:
+    """The real server with stand-ins for its backends of ONNX Runtime and TensorRT."""
+    backends = tmp_path / "backends"
+    shutil.copytree(tritonserver.backends, backends)
+    for name in ("onnxruntime", "tensorrt"):
+        (backends / name).mkdir()
+        (backends / name / "model.py").write_text(BACKEND)
+    program = tmp_path / "tritonserver"
+    program.write_text(f'#!/bin/sh\nexport PACKAGES={wheel("onnxruntime==1.20.1")}\nexec {tritonserver.path} "$@"\n')
+    program.chmod(0o755)
+    return ServerProgram(path=program, backends=backends)
+
+
+@pytest.mark.parametrize(("release", "platform"), [("25.03", "onnxruntime_onnx"), ("24.02", "tensorrt_plan")])
+def test_what_was_kept_is_served_and_verified(
+    able: ServerProgram,
+    kept: Path,
+    check: Check,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    release: str,
+    platform: str,
+) -> None:
+    """From the kept files to right answers over HTTP and gRPC, by a real server."""
+    network = tmp_path / "digits.onnx"
+    network.write_bytes(onnx.digits_model(onnx.load_digits().weights))
+    keep_file(kept, network, "onnx", "digits")
+    monkeypatch.setenv("NETWORK", str(network))
+    store = tmp_path / "models"
+    done = gpustack("triton", "model-store", str(store), "--from", str(kept), "--release", release, "--cpu")
+    assert done.returncode == 0, done.stdout + done.stderr
+    with serving(able, store, tmp_path, "gpustack_digits") as server:
+        found = check("triton", "smoke", host_with(), url=f"http://127.0.0.1:{server.port}")
+    assert found["triton.model"].detail.startswith(f"gpustack_digits ({platform}), version 1: input FP32[1, 1, 28, 28]")
+    assert found["triton.infer"].detail == "gpustack_digits: HTTP: correct output; gRPC: correct output"
+    assert found["triton.statistics"].detail == "gpustack_digits: 2 inferences, 0 failed"
