@@ -98,7 +98,10 @@ WORDS = (
     b"sm90", b"XML graph", b"ibv_modify", b"across ranks", b"NET plugin", b"algorithm/protocol", b"Bootstrap Root",
     b"interrupts of any", b"InitializeEncoder", b"NV_ENC_ERR", b"nv_mem_client", b"nv_pmops", b"nsight", b"CuDNN",
     b"global fatal", b"legacy virtualization", b"module ABI",
-    b"supergfx", b"generated on an incompatible device", b"Found no drivers",
+    b"supergfx", b"generated on an incompatible device", b"Found no drivers", b"EGL", b"dmabufs", b"Watchdog caught",
+    b"Receive command failed", b"no screens found", b"Failed to create pixmap", b"use tactic", b"on requested size",
+    b"Error in allocate", b"memmgrRestore", b"libcu", b"JitLink", b"libnvrtc", b"ibv_reg_dmabuf", b"decoder capability",
+    b"nvcodec",
 )  # fmt: skip
 """Only lines with one of these words are kept: a text of each row of ``service_log`` has one."""
 

@@ -53,3 +53,10 @@ def _finding(scene: Scene, where: str, text: str, log: str) -> Iterator[Finding]
             severity="warn",
             sources=scene.matrix.addresses(found.src),
         )
+    elif found.remarks:
+        yield Finding(
+            message=f"errors of programs, not of the GPUs: Xid {', '.join(found.remarks)} ({where})",
+            fix="look at the log of the program that these messages name (pid=); "
+            "if other programs meet them too, `gpustack verify driver --level full` tests the GPU",
+            severity="info",
+        )
