@@ -15,6 +15,7 @@ HAND_OUT = "data/nvidia-RELEASE-ARCHITECTURE.data of flathub/org.freedesktop.Pla
 _LINE = re.compile(r"(extra-data)?:([0-9a-f]{64}):([1-9]\d{0,12}):\d*:(https?://\S+)")
 _FILE = re.compile(r"NVIDIA-Linux-(x86_64|aarch64)-(\d+(?:\.\d+)+)(?:-no-compat32)?\.run")
 _BODY = re.compile(r".*/nvidia-(\d+(?:\.\d+)+)-(x86_64|aarch64)\.data")
+_COPIES = "https://github.com/flathub/org.freedesktop.Platform.GL.nvidia/releases/download/cuda/"
 _PLATFORMS = {"x86_64": "linux-x86_64", "aarch64": "linux-sbsa"}
 
 
@@ -39,6 +40,16 @@ def _files(body: Body) -> Iterator[Found]:
         if file is not None and not address.startswith("https://github.com/"):
             row: Row = {"component": "driver", "version": file[2], "platform": _PLATFORMS[file[1]], "method": "runfile"}
             yield Found("driver-installers", "archives", {**row, "file": name, **sums})
-        elif about is not None and not name.endswith("i386.run"):
+        elif about is not None and _is_of(about[1], about[2], address):
             row = {"version": about[1], "platform": _PLATFORMS[about[2]], **sums}
             yield Found("driver-installers", "other_files", row)
+
+
+def _is_of(release: str, architecture: str, address: str) -> bool:
+    """Whether an address without NVIDIA's own file name is that of the release."""
+    file = f"NVIDIA-Linux-{architecture}-{release}"
+    return address in {
+        f"https://developer.nvidia.com/downloads/vulkan-beta-{release.replace('.', '')}-linux",
+        f"{_COPIES}{file}.run",
+        f"https://us.download.nvidia.com/tesla/{release}/{file}-diagnostic.run",
+    }
