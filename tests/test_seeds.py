@@ -19,7 +19,7 @@ from gpustack import resources
 from gpustack.cli import main
 
 ROOT = resources.folder("docs").parent
-RESULT = re.compile(r"(works|refused|by hand|advice|partly: [^,`]+(?:, [^,`\d]+)*)(?:, (\d)(?: `(.+)`)?)?")
+RESULT = re.compile(r"(works|refused|by hand|advice)(?:, (\d)(?: `(.+)`)?)?")
 
 
 class Row(NamedTuple):

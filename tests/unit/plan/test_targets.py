@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -64,11 +65,29 @@ def test_8_9_6_section_4_1_2_cudnn_for_sbsa_and_the_compiler() -> None:
 def test_8_9_6_section_4_1_3_a_sample_is_built_from_a_copy() -> None:
     """cp of the samples, then make TARGET_ARCH=aarch64 SBSA=1; not with sudo in a home folder."""
     plan = made("cuda==12.2.2", "cudnn==8.9.6.50", target="sbsa", os="ubuntu22.04")
-    step = plan.steps[place(plan, "build conv_sample")]
+    step = plan.steps[place(plan, "build the samples")]
     assert step.commands[2][:5] == ("cp", "-R", "-P", "--", "/usr/src/cudnn_samples_v8")
     assert step.commands[3][-2:] == ("TARGET_ARCH=aarch64", "SBSA=1")
     assert "CUDA_PATH=/usr/local/cuda-12.2" in step.commands[3]
-    assert place(plan, "libcudnn8-cross-sbsa") < place(plan, "build conv_sample")
+    assert place(plan, "libcudnn8-cross-sbsa") < place(plan, "build the samples")
+
+
+def test_each_sample_is_built_and_one_that_fails_is_named(tmp_path: Path) -> None:
+    """The plan's own command with a make of the tests: mnistCUDNN lacks FreeImage, and RNN fails here."""
+    plan = made("cuda==12.2.2", "cudnn==8.9.6.50", target="sbsa", os="ubuntu22.04")
+    step = plan.steps[place(plan, "build the samples")]
+    copy, log, make = tmp_path / "it's samples", tmp_path / "log", tmp_path / "make"
+    for name in ("conv_sample", "mnistCUDNN", "RNN", "multiHeadAttention"):
+        (copy / name).mkdir(parents=True)
+        (copy / name / "Makefile").touch()
+    make.write_text(f'#!/bin/sh\necho "$@" >> {log}\n[ "$2" != RNN ]\n')
+    make.chmod(0o755)
+    argv = step.commands[4][step.commands[4].index("sh") :]
+    argv = tuple(str(copy) if word.endswith("/cudnn_samples_v8") else word for word in argv)
+    ended = subprocess.run(argv, env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, capture_output=True, text=True, check=True)
+    rest = "CUDA_PATH=/usr/local/cuda-12.2 TARGET_ARCH=aarch64 SBSA=1"
+    assert sorted(log.read_text().splitlines()) == [f"-C RNN {rest}", f"-C multiHeadAttention {rest}"]
+    assert ended.stderr == "RNN was not built\n"
 
 
 def test_today_sbsa_needs_nothing_by_hand() -> None:
@@ -89,7 +108,7 @@ def test_8_0_5_section_4_1_drive_os_linux() -> None:
     (manual,) = by_hand(plan)
     assert "libcudnn7-cross-aarch64 and libcudnn7-dev-cross-aarch64" in manual.title
     assert "DRIVE OS SDK, behind a login" in manual.why
-    build_step = plan.steps[place(plan, "build conv_sample")]
+    build_step = plan.steps[place(plan, "build the samples")]
     assert build_step.commands[3][-1] == "TARGET_ARCH=aarch64"
     assert "/usr/src/cudnn_samples_v7" in build_step.commands[2]
     assert manual.id in build_step.depends_on
@@ -123,7 +142,7 @@ def test_no_driver_comes_with_a_target(target: str) -> None:
     plan = made(target=target, os="ubuntu22.04", gpus=("L4",))  # type: ignore[arg-type]
     assert "driver" not in plan.stack
     assert not any(argv[0] == "reboot" or "nvidia-driver" in " ".join(argv) for argv in commands(plan))
-    assert "mnistCUDNN" not in words(plan)
+    assert "./mnistCUDNN" not in words(plan)
     with pytest.raises(UnsupportedError, match="not driver"):
         made("driver", target=target, os="ubuntu22.04")
 
@@ -214,4 +233,4 @@ def test_what_a_target_has_already_is_not_planned_again(without: str, first: str
     made = build(machine, request, resolve(matrix(), machine, request), matrix())
     assert made.stack["cuda"].state == "keep"
     titles = [step.title for step in made.steps]
-    assert titles == ([first, "build conv_sample for the target"] if first else [])
+    assert titles == ([first, "build the samples for the target"] if first else [])

@@ -25,6 +25,14 @@ COMPILER = "g++-aarch64-linux-gnu"
 SAMPLE = "conv_sample"
 """The sample that needs only cuDNN; mnistCUDNN reads its pictures through FreeImage."""
 
+_OTHERS = """\
+cd "$1" || exit
+shift
+for one in */Makefile; do
+case $one in conv_sample/*|mnistCUDNN/*) continue ;; esac
+make -C "${one%/*}" "$@" || echo "${one%/*} was not built" >&2
+done"""
+
 
 class TargetPlanner(Protocol):
     """One target: it turns a resolved stack into steps."""
@@ -110,7 +118,7 @@ def compiler(ctx: Context) -> list[Draft]:
 def build_sample(
     ctx: Context, major: str, variables: tuple[str, ...], *, after: tuple[str, ...], source: str
 ) -> list[Draft]:
-    """The step that builds one sample for the target from a copy, because /usr/src belongs to root and packages."""
+    """The step that builds the samples for the target from a copy, because /usr/src belongs to root and packages."""
     place, cuda = sample_of(ctx, major), ctx.version("cuda")
     if place is None or cuda is None:
         return []
@@ -118,23 +126,22 @@ def build_sample(
     folder = f"{CACHE}/targets/{ctx.request.target}"
     copy = f"{folder}/{origin.rpartition('/')[2]}"
     prefix = prefix_of(cuda)
+    words, path = (f"CUDA_PATH={prefix}", *variables), f"{prefix}/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     step = draft(
         "cross-sample",
         after=after,
         component="cudnn",
         kind="build",
-        title=f"build {SAMPLE} for the target",
-        why=f"building it proves compiler, headers and libraries; it runs on the target only. The others in "
-        f"{copy} are built alike, mnistCUDNN with a FreeImage for the target",
+        title="build the samples for the target",
+        why=f"building {SAMPLE} proves compiler, headers and libraries; it runs on the target only. The others in "
+        f"{copy} are built after it, and the output names those that are not. mnistCUDNN requires a FreeImage for "
+        "the target, which no repository here has, so it is skipped",
         actions=(
             do.MakeFolders(paths=(folder,)),
             do.Remove(paths=(copy,), whole=True),
             do.CopyTree(source=origin, target=copy),
-            do.Make(
-                folder=f"{copy}/{SAMPLE}",
-                words=(f"CUDA_PATH={prefix}", *variables),
-                path=f"{prefix}/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-            ),
+            do.Make(folder=f"{copy}/{SAMPLE}", words=words, path=path),
+            do.Run(argv=("sh", "-c", _OTHERS, "sh", copy, *words), environment=(f"PATH={path}",), touches=(copy,)),
         ),
         undo=(do.Remove(paths=(copy,), whole=True),),
         phase="applications",
