@@ -76,6 +76,7 @@ def gathered(tree: Tree, machine: Machine, *, packages: tuple[str, ...] = (), py
     services = ServiceReader(work.tree, work.files)
     services.logs()
     work.commands.update(services.journal(machine.runner))
+    work.marks.update(services.named())
     if tree.is_whole:
         work.running(machine, rpms)
     work.libraries()

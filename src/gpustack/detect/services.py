@@ -27,6 +27,11 @@ LOGS = (
     "/var/log/audit/audit.log", "/var/log/nvidia-mps/*.log",
     "/var/log/incus/*/lxc.log", "/var/log/lxd/*/lxc.log", "/var/snap/lxd/common/lxd/logs/*/lxc.log",
     "/var/log/pods/*/*/*.log", "/var/log/containers/*.log", "/var/lib/docker/containers/*/*-json.log",
+    "/var/log/fabricmanager.log", "/var/log/nvidia*/*.log", "/var/log/azure/*/*.log", "/var/log/amazon/*/*.log",
+    "/var/log/docker*.log", "/var/log/containerd*.log", "/var/log/kubelet*.log", "/var/log/crio*.log",
+    "/var/log/cuda*.log", "/var/log/nvidia*.log", "/var/log/dcgm*.log", "/var/log/gridd*.log", "/var/log/startup*.log",
+    "/var/log/waagent.log", "/var/log/enroot*.log", "/var/log/pve/tasks/*/*", "/var/log/libvirt/*.log",
+    "/var/log/tritonserver*.log", "/var/log/vllm*.log", "/root/*.log", "/home/*/*.log", "/workspace/*.log",
 )  # fmt: skip
 """Where services of hosts with GPUs write; of these files the end is read."""
 
@@ -55,6 +60,9 @@ JOURNAL_OPTIONS = ("--boot", "--no-pager", "--quiet", "--output=short-iso", f"--
 
 LIMIT, MANY = 512 << 10, 64 << 10
 """So much of a log's end is read, in bytes: of one file, and of each where there are many."""
+
+NAMED = 100
+"""So many files that lines name are searched in the tree."""
 
 FILES = 40
 """So many files of one pattern are read."""
@@ -102,6 +110,19 @@ WORDS = (
     b"Receive command failed", b"no screens found", b"Failed to create pixmap", b"use tactic", b"on requested size",
     b"Error in allocate", b"memmgrRestore", b"libcu", b"JitLink", b"libnvrtc", b"ibv_reg_dmabuf", b"decoder capability",
     b"nvcodec",
+    b"cdi.k8s.io", b"CDI ", b"runtime class", b"RuntimeClass", b"CUDNN", b"cublas", b"CUBLAS", b"libnv", b"NVRM",
+    b"fabric", b"no CDI", b"device plugin", b"device-plugin", b"undefined symbol", b"resourceslice", b"ResourceClaim",
+    b"compute-domain", b"ComputeDomain", b"/dev/dxg", b"gridd", b"insmod", b"hostpci", b"IOMMU", b"iommu", b"BAR ",
+    b"rom bar", b"rombar",
+    b"for driver version", b"determine driver version", b"in unprivileged container", b"dxcore",
+    b"container edits for CSV", b"locating runtime", b"low-level runtime", b"nri socket", b"FS watcher",
+    b"for shared resources", b"allowed replicas", b"migEnabled", b"mig-strategy", b"MOFED", b"kernel full version",
+    b"toolkit installation", b"plugin installation", b"Linux kernel version", b"from kernel version",
+    b"Driver Toolkit", b"RHCOS", b"enable VFs", b"mig-config", b"MIGConfig", b"CliqueIDs", b"allocated by claim",
+    b"library architecture", b"profiling metrics", b"missing vendor", b"unhealthy device", b"BPF load",
+    b"device constrain", b"not writable in the container", b"device config space",
+    b"NV_WARN", b"clusterpolicy", b"DRA driver", b"cuMemImport", b"NV_ERR_", b"node configuration", b"Imex",
+    b"mount hooks",
 )  # fmt: skip
 """Only lines with one of these words are kept: a text of each row of ``service_log`` has one."""
 
@@ -182,6 +203,22 @@ The rest of the engines' files holds registries and their passwords.
 """
 
 
+_PATH = re.compile(
+    r"(?<![\w.:/@-])(/(?:dev|proc|sys|usr|etc|run|var|opt|lib|lib64|bin|sbin|tmp|root|home|mnt|host|build)/[\w./+@~*-]*[\w*])"
+)
+ABSENT = re.compile(
+    r"no such file|not found|does not exist|doesn't exist|cannot stat|can't stat|not exist\b|missing", re.IGNORECASE
+)
+DENIED = re.compile(
+    r"permission denied|operation not permitted|EACCES|EPERM|insufficient permissions|access denied", re.IGNORECASE
+)
+
+
+def named_paths(line: str) -> list[str]:
+    """The files that a line names, where it is about something missing or refused."""
+    return _PATH.findall(line) if "/" in line and (ABSENT.search(line) or DENIED.search(line)) else []
+
+
 class ServiceReader:
     """Reads one tree; what is found is added to ``files``."""
 
@@ -207,6 +244,15 @@ class ServiceReader:
                 more = [line for line in lines if line not in seen]
                 if more:
                     self.files[path] = known + "".join(f"{line}\n" for line in more[-KEPT_LINES:])
+
+    def named(self) -> dict[str, str]:
+        """Which of the files exist that lines of the logs name as missing or refused."""
+        paths: dict[str, None] = {}
+        for path, text in self.files.items():
+            if any(path.startswith(pattern.partition("*")[0]) for pattern in LOGS):
+                paths.update(dict.fromkeys(found for line in text.splitlines() for found in named_paths(line)))
+        plain = [path for path in paths if "*" not in path]
+        return {f"named {path}": "there" if self.tree.exists(path) else "absent" for path in plain[-NAMED:]}
 
     def journal(self, runner: Runner) -> dict[str, CommandOutput]:
         """The last lines about GPUs in the journal of the installed units, or why it could not be read.

@@ -16,6 +16,7 @@ from gpustack.detect.problems import (
     images,
     kernels,
     libraries,
+    lines,
     links,
     loading,
     logs,
@@ -37,7 +38,7 @@ from gpustack.detect.problems.registry import DETECTORS, Finding, find_problems
 
 __all__ = [
     "DETECTORS", "Finding", "absent", "builds", "containers", "direct", "drivers", "engines", "evidence",
-    "exclusions", "fabric", "find_problems", "guests", "images", "kernels", "libraries", "links", "loading", "logs",
-    "mismatch", "pairs", "passthrough", "pieces", "platforms", "repositories", "sandboxes", "settings", "signing",
-    "signs", "states", "toolkits", "variables",
+    "exclusions", "fabric", "find_problems", "guests", "images", "kernels", "libraries", "lines", "links", "loading",
+    "logs", "mismatch", "pairs", "passthrough", "pieces", "platforms", "repositories", "sandboxes", "settings",
+    "signing", "signs", "states", "toolkits", "variables",
 ]  # fmt: skip

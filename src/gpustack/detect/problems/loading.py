@@ -11,7 +11,7 @@ from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.problems.signs import logs
 from gpustack.detect.scene import Scene
 
-_MISSING = re.compile(
+MISSING = re.compile(
     r"\b(lib(?P<stem>cudart|cublas(?:Lt)?|cufft|curand|cusolver|cusparse|nvrtc|nvJitLink|cudnn\w*|nvinfer\w*|nccl))"
     r"\.so\.(?P<number>\d+)[\d.]*(?=[:'/}\s]).{0,160}(?:cannot open shared object file|No such file)"
     r"|Unable to load any of \{(?P<any>libcudnn\w*)\.so\.(?P<major>\d+)"
@@ -25,7 +25,7 @@ def missing(scene: Scene) -> Iterator[Finding]:
     """A library of CUDA, cuDNN, TensorRT or NCCL that a program's log names as not found."""
     told: set[str] = set()
     for path, text in logs(scene.evidence):
-        for match in _MISSING.finditer(text):
+        for match in MISSING.finditer(text):
             stem = match["any"] or match[1]
             number = match["major"] or match["number"]
             name = f"{stem}.so.{number}"

@@ -19,14 +19,6 @@ _OF_PROGRAMS = {2, 719}
 """Errors that programs cause themselves."""
 
 _OF_CONTAINERS = ("/var/log/pods/", "/var/log/containers/", "/var/lib/docker/containers/")
-_SENDERS = re.compile(
-    r"nvidia-container-(?:cli|runtime|toolkit)|nvidia-ctk|nvidia-cdi|nvidia-imex|nv-hostengine|"
-    r"nvidia-vgpu-mgr|nvidia-powerd|nvidia-persistenced|nvidia-device-plugin|nvidia-mig-(?:manager|parted)|"
-    r"modprobe: (?:ERROR|FATAL).*nvidia|Failed to start .*(?:NVIDIA|NVidia|nvidia)|slurmd?\b.*(?:gres|gpu|nvml)"
-)
-"""Daemons and tools of the GPU stack, whose failures are seldom harmless."""
-
-_GRAVE = re.compile(r"(?i)\b(?:error|failed|fatal|cannot|could not|unable to|denied|not found|no such)\b")
 _NUMBER = re.compile(
     r"CUDA (?:failure|error)[ :]{1,2}(\d{1,3})\b|(?<!vram )init failure: (\d{1,3})\b|cuInit\(0\) returned (\d{1,3})\b|"
     r"cudaSetDevice err: (\d{1,3})\b|device context (\d{3})(?!\d)|\berror \(?(80[0-5]|999)\b",
@@ -69,7 +61,7 @@ def service_log(scene: Scene) -> Iterator[Finding]:
         if found is not None and is_like(scene, row):
             path, line = found
             explained.add(line)
-            yield _finding(scene, row, f"{row.says} ({path}: {_quoted(line)}{_host(scene)})")
+            yield _finding(scene, row, f"{row.says} ({path}: {quoted(line)}{about_host(scene)})")
     lines = [(path, line, _numbers(line)) for path, text in texts for line in text.splitlines()]
     everything = "\n".join(line for _, line, _ in lines)
     every_number = frozenset[str]().union(*(numbers for _, _, numbers in lines))
@@ -82,7 +74,7 @@ def service_log(scene: Scene) -> Iterator[Finding]:
             path, line = place
             is_inside = scene.environment == "container" or path.startswith(_OF_CONTAINERS)
             yield Finding(
-                message=f"CUDA error {code.code}: {code.cause} ({path}: {_quoted(line)}{_host(scene)})",
+                message=f"CUDA error {code.code}: {code.cause} ({path}: {quoted(line)}{about_host(scene)})",
                 fix=(code.inside if is_inside else "") or code.fix,
                 severity="warn",
                 reboot=False,
@@ -98,32 +90,11 @@ def _numbers(line: str) -> frozenset[str]:
     return frozenset(next(filter(None, found.groups())) for found in _NUMBER.finditer(line))
 
 
-def _host(scene: Scene) -> str:
+def about_host(scene: Scene) -> str:
     """What of the host a message can be about."""
     gpus = dict.fromkeys(gpu.called for gpu in scene.gpus)
     here = (("driver", scene.driver_version), ("kernel", scene.kernel), ("GPU", next(iter(gpus), None)))
     return "".join(f"; {name} {value}" for name, value in here if value)
-
-
-@detects("detect-unexplained-log")
-def unexplained(scene: Scene) -> Iterator[Finding]:
-    """The last failure that a daemon or tool of the GPU stack reports, and that no fact explains."""
-    rows = scene.matrix.rows("driver-errors", "service_log", LogRow)
-    known = [[words.casefold() for words in row.wants] for row in rows]
-    for path, text in logs(scene.evidence):
-        for line in reversed(text.splitlines()):
-            if not _SENDERS.search(line) or not _GRAVE.search(line):
-                continue
-            folded = line.casefold()
-            if any(all(words in folded for words in wants) for wants in known):
-                break  # it is explained, or does not count on this host
-            yield Finding(
-                message=f"a failure that the facts do not explain: {_quoted(line)} ({path}{_host(scene)})",
-                fix=f"read the lines before it in {path}; `gpustack verify driver` says whether the GPUs work",
-                severity="info",
-                reboot=False,
-            )
-            return
 
 
 @detects("detect-setting")
@@ -195,6 +166,6 @@ def _line(row: LogRow, text: str, folded: str, places: tuple[str, ...]) -> str:
     return ""
 
 
-def _quoted(line: str) -> str:
+def quoted(line: str) -> str:
     """The message without what the log daemon or the container engine writes before it."""
     return _PREFIX.sub("", line.replace("#012", " ")).strip()[:_WIDTH]

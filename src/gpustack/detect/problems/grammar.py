@@ -1,0 +1,245 @@
+"""What a line of a log says by its own words, held against this host: for lines that no fact describes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from fnmatch import fnmatchcase
+
+from msgspec import Struct
+
+from gpustack.detect.problems.cures import plan
+from gpustack.detect.problems.phrases import Cause, plain
+from gpustack.detect.problems.places import denied, missing
+from gpustack.detect.scene import Scene
+
+_SONAME = re.compile(r"\b(lib[\w+-]+\.so(?:\.\d+)*)")
+_NO_LIBRARY = re.compile(
+    r"(?i)cannot open shared object|could not load (?:dynamic )?library|(?:unable|failed|cannot|"
+    r"could not) to? ?(?:d?load|dlopen|find|open)"
+    r"|error while loading shared|not found|no such file|dlopen"
+)
+_SYMBOL = re.compile(r"undefined symbol:? `?([\w@.]+)|symbol lookup error|version `([\w.]+)' not found")
+_PROGRAM = re.compile(
+    r"exec: \\?\"?(?P<exec>[\w./-]+)\\?\"?: executable file not found|(?:^|"
+    r"[\s:])(?P<shell>[\w./-]+): (?:command )?not found"
+    r"|fork/exec (?P<fork>[\w./-]+): no such file|No such file or directory: '(?P<py>[\w.-]+)'"
+    r"|failed to run command \W(?P<chroot>[\w./-]+)\W: No such file"
+    r"|Failed to (?:locate|find) executable (?P<unit>[\w./-]+)"
+)
+_MODULE = re.compile(
+    r"Module (?P<name>[\w-]+) not found in directory /lib/modules/(?P<kernel>[\w.+-]+)"
+    r"|could not insert '(?P<insert>[\w-]+)': (?P<why>[^\"\\]+)|[Ff]ailed to (?:insert|find|"
+    r"load) module '(?P<systemd>[\w-]+)'"
+    r"(?:: (?P<reason>[^\"\\]+))?"
+)
+_PACKAGE = re.compile(
+    r"(?i)unable to locate package (?P<apt>[\w.+-]+)|package '?(?P<none>[\w.+-]+)'? has no installation candidate"
+    r"|nothing provides (?P<needs>[^\s,]+)|(?:no match for argument|unable to find a match): (?P<dnf>[\w.+-]+)"
+    r"|no (?:matching distribution|solution) found for (?P<pip>[\w.+=<>-]+)|target not found: (?P<pacman>[\w.+-]+)"
+    r"|depends: (?P<dep>[\w.+-]+)[^.]*but (?:it is not|[\w.:~+-]+ is to be)"
+)
+_CODE = re.compile(
+    r"(?i)cuda(?:_?error| failure| runtime error| driver error)?[ :=(]{1,3}(?:code )?(\d{1,3})\b|"
+    r"cu(?:da)?\w{2,30}\(?[^()]{0,40}\)? (?:returned|failed with(?: error)?(?: code)?) (\d{1,3})\b"
+)
+_NAME = re.compile(
+    r"\b(?:cudaError\w+|CUDA_ERROR_\w+|NVML_ERROR_\w+|nccl[A-Z]\w+|CUDNN_STATUS_\w+|CUBLAS_STATUS_\w+|"
+    r"NV_ENC_ERR_\w+|unhandled (?:cuda|system) error)"
+)
+
+LIBRARIES = {
+    "libnvidia-container": "container-toolkit", "libnvidia-": "driver", "libcuda.": "driver", "libnvcuvid": "driver",
+    "libcudadebugger": "driver", "libGLX_nvidia": "driver", "libEGL_nvidia": "driver", "libvdpau_nvidia": "driver",
+    "libnvoptix": "driver", "libcudnn": "cudnn", "libnccl": "nccl", "libnvinfer": "tensorrt",
+    "libnvonnxparser": "tensorrt", "libnvparsers": "tensorrt", "libdcgm": "dcgm", "libgdrapi": "gdrcopy",
+    "libcudart": "cuda", "libcublas": "cuda", "libcufft": "cuda", "libcurand": "cuda", "libcusolver": "cuda",
+    "libcusparse": "cuda", "libnvrtc": "cuda", "libnvJitLink": "cuda", "libcupti": "cuda", "libnpp": "cuda",
+    "libnvjpeg": "cuda", "libcufile": "cuda", "libnvToolsExt": "cuda", "libnvvm": "cuda",
+}  # fmt: skip
+"""Which component has a library, by the start of the library's name; the first one counts."""
+
+_CUDA_NUMBERS = ("libcudart", "libcublas", "libnvrtc", "libnvJitLink", "libcupti", "libnpp", "libnvjpeg")
+"""Their soname has the number of CUDA's line."""
+
+PROGRAMS = {
+    "nvidia-smi": "driver", "nvidia-modprobe": "driver", "nvidia-persistenced": "driver", "nvidia-cuda-mps-*": "driver",
+    "nvidia-container-*": "container-toolkit", "nvidia-ctk": "container-toolkit",
+    "nvidia-cdi-hook": "container-toolkit",
+    "nv-fabricmanager": "fabric-manager", "nvidia-imex*": "imex", "dcgm*": "dcgm", "nv-hostengine": "dcgm",
+    "nvcc": "cuda", "ptxas": "cuda", "trtexec": "tensorrt", "ffmpeg": "ffmpeg", "tritonserver": "triton",
+}  # fmt: skip
+"""Which component has a program."""
+
+
+class Status(Struct, frozen=True, kw_only=True):
+    """A row of the names of errors."""
+
+    id: str
+    library: str
+    names: tuple[str, ...]
+    codes: tuple[int, ...] = ()
+    severity: str = "warn"
+    same: int = 0
+    cause: str = ""
+    fix: str = ""
+    src: tuple[str, ...] = ()
+
+
+class Code(Struct, frozen=True, kw_only=True):
+    """What a number of CUDA's means, of the table that ``verify`` uses too."""
+
+    code: int
+    cause: str
+    fix: str
+
+
+def cause(scene: Scene, line: str) -> Cause | None:
+    """The first judge's answer, the most specific judge first."""
+    return next((found for judge in JUDGES if (found := judge(scene, line)) is not None), None)
+
+
+def _status(scene: Scene, line: str) -> Cause | None:
+    names = set(_NAME.findall(line))
+    numbers = {int(number) for found in _CODE.findall(line) for number in found if number}
+    if not names and not numbers:
+        return None
+    for row in scene.matrix.rows("log-lines", "statuses", Status):
+        if names.intersection(row.names) or numbers.intersection(row.codes):
+            name = next(iter(names.intersection(row.names)), f"error {next(iter(numbers), '')}")
+            codes = scene.matrix.rows("driver-errors", "cuda", Code) if row.same else ()
+            told = next((code for code in codes if code.code == row.same), row)
+            return Cause(
+                says=f"{row.library} {name}: {told.cause}", fix=told.fix, sure=row.severity == "warn", src=row.src
+            )
+    return None
+
+
+def _library(scene: Scene, line: str) -> Cause | None:
+    found = _SONAME.search(line)
+    if found is None or not _NO_LIBRARY.search(line):
+        return None
+    name = found[1]
+    here = [
+        copy.path for copy in scene.copies if copy.path.rpartition("/")[2].startswith(name.partition(".so")[0] + ".so")
+    ]
+    owner = next((component for start, component in LIBRARIES.items() if name.startswith(start)), "")
+    if not owner:
+        return Cause(
+            says=f"the library {name} is not found by a program",
+            fix=f"install the package that has {name} (`apt-file search {name}`, `dnf provides '*/{name}'`), or add its"
+            " folder to /etc/ld.so.conf.d and run `sudo ldconfig`",
+        )
+    number = name.partition(".so.")[2].partition(".")[0]
+    version = f"{owner}=={number}.*" if owner in {"cudnn", "tensorrt"} and number else owner
+    if owner == "cuda" and number and name.startswith(_CUDA_NUMBERS):
+        version = f"cuda=={number}.*"
+    fix = f"{plan(version)} installs it; inside a Python environment install the program's own NVIDIA wheels"
+    if owner == "driver":
+        fix = f"{plan('driver')} installs all of the driver's libraries"
+        if scene.environment == "container":
+            fix = "start the container with its GPUs (--gpus all) and NVIDIA_DRIVER_CAPABILITIES=all: the host has it"
+    if here:
+        says = f"a program does not find the library {name} of {owner}; here is {', '.join(here[:3])}"
+        fix = f"put the folder of the right release into /etc/ld.so.conf.d and `sudo ldconfig`; {fix}"
+    else:
+        says = f"the library {name} of {owner} is missing"
+    return Cause(says=says, fix=fix, sure=not here)
+
+
+def _symbol(_: Scene, line: str) -> Cause | None:
+    found = _SYMBOL.search(line)
+    if found is None:
+        return None
+    if found[2] and found[2].startswith(("GLIBC", "CXXABI")):
+        return Cause(
+            says=f"a library or program needs {found[2]}, which this system's C or C++ library is too old for",
+            fix="use a build for this system's release, an image of a newer system, or upgrade the system",
+            sure=True,
+        )
+    libraries = [name for name in _SONAME.findall(line) if name]
+    about = f" ({', '.join(dict.fromkeys(libraries))})" if libraries else ""
+    return Cause(
+        says=f"two libraries of different releases are loaded together{about}: a symbol of one is missing in the other",
+        fix="take the other release out of LD_LIBRARY_PATH, /etc/ld.so.conf.d or the environment, and reinstall both"
+        " from one release; `ldd` of the file shows which copies are loaded",
+        sure=True,
+    )
+
+
+def _program(scene: Scene, line: str) -> Cause | None:
+    found = _PROGRAM.search(line)
+    if found is None:
+        return None
+    path = next(one for one in found.groups() if one)
+    name = path.rpartition("/")[2]
+    owner = next((component for like, component in PROGRAMS.items() if fnmatchcase(name, like)), "")
+    if not owner and not found["exec"] and not found["fork"] and not found["chroot"] and not found["unit"]:
+        return None
+    there = scene.evidence.has(f"/usr/bin/{name}") or scene.evidence.marks.get(f"named {path}") == "there"
+    fix = f"{plan(owner)} installs it" if owner else f"install the package that has {name}, or correct the path"
+    if scene.environment == "container" and owner == "driver":
+        fix = "start the container with its GPUs (--gpus all) and `utility` in NVIDIA_DRIVER_CAPABILITIES"
+    if there:
+        fix = f"{name} is here: give the service its folder in PATH, or the whole path"
+    return Cause(
+        says=f"the program {path} is not found" + (f" (it is part of {owner})" if owner else ""),
+        fix=fix,
+        sure=not there,
+    )
+
+
+def _module(scene: Scene, line: str) -> Cause | None:
+    found = _MODULE.search(line)
+    if found is None:
+        return None
+    name = found["name"] or found["insert"] or found["systemd"]
+    why = (found["why"] or found["reason"] or "").strip().lower()
+    if "operation not permitted" in why or "permission denied" in why:
+        return Cause(
+            says=f"the kernel module {name} may not be loaded here ({why})",
+            fix="load it on the host, as root; a container does not load modules",
+        )
+    if "key was rejected" in why or "required key" in why:
+        return Cause(
+            says=f"Secure Boot refuses the kernel module {name}: its key is not enrolled",
+            fix="`gpustack plan driver` names how to enroll the key",
+            sure=True,
+        )
+    if "no such device" in why:
+        return Cause(
+            says=f"the kernel module {name} found no device that it supports",
+            fix="`lspci -nnk -d 10de:` shows GPU and bound driver; `gpustack check driver --gpu NAME` which driver "
+            "supports it",
+        )
+    if "exec format" in why or "invalid argument" in why or "unknown symbol" in why:
+        return Cause(
+            says=f"the kernel module {name} is not built for this kernel ({why})",
+            fix=f"rebuild it: reinstall the driver with the headers of kernel {scene.kernel or 'that runs'}; "
+            f"{plan('driver')}",
+            sure=True,
+        )
+    kernel = found["kernel"] or scene.kernel or ""
+    other = f", while {scene.kernel} runs" if kernel and scene.kernel and kernel != scene.kernel else ""
+    return Cause(
+        says=f"the kernel module {name} is not installed for kernel {kernel or 'this kernel'}{other}",
+        fix=f"{plan('driver')} installs it for this kernel; where it is built by dkms, install the headers of "
+        f"{kernel or 'the kernel'} first",
+        sure=name in scene.modules or not other,
+    )
+
+
+def _package(_: Scene, line: str) -> Cause | None:
+    found = _PACKAGE.search(line)
+    if found is None:
+        return None
+    name = next(one for one in found.groups() if one).rstrip(".,")
+    return Cause(
+        says=f"the package {name} is not in the configured repositories, or conflicts with what is installed",
+        fix="`gpustack plan` names the repository and the packages for this system: packages of two sources do not mix",
+    )
+
+
+JUDGES: tuple[Callable[[Scene, str], Cause | None], ...] = (
+    _symbol, _library, _module, _program, _status, _package, denied, missing, plain,
+)  # fmt: skip

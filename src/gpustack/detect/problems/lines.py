@@ -1,0 +1,187 @@
+"""Grave lines about the GPU stack that no fact explains: judged by what they say themselves, else quoted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from gpustack.detect.problems.grammar import cause
+from gpustack.detect.problems.loading import MISSING
+from gpustack.detect.problems.phrases import Cause
+from gpustack.detect.problems.registry import Finding, detects
+from gpustack.detect.problems.rows import LogRow
+from gpustack.detect.problems.signs import about_host, logs, quoted
+from gpustack.detect.scene import Scene
+
+MOST = 5
+"""The number of lines that are shown, the gravest first."""
+
+STACK = re.compile(
+    r"nvidia|nvrm|cuda|cudnn|cublas|nvml|nvenc|nvdec|cuvid|nccl|nouveau|tensorrt|libnvinfer|\[trt\]|vgpu|gridd|"
+    r"\bcdi\b|dcgm|"
+    r"\bgpus?\b|gpu[-_ ](?:operator|feature|burn|manager)|fabric ?manager|\bimex\b|nvlink|nvswitch|\bmig\b|\bxid\b|"
+    r"libcuda|gdrdrv|"
+    r"peermem|nvsm|optix|hostengine|\bmps\b|gres[/.: ]|/dev/dxg",
+    re.IGNORECASE,
+)
+OTHERS = re.compile(
+    r"CUDA out of memory|OutOfMemoryError|CUDA error:? (?:2|719)\b|unspecified launch failure|sshd\b|CRON\b|sudo\b|"
+    r"polkit|"
+    r"amdgpu|radeon|\bi915\b|\brocm|\bhip\b|intel_gpu|level=debug|\bDEBUG\b|Mali|habana",
+    re.IGNORECASE,
+)
+_LEVEL = re.compile(
+    r"level=(?:error|fatal|panic)|\"level\":\s*\"(?:error|fatal)\"|\b[EF]\d{4} \d\d:|\[(?:error|fatal|critical)\]|"
+    r"\b(?:ERROR|FATAL|CRITICAL|PANIC)\b|\(EE\)|<err>|\berror:|\bfatal:|\bpanic:|Error:|\bWARN (?:NET|Cuda|Call)",
+)
+_GRAVE = re.compile(
+    r"(?i)\b(?:errors?|failed|failure|fails|fatal|cannot|can't|could not|couldn't|unable|denied|refused|not found|"
+    r"no such|not permitted|"
+    r"undefined symbol|mismatch\w*|unsupported|not supported|invalid|unknown|abort\w*|timed out|timeout|"
+    r"out of memory|segfault|"
+    r"not available|unhealthy|insufficient|incompatible|rejected|crash\w*|no devices|missing|unresolvable|"
+    r"does not exist|killed|"
+    r"command not found|deadline exceeded|in use|busy|no space left|too old|requires)\b|\w+(?:_ERR(?:OR)?_|"
+    r"Error[A-Z]|_STATUS_[A-Z])\w+"
+)
+_QUIET = re.compile(
+    r"level=(?:info|INFO|[Ww]arn\w*|WARN\w*)|\b[IW]\d{4} \d\d:|\bINFO\b|\[info\]|\"level\":\s*\"(?:info|warn\w*)\"|"
+    r"\(WW\)|\(II\)"
+)
+HARMLESS = re.compile(
+    r"module verification failed|taint|loading NVIDIA UNIX|\bno errors?\b|\b0 errors|without error|"
+    r"error[=:] ?(?:null|nil|none|\"\"|<nil>|0\b)|"
+    r"errors?[=:] ?(?:0\b|\[\])|i2c timeout error|ucsi_ccg|i2c_transfer failed|persistence mode|"
+    r"is not a symbolic link|_DSM|ignor(?:ing|ed)|"
+    r"has no holdoff time|libnccl-(?:net|tuner|profiler)|libibverbs|"
+    r"Unable to register cu\w+ factory|TF-TRT Warning|dma-buf feedback|Failed to load module \"(?:nv|fbdev|vesa)\"|"
+    r"gpu-manager|filesystem with mountpoint|chvt|exit (?:code|status)[ =:]?0\b|status=0/SUCCESS|error reporting|"
+    r"error[._-]?log|"
+    r"error handler|errors enabled|"
+    r"skipping|optional|successfully|retry succeeded|Direct firmware load for .*regulatory|not configured as a|"
+    r"NVIDIA probe routine was not called|"
+    r"unknown parameter .* ignored|/errors?/|on_error|onerror|failed_count=0|failed=0|unreachable=0|errors_total|"
+    r"error_count|xid_errors|"
+    r"Removed? |Setting up |Unpacking |Selecting previously|Installed: |Upgraded: |Get:\d|\bCommand line:|"
+    r"\bCOMMAND=|PWD=/",
+    re.IGNORECASE,
+)
+"""Lines that healthy hosts write although they read like a failure."""
+
+_FOLLOWS = re.compile(
+    r"Failed with result|Main process exited|Failed to start|Back-?off|CrashLoop|Error syncing pod|Job for |"
+    r"control process exited|"
+    r"dependency failed|entered failed state|Start request repeated|Scheduled restart|Unit .* failed",
+    re.IGNORECASE,
+)
+"""What follows from a failure and names no cause."""
+
+_DAEMONS = re.compile(
+    r"nvidia-container-(?:cli|runtime|toolkit)|nvidia-ctk|nvidia-cdi|nvidia-imex|nv-hostengine|nvidia-vgpu-mgr|"
+    r"nvidia-powerd|"
+    r"nvidia-persistenced|nvidia-device-plugin|nvidia-mig-(?:manager|parted)|modprobe: (?:ERROR|FATAL)|NVRM|"
+    r"fabric ?manager|"
+    r"nvidia-gridd|slurmd?\b.*(?:gres|gpu|nvml)",
+    re.IGNORECASE,
+)
+_OF_KERNEL = {"dmesg", "journalctl", "/var/log/kern.log", "/var/log/dmesg"}
+_VARYING = re.compile(r"0x[0-9a-f]+|[0-9a-f]{8,}|\d+")
+
+
+class Line(Struct, frozen=True, kw_only=True):
+    """A grave line of a log that no fact explains, how often it comes, and what it says by itself."""
+
+    path: str
+    text: str
+    count: int
+    cause: Cause | None
+
+    @property
+    def rank(self) -> tuple[bool, bool, bool]:
+        """The gravest first: causes that this host shows, then causes, then failures of NVIDIA's own daemons."""
+        return (
+            self.cause is None or not self.cause.sure,
+            self.cause is None,
+            not _DAEMONS.search(self.text),
+        )
+
+
+@detects("detect-unexplained-log")
+def unexplained(scene: Scene) -> Iterator[Finding]:
+    """Lines that report a failure of the GPU stack and that no row explains, by what they say themselves."""
+    found = sorted(_lines(scene), key=lambda line: line.rank)
+    told: set[str] = set()
+    for line in found:
+        if len(told) == MOST:
+            return
+        says = line.cause.says if line.cause else "a failure that the facts do not explain"
+        key = says if line.cause else quoted(line.text)
+        if key in told:
+            continue
+        told.add(key)
+        often = f", {line.count} times" if line.count > 1 else ""
+        yield Finding(
+            message=f"{says}: {quoted(line.text)} ({line.path}{often}{about_host(scene)})",
+            fix=line.cause.fix
+            if line.cause
+            else f"read the lines before it in {line.path}; `gpustack verify driver` says whether the GPUs work",
+            severity="info",
+            reboot=False,
+            sources=scene.matrix.addresses(line.cause.src) if line.cause else (),
+        )
+
+
+def _lines(scene: Scene) -> Iterator[Line]:
+    rows = [
+        [words.casefold() for words in row.wants] for row in scene.matrix.rows("driver-errors", "service_log", LogRow)
+    ]
+    messages = scene.matrix.rows("driver-errors", "kernel_log", KernelRow)
+    codes = [row.text for row in scene.matrix.rows("driver-errors", "cuda", CodeText) if row.text]
+    for path, text in logs(scene.evidence):
+        kinds: dict[str, tuple[str, int]] = {}
+        for line in text.splitlines():
+            kind = _VARYING.sub("#", quoted(line))
+            kinds[kind] = (line, kinds.get(kind, ("", 0))[1] + 1)
+        for line, count in reversed(kinds.values()):
+            if not _is_grave(line):
+                continue
+            folded = line.casefold()
+            if any(all(words in folded for words in wants) for wants in rows) or any(words in line for words in codes):
+                continue
+            if MISSING.search(line):
+                continue
+            if any(all(words in line for words in row.wants) for row in messages):
+                continue
+            judged = cause(scene, line)
+            vague = _QUIET.search(line) or _FOLLOWS.search(line) or _is_kernels(path, line)
+            if (judged is not None and judged.sure) or not vague:
+                yield Line(path=path, text=line, count=count, cause=judged)
+
+
+def _is_kernels(path: str, line: str) -> bool:
+    """Whether the kernel wrote a line, of whose messages few without a row are failures: those of the driver."""
+    return ("kernel:" in line or path in _OF_KERNEL) and "NVRM" not in line
+
+
+def _is_grave(line: str) -> bool:
+    """Whether a line reports a failure of the GPU stack, and not one that healthy hosts report."""
+    return bool(
+        (_LEVEL.search(line) or _GRAVE.search(line))
+        and STACK.search(line)
+        and not OTHERS.search(line)
+        and not HARMLESS.search(line)
+    )
+
+
+class KernelRow(Struct, frozen=True, kw_only=True):
+    """Texts of a message of the kernel's log that a row explains."""
+
+    wants: tuple[str, ...]
+
+
+class CodeText(Struct, frozen=True, kw_only=True):
+    """What CUDA prints of an error that a row explains."""
+
+    text: str = ""

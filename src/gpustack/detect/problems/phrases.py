@@ -1,0 +1,98 @@
+"""Phrases of failures that every program uses, and what each means for a GPU stack."""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct
+
+from gpustack.detect.scene import Scene
+
+_OPTION = re.compile(
+    r"(?i)(?:unknown|unrecognized|invalid) (?:flag|option|shorthand flag)[: ]+'?\\?\"?(?P<name>-{0,2}[\w-]+)"
+)
+
+
+class Cause(Struct, frozen=True, kw_only=True):
+    """What the line says, what to do, and whether this host shows it too (``sure``)."""
+
+    says: str
+    fix: str
+    sure: bool = False
+    src: tuple[str, ...] = ()
+
+
+_WORDS: tuple[tuple[str, str, str, bool], ...] = (
+    (r"no space left on device|disk quota exceeded", "a disk, or shared memory, is full",
+     "`df -h / /var /tmp /boot /dev/shm` shows which; a container needs --shm-size", True),
+    (r"read-only file ?system", "a folder that has to be written is read-only",
+     "choose another folder, or the system's own way to install (an image system: layers or extensions)", True),
+    (r"oom-?kill|out of memory: killed|exit code:? 137|OOMKilled", "the system had no memory left and ended a program",
+     "give the container or machine more memory; build with fewer jobs (MAX_JOBS=2)", True),
+    (r"cannot allocate memory|std::bad_alloc|unable to mmap|ulimit|memlock|RLIMIT", ("the system refused memory to a "
+        "program"),
+     "`free -m`, `ulimit -l` and `ulimit -v` show what is left; a container: --ulimit memlock=-1, more memory", False),
+    ((r"(?:cuda|gpu|device|hip|NVML?).{0,60}out of memory|OutOfMemoryError|failed to allocate .{0,40}(?:gpu|device|"
+     r"cuda)"),
+     "the GPU's memory is full", ("`nvidia-smi` lists the programs that use it; a smaller model, batch or "
+                                 "context"), False),
+    (r"exec format error", "a program or module was built for another processor",
+     "install the one for this machine (`uname -m`); an image of this architecture", True),
+    (r"device or resource busy|resource temporarily unavailable|in use by another client|is in use\b|text file busy",
+     "a GPU, module or file is in use by a program", ("`sudo fuser -v /dev/nvidia*` and `nvidia-smi` name the "
+         "programs: stop them first"), False),
+    (r"address already in use|bind: .*in use", "another program has the port already",
+     ("`sudo ss -ltnp` shows which (a second exporter, host engine or server): stop one of them, or change the "
+     "port"), True),
+    (r"connection refused|connect: no such file|failed to connect to|error connecting to|unable to connect",
+     "the service at the other end does not run, or listens elsewhere",
+     "`systemctl status` of that service and its log; compare socket or port in both configurations", False),
+    (r"x509|certificate|TLS handshake|self.signed", "a server's certificate is not trusted",
+     "`date` must be right; install the proxy's or registry's certificate authority", False),
+    (r"\b(?:401|403)\b.*(?:unauthorized|forbidden)|unauthorized|authentication required|pull access denied",
+     "a registry or server refuses the login", ("log in (nvcr.io: user $oauthtoken and an API key), or correct the "
+         "name of the image"), False),
+    (r"manifest (?:unknown|for .* not found)|no matching manifest|not found: manifest|\b404\b",
+     "an image or file of that name and architecture does not exist", ("look at its tags: `gpustack check --image "
+         "NAME`"), False),
+    ((r"i/o timeout|context deadline exceeded|timed? ?out|no route to host|temporary failure in name resolution|"
+     r"no such host"),
+     "another part did not answer in time", "look at the network, DNS and the log of what was asked", False),
+    ((r"(?:api|library|driver|kernel module|client|server|nvml|rm).{0,40}version mismatch|mismatched? version|"
+     r"version .{0,40}(?:does not match|doesn't match|differs)"),
+     "two parts have different versions", ("`gpustack detect` names versions that differ; install both from one "
+         "release, then reboot"), False),
+    ((r"(?:driver|version).{0,40}(?:too old|is insufficient|insufficient for|not supported by this driver)|"
+     r"requires? (?:a )?(?:newer )?driver|driver .{0,30}(?:or newer|or later) (?:is )?required"),
+     "the driver is too old for a program", "`gpustack plan driver` installs a newer driver", False),
+    (r"failed to initiali[sz]e nvml|nvml (?:is )?not (?:initialized|available)|could not initiali[sz]e nvml",
+     "a program cannot start NVML: no driver is loaded where it runs, or its container has no GPUs",
+     "`nvidia-smi` must list the GPUs on the host; start the container with them (--gpus all)",
+     True),
+    ((r"no such device|no devices? (?:was |were )?found|no (?:supported |nvidia |cuda-?capable )?(?:gpu|"
+     r"device)s? (?:was |were |is |are )?(?:found|detected|available)|found no (?:nvidia|gpu)"),
+     "a program sees no GPU", ("`nvidia-smi -L` lists what the driver has; a container needs its GPUs (--gpus all), "
+                              "CUDA_VISIBLE_DEVICES must not hide them"), False),
+    (r"segfault|segmentation fault|SIGSEGV|exit(?:ed with)? code:? 139|core dumped|SIGABRT|general protection",
+     "a program crashed", ("libraries of different releases together are the most frequent reason; then a newer "
+                          "driver"), False),
+    ((r"no kernel image|unsupported gpu architecture|sm_\d+ is not compatible|"
+     r"compute capability .{0,40}(?:not supported|too low|required)"),
+     "a program has no code for this GPU", ("a build for its compute capability: `gpustack check` judges "
+         "frameworks"), True),
+)  # fmt: skip
+
+
+def plain(_: Scene, line: str) -> Cause | None:
+    """What the phrase of a failure in the line means."""
+    option = _OPTION.search(line)
+    if option is not None:
+        return Cause(
+            says=f"a program does not know the option {option['name']}: it is older or newer than its configuration",
+            fix="compare the versions of the program and of what starts it; remove or rename the option",
+        )
+    found = next((row for row in _COMPILED if row[0].search(line)), None)
+    return Cause(says=found[1], fix=found[2], sure=found[3]) if found else None
+
+
+_COMPILED = tuple((re.compile(text, re.IGNORECASE), says, fix, sure) for text, says, fix, sure in _WORDS)
