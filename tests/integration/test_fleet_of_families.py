@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +20,7 @@ from tests.integration.field import Ask, Scene, Workshop, answering
 from tests.integration.managers import installed, missing
 from tests.integration.roots import Root
 from tests.integration.test_fleet import ansible_home, answers, inventory, phases  # noqa: F401
+from tests.integration.test_fleet_of_50 import until
 from tests.integration.test_forms import PREPARED, prepared
 
 pytestmark = pytest.mark.slow
@@ -80,7 +84,11 @@ def test_three_package_managers_in_one_run(
     assert sorted(one["hosts"] for one in classes) == [["r1", "r2"], ["s1", "s2"], ["u1"]]
 
     apply = ("fleet", "apply", str(folder), "--waves", "1,100%", "--gate", "quick", "--reboot", "never", "--yes", *own)
-    ended = call(*apply)
+    first = stopped_by_ctrl_c(apply, folder, call)
+    ended = call(*apply, "--resume")
+    assert not {host for host, _ in phases(folder)[first:]} & {phases(folder)[0][0]}, (
+        "a host that is done was begun again"
+    )
     assert ended.code == 1, ended.out + ended.err
     assert f"{BAD}: failed: cuda.nvcc: broken on purpose" in ended.out
     assert "4 done, 1 failed" in ended.out
@@ -105,3 +113,19 @@ def test_three_package_managers_in_one_run(
     told = call("fleet", "report", str(reports), "--output", str(tmp_path / "fleet.xml"))
     assert told.code == 0, told.out + told.err
     assert (tmp_path / "fleet.xml").read_text().count("<testsuite ") == len(HOSTS)
+
+
+def stopped_by_ctrl_c(apply: tuple[str, ...], folder: Path, call: Callable) -> int:  # noqa: F811
+    """The first wave comes to its end, no other begins; meanwhile another controller is refused. The records so far."""
+    process = subprocess.Popen([sys.executable, "-m", "gpustack", *apply], stdout=subprocess.PIPE, text=True)
+    until(lambda: (folder / "apply.jsonl").exists() and "begun" in {phase for _, phase in phases(folder)}, process)
+    second = call(*apply, "--resume")
+    assert second.code == 1
+    assert second.err.startswith("error[fleet-running]: "), second.err
+    assert f"process {process.pid} on " in second.err
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate()
+    assert process.returncode == 130
+    assert "1 done, 0 failed, 0 stale, 4 not begun" in out
+    assert len({host for host, _ in phases(folder)}) == 1
+    return len(phases(folder))
