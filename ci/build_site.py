@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -35,6 +36,11 @@ SHIM = "https://unpkg.com/iframe-worker/shim"
 """What the theme loads from the network to search in pages that were opened from a file."""
 UNNAMED = 'data-md-component="search" role="dialog"'
 """A part of the theme's pages that has no name for those who hear them."""
+BLOCK = re.compile(r"<pre(?=>(?:<span></span>)?<code)")
+"""A block of code: where it is wider than the window, the keyboard has to reach it to scroll it.
+
+The theme does that for those that it has shown already, on an element of which extra.css takes the scrolling.
+"""
 OWN_SHIM = "assets/javascripts/file-worker.js"
 KINDS = ("host", "check", "plan", "lock", "report", "facts")
 
@@ -54,6 +60,7 @@ def make(place: Path) -> None:
         own = f"{'../' * (len(page.relative_to(place).parts) - 1)}{OWN_SHIM}"
         for before, after in ((SHIM, own), (UNNAMED, f'{UNNAMED} aria-label="Search"')):
             text = text.replace(before, after)
+        text = BLOCK.sub('<pre tabindex="0"', text)
         page.write_text(text, encoding="utf-8")
 
 
