@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.integration.roots import base_tree, copy_tree
+from tests.unit.render.galaxy import collections
 
 from gpustack import resources
 from gpustack.cli import COMMANDS, declared
@@ -85,9 +87,9 @@ def bare(single: Path, tmp_path: Path) -> Path:
 
 
 def inside(root: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
-    given = {"PATH": "/bin", "HOME": "/root", **more}
+    given = {"PATH": "/usr/bin:/bin", "HOME": "/root", **more}
     return subprocess.run(
-        ["chroot", str(root), *words],
+        [shutil.which("chroot") or "chroot", str(root), *words],
         check=False,
         env=given,
         stdin=subprocess.DEVNULL,
@@ -112,6 +114,52 @@ def test_one_file_runs_without_a_python(bare: Path) -> None:
     assert verified.returncode == 1
     assert "driver.module" in verified.stdout
     assert inside(bare, "/gpustack.run", "status").returncode in {0, 1, 2}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0, reason="chroot needs root")
+def test_one_file_on_debian_11_and_through_a_fleet(single: Path, tmp_path: Path) -> None:
+    """glibc 2.31: the file loads its own C library, and by it a library of the driver (a stand-in)."""
+    root = copy_tree(base_tree("bullseye", ("python3",), ()), tmp_path / "root").path
+    shutil.copy2(single, root / "root/gpustack.run")
+    stub = Path(__file__).parents[1] / "stubs/libnvidia-ml.c"
+    library = root / "usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", str(library), str(stub)], check=True)
+    host = json.loads(inside(root, "/root/gpustack.run", "detect", "--format", "json").stdout)
+    assert (host["os"]["version_id"], host["glibc"]) == ("11", "2.31")
+    (folder,) = (root / "root/.cache/gpustack-program").iterdir()
+    asked = "import pynvml; pynvml.nvmlInit(); print(pynvml.nvmlDeviceGetCount())"
+    counted = inside(root, f"/{folder.relative_to(root)}/bin/python3", "-c", asked, STUB_GPUS="2")
+    assert counted.stdout == "2\n", counted.stderr
+
+    hosts = tmp_path / "hosts.ini"
+    hosts.write_text(
+        f"old ansible_connection=community.general.chroot ansible_host={root} ansible_become=false "
+        "ansible_python_interpreter=/usr/bin/python3\n"
+    )
+    words = (
+        "fleet",
+        "verify",
+        "-i",
+        str(hosts),
+        "driver",
+        "--program",
+        str(single),
+        "--out",
+        str(tmp_path / "reports"),
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "gpustack", *words],
+        env={**os.environ, "ANSIBLE_HOME": str(tmp_path / "ansible"), "ANSIBLE_COLLECTIONS_PATH": str(collections())},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1, done.stderr
+    assert "0 of 1 hosts passed" in done.stdout
+    report = json.loads((tmp_path / "reports/old/report.json").read_text())
+    assert report["host"]["os"]["version_id"] == "11"
+    assert {one["component"] for one in report["checks"]} == {"driver"}
 
 
 @pytest.mark.slow
