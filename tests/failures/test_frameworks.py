@@ -23,7 +23,8 @@ from gpustack.verify.declare import Context, Outcome
 from gpustack.verify.frame.runner import run_checks
 from gpustack.verify.frameworks.full import EXPECTS
 from gpustack.verify.frameworks.places import interpreter_of
-from gpustack.verify.frameworks.probe import judge, prove
+from gpustack.verify.frameworks.probe import LARGE, judge, prove
+from gpustack.verify.tensorrt.onnx import square_model
 
 PYTHON = "/opt/venv/bin/python3"
 IMPORTED = {"step": "imported", "version": "2.9.1+cu128", "cuda": "12.8"}
@@ -119,6 +120,13 @@ def test_the_probe_names_a_framework_that_is_not_there(level: str, tmp_path: Pat
     assert "cupy" in last["error"]
 
 
+def test_the_large_models_of_onnx_runtime_are_those_that_its_program_judges() -> None:
+    """Model and program agree on the size; the program runs in an interpreter that does not have gpustack."""
+    program = (Path(samples.__file__).parent / "framework_full.py").read_text(encoding="utf-8")
+    assert f"LARGE = {LARGE}\n" in program
+    assert square_model("float16", LARGE).count(b"MatMul") == 1
+
+
 def environment(path: str, packages: dict[str, str], *problems: Problem) -> PythonEnvironment:
     return PythonEnvironment(
         path=path, site=f"{path}/lib/python3.12/site-packages", python="3.12", packages=packages, problems=problems
@@ -193,6 +201,7 @@ def test_what_the_full_level_expects() -> None:
         "torch": "fp32, fp16, bf16 and fp8, where a GPU has them, an all-reduce and a compiled function are correct.",
         "tensorflow": "fp32, fp16 and bf16, an all-reduce and a function compiled by XLA are correct.",
         "jax": "fp32, fp16 and bf16, compiled by XLA, and a sum over all GPUs are correct.",
+        "onnxruntime-gpu": "Matrix products in fp32 and fp16 by the provider for CUDA are correct.",
         "cupy": "fp32 and fp16, and an all-reduce by NCCL, are correct.",
     }
 

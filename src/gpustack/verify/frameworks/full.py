@@ -13,6 +13,7 @@ EXPECTS = {
     "torch": "fp32, fp16, bf16 and fp8, where a GPU has them, an all-reduce and a compiled function are correct.",
     "tensorflow": "fp32, fp16 and bf16, an all-reduce and a function compiled by XLA are correct.",
     "jax": "fp32, fp16 and bf16, compiled by XLA, and a sum over all GPUs are correct.",
+    "onnxruntime-gpu": "Matrix products in fp32 and fp16 by the provider for CUDA are correct.",
     "cupy": "fp32 and fp16, and an all-reduce by NCCL, are correct.",
 }
 

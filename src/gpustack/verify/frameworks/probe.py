@@ -16,6 +16,9 @@ from gpustack.verify.frame.probes import parse_lines
 from gpustack.verify.frameworks.places import TITLES, interpreter_of
 
 _LIMITS = {"smoke": 240.0, "full": 540.0}
+LARGE = 8192
+"""Rows of the matrices for rates, as in samples/framework_full.py, which runs in another interpreter."""
+
 _OLD_DRIVER = 35
 """CUDA_ERROR_INSUFFICIENT_DRIVER."""
 
@@ -27,6 +30,8 @@ def prove(context: Context, component: str, level: str) -> Outcome:
         return python
     script, *_ = samples.place(context.folder, "framework_probe.py", "framework_full.py")
     files = _digits(context) if component == "onnxruntime-gpu" else ()
+    if component == "onnxruntime-gpu" and level == "full":
+        files += _squares(context)
     environment = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}
     end = context.run(python, str(script), component, level, *files, timeout=_LIMITS[level], env=environment)
     return judge(context, component, python, end)
@@ -47,6 +52,18 @@ def _digits(context: Context) -> tuple[str, ...]:
     for name, data in contents.items():
         (context.folder / name).write_bytes(data)
     return tuple(str(context.folder / name) for name in contents)
+
+
+def _squares(context: Context) -> tuple[str, ...]:
+    """The models of large products, by their number format."""
+    from gpustack.verify.tensorrt.onnx import square_model  # noqa: PLC0415 (reads the network)
+
+    found = []
+    for called, kind in (("fp32", "float32"), ("fp16", "float16")):
+        place = context.folder / f"square-{called}.onnx"
+        place.write_bytes(square_model(kind, LARGE))
+        found.append(f"{called}={place}")
+    return tuple(found)
 
 
 def judge(context: Context, component: str, python: str, end: Finished) -> Outcome:

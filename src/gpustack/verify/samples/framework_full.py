@@ -191,9 +191,48 @@ def cupy_full() -> None:
         attempt("all-reduce", reduced)
 
 
-FUNCTIONS: dict[str, Callable[[], None]] = {
+def onnxruntime_full(model: str, pictures: str, answers: str, *squares: str) -> None:
+    """The products of ``squares``, models for a number format each: "fp16=FILE"."""
+    numpy: Any = importlib.import_module("numpy")
+    onnxruntime: Any = importlib.import_module("onnxruntime")
+
+    probe.onnxruntime_smoke(model, pictures, answers)
+    for gpu in range(probe.visible()):
+        for kind, file in (one.split("=", 1) for one in squares):
+            ones = numpy.ones((LARGE, LARGE), dtype={"fp32": "float32", "fp16": "float16"}[kind])
+            attempt(kind, partial(onnxruntime_rate, onnxruntime, gpu, kind, file, ones))
+
+
+def onnxruntime_rate(onnxruntime: Module, gpu: int, kind: str, file: str, ones: Any) -> None:  # noqa: ANN401 (an array)
+    session = onnxruntime.InferenceSession(file, providers=[("CUDAExecutionProvider", {"device_id": gpu})])
+    if "CUDAExecutionProvider" not in session.get_providers():
+        report(step="fallback", gpu=gpu, called=f"GPU {gpu}")
+        return
+    bound = session.io_binding()  # input and output stay on the GPU
+    bound.bind_ortvalue_input("input", onnxruntime.OrtValue.ortvalue_from_numpy(ones, "cuda", gpu))
+    bound.bind_output("probabilities", "cuda", gpu)
+
+    def multiply() -> Any:  # noqa: ANN401 (a view of the result)
+        session.run_with_iobinding(bound)
+        return Corner(bound)
+
+    rate(gpu, f"GPU {gpu}", kind, multiply, lambda _: bound.synchronize_outputs())
+
+
+class Corner:
+    """The result of a bound session, copied from the GPU only when one reads it."""
+
+    def __init__(self, bound: Any) -> None:  # noqa: ANN401 (of onnxruntime)
+        self.bound = bound
+
+    def __getitem__(self, place: Any) -> Any:  # noqa: ANN401 (of numpy)
+        return self.bound.copy_outputs_to_cpu()[0][place]
+
+
+FUNCTIONS: dict[str, Callable[..., None]] = {
     "torch": torch_full,
     "tensorflow": tensorflow_full,
     "jax": jax_full,
     "cupy": cupy_full,
+    "onnxruntime-gpu": onnxruntime_full,
 }

@@ -14,6 +14,7 @@ OPSET = 13
 
 INPUT, OUTPUT = "input", "probabilities"
 _FLOAT = 1
+_KINDS = {"float32": 1, "float16": 10}
 _INT, _INTS = 2, 7
 _PRODUCER = "gpustack"
 
@@ -91,6 +92,22 @@ def digits_model(weights: dict[str, Tensor], batch: int = 1) -> bytes:
             _bytes(12, _value(OUTPUT, (batch, 10))),
         )
     )
+    return _model(graph)
+
+
+def square_model(kind: str, length: int) -> bytes:
+    """The ONNX file of a square matrix times itself: ``input`` to ``probabilities``, in float32 or float16."""
+    shape = (length, length)
+    graph = b"".join((
+        _bytes(1, _node("MatMul", (INPUT, INPUT), OUTPUT)),
+        _text(2, "square"),
+        _bytes(11, _value(INPUT, shape, _KINDS[kind])),
+        _bytes(12, _value(OUTPUT, shape, _KINDS[kind])),
+    ))  # fmt: skip
+    return _model(graph)
+
+
+def _model(graph: bytes) -> bytes:
     opset = _bytes(8, _number(2, OPSET))
     return b"".join((_number(1, IR_VERSION), _text(2, _PRODUCER), _bytes(7, graph), opset))
 
@@ -142,7 +159,7 @@ def _tensor(name: str, shape: Sequence[int], data: bytes) -> bytes:
     return dims + _number(2, _FLOAT) + _text(8, name) + _bytes(9, data)
 
 
-def _value(name: str, shape: Sequence[int]) -> bytes:
+def _value(name: str, shape: Sequence[int], kind: int = _FLOAT) -> bytes:
     dims = b"".join(_bytes(1, _number(1, length)) for length in shape)
-    tensor = _number(1, _FLOAT) + _bytes(2, dims)
+    tensor = _number(1, kind) + _bytes(2, dims)
     return _text(1, name) + _bytes(2, _bytes(1, tensor))
