@@ -62,7 +62,8 @@ def _requirements(found: PythonEnvironment, index: str) -> list[str]:
         usage = "# pip install --no-deps --require-hashes --only-binary=:all: -r FILE"
         first, _, rest = hashed_requirements(found.packages).rstrip("\n").partition("\n")
         return [first, usage, *default, rest]
-    head = ["# Written by gpustack", "# Without checksums: the facts have none of the builds of another index"]
+    unknown = ", ".join(one.word for one in found.packages if not one.wheels)
+    head = ["# Written by gpustack", f"# Without checksums: the facts have none of {unknown}"]
     indexes = [f"--extra-index-url {address}" for address in found.own_indexes]
     return [*head, *default, *indexes, *(one.word for one in found.packages)]
 

@@ -61,6 +61,8 @@ def test_the_build_of_another_index_comes_from_it_in_every_form() -> None:
     assert f"--extra-index-url {CU126}\ntorch==2.9.1+cu126\ntorchvision==0.24.1+cu126" in render(
         OWN_INDEX, "requirements"
     )
+    unknown = "# Without checksums: the facts have none of torch==2.9.1+cu126, torchvision==0.24.1+cu126"
+    assert unknown in render(OWN_INDEX, "requirements")
     project = tomllib.loads(render(OWN_INDEX, "uv"))
     assert project["project"]["dependencies"] == ["torch==2.9.1+cu126", "torchvision==0.24.1+cu126"]
     assert project["tool"]["uv"]["sources"]["torch"] == {"index": "pytorch-cu126"}
