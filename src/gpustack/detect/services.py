@@ -109,7 +109,7 @@ WORDS = (
     b"supergfx", b"generated on an incompatible device", b"Found no drivers", b"EGL", b"dmabufs", b"Watchdog caught",
     b"Receive command failed", b"no screens found", b"Failed to create pixmap", b"use tactic", b"on requested size",
     b"Error in allocate", b"memmgrRestore", b"libcu", b"JitLink", b"libnvrtc", b"ibv_reg_dmabuf", b"decoder capability",
-    b"nvcodec",
+    b"nvcodec", b"cuDNN",
     b"cdi.k8s.io", b"CDI ", b"runtime class", b"RuntimeClass", b"CUDNN", b"cublas", b"CUBLAS", b"libnv", b"NVRM",
     b"fabric", b"no CDI", b"device plugin", b"device-plugin", b"undefined symbol", b"resourceslice", b"ResourceClaim",
     b"compute-domain", b"ComputeDomain", b"/dev/dxg", b"gridd", b"insmod", b"hostpci", b"IOMMU", b"iommu", b"BAR ",
