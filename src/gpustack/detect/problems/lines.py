@@ -44,7 +44,7 @@ _GRAVE = re.compile(
     r"not available|unhealthy|insufficient|incompatible|rejected|crash\w*|no devices|missing|unresolvable|"
     r"does not exist|killed|"
     r"command not found|deadline exceeded|in use|busy|no space left|too old|requires)\b|\w+(?:_ERR(?:OR)?_|"
-    r"Error[A-Z]|_STATUS_[A-Z])\w+"
+    r"Error[A-Z]|_STATUS_(?!SUCCESS)[A-Z])\w+"
 )
 _QUIET = re.compile(
     r"level=(?:info|INFO|[Ww]arn\w*|WARN\w*)|\b[IW]\d{4} \d\d:|\bINFO\b|\[info\]|\"level\":\s*\"(?:info|warn\w*)\"|"
