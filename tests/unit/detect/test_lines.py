@@ -52,6 +52,12 @@ def test_lines_of_healthy_hosts_are_not_told(matrix: Matrix) -> None:
     assert told(matrix, *CASES["silent"]) == []
 
 
+def test_a_message_of_the_kernel_is_told_where_its_words_say_the_cause(matrix: Matrix) -> None:
+    crash = "kernel: nv-hostengine[12]: segfault at 0 ip 00007f01 sp 00007f02 error 4 in libdcgm.so.3[7f+1]"
+    assert "a program crashed" in told(matrix, crash)[0]
+    assert told(matrix, "kernel: nvidia-frob: unknown thing 12") == []
+
+
 def test_alike_lines_are_counted_and_only_the_gravest_are_told(matrix: Matrix) -> None:
     vague = [f"svc[{number}]: nvidia-{name}: ERROR: it is upside down" for number, name in enumerate("abcdefgh")]
     clear = [f"svc[{number}]: cudnn error: CUDNN_STATUS_EXECUTION_FAILED" for number in range(3)]

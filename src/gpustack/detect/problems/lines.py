@@ -155,8 +155,9 @@ def _lines(scene: Scene) -> Iterator[Line]:
             if any(all(words in line for words in row.wants) for row in messages):
                 continue
             judged = cause(scene, line)
-            vague = _QUIET.search(line) or _FOLLOWS.search(line) or _is_kernels(path, line)
-            if (judged is not None and judged.sure) or not vague:
+            quiet = bool(_QUIET.search(line))
+            vague = quiet or bool(_FOLLOWS.search(line)) or _is_kernels(path, line)
+            if (judged is not None and (judged.sure or not quiet)) or not vague:
                 yield Line(path=path, text=line, count=count, cause=judged)
 
 
