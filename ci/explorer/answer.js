@@ -283,6 +283,13 @@ function relaxed(question, component, solution) {
   return `try ${component}==${solution[component].version}, which is compatible with ${others || "this host"}`;
 }
 
+// What is unknown about a driver that nobody gave, and without which the given versions do not run.
+function companionsOf(question, solution, picks) {
+  const { windows, environment } = question.host.system;
+  const isForeign = windows || ["wsl", "container", "jetson", "chroot"].includes(environment);
+  return solution.driver && !picks.driver && !isForeign ? doubtsOf(question, solution.driver) : [];
+}
+
 // The answer of `gpustack check` for components in exact versions, and one framework for Python, on a described host.
 // Those hints that a search has to find take most of the time: a second call may ask for them.
 function check(facts, book, { system, gpu, python, versions, framework }, { hints = true } = {}) {
@@ -315,7 +322,7 @@ function check(facts, book, { system, gpu, python, versions, framework }, { hint
       `driver==${judged.driver.version}: ${badReason(question, row, judged.driver.version)}; ${row.helps}`,
       { sources: pages(facts, row.src) })) : []),
     ...Object.values(judged).flatMap((candidate) => unknownRules(question, candidate, judged)),
-  ]).concat(more.unknown);
+  ]).concat(companionsOf(question, solution ?? {}, picks), more.unknown);
   return {
     verdict: conflicts.length ? "incompatible" : unknowns.length ? "unknown" : "compatible",
     conflicts,

@@ -114,7 +114,7 @@ function outside(question, component, text) {
   const here = mine.filter((row) => row.platforms.includes(place));
   const covers = (row) => row.arch.includes(arch) && (!row.versions || isWithin(text, row.versions));
   if (!mine.length || here.some(covers)) {
-    const row = unlisted.find((one) => one.component === component && isWithin(text, one.versions) &&
+    const row = unlisted.find((one) => one.components.includes(component) && isWithin(text, one.versions) &&
       one.systems.some((name) => host.system.rows.includes(name)));
     return row ? unknown(`${component}==${text}: ${row.text}`,
       { rule: row.id, needs: "os", option: "--os", sources: pages(facts, row.src) }) : null;

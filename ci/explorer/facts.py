@@ -244,13 +244,14 @@ class Export:
             rows = self.matrix.rows(applies.SUBJECT, table, kind)
             return [self._row(row) for row in rows if row.component in CHOSEN]
 
+        unlisted = self.matrix.rows(applies.SUBJECT, "unlisted", applies.Unlisted)
         rows = mine("applies", applies.Applies)
         for row in rows:
             row["words"] = in_words(row["versions"]) if row.get("versions") else "any"
         return {
             "rows": rows,
             "elsewhere": mine("elsewhere", applies.Elsewhere),
-            "unlisted": mine("unlisted", applies.Unlisted),
+            "unlisted": [self._row(row) for row in unlisted if set(row.components) & set(CHOSEN)],
             "platforms": applies.PLATFORMS,
         }
 

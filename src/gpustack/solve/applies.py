@@ -39,7 +39,7 @@ class Unlisted(Struct, frozen=True, kw_only=True):
     """Releases of systems that the vendor's guides for these versions do not name, or that its notes drop."""
 
     id: str
-    component: str
+    components: tuple[str, ...]
     systems: tuple[str, ...]
     versions: str
     text: str
@@ -93,7 +93,7 @@ def _unlisted(question: Question, component: str, version_text: str) -> Unknown 
         return None
     here = {f"{system.id}{system.version}" for system in question.offers.rows.systems}
     for row in question.matrix.rows(SUBJECT, "unlisted", Unlisted):
-        if row.component == component and here.intersection(row.systems) and is_within(version_text, row.versions):
+        if component in row.components and here.intersection(row.systems) and is_within(version_text, row.versions):
             sources = question.matrix.addresses(row.src)
             return Unknown(
                 reason=f"{component}=={version_text}: {row.text}",

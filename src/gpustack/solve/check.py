@@ -23,7 +23,7 @@ from gpustack.solve.causes import (
 from gpustack.solve.flavour import flavours
 from gpustack.solve.listed import unlisted_gpus
 from gpustack.solve.offers import POSSIBLE
-from gpustack.solve.question import Candidate, Question
+from gpustack.solve.question import Candidate, Question, driver_owner
 from gpustack.solve.search import Chosen, Search
 from gpustack.solve.unjudged import assumed, not_judged, unknown_rules
 from gpustack.solve.unknown import (
@@ -64,7 +64,7 @@ def check(
 
         conflicts += known_bad.conflicts(question, judged["driver"]) if "driver" in judged else ()
         warnings, security = advice(question, picks), exposures(question, judged)
-    unknown = _unknown(question, picks, judged) + more.unknown
+    unknown = _unknown(question, picks, judged) + _unknown_companions(search, solution or {}, picks) + more.unknown
     answer: Answer = "incompatible" if conflicts else "unknown" if unknown else "compatible"
     return Verdict(
         verdict=answer,
@@ -116,6 +116,17 @@ def _unknown(question: Question, picks: dict[str, Candidate], judged: dict[str, 
     for candidate in judged.values():
         found += unknown_rules(question, candidate, judged)
     return tuple(dict.fromkeys(found))
+
+
+def _unknown_companions(search: Search, solution: Chosen, picks: dict[str, Candidate]) -> tuple[Unknown, ...]:
+    """What prevents a verdict on a driver that nobody gave, and without which the given versions do not run.
+
+    The search prefers one without doubts, so every driver that fits has some.
+    """
+    driver = solution.get("driver")
+    if driver is None or "driver" in picks or driver_owner(search.question.host):
+        return ()
+    return search.doubts.of(driver)
 
 
 def _conflicts(question: Question, found: list[Finding]) -> tuple[Conflict, ...]:

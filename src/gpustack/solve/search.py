@@ -27,6 +27,11 @@ _NOT_ADVICE_TO_CHOOSE_BY = frozenset({"gcc", "clang", "msvc"})
 """Another compiler can be installed, so its range never decides between versions."""
 
 
+def _given_or_driver(question: Question) -> set[str]:
+    """The partners of equal version that take part in ``check``."""
+    return {"driver", *question.host.installed}
+
+
 class Search:
     """One search. ``off`` are dropped constraints (to find the cause of a failure).
 
@@ -109,7 +114,10 @@ class Search:
         return {name: name in everywhere for name in sorted(some, key=COMPONENTS.index)}
 
     def _find_required(self, candidate: Candidate) -> set[str]:
-        """What a version requires. A partner of equal version is always available, so ``check`` ignores it."""
+        """What a version requires. ``check`` ignores a partner of equal version, unless that is the driver.
+
+        The others are always available; a driver is judged by the GPUs and the system of its own.
+        """
         component, question = candidate.component, self.question
         return {
             name
@@ -118,7 +126,7 @@ class Search:
             and Pair(component, name) not in self.off
             and any(
                 bound.pulls
-                and not (bound.rule.equal and question.mode == "check" and name not in question.host.installed)
+                and not (bound.rule.equal and question.mode == "check" and name not in _given_or_driver(question))
                 and question.view.holds(bound.rule.when, component)
                 for bound in rules
             )

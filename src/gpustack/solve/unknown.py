@@ -229,11 +229,19 @@ def _class_of_gpu(question: Question, component: str) -> str:
     if component == "imex" and gpus and not any(gpu.fabric == "nvl" or gpu.called.startswith("GH200") for gpu in gpus):
         # GH200 comes alone and in racks: NVIDIA's documents on ComputeDomains name it (cloud-native-docs, pull 162).
         return "IMEX joins the GPUs of NVLink racks (GB200, GB300, some GH200), and the facts do not cover other GPUs"
+    if component in _OF_WHOLE_GPUS and any(gpu.is_vgpu for gpu in gpus):
+        return "it is for GPUs that a host has whole, and the facts do not cover vGPUs"
+    if component in _RUN_CUDA and any(gpu.is_vgpu and str(gpu.part).endswith(("A", "B")) for gpu in gpus):
+        return "vGPU types of the series A and B are for applications and desktops, and no fact covers CUDA on them"
     if component == "dcgm" and any(gpu.is_vgpu for gpu in gpus):
         return "DCGM supports GPUs that are passed through whole, and the facts do not cover vGPUs"
     if component in {"gdrcopy", "gds"} and any(gpu.kind == "consumer" for gpu in gpus):
         return "NVIDIA supports data-centre and professional GPUs, and the facts do not cover GeForce"
     return ""
+
+
+_OF_WHOLE_GPUS = frozenset({"fabric-manager", "gdrcopy", "gds"})
+_RUN_CUDA = frozenset({"cuda", "cuda-compat", "cudnn", "nccl", "tensorrt", "tensorrt-rtx", "triton"})
 
 
 def _is_guest_driver(question: Question, wanted: str) -> bool:
