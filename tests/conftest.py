@@ -6,10 +6,12 @@ import gc
 import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests import shared
 
 # How long an example takes says how busy the machine is, not whether the program is right.
 settings.register_profile("by no clock", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -30,6 +32,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
+    if hasattr(config, "workerinput"):
+        shared.use_folder(Path(config.option.basetemp).parent / "shared")
     terminal = config.pluginmanager.get_plugin("terminalreporter")
     if terminal is not None and not hasattr(config, "workerinput"):
         config.pluginmanager.register(_Failures(terminal))

@@ -19,6 +19,7 @@ from typing import Literal, NamedTuple
 from msgspec import UNSET
 from msgspec.structs import replace
 from tests.plan_text import differences, plan_lines, without_repeats
+from tests.shared import made_once
 
 from gpustack import resources
 from gpustack.detect.describe import describe
@@ -303,7 +304,11 @@ class Outcome(NamedTuple):
 
 @cache
 def outcome(case: Case) -> Outcome:
-    """Plan the case, once for all tests of a process, with digest and date of the facts blanked out: they change with every row, and golden files must not."""
+    """Plan the case, once for all tests of a run, with digest and date of the facts blanked out: they change with every row, and golden files must not."""
+    return made_once(f"golden-{case}", lambda: _planned(case))
+
+
+def _planned(case: Case) -> Outcome:
     refusals = []
     for asked in case.asked:
         try:

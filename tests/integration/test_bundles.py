@@ -23,6 +23,7 @@ from tests.integration.field import HOSTS, Ask, Scene
 from tests.integration.keys import Certificate, make_certificate
 from tests.integration.managers import installed, missing
 from tests.integration.roots import Root
+from tests.tiers import tiers
 
 from gpustack import resources
 from gpustack.errors import GpustackError
@@ -97,7 +98,7 @@ ASKED = {
 }
 
 
-@pytest.mark.parametrize("ask", ASKED.values(), ids=ASKED)
+@pytest.mark.parametrize("ask", tiers(ASKED, "debian12", "rhel9"))
 def test_a_bundle_brings_the_whole_stack_where_there_is_no_network(
     ask: Ask,
     scene: Callable[..., Scene],
@@ -167,7 +168,7 @@ LOCKED = {
 }
 
 
-@pytest.mark.parametrize("ask", LOCKED.values(), ids=LOCKED)
+@pytest.mark.parametrize("ask", tiers(LOCKED, "debian12"))
 def test_a_lock_brings_the_same_again_or_says_what_is_gone(
     ask: Ask,
     scene: Callable[..., Scene],

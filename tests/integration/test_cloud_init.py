@@ -15,6 +15,7 @@ from tests.integration.boots import Machine, machine
 from tests.integration.field import Ask, Scene, answering
 from tests.integration.managers import installed, missing, moved_by_upgrade
 from tests.integration.roots import Root
+from tests.tiers import tiers
 
 from gpustack.render.api import render
 
@@ -79,7 +80,7 @@ def wait_for(what: Callable[[], bool]) -> bool:
     return True
 
 
-@pytest.mark.parametrize("ask", ASKED.values(), ids=ASKED)
+@pytest.mark.parametrize("ask", tiers(ASKED, "ubuntu24.04"))
 def test_it_leads_where_the_shell_form_leads(
     ask: Ask, scene: Callable[..., Scene], enter: Callable[..., Root], tmp_path: Path
 ) -> None:

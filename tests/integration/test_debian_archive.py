@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from tests.integration.field import NOT_RUN, NOT_RUN_PHASES, Ask, make_plan, system_packages
 from tests.integration.roots import Root, apt_settings, base_tree, copy_tree, mirror, own_release
+from tests.tiers import tiers
 
 from gpustack.model.plan import Plan
 
@@ -65,7 +66,7 @@ def simulated(root: Root, plan: Plan) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("system", RELEASES)
+@pytest.mark.parametrize("system", tiers({name: name for name in RELEASES}, "debian12"))
 def test_driver_with_nvenc_and_toolkit_resolve(system: str, debian: Callable[[str], Root]) -> None:
     plan = make_plan(Ask(system, SET, ("--gpu", "L40S", "--method", "distro")))
     root = debian(system)
@@ -85,7 +86,7 @@ def test_driver_with_nvenc_and_toolkit_resolve(system: str, debian: Callable[[st
         assert plan.stack[component].version in offered
 
 
-@pytest.mark.parametrize("system", RELEASES)
+@pytest.mark.parametrize("system", tiers({name: name for name in RELEASES}, "debian12"))
 def test_what_network_plans_take_from_debian_is_there(system: str, debian: Callable[[str], Root]) -> None:
     plan = make_plan(Ask(system, ("driver", "cuda", "cudnn")))
     names = sorted(name for name in system_packages(plan) if not name.startswith(("nvidia-", "libcudnn", "cuda-")))

@@ -18,6 +18,7 @@ import pytest
 from tests.integration.field import Ask, Scene, answering
 from tests.integration.managers import installed, missing
 from tests.integration.roots import Root
+from tests.tiers import tiers
 from tests.unit.render.galaxy import ansible
 
 from gpustack.render.api import render
@@ -131,7 +132,7 @@ def changed_tasks(folder: Path, *more: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("name", ASKED)
+@pytest.mark.parametrize("name", tiers({name: name for name in ASKED}, "debian12"))
 def test_shell_and_ansible_leave_the_same_and_find_nothing_left_to_do(
     name: str, scene: Callable[..., Scene], enter: Callable[..., Root], tree: Path, tmp_path: Path
 ) -> None:

@@ -33,6 +33,7 @@ from tests.integration.test_debian_archive import debian
 from tests.integration.test_local_packages import HOLDING, serve_holding_file
 from tests.integration.test_pip_real import made as wheels_plan
 from tests.media.conftest import L4
+from tests.tiers import tiers
 
 from gpustack.detect.describe import describe
 from gpustack.matrix.index import load_matrix
@@ -157,7 +158,7 @@ LOCAL = {"apt": HOLDING["apt"], "dnf": dataclasses.replace(HOLDING["dnf"], syste
 """RHEL itself asks for a subscription."""
 
 
-@pytest.mark.parametrize("family", LOCAL)
+@pytest.mark.parametrize("family", tiers({family: family for family in LOCAL}, "apt"))
 def test_a_package_that_holds_a_repository(
     family: str,
     scene: Callable[..., Scene],

@@ -9,6 +9,7 @@ from tests.integration.after import host_after, planned_again
 from tests.integration.field import NOT_RUN, Ask, Scene, run_steps, system_packages
 from tests.integration.managers import installed, missing, moved_by_upgrade
 from tests.integration.roots import Root
+from tests.tiers import tiers
 
 from gpustack.versions import version
 
@@ -30,9 +31,14 @@ ASKED = {
     "leap15-newest": Ask("opensuse-leap15.6", (*TOOLKIT, "cudnn")),
     "sles16-newest": Ask("sles16", TOOLKIT),
 }
+ALWAYS = (
+    *("ubuntu20.04-cudnn-8.0.5", "rhel8-cudnn-8.9.6", "ubuntu24.04-newest", "debian12-newest", "rhel9-newest"),
+    "leap15-newest",
+)
+"""Each package manager and each way to trust a repository."""
 
 
-@pytest.mark.parametrize("ask", ASKED.values(), ids=ASKED)
+@pytest.mark.parametrize("ask", tiers(ASKED, *ALWAYS))
 def test_the_plan_brings_its_stack_and_keeps_it(
     ask: Ask, scene: Callable[..., Scene], enter: Callable[[Scene], Root]
 ) -> None:

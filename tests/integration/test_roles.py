@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 import yaml
 from tests.integration.after import host_after, planned_again
 from tests.integration.field import Ask, Scene, Workshop, answering
@@ -37,6 +38,7 @@ def play(folder: Path, *more: str) -> dict[str, int]:
     return {name: int(changed) for name, _, changed in recap}
 
 
+@pytest.mark.slow
 def test_each_host_gets_its_role_and_a_second_run_changes_none(
     workshop: Workshop, enter: Callable[..., Root], tmp_path: Path
 ) -> None:

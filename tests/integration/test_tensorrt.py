@@ -9,6 +9,7 @@ import pytest
 from tests.integration.field import Ask, Scene, run_steps
 from tests.integration.managers import installed
 from tests.integration.roots import Root
+from tests.tiers import tiers
 
 ASKED = {
     "apt": (
@@ -20,7 +21,7 @@ ASKED = {
 }
 
 
-@pytest.mark.parametrize(("ask", "build", "other"), ASKED.values(), ids=ASKED)
+@pytest.mark.parametrize(("ask", "build", "other"), tiers(ASKED, "apt"))
 def test_the_asked_build_comes(
     ask: Ask, build: str, other: str, scene: Callable[..., Scene], enter: Callable[[Scene], Root]
 ) -> None:

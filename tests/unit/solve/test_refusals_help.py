@@ -1,6 +1,6 @@
 """Refusals over the grid of systems, architectures, components, methods and releases: what they name is true and works.
 
-The whole grid takes hours, so every ``STEP``-th question of it is asked: about 600, of every component, a quarter of
+The whole grid takes hours, so every ``STEP``-th question of it is asked: about 300, of every component, a quarter of
 them in ``--quick``.
 """
 
@@ -26,7 +26,7 @@ from gpustack.solve.requirements import merge, parse_requirement
 from gpustack.solve.resolve import resolve
 from gpustack.versions import is_within, version
 
-STEP = 151
+STEP = 303
 SHARES = 4
 LINES = 12
 """So many lines of each component, from its newest to its oldest."""
