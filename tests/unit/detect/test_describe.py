@@ -181,7 +181,7 @@ PACKS = "the service packs have different kernels"
 UNREAD = "no package list of it was read"
 
 LACKING = {
-    "gcc": dict.fromkeys(("hce2.0", "tencentos4"), UNREAD),
+    "gcc": dict.fromkeys(("hce2.0", "tencentos4", "ubuntu26.10"), UNREAD),
     "glibc": dict.fromkeys(("hce2.0", "sles_sap12", "tencentos4"), UNREAD),
     "kernel": {
         **dict.fromkeys(("altlinux10", "altlinux11", "mageia9", "mageia10", "trisquel11"), UNREAD),
