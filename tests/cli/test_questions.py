@@ -19,6 +19,7 @@ FOLDER = Path(__file__).parent.parent / "cases" / "questions"
 KEYS = {"file", "id", "check", "host", "options", "expect", "between", "warning_ok", "says", "why", "src"}
 VERDICTS = {0: "compatible", 3: "incompatible", 7: "unknown"}
 LEAST = 1090
+OF_HOST = {"gpu", "os", "python", "glibc", "platform"}
 WITHOUT_MEANING = ("error[unknown-", "error[usage]")
 """How a refusal begins that knows a name, a system or an option not at all; it is no verdict on a host."""
 
@@ -54,8 +55,8 @@ def are_in(ended: Ended, words: list[str]) -> bool:
 
 
 def blames(conflict: dict[str, Any], parts: list[str]) -> bool:
-    """Whether a conflict is about all these: components, or the GPU or system of the host."""
-    starts = [(f"{part}:",) if part in {"gpu", "os"} else (f"{part}=", f"{part}>", f"{part}<") for part in parts]
+    """Whether a conflict is about all these: components, or parts of the host."""
+    starts = [(f"{part}:",) if part in OF_HOST else (f"{part}=", f"{part}>", f"{part}<") for part in parts]
     return all(any(item.startswith(start) for item in conflict["between"]) for start in starts)
 
 
