@@ -82,9 +82,12 @@ def test_each_sample_is_built_and_one_that_fails_is_named(tmp_path: Path) -> Non
         (copy / name / "Makefile").touch()
     make.write_text(f'#!/bin/sh\necho "$@" >> {log}\n[ "$2" != RNN ]\n')
     make.chmod(0o755)
-    argv = step.commands[4][step.commands[4].index("sh") :]
-    argv = tuple(str(copy) if word.endswith("/cudnn_samples_v8") else word for word in argv)
-    ended = subprocess.run(argv, env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, capture_output=True, text=True, check=True)
+    *front, path, place_of_copy = step.commands[4][:6]
+    assert front == ["sh", "-c", step.commands[4][2], "sh"]
+    assert path.startswith("/usr/local/cuda-12.2/bin:")
+    assert place_of_copy.endswith("/cudnn_samples_v8")
+    argv = (*front, f"{tmp_path}:/usr/bin:/bin", str(copy), *step.commands[4][6:])
+    ended = subprocess.run(argv, capture_output=True, text=True, check=True)
     rest = "CUDA_PATH=/usr/local/cuda-12.2 TARGET_ARCH=aarch64 SBSA=1"
     assert sorted(log.read_text().splitlines()) == [f"-C RNN {rest}", f"-C multiHeadAttention {rest}"]
     assert ended.stderr == "RNN was not built\n"

@@ -26,8 +26,7 @@ SAMPLE = "conv_sample"
 """The sample that needs only cuDNN; mnistCUDNN reads its pictures through FreeImage."""
 
 _OTHERS = """\
-cd "$1" || exit
-shift
+export PATH="$1" && cd "$2" && shift 2 || exit
 for one in */Makefile; do
 case $one in conv_sample/*|mnistCUDNN/*) continue ;; esac
 make -C "${one%/*}" "$@" || echo "${one%/*} was not built" >&2
@@ -141,7 +140,7 @@ def build_sample(
             do.Remove(paths=(copy,), whole=True),
             do.CopyTree(source=origin, target=copy),
             do.Make(folder=f"{copy}/{SAMPLE}", words=words, path=path),
-            do.Run(argv=("sh", "-c", _OTHERS, "sh", copy, *words), environment=(f"PATH={path}",), touches=(copy,)),
+            do.Run(argv=("sh", "-c", _OTHERS, "sh", path, copy, *words), touches=(copy,)),
         ),
         undo=(do.Remove(paths=(copy,), whole=True),),
         phase="applications",
