@@ -10,7 +10,7 @@ from gpustack.solve.causes import Missing
 from gpustack.solve.own_files import built_for
 from gpustack.solve.question import JETSON_ONLY, Question, is_meant
 from gpustack.solve.words import in_words, join_and, title
-from gpustack.versions import version, version_key
+from gpustack.versions import is_within, version, version_key
 
 FILES = {
     "network": "packages of {} in NVIDIA's repository",
@@ -35,6 +35,16 @@ class _Server(Struct, frozen=True, kw_only=True):
 
     version: str
     image: str = ""
+
+
+class _Dispute(Struct, frozen=True, kw_only=True):
+    """What two sources say differently of the packages for some releases of CUDA in a repository folder."""
+
+    repo: str
+    cuda: str
+    a: str
+    b: str
+    src: tuple[str, ...] = ()
 
 
 def offered_versions(question: Question, component: str) -> list[str]:
@@ -119,8 +129,19 @@ def _builds(question: Question, component: str, text: str) -> str:
     files = FILES[method].format(f"{title(component)} {text}")
     return (
         f"{files[0].upper()}{files[1:]} for {place_of(question)} are known for CUDA"
-        f" {join_and([_build(one) for one in builds])} only"
+        f" {join_and([_build(one) for one in builds])} only{_dispute(question, component)}"
     )
+
+
+def _dispute(question: Question, component: str) -> str:
+    """What sources say differently of the packages for this CUDA in the host's folder, with their addresses."""
+    if question.offers.method(component) != "network":
+        return ""
+    for row in question.matrix.rows(component, "folder_disputes", _Dispute):
+        cudas = question.candidates("cuda") if row.repo == question.host.os.repo else ()
+        if cudas and all(is_within(one.version, row.cuda) for one in cudas):
+            return f"; sources differ: {row.a}; {row.b} ({', '.join(question.matrix.addresses(row.src))})"
+    return ""
 
 
 def _lowest(range_text: str) -> tuple[int, ...]:
