@@ -5,6 +5,7 @@ A library that counts calls kills dpkg and gpustack in dpkg's own writes; in gpu
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -119,6 +120,11 @@ def copies(image: Path, folder: Path) -> Callable[[], Path]:  # noqa: F811
     return make
 
 
+def writes(fresh: Callable[[], Path], swap: Callable[[Path, int], bool]) -> int:
+    """Swap in a fresh copy each time, killed before the first write, the second, and so on; the first not killed."""
+    return next(at for at in itertools.count(1) if not swap(fresh(), at))
+
+
 def test_killed_in_any_write_of_dpkg(call: Call, image: Path, dpkg: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
     monkeypatch.setenv("KILLER_AT", "0")
     monkeypatch.setenv("KILLER_COUNT", str(dpkg / "count"))
@@ -126,14 +132,13 @@ def test_killed_in_any_write_of_dpkg(call: Call, image: Path, dpkg: Path, monkey
     assert call("select", "--root", str(image)).code == 0
     with_bus(image, P100)
     fresh = copies(image, dpkg / "copy")
-    at = 0
-    is_killed = True
-    while is_killed:
-        at += 1
-        root = fresh()
+
+    def swap(root: Path, at: int) -> bool:
         is_killed = killed(root, dpkg / "count", at)
         demand_whole(root, OLD, {"nvidia-driver", "nvidia-kernel-535"}, call, "r535")
-    assert at > 30, "dpkg writes more often than that"
+        return is_killed
+
+    assert writes(fresh, swap) > 30, "dpkg writes more often than that"
 
 
 def watch(at: int) -> None:
@@ -155,14 +160,13 @@ def test_killed_before_any_write_of_its_own(call: Call, image: Path, tmp_path: P
     assert call("select", "--root", str(image)).code == 0
     with_bus(image, H200)
     fresh = copies(image, tmp_path / "copy")
-    at = 0
-    is_killed = True
-    while is_killed:
-        at += 1
-        root = fresh()
-        is_killed = killed(root, tmp_path / "count", 0, lambda at=at: watch(at))
+
+    def swap(root: Path, at: int) -> bool:
+        is_killed = killed(root, tmp_path / "count", 0, lambda: watch(at))
         demand_whole(root, NEW, {"nvidia-driver", "nvidia-kernel-580"}, call, "r580")
-    assert at > 5, "it writes more often than that"
+        return is_killed
+
+    assert writes(fresh, swap) > 5, "it writes more often than that"
 
 
 def test_a_torn_record_does_not_swallow_the_next(call: Call, image: Path) -> None:  # noqa: F811
