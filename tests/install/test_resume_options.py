@@ -40,7 +40,8 @@ class Machine:
         program = ("-m", "tests.install.launcher") if "DIE_AT" in more else ("-m", "gpustack")
         enter = f'mount --bind "{self.state}" /var/lib && exec "$@"'
         command = ["unshare", "--mount", *front, "sh", "-c", enter, "sh", sys.executable, *program, *words]
-        environment = self.world.environment(**more)
+        own = {"GPUSTACK_CACHE": str(self.state.with_name("cache"))}  # what another test downloaded is not there
+        environment = self.world.environment(**(own | more))
         del environment["GPUSTACK_MIRRORS"]
         return ended(command, environment)
 
@@ -105,8 +106,9 @@ def test_a_mirror_that_is_named_again_takes_the_place_of_the_first(
 def test_wait_reboot_and_least_speed_are_those_of_the_first_run(world: World, machine: Machine, tmp_path: Path) -> None:
     with world.fresh(tmp_path / "layer") as made:
         words = ("--root", str(made.root.path), "--wait", "0.3", "--reboot", "never", "--min-speed", "5")
-        killed = machine.call("install", world.save(tmp_path), "--yes", *words, DIE_AT="before start edit")
-        assert killed.returncode == KILLED
+        mirror = ("--mirror", f"{VENDOR}={world.server}/")
+        killed = machine.call("install", world.save(tmp_path), "--yes", *words, *mirror, DIE_AT="before start edit")
+        assert killed.returncode == KILLED, killed.stderr
         with made.root.inside("/var/lib/dpkg/lock-frontend").open("w") as lock:
             fcntl.lockf(lock, fcntl.LOCK_EX)
             again = machine.call("install", "--resume", "--yes")
