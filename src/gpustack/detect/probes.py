@@ -153,7 +153,7 @@ MODULE_FOLDERS = (
     "extra/drivers/video/nvidia",
     "kernel/drivers/video", "kernel/drivers/video/nvidia", "kernel/nvidia-*", "weak-updates",
     "weak-updates/nvidia*", "misc",
-    "weak-updates/updates", "kernel/drivers/gpu/drm/nouveau",
+    "weak-updates/updates", "kernel/drivers/gpu/drm/nouveau", "extramodules",
 )  # fmt: skip
 """The folders of a kernel that can contain the driver's modules."""
 

@@ -130,7 +130,9 @@ _DIGITS = b"0123456789"
 _LOWER_WORDS = frozenset(word.lower() for word in WORDS)
 """Fewer than the words, and a search from the front is faster than one from the back: most logs have few of them."""
 
-_CONTAINERD = r"nvidia|^\s*imports\s*=|SystemdCgroup|default_runtime_name|disabled_plugins|runtimes|enable_cdi"
+_CONTAINERD = (
+    r"^\s*version\s*=|nvidia|^\s*imports\s*=|SystemdCgroup|default_runtime_name|disabled_plugins|runtimes|enable_cdi"
+)
 
 SETTINGS = {
     "/proc/mounts": r" /dev/shm ",

@@ -118,6 +118,25 @@ def containerd_runtime(scene: Scene) -> Iterator[Finding]:
         )
 
 
+@detects("detect-containerd-section")
+def containerd_section(scene: Scene) -> Iterator[Finding]:
+    """A configuration of containerd 2 that names NVIDIA's runtime where only containerd 1 looks."""
+    for path in _CONTAINERD if _is_host(scene) else ():
+        text = scene.evidence.text(path) or ""
+        if (
+            re.search(r"^\s*version\s*=\s*3\b", text, re.MULTILINE)
+            and re.search(r"io\.containerd\.grpc\.v1\.cri['\"]?\.containerd\.runtimes\.nvidia", text)
+            and not re.search(r"io\.containerd\.cri\.v1\.runtime['\"]?\.containerd\.runtimes\.nvidia", text)
+        ):
+            yield Finding(
+                message=f"{path} has version = 3 and names NVIDIA's runtime in the section io.containerd.grpc.v1.cri, "
+                'which containerd 2 does not read in that version (no runtime for "nvidia" is configured)',
+                fix="with container-toolkit 1.17.4 or newer `sudo nvidia-ctk runtime configure --runtime=containerd` "
+                "writes io.containerd.cri.v1.runtime; then `sudo systemctl restart containerd`",
+                reboot=False,
+            )
+
+
 @detects("detect-cdi-missing")
 def no_specification(scene: Scene) -> Iterator[Finding]:
     """Podman with the toolkit but without a device specification, by which alone it gives containers GPUs."""

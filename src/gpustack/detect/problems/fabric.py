@@ -15,6 +15,8 @@ from gpustack.versions import is_within
 _NVLINK5 = ">=10.0"
 _IMEX = r"nvidia-imex(?:-\d+)?"
 _CHANNELS = "nvidia-caps-imex-channels"
+_UNITS = ("/usr/lib/systemd/system", "/lib/systemd/system")
+_WANTED = tuple(f"{folder}/multi-user.target.wants" for folder in ("/etc/systemd/system", *_UNITS))
 _NO_SWITCH = r"GeForce|RTX|Quadro|\b(?:[TLP]4|P40|A2|A10G?|A16|A30|A40|L40S?)\b"
 _CHANNEL_OPTION = "NVreg_CreateImexChannel0=1"
 
@@ -106,8 +108,7 @@ def nvlink5(scene: Scene) -> Iterator[Finding]:
 @detects("detect-fabric-manager-unneeded")
 def unneeded_manager(scene: Scene) -> Iterator[Finding]:
     """Fabric Manager on a machine whose GPUs have no NVSwitch."""
-    units = ("/etc/systemd/system/multi-user.target.wants", "/lib/systemd/system/multi-user.target.wants")
-    is_enabled = any(f"{folder}/nvidia-fabricmanager.service" in scene.evidence.marks for folder in units)
+    is_enabled = any(f"{folder}/nvidia-fabricmanager.service" in scene.evidence.marks for folder in _WANTED)
     names = dict.fromkeys(gpu.called for gpu in scene.gpus)
     if is_enabled and scene.gpus and all(re.search(_NO_SWITCH, name) for name in names):
         yield Finding(
@@ -115,6 +116,22 @@ def unneeded_manager(scene: Scene) -> Iterator[Finding]:
             " (NV_WARN_NOTHING_TO_DO); bridges between two boards need no Fabric Manager",
             fix="`sudo systemctl disable --now nvidia-fabricmanager`",
             severity="info",
+            reboot=False,
+        )
+
+
+@detects("detect-fabric-manager-disabled")
+def disabled_manager(scene: Scene) -> Iterator[Finding]:
+    """Fabric Manager is installed on a machine with NVSwitches, and systemd does not start it."""
+    is_here = any(f"{folder}/nvidia-fabricmanager.service" in scene.evidence.marks for folder in _UNITS)
+    is_enabled = any(f"{folder}/nvidia-fabricmanager.service" in scene.evidence.marks for folder in _WANTED)
+    if is_here and scene.nvswitches and not is_enabled and scene.environment in {"bare-metal", "vm"}:
+        yield Finding(
+            message="nvidia-fabricmanager is installed and not enabled: after a boot the GPUs behind "
+            f"the NVSwitches ({scene.nvswitches} found) stay unready, and CUDA answers error 802 (system not yet "
+            "initialized)",
+            fix="`sudo systemctl enable --now nvidia-fabricmanager`",
+            severity="warn",
             reboot=False,
         )
 

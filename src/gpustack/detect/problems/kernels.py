@@ -134,6 +134,25 @@ def next_kernel_without_module(scene: Scene) -> Iterator[Finding]:
         )
 
 
+@detects("detect-kernel-replaced")
+def modules_gone(scene: Scene) -> Iterator[Finding]:
+    """The running kernel's modules were removed: its package was upgraded since the boot, as on Arch Linux."""
+    kernels = [name for name in scene.evidence.listings.get("/lib/modules", ()) if re.match(r"\d+\.\d+", name)]
+    if scene.kernel is None or not kernels or scene.kernel in kernels or scene.environment in OWN_KERNEL:
+        return
+    newest = max(kernels, key=version_key)
+    is_loaded = scene.module is not None and scene.module.loaded
+    yield Finding(
+        message=f"kernel {scene.kernel} runs, and /lib/modules has no folder of it any more, only {newest}: the kernel "
+        "was upgraded since the boot, and "
+        + ("nvidia_uvm cannot be loaded if it is not yet" if is_loaded else "the nvidia module cannot be loaded"),
+        fix=f"reboot into {newest}"
+        + ("" if has_module(scene, newest) else "; the driver's module has to be built for it"),
+        severity="info" if is_loaded else "warn",
+        reboot=True,
+    )
+
+
 @detects("headers_missing")
 def headers(scene: Scene) -> Iterator[Finding]:
     """Modules built here require the headers of the running and the next kernel."""

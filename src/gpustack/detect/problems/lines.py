@@ -86,6 +86,9 @@ _DAEMONS = re.compile(
     r"nvidia-gridd|slurmd?\b.*(?:gres|gpu|nvml)",
     re.IGNORECASE,
 )
+_XID = re.compile(r"NVRM: Xid \(")
+"""The table of Xids judges these, also those of programs."""
+
 _OF_KERNEL = {"dmesg", "journalctl", "/var/log/kern.log", "/var/log/dmesg"}
 _VARYING = re.compile(r"0x[0-9a-f]+|[0-9a-f]{8,}|\d+")
 
@@ -152,7 +155,7 @@ def _lines(scene: Scene) -> Iterator[Line]:
                 continue
             if MISSING.search(line):
                 continue
-            if any(all(words in line for words in row.wants) for row in messages):
+            if _XID.search(line) or any(all(words in line for words in row.wants) for row in messages):
                 continue
             judged = cause(scene, line)
             quiet = bool(_QUIET.search(line))
