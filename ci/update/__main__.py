@@ -25,6 +25,7 @@ from update import report
 from update.daily import NAMES, Servers
 from update.daily import bodies as bodies_of_today
 from update.fetch import fetch
+from update.folders import folders, is_given_back
 from update.merge import merge
 from update.record import Body, Given, SourceError, load, save
 from update.reproduce import given_by, shares, sums, total
@@ -108,6 +109,8 @@ def reproduce(folder: Path) -> int:
         print(f"{one.subject}.{one.table}: {one.whole} of {one.rows} rows whole, {one.partly} in part")
     whole, partly, rows = sum(one.whole for one in found), sum(one.partly for one in found), total(facts)
     print("{} of {} checksums come out".format(*sums(given, facts)))
+    read = [is_given_back(one, facts) for one in folders(facts)]
+    print(f"{sum(read)} of {len(read)} folders come back from indexes composed in their form (NVIDIA's are not public)")
     print(f"of {rows} rows {whole} ({whole / rows:.1%}) come out whole, {partly} ({partly / rows:.1%}) in part")
     return 0
 

@@ -130,6 +130,8 @@ class _Merging:
             return _new_release(found, self._facts)
         if found.subject in {"gpu-lists", "cuda-image-tags"} and (why := self._lonely(found)):
             return _to_decide(found, why)
+        if found.table == "vgpu_guests":
+            return _to_decide(found, "only a bulletin names it")
         if found.table in {"products", "devices"}:
             return _new_device(found, self._facts)
         if found.subject == "wheels" and found.row["component"] == "cudnn" and "requires" not in found.row:
@@ -151,7 +153,8 @@ class _Merging:
         elif name == "date" and was and str(now) < str(was):
             self.stops.append(f"{where}: the date goes back")
         else:
-            self.waiting.append(Waiting(found, name, str(was), str(now), "it differs from the facts"))
+            why = "it differs from the facts" if name in old else "the facts have none"
+            self.waiting.append(Waiting(found, name, str(was), str(now), why))
 
     def _lonely(self, found: Found, was: object = (), now: object = None) -> str:
         """Why one list alone says it: the newest of a branch that is known already, or one copy of the documents."""

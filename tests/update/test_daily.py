@@ -8,11 +8,11 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from tests.update.indexes import packages, release
 from tests.update.serving import Answer, serving
 
 from update.__main__ import main
 from update.daily import NAMES, addresses
+from update.indexes import packages, release
 from update.record import Body, load
 from update.sources import tags
 from update.tables import Facts

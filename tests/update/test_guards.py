@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.update.indexes import apt, rpm
 
 from update import report
+from update.indexes import apt, rpm
 from update.merge import Diff, merge
-from update.record import Body, SourceError, load
+from update.record import Body, Found, Given, SourceError, load
 from update.sources import releases, source
+from update.sources.guests import guests as guests_of
 from update.tables import Facts
 from update.witnesses import Witnesses
 
@@ -231,3 +232,22 @@ def test_the_report_shows_the_old_and_the_new_cell() -> None:
         "pci_ids: waits: gpus.products 0x2331: name: it differs from the facts",
         "  new: H100 of another name",
     ]
+
+
+def test_the_report_says_whether_a_sum_is_lacking_or_another() -> None:
+    row = next(one for one in facts().rows("cuda-installers", "archives") if not {"sha256", "md5"} & set(one))
+    given = Given((Found("cuda-installers", "archives", {**row, "sha256": "0" * 64}),))
+    (waiting,) = merge("pins", given, facts(), Witnesses(facts())).waiting
+    assert (waiting.column, waiting.old, waiting.why) == ("sha256", "", "the facts have none")
+
+
+def test_a_guest_driver_that_a_bulletin_puts_into_another_branch_is_none() -> None:
+    def guests(*products: str) -> list[tuple[str, str, str]]:
+        fixed = {"vulnerabilities": [{"product_status": {"fixed": list(products)}}]}
+        found = guests_of([Body("https://example.com", "2026-11-23", json.dumps(fixed).encode())])
+        return [(one.row["version"], one.row["os"], one.row["vgpu"]) for one in found]
+
+    assert guests("linuxr580_vgpu_19_guest_driver_580_126_09vgpu_software_19_4") == [("580.126.09", "linux", "19.4")]
+    assert guests("windowsr418_vgpu_software_guest_driver_418_240vgpu_8_10") == [("418.240", "linux", "8.10")]
+    assert guests("linuxr535_vgpu_16_guest_driver_575_274_02vgpu_16_12") == []
+    assert guests("linuxvgpu_20_guest_driver_595_91_07vgpu_20_2", "linuxvgpu_guest_driver_595_91_07vgpu_20_3") == []

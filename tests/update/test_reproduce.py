@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from update.folders import folders, is_given_back
 from update.merge import Diff, merge
 from update.record import Body, load
 from update.reproduce import is_whole, shares, sums, total
@@ -29,6 +30,7 @@ WHOLE = {
     "frameworks.framework_files": 2495,
     "gpu-lists.branches": 25,
     "gpu-lists.devices": 295,
+    "gpu-names.vgpu_guests": 86,
     "nccl.repository_evidence": 182,
     "security.bulletins": 24,
     "security.fixed": 141,
@@ -103,3 +105,14 @@ def test_rows_that_say_that_they_are_generated_come_out_of_the_bodies_or_have_no
                 assert is_whole(row, made.get((subject, table, key), row)), f"{subject}.{table} {key}"
     assert marked > 11_000
     assert absent < marked * 0.3, "bodies of most generated rows are recorded"
+
+
+def test_every_folder_of_the_vendor_is_read_back_as_its_row_says() -> None:
+    read = [(one, is_given_back(one, facts())) for one in folders(facts())]
+    assert [f"{one.row['component']} {one.row['repo']} {one.arch}" for one, is_back in read if not is_back] == []
+    assert len(read) > 160
+
+
+def test_a_folder_that_lacks_a_release_of_its_row_is_noticed() -> None:
+    full = next(one for one in folders(facts()) if one.row["component"] == "cuda" and len(one.listed) > 2)
+    assert not is_given_back(full._replace(listed=(*full.listed, "99.9.9")), facts())

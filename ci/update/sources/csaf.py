@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from update.form import DATE, json_of, keys, listing, mapping, text_of
 from update.record import Body, Found, Given, Row, refuse
+from update.sources.guests import guests
 
 HAND_OUT = "YEAR/NUMBER/NUMBER.json and NUMBER.json.sha256 of NVIDIA/product-security"
 _HOME = "https://raw.githubusercontent.com/NVIDIA/product-security/main/"
@@ -31,6 +32,7 @@ def rows(bodies: Sequence[Body]) -> Given:
     """Bulletins and fixed releases of the driver and the container toolkit."""
     sums = {body.address.removesuffix(".sha256"): body for body in bodies if body.address.endswith(".sha256")}
     found: list[Found] = []
+    documents: list[Body] = []
     covers: list[tuple[str, str, Row]] = []
     for body in bodies:
         if body.address in {one.address for one in sums.values()}:
@@ -41,9 +43,11 @@ def rows(bodies: Sequence[Body]) -> Given:
         if body.address not in sums or text_of(sums[body.address]).split() != [hashlib.sha256(body.data).hexdigest()]:
             raise refuse(body.address, "is not the document that its .sha256 names")
         fixed = list(_fixed(body, place[2]))
+        documents.append(body)
         if fixed:
             found += [Found("security", "bulletins", _bulletin(body, place[1], place[2])), *fixed]
             covers.append(("security", "fixed", {"bulletin": place[2], "src": ["psirt"]}))
+    found += guests(documents)
     return Given(tuple(found), tuple(covers))
 
 

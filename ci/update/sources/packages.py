@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from update.record import Body, Found, refuse
 
 HOME = "https://developer.download.nvidia.com/compute/cuda/repos/"
-_FOLDER = re.compile(re.escape(HOME) + r"([a-z0-9-]+)/([a-z0-9_]+)/(.+)")
+_FOLDER = re.compile(re.escape(HOME) + r"([a-z0-9-]+)/([a-z0-9_-]+)/(.+)")
 _MAIN = {
-    "cuda": r"cuda-toolkit-(\d+)-(\d+)",
-    "cudnn": r"libcudnn[89](?:-cuda-\d+)?",
+    "cuda": r"cuda-(?:toolkit|cross-sbsa|cross-aarch64)-(\d+)-(\d+)",
+    "cudnn": r"libcudnn[7-9](?:-cuda-\d+)?",
     "nccl": r"libnccl2?",
     "tensorrt": r"tensorrt",
     "driver": r"cuda-drivers",

@@ -1,7 +1,7 @@
 """Repository indexes in the form that Debian's and Fedora's tools write, for the folders of a vendor.
 
-Stand-ins: NVIDIA's own indexes were not found in public. The fields of a stanza are those of Debian's ``nvidia-cuda-dev``;
-names and versions of packages are those of the facts.
+Stand-ins: NVIDIA's own indexes were not found in public. The fields of a stanza are those of Debian's
+``nvidia-cuda-dev``; names and versions of packages are those of the facts.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ def rpm(repo: str, arch: str, entries: Iterable[tuple[str, str, str]]) -> list[B
     """repomd.xml and primary.xml.gz of a folder; an entry is name, version and release."""
     entries = list(entries)
     found = "".join(
-        f'<package type="rpm"><name>{name}</name><arch>x86_64</arch><version epoch="0" ver="{version}" rel="{release}"/>'
+        f'<package type="rpm"><name>{name}</name><arch>x86_64</arch>'
+        f'<version epoch="0" ver="{version}" rel="{release}"/>'
         f'<location href="{name}-{version}-{release}.x86_64.rpm"/></package>'
         for name, version, release in entries
     )
