@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gpustack.detect import probes
-from gpustack.detect.bus import read_bus
+from gpustack.detect.bus import ABOVE, read_bus
 from gpustack.detect.environments.read import EnvironmentReader
 from gpustack.detect.evidence import CommandOutput, Evidence, Fault
 from gpustack.detect.kernel_modules import read_modules
@@ -183,7 +183,8 @@ class _Gatherer:
             return
         from gpustack.detect.kernel_log import read_fabric_log, read_log  # noqa: PLC0415 (a machine without GPU)
 
-        found = read_log(self.tree, runner, self.listings.get("/sys/bus/pci/devices", ()))
+        above = (path.rpartition("/")[2] for path, mark in self.marks.items() if mark == ABOVE)
+        found = read_log(self.tree, runner, (*self.listings.get("/sys/bus/pci/devices", ()), *above))
         self.marks["kernel log"] = f"{found.path} {found.note}".strip()
         for log in (found, read_fabric_log(self.tree)):
             if log.path.startswith("/var/log/") and not log.path.endswith(".journal"):

@@ -9,7 +9,7 @@ from gpustack.model.host import Copy, Installed
 
 DISTRIBUTIONS = {
     "ubuntu", "debian", "pop", "rpmfusion", "negativo17", "suse", "almalinux", "rocky", "redhat", "fedora", "oracle",
-    "microsoft", "amazon", "centos", "deb-multimedia",
+    "microsoft", "amazon", "centos", "deb-multimedia", "arch", "gentoo",
 }  # fmt: skip
 
 

@@ -18,7 +18,8 @@ TEXTS = (
     "/etc/yum/pluginconf.d/versionlock.list", "/etc/dnf/versionlock.toml", "/etc/zypp/locks", "/etc/ld.so.conf",
     "/etc/environment", "/run/reboot-required", "/run/reboot-required.pkgs", "/var/run/reboot-required",
     "/var/run/reboot-required.pkgs", "/etc/nvidia-container-runtime/config.toml", "/opt/tritonserver/TRITON_VERSION",
-    "/sys/module/nvidia_drm/parameters/modeset",
+    "/sys/module/nvidia_drm/parameters/modeset", "/sys/module/nvidia_drm/parameters/fbdev",
+    "/sys/module/nvidia_uvm/parameters/uvm_disable_hmm",
     "/etc/default/grub", "/etc/apt/apt.conf.d/50unattended-upgrades", "/boot/grub2/grubenv", "/boot/grub/grubenv",
 )  # fmt: skip
 
@@ -28,11 +29,19 @@ NAMES = ("/proc/sys/kernel/hostname", "/etc/hostname")
 QUIET_TEXTS = (
     *NAMES,
     "/proc/1/environ", "/proc/1/cgroup", "/proc/device-tree/compatible", "/proc/device-tree/model", "/proc/cmdline",
-    "/proc/devices",
+    "/proc/devices", "/sys/devices/platform/asus-nb-wmi/dgpu_disable", "/sys/devices/platform/asus-nb-wmi/gpu_mux_mode",
 )  # fmt: skip
 """Read if allowed; NUL separates their parts. A lack of permission says nothing about the machine."""
 
+DESKTOPS = (
+    "/usr/bin/gnome-shell", "/usr/bin/kwin_wayland", "/usr/bin/Hyprland", "/usr/bin/sway", "/usr/bin/cosmic-comp",
+    "/run/current-system/sw/bin/gnome-shell", "/run/current-system/sw/bin/kwin_wayland",
+    "/run/current-system/sw/bin/Hyprland",
+)  # fmt: skip
+"""Compositors of desktops with Wayland."""
+
 MARKS = (
+    *DESKTOPS,
     "/.dockerenv", "/run/.containerenv", "/run/ostree-booted", "/etc/nvidia/gridd.conf", "/usr/lib/nvidia/sriov-manage",
     "/usr/bin/nvidia-vgpu-mgr", "/usr/bin/nvidia-uninstall", "/var/lib/nvidia/log", "/var/log/nvidia-installer.log",
     "/usr/lib/wsl/lib", "/usr/bin/nv-fabricmanager", "/usr/bin/nvidia-ctk", "/usr/bin/nvidia-smi", "/usr/bin/dcgmi",
@@ -93,7 +102,7 @@ LISTINGS = (
     "/proc/driver/nvidia-nvswitch/devices", "/proc/driver/nvidia/gpus", "/var/lib/dkms",
     "/etc/apt/sources.list.d", "/sys/bus/pci/devices", "/etc/pki/rpm-gpg", "/usr/lib/wsl/lib",
     "/sys/firmware/efi/efivars", "/dev/nvidia-caps-imex-channels", "/dev/dri", "/sys/class/infiniband",
-    "/lib/firmware/nvidia", "/sys/class/net",
+    "/lib/firmware/nvidia", "/sys/class/net", "/sys/class/backlight", "/var/lib/pacman/local",
 )  # fmt: skip
 
 LINKS = (
@@ -120,6 +129,10 @@ KEPT_NAMES = {
     "/sys/firmware/efi/efivars": r"SecureBoot-|Mok(?:List|New|DelRT)|db-",
     "/usr/share/keyrings": r"nvidia|cuda|libnvidia",
     "/etc/apt/keyrings": r"nvidia|cuda",
+    "/var/lib/pacman/local": (
+        r"(?:lib32-|opencl-|libva-|linux-[\w-]+-)?nvidia|linux|cuda|cudnn|nccl|tensorrt|dkms-|steam-|wine|egl-|gdm-|"
+        r"(?:lib32-)?vulkan-icd|ffmpeg-|docker-|podman-|bbswitch|bumblebee|envycontrol|optimus|supergfx|gcc-|glibc-"
+    ),
 }
 """The names of a listing that are kept (all of them for other folders)."""
 
@@ -218,7 +231,11 @@ SETUP_MARKS = (
     "/var/lib/flatpak/runtime/org.freedesktop.Platform.GL.nvidia-*",
     "/home/*/.local/share/flatpak/runtime/org.freedesktop.Platform.GL.nvidia-*",
     "/usr/lib/systemd/system/akmods.service", "/etc/systemd/system/*.wants/akmods.service",
-    "/usr/lib/x86_64-linux-gnu/libGLX_nvidia.so.0", "/usr/lib64/libGLX_nvidia.so.0",
+    "/usr/lib/x86_64-linux-gnu/libGLX_nvidia.so.*", "/usr/lib64/libGLX_nvidia.so.*", "/usr/lib/libGLX_nvidia.so.*",
+    "/usr/lib/i386-linux-gnu/libGLX_nvidia.so.*", "/usr/lib32/libGLX_nvidia.so.*", "/usr/lib32/libGL.so.1",
+    "/usr/lib/i386-linux-gnu/libGL.so.1", "/usr/lib/*/gbm/nvidia-drm_gbm.so", "/usr/lib*/gbm/nvidia-drm_gbm.so",
+    "/var/db/pkg/x11-drivers/nvidia-drivers-*", "/var/db/pkg/dev-util/nvidia-cuda-toolkit-*",
+    "/var/db/pkg/sys-kernel/*", "/usr/bin/nvcc",
     "/usr/bin/ollama", "/usr/local/bin/ollama",
     "/usr/lib/ollama/*cuda*", "/usr/lib/ollama/cuda_v*", "/usr/local/lib/ollama/*cuda*", "/opt/docker-desktop",
     "/sys/bus/thunderbolt/devices/*", "/etc/nvidia-imex/nodes_config.cfg",

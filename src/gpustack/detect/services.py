@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from gpustack.detect import desktop
 from gpustack.detect.evidence import CommandOutput
 from gpustack.detect.tree import MissingFileError, Tree, UnusableFileError
 from gpustack.system.run import Runner
@@ -18,6 +19,9 @@ LOGS = (
     "/var/log/dnf5.log", "/var/log/zypp/history", "/var/log/unattended-upgrades/*.log", "/var/log/Xorg.*.log",
     "/var/log/gdm3/*.log", "/var/log/gdm/*.log", "/var/log/lightdm/*.log", "/var/log/sddm.log",
     "/var/log/tritonserver*.log", "/var/log/cuda-installer.log", "/home/*/.config/obs-studio/logs/*.txt",
+    "/home/*/.var/app/*/config/obs-studio/logs/*.txt", "/home/*/snap/*/*/.config/obs-studio/logs/*.txt",
+    "/home/*/.local/share/sddm/*.log", "/home/*/.xsession-errors",
+    "/run/user/*/hypr/*/hyprland.log", "/var/cache/akmods/akmods.log", "/var/log/portage/elog/summary.log",
     "/var/log/slurmd.log", "/var/log/slurm/*.log", "/var/log/slurm-llnl/*.log", "/var/log/ollama*.log",
     "/home/*/.ollama/logs/*.log", "/root/.ollama/logs/*.log", "/usr/share/ollama/.ollama/logs/*.log",
     "/config/Library/Application Support/Plex Media Server/Logs/Plex Media Server.log", "/var/lib/emby/logs/*.txt",
@@ -122,7 +126,7 @@ WORDS = (
     b"library architecture", b"profiling metrics", b"missing vendor", b"unhealthy device", b"BPF load",
     b"device constrain", b"not writable in the container", b"device config space",
     b"NV_WARN", b"clusterpolicy", b"DRA driver", b"cuMemImport", b"NV_ERR_", b"node configuration", b"Imex",
-    b"mount hooks",
+    b"mount hooks", *desktop.WORDS,
 )  # fmt: skip
 """Only lines with one of these words are kept: a text of each row of ``service_log`` has one."""
 
@@ -176,6 +180,12 @@ SETTINGS = {
     "/etc/pacman.conf": r"^Ignore",
     "/etc/supergfxd.conf": r"mode",
     "/etc/nccl.conf": r".",
+    "/usr/share/glvnd/egl_vendor.d/*.json": r"library_path",
+    "/etc/glvnd/egl_vendor.d/*.json": r"library_path",
+    "/usr/lib/udev/rules.d/61-gdm.rules": r"(?i)nvidia",
+    "/lib/udev/rules.d/61-gdm.rules": r"(?i)nvidia",
+    "/proc/driver/nvidia/gpus/*/power": r"Runtime D3",
+    "/sys/class/power_supply/*/type": r"Battery",
     "/proc/sys/kernel/modules_disabled": r".",
     "/sys/bus/thunderbolt/devices/*/authorized": r".",
     "/sys/class/infiniband/*/ports/*/state": r".",
@@ -193,8 +203,8 @@ SETTINGS = {
     "/etc/jellyfin/encoding.xml": r"HardwareAccelerationType",
     "/etc/sysctl.d/*.conf": r"modules_disabled",
     "/etc/udev/rules.d/*nvidia*": r".",
-    "/usr/lib/udev/rules.d/*nvidia*": r"remove|nvidia-frontend",
-    "/lib/udev/rules.d/*nvidia*": r"remove|nvidia-frontend",
+    "/usr/lib/udev/rules.d/*nvidia*": r"remove|nvidia-frontend|power/control",
+    "/lib/udev/rules.d/*nvidia*": r"remove|nvidia-frontend|power/control",
     "/usr/share/nvidia/nvswitch/fabricmanager.cfg": r"^FABRIC_MODE",
     "/etc/tmpfiles.d/*nvidia*": r".",
     "/usr/lib/tmpfiles.d/*nvidia*": r".",

@@ -16,13 +16,18 @@ DRIVER_PACKAGES = (
     r"nvidia-(?:kernel-)?dkms(?:-.*)?|nvidia-kernel-(?:open-dkms|source)(?:-.*)?|nvidia-dkms-\d+.*|libnvidia-compute(?:-.*)?|"
     r"nvidia-utils(?:-.*)?|nvidia-compute-utils(?:-.*)?|libcuda1|nvidia-driver-(?:cuda|libs|cuda-libs|bin|common)|"
     r"kmod-nvidia.*|akmod-nvidia.*|xorg-x11-drv-nvidia.*|nvidia-x11-drv.*|linux-modules-nvidia-.*|nvidia-compute-G0\d|"
-    r"nvidia-(?:open-)?driver-G0\d.*|nvidia-driver-libs|nvidia-compute|nvidia-kernel-open-dkms|cuda-open(?:-hwe)?"
+    r"nvidia-(?:open-)?driver-G0\d.*|nvidia-driver-libs|nvidia-compute|nvidia-kernel-open-dkms|cuda-open(?:-hwe)?|"
+    r"nvidia(?:-open)?(?:-lts|-dkms)?|nvidia-\d+xx-(?:dkms|utils)|opencl-nvidia|nvidia-drivers|"
+    r"linux(?:-cachyos[a-z-]*|\d+)-nvidia(?:-open)?|nvidia-kmod-common"
 )
 """Packages of the driver, of every distribution known here."""
 
+ROLLING_MODULES = r"nvidia(?:-open)?(?:-lts|-dkms)?|nvidia-\d+xx-dkms|linux(?:-cachyos[a-z-]*|\d+)-nvidia(?:-open)?"
+"""Packages of Arch and its derivatives with modules or their sources."""
+
 _LIBRARY_PACKAGES = (
     r"libnvidia-compute(?:-\d+)?(?:-server)?|libcuda1|nvidia-driver-(?:cuda-libs|libs)|nvidia-compute-G0\d|"
-    r"xorg-x11-drv-nvidia-cuda-libs|nvidia-x11-drv-libs|nvidia-compute"
+    r"xorg-x11-drv-nvidia-cuda-libs|nvidia-x11-drv-libs|nvidia-compute|nvidia-(?:\d+xx-)?utils|nvidia-drivers"
 )
 RUNFILE_MARKS = ("/usr/bin/nvidia-uninstall", "/var/lib/nvidia/log")
 ORIGIN_METHODS = {"nvidia": "network"}
@@ -53,7 +58,8 @@ def kernel_module(evidence: Evidence, packages: tuple[Package, ...], modules: tu
 
 def _packaged_module(packages: tuple[Package, ...]) -> str | None:
     pattern = (
-        r"nvidia-dkms-\d+.*|nvidia-kernel-(?:open-)?dkms|kmod-nvidia.*|akmod-nvidia.*|nvidia-(?:open-)?driver-G0\d.*"
+        r"nvidia-dkms-\d+.*|nvidia-kernel-(?:open-)?dkms|kmod-nvidia.*|akmod-nvidia.*|nvidia-(?:open-)?driver-G0\d.*|"
+        + ROLLING_MODULES
     )
     return next((v for p in matching(packages, pattern) if (v := driver_version(p))), None)
 

@@ -1,4 +1,4 @@
-"""Installed packages from the records of dpkg and rpm, and their builders."""
+"""Installed packages from the records of dpkg, rpm, pacman and Portage, and their builders."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from gpustack.detect.evidence import Evidence
 _NAME = re.compile(r"[A-Za-z0-9][\w.+-]{0,150}")
 _SIMPLE = re.compile(r"[\w-]+(?:\.\*)?")
 """A name, or the beginning of names."""
+PACMAN = "/var/lib/pacman/local"
+_PACMAN = re.compile(r"([a-z0-9][\w+.@-]*?)-(?:(\d+):)?([\w.+]+-\d[\d.]*)")
+_PORTAGE = re.compile(r"/var/db/pkg/[\w-]+/([a-z0-9][\w+-]*?)-(\d[\w.]*(?:-r\d+)?)")
 _HEAD = re.compile(r"(?:[\w-](?![?*{]))*")
 
 
@@ -21,7 +24,7 @@ class Package(Struct, frozen=True, kw_only=True):
 
     name: str
     version: str
-    manager: Literal["dpkg", "rpm"]
+    manager: Literal["dpkg", "rpm", "pacman", "portage"]
     arch: str = ""
     epoch: str = ""
     maintainer: str = ""
@@ -126,9 +129,29 @@ def parse_rpm_lines(lines: tuple[str, ...]) -> tuple[Package, ...]:
     return tuple(found)
 
 
+def _by_folders(evidence: Evidence) -> tuple[Package, ...]:
+    """The packages of pacman and Portage, whose databases have a folder for each: name-version-release."""
+    found = []
+    for name in evidence.listings.get(PACMAN, ()):
+        match = _PACMAN.fullmatch(name)
+        if match:
+            small = "i686" if match[1].startswith("lib32-") else "x86_64"
+            found.append(
+                Package(
+                    name=match[1], epoch=match[2] or "", version=match[3], manager="pacman", arch=small, origin="arch"
+                )
+            )
+    for path in evidence.marks:
+        match = _PORTAGE.fullmatch(path)
+        if match:
+            found.append(Package(name=match[1], version=match[2], manager="portage", origin="gentoo"))
+    return tuple(found)
+
+
 def all_packages(evidence: Evidence) -> tuple[Package, ...]:
-    """Every relevant package, of both databases."""
-    return (*parse_dpkg_status(evidence.text("/var/lib/dpkg/status") or ""), *parse_rpm_lines(evidence.rpms))
+    """Every relevant package, of all databases."""
+    status = evidence.text("/var/lib/dpkg/status") or ""
+    return (*parse_dpkg_status(status), *parse_rpm_lines(evidence.rpms), *_by_folders(evidence))
 
 
 def matching(packages: tuple[Package, ...], pattern: str) -> tuple[Package, ...]:

@@ -32,7 +32,7 @@ def module_options(evidence: Evidence) -> dict[tuple[str, str], tuple[str, str]]
         words = line.split()
         if words[0] == "options" and len(words) > 2 and words[1].startswith("nvidia"):
             for word in words[2:]:
-                name, _, value = word.partition("=")
+                name, _, value = word.strip('"').partition("=")
                 found[words[1].replace("-", "_"), name] = (value, path)
     for word in command_line(evidence):
         match = re.fullmatch(r"(nvidia[\w-]*)\.(\w+)=(.*)", word)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from gpustack.detect.parse import driver
 from gpustack.detect.parse.pci import guest_addresses
-from gpustack.detect.problems import cures, images, passthrough
+from gpustack.detect.problems import cures, images, kernels, passthrough
 from gpustack.detect.problems.kernels import FOREIGN
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.scene import Scene
@@ -39,6 +39,34 @@ def no_driver(scene: Scene) -> Iterator[Finding]:
         fix=f"{cures.plan('driver')} shows the steps{last}, and {_command('install', 'driver')} carries them out",
         severity="info",
         reboot=False,
+    )
+
+
+@detects("detect-no-module")
+def no_module(scene: Scene) -> Iterator[Finding]:
+    """Programs and libraries of a driver whose kernel module nothing here has or builds."""
+    gpus = [gpu for gpu in _own(scene) if gpu.bound in {None, *FOREIGN, "NovaCore"}]
+    mine = scene.installed(driver.DRIVER_PACKAGES)
+    kernel = scene.kernel
+    if (
+        not gpus
+        or not mine
+        or kernel is None
+        or scene.environment not in _MACHINES
+        or images.image_name(scene)
+        or kernel not in scene.evidence.listings.get("/lib/modules", ())
+        or (scene.module is not None and scene.module.loaded)
+        or kernels.wants_module(scene)
+        or kernels.has_module(scene, kernel)
+        or any(scene.evidence.has(path) for path in _ELSEWHERE[:4])
+    ):
+        return
+    yield Finding(
+        message=f"{mine[0].name} {mine[0].version} is installed, and no nvidia module for kernel {kernel}, nor a "
+        "package that has or builds one: the driver cannot start",
+        fix=f"{cures.plan('driver')} names the package of the module for this system and its kernel",
+        severity="warn",
+        reboot=None,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable
 
@@ -61,6 +62,9 @@ def drop_sources(scene: Scene, paths: Iterable[str]) -> str:
 def install(scene: Scene, names: Iterable[str]) -> str:
     """The command that installs packages."""
     tool = _MANAGERS.get(scene.os.family or "", "")
+    if scene.system is not None and scene.system.manager == "pacman":
+        # Without -u pacman would mix the package with older ones.
+        return command("pacman", "-Syu", *names)
     return command(tool, "install", *names) if tool else f"install {' and '.join(names)}"
 
 
@@ -82,6 +86,8 @@ def kernel_argument(scene: Scene, argument: str) -> str:
 def headers(scene: Scene, kernel: str) -> str:
     """The command that installs the headers of a kernel, "" if their name differs within the family."""
     family, release = scene.os.family or "", kernel.removesuffix("-default")
+    if scene.system is not None and scene.system.manager == "pacman":
+        return install(scene, [f"{kernel_package(kernel)}-headers"]) if kernel_package(kernel) else ""
     names = {
         "apt": f"linux-headers-{kernel}",
         "dnf": f"kernel-devel-{kernel}",
@@ -91,6 +97,14 @@ def headers(scene: Scene, kernel: str) -> str:
     # Amazon's later kernels have their own package names.
     name = "" if scene.os.id == "amzn" else names.get(family, "")
     return command(_MANAGERS[family], "install", name) if name else ""
+
+
+def kernel_package(kernel: str) -> str:
+    """The package of Arch and its derivatives that has this kernel, "" if its name does not tell."""
+    last = kernel.rpartition("-")[2]
+    if re.search(r"-arch\d+-\d+$", kernel):
+        return "linux"
+    return f"linux-{last}" if last in {"zen", "lts", "hardened", "rt", "cachyos"} else ""
 
 
 def _with_names(tool: str, words: tuple[str, ...], packages: Iterable[Package]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from gpustack.detect.installed import DISTRIBUTIONS
 from gpustack.detect.parse import driver
+from gpustack.detect.parse.packages import Package
 from gpustack.detect.problems import cures, images
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.scene import Scene
@@ -15,6 +16,7 @@ from gpustack.versions import version_key
 
 NVIDIA_HOST = "developer.download.nvidia.com"
 _NO_LINUX_DRIVER = {"wsl", "jetson"}
+_BUILDERS = {"rpmfusion": "RPM Fusion", "nvidia": "NVIDIA"}
 
 
 def nvidia_source_active(scene: Scene) -> bool:
@@ -98,10 +100,15 @@ def debian_and_nvidia(scene: Scene) -> Iterator[Finding]:
         )
 
 
+def rpmfusion(scene: Scene) -> tuple[Package, ...]:
+    """The packages of names that RPM Fusion and its like have, and NVIDIA has not."""
+    return scene.installed(r"akmod-nvidia.*|xorg-x11-drv-nvidia.*|nvidia-x11-drv.*")
+
+
 @detects("rpmfusion_vs_nvidia_repo")
 def rpmfusion_and_nvidia(scene: Scene) -> Iterator[Finding]:
     """RPM Fusion's or negativo17's driver together with NVIDIA's."""
-    theirs = scene.installed(r"akmod-nvidia.*|xorg-x11-drv-nvidia.*|nvidia-x11-drv.*")
+    theirs = rpmfusion(scene)
     ours = driver.origins(scene.packages).get("nvidia", ())
     if theirs and (ours or nvidia_source_active(scene)):
         yield Finding(
@@ -152,14 +159,16 @@ def other_mixes(scene: Scene) -> Iterator[Finding]:
     named = [name for name in driver.origins(scene.packages) if name in DISTRIBUTIONS or name == "nvidia"]
     # SUSE's and AlmaLinux's signed modules are made for NVIDIA's libraries; the first two have their own detectors
     told = {frozenset((other, "nvidia")) for other in ("ubuntu", "debian", "suse", "almalinux")}
-    if len(named) > 1 and frozenset(named) not in told and not {"rpmfusion", "negativo17"} & set(named):
+    others_tell = "nvidia" in named and bool({"rpmfusion", "negativo17"} & set(named)) and rpmfusion(scene)
+    if len(named) > 1 and frozenset(named) not in told and not others_tell:
         by_origin = driver.origins(scene.packages)
-        parts = ", ".join(f"{by_origin[name][0].name} from {name}" for name in sorted(named))
+        parts = ", ".join(f"{by_origin[name][0].name} from {_BUILDERS.get(name, name)}" for name in sorted(named))
         keep = max(by_origin, key=lambda name: (len(by_origin[name]), name))
         others = [package for name in named if name != keep for package in by_origin[name]]
         yield Finding(
             message=f"driver packages of several origins are mixed: {parts}",
-            fix=f"keep the packages of one origin; for those of {keep}: {cures.remove(scene, others)}",
+            fix=f"keep the packages of one origin; for those of {_BUILDERS.get(keep, keep)}: "
+            f"{cures.remove(scene, others)}",
         )
 
 

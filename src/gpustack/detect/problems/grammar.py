@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from msgspec import Struct
 
 from gpustack.detect.problems.cures import plan
+from gpustack.detect.problems.graphics import graphical
 from gpustack.detect.problems.phrases import Cause, plain
 from gpustack.detect.problems.places import denied, missing
 from gpustack.detect.scene import Scene
@@ -241,5 +242,5 @@ def _package(_: Scene, line: str) -> Cause | None:
 
 
 JUDGES: tuple[Callable[[Scene, str], Cause | None], ...] = (
-    _symbol, _library, _module, _program, _status, _package, denied, missing, plain,
+    graphical, _symbol, _library, _module, _program, _status, _package, denied, missing, plain,
 )  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from gpustack.detect.parse import driver
 from gpustack.detect.parse.builds import failed_builds
 from gpustack.detect.parse.kernel import compiler_of_kernel
 from gpustack.detect.problems import builds, cures
@@ -17,7 +18,8 @@ FOREIGN = ("nouveau", "nova", "nova_core", "nova_drm")
 
 OWN_KERNEL = {"container", "wsl", "jetson", "chroot"}
 BUILT_PACKAGES = (
-    r"nvidia-dkms-.*|nvidia-kernel-(?:open-)?dkms|kmod-nvidia.*dkms|akmod-nvidia.*|dkms-nvidia|nvidia-kernel-source.*"
+    r"nvidia-dkms-.*|nvidia-kernel-(?:open-)?dkms|kmod-nvidia.*dkms|akmod-nvidia.*|dkms-nvidia|nvidia-kernel-source.*|"
+    r"nvidia(?:-open)?-dkms|nvidia-\d+xx-dkms"
 )
 _INITRAMFS = {
     "update-initramfs": "sudo update-initramfs -u -k all", "dracut": "sudo dracut --force --regenerate-all",
@@ -98,9 +100,10 @@ def _runs(scene: Scene, kernel: str) -> bool:
     return kernel == scene.kernel and scene.module is not None and scene.module.loaded
 
 
-def _wants_module(scene: Scene) -> bool:
+def wants_module(scene: Scene) -> bool:
+    """Whether this host has or builds a module of its own, or runs one."""
     return scene.environment not in OWN_KERNEL and bool(
-        scene.installed(BUILT_PACKAGES + r"|linux-modules-nvidia-.*|kmod-nvidia.*")
+        scene.installed(f"{BUILT_PACKAGES}|linux-modules-nvidia-.*|kmod-nvidia.*|{driver.ROLLING_MODULES}")
         or "/usr/bin/nvidia-uninstall" in scene.evidence.marks
         or any(re.match(rf"/var/lib/dkms/{builds.DRIVER_MODULE}/\d", folder) for folder in scene.evidence.listings)
         or (scene.module is not None and scene.module.loaded)
@@ -113,7 +116,7 @@ def next_kernel_without_module(scene: Scene) -> Iterator[Finding]:
     kernel = scene.next_kernel
     kernels = scene.evidence.listings.get("/lib/modules", ())
     built = any(re.match(rf"/var/lib/dkms/{builds.DRIVER_MODULE}/", folder) for folder in scene.evidence.listings)
-    if kernel is None or not _wants_module(scene) or not (built or kernel in kernels or scene.kernel in kernels):
+    if kernel is None or not wants_module(scene) or not (built or kernel in kernels or scene.kernel in kernels):
         return
     seen_running = scene.kernel is not None and has_module(scene, scene.kernel)
     if has_module(scene, kernel) or _runs(scene, kernel):
@@ -185,7 +188,7 @@ def running_old(scene: Scene) -> Iterator[Finding]:
         or scene.kernel == scene.next_kernel
     ):
         return
-    lost = _wants_module(scene) and has_module(scene, scene.kernel) and not has_module(scene, scene.next_kernel)
+    lost = wants_module(scene) and has_module(scene, scene.kernel) and not has_module(scene, scene.next_kernel)
     yield Finding(
         message=f"kernel {scene.kernel} is running but {scene.next_kernel} boots next",
         fix=f"{builds.rebuild(scene, scene.next_kernel)} before the reboot, which ends without a driver otherwise"

@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from gpustack.detect.problems.grammar import cause
+from gpustack.detect.problems.graphics import ABOUT
 from gpustack.detect.problems.loading import MISSING
 from gpustack.detect.problems.phrases import Cause
 from gpustack.detect.problems.registry import Finding, detects
-from gpustack.detect.problems.rows import LogRow
-from gpustack.detect.problems.signs import about_host, logs, quoted
+from gpustack.detect.problems.rows import LogRow, is_like
+from gpustack.detect.problems.signs import about_host, is_about, logs, quoted, sandboxed
 from gpustack.detect.scene import Scene
 
 MOST = 5
@@ -42,7 +43,7 @@ _GRAVE = re.compile(
     r"undefined symbol|mismatch\w*|unsupported|not supported|invalid|unknown|abort\w*|timed out|timeout|"
     r"out of memory|segfault|"
     r"not available|unhealthy|insufficient|incompatible|rejected|crash\w*|no devices|missing|unresolvable|"
-    r"does not exist|killed|"
+    r"does not exist|killed|dumped core|GLXBadContext|not appropriate|zero accessible|"
     r"command not found|deadline exceeded|in use|busy|no space left|too old|requires)\b|\w+(?:_ERR(?:OR)?_|"
     r"Error[A-Z]|_STATUS_(?!SUCCESS)[A-Z])\w+"
 )
@@ -127,9 +128,12 @@ def unexplained(scene: Scene) -> Iterator[Finding]:
         often = f", {line.count} times" if line.count > 1 else ""
         yield Finding(
             message=f"{says}: {quoted(line.text)} ({line.path}{often}{about_host(scene)})",
-            fix=line.cause.fix
-            if line.cause
-            else f"read the lines before it in {line.path}; `gpustack verify driver` says whether the GPUs work",
+            fix=(
+                line.cause.fix
+                if line.cause
+                else f"read the lines before it in {line.path}; `gpustack verify driver` says whether the GPUs work"
+            )
+            + sandboxed(line.path),
             severity="info",
             reboot=False,
             sources=scene.matrix.addresses(line.cause.src) if line.cause else (),
@@ -137,8 +141,9 @@ def unexplained(scene: Scene) -> Iterator[Finding]:
 
 
 def _lines(scene: Scene) -> Iterator[Line]:
+    here = bool(scene.gpus) or scene.environment in {"container", "jetson"}
     rows = [
-        [words.casefold() for words in row.wants] for row in scene.matrix.rows("driver-errors", "service_log", LogRow)
+        row for row in scene.matrix.rows("driver-errors", "service_log", LogRow) if row.mended or is_like(scene, row)
     ]
     messages = scene.matrix.rows("driver-errors", "kernel_log", KernelRow)
     codes = [row.text for row in scene.matrix.rows("driver-errors", "cuda", CodeText) if row.text]
@@ -148,10 +153,10 @@ def _lines(scene: Scene) -> Iterator[Line]:
             kind = _VARYING.sub("#", quoted(line))
             kinds[kind] = (line, kinds.get(kind, ("", 0))[1] + 1)
         for line, count in reversed(kinds.values()):
-            if not _is_grave(line):
+            if not _is_grave(line, graphics=here):
                 continue
             folded = line.casefold()
-            if any(all(words in folded for words in wants) for wants in rows) or any(words in line for words in codes):
+            if any(is_about(row, line, folded) for row in rows) or any(words in line for words in codes):
                 continue
             if MISSING.search(line):
                 continue
@@ -169,11 +174,11 @@ def _is_kernels(path: str, line: str) -> bool:
     return ("kernel:" in line or path in _OF_KERNEL) and "NVRM" not in line
 
 
-def _is_grave(line: str) -> bool:
+def _is_grave(line: str, *, graphics: bool) -> bool:
     """Whether a line reports a failure of the GPU stack, and not one that healthy hosts report."""
     return bool(
         (_LEVEL.search(line) or _GRAVE.search(line))
-        and STACK.search(line)
+        and (STACK.search(line) or (graphics and ABOUT.search(line)))
         and not OTHERS.search(line)
         and not HARMLESS.search(line)
     )

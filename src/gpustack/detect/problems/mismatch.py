@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from gpustack.detect.parse import driver, repositories
 from gpustack.detect.parse.libraries import driver_library
 from gpustack.detect.problems import builds, cures
-from gpustack.detect.problems.kernels import has_module
+from gpustack.detect.problems.kernels import has_module, initramfs_command
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.scene import Scene
 from gpustack.versions import version_key
@@ -77,7 +77,7 @@ def _cure(scene: Scene, loaded: str, found: str) -> tuple[str, bool]:
     reload = "stop all GPU programs and reload nvidia_uvm, nvidia_drm, nvidia_modeset and nvidia"
     if disk == found:
         again = f"; without a reboot: {reload}" if kernel == scene.kernel else ""
-        return f"reboot, so that the kernel loads module {found}{again}", True
+        return f"reboot, so that the kernel loads module {found}{again}{_in_initramfs(scene)}", True
     reinstall = cures.plan(f"driver=={loaded}")
     is_older = version_key(found) < version_key(loaded)
     if disk == loaded and is_older:
@@ -93,7 +93,14 @@ def _cure(scene: Scene, loaded: str, found: str) -> tuple[str, bool]:
         asked = f"`modinfo -F version nvidia` tells the module on disk: with {found} reboot; with {loaded}"
         return f"{asked} a reboot changes nothing, and {reinstall} moves the libraries to it", True
     first = f"reboot, so that the kernel loads module {found} (`modinfo -F version nvidia` says it before)"
-    return f"{first}; without a reboot: {reload}", True
+    return f"{first}; without a reboot: {reload}{_in_initramfs(scene)}", True
+
+
+def _in_initramfs(scene: Scene) -> str:
+    """What keeps an older module in spite of a reboot."""
+    command = initramfs_command(scene)
+    rebuild = f"`{command}`" if command.startswith("sudo") else command
+    return f"; if {scene.module.version if scene.module else 'it'} is loaded again, the initrd has it: {rebuild}"
 
 
 def _unhold(scene: Scene) -> str:

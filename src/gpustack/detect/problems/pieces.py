@@ -17,7 +17,8 @@ _ONE_RELEASE = (
     r"nvidia-(?:dkms|kernel-common|kernel-source)-\d+(?:-server)?(?:-open)?|"
     r"libcuda1|libnvidia-ml1|nvidia-kernel-(?:open-)?dkms|nvidia-driver-bin|libnvidia-encode1|"
     r"nvidia-driver(?:-cuda|-libs|-cuda-libs)?|akmod-nvidia|xorg-x11-drv-nvidia(?:-cuda|-libs|-cuda-libs)?|"
-    r"kmod-nvidia-(?:open-|latest-)?dkms"
+    r"kmod-nvidia-(?:open-|latest-)?dkms|nvidia-kmod-common|nvidia-utils|opencl-nvidia|lib32-nvidia-utils|"
+    + driver.ROLLING_MODULES
 )
 """Packages whose driver version has to be the same on one host."""
 

@@ -89,11 +89,10 @@ def module_options(scene: Scene) -> Iterator[Finding]:
         return
     rebuild = f"rebuild the initramfs (`{initramfs_command(scene)}`) and reboot"
     params = settings.params(scene.evidence)
-    modeset = scene.evidence.line("/sys/module/nvidia_drm/parameters/modeset")
     for (name, option), (value, path) in settings.module_options(scene.evidence).items():
         actual = params.get(option.removeprefix("NVreg_")) if name == "nvidia" else None
-        if (name, option) == ("nvidia_drm", "modeset"):
-            actual = modeset
+        if name != "nvidia":
+            actual = scene.evidence.line(f"/sys/module/{name}/parameters/{option}")
         if option == "NVreg_EnableGpuFirmware" and settings.same_value(value, "0") and module.flavour == "open":
             yield Finding(
                 message=f"{path} sets {option}={value}, which the open kernel modules do not follow: they always use"

@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from gpustack.detect import services
+from gpustack.detect.bus import ABOVE
 from gpustack.detect.evidence import Evidence
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.problems.rows import HostRow, LogRow, SettingRow, is_like
@@ -53,7 +54,8 @@ def service_log(scene: Scene) -> Iterator[Finding]:
     texts = logs(scene.evidence)
     folded_logs = [(path, text, text.casefold()) for path, text in texts]
     explained = set()
-    places = tuple(gpu.bus_id.removeprefix("0000:") for gpu in scene.gpus if gpu.bus_id)
+    above = (path.rpartition("/")[2] for path, mark in scene.evidence.marks.items() if mark == ABOVE)
+    places = tuple(place.removeprefix("0000:") for place in (*(gpu.bus_id for gpu in scene.gpus), *above) if place)
     for row in scene.matrix.rows("driver-errors", "service_log", LogRow) if texts else ():
         found = next(
             ((path, line) for path, text, folded in folded_logs if (line := _line(row, text, folded, places))), None
@@ -61,7 +63,8 @@ def service_log(scene: Scene) -> Iterator[Finding]:
         if found is not None and is_like(scene, row):
             path, line = found
             explained.add(line)
-            yield _finding(scene, row, f"{row.says} ({path}: {quoted(line)}{about_host(scene)})")
+            finding = _finding(scene, row, f"{row.says} ({path}: {quoted(line)}{about_host(scene)})")
+            yield structs.replace(finding, fix=finding.fix + sandboxed(path))
     lines = [(path, line, _numbers(line)) for path, text in texts for line in text.splitlines()]
     everything = "\n".join(line for _, line, _ in lines)
     every_number = frozenset[str]().union(*(numbers for _, _, numbers in lines))
@@ -95,6 +98,16 @@ def about_host(scene: Scene) -> str:
     gpus = dict.fromkeys(gpu.called for gpu in scene.gpus)
     here = (("driver", scene.driver_version), ("kernel", scene.kernel), ("GPU", next(iter(gpus), None)))
     return "".join(f"; {name} {value}" for name, value in here if value)
+
+
+def sandboxed(path: str) -> str:
+    """What else to do where a program's log lies in the home of a flatpak or snap, which have a driver of their own."""
+    if "/.var/app/" in path:
+        return (
+            "; it is a flatpak: `flatpak update` installs the driver's libraries for it (org.freedesktop.Platform.GL."
+            "nvidia-...), which must be of the loaded driver's release"
+        )
+    return "; it is a snap: `sudo snap refresh`" if "/snap/" in path else ""
 
 
 @detects("detect-setting")
@@ -156,14 +169,18 @@ def _line(row: LogRow, text: str, folded: str, places: tuple[str, ...]) -> str:
             continue
         if row.mended and all(words in line for words in row.mended):
             return ""
-        told = line.casefold()
-        if (
-            all(words in told for words in wants)
-            and not any(words in line for words in row.unlike)
-            and (not row.any or any(words.casefold() in told for words in row.any))
-        ):
+        if is_about(row, line, line.casefold()):
             return line
     return ""
+
+
+def is_about(row: LogRow, line: str, folded: str) -> bool:
+    """Whether the line is the one that the row describes; ``folded`` is the line in one case."""
+    return (
+        all(words.casefold() in folded for words in row.wants)
+        and not any(words in line for words in row.unlike)
+        and (not row.any or any(words.casefold() in folded for words in row.any))
+    )
 
 
 def quoted(line: str) -> str:

@@ -99,6 +99,58 @@ def host_compiler(scene: Scene) -> Iterator[Finding]:
             return
 
 
+@detects("detect-toolkit-glibc")
+def headers_of_c(scene: Scene) -> Iterator[Finding]:
+    """The default toolkit's headers declare functions that this system's C library declares otherwise."""
+    kit = default_toolkit(scene.evidence, scene.toolkits)
+    told = (scene.evidence.output("confstr CS_GNU_LIBC_VERSION") or "").strip().removeprefix("glibc ")
+    number = told or next((one.upstream for one in scene.installed(r"libc6|glibc")), "")
+    number = number or (scene.system.glibc if scene.system is not None else "")
+    match = re.match(r"\d+\.\d+", number)
+    if kit is None or kit.version is None or match is None or kit.path == "/usr":
+        return
+    for rule in scene.matrix.rules("cuda"):
+        if rule.needs != "glibc" or rule.strength != "compiling" or not rule.any:
+            continue
+        if is_within(kit.version, rule.of.removeprefix("cuda")) and not any(
+            is_within(match[0], text) for text in rule.any
+        ):
+            yield Finding(
+                message=f"nvcc of CUDA {kit.version} in {kit.path} does not compile against this system's glibc "
+                f"{match[0]}: {rule.says or 'its headers and the C library differ'}",
+                fix=f"{cures.plan('cuda>=13.2')} where driver and GPUs allow it; or compile in a container of an older "
+                "system",
+                severity="info",
+                reboot=False,
+                sources=scene.matrix.addresses(rule.src),
+            )
+            return
+
+
+@detects("detect-two-nvcc")
+def two_compilers(scene: Scene) -> Iterator[Finding]:
+    """The distribution's nvcc in /usr/bin next to NVIDIA's toolkit: PATH decides, and CMake takes the former."""
+    own = next((kit for kit in scene.toolkits if kit.path == "/usr"), None)
+    kit = next((kit for kit in reversed(scene.toolkits) if kit.path != "/usr"), None)
+    if own is None or kit is None or own.folder == kit.folder or not scene.evidence.has(f"{kit.path}/bin/nvcc"):
+        return
+    if not scene.evidence.has("/usr/bin/nvcc"):
+        return
+    yield Finding(
+        message=f"two CUDA compilers: /usr/bin/nvcc of the package {own.packages[0]} is {own.folder}, and {kit.path} "
+        "is "
+        f"{kit.folder}: CMake and builds find the first in PATH, mostly /usr/bin",
+        fix=f"{cures.remove(scene, scene.installed(own.packages[0]))}; or `export PATH={kit.path}/bin:$PATH`, and "
+        f"-DCMAKE_CUDA_COMPILER={kit.path}/bin/nvcc for CMake",
+        severity="info",
+        reboot=False,
+        sources=(
+            "https://github.com/hank-ai/darknet/issues/130",
+            "https://github.com/vllm-project/vllm/issues/4313",
+        ),
+    )
+
+
 def _older_compiler(scene: Scene, windows: tuple[str, ...]) -> str:
     """How to install a supported compiler; Debian and derivatives name the packages by major version."""
     last = re.findall(r"<=?(\d+)", " ".join(windows))
