@@ -38,6 +38,7 @@ def main(cache: Path, names: list[str], *, libraries: bool) -> None:
     old = parse_yaml(TABLE.read_text(encoding="utf-8"))["tables"]
     builds: list[Row] = [row for row in (old["framework_builds"]["rows"] or []) if row["component"] not in names]
     files: list[Row] = [row for row in (old["framework_files"]["rows"] or []) if row["component"] not in names]
+    wanted: dict[str, set[str]] = {}
     if "nvidia" in names:
         names.remove("nvidia")
         wanted = rows.pinned(builds)
@@ -50,13 +51,16 @@ def main(cache: Path, names: list[str], *, libraries: bool) -> None:
         builds += rows.builds(name, wheels, digests)
         files += rows.files(name, wheels)
         print(name, len(digests), "builds", flush=True)
-    _write(builds, files)
+    _write(builds, files, read={*names, *wanted})
 
 
-def _write(builds: list[Row], files: list[Row]) -> None:
+def _write(builds: list[Row], files: list[Row], *, read: set[str]) -> None:
     front, _, rest = TABLE.read_text(encoding="utf-8").partition("sources:\n")
+    kept = parse_yaml(TABLE.read_text(encoding="utf-8"))["sources"]
     names = sorted({row["component"] for row in (*builds, *files)})
-    sources = "".join(f"  {rows.source_of(name)}: {flow(_origin(name))}\n" for name in names)
+    origins = {rows.source_of(name): _origin(name) for name in names}
+    origins |= {rows.source_of(name): kept[rows.source_of(name)] for name in names if name not in read}
+    sources = "".join(f"  {name}: {flow(origin)}\n" for name, origin in origins.items())
     first = rest.partition("tables:\n")[2].partition("    rows:")[0]
     head = f"{front}sources:\n{sources}tables:\n{first}"
     middle = TABLE.read_text(encoding="utf-8").partition("  framework_files:\n")[2].partition("    rows:\n")[0]
