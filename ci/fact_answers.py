@@ -226,6 +226,15 @@ def _environment(matrix: Matrix, one: Asked) -> object:
             os.environ[name] = before
 
 
+def _service_log(matrix: Matrix, one: Asked) -> object:
+    """What is said of a host whose service wrote one line."""
+    files = {
+        "/etc/os-release": 'ID=ubuntu\nVERSION_ID="24.04"\n',
+        "/var/log/syslog": f"Nov  1 10:00:00 h {one.asked[0]}\n",
+    }
+    return host_of(Evidence(files=files), matrix).problems
+
+
 _DISTURBED = (
     *("driver.nvml", "driver.context", "driver.lists", "driver.sums", "driver.throughput", "driver.libraries"),
     *("cuda.run", "cuda.copies", "cudnn.mnist", "nccl.all-reduce", "tensorrt.build", "ffmpeg.transcode", "triton.own"),
@@ -241,6 +250,7 @@ _ANSWERS: dict[str, Callable[[Matrix, Asked], Any]] = {
     "machine": _machine,
     "switch": _switch,
     "tree": lambda matrix, one: detect(HOSTS / one.asked[0] / "root", matrix),
+    "service-log": _service_log,
     "kernel-log": lambda matrix, one: judge_log(matrix, one.asked[0]),
     "error": _error,
     "ffmpeg": _ffmpeg,

@@ -585,6 +585,7 @@ _OF_TABLES: dict[str, Callable[[Matrix, Row], Iterator[Asked]]] = {
     "driver-errors.xids": _on_xid,
     "driver-errors.xid_actions": _on_xid,
     "driver-errors.kernel_log": _of("kernel-log", lambda row: "\n".join(f"NVRM: {text}" for text in row["wants"])),
+    "driver-errors.service_log": _of("service-log", lambda row: " ".join((*row["wants"], *row.get("any", ())[:1]))),
     "driver-errors.rm_stages": _of("kernel-log", lambda row: _adapter(f"0x{int(row['code']):x}:0xffff")),
     "driver-errors.rm_statuses": _of("kernel-log", lambda row: _adapter(f"0x31:0x{int(row['code']):x}")),
     "known-bad.pairs": _on_known_bad,

@@ -236,7 +236,7 @@ SETUP_MARKS = (
     "/usr/lib/i386-linux-gnu/libGL.so.1", "/usr/lib/*/gbm/nvidia-drm_gbm.so", "/usr/lib*/gbm/nvidia-drm_gbm.so",
     "/var/db/pkg/x11-drivers/nvidia-drivers-*", "/var/db/pkg/dev-util/nvidia-cuda-toolkit-*",
     "/var/db/pkg/sys-kernel/*", "/usr/bin/nvcc",
-    "/usr/bin/ollama", "/usr/local/bin/ollama",
+    "/usr/bin/ollama", "/usr/local/bin/ollama", "/.singularity.d",
     "/usr/lib/ollama/*cuda*", "/usr/lib/ollama/cuda_v*", "/usr/local/lib/ollama/*cuda*", "/opt/docker-desktop",
     "/sys/bus/thunderbolt/devices/*", "/etc/nvidia-imex/nodes_config.cfg",
     "/usr/local/glibc/lib/libcuda.so.1", "/run/nvidia/driver/usr/lib/x86_64-linux-gnu/libcuda.so.1",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from fnmatch import fnmatchcase
 
 from gpustack.detect import desktop
 from gpustack.detect.evidence import CommandOutput
@@ -65,6 +66,7 @@ JOURNAL_OPTIONS = ("--boot", "--no-pager", "--quiet", "--output=short-iso", f"--
 LIMIT, MANY = 512 << 10, 64 << 10
 """So much of a log's end is read, in bytes: of one file, and of each where there are many."""
 
+DOCKER, TOOLKIT = "/etc/docker/daemon.json", "/etc/nvidia-container-runtime/config.toml"
 NAMED = 100
 """So many files that lines name are searched in the tree."""
 
@@ -73,6 +75,21 @@ FILES = 40
 
 KEPT_LINES, WIDTH = 120, 500
 """So many of a log's last lines about GPUs are kept, each cut to this width."""
+
+PROGRAMS = (
+    "/home/*", "/root/*", "/workspace/*", "/var/log/pods/*", "/var/log/containers/*", "/var/lib/docker/containers/*",
+    "/var/log/*installer.log", "/var/log/tritonserver*", "/var/log/vllm*", "/var/log/libvirt/*", "/var/log/ollama*",
+    "/var/log/startup*", "/var/log/slurm*", "/var/log/enroot*", "/config/*", "/var/log/pve/tasks/*",
+)  # fmt: skip
+"""Logs of single programs: their failures count although they name no GPU."""
+
+FAILURES = (
+    b"rror:", b"ERROR", b"atal:", b"FATAL", b"ailed", b"annot ", b"ould not ", b"nable to ", b" not found", b"No rule ",
+    b"o such file", b"UNAVAILABLE", b"file too short", b"result=", b"known ", b"nsupported ", b"undefined symbol",
+    b"Exception",
+)  # fmt: skip
+KEPT_FAILURES = 40
+"""So many of a program's last lines that read like a failure are kept."""
 
 _BOOT = b"Linux version "
 WORDS = (
@@ -126,7 +143,9 @@ WORDS = (
     b"library architecture", b"profiling metrics", b"missing vendor", b"unhealthy device", b"BPF load",
     b"device constrain", b"not writable in the container", b"device config space",
     b"NV_WARN", b"clusterpolicy", b"DRA driver", b"cuMemImport", b"NV_ERR_", b"node configuration", b"Imex",
-    b"mount hooks", *desktop.WORDS,
+    b"mount hooks", *desktop.WORDS, b"/.singularity.d", b"module.lds", b"Unsupported config", b"initialize backend",
+    b"nvproxy", b"JAX was built", b"file too short", b"ERROR: init", b"load plan file", b"VFIO_MAP", b"address spaces",
+    b"failed to process request",
 )  # fmt: skip
 """Only lines with one of these words are kept: a text of each row of ``service_log`` has one."""
 
@@ -218,6 +237,9 @@ The rest of the engines' files holds registries and their passwords.
 _PATH = re.compile(
     r"(?<![\w.:/@-])(/(?:dev|proc|sys|usr|etc|run|var|opt|lib|lib64|bin|sbin|tmp|root|home|mnt|host|build)/[\w./+@~*-]*[\w*])"
 )
+_SET = re.compile(r"\b(?:BinaryName|runtime_path|path|ldconfig)\"?\s*[:=]\s*[\"']@?(/[^\"'\s]+)")
+"""A program that the configuration of an engine names."""
+
 ABSENT = re.compile(
     r"no such file|not found|does not exist|doesn't exist|cannot stat|can't stat|not exist\b|missing", re.IGNORECASE
 )
@@ -250,19 +272,22 @@ class ServiceReader:
         """The last lines about GPUs of each log, after those that are known of it already."""
         for pattern in LOGS:
             for path in self._paths(pattern):
-                lines = _about_gpus(self._bytes(path, MANY if "*" in pattern else LIMIT))
+                data = self._bytes(path, MANY if "*" in pattern else LIMIT)
+                lines = _about_gpus(data, failures=any(fnmatchcase(path, one) for one in PROGRAMS))
                 known = self.files.get(path, "")
                 seen = set(known.splitlines())
                 more = [line for line in lines if line not in seen]
                 if more:
-                    self.files[path] = known + "".join(f"{line}\n" for line in more[-KEPT_LINES:])
+                    self.files[path] = known + "".join(f"{line}\n" for line in more[-KEPT_LINES - KEPT_FAILURES :])
 
     def named(self) -> dict[str, str]:
-        """Which of the files exist that lines of the logs name as missing or refused."""
+        """Which of the files exist that logs name as missing or refused, or an engine's settings as its program."""
         paths: dict[str, None] = {}
         for path, text in self.files.items():
             if any(path.startswith(pattern.partition("*")[0]) for pattern in LOGS):
                 paths.update(dict.fromkeys(found for line in text.splitlines() for found in named_paths(line)))
+            if "/containerd" in path or "/crio" in path or path in {DOCKER, TOOLKIT}:
+                paths.update(dict.fromkeys(_SET.findall(text)))
         plain = [path for path in paths if "*" not in path]
         return {f"named {path}": "there" if self.tree.exists(path) else "absent" for path in plain[-NAMED:]}
 
@@ -308,19 +333,30 @@ class ServiceReader:
             return b""
 
 
-def _about_gpus(data: bytes) -> list[str]:
-    """The lines with one of the words since the last boot that the text shows, searched word by word, for speed."""
+def _about_gpus(data: bytes, *, failures: bool = False) -> list[str]:
+    """The lines with one of the words since the last boot that the text shows, searched word by word, for speed.
+
+    With ``failures`` also the last lines that read like one.
+    """
     first = data.rfind(b"\n", 0, max(0, data.rfind(_BOOT))) + 1
     found: dict[int, int] = {}
     # Lines that differ in numbers only are searched once: so many words take as long as one in a log of alike lines.
     kinds = b"\n".join(set(data.translate(None, _DIGITS).lower().splitlines()))
     there = {word for word in _LOWER_WORDS if word.translate(None, _DIGITS) in kinds}
     for word in (word for word in WORDS if word.lower() in there):
-        at, count = data.rfind(word, first), 0
-        while at >= 0 and count < KEPT_LINES:
-            start = data.rfind(b"\n", first, at) + 1 or first
-            stop = data.find(b"\n", at)
-            found[start] = len(data) if stop < 0 else stop
-            count += 1
-            at = data.rfind(word, first, start)
+        found.update(_last(data, word, first, KEPT_LINES))
+    for word in FAILURES if failures else ():
+        found.update(_last(data, word, first, KEPT_FAILURES))
     return [data[start:stop].decode("utf-8", "replace")[:WIDTH] for start, stop in sorted(found.items())]
+
+
+def _last(data: bytes, word: bytes, first: int, most: int) -> dict[int, int]:
+    """Where the last lines with a word begin and end."""
+    found: dict[int, int] = {}
+    at = data.rfind(word, first)
+    while at >= 0 and len(found) < most:
+        start = data.rfind(b"\n", first, at) + 1 or first
+        stop = data.find(b"\n", at)
+        found[start] = len(data) if stop < 0 else stop
+        at = data.rfind(word, first, start)
+    return found

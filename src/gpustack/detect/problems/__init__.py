@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpustack.detect.problems import (
     absent,
+    agreement,
     builds,
     containers,
     direct,
@@ -43,6 +44,7 @@ __all__ = [
     "DETECTORS",
     "Finding",
     "absent",
+    "agreement",
     "builds",
     "containers",
     "direct",

@@ -138,7 +138,9 @@ def _library(scene: Scene, line: str) -> Cause | None:
     fix = f"{plan(version)} installs it; inside a Python environment install the program's own NVIDIA wheels"
     if owner == "driver":
         fix = f"{plan('driver')} installs all of the driver's libraries"
-        if scene.environment == "container":
+        if scene.evidence.has("/.singularity.d"):
+            fix = "start the container with --nv (apptainer exec --nv), which adds the host's driver libraries"
+        elif scene.environment == "container":
             fix = "start the container with its GPUs (--gpus all) and NVIDIA_DRIVER_CAPABILITIES=all: the host has it"
     if here:
         says = f"a program does not find the library {name} of {owner}; here is {', '.join(here[:3])}"

@@ -11,6 +11,7 @@ from gpustack.detect.problems.grammar import cause
 from gpustack.detect.problems.graphics import ABOUT
 from gpustack.detect.problems.loading import MISSING
 from gpustack.detect.problems.phrases import Cause
+from gpustack.detect.problems.programs import Program, writer
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.problems.rows import LogRow, is_like
 from gpustack.detect.problems.signs import about_host, is_about, logs, quoted, sandboxed
@@ -42,7 +43,8 @@ _GRAVE = re.compile(
     r"no such|not permitted|"
     r"undefined symbol|mismatch\w*|unsupported|not supported|invalid|unknown|abort\w*|timed out|timeout|"
     r"out of memory|segfault|"
-    r"not available|unhealthy|insufficient|incompatible|rejected|crash\w*|no devices|missing|unresolvable|"
+    r"not available|unavailable|no usable|too short|unhealthy|insufficient|incompatible|rejected|crash\w*|"
+    r"no devices|missing|unresolvable|"
     r"does not exist|killed|dumped core|GLXBadContext|not appropriate|zero accessible|"
     r"command not found|deadline exceeded|in use|busy|no space left|too old|requires)\b|\w+(?:_ERR(?:OR)?_|"
     r"Error[A-Z]|_STATUS_(?!SUCCESS)[A-Z])\w+"
@@ -55,12 +57,13 @@ HARMLESS = re.compile(
     r"module verification failed|taint|loading NVIDIA UNIX|\bno errors?\b|\b0 errors|without error|"
     r"error[=:] ?(?:null|nil|none|\"\"|<nil>|0\b)|"
     r"errors?[=:] ?(?:0\b|\[\])|i2c timeout error|ucsi_ccg|i2c_transfer failed|persistence mode|"
-    r"is not a symbolic link|_DSM|ignor(?:ing|ed)|"
+    r"is not a symbolic link|_DSM|(?<!option will be )ignor(?:ing|ed)|NUMA node|"
     r"has no holdoff time|libnccl-(?:net|tuner|profiler)|libibverbs|"
     r"Unable to register cu\w+ factory|TF-TRT Warning|dma-buf feedback|Failed to load module \"(?:nv|fbdev|vesa)\"|"
     r"gpu-manager|filesystem with mountpoint|chvt|exit (?:code|status)[ =:]?0\b|status=0/SUCCESS|error reporting|"
     r"error[._-]?log|"
     r"error handler|errors enabled|"
+    r"backend '(?:tpu\w*|rocm|metal|plugin|interpreter)'|nvidia-container-cli\.debug|"
     r"skipping|optional|successfully|retry succeeded|Direct firmware load for .*regulatory|not configured as a|"
     r"NVIDIA probe routine was not called|"
     r"unknown parameter .* ignored|/errors?/|on_error|onerror|failed_count=0|failed=0|unreachable=0|errors_total|"
@@ -101,6 +104,7 @@ class Line(Struct, frozen=True, kw_only=True):
     text: str
     count: int
     cause: Cause | None
+    program: Program | None = None
 
     @property
     def rank(self) -> tuple[bool, bool, bool]:
@@ -120,7 +124,7 @@ def unexplained(scene: Scene) -> Iterator[Finding]:
     for line in found:
         if len(told) == MOST:
             return
-        says = line.cause.says if line.cause else "a failure that the facts do not explain"
+        says = line.cause.says if line.cause else _unexplained(line)
         key = says if line.cause else quoted(line.text)
         if key in told:
             continue
@@ -128,16 +132,30 @@ def unexplained(scene: Scene) -> Iterator[Finding]:
         often = f", {line.count} times" if line.count > 1 else ""
         yield Finding(
             message=f"{says}: {quoted(line.text)} ({line.path}{often}{about_host(scene)})",
-            fix=(
-                line.cause.fix
-                if line.cause
-                else f"read the lines before it in {line.path}; `gpustack verify driver` says whether the GPUs work"
-            )
-            + sandboxed(line.path),
+            fix="; ".join(_fixes(line)) + sandboxed(line.path),
             severity="info",
             reboot=False,
-            sources=scene.matrix.addresses(line.cause.src) if line.cause else (),
+            sources=scene.matrix.addresses((*(line.cause.src if line.cause else ()), *_sources(line))),
         )
+
+
+def _unexplained(line: Line) -> str:
+    """Which program reports a failure that the facts do not explain."""
+    return f"a failure of {line.program.what}" if line.program else "a failure that the facts do not explain"
+
+
+def _fixes(line: Line) -> Iterator[str]:
+    """What to do about the cause, and what the program that wrote the line needs."""
+    if line.cause:
+        yield line.cause.fix
+    if line.program:
+        yield line.program.fix
+    if line.cause is None and line.program is None:
+        yield f"read the lines before it in {line.path}; `gpustack verify driver` says whether the GPUs work"
+
+
+def _sources(line: Line) -> tuple[str, ...]:
+    return line.program.src if line.program else ()
 
 
 def _lines(scene: Scene) -> Iterator[Line]:
@@ -153,7 +171,11 @@ def _lines(scene: Scene) -> Iterator[Line]:
             kind = _VARYING.sub("#", quoted(line))
             kinds[kind] = (line, kinds.get(kind, ("", 0))[1] + 1)
         for line, count in reversed(kinds.values()):
-            if not _is_grave(line, graphics=here):
+            if not _is_grave(line):
+                continue
+            program = writer(scene, path, line)
+            own = program is not None and program.own
+            if not (own or STACK.search(line) or (here and ABOUT.search(line))):
                 continue
             folded = line.casefold()
             if any(is_about(row, line, folded) for row in rows) or any(words in line for words in codes):
@@ -166,7 +188,7 @@ def _lines(scene: Scene) -> Iterator[Line]:
             quiet = bool(_QUIET.search(line))
             vague = quiet or bool(_FOLLOWS.search(line)) or _is_kernels(path, line)
             if (judged is not None and (judged.sure or not quiet)) or not vague:
-                yield Line(path=path, text=line, count=count, cause=judged)
+                yield Line(path=path, text=line, count=count, cause=judged, program=program)
 
 
 def _is_kernels(path: str, line: str) -> bool:
@@ -174,14 +196,9 @@ def _is_kernels(path: str, line: str) -> bool:
     return ("kernel:" in line or path in _OF_KERNEL) and "NVRM" not in line
 
 
-def _is_grave(line: str, *, graphics: bool) -> bool:
-    """Whether a line reports a failure of the GPU stack, and not one that healthy hosts report."""
-    return bool(
-        (_LEVEL.search(line) or _GRAVE.search(line))
-        and (STACK.search(line) or (graphics and ABOUT.search(line)))
-        and not OTHERS.search(line)
-        and not HARMLESS.search(line)
-    )
+def _is_grave(line: str) -> bool:
+    """Whether a line reports a failure, and not one that healthy hosts report."""
+    return bool((_LEVEL.search(line) or _GRAVE.search(line)) and not OTHERS.search(line) and not HARMLESS.search(line))
 
 
 class KernelRow(Struct, frozen=True, kw_only=True):

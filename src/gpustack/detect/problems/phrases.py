@@ -44,6 +44,10 @@ _WORDS: tuple[tuple[str, str, str, bool], ...] = (
     (r"address already in use|bind: .*in use", "another program has the port already",
      ("`sudo ss -ltnp` shows which (a second exporter, host engine or server): stop one of them, or change the "
      "port"), True),
+    (r"file too short|invalid ELF header|not a valid shared object",
+     "a library is an empty or damaged file, or no library at all",
+     ("install the package that owns it again; in a container start it with NVIDIA's runtime, which puts the driver's "
+      "libraries in place of empty ones"), True),
     (r"connection refused|connect: no such file|failed to connect to|error connecting to|unable to connect",
      "the service at the other end does not run, or listens elsewhere",
      "`systemctl status` of that service and its log; compare socket or port in both configurations", False),
@@ -52,7 +56,8 @@ _WORDS: tuple[tuple[str, str, str, bool], ...] = (
     (r"\b(?:401|403)\b.*(?:unauthorized|forbidden)|unauthorized|authentication required|pull access denied",
      "a registry or server refuses the login", ("log in (nvcr.io: user $oauthtoken and an API key), or correct the "
          "name of the image"), False),
-    (r"manifest (?:unknown|for .* not found)|no matching manifest|not found: manifest|\b404\b",
+    ((r"manifest (?:unknown|for .* not found)|no matching manifest|not found: manifest|\b404\b|"
+      r"failed to pull image .*: not found"),
      "an image or file of that name and architecture does not exist", ("look at its tags: `gpustack check --image "
          "NAME`"), False),
     ((r"i/o timeout|context deadline exceeded|timed? ?out|no route to host|temporary failure in name resolution|"

@@ -1,0 +1,142 @@
+"""Settings of container engines and schedulers that contradict each other, or this host."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from gpustack.detect.probes import DOCKER
+from gpustack.detect.problems.engines import CONFIG
+from gpustack.detect.problems.registry import Finding, detects
+from gpustack.detect.scene import Scene
+
+_BINARY = re.compile(r"(?m)^[^#\n]*\b(?:BinaryName|runtime_path)\s*=\s*[\"'](/[^\"'\n]+)")
+_SWARM = re.compile(r"(?m)^[ \t]*swarm-resource[ \t]*=[ \t]*\"([^\"\n]*)\"")
+
+_FILES = re.compile(r"(?im)^[^#\n]*\bName=gpu\b[^#\n]*\bFile=(/dev/nvidia\S+)")
+_RANGE = re.compile(r"(\d+)-(\d+)|(\d+)")
+_GRES = re.compile(r"(?im)^\s*NodeName=(\S+)[^#\n]*\bGres=\S*?gpu:(?:[A-Za-z_][\w.-]*:)?(\d+)")
+
+
+@detects("detect-runtime-file")
+def runtime_file(scene: Scene) -> Iterator[Finding]:
+    """A runtime of an engine's configuration whose program does not exist."""
+    for path, text in sorted(scene.evidence.files.items()):
+        if "/containerd" not in path and "/crio" not in path and path != DOCKER:
+            continue
+        named = _BINARY.findall(text) if path != DOCKER else _paths(_docker(scene))
+        gone = next((one for one in named if "nvidia" in one and _state(scene, one) == "absent"), None)
+        if gone is not None and scene.environment in {"bare-metal", "vm"}:
+            yield Finding(
+                message=f"{path} names {gone} as the program of NVIDIA's runtime, and that file does not exist: "
+                "containers with it do not start",
+                fix="`gpustack plan container-toolkit` installs it; where the toolkit was removed, or the GPU operator "
+                f"had installed it, take the runtime and a default_runtime_name (default-runtime) out of {path}; then "
+                "restart the engine",
+                severity="warn",
+                reboot=False,
+                sources=("https://github.com/NVIDIA/nvidia-docker/issues/1073",),
+            )
+
+
+@detects("detect-default-runtime")
+def default_runtime(scene: Scene) -> Iterator[Finding]:
+    """A default runtime of Docker's or containerd's that no runtime of the same configuration has as its name."""
+    config = _docker(scene)
+    name, runtimes = config.get("default-runtime"), config.get("runtimes")
+    known = runtimes if isinstance(runtimes, dict) else {}
+    if isinstance(name, str) and "nvidia" in name and name not in known:
+        yield Finding(
+            message=f"{DOCKER} makes {name!r} the default runtime, and its runtimes lack it: Docker does not start",
+            fix="`sudo nvidia-ctk runtime configure --runtime=docker --set-as-default`, then "
+            "`sudo systemctl restart docker`",
+            severity="warn",
+            reboot=False,
+        )
+
+
+@detects("detect-swarm-resource")
+def swarm_resource(scene: Scene) -> Iterator[Finding]:
+    """Resources of a swarm's node of another name than the variable that the toolkit looks at."""
+    offered = _docker(scene).get("node-generic-resources")
+    names = (
+        {one.partition("=")[0].upper() for one in offered if isinstance(one, str)}
+        if isinstance(offered, list)
+        else set()
+    )
+    config = scene.evidence.text(CONFIG)
+    if not names or config is None:
+        return
+    found = _SWARM.search(config)
+    told = set(found[1].split(",")) if found else set()
+    wanted = {f"DOCKER_RESOURCE_{name}" for name in names}
+    if not wanted & told:
+        kind = min(wanted)
+        yield Finding(
+            message=f"{DOCKER} offers {', '.join(sorted(names))} in node-generic-resources, for which Docker sets "
+            f"{kind}, and {CONFIG} has {f'swarm-resource = {found[1]!r}' if found else 'no swarm-resource'}: tasks of "
+            "a swarm get all GPUs, or none",
+            fix=f'set swarm-resource = "{kind}" there, then `sudo systemctl restart docker`',
+            severity="info",
+            reboot=False,
+            sources=("https://github.com/NVIDIA/nvidia-container-toolkit/issues/57",),
+        )
+
+
+@detects("detect-slurm-count")
+def slurm_count(scene: Scene) -> Iterator[Finding]:
+    """Slurm's files that name more GPUs than this node has."""
+    here = len(scene.gpus)
+    if not here or scene.environment not in {"bare-metal", "vm"}:
+        return
+    for path, text in sorted(scene.evidence.files.items()):
+        if not re.fullmatch(r"/etc/slurm[\w-]*/(?:gres|slurm)\.conf", path):
+            continue
+        if path.endswith("gres.conf"):
+            devices = [number for line in _FILES.findall(text) for number in _numbers(line)]
+            if "NodeName" in text or len(set(devices)) <= here:
+                continue
+            says = f"{path} names {len(set(devices))} device files of GPUs"
+        else:
+            nodes = _GRES.findall(text)
+            if len({count for _, count in nodes}) != 1 or int(nodes[0][1]) <= here:
+                continue
+            says = f"{path} gives {nodes[0][0]} {nodes[0][1]} GPUs (Gres=)"
+        yield Finding(
+            message=f"{says}, and this host has {here}: slurmctld drains the node (gres/gpu count reported lower than "
+            "configured), or slurmd does not start",
+            fix=f"correct {path}, or find the GPU that is missing (`nvidia-smi -L`, `lspci -d 10de:`), then "
+            "`sudo systemctl restart slurmd`",
+            severity="info",
+            reboot=False,
+            sources=("https://github.com/awslabs/awsome-distributed-ai/issues/195",),
+        )
+        return
+
+
+def _numbers(path: str) -> list[int]:
+    """The numbers that a pattern of device files like /dev/nvidia[0-3,6] stands for."""
+    found: list[int] = []
+    for first, last, single in _RANGE.findall(path.removeprefix("/dev/nvidia")):
+        found += range(int(first), min(int(last), int(first) + 64) + 1) if first else [int(single)]
+    return found
+
+
+def _docker(scene: Scene) -> dict[str, Any]:
+    """Docker's configuration, what concerns GPUs; that it is no JSON another finding says."""
+    text = scene.evidence.text(DOCKER)
+    return msgspec.json.decode(text, type=dict[str, Any]) if text else {}
+
+
+def _paths(config: dict[str, Any]) -> list[str]:
+    runtimes = config.get("runtimes")
+    found = runtimes.values() if isinstance(runtimes, dict) else ()
+    paths = (one.get("path") for one in found if isinstance(one, dict))
+    return [path for path in paths if isinstance(path, str) and path.startswith("/")]
+
+
+def _state(scene: Scene, path: str) -> str:
+    return scene.evidence.marks.get(f"named {path}", "there" if scene.evidence.has(path) else "")

@@ -1,0 +1,42 @@
+"""Which program wrote a line of a log, and what its failures come from."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from msgspec import Struct
+
+from gpustack.detect.scene import Scene
+
+
+class Program(Struct, frozen=True, kw_only=True):
+    """A row of the programs: ``like`` finds the path of the log and the line; ``own``: all its failures count."""
+
+    id: str
+    like: str
+    what: str
+    fix: str
+    own: bool = False
+    src: tuple[str, ...] = ()
+
+
+def writer(scene: Scene, path: str, line: str) -> Program | None:
+    """The program of a line: one that the line itself shows before one that only the log's path shows."""
+    rows = scene.matrix.rows("log-lines", "programs", Program)
+    every = _any(tuple(row.like for row in rows))
+    for text in (line, path):
+        if every.search(text):
+            found = [row for row in rows if _compiled(row.like).search(text)]
+            return next((row for row in found if row.own), found[0])
+    return None
+
+
+@lru_cache(maxsize=256)
+def _compiled(like: str) -> re.Pattern[str]:
+    return re.compile(like)
+
+
+@lru_cache(maxsize=2)
+def _any(likes: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(f"(?:{like})" for like in likes))
