@@ -7,8 +7,11 @@ from collections.abc import Iterator
 import pytest
 from tests.install.kill_matrix import MANAGERS, Bench, make_bench, matrix, table
 from tests.integration.keys import SigningKeys
+from tests.tiers import tiers
 
 SEED = 20261122
+ALWAYS = "zypper"
+"""The shortest; apt and dnf are killed in every step by test_kills.py and test_kills_rpm.py."""
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +29,7 @@ def all_new_or_all_old(bench: Bench, instants: int, seed: int = SEED) -> None:
     assert not told, "\n".join(told)
 
 
-@pytest.mark.parametrize("bench", MANAGERS, indirect=True)
+@pytest.mark.parametrize("bench", tiers({name: name for name in MANAGERS}, ALWAYS), indirect=True)
 def test_at_some_instants(bench: Bench) -> None:
     all_new_or_all_old(bench, 1)
 

@@ -15,6 +15,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 from tests.install.layers import Layer, packages
 from tests.install.world import KEYS, World
+from tests.tiers import tiers
 
 from gpustack.plan.document import digest_of
 
@@ -46,7 +47,15 @@ def rollback(world: World, made: Layer) -> None:
     assert_nothing_left(world, made)
 
 
-@pytest.mark.parametrize("moment", ["after start", "torn end", "before end", "after end"])
+MOMENTS = {name: name for name in ("after start", "torn end", "before end", "after end")}
+"""In every run: nothing of the step is done, and all of it with half of its record: other two meet the same files."""
+TAKEN_BACK = ("edit", "archive", "key", "remove", "install", "settings", "service", "unpack", "link", "build")
+"""In every run: one step of each way to undo; what the others do is undone in the same ways, or in none."""
+FAILED = {name: name for name in ("edit", "key", "index", "remove", "install", "hold", "unpack", "link", "build")}
+"""In every run: packages, files of an archive, and files that a command copied: what is killed in them is above."""
+
+
+@pytest.mark.parametrize("moment", tiers(MOMENTS, "after start", "torn end"))
 def test_a_run_that_dies_in_every_step_ends_as_one_that_nothing_disturbs(
     world: World, tmp_path: Path, moment: str
 ) -> None:
@@ -58,7 +67,7 @@ def test_a_run_that_dies_in_every_step_ends_as_one_that_nothing_disturbs(
         resume(world, made)
 
 
-@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("key", tiers({name: name for name in KEYS}, *TAKEN_BACK))
 def test_what_a_killed_step_did_is_taken_back(world: World, tmp_path: Path, key: str) -> None:
     with world.fresh(tmp_path / "layer") as made:
         killed = world.call(made.root.path, world.save(tmp_path), "--yes", DIE_AT=f"before end {key}")
@@ -66,7 +75,7 @@ def test_what_a_killed_step_did_is_taken_back(world: World, tmp_path: Path, key:
         rollback(world, made)
 
 
-@pytest.mark.parametrize("key", ["edit", "key", "index", "remove", "install", "hold", "unpack", "link", "build"])
+@pytest.mark.parametrize("key", tiers(FAILED, "install", "unpack", "build"))
 def test_what_a_failed_step_did_is_taken_back(world: World, tmp_path: Path, key: str) -> None:
     steps = tuple(
         replace(one, commands=(*one.commands, ("false",)), actions=UNSET) if one.id.startswith(f"{key}-") else one

@@ -14,6 +14,7 @@ from tests.install.world import World
 from tests.integration.keys import SigningKeys
 from tests.integration.managers import installed
 from tests.integration.roots import base_tree, own_release
+from tests.tiers import tiers
 
 
 @pytest.fixture(scope="module")
@@ -78,13 +79,27 @@ STALLS = {
 }
 """What rpm does when it is killed, and the script of a package that waits there."""
 
-CASES = {f"dnf, {when}": ("dnf", stall) for when, stall in STALLS.items()}
-CASES |= {f"zypper, {when}": ("zypper", STALLS[when]) for when in ("between two versions", "when it has removed")}
-"""rpm is the same below both; these are the moments after which zypper itself has to bring files back."""
+MOMENTS = {"dnf": tuple(STALLS), "zypper": ("between two versions", "when it has removed")}
+"""rpm is the same below both; with zypper, the moments after which it has itself to bring files back."""
+CASES = {
+    f"{manager}, {when}, {how}": (manager, STALLS[when], how)
+    for manager, moments in MOMENTS.items()
+    for when in moments
+    for how in ("--resume", "--rollback")
+}
+ALWAYS = (
+    *(
+        "dnf, before it unpacks, --resume",
+        "dnf, between two versions, --resume",
+        "dnf, between two versions, --rollback",
+    ),
+    *("dnf, when it has removed, --rollback", "zypper, between two versions, --rollback"),
+    "zypper, when it has removed, --resume",
+)
+"""Before anything is changed, half of a change, all of it; each way out of the middle."""
 
 
-@pytest.mark.parametrize("how", ["--resume", "--rollback"])
-@pytest.mark.parametrize(("rpm_world", "stall"), CASES.values(), ids=list(CASES), indirect=["rpm_world"])
+@pytest.mark.parametrize(("rpm_world", "stall", "how"), tiers(CASES, *ALWAYS), indirect=["rpm_world"])
 def test_a_package_manager_that_is_killed_with_us(
     stall: str, how: str, rpm_world: World, ends: dict[str, State], tmp_path: Path
 ) -> None:

@@ -17,6 +17,7 @@ from tests.install.layers import Layer
 from tests.install.test_faults import records
 from tests.install.test_kills import assert_nothing_left, assert_undisturbed, resume, rollback, running, wait_for
 from tests.install.world import World, make_plan
+from tests.tiers import tiers
 
 step = partial(draft, component="", why="the test asks for it", phase="driver")
 BUFFERS = [{}, {"PYTHONUNBUFFERED": "1"}]
@@ -171,9 +172,13 @@ def test_streams_that_are_closed_from_the_beginning(world: World, tmp_path: Path
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 IN_STEPS = [*((number, "configure") for number in ENDING), (signal.SIGQUIT, "remove"), (signal.SIGHUP, "unpack")]
+ALWAYS = ("SIGTERM configure", "SIGQUIT remove", "SIGHUP unpack")
+"""A signal that programs know, one that would write a core file, one of a terminal; each in another moment of dpkg."""
 
 
-@pytest.mark.parametrize(("number", "stall"), IN_STEPS, ids=[f"{number.name} {stall}" for number, stall in IN_STEPS])
+@pytest.mark.parametrize(
+    ("number", "stall"), tiers({f"{number.name} {stall}": (number, stall) for number, stall in IN_STEPS}, *ALWAYS)
+)
 def test_a_signal_in_a_step(world: World, tmp_path: Path, stall: str, number: signal.Signals) -> None:
     with world.fresh(tmp_path / "layer") as made:
         made.root.write(f"/srv/stall-{stall}", "")
@@ -257,7 +262,14 @@ EARLIEST = [
 ]
 
 
-@pytest.mark.parametrize(("number", "moment"), EARLIEST, ids=[f"{one.name} {moment}" for one, moment in EARLIEST])
+@pytest.mark.parametrize(
+    ("number", "moment"),
+    tiers(
+        {f"{number.name} {moment}": (number, moment) for number, moment in EARLIEST},
+        *(f"{number.name} gpustack.cli" for number in ENDING),
+        *(f"SIGTERM {moment}" for moment in MOMENTS),
+    ),
+)
 def test_a_signal_before_anything_was_done(world: World, tmp_path: Path, moment: str, number: signal.Signals) -> None:
     with world.fresh(tmp_path / "layer") as made:
         words = ["install", world.save(tmp_path), "--yes", "--root", str(made.root.path)]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 import subprocess
 from pathlib import Path
 
+from tests import shared
 from tests.integration.catalogue import Package
 from tests.integration.keys import SigningKeys
 
@@ -14,21 +16,27 @@ VENDOR = {"Origin": "NVIDIA", "Label": "NVIDIA CUDA", "Architectures": "amd64"}
 
 def build_deb(package: Package, folder: Path) -> Path:
     """One package file; its only content are the files that the facts say it brings."""
+    target = folder / f"{package.name}_{package.version.replace(':', '%3a')}_amd64.deb"
+    if not shared.copied(f"deb {package}", target):
+        _build(package, folder, target)
+        shared.keep(f"deb {package}", target)
+    return target
+
+
+def _build(package: Package, folder: Path, target: Path) -> None:
     tree = folder / f".{package.name}_{package.version}"
     for path, content in package.files.items():
-        target = tree / path.lstrip("/")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(content.encode("latin-1"))
+        place = tree / path.lstrip("/")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(content.encode("latin-1"))
         # What is in DEBIAN are the scripts of the package.
-        target.chmod(0o755 if path.startswith("/DEBIAN/") else 0o644)
+        place.chmod(0o755 if path.startswith("/DEBIAN/") else 0o644)
     control = tree / "DEBIAN" / "control"
     control.parent.mkdir(parents=True, exist_ok=True)
     control.write_text(_control(package))
-    target = folder / f"{package.name}_{package.version.replace(':', '%3a')}_amd64.deb"
     command = ["dpkg-deb", "--root-owner-group", "-Znone", "--build", str(tree), str(target)]
     subprocess.run(command, check=True, capture_output=True)
-    subprocess.run(["rm", "-r", str(tree)], check=True)
-    return target
+    shutil.rmtree(tree)
 
 
 def build_repository(folder: Path, packages: list[Package], *, prefix: str = "./") -> None:

@@ -60,7 +60,7 @@ def make_certificate(folder: Path, hosts: tuple[str, ...]) -> Certificate:
     names = ",".join(f"DNS:{host}" for host in hosts)
     extensions.write_text(f"subjectAltName={names}\nextendedKeyUsage=serverAuth\n")
     authority_key, request = str(folder / "authority.key"), str(folder / "request")
-    new = ["openssl", "req", "-newkey", "rsa:2048", "-nodes", "-batch"]
+    new = ["openssl", "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-batch"]
     signed_by = ["-CA", str(made.authority), "-CAkey", authority_key, "-CAcreateserial", "-extfile", str(extensions)]
     for command in (
         [*new, "-x509", "-days", "2", "-subj", "/CN=tests", "-keyout", authority_key, "-out", str(made.authority)],

@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
+from tests import shared
 from tests.integration.catalogue import Package, Stream
 from tests.integration.keys import SigningKeys
 
@@ -15,15 +16,24 @@ SCRIPTS = "/RPM/"
 
 
 def build_rpms(folder: Path, packages: list[Package]) -> None:
-    """The package files, unsigned. One run of rpmbuild for as many packages as have different names."""
+    """The package files, unsigned. One run of rpmbuild for as many packages as have different names and files."""
     folder.mkdir(parents=True, exist_ok=True)
-    left = list(packages)
+    left = [package for package in packages if not shared.copied(f"rpm {package}", _file(package, folder))]
     while left:
         names: dict[str, Package] = {}
+        files: dict[str, str] = {}
         for package in left:
-            names.setdefault(package.name, package)
-        left = [package for package in left if names[package.name] is not package]
+            if package.name not in names and all(files.get(path, text) == text for path, text in package.files.items()):
+                names[package.name] = package
+                files |= package.files
+        left = [package for package in left if names.get(package.name) is not package]
         _build(folder, names.values())
+        for package in names.values():
+            shared.keep(f"rpm {package}", _file(package, folder))
+
+
+def _file(package: Package, folder: Path) -> Path:
+    return folder / f"{package.name}-{package.version.rpartition(':')[2]}.x86_64.rpm"
 
 
 def sign_rpms(folder: Path, keys: SigningKeys, fingerprint: str) -> None:

@@ -24,11 +24,13 @@ from tests.unit.render.galaxy import ansible
 from gpustack.render.api import render
 
 ASKED = {
+    "debian12-two-components": Ask("debian12", ("driver", "cuda")),
     "debian12": Ask("debian12", ("driver", "cuda", "cudnn", "container-toolkit")),
     # One repository: the tests sign all with one key, which a second one would find there already.
     "rocky9": Ask("rocky9", ("driver", "cuda", "cudnn")),
 }
 PREPARED = {
+    "debian12-two-components": {},
     "debian12": {},
     "rocky9": {
         "/etc/os-release": 'ID="rocky"\nNAME="Rocky Linux"\nVERSION_ID="9.4"\nID_LIKE="rhel centos fedora"\n',
@@ -132,7 +134,7 @@ def changed_tasks(folder: Path, *more: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("name", tiers({name: name for name in ASKED}, "debian12"))
+@pytest.mark.parametrize("name", tiers({name: name for name in ASKED}, "debian12-two-components"))
 def test_shell_and_ansible_leave_the_same_and_find_nothing_left_to_do(
     name: str, scene: Callable[..., Scene], enter: Callable[..., Root], tree: Path, tmp_path: Path
 ) -> None:

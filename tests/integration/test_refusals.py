@@ -8,6 +8,7 @@ import pytest
 from tests.integration.field import NOT_RUN_PHASES, Ask, Scene, run_step
 from tests.integration.managers import installed
 from tests.integration.roots import Root
+from tests.tiers import tiers
 
 from gpustack.model.steps import Step
 
@@ -32,7 +33,6 @@ REFUSALS = {
     "zypper": ("Signature verification", "not signed", "unsigned", "unknown key", "failed"),
 }
 SIGNED = {name: ask for name, ask in ASKED.items() if name != "dnf-sum"}
-every_way = pytest.mark.parametrize("ask", SIGNED.values(), ids=SIGNED)
 
 
 def stopped_at(root: Root, host: Scene) -> tuple[Step, str] | None:
@@ -58,7 +58,7 @@ def demand_refused(root: Root, host: Scene) -> None:
     assert not vendor & installed(root, family).keys()
 
 
-@every_way
+@pytest.mark.parametrize("ask", tiers(SIGNED, *SIGNED))
 def test_what_the_retired_key_signed_is_refused(
     ask: Ask, scene: Callable[..., Scene], enter: Callable[[Scene], Root]
 ) -> None:
@@ -66,7 +66,7 @@ def test_what_the_retired_key_signed_is_refused(
     demand_refused(enter(host), host)
 
 
-@every_way
+@pytest.mark.parametrize("ask", tiers(SIGNED, "apt-key-file", "dnf-fingerprint", "zypper-signed-metadata"))
 def test_what_nobody_signed_is_refused(ask: Ask, scene: Callable[..., Scene], enter: Callable[[Scene], Root]) -> None:
     host = scene(ask, signer="nobody")
     demand_refused(enter(host), host)

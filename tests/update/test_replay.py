@@ -182,7 +182,7 @@ def by_machine(row: Row, subject: str) -> Row:
     return {name: value for name, value in row.items() if name not in BY_HAND_CELLS[subject]}
 
 
-@pytest.mark.gate
+@pytest.mark.slow
 def test_a_year_of_days_ends_in_the_facts_as_they_are() -> None:
     """Read the year day by day, write what a person writes, and compare the end with the facts."""
     end = Facts()

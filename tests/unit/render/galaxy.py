@@ -57,6 +57,7 @@ def ansible(program: str, *arguments: str, cwd: Path, **more: str) -> subprocess
         "ANSIBLE_COLLECTIONS_PATH": str(collections()),
         "ANSIBLE_NOCOLOR": "1",
         "ANSIBLE_LOCALHOST_WARNING": "0",
+        "ANSIBLE_PIPELINING": "1",  # one process for a task in place of five
         **more,
     }
     return subprocess.run(

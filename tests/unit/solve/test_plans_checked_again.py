@@ -120,7 +120,7 @@ def distinct() -> dict[str, System]:
     return {name_of(row): row for row in found.values()}
 
 
-SAMPLE = set(list(distinct())[::18])
+SAMPLE = set(list(distinct())[::54])
 """The systems whose whole grid the gate asks; all of them take five minutes."""
 
 

@@ -1,7 +1,7 @@
 """Refusals over the grid of systems, architectures, components, methods and releases: what they name is true and works.
 
-The whole grid takes hours, so every ``STEP``-th question of it is asked: about 300, of every component, a quarter of
-them in ``--quick``.
+The whole grid takes hours, so every ``STEP``-th question of it is asked: about 300, of every component; a quarter of
+them in ``--quick``, half of them in every run.
 """
 
 from __future__ import annotations
@@ -87,7 +87,10 @@ def refusal(matrix: Matrix, host: Host, asked: Request) -> GpustackError | None:
     return None
 
 
-@pytest.mark.parametrize("share", [0, *(pytest.param(one, marks=pytest.mark.gate) for one in range(1, SHARES))])
+@pytest.mark.parametrize(
+    "share",
+    [0, *(pytest.param(one, marks=pytest.mark.gate if one == 1 else pytest.mark.slow) for one in range(1, SHARES))],
+)
 def test_what_a_refusal_names_is_true_and_works(share: int) -> None:
     matrix = load_matrix()
     met: Counter[str] = Counter()
