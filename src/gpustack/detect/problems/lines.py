@@ -77,7 +77,8 @@ HARMLESS = re.compile(
 _FOLLOWS = re.compile(
     r"Failed with result|Main process exited|Failed to start|Back-?off|CrashLoop|Error syncing pod|Job for |"
     r"control process exited|"
-    r"dependency failed|entered failed state|Start request repeated|Scheduled restart|Unit .* failed",
+    r"dependency failed|entered failed state|Start request repeated|Scheduled restart|Unit .* failed|"
+    r"dpkg: error processing",
     re.IGNORECASE,
 )
 """What follows from a failure and names no cause."""
@@ -90,8 +91,8 @@ _DAEMONS = re.compile(
     r"nvidia-gridd|slurmd?\b.*(?:gres|gpu|nvml)",
     re.IGNORECASE,
 )
-_XID = re.compile(r"NVRM: Xid \(")
-"""The table of Xids judges these, also those of programs."""
+_JUDGED = re.compile(r"NVRM: Xid \(|nvidia-gridd: Failed to acquire licen[cs]e")
+"""The table of Xids judges the ones, also those of programs, and the state of the licence the others."""
 
 _OF_KERNEL = {"dmesg", "journalctl", "/var/log/kern.log", "/var/log/dmesg"}
 _VARYING = re.compile(r"0x[0-9a-f]+|[0-9a-f]{8,}|\d+")
@@ -182,7 +183,7 @@ def _lines(scene: Scene) -> Iterator[Line]:
                 continue
             if MISSING.search(line):
                 continue
-            if _XID.search(line) or any(all(words in line for words in row.wants) for row in messages):
+            if _JUDGED.search(line) or any(all(words in line for words in row.wants) for row in messages):
                 continue
             judged = cause(scene, line)
             quiet = bool(_QUIET.search(line))
