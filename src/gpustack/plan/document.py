@@ -81,7 +81,9 @@ def _read(path: Path) -> bytes:
     try:
         if path == STANDARD:
             return _small(sys.stdin.buffer.read(MAX_BYTES + 1), "-")
-        if not path.is_file():
+        # What a shell makes of <(COMMAND), and its standard input. Other pipes could wait for ever.
+        is_open_pipe = path.is_fifo() and (path.parent == Path("/dev/fd") or path == Path("/dev/stdin"))
+        if not path.is_file() and not is_open_pipe:
             raise unreadable(str(path), "is not a file" if path.exists() else "does not exist")
         with path.open("rb") as stream:
             return _small(stream.read(MAX_BYTES + 1), str(path))

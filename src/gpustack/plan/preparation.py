@@ -22,6 +22,12 @@ _WITH_ACCOUNT = frozenset({"subscription-manager", "SUSEConnect"})
 """Programs that contact the system's publisher with the account of the registered machine."""
 
 _IS_ENABLED = 'dnf --quiet repolist --enabled | grep -q -F -e "$1"'
+_FROM_CLOUD = (
+    'id=$(dnf --quiet repolist --all | grep -o -E "^(rhui-)?$1([a-z0-9_]+-)?rhui-rpms" | head -n 1); '
+    'if [ -n "$id" ]; then exec dnf config-manager "$2" "$id"; fi; shift 2; exec "$@"'
+)
+"""Switches the repository of a cloud's RHUI whose id begins like ``$1``, or runs the words from ``$3`` on."""
+
 _RPM_ADDRESS = re.compile(r"https://.*/([a-z-]+)-(\d[^-/]*)-[^-/]+\.rpm")
 
 
@@ -149,16 +155,28 @@ def starter(ctx: Context) -> Starter | None:
 
 
 def _by_rhui(ctx: Context, row: Enable) -> Enable:
-    """The row for an image of a cloud, whose own update infrastructure stands in for a subscription."""
-    if not ctx.host.codeready or not ctx.host.codeready.removeprefix("rhui-").startswith(row.enabled or " "):
-        return row
-    return replace(
-        row,
-        why="NVIDIA's packages depend on libraries that are there; this image has it from the update infrastructure of "
-        "its cloud (RHUI), which needs no subscription",
-        command=switch_repository(ctx.host.codeready, on=True),
-        undo=switch_repository(ctx.host.codeready, on=False),
-    )
+    """The row for an image of a cloud, whose own update infrastructure stands in for a subscription.
+
+    A described host does not say whether it is one: its command looks when it runs.
+    """
+    if ctx.host.codeready and ctx.host.codeready.removeprefix("rhui-").startswith(row.enabled or " "):
+        return replace(
+            row,
+            why="NVIDIA's packages depend on libraries that are there; this image has it from the update "
+            "infrastructure of its cloud (RHUI), which needs no subscription",
+            command=switch_repository(ctx.host.codeready, on=True),
+            undo=switch_repository(ctx.host.codeready, on=False),
+        )
+    if ctx.host.described and row.command[:1] == ("subscription-manager",):
+        by_id = ("sh", "-c", _FROM_CLOUD, "sh", row.enabled)
+        return replace(
+            row,
+            why="NVIDIA's packages depend on libraries that are there. An image of Amazon, Azure or Google has it in "
+            "the update infrastructure of its cloud (RHUI), others need a subscription",
+            command=(*by_id, "--set-enabled", *row.command),
+            undo=(*by_id, "--set-disabled", *row.undo),
+        )
+    return row
 
 
 def _enable_step(ctx: Context, row: Enable, after: tuple[str, ...]) -> Draft:
@@ -195,7 +213,7 @@ def _enable_step(ctx: Context, row: Enable, after: tuple[str, ...]) -> Draft:
 
 def _source(command: tuple[str, ...], values: dict[str, str]) -> do.EnableSource:
     argv = tuple(filled(word, values) for word in command)
-    return do.EnableSource(argv=argv, needs_account=argv[0] in _WITH_ACCOUNT)
+    return do.EnableSource(argv=argv, needs_account=not _WITH_ACCOUNT.isdisjoint(argv))
 
 
 def refresh_system(ctx: Context, after: tuple[str, ...] = ()) -> Draft:

@@ -10,11 +10,13 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from gpustack import resources
 from gpustack.cli import main
 from gpustack.detect.api import detect_with_packages
 from gpustack.install.lock import document as locks
+from gpustack.install.lock.checks import lock_checks
 from gpustack.install.lock.drift import Drift, Status, status_of
 from gpustack.matrix.index import Matrix, load_matrix
 from gpustack.model.lock import Lock, LockedPackage
@@ -239,6 +241,26 @@ def test_a_lock_that_was_changed_by_hand_is_refused(tree: Path, matrix: Matrix, 
     os.mkfifo(tmp_path / "pipe")
     for path in ("pipe", ".", "nothing"):
         assert main(["status", "--lock", str(tmp_path / path)]) == 2
+
+
+def test_a_driver_of_a_planned_lock_that_is_not_there_is_a_difference(tree: Path, matrix: Matrix) -> None:
+    """The lock of a plan knows no host after its installation: the driver is compared with the lock's own version."""
+    lock = replace(lock_of(tree, matrix), host=None)
+    host, packages = detect_with_packages(tree, matrix, NAMES)
+    without = replace(host, module=None, installed={k: v for k, v in host.installed.items() if k != "driver"})
+    found = one_of(status_of(lock, without, packages), "library", "driver is not installed; the lock has")
+    assert found.cure == "gpustack install LOCK"
+
+
+def test_the_fix_of_a_check_names_each_command_once(tree: Path, matrix: Matrix) -> None:
+    lock = lock_of(tree, matrix)
+    gone = dict.fromkeys([one.name for one in lock.packages if one.kind != "wheel"], "")
+    assert len(gone) > 1
+    host, _ = detect_with_packages(tree, matrix, NAMES)
+    for one in lock_checks(lock, status_of(lock, host, gone)):
+        assert one.fix.count("gpustack install LOCK") <= 1
+    fixes = " ".join(one.fix for one in lock_checks(lock, status_of(lock, host, gone)))
+    assert all(name in fixes for name in gone)
 
 
 def test_the_timer_runs_status_every_day(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -30,6 +33,10 @@ from gpustack.render.api import FORMATS, render
 
 SYSTEMS = ("ubuntu24.04", "debian13", "rhel9.4", "rocky9.4", "rhel10.0", "sles15.7", "azurelinux3.0", "amzn2023")
 URL = "https://developer.download.nvidia.com/compute/cuda/repos/ubuntu2404/x86_64/"
+
+
+RHUI = "rhui-codeready-builder-for-rhel-9-x86_64-rhui-rpms"
+AMAZON = "codeready-builder-for-rhel-9-rhui-rpms"
 
 
 def demand_sound(made: Plan) -> None:
@@ -318,10 +325,32 @@ def test_dcgm_3_is_one_package() -> None:
 
 
 def test_an_image_of_a_cloud_enables_codeready_builder_of_its_rhui() -> None:
-    name = "rhui-codeready-builder-for-rhel-9-x86_64-rhui-rpms"
-    made = plan(host("rhel9.6", codeready=name), DRIVER)
-    assert ("dnf", "config-manager", "--set-enabled", name) in commands(made)
+    made = plan(host("rhel9.6", codeready=RHUI), DRIVER)
+    assert ("dnf", "config-manager", "--set-enabled", RHUI) in commands(made)
     assert "subscription-manager" not in words(made)
     assert "subscription-manager" in words(plan(host("rhel9.6"), DRIVER))
-    # The repository of another release helps nobody.
-    assert "subscription-manager" in words(plan(host("rhel10.0", codeready=name), DRIVER))
+    # The repository of another release is of no use.
+    assert "subscription-manager" in words(plan(host("rhel10.0", codeready=RHUI), DRIVER))
+
+
+@pytest.mark.parametrize(
+    ("listed", "runs"),
+    [
+        (f"{RHUI}  CRB of a cloud", RHUI),
+        (f"{AMAZON.replace('rpms', 'debug-rpms')}  debug\n{AMAZON}  CRB", AMAZON),
+        ("codeready-builder-for-rhel-9-x86_64-rpms  CRB", ""),
+        ("rhel-9-for-x86_64-baseos-rhui-rpms  BaseOS", ""),
+    ],
+)
+def test_a_described_rhel_looks_for_its_cloud_when_the_command_runs(tmp_path: Path, listed: str, runs: str) -> None:
+    """The command as a script prints it, with stand-ins for dnf and subscription-manager that say what they were asked."""
+    (argv,) = [one for one in commands(plan(host("rhel9.6"), DRIVER)) if "subscription-manager" in one]
+    (tmp_path / "listed").write_text(f"{listed}\n")
+    for name in ("dnf", "subscription-manager"):
+        program = tmp_path / name
+        program.write_text(f'#!/bin/sh\n[ "$2" != repolist ] || exec cat "{tmp_path}/listed"\necho {name} "$@"\n')
+        program.chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    done = subprocess.run(argv, env={"PATH": path}, capture_output=True, text=True, check=True)
+    expected = f"dnf config-manager --set-enabled {runs}\n" if runs else "subscription-manager repos --enable="
+    assert done.stdout.startswith(expected)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 
@@ -28,6 +29,18 @@ def test_a_plan_survives_the_file(text: str, tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
     path.write_text(text, encoding="utf-8")
     assert dump(load(path)) == text
+
+
+def test_a_plan_comes_through_the_pipe_of_a_shell_and_no_other(text: str, tmp_path: Path) -> None:
+    end, start = os.pipe()
+    with open(start, "w", encoding="utf-8") as stream:  # noqa: PTH123 (a descriptor)
+        stream.write(text[:1000])
+    with pytest.raises(DocumentError, match="JSON"):
+        load(Path(f"/dev/fd/{end}"))
+    os.close(end)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(DocumentError, match="is not a file"):
+        load(tmp_path / "pipe")
 
 
 @pytest.mark.parametrize(

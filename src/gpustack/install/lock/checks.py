@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpustack.install.lock.drift import Drift, Status
+from gpustack.install.lock.drift import REINSTALLS, Drift, Status
 from gpustack.model.lock import Lock
 from gpustack.model.results import CheckResult
 
@@ -22,12 +22,21 @@ def lock_checks(lock: Lock, status: Status) -> tuple[CheckResult, ...]:
             status="fail" if found else "pass",
             title=f"{name} matches its lock",
             reason="; ".join(one.message for one in found),
-            fix="; ".join(dict.fromkeys(one.cure for one in found)),
+            fix=_fixes(found),
             expected=", ".join(one.expected for one in found),
             actual=", ".join(one.found or "not there" for one in found),
         )
         for name, found in of.items()
     )
+
+
+def _fixes(found: list[Drift]) -> str:
+    """The fixes of all differences: each command once, with everything that it reinstalls."""
+    named: dict[str, list[str]] = {}
+    for one in found:
+        command, _, package = one.cure.removesuffix(")").partition(REINSTALLS)
+        named.setdefault(command if package else one.cure, []).extend([package] if package else [])
+    return "; ".join(f"{one}{REINSTALLS}{', '.join(names)})" if names else one for one, names in named.items())
 
 
 def _owners(lock: Lock) -> dict[str, str]:

@@ -14,6 +14,9 @@ from gpustack.model.resolution import Exposure
 
 Kind = Literal["package", "library", "module", "kernel", "hold", "copy", "repository", "vulnerability"]
 
+REINSTALLS = " (it reinstalls "
+"""Stands in a fix between the command and the package that is gone."""
+
 
 class Drift(Struct, frozen=True, kw_only=True):
     """One difference. ``cure`` is its fix, ``reboot`` whether that requires one; "" in ``found`` is absent."""
@@ -119,14 +122,16 @@ class _View:
         for name, entry in self.lock.stack.items():
             before = self.before.installed.get(name) if self.before else Installed(version=entry.version)
             now = self.host.installed.get(name)
-            if before is None or before.version is None or name == "driver":
+            is_judged_by_module = name == "driver" and (self.before is not None or self._is_loaded())
+            if before is None or before.version is None or is_judged_by_module:
                 continue
             found = now.version if now else None
             if found == before.version or (now and not self.before and _is_same(before.version, found)):
                 continue
             if any(self._explains(package, now or before) for package in self._find_moved()):
                 continue
-            has = f"is {found}" if found else "no longer exists" if now is None else "has no version"
+            is_gone = "no longer exists" if self.before else "is not installed"
+            has = f"is {found}" if found else is_gone if now is None else "has no version"
             yield Drift(
                 kind="library",
                 what=name,
@@ -262,7 +267,7 @@ class _View:
         return self.host.module is not None and self.host.module.loaded
 
     def _cure_of(self, package: LockedPackage) -> str:
-        return self.install + ("" if self.packages.get(package.name) else f" (it reinstalls {package.name})")
+        return self.install + ("" if self.packages.get(package.name) else f"{REINSTALLS}{package.name})")
 
 
 _HOLD = {
