@@ -26,7 +26,7 @@ _PROGRAM = re.compile(
     r"[\s:])(?P<shell>[\w./-]+): (?:command )?not found"
     r"|fork/exec (?P<fork>[\w./-]+): no such file|No such file or directory: '(?P<py>[\w.-]+)'"
     r"|failed to run command \W(?P<chroot>[\w./-]+)\W: No such file"
-    r"|Failed to (?:locate|find) executable (?P<unit>[\w./-]+)"
+    r"|Failed to (?:locate|find) executable (?P<unit>[\w./-]+)|Command not found: (?P<hook>[\w.-]+)"
 )
 _MODULE = re.compile(
     r"Module (?P<name>[\w-]+) not found in directory /lib/modules/(?P<kernel>[\w.+-]+)"
@@ -48,6 +48,8 @@ _NAME = re.compile(
     r"\b(?:cudaError\w+|CUDA_ERROR_\w+|NVML_ERROR_\w+|nccl[A-Z]\w+|CUDNN_STATUS_\w+|CUBLAS_STATUS_\w+|"
     r"NV_ENC_ERR_\w+|unhandled (?:cuda|system) error)"
 )
+
+_OF_CUDA = re.compile(r"\bCUDA|\bcuda|ggml_cuda|\bcu(?:Init|Ctx|Device|Mem|Module|Launch|Stream)[A-Z]?\w*|GPUassert")
 
 LIBRARIES = {
     "libnvidia-container": "container-toolkit", "libnvidia-": "driver", "libcuda.": "driver", "libnvcuvid": "driver",
@@ -80,6 +82,7 @@ class Status(Struct, frozen=True, kw_only=True):
     library: str
     names: tuple[str, ...]
     codes: tuple[int, ...] = ()
+    texts: tuple[str, ...] = ()
     severity: str = "warn"
     same: int = 0
     cause: str = ""
@@ -108,12 +111,29 @@ def _status(scene: Scene, line: str) -> Cause | None:
     for row in scene.matrix.rows("log-lines", "statuses", Status):
         if names.intersection(row.names) or numbers.intersection(row.codes):
             name = next(iter(names.intersection(row.names)), f"error {next(iter(numbers), '')}")
-            codes = scene.matrix.rows("driver-errors", "cuda", Code) if row.same else ()
-            told = next((code for code in codes if code.code == row.same), row)
-            return Cause(
-                says=f"{row.library} {name}: {told.cause}", fix=told.fix, sure=row.severity == "warn", src=row.src
-            )
+            return _meaning(scene, row, name)
     return None
+
+
+def _meaning(scene: Scene, row: Status, name: str) -> Cause:
+    codes = scene.matrix.rows("driver-errors", "cuda", Code) if row.same else ()
+    told = next((code for code in codes if code.code == row.same), row)
+    return Cause(says=f"{row.library} {name}: {told.cause}", fix=told.fix, sure=row.severity == "warn", src=row.src)
+
+
+def _text(scene: Scene, line: str) -> Cause | None:
+    """What CUDA's runtime prints of an error, after words that say that it is about CUDA."""
+    about = _OF_CUDA.search(line)
+    if about is None:
+        return None
+    rest = line[about.start() : about.start() + 200]
+    found = [
+        (text, row) for row in scene.matrix.rows("log-lines", "statuses", Status) for text in row.texts if text in rest
+    ]
+    if not found:
+        return None
+    text, row = max(found, key=lambda one: len(one[0]))
+    return _meaning(scene, row, f"({text})")
 
 
 def _library(scene: Scene, line: str) -> Cause | None:
@@ -244,5 +264,5 @@ def _package(_: Scene, line: str) -> Cause | None:
 
 
 JUDGES: tuple[Callable[[Scene, str], Cause | None], ...] = (
-    graphical, _symbol, _library, _module, _program, _status, _package, denied, missing, plain,
+    graphical, _symbol, _library, _module, _program, _status, _package, denied, missing, _text, plain,
 )  # fmt: skip

@@ -66,9 +66,9 @@ HARMLESS = re.compile(
     r"backend '(?:tpu\w*|rocm|metal|plugin|interpreter)'|nvidia-container-cli\.debug|"
     r"skipping|optional|successfully|retry succeeded|Direct firmware load for .*regulatory|not configured as a|"
     r"NVIDIA probe routine was not called|"
-    r"unknown parameter .* ignored|/errors?/|on_error|onerror|failed_count=0|failed=0|unreachable=0|errors_total|"
+    r"unknown parameter .* ignored|/errors?/|\bon_?error\b|failed_count=0|failed=0|unreachable=0|errors_total|"
     r"error_count|xid_errors|"
-    r"Removed? |Setting up |Unpacking |Selecting previously|Installed: |Upgraded: |Get:\d|\bCommand line:|"
+    r"(?-i:\bRemoved? |\bSetting up |\bUnpacking )|Selecting previously|Installed: |Upgraded: |Get:\d|\bCommand line:|"
     r"\bCOMMAND=|PWD=/",
     re.IGNORECASE,
 )

@@ -48,6 +48,9 @@ _WORDS: tuple[tuple[str, str, str, bool], ...] = (
      "a library is an empty or damaged file, or no library at all",
      ("install the package that owns it again; in a container start it with NVIDIA's runtime, which puts the driver's "
       "libraries in place of empty ones"), True),
+    (r"function not implemented|ENOSYS",
+     "a call to the system is missing: the kernel, or the sandbox around the program, is too old for this program",
+     "a newer kernel (`uname -r`), an older release of the program (crun, runc, pyxis), or another runtime", False),
     (r"connection refused|connect: no such file|failed to connect to|error connecting to|unable to connect",
      "the service at the other end does not run, or listens elsewhere",
      "`systemctl status` of that service and its log; compare socket or port in both configurations", False),

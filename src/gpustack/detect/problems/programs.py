@@ -9,6 +9,9 @@ from msgspec import Struct
 
 from gpustack.detect.scene import Scene
 
+_OF_ENGINES = re.compile(r"^/var/lib/docker/containers/[^/]*/|^/var/log/containers/")
+"""The part of a log's path that is an engine's and says nothing of the program in the container."""
+
 
 class Program(Struct, frozen=True, kw_only=True):
     """A row of the programs: ``like`` finds the path of the log and the line; ``own``: all its failures count."""
@@ -25,7 +28,7 @@ def writer(scene: Scene, path: str, line: str) -> Program | None:
     """The program of a line: one that the line itself shows before one that only the log's path shows."""
     rows = scene.matrix.rows("log-lines", "programs", Program)
     every = _any(tuple(row.like for row in rows))
-    for text in (line, path):
+    for text in (line, _OF_ENGINES.sub("", path)):
         if every.search(text):
             found = [row for row in rows if _compiled(row.like).search(text)]
             return next((row for row in found if row.own), found[0])
