@@ -517,7 +517,8 @@ def _on_framework(_facts: Matrix, row: Row) -> Iterator[Asked]:
         number = (re.findall(r"3\.\d+", python) or ["3.12"])[0]
         for gpu in ("L4", "Tesla V100-SXM2-32GB", "GeForce RTX 5090"):
             yield Asked(kind="check", asked=(name,), gpus=(gpu,), python=number, **place)
-        yield Asked(kind="plan", asked=(name,), gpus=("L4",), python=number, **place)
+        for gpus in (("L4",), ()):  # builds for the CPU are for hosts without a GPU
+            yield Asked(kind="plan", asked=(name,), gpus=gpus, python=number, **place)
 
 
 def _on_variant(facts: Matrix, row: Row) -> Iterator[Asked]:
@@ -533,6 +534,15 @@ def _on_variant(facts: Matrix, row: Row) -> Iterator[Asked]:
                 break
 
 
+def _on_library(_facts: Matrix, row: Row) -> Iterator[Asked]:
+    """The newest release of a row of NVIDIA's libraries as wheels, on systems of two C libraries."""
+    for os in ("ubuntu24.04", "centos7"):
+        for gpus in (("L4",), ("GeForce RTX 5090",)):
+            arch = row["platforms"][-1].partition("-")[2]
+            name = f"{row['component']}=={row['versions'][0]}"
+            yield Asked(kind="check", os=os, arch=arch, asked=(name,), gpus=gpus, python="3.12")
+
+
 def _on_capability(facts: Matrix, row: Row) -> Iterator[Asked]:
     """The newest release of a framework that compiles at run time, on GPUs of every era."""
     newest = max((one.version for one in facts.builds(row["component"])), key=version_key)
@@ -546,6 +556,7 @@ _OF_TABLES: dict[str, Callable[[Matrix, Row], Iterator[Asked]]] = {
     "framework_files": _on_framework,
     "framework-indexes.variants": _on_variant,
     "framework-indexes.capabilities": _on_capability,
+    "framework-indexes.library_wheels": _on_library,
     "archives": _on_archive,
     "rules": _on_rule,
     "releases": _on_release,

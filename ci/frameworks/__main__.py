@@ -21,7 +21,7 @@ from facts_form import ROOT, canonical, flow
 from frameworks import rows
 from frameworks.digest import digest
 from frameworks.recipes import RECIPES
-from frameworks.remote import page
+from frameworks.remote import metadata, page
 from gpustack.matrix.load import parse_yaml
 from update.record import Row
 from update.sources.index import wheels_of
@@ -41,6 +41,10 @@ def main(cache: Path, names: list[str], *, libraries: bool) -> None:
     wanted: dict[str, set[str]] = {}
     if "nvidia" in names:
         names.remove("nvidia")
+        builds = [row for row in builds if row["component"] != rows.TOOLKIT]
+        releases = rows.toolkit_releases(builds)
+        toolkits = [one for one in wheels_of(page(rows.TOOLKIT)) if rows.release(one) in releases]
+        builds += [rows.toolkit(one, metadata(session, one)) for one in toolkits]
         wanted = rows.pinned(builds)
         files = [row for row in files if row["component"] in RECIPES]
         files += [row for name in wanted for row in rows.pinned_files(wheels_of(page(name)), wanted[name])]

@@ -18,6 +18,12 @@ from update.sources.index import WheelFile
 _HASHED_SINCE = "2024-11-01"
 """The day of the oldest release whose checksums are kept."""
 
+TOOLKIT = "cuda-toolkit"
+"""The distribution that has no files: its extras name the parts of one release of CUDA."""
+
+_LOADED = ("nvidia-cufile",)
+"""Libraries among the extras of a toolkit that frameworks load and no component consists of."""
+
 Row = dict[str, Any]
 Digests = Mapping[str, Row]
 """What was read inside wheels, by their file names (digest.py)."""
@@ -66,22 +72,48 @@ def files(name: str, wheels: Sequence[WheelFile]) -> Iterator[Row]:
         yield from (_file_row(one) for one in found if _is_hashed(one))
 
 
-def pinned(rows: Iterable[Row]) -> dict[str, set[str]]:
-    """The wheels that builds of today are pinned to exactly and that are no frameworks themselves: names, versions."""
+def toolkit_releases(rows: Iterable[Row]) -> set[str]:
+    """The releases of cuda-toolkit that builds are pinned to."""
+    texts = (text for row in rows for text in row.get("requires", []) if text.startswith(TOOLKIT))
+    return {text.partition("==")[2] for text in texts}
+
+
+def release(wheel: WheelFile) -> str:
+    """The release of a wheel of cuda-toolkit: 13.0.3.0 is 13.0.3."""
+    return ".".join(wheel.version.split(".")[:3])
+
+
+def toolkit(wheel: WheelFile, lines: list[str]) -> Row:
+    """The row of a release of cuda-toolkit: ``optional`` are the wheels of its extras."""
+    found = dict.fromkeys(f"{one.name}{str(one.specifier).removesuffix('.*')}" for one in map(Requirement, lines))
+    row: Row = {"component": TOOLKIT, "version": release(wheel), "platform": wheel.platform, "date": wheel.day}
+    line = ".".join(wheel.version.split(".")[:2])
+    return {**row, "code": "library", "cuda": line, "optional": sorted(found), "src": [source_of(TOOLKIT)]}
+
+
+def pinned(rows: Sequence[Row]) -> dict[str, set[str]]:
+    """The wheels that builds of today are pinned to exactly and that are no frameworks themselves: names, versions.
+
+    The parts of a toolkit have their checksums in wheels.yaml, but for those that no component consists of.
+    """
     wanted: dict[str, set[str]] = {}
-    for row in rows:
-        for text in row.get("requires", []) if row["date"] >= _HASHED_SINCE else []:
-            name, pin, version = text.partition("==")
-            if pin and name.startswith("nvidia-") and not re.search(r"[*,\[]", text):
-                wanted.setdefault(name, set()).add(version)
+    new = [row for row in rows if row["date"] >= _HASHED_SINCE]
+    pins = [text for row in new for text in row.get("requires", []) if not re.search(r"[*,\[]", text)]
+    pins += [f"{TOOLKIT}=={version}" for version in toolkit_releases(new)]
+    toolkits = [row for row in rows if row["component"] == TOOLKIT and row["version"] in toolkit_releases(new)]
+    pins += [text for row in toolkits for text in row["optional"] if text.partition("==")[0] in _LOADED]
+    for name, pin, version in (text.partition("==") for text in pins):
+        if pin and (name == TOOLKIT or name.startswith("nvidia-")):
+            wanted.setdefault(name, set()).add(version)
     return dict(sorted(wanted.items()))
 
 
 def pinned_files(wheels: Iterable[WheelFile], versions: set[str]) -> Iterator[Row]:
     """The files of a pinned project, of the versions that something is pinned to."""
     for one in wheels:
-        if one.version in versions and one.platform and not one.platform.startswith("windows"):
-            yield _file_row(one)
+        number = release(one) if one.project == TOOLKIT else one.version
+        if number in versions and one.platform and not one.platform.startswith("windows"):
+            yield {**_file_row(one), "version": number}
 
 
 def code_of(read: Row) -> tuple[list[str], list[str]]:

@@ -77,7 +77,7 @@ def wheels_of(body: Body) -> list[WheelFile]:
         wheel = _wheel(mapping(one, body.address), project, body.address)
         if wheel is None:
             continue
-        if wheel.version not in listed:
+        if wheel.version not in listed and wheel.version.removesuffix(".0") not in listed:
             raise refuse(body.address, f"has {wheel.file}, whose version is not among those of the project")
         found.append(wheel)
     return found

@@ -235,23 +235,24 @@ def _of_argument(command: str, one: Parameter, last: str) -> Iterable[Offer]:
 def _requirements(last: str) -> Iterable[Offer]:
     """Components, and after a comparison their versions, newest first."""
     from gpustack.model.facts import COMPONENTS
-    from gpustack.model.frameworks import FRAMEWORKS
+    from gpustack.model.frameworks import FRAMEWORKS, LIBRARIES
 
     sign = next((sign for sign in _COMPARED if sign in last), "")
     if sign:
         component = last.partition(sign)[0]
         return [_offer(f"{component}{sign}{one}") for one in _versions(component)]
-    return map(_offer, (*COMPONENTS, *FRAMEWORKS))
+    return map(_offer, (*COMPONENTS, *FRAMEWORKS, *(LIBRARIES if last.startswith("nvidia") else ())))
 
 
 def _versions(component: str) -> Iterable[str]:
-    from gpustack.model.frameworks import FRAMEWORKS
+    from gpustack.model.frameworks import DISTRIBUTIONS
 
     facts = _facts()
-    if component in FRAMEWORKS:
+    if component in DISTRIBUTIONS:
+        from gpustack.solve.frameworks.catalog import Catalog
         from gpustack.versions import version_key
 
-        return sorted({row.version for row in facts.builds(component)}, key=version_key, reverse=True)
+        return sorted({row.version for row in Catalog(facts).rows(component)}, key=version_key, reverse=True)
     return (row.version for row in facts.releases(component))
 
 

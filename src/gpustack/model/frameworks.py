@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 from msgspec import Struct
@@ -35,7 +36,38 @@ FRAMEWORKS = (
     "bitsandbytes",
     "av",
 )
-"""The distributions that the facts cover, by the names of their wheels."""
+"""The frameworks that the facts cover, by the names of their wheels."""
+
+_PARTS = (
+    *("cublas", "cuda-cccl", "cuda-cupti", "cuda-nvcc", "cuda-nvrtc", "cuda-runtime", "cufft", "cufile", "curand"),
+    *("cusolver", "cusparse", "npp", "nvjitlink", "nvjpeg", "nvtx"),
+)
+
+LIBRARIES = (
+    "cuda-toolkit",
+    *(f"nvidia-{part}{suffix}" for part in _PARTS for suffix in ("", "-cu12", "-cu11")),
+    "nvidia-cuda-crt",
+    "nvidia-nvvm",
+    *(f"nvidia-{stem}-cu{major}" for stem in ("cudnn", "nccl") for major in (13, 12, 11)),
+    *(f"nvidia-{stem}-cu{major}" for stem in ("cusparselt", "nvshmem") for major in (13, 12)),
+    *(f"tensorrt-cu{major}{part}" for major in (13, 12, 11) for part in ("", "-libs", "-bindings")),
+    *("nvidia-cudnn-frontend", "nvidia-cutlass-dsl", "nvidia-mathdx", "nvidia-ml-py"),
+)
+"""The wheels with NVIDIA's libraries, which frameworks require: parts of CUDA without a suffix are for CUDA 13."""
+
+DISTRIBUTIONS = (*FRAMEWORKS, *LIBRARIES)
+"""Everything for Python that can be asked about."""
+
+
+INDEXES = "framework-indexes"
+"""The subject with what is known of indexes and wheels that the generated rows do not say."""
+
+_PIN = re.compile(r"([a-z0-9-]+)(?:\[[^\]]*\])?(.*)")
+
+
+def pins(texts: tuple[str, ...]) -> dict[str, str]:
+    """Requirements by name: the range of each."""
+    return {match[1]: match[2] for text in texts if (match := _PIN.fullmatch(text)) is not None}
 
 
 def checked_as(distribution: str) -> str:
@@ -53,7 +85,7 @@ class Build(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     ``code``: cuda (kernels in machine code ``sass`` and in PTX ``ptx``, by compute capability; both empty if unknown),
     jit (compiles for the GPU while it runs), python (has no GPU code of its own, and is judged by what it requires),
-    cpu (computes on the CPU only).
+    cpu (computes on the CPU only), library (a library of NVIDIA, judged by its CUDA and the rules of its component).
 
     ``requires`` are its pins on other frameworks and on NVIDIA's wheels, ``optional`` those of its extras for CUDA.
     ``status`` "yanked": withdrawn, installed only if named exactly.
@@ -67,7 +99,7 @@ class Build(Struct, frozen=True, kw_only=True, omit_defaults=True):
     status: str = ""
     python: str = ""
     glibc: str = ""
-    code: Literal["cuda", "jit", "python", "cpu"]
+    code: Literal["cuda", "jit", "python", "cpu", "library"]
     cuda: str = ""
     sass: tuple[str, ...] = ()
     ptx: tuple[str, ...] = ()
@@ -142,6 +174,16 @@ class SystemCudnn(Struct, frozen=True, kw_only=True):
     component: str
     versions: str
     cudnn: str
+    src: tuple[str, ...] = ()
+
+
+class LibraryWheel(Struct, frozen=True, kw_only=True):
+    """The releases of a wheel with a library of NVIDIA that no component is installed by."""
+
+    component: str
+    versions: tuple[str, ...]
+    platforms: tuple[str, ...]
+    glibc: str = ""
     src: tuple[str, ...] = ()
 
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
+
 from msgspec import UNSET
 
 from gpustack.model import actions as do
-from gpustack.model.frameworks import Build, WheelFile, checked_as
+from gpustack.model.frameworks import LIBRARIES, Build, WheelFile, checked_as
 from gpustack.model.plan import PythonEnvironment, PythonPackage, PythonWheel, hashed_requirements
 from gpustack.model.steps import FileWrite
 from gpustack.plan import done
 from gpustack.plan.context import Context
 from gpustack.plan.draft import Draft, draft
 from gpustack.plan.methods.pip import HOME, INSTALLED, new_environment, tools
-from gpustack.solve.frameworks.catalog import pins, platform_of
+from gpustack.solve.frameworks.catalog import platform_of
+from gpustack.solve.frameworks.library_facts import library_files, with_parts
 from gpustack.solve.question import Question
 from gpustack.versions import is_within
 
@@ -48,19 +51,27 @@ def _home(builds: list[Build]) -> str:
     return f"{HOME}/venv-{builds[0].component}"
 
 
-def _words(builds: list[Build]) -> list[str]:
+def _words(ctx: Context, builds: list[Build]) -> list[str]:
     """The wheels of the default index that are pinned exactly: the builds, and NVIDIA's libraries for them."""
     found = dict.fromkeys(one.named for one in builds if not one.index)
     for build in builds:
-        found.update(dict.fromkeys(f"{name}{text}" for name, text in pins(build.requires).items() if text[:2] == "=="))
+        wanted = with_parts(ctx.matrix, build.requires).items()
+        found.update(dict.fromkeys(f"{name}=={number}" for name, text in wanted if (number := _exact(name, text))))
     return [word for word in found if "+" not in word]
+
+
+def _exact(name: str, pin: str) -> str:
+    """The version of a pin; of a toolkit's window ("<14,>=13.2.86") the oldest, which is of the same release."""
+    match = re.fullmatch(r"==(.+)|<\d+,>=([\d.]+)" if name in LIBRARIES else r"==((.+))", pin)
+    return (match[1] or match[2]) if match is not None else ""
 
 
 def _files(ctx: Context, word: str) -> list[WheelFile]:
     name, _, version = word.partition("==")
     here = platform_of(ctx.host)
-    rows = ctx.matrix.wheel_files(name)
-    return [row for row in rows if row.version == version and row.platform in {here, "any"}]
+    rows = (*library_files(ctx.matrix, name), *ctx.matrix.wheel_files(name))
+    found = {row.file: row for row in rows if row.version == version and row.platform in {here, "any"}}
+    return list(found.values())
 
 
 def _builds(ctx: Context) -> list[Build]:
@@ -83,7 +94,7 @@ def environment(ctx: Context) -> PythonEnvironment:
     builds = _builds(ctx)
     own = {one.component: one for one in builds}
     packages = [_package(ctx, one.component, one.number, index=one.index) for one in builds]
-    for name, version in (word.split("==") for word in _words(builds)):
+    for name, version in (word.split("==") for word in _words(ctx, builds)):
         if name not in own:
             packages.append(_package(ctx, name, version, pinned=True))
     python = _python(ctx)

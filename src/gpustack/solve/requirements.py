@@ -6,7 +6,7 @@ import re
 
 from gpustack.errors import UsageError
 from gpustack.model.facts import COMPONENTS
-from gpustack.model.frameworks import FRAMEWORKS
+from gpustack.model.frameworks import DISTRIBUTIONS, FRAMEWORKS
 from gpustack.model.request import METHODS, Method, Requirement
 from gpustack.versions import version_range
 
@@ -35,7 +35,7 @@ def _without_extras(text: str) -> str:
     """A framework without extras, which only add packages. Raises UsageError for those of JAX, which name plugins."""
     match = _EXTRAS.fullmatch(text)
     name = match[1].lower().replace("_", "-") if match is not None else ""
-    if match is None or name not in FRAMEWORKS:
+    if match is None or name not in DISTRIBUTIONS:
         return text
     if name == "jax" and (plugin := f"jax-{match[2].partition('-')[0]}-plugin") in FRAMEWORKS:
         msg = f"{text!r} names two distributions"
@@ -47,7 +47,7 @@ def _without_extras(text: str) -> str:
 def component_named(name: str) -> str:
     """The component with this name in any case. Raises UsageError with the nearest names."""
     lowered = name.lower().replace("_", "-")
-    if lowered in COMPONENTS or lowered in FRAMEWORKS:
+    if lowered in COMPONENTS or lowered in DISTRIBUTIONS:
         return lowered
     msg = f"{name!r} is not a component"
     raise UsageError(msg, code="unknown-component", hint=_not_a_component(lowered))
@@ -103,7 +103,7 @@ def _not_a_component(name: str) -> str:
     match = _PACKAGE_LIKE.fullmatch(name)
     if match is not None and match[1] in COMPONENTS:
         return f"did you mean {match[1]}=={match[2].replace('-', '.')}.*?"
-    return nearest(name, (*COMPONENTS, *FRAMEWORKS))
+    return nearest(name, (*COMPONENTS, *DISTRIBUTIONS), shown=(*COMPONENTS, *FRAMEWORKS))
 
 
 _SPELLED = {"wheel": "pip", "archive": "tar"}
@@ -152,9 +152,9 @@ def split_frameworks(
     return stack, tuple(one for one in requirements if one.component not in COMPONENTS)
 
 
-def nearest(word: str, names: tuple[str, ...]) -> str:
-    """A hint: the names nearest to ``word``, or all of them."""
+def nearest(word: str, names: tuple[str, ...], *, shown: tuple[str, ...] = ()) -> str:
+    """A hint: the names nearest to ``word``, or all of them; of very many those of ``shown``."""
     import difflib  # noqa: PLC0415 (only on the way to an error)
 
     close = difflib.get_close_matches(word, names, n=3, cutoff=0.5)
-    return f"did you mean {' or '.join(close)}?" if close else f"known are {', '.join(names)}"
+    return f"did you mean {' or '.join(close)}?" if close else f"known are {', '.join(shown or names)}"

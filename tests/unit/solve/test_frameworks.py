@@ -59,6 +59,33 @@ def test_a_wheel_is_judged_by_its_gpu_code_driver_and_partners(words: str, gpu: 
     assert (found.verdict, text in said) == (verdict, True), said
 
 
+def test_a_newer_library_of_the_same_major_release_takes_the_place_of_the_pinned_one() -> None:
+    found = ask("nvidia-cudnn-cu12==9.15.1.9 torch==2.9.1")
+    assert found.verdict == "compatible"
+    assert "pip refuses the two in one request" in " ".join(found.warnings)
+    refused = ask("nvidia-cudnn-cu12==9.5.0.50 torch==2.9.1")
+    assert refused.hints == ("compatible with torch==2.9.1: nvidia-cudnn-cu12==9.10.2.21",)
+
+
+def test_a_library_next_to_the_toolkit_and_the_library_of_the_system() -> None:
+    assert "for programs of CUDA 12" in ask("nvidia-cudnn-cu12==9.10.2.21 cuda==13.0.2").conflicts[0].reason
+    assert ask("nvidia-cudnn-cu12==9.10.2.21 torch==2.9.1 cuda==13.0.2").verdict == "compatible"
+    assert "search path" in " ".join(ask("nvidia-cudnn-cu12==9.10.2.21 cudnn==9.5.0.50").warnings)
+    assert "does not load" in " ".join(ask("nvidia-cublas==13.1.1.3 torch==2.9.1").warnings)
+
+
+def test_a_plan_keeps_to_the_pins_of_libraries() -> None:
+    request = Request(requirements=(), frameworks=tuple(map(parse_requirement, ("nvidia-nccl-cu12", "torch==2.9.1"))))
+    host = describe(MATRIX, os="ubuntu24.04", arch="x86_64", gpus=("H100",))
+    picked = {one.build.component: one.build.version for one in resolve(MATRIX, host, request).frameworks or ()}
+    assert picked["nvidia-nccl-cu12"] == "2.27.5"
+
+
+def test_the_wheels_of_a_library_are_known_for_linux_only() -> None:
+    unknown = ask("nvidia-cudnn-cu12==9.10.2.21", os="windows11").unknown
+    assert "for Linux on aarch64, Linux on x86_64 only" in unknown[0].reason
+
+
 def test_the_python_and_the_c_library_of_a_system_count() -> None:
     assert "Python" in ask("torch==1.13.1", "A100").conflicts[0].reason
     assert ask("torch==1.13.1", "A100", python="3.10").verdict == "compatible"

@@ -8,13 +8,11 @@ from functools import cache
 from msgspec.structs import replace
 
 from gpustack.matrix.index import Matrix
-from gpustack.model.frameworks import Build, Capability, SystemCudnn, Toolkit, Variant
+from gpustack.model.frameworks import INDEXES, LIBRARIES, Build, Capability, SystemCudnn, Toolkit, Variant, pins
 from gpustack.model.host import Host
 from gpustack.versions import is_within, version_key
 
-SUBJECT = "framework-indexes"
 _PAIRED = ("torchvision", "torchaudio")
-_PIN = re.compile(r"([a-z0-9-]+)(?:\[[^\]]*\])?(.*)")
 _MAJOR = re.compile(r"cuda(\d\d)x?\b")
 
 
@@ -25,18 +23,13 @@ def platform_of(host: Host) -> str:
     return f"{'windows' if host.os.family == 'windows' else 'linux'}-{host.arch}"
 
 
-def pins(texts: tuple[str, ...]) -> dict[str, str]:
-    """Requirements by name: the range of each."""
-    return {match[1]: match[2] for text in texts if (match := _PIN.fullmatch(text)) is not None}
-
-
 class Catalog:
     """The builds in the facts, newest first; those of one release with the default index's first."""
 
     def __init__(self, matrix: Matrix, platform: str = "") -> None:
         self.matrix = matrix
         self.platform = platform
-        self._variants = cache(lambda: matrix.rows(SUBJECT, "variants", Variant))
+        self._variants = cache(lambda: matrix.rows(INDEXES, "variants", Variant))
         self._found: dict[str, tuple[Build, ...]] = {}
 
     def builds(self, name: str) -> tuple[Build, ...]:
@@ -48,10 +41,18 @@ class Catalog:
 
     def everywhere(self, name: str) -> tuple[Build, ...]:
         """The builds of a framework for all platforms."""
-        return self._sorted(name, {row.platform for row in self.matrix.builds(name)})
+        return self._sorted(name, {row.platform for row in self.rows(name)})
+
+    def rows(self, name: str) -> tuple[Build, ...]:
+        """The builds of the default index, in no order."""
+        if name not in LIBRARIES:
+            return self.matrix.builds(name)
+        from gpustack.solve.frameworks.library_facts import library_builds  # noqa: PLC0415 (few ask about them)
+
+        return library_builds(self.matrix, name)
 
     def _sorted(self, name: str, platforms: set[str]) -> tuple[Build, ...]:
-        rows = [row for row in self.matrix.builds(name) if row.platform in platforms]
+        rows = [row for row in self.rows(name) if row.platform in platforms]
         more = [one for row in rows for one in self._of_other_indexes(row)] if name in ("torch", *_PAIRED) else []
         found = sorted((*rows, *more), key=lambda row: (not row.local, row.local), reverse=True)
         return tuple(sorted(found, key=lambda row: version_key(row.version), reverse=True))
@@ -85,7 +86,7 @@ class Catalog:
         for one in self.builds("torch") if torch and build.component != "torch" else ():
             if (one.version, one.platform, one.local) == (torch, build.platform, build.local):
                 return one.cuda
-        for row in self.matrix.rows(SUBJECT, "toolkits", Toolkit):
+        for row in self.matrix.rows(INDEXES, "toolkits", Toolkit):
             if row.component == build.component and is_within(build.version, row.versions):
                 return row.cuda
         named = _MAJOR.search(build.component)
@@ -93,7 +94,7 @@ class Catalog:
 
     def cudnn_of(self, build: Build) -> SystemCudnn | None:
         """The major cuDNN that a build loads from the system: as stated, else by the pins of its extras."""
-        rows = self.matrix.rows(SUBJECT, "system_cudnn", SystemCudnn)
+        rows = self.matrix.rows(INDEXES, "system_cudnn", SystemCudnn)
         for row in rows:
             if row.component == build.component and is_within(build.version, row.versions):
                 return row
@@ -103,7 +104,7 @@ class Catalog:
 
     def capability_of(self, build: Build) -> Capability | None:
         """The compute capabilities that a build supports which compiles at run time; None if unknown."""
-        rows = self.matrix.rows(SUBJECT, "capabilities", Capability)
+        rows = self.matrix.rows(INDEXES, "capabilities", Capability)
         return next(
             (row for row in rows if row.component == build.component and is_within(build.version, row.versions)), None
         )

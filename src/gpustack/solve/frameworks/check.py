@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from gpustack.model.frameworks import Build
+from gpustack.model.frameworks import LIBRARIES, Build, pins
 from gpustack.model.request import Requirement
 from gpustack.model.resolution import Conflict, Findings, Unknown
-from gpustack.solve.frameworks.catalog import Catalog, pins, platform_of
-from gpustack.solve.frameworks.judge import Judge, no_wheel
+from gpustack.solve.frameworks.catalog import Catalog, platform_of
+from gpustack.solve.frameworks.judge import Judge, no_wheel, platforms_of
 from gpustack.solve.frameworks.remarks import remarks
 from gpustack.solve.question import Question, is_meant
 from gpustack.solve.words import capitalised, contradiction_in_words
@@ -78,6 +78,9 @@ class Frameworks:
                 )
             )
         everywhere = tuple(one for one in self.catalog.everywhere(name) if _means(wanted, one))
+        if everywhere and name in LIBRARIES:
+            reason = f"{name}{wanted}: the facts cover its wheels for {', '.join(platforms_of(everywhere))} only"
+            return Findings(unknown=(Unknown(reason=reason, needs="arch", option="--arch"),))
         if everywhere and "+" in wanted and self.judge.platform == "linux-aarch64":
             # the pages about PyTorch's indexes before 2.9 speak of x86_64 only, and some have more
             reason = f"{name}{wanted}: whether its index has a wheel for Linux on aarch64 is unknown"
@@ -143,10 +146,14 @@ class Frameworks:
         ]
         return tuple(found)
 
-    def _broken(self, build: Build, chosen: Chosen) -> Conflict | None:
-        """What a build breaks of the pins between it and the chosen ones."""
+    def _broken(self, build: Build, chosen: Chosen, *, keeps_pins: bool = False) -> Conflict | None:
+        """What a build breaks of the pins between it and the chosen ones; ``keeps_pins`` as pip does, to the letter."""
         for other in chosen.values():
             for one, two in ((build, other), (other, build)):
+                if two.code == "library":
+                    if reason := self._library_breach(one, two, keeps_pins=keeps_pins):
+                        return self._pair(one, two, reason)
+                    continue
                 wanted = {**pins(one.optional), **pins(one.requires)}.get(two.component)
                 if wanted and not _keeps(two, wanted):
                     return self._pair(one, two, f"{one.named} requires {two.component}{wanted}")
@@ -155,6 +162,14 @@ class Frameworks:
                 reason = f"{build.named} is built for CUDA {mine}, {other.named} for CUDA {its}"
                 return self._pair(build, other, f"{reason}: each loads the libraries of its own major release")
         return None
+
+    def _library_breach(self, build: Build, library: Build, *, keeps_pins: bool) -> str:
+        """What a build breaks with a library of NVIDIA next to it; a plan keeps to pins, as pip does."""
+        from gpustack.solve.frameworks.libraries import breach_between  # noqa: PLC0415 (few ask about them)
+
+        asked = self.asked.get(library.component, "")
+        is_exact = not keeps_pins and self.question.mode == "check" and asked.startswith("==") and "*" not in asked
+        return breach_between(self.catalog, build, library, may_be_newer=is_exact)
 
     def _share_libraries(self, one: Build, other: Build) -> bool:
         return one.component in pins(other.requires) or other.component in pins(one.requires)
@@ -224,9 +239,13 @@ class Frameworks:
         return next(self._with(build, {}, []), None) is not None
 
     def _pair_hints(self, build: Build, chosen: Chosen) -> tuple[str, ...]:
+        library = next((one for one in chosen.values() if one.code == "library"), None)
+        if library is not None and build.code != "library":  # the framework is the question, its library the answer
+            build, chosen = library, {**chosen, build.component: build}
+            del chosen[library.component]
         builds = (one for one in self.catalog.builds(build.component) if self.judge.here(one))
         for one in builds:
-            if not self.judge.of(one).conflicts and self._broken(one, chosen) is None:
+            if not self.judge.of(one).conflicts and self._broken(one, chosen, keeps_pins=True) is None:
                 with_ = ", ".join(other.named for other in chosen.values())
                 where = f" ({one.index_option})" if one.index else ""
                 return (f"compatible with {with_}: {one.named}{where}",)

@@ -9,11 +9,10 @@ from msgspec.structs import replace
 
 from gpustack.errors import NoSolutionError
 from gpustack.matrix.index import Matrix
-from gpustack.model.frameworks import Build
+from gpustack.model.frameworks import Build, pins
 from gpustack.model.host import Host
 from gpustack.model.request import Request, Requirement
 from gpustack.model.resolution import FrameworkPick, Reason, Resolution
-from gpustack.solve.frameworks.catalog import pins
 from gpustack.solve.frameworks.check import PLUGINS, Chosen, Frameworks
 from gpustack.solve.question import KERNEL_SIDE, Question
 from gpustack.solve.words import in_words
@@ -91,9 +90,13 @@ def _pick(frameworks: Frameworks, chosen: Chosen, build: Build, requested: tuple
         origin = f"needed: {by[0].named} requires {build.component}{pins(by[0].requires)[build.component]}"
     found = [Reason(role="asked", text=origin, sources=addresses)]
     driver, cuda = frameworks.judge.driver_range(build), frameworks.catalog.cuda_of(build)
-    if driver and build.code in {"cuda", "jit"}:
+    if driver and build.code in {"cuda", "jit", "library"}:
         found.append(Reason(role="host", text=f"built for CUDA {cuda}, which requires driver {in_words(driver)}"))
-    if build.component in frameworks.asked and not is_added:
+    by = [one for one in chosen.values() if build.code == "library" and build.component in pins(one.requires)]
+    if by:
+        pin = pins(by[0].requires)[build.component]
+        found.append(Reason(role="newest", text=f"{by[0].named} requires {build.component}{pin}"))
+    elif build.component in frameworks.asked and not is_added:
         found.append(Reason(role="newest", text=_by_itself(frameworks, build)))
     return FrameworkPick(build=build, reasons=tuple(found))
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-from gpustack.model.frameworks import Build
+from gpustack.model.frameworks import Build, pins
 from gpustack.model.host import Gpu
 from gpustack.model.resolution import Conflict, Findings, Unknown
 from gpustack.solve.forward_compat import is_bridged
-from gpustack.solve.frameworks.catalog import Catalog, pins
+from gpustack.solve.frameworks.catalog import Catalog
 from gpustack.solve.question import Question
 from gpustack.solve.rulebook import BoundRule
 from gpustack.solve.sentences import rule_sentence
@@ -92,6 +92,8 @@ class Judge:
         if not gpu.compute_capability:
             reason = f"{build.named}: the compute capability of {gpu.called} is unknown (--gpu gives it)"
             return Findings(unknown=(self._unknown(build, reason, needs="compute-capability", option="--gpu"),))
+        if build.code == "library":
+            return self._library(build, gpu)
         match self.covers(build, gpu.compute_capability):
             case "code":
                 return Findings()
@@ -102,6 +104,17 @@ class Judge:
                 return self._beyond(build, gpu) or self._compiled_at_start(build, gpu)
             case _:
                 return self._conflict(build, f"gpu: {gpu.called}", f"{self._contents(build)}; {_is_of(gpu)}.")
+
+    def _library(self, build: Build, gpu: Gpu) -> Findings:
+        """Whether a library of NVIDIA has code for a GPU: by the rules of its component and of its CUDA."""
+        from gpustack.solve.frameworks.library_facts import breach_on  # noqa: PLC0415 (few ask about them)
+
+        bound = breach_on(self.question, build, self.release(build), gpu)
+        if bound is None:
+            return Findings()
+        sentence = rule_sentence(self.question, bound)
+        reason = f"{build.named} is for CUDA {build.cuda}. {sentence.text.rstrip('.')}; {_is_of(gpu)}."
+        return self._conflict(build, f"gpu: {gpu.called}", reason, sentence.sources)
 
     def _beyond(self, build: Build, gpu: Gpu) -> Findings | None:
         """That a framework fails, or may fail, on a GPU that its PTX would run on; None if nobody says so."""
@@ -218,9 +231,14 @@ class Judge:
         return Unknown(reason=reason, needs=needs, option=option, sources=self.question.matrix.addresses(build.src))
 
 
+def platforms_of(builds: tuple[Build, ...]) -> list[str]:
+    """The platforms of builds in words."""
+    return sorted({_PLATFORM_NAMES.get(build.platform, build.platform) for build in builds})
+
+
 def no_wheel(question: Question, name: str, wanted: str, builds: tuple[Build, ...], platform: str) -> Conflict:
     """That a release has no wheel for this platform, with the platforms that it has one for."""
-    names = sorted({_PLATFORM_NAMES.get(build.platform, build.platform) for build in builds})
+    names = platforms_of(builds)
     here = _PLATFORM_NAMES.get(platform, platform or "this architecture")
     return Conflict(
         kind="framework",

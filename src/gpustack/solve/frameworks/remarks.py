@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gpustack.model.frameworks import Build
+from gpustack.model.frameworks import Build, pins
 from gpustack.model.resolution import Conflict, Findings, Unknown
-from gpustack.solve.frameworks.catalog import pins
 from gpustack.solve.frameworks.judge import Judge
 from gpustack.solve.words import in_words, title
 
@@ -17,25 +16,58 @@ _LIBRARIES = {"cuda": "cuda-runtime", "cudnn": "cudnn", "nccl": "nccl"}
 def remarks(judge: Judge, chosen: Mapping[str, Build]) -> Findings:
     """The warnings on a set of builds, and conflicts with the libraries of the system that they load."""
     found = Findings()
+    is_alone = all(one.code == "library" for one in chosen.values())
     for build in chosen.values():
-        found += _driver(judge, build) + _libraries(judge, build)
+        found += _driver(judge, build) + _libraries(judge, build, is_alone=is_alone)
+        for other in chosen.values():
+            if other.code == "library" and build.code != "library":
+                found += _next_to(judge, build, other)
         if build.status == "yanked":
             text = f"{build.named} was withdrawn (yanked): pip installs it only if it is named exactly"
             found += Findings(warnings=(text,))
     return found
 
 
+def _next_to(judge: Judge, build: Build, other: Build) -> Findings:
+    """What a wheel with a library of NVIDIA means for a build: the one that it loads, or another one."""
+    from gpustack.solve.frameworks.libraries import library_remarks  # noqa: PLC0415 (few ask about them)
+    from gpustack.solve.frameworks.library_facts import library  # noqa: PLC0415
+
+    is_cudnn = library(other.component).component == "cudnn" and build.code in {"cuda", "jit"}
+    loads = _cudnn(judge, build, other.version, other.named) if is_cudnn else Findings()
+    return loads + library_remarks(judge, build, other)
+
+
 def _driver(judge: Judge, build: Build) -> Findings:
     """The driver that a build requires, where none is asked about or installed."""
     wanted = judge.driver_range(build)
-    if judge.drivers or not wanted or build.code not in {"cuda", "jit"}:
+    if judge.drivers or not wanted or build.code not in {"cuda", "jit", "library"}:
         return Findings()
     cuda = judge.catalog.cuda_of(build)
     return Findings(warnings=(f"{build.named} requires driver {in_words(wanted)} (CUDA {cuda})",))
 
 
-def _libraries(judge: Judge, build: Build) -> Findings:
+def _beside_system(judge: Judge, build: Build, *, is_alone: bool) -> Findings:
+    """What the toolkit, or the same library, of the system means for a wheel of a library."""
+    from gpustack.solve.frameworks.library_facts import library  # noqa: PLC0415 (few ask about them)
+
+    mine, asked = library(build.component), judge.question.asked
+    toolkit = next((one.version for one in judge.question.candidates("cuda")), "") if "cuda" in asked else ""
+    if is_alone and toolkit and mine.major and toolkit.partition(".")[0] != mine.major:
+        reason = f"{build.named} is for programs of CUDA {mine.major}; this is CUDA {toolkit}."
+        return _conflict(judge, build, f"cuda=={toolkit}", reason, build.src)
+    own = mine.component if mine.component in asked and mine.component != "cuda" else ""
+    there = next((one.version for one in judge.question.candidates(own)), "") if own else ""
+    if there and there != build.version:
+        text = f"{title(own)} {there} of the system is another one than {build.named}: the search path decides"
+        return Findings(warnings=(f"{text} which a program loads",))
+    return Findings()
+
+
+def _libraries(judge: Judge, build: Build, *, is_alone: bool) -> Findings:
     """What a toolkit or library of the system means for a build: nothing, if the build has its own."""
+    if build.code == "library":
+        return _beside_system(judge, build, is_alone=is_alone)
     question, found = judge.question, Findings()
     mine = judge.catalog.cuda_of(build)
     own = pins(build.requires)
@@ -58,17 +90,17 @@ def _libraries(judge: Judge, build: Build) -> Findings:
             reason = f"{build.named} loads the libraries of CUDA {mine.partition('.')[0]}; this is CUDA {version}."
             found += _conflict(judge, build, f"cuda=={version}", reason, build.src)
         elif name == "cudnn":
-            found += _cudnn(judge, build, version)
+            found += _cudnn(judge, build, version, f"cudnn=={version}")
     return found
 
 
-def _cudnn(judge: Judge, build: Build, version: str) -> Findings:
+def _cudnn(judge: Judge, build: Build, version: str, other: str) -> Findings:
     """Whether the cuDNN of the system is of the major release that a build without its own was linked with."""
     row = judge.catalog.cudnn_of(build)
     if row is None or version.partition(".")[0] == row.cudnn:
         return Findings()
     reason = f"{build.named} loads the system's cuDNN {row.cudnn} (libcudnn.so.{row.cudnn}); this is cuDNN {version}."
-    return _conflict(judge, build, f"cudnn=={version}", reason, (*row.src, *build.src))
+    return _conflict(judge, build, other, reason, (*row.src, *build.src))
 
 
 def _conflict(judge: Judge, build: Build, other: str, reason: str, src: tuple[str, ...]) -> Findings:
