@@ -169,11 +169,48 @@ class Capability(Struct, frozen=True, kw_only=True):
 
 
 class SystemCudnn(Struct, frozen=True, kw_only=True):
-    """The major release of cuDNN that the wheels of a framework load and do not contain."""
+    """The major release of cuDNN that the wheels of a framework load and do not contain.
+
+    ``least`` is the minor release that they were compiled with, where they refuse an older one ("8.6").
+    """
 
     component: str
     versions: str
     cudnn: str
+    least: str = ""
+    src: tuple[str, ...] = ()
+
+
+class PartnerCuda(Struct, frozen=True, kw_only=True):
+    """For which CUDA builds of PyTorch a wheel has a library, where that is not a matter of the major release."""
+
+    component: str
+    versions: str
+    cuda: str
+    platforms: tuple[str, ...] = ()
+    says: str = ""
+    src: tuple[str, ...] = ()
+
+
+class BuiltOn(Struct, frozen=True, kw_only=True):
+    """The C library that a wheel's libraries require although its tag promises an older one.
+
+    Without ``refused`` it is doubtful whether they load with an older one.
+    """
+
+    component: str
+    versions: str
+    glibc: str
+    refused: bool = False
+    src: tuple[str, ...] = ()
+
+
+class NotNewer(Struct, frozen=True, kw_only=True):
+    """A wheel that must not be newer than another one, which its metadata does not require."""
+
+    component: str
+    than: str
+    says: str
     src: tuple[str, ...] = ()
 
 

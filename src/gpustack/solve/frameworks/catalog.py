@@ -8,7 +8,19 @@ from functools import cache
 from msgspec.structs import replace
 
 from gpustack.matrix.index import Matrix
-from gpustack.model.frameworks import INDEXES, LIBRARIES, Build, Capability, SystemCudnn, Toolkit, Variant, pins
+from gpustack.model.frameworks import (
+    INDEXES,
+    LIBRARIES,
+    Build,
+    BuiltOn,
+    Capability,
+    NotNewer,
+    PartnerCuda,
+    SystemCudnn,
+    Toolkit,
+    Variant,
+    pins,
+)
 from gpustack.model.host import Host
 from gpustack.versions import is_within, version_key
 
@@ -59,6 +71,8 @@ class Catalog:
 
     def _of_other_indexes(self, row: Build) -> list[Build]:
         """The same release in PyTorch's own indexes: its Pythons and C library are those of the default index."""
+        if row.component in _PAIRED and row.platform == "linux-aarch64":
+            return []  # whether these indexes have them for it differs from release to release, and no page says so
         torch = row.version if row.component == "torch" else _exact(pins(row.requires).get("torch", ""))
         found = [one for one in self._variants() if torch and row.platform in one.platforms]
         is_torch = row.component == "torch"
@@ -99,8 +113,31 @@ class Catalog:
             if row.component == build.component and is_within(build.version, row.versions):
                 return row
         pin = next((text for key, text in pins(build.optional).items() if key.startswith("nvidia-cudnn-")), "")
-        major = re.search(r"\d+", pin)
-        return SystemCudnn(component=build.component, versions="", cudnn=major[0]) if major is not None else None
+        least = re.search(r"(?:==|>=)((\d+)(?:\.\d+)?)", pin)
+        if least is None:
+            return None
+        return SystemCudnn(component=build.component, versions="", cudnn=least[2], least=least[1])
+
+    def built_on(self, build: Build) -> BuiltOn | None:
+        """The C library that a build requires although its tag promises an older one; None if nobody says so."""
+        rows = self.matrix.rows(INDEXES, "built_on", BuiltOn) if build.glibc else ()
+        mine = (row for row in rows if row.component == build.component and is_within(build.version, row.versions))
+        return next(mine, None)
+
+    def not_newer(self, build: Build, than: Build) -> NotNewer | None:
+        """What a build breaks that is newer than another; None if it is not, or may be."""
+        if version_key(build.version) <= version_key(than.version):
+            return None
+        rows = self.matrix.rows(INDEXES, "not_newer", NotNewer)
+        return next((row for row in rows if (row.component, row.than) == (build.component, than.component)), None)
+
+    def partner_cuda(self, build: Build) -> PartnerCuda | None:
+        """The CUDA builds of PyTorch that a build has libraries for; None if that is not limited."""
+        for row in self.matrix.rows(INDEXES, "partner_cuda", PartnerCuda):
+            is_here = not row.platforms or build.platform in row.platforms
+            if row.component == build.component and is_here and is_within(build.version, row.versions):
+                return row
+        return None
 
     def capability_of(self, build: Build) -> Capability | None:
         """The compute capabilities that a build supports which compiles at run time; None if unknown."""

@@ -157,7 +157,18 @@ class Frameworks:
                 wanted = {**pins(one.optional), **pins(one.requires)}.get(two.component)
                 if wanted and not _keeps(two, wanted):
                     return self._pair(one, two, f"{one.named} requires {two.component}{wanted}")
+                if (newer := self.catalog.not_newer(one, two)) is not None:
+                    return self._pair(one, two, f"{one.named} is newer than {two.named}: {newer.says}")
+                row = self.catalog.partner_cuda(one) if two.component == "torch" and two.code == "cuda" else None
+                line = self.catalog.cuda_of(two)
+                if row is not None and line and not is_within(line, row.cuda):
+                    reason = f"{one.named} has no library for CUDA {line}, which {two.named} is built for{row.says}"
+                    return self._pair(one, two, reason)
             mine, its = self.catalog.cuda_of(build), self.catalog.cuda_of(other)
+            is_mixed = {build.code, other.code} == {"cuda", "cpu"} and "torch" in {build.component, other.component}
+            if is_mixed and (mine or its) and self._share_libraries(build, other):
+                cpu, gpu = (build, other) if build.code == "cpu" else (other, build)
+                return self._pair(gpu, cpu, f"{gpu.named} is built for CUDA, {cpu.named} without: one does not load")
             if mine and its and self._share_libraries(build, other) and _major(mine) != _major(its):
                 reason = f"{build.named} is built for CUDA {mine}, {other.named} for CUDA {its}"
                 return self._pair(build, other, f"{reason}: each loads the libraries of its own major release")

@@ -49,7 +49,17 @@ class Judge:
 
     def _glibc(self, build: Build) -> Findings:
         needed = f">={build.glibc}" if build.glibc and self.platform.startswith("linux") else ""
-        return self._property(build, "glibc", needed, f"requires glibc {build.glibc} or newer")
+        found = self._property(build, "glibc", needed, f"requires glibc {build.glibc} or newer")
+        row = self.catalog.built_on(build) if needed and not (found.conflicts or found.unknown) else None
+        values = self.question.view.values("glibc") if row is not None else ()
+        if row is None or all(is_within(value, f">={row.glibc}") for value in values):
+            return found
+        text = f"its tag says glibc {build.glibc}, and its libraries were built for {row.glibc}"
+        if row.refused:
+            reason = f"The wheel of {build.named} does not load: {text}; this is glibc {values[0]}."
+            return self._conflict(build, f"glibc: {values[0]}", reason, self.question.matrix.addresses(row.src))
+        reason = f"{build.named}: {text}; whether they load with glibc {values[0]} is unknown"
+        return Findings(unknown=(self._unknown(build, reason, needs="glibc"),))
 
     def _property(self, build: Build, name: str, needed: str, text: str) -> Findings:
         if not needed:
@@ -70,8 +80,11 @@ class Judge:
     def on_gpus(self, build: Build) -> Findings:
         """Whether the GPUs of the host run the code of a build."""
         gpus = self.question.host.gpus
-        if not gpus or build.code == "python":
+        if not gpus:
             return Findings()
+        if build.code == "python":
+            refused = (self._beyond(build, gpu) for gpu in gpus if gpu.compute_capability)
+            return next((one for one in refused if one is not None), Findings())
         if build.code == "cpu":
             what = f"the build {build.number}" if build.local else f"the wheel of {build.named} for this platform"
             return self._conflict(build, f"gpu: {gpus[0].called}", f"This wheel has no CUDA: {what} is a CPU build.")

@@ -8,6 +8,7 @@ from gpustack.model.frameworks import Build, pins
 from gpustack.model.resolution import Conflict, Findings, Unknown
 from gpustack.solve.frameworks.judge import Judge
 from gpustack.solve.words import in_words, title
+from gpustack.versions import is_within
 
 _LIBRARIES = {"cuda": "cuda-runtime", "cudnn": "cudnn", "nccl": "nccl"}
 """Components, and the word for them in the names of NVIDIA's wheels."""
@@ -22,6 +23,7 @@ def remarks(judge: Judge, chosen: Mapping[str, Build]) -> Findings:
         for other in chosen.values():
             if other.code == "library" and build.code != "library":
                 found += _next_to(judge, build, other)
+        found += _in_one_environment(judge, build, chosen)
         if build.status == "yanked":
             text = f"{build.named} was withdrawn (yanked): pip installs it only if it is named exactly"
             found += Findings(warnings=(text,))
@@ -36,6 +38,31 @@ def _next_to(judge: Judge, build: Build, other: Build) -> Findings:
     is_cudnn = library(other.component).component == "cudnn" and build.code in {"cuda", "jit"}
     loads = _cudnn(judge, build, other.version, other.named) if is_cudnn else Findings()
     return loads + library_remarks(judge, build, other)
+
+
+def _in_one_environment(judge: Judge, build: Build, chosen: Mapping[str, Build]) -> Findings:
+    """A build that brings no libraries, next to a PyTorch that brings those of other major releases.
+
+    Those of the system, or wheels, that are asked about are what it loads.
+    """
+    torch, catalog, asked = chosen.get("torch"), judge.catalog, judge.question.asked
+    row = catalog.cudnn_of(build)
+    if torch is None or torch.code != "cuda" or row is None or not row.src:
+        return Findings()
+    named = {one.component for one in chosen.values() if one.code == "library"}
+    mine, its = catalog.cuda_of(build).partition(".")[0], catalog.cuda_of(torch).partition(".")[0]
+    pin = next((text for key, text in pins(torch.requires).items() if key.startswith("nvidia-cudnn-")), "")
+    major = pin.removeprefix("==").partition(".")[0]
+    reasons = []
+    if mine and its and mine != its and "cuda" not in asked and not named:
+        reasons.append(f"the libraries of CUDA {mine}, and the wheels of {torch.named} are of CUDA {its}")
+    if major and major != row.cudnn and "cudnn" not in asked and not any("cudnn" in one for one in named):
+        reasons.append(f"cuDNN {row.cudnn}, and the wheels of {torch.named} have cuDNN {major}")
+    found = Findings()
+    for text in reasons:
+        reason = f"{build.named} loads {text}: it finds none in this environment, unless the system has it."
+        found += _conflict(judge, build, torch.named, reason, (*row.src, *torch.src))
+    return found
 
 
 def _driver(judge: Judge, build: Build) -> Findings:
@@ -97,8 +124,13 @@ def _libraries(judge: Judge, build: Build, *, is_alone: bool) -> Findings:
 def _cudnn(judge: Judge, build: Build, version: str, other: str) -> Findings:
     """Whether the cuDNN of the system is of the major release that a build without its own was linked with."""
     row = judge.catalog.cudnn_of(build)
-    if row is None or version.partition(".")[0] == row.cudnn:
+    if row is None:
         return Findings()
+    if version.partition(".")[0] == row.cudnn:
+        if not row.least or is_within(version, f">={row.least}"):
+            return Findings()
+        reason = f"{build.named} was compiled with cuDNN {row.least} and refuses an older one; this is cuDNN {version}."
+        return _conflict(judge, build, other, reason, (*row.src, *build.src))
     reason = f"{build.named} loads the system's cuDNN {row.cudnn} (libcudnn.so.{row.cudnn}); this is cuDNN {version}."
     return _conflict(judge, build, other, reason, (*row.src, *build.src))
 
