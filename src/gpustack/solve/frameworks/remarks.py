@@ -41,7 +41,7 @@ def _next_to(judge: Judge, build: Build, other: Build) -> Findings:
 
 
 def _in_one_environment(judge: Judge, build: Build, chosen: Mapping[str, Build]) -> Findings:
-    """A build that brings no libraries, next to a PyTorch that brings those of other major releases.
+    """A build without libraries of its own, next to a PyTorch with those of other major releases.
 
     Those of the system, or wheels, that are asked about are what it loads.
     """
