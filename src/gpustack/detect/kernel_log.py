@@ -32,7 +32,7 @@ EARLIEST, LATEST = 400, 100
 WORDS = (b"NVRM", b"nvidia", b"vfio-pci", b"unavailable key", b"unsigned module", b"bbswitch: ")
 """The two about signatures: the kernel names no module where it refuses one for its signature."""
 
-FAULTS = ("assign", "no space", "FAULT", "fault addr", "severity=", "not enough")
+FAULTS = ("assign", "no space", "FAULT", "fault addr", "severity=", "not enough", "Link Down", "not present")
 """Words of lines about a fault of a device on the bus: those with the address of one of NVIDIA's count."""
 
 _OLD_JOURNALS = 4

@@ -36,9 +36,9 @@ QUIET_TEXTS = (
 DESKTOPS = (
     "/usr/bin/gnome-shell", "/usr/bin/kwin_wayland", "/usr/bin/Hyprland", "/usr/bin/sway", "/usr/bin/cosmic-comp",
     "/run/current-system/sw/bin/gnome-shell", "/run/current-system/sw/bin/kwin_wayland",
-    "/run/current-system/sw/bin/Hyprland",
+    "/run/current-system/sw/bin/Hyprland", "/usr/sbin/lightdm", "/usr/bin/sddm",
 )  # fmt: skip
-"""Compositors of desktops with Wayland."""
+"""Compositors of desktops, and login screens."""
 
 MARKS = (
     *DESKTOPS,
@@ -195,7 +195,8 @@ PACKAGE_NAMES = (
     r"xorg-x11-drv-nvidia.*|xserver-xorg-video-nvidia.*|nvidia-x11-drv.*|firmware-nvidia.*|glx-.*|libc6|glibc|"
     r"gcc(?:-\d+)?|clang|g\+\+|g\+\+-aarch64-linux-gnu|python3|docker.*|containerd.*|podman|mft|mlnx-.*|doca-.*|nvlsm|libnvsdm.*|almalinux-release-nvidia.*|"
     r"datacenter-gpu-manager.*|gpg-pubkey|sqv|apt|nsight-.*|nvlink.*|triton.*|ib_umad|infiniband-diags|primus.*|bumblebee.*|"
-    r"incus.*|enroot.*|suse-prime.*|gdrcopy.*|gdrdrv-dkms|libgdrapi|steam(?:-.*)?|wine32.*"
+    r"incus.*|enroot.*|suse-prime.*|gdrcopy.*|gdrdrv-dkms|libgdrapi|steam(?:-.*)?|wine32.*|"
+    r"jellyfin.*|obs-studio|plexmediaserver|emby-server|handbrake.*|snapd|flatpak|gdm3?|mesa-vulkan-drivers"
 )
 """The relevant packages; all others are skipped."""
 

@@ -8,10 +8,13 @@ from fnmatch import fnmatchcase
 
 from msgspec import Struct
 
+from gpustack.detect.problems.compiling import compiled
 from gpustack.detect.problems.cures import plan
+from gpustack.detect.problems.faults import fault
 from gpustack.detect.problems.graphics import graphical
 from gpustack.detect.problems.phrases import Cause, plain
 from gpustack.detect.problems.places import denied, missing
+from gpustack.detect.problems.transactions import transaction
 from gpustack.detect.scene import Scene
 
 _SONAME = re.compile(r"\b(lib[\w+-]+\.so(?:\.\d+)*)")
@@ -29,7 +32,7 @@ _PROGRAM = re.compile(
     r"|Failed to (?:locate|find) executable (?P<unit>[\w./-]+)|Command not found: (?P<hook>[\w.-]+)"
 )
 _MODULE = re.compile(
-    r"Module (?P<name>[\w-]+) not found in directory /lib/modules/(?P<kernel>[\w.+-]+)"
+    r"Module (?P<name>[\w-]+) not found(?: in directory /lib/modules/(?P<kernel>[\w.+-]+)|\.?\s*$)"
     r"|could not insert '(?P<insert>[\w-]+)': (?P<why>[^\"\\]+)|[Ff]ailed to (?:insert|find|"
     r"load) module '(?P<systemd>[\w-]+)'"
     r"(?:: (?P<reason>[^\"\\]+))?"
@@ -264,5 +267,6 @@ def _package(_: Scene, line: str) -> Cause | None:
 
 
 JUDGES: tuple[Callable[[Scene, str], Cause | None], ...] = (
-    graphical, _symbol, _library, _module, _program, _status, _package, denied, missing, _text, plain,
+    compiled, graphical, fault, _symbol, _library, _module, _program, _status, transaction, _package, denied, missing,
+    _text, plain,
 )  # fmt: skip

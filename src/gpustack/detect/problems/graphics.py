@@ -16,7 +16,7 @@ _NAMES = {"kwin_wayland": "KWin", "kwin_x11": "KWin", "gnome-shell": "GNOME", "p
 ABOUT = re.compile(
     _COMPOSITOR
     + r"|kwin_\w+|\[wlr\]|libGL error|GLXBadContext|VK_ERROR_\w+|accessible devices|dGPU|libva error|va_openDriver|"
-    r"_glapi_tls|NvRm|nvbuf_utils|nvrm channel|\bEGL|eglInit|for scanout|akmod|kmod-|ocl-icd"
+    r"_glapi_tls|NvRm|nvbuf_utils|nvrm channel|\bEGL|eglInit|for scanout|akmod|kmod-|ocl-icd|bbswitch|bumblebee"
 )
 """Lines about graphics that need not name NVIDIA."""
 

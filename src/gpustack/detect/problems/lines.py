@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from gpustack.detect.problems import compiling, faults, graphics
 from gpustack.detect.problems.grammar import cause
-from gpustack.detect.problems.graphics import ABOUT
 from gpustack.detect.problems.loading import MISSING
 from gpustack.detect.problems.phrases import Cause
 from gpustack.detect.problems.programs import Program, writer
@@ -28,6 +28,9 @@ STACK = re.compile(
     r"peermem|nvsm|optix|hostengine|\bmps\b|gres[/.: ]|/dev/dxg",
     re.IGNORECASE,
 )
+ABOUT = (graphics.ABOUT, compiling.ABOUT, faults.ABOUT)
+"""What lines are about that name neither NVIDIA nor CUDA."""
+
 OTHERS = re.compile(
     r"CUDA out of memory|OutOfMemoryError|CUDA error:? (?:2|719)\b|unspecified launch failure|sshd\b|CRON\b|sudo\b|"
     r"polkit|"
@@ -45,7 +48,10 @@ _GRAVE = re.compile(
     r"out of memory|segfault|"
     r"not available|unavailable|no usable|too short|unhealthy|insufficient|incompatible|rejected|crash\w*|"
     r"no devices|missing|unresolvable|"
-    r"does not exist|killed|dumped core|GLXBadContext|not appropriate|zero accessible|"
+    r"does not exist|killed|dumped core|GLXBadContext|not appropriate|will not replace|"
+    r"Conflicting values|filtered out|attempt to install|refusing|zero accessible|"
+    r"blocked for more|soft lockup|nobody cared|Link Down|"
+    r"not present|should be|restricted|clashes|diversion|fatal|incompatible with|undefined reference|required to|"
     r"command not found|deadline exceeded|in use|busy|no space left|too old|requires)\b|\w+(?:_ERR(?:OR)?_|"
     r"Error[A-Z]|_STATUS_(?!SUCCESS)[A-Z])\w+"
 )
@@ -60,7 +66,8 @@ HARMLESS = re.compile(
     r"is not a symbolic link|_DSM|(?<!option will be )ignor(?:ing|ed)|NUMA node|"
     r"has no holdoff time|libnccl-(?:net|tuner|profiler)|libibverbs|"
     r"Unable to register cu\w+ factory|TF-TRT Warning|dma-buf feedback|Failed to load module \"(?:nv|fbdev|vesa)\"|"
-    r"gpu-manager|filesystem with mountpoint|chvt|exit (?:code|status)[ =:]?0\b|status=0/SUCCESS|error reporting|"
+    r"gpu-manager|filesystem with mountpoint|chvt(?!: command)|exit (?:code|status)[ =:]?0\b|"
+    r"status=0/SUCCESS|error reporting|"
     r"error[._-]?log|"
     r"error handler|errors enabled|"
     r"backend '(?:tpu\w*|rocm|metal|plugin|interpreter)'|nvidia-container-cli\.debug|"
@@ -78,7 +85,7 @@ _FOLLOWS = re.compile(
     r"Failed with result|Main process exited|Failed to start|Back-?off|CrashLoop|Error syncing pod|Job for |"
     r"control process exited|"
     r"dependency failed|entered failed state|Start request repeated|Scheduled restart|Unit .* failed|"
-    r"dpkg: error processing",
+    r"dpkg: error processing|Sub-process",
     re.IGNORECASE,
 )
 """What follows from a failure and names no cause."""
@@ -176,7 +183,7 @@ def _lines(scene: Scene) -> Iterator[Line]:
                 continue
             program = writer(scene, path, line)
             own = program is not None and program.own
-            if not (own or STACK.search(line) or (here and ABOUT.search(line))):
+            if not (own or STACK.search(line) or (here and any(one.search(line) for one in ABOUT))):
                 continue
             folded = line.casefold()
             if any(is_about(row, line, folded) for row in rows) or any(words in line for words in codes):
@@ -186,6 +193,8 @@ def _lines(scene: Scene) -> Iterator[Line]:
             if _JUDGED.search(line) or any(all(words in line for words in row.wants) for row in messages):
                 continue
             judged = cause(scene, line)
+            if judged is None and not (own or STACK.search(line)):
+                continue
             quiet = bool(_QUIET.search(line))
             vague = quiet or bool(_FOLLOWS.search(line)) or _is_kernels(path, line)
             if (judged is not None and (judged.sure or not quiet)) or not vague:

@@ -13,11 +13,14 @@ from gpustack.detect.scene import Scene
 
 MISSING = re.compile(
     r"\b(lib(?P<stem>cudart|cublas(?:Lt)?|cufft|curand|cusolver|cusparse|nvrtc|nvJitLink|cudnn\w*|nvinfer\w*|nccl))"
-    r"\.so\.(?P<number>\d+)[\d.]*(?=[:'/}\s]).{0,160}(?:cannot open shared object file|No such file)"
+    r"\.so\.(?P<number>\d+)(?P<rest>[\d.]*)(?=[:'/}\s]).{0,160}(?:cannot open shared object file|No such file)"
     r"|Unable to load any of \{(?P<any>libcudnn\w*)\.so\.(?P<major>\d+)"
 )
 _OF_CUDA = {"cufft": {"10": "11", "11": "12", "12": "13"}, "cusolver": {"10": "11", "11": "12", "12": "13"}}
 """Of libraries with numbers of their own: the major CUDA release that their number was part of."""
+
+_BY_MINOR = {("10", "libcudart"), ("10", "libnvrtc"), ("9", "libcudart"), ("9", "libnvrtc")}
+"""Libraries of releases whose sonames had the whole number: 10.1 does not stand in for 10.2."""
 
 
 @detects("detect-missing-library")
@@ -29,10 +32,14 @@ def missing(scene: Scene) -> Iterator[Finding]:
             stem = match["any"] or match[1]
             number = match["major"] or match["number"]
             name = f"{stem}.so.{number}"
+            if (number, stem) in _BY_MINOR:
+                name += match["rest"] or ""
             if name in told:
                 continue
             told.add(name)
             component, major = _release(stem, number)
+            if component == "cuda" and (number, stem) in _BY_MINOR and re.match(r"\.\d", match["rest"] or ""):
+                major += (match["rest"] or "")[:2]
             here = [copy for copy in scene.copies if copy.component == component]
             others = ", ".join(dict.fromkeys(copy.path for copy in here))
             if any(copy.soname == name and copy.wins for copy in here):

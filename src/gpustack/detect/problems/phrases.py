@@ -38,7 +38,8 @@ _WORDS: tuple[tuple[str, str, str, bool], ...] = (
                                  "context"), False),
     (r"exec format error", "a program or module was built for another processor",
      "install the one for this machine (`uname -m`); an image of this architecture", True),
-    (r"device or resource busy|resource temporarily unavailable|in use by another client|is in use\b|text file busy",
+    ((r"device or resource busy|resource temporarily unavailable|in use by another client|is in use\b|text file busy|"
+     r"failed to unload module|\(ref count: [1-9]"),
      "a GPU, module or file is in use by a program", ("`sudo fuser -v /dev/nvidia*` and `nvidia-smi` name the "
          "programs: stop them first"), False),
     (r"address already in use|bind: .*in use", "another program has the port already",

@@ -75,6 +75,51 @@ def architectures_differ(scene: Scene) -> Iterator[Finding]:
             return
 
 
+@detects("detect-32-bit-only")
+def small_alone(scene: Scene) -> Iterator[Finding]:
+    """Programs and libraries of the driver that are here for 32-bit programs only."""
+    if scene.environment in _NO_DRIVER or scene.arch != "x86_64":
+        return
+    widths: dict[str, set[str]] = {}
+    for package in scene.installed(
+        r"nvidia-smi|libcuda1|libnvidia-ml1|nvidia-driver-bin|libnvidia-compute-.*|nvidia-utils-.*"
+    ):
+        widths.setdefault(package.name, set()).add(package.arch)
+    name = next((name for name, arches in sorted(widths.items()) if arches and arches <= {"i386", "i686"}), "")
+    if name:
+        yield Finding(
+            message=f"{name} is installed for i386 alone: 64-bit programs and containers do not find it",
+            fix=f"{cures.install(scene, [f'{name}:amd64'])}, in the release of the driver",
+            severity="warn",
+            reboot=False,
+            sources=("https://github.com/NVIDIA/nvidia-docker/issues/809",),
+        )
+
+
+@detects("detect-media-part")
+def media_part(scene: Scene) -> Iterator[Finding]:
+    """A program for media next to a driver without its library for encoders."""
+    programs = scene.installed(r"jellyfin(?:-server)?|obs-studio|plexmediaserver|emby-server|handbrake.*")
+    loaded = scene.module is not None and scene.module.loaded
+    here = [
+        names for names in scene.evidence.listings.values() if any(name.startswith("libcuda.so.") for name in names)
+    ]
+    encoders = [gpu for gpu in scene.gpus if gpu.nvenc]
+    if scene.environment in _NO_DRIVER or not (programs and loaded and here and encoders):
+        return
+    if any(name.startswith("libnvidia-encode.so") for names in scene.evidence.listings.values() for name in names):
+        return
+    yield Finding(
+        message=f"{programs[0].name} is installed, and the driver's encoder library (libnvidia-encode.so.1) is not: it "
+        "offers no NVENC",
+        fix="install it in the driver's release: Debian libnvidia-encode1, Ubuntu libnvidia-encode with the branch's "
+        "number, Fedora xorg-x11-drv-nvidia-cuda-libs (negativo17: nvidia-driver-cuda-libs)",
+        severity="info",
+        reboot=False,
+        sources=("https://github.com/jellyfin/jellyfin/issues/2395",),
+    )
+
+
 @detects("detect-32-bit-missing")
 def no_small_libraries(scene: Scene) -> Iterator[Finding]:
     """Steam or a 32-bit Wine next to a driver without its 32-bit libraries."""

@@ -48,6 +48,7 @@ class LogRow(HostRow, frozen=True, kw_only=True, omit_defaults=True):
     """``wants``: texts that one line of a service's log holds, with one of ``any``, and none of ``unlike``.
 
     ``bus``: it names the address of one of the host's GPUs; ``mended``: texts of a later line that takes it back.
+    ``place``: ``inside`` a container, ``outside`` of them.
     """
 
     wants: tuple[str, ...]
@@ -55,6 +56,7 @@ class LogRow(HostRow, frozen=True, kw_only=True, omit_defaults=True):
     unlike: tuple[str, ...] = ()
     mended: tuple[str, ...] = ()
     bus: bool = False
+    place: str = ""
 
 
 class SettingRow(HostRow, frozen=True, kw_only=True, omit_defaults=True):

@@ -58,7 +58,12 @@ def service_log(scene: Scene) -> Iterator[Finding]:
     places = tuple(place.removeprefix("0000:") for place in (*(gpu.bus_id for gpu in scene.gpus), *above) if place)
     for row in scene.matrix.rows("driver-errors", "service_log", LogRow) if texts else ():
         found = next(
-            ((path, line) for path, text, folded in folded_logs if (line := _line(row, text, folded, places))), None
+            (
+                (path, line)
+                for path, text, folded in folded_logs
+                if row.place in {"", _side(scene, path)} and (line := _line(row, text, folded, places))
+            ),
+            None,
         )
         if found is not None and is_like(scene, row):
             path, line = found
@@ -75,7 +80,7 @@ def service_log(scene: Scene) -> Iterator[Finding]:
         place = next(((path, line) for path, line in told if line not in explained), None)
         if place is not None:
             path, line = place
-            is_inside = scene.environment == "container" or path.startswith(_OF_CONTAINERS)
+            is_inside = _side(scene, path) == "inside"
             yield Finding(
                 message=f"CUDA error {code.code}: {code.cause} ({path}: {quoted(line)}{about_host(scene)})",
                 fix=(code.inside if is_inside else "") or code.fix,
@@ -83,6 +88,11 @@ def service_log(scene: Scene) -> Iterator[Finding]:
                 reboot=False,
                 sources=scene.matrix.addresses(code.src),
             )
+
+
+def _side(scene: Scene, path: str) -> str:
+    """Whether a log was written inside a container or outside of one."""
+    return "inside" if scene.environment == "container" or path.startswith(_OF_CONTAINERS) else "outside"
 
 
 def _numbers(line: str) -> frozenset[str]:

@@ -1,0 +1,181 @@
+"""What builds of CUDA programs say when they do not find the toolkit, or find one that does not fit."""
+
+from __future__ import annotations
+
+import re
+
+from gpustack.detect.problems.cures import plan
+from gpustack.detect.problems.phrases import Cause
+from gpustack.detect.scene import Scene
+
+ABOUT = re.compile(
+    r"nvcc|ptxas|cudafe|unsupported GNU version|"
+    r"host compiler found|cannot find -l(?:cu|nv|nccl)|CMAKE_CUDA|host_config\.h|\bATen\b|ldtilecfg|amxtile|"
+    r"\b(?:cuda|cudnn|cublas|nccl|NvInfer|nvEncode|nvml|ffnvcodec|nvcuvid|cufile|cufft|curand|gdrapi|nvToolsExt)"
+    r"[\w/]*\.h(?:pp)?\b|undefined reference to .(?:cu|nccl|nvml|nvrtc)"
+)
+"""Lines about such builds that need not name NVIDIA."""
+
+_HEADER = re.compile(r"(?:fatal error: |cannot open source file \")(?P<name>[\w/]+\.h(?:pp)?)\W")
+_OWNERS = (
+    (r"cudnn", "cudnn"), (r"nccl", "nccl"), (r"Nv(?:Infer|OnnxParser|Utils)", "tensorrt"),
+    (r"nvEncodeAPI|ffnvcodec|nvcuvid|cuviddec", "nv-codec-headers"), (r"gdrapi", "gdrcopy"),
+    (r"cu|nvml|nvToolsExt|nvrtc|npp|device_launch|math_constants|vector_types|thrust|cub/", "cuda"),
+)  # fmt: skip
+_LINKED = re.compile(r"cannot find -l(?P<name>cuda|nvidia-ml|cudart|cudnn|nccl|nvinfer|cu\w+|nv\w+)\b")
+_GCC = re.compile(r"unsupported GNU version.{0,60}later than (?P<number>\d+)")
+_MISMATCH = re.compile(
+    r"detected CUDA version \((?P<here>[\d.]+)\) (?:mismatches|has a \w+ version mismatch with) the version that was "
+    r"used to compile\s*PyTorch \((?P<wanted>[\d.]+)\)"
+)
+_ARCHITECTURE = re.compile(
+    r"[Uu]nsupported gpu architecture '?(?P<compute>compute_\w+)|'(?P<code>sm_\w+)' is not defined for option"
+)
+_NO_TOOLKIT = re.compile(
+    r"[Ff]ailed to find nvcc|No CMAKE_CUDA_COMPILER|CUDA_TOOLKIT_ROOT_DIR|Could (?:NOT|not) find (?:CUDA|nvcc)|"
+    r"CUDA_HOME environment variable is not set|'nvcc' failed: No such file|nvcc was not found|"
+    r"CUDA compiler .{0,80}is not able to compile"
+)
+_NEWER_GCC = re.compile(
+    r"ldtilecfg|amxtile|_Float(?:32|64|128)x?\W.*undefined|parameter packs not expanded|__bf16|__cospi|"
+    r"C\+\+17 or later compatible compiler is required to use ATen|No supported gcc/g\+\+ host compiler"
+)
+_GLIBC = re.compile(r"exception specification is incompatible.*(?:pi|rsqrt)|different exception specifier")
+_UNDEFINED = re.compile(r"undefined reference to .(?P<name>(?:cu|nccl|nvml|nvrtc)\w+)")
+
+
+def compiled(scene: Scene, line: str) -> Cause | None:
+    """What a build's message means on this host."""
+    return next((found for judge in _JUDGES if (found := judge(scene, line)) is not None), None)
+
+
+def _where(scene: Scene) -> str:
+    """The toolkit that is here, "" without one."""
+    return next((kit.path for kit in reversed(scene.toolkits)), "")
+
+
+def _header(scene: Scene, line: str) -> Cause | None:
+    found = _HEADER.search(line)
+    owner = next((name for text, name in _OWNERS if found and re.match(text, found["name"])), "")
+    if found is None or not owner or ("o such file" not in line and "cannot open source" not in line):
+        return None
+    here = _where(scene) if owner == "cuda" else ""
+    if here:
+        return Cause(
+            says=f"a compiler does not find {found['name']}, which {here} has",
+            fix=f"`export CPATH={here}/include` or -I {here}/include; CMake: -DCUDAToolkit_ROOT={here}",
+            sure=True,
+        )
+    return Cause(
+        says=f"a compiler does not find {found['name']} of {owner}",
+        fix=f"{plan(owner)} installs it with its headers (the package for development)",
+        sure=True,
+    )
+
+
+def _library(scene: Scene, line: str) -> Cause | None:
+    found = _LINKED.search(line)
+    if found is None:
+        return None
+    here, name = _where(scene) or "/usr/local/cuda", found["name"]
+    if name in {"cuda", "nvidia-ml"}:
+        return Cause(
+            says=f"the linker does not find lib{name}.so, which the driver has and the toolkit a stub of",
+            fix=f"-L {here}/lib64/stubs while linking (never at run time); or install the driver's package for "
+            "development",
+            sure=True,
+        )
+    owner = next((component for text, component in _OWNERS if re.match(text, name)), "cuda")
+    return Cause(
+        says=f"the linker does not find lib{name}.so of {owner}",
+        fix=f"-L {here}/lib64; {plan(owner)} installs it where it is missing",
+        sure=True,
+    )
+
+
+def _compiler(scene: Scene, line: str) -> Cause | None:
+    number = _GCC.search(line)
+    if number is None and not _NEWER_GCC.search(line):
+        return None
+    limit = f"gcc {number['number']}" if number else "an older gcc"
+    option = f"g++-{number['number']}" if number else "g++-12"
+    kit = next((f" of CUDA {kit.folder}" for kit in reversed(scene.toolkits)), "")
+    return Cause(
+        says=f"the host's gcc is newer than nvcc{kit} accepts" + (f" ({limit} is the last)" if number else ""),
+        fix=f"install {limit} and give it to nvcc (`export NVCC_PREPEND_FLAGS='-ccbin {option}'`; CMake: "
+        f"-DCMAKE_CUDA_HOST_COMPILER={option}), or use a newer CUDA: `gpustack check cuda` judges gcc",
+        sure=True,
+    )
+
+
+def _versions(_: Scene, line: str) -> Cause | None:
+    found = _MISMATCH.search(line)
+    if found is None:
+        return None
+    return Cause(
+        says=f"nvcc is of CUDA {found['here']} and PyTorch was built for {found['wanted']}",
+        fix=f"{plan('cuda==' + found['wanted'] + '.*')} and CUDA_HOME to it; or the wheel of PyTorch for "
+        f"{found['here']}",
+        sure=True,
+    )
+
+
+def _architecture(_: Scene, line: str) -> Cause | None:
+    found = _ARCHITECTURE.search(line)
+    if found is None:
+        return None
+    name = found["compute"] or found["code"]
+    return Cause(
+        says=f"the nvcc that ran does not compile for {name}: it is older than that GPU, or its CUDA dropped it",
+        fix=f"{plan('cuda')} chooses a CUDA for this host's GPUs; or take {name} out of the build's list of "
+        "architectures (CMAKE_CUDA_ARCHITECTURES, TORCH_CUDA_ARCH_LIST, -gencode)",
+        sure=True,
+    )
+
+
+def _toolkit(scene: Scene, line: str) -> Cause | None:
+    if "CMAKE_CUDA_ARCHITECTURES must be non-empty" in line:
+        return Cause(
+            says="CMake chose no GPU architecture for nvcc: it did not get nvcc to run, or is older than this CUDA",
+            fix="`nvcc --version`, then -DCMAKE_CUDA_ARCHITECTURES=native with a CMake of that CUDA's time",
+            sure=True,
+        )
+    if not _NO_TOOLKIT.search(line):
+        return None
+    here = _where(scene)
+    if here:
+        return Cause(
+            says=f"a build does not find the CUDA toolkit, which is in {here}",
+            fix=f"`export PATH={here}/bin:$PATH CUDA_HOME={here} CUDACXX={here}/bin/nvcc`",
+            sure=True,
+        )
+    return Cause(
+        says="a build does not find the CUDA toolkit (nvcc), and none is here",
+        fix=f"{plan('cuda')} installs one; the driver alone has no nvcc",
+        sure=True,
+    )
+
+
+def _glibc(_: Scene, line: str) -> Cause | None:
+    if not _GLIBC.search(line):
+        return None
+    return Cause(
+        says="nvcc's headers and this system's glibc declare the same functions differently (glibc 2.41 or newer)",
+        fix=f"{plan('cuda>=13.2')} where driver and GPUs allow it; or compile in a container of an older system",
+        sure=True,
+    )
+
+
+def _reference(_: Scene, line: str) -> Cause | None:
+    found = _UNDEFINED.search(line)
+    if found is None:
+        return None
+    return Cause(
+        says=f"a program is linked with a library of CUDA of another release: {found['name']} is not in it",
+        fix="libraries and headers must be of one toolkit: look at -L and -I, CUDA_HOME, and libraries of CUDA in the "
+        "Python environment",
+        sure=True,
+    )
+
+
+_JUDGES = (_versions, _compiler, _architecture, _glibc, _header, _library, _toolkit, _reference)
