@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
@@ -185,12 +185,7 @@ def _lines(scene: Scene) -> Iterator[Line]:
             own = program is not None and program.own
             if not (own or STACK.search(line) or (here and any(one.search(line) for one in ABOUT))):
                 continue
-            folded = line.casefold()
-            if any(is_about(row, line, folded) for row in rows) or any(words in line for words in codes):
-                continue
-            if MISSING.search(line):
-                continue
-            if _JUDGED.search(line) or any(all(words in line for words in row.wants) for row in messages):
+            if MISSING.search(line) or _JUDGED.search(line) or _is_told(line, rows, codes, messages):
                 continue
             judged = cause(scene, line)
             if judged is None and not (own or STACK.search(line)):
@@ -199,6 +194,16 @@ def _lines(scene: Scene) -> Iterator[Line]:
             vague = quiet or bool(_FOLLOWS.search(line)) or _is_kernels(path, line)
             if (judged is not None and (judged.sure or not quiet)) or not vague:
                 yield Line(path=path, text=line, count=count, cause=judged, program=program)
+
+
+def _is_told(line: str, rows: list[LogRow], codes: list[str], messages: Sequence[KernelRow]) -> bool:
+    """Whether a row of the facts describes the line, so that another finding tells it."""
+    folded = line.casefold()
+    return (
+        any(is_about(row, line, folded) for row in rows)
+        or any(words in line for words in codes)
+        or any(all(words in line for words in row.wants) for row in messages)
+    )
 
 
 def _is_kernels(path: str, line: str) -> bool:
