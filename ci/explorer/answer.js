@@ -174,6 +174,7 @@ function adviceOn(question, picks) {
   const { book, host } = question, found = [];
   for (const [name, candidate] of Object.entries(picks)) {
     for (const { rule } of book.hostAdvice(question, name, candidate.version)) {
+      if (name === "driver" && rule === refusedKernel(question, candidate.version)) continue;
       const has = hostHas(question, rule.objects[0]);
       found.push(`${rule.text}; ${has[0].toLowerCase()}${has.slice(1)}`);
     }

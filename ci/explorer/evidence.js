@@ -147,22 +147,28 @@ function lacksKernels(question, driver) {
     !(question.book.applying("driver", driver).get("kernel") ?? []).some(isAbove);
 }
 
-function olderKernel(question, driver) {
+function refusedKernel(question, driver) {
   const { book, host } = question;
-  for (const rule of book.applying("driver", driver).get("kernel") ?? []) {
-    if (rule.advice || boundsAbove(question, rule) || !host.holds(rule, "driver")) continue;
-    const isOffered = (host.system.offers ?? []).some((kernel) => accepts(rule, driver, kernel));
-    if (!isOffered && !host.values("kernel").every((kernel) => accepts(rule, driver, kernel))) {
-      return [unknown(`driver==${driver}: it is unknown whether ${host.system.default} has such a kernel: ${rule.says ?? ""}`,
-        { rule: rule.id, needs: "kernel", option: "--kernel", sources: pages(question.facts, rule.src) })];
-    }
-  }
-  return [];
+  if (!host.isAssumed("kernel")) return undefined;
+  const isAlone = Object.keys(question.asked).every((name) => name === "driver");
+  return (book.applying("driver", driver).get("kernel") ?? []).find((rule) => {
+    const takes = (kernel) => accepts(rule, driver, kernel);
+    return !rule.advice && (isAlone || !boundsAbove(question, rule)) && host.holds(rule, "driver") &&
+      !host.values("kernel").some(takes) && !(host.system.offers ?? []).some(takes);
+  });
+}
+
+function noKernel(question, driver) {
+  const rule = refusedKernel(question, driver);
+  if (!rule) return [];
+  const why = `it is unknown whether ${question.host.system.default} has such a kernel: ${rule.says ?? ""}`;
+  return [unknown(`driver==${driver}: ${why}`,
+    { rule: rule.id, needs: "kernel", option: "--kernel", sources: pages(question.facts, rule.src) })];
 }
 
 function unknownKernels(question, candidate) {
   if (!candidate) return [];
-  if (question.host.isAssumed("kernel")) return olderKernel(question, candidate.version);
+  if (question.host.isAssumed("kernel")) return noKernel(question, candidate.version);
   if (!lacksKernels(question, candidate.version)) return [];
   return [unknown(`driver==${candidate.version}: ${UNKNOWN_KERNELS}, so nothing can be said of Linux ` +
     question.host.values("kernel")[0], { needs: "kernel", option: "--kernel" })];

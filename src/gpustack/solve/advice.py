@@ -12,6 +12,7 @@ from gpustack.solve.known_bad import warnings
 from gpustack.solve.listed import remarks
 from gpustack.solve.question import Candidate, Question
 from gpustack.solve.sentences import host_has, rule_sentence
+from gpustack.solve.unknown import refused_kernel
 from gpustack.versions import is_within
 
 
@@ -20,6 +21,8 @@ def advice(question: Question, picks: Mapping[str, Candidate]) -> list[str]:
     found: dict[str, None] = {}
     for name, candidate in picks.items():
         for bound, _ in question.book.host_breaches(name, candidate.version, question.view, advice=True):
+            if name == "driver" and bound is refused_kernel(question, candidate):
+                continue  # no kernel of the system is accepted: the verdict is unknown, and says why
             has = host_has(question, bound.rule.needs)
             found[f"{rule_sentence(question, bound).text}; {has[:1].lower()}{has[1:]}"] = None
         for other, second in picks.items():

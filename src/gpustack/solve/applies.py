@@ -46,6 +46,17 @@ class Unlisted(Struct, frozen=True, kw_only=True):
     src: tuple[str, ...] = ()
 
 
+class UnlistedGpus(Struct, frozen=True, kw_only=True):
+    """GPUs that the vendor's pages do not name for these versions."""
+
+    id: str
+    components: tuple[str, ...]
+    compute_capability: str
+    versions: str
+    text: str
+    src: tuple[str, ...] = ()
+
+
 def platform(host: Host) -> str:
     """The platform of a host in the words of the facts: server, container, wsl, windows or jetson."""
     if host.os.family == "windows":
@@ -62,7 +73,7 @@ def outside(question: Question, component: str, version_text: str = "") -> Unkno
     place, arch = platform(question.host), question.host.arch
     here = [row for row in rows if place in row.platforms]
     if not rows or any(_covers(row, arch, version_text) for row in here):
-        return _unlisted(question, component, version_text)
+        return _unlisted(question, component, version_text) or _unlisted_gpu(question, component, version_text)
     subject = f"{component}=={version_text}" if version_text else component
     if not here:
         row = _elsewhere(question, component, place)
@@ -102,6 +113,28 @@ def _unlisted(question: Question, component: str, version_text: str) -> Unknown 
                 option="--os",
                 sources=sources,
             )
+    return None
+
+
+def _unlisted_gpu(question: Question, component: str, version_text: str) -> Unknown | None:
+    """That the vendor does not name a GPU of the host for a version; None if no row says so."""
+    if not version_text:
+        return None
+    for gpu in question.host.gpus:
+        for row in question.matrix.rows(SUBJECT, "unlisted_gpus", UnlistedGpus):
+            if (
+                component in row.components
+                and is_within(version_text, row.versions)
+                and gpu.compute_capability
+                and is_within(gpu.compute_capability, row.compute_capability)
+            ):
+                return Unknown(
+                    reason=f"{component}=={version_text}: {gpu.called}: {row.text}",
+                    rule=row.id,
+                    needs="gpu",
+                    option="--gpu",
+                    sources=question.matrix.addresses(row.src),
+                )
     return None
 
 

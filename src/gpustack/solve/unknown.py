@@ -142,31 +142,47 @@ def unknown_kernels(question: Question, picks: Mapping[str, Candidate]) -> list[
     if candidate is None:
         return []
     if question.view.is_assumed("kernel"):
-        return _older_kernel(question, candidate)
+        return _no_kernel(question, candidate)
     if not lacks_kernels(question, candidate):
         return []
     text = f"{UNKNOWN_KERNELS}, so nothing can be said of Linux {question.view.values('kernel')[0]}"
     return [Unknown(reason=f"driver=={candidate.version}: {text}", needs="kernel", option=OPTIONS["kernel"])]
 
 
-def _older_kernel(question: Question, driver: Candidate) -> list[Unknown]:
-    """That a driver release is for newer kernels than the default of the system and those that it is known to offer."""
-    for bound in question.book.applying("driver", driver.version).get("kernel", ()):
-        if bound.is_advice or _bounds_above(question, bound) or not question.view.holds(bound.rule.when, "driver"):
-            continue
-        for kernel in question.view.values("kernel"):
-            if not bound.accepts(driver.version, kernel) and not _offers_one(question, bound, driver):
-                system = question.view.default("kernel")[1]
-                reason = (
-                    f"driver=={driver.version}: it is unknown whether {system} has such a kernel: {bound.rule.says}"
-                )
-                sources = question.matrix.addresses(bound.rule.src)
-                return [
-                    Unknown(
-                        reason=reason, rule=bound.rule.id, needs="kernel", option=OPTIONS["kernel"], sources=sources
-                    )
-                ]
-    return []
+def _no_kernel(question: Question, driver: Candidate) -> list[Unknown]:
+    """That a driver release is for other kernels than the default of the system and those that it is known to offer."""
+    bound = refused_kernel(question, driver)
+    if bound is None:
+        return []
+    system = question.view.default("kernel")[1]
+    reason = f"driver=={driver.version}: it is unknown whether {system} has such a kernel: {bound.rule.says}"
+    sources = question.matrix.addresses(bound.rule.src)
+    return [Unknown(reason=reason, rule=bound.rule.id, needs="kernel", option=OPTIONS["kernel"], sources=sources)]
+
+
+def refused_kernel(question: Question, driver: Candidate) -> BoundRule | None:
+    """The rule of a driver release that refuses the default kernel of the system and every other that it offers.
+
+    A rule about the first kernel that is too new counts if ``check`` is asked about a driver alone: next to something
+    else the system is often that of a container, and a plan warns.
+    """
+    if not question.view.is_assumed("kernel"):
+        return None
+    modules = {"driver", "fabric-manager", "imex"}
+    is_alone = question.mode == "check" and question.asked.keys() <= modules and not question.request.frameworks
+    kernels = question.view.values("kernel")
+    return next(
+        (
+            bound
+            for bound in question.book.applying("driver", driver.version).get("kernel", ())
+            if not bound.is_advice
+            and (is_alone or not _bounds_above(question, bound))
+            and question.view.holds(bound.rule.when, "driver")
+            and not any(bound.accepts(driver.version, kernel) for kernel in kernels)
+            and not _offers_one(question, bound, driver)
+        ),
+        None,
+    )
 
 
 def _offers_one(question: Question, bound: BoundRule, driver: Candidate) -> bool:

@@ -85,10 +85,16 @@ def test_a_kernel_newer_than_any_that_was_shown_is_a_warning(matrix: Matrix) -> 
     assert any("Linux 7.2 is the newest kernel" in text for text in verdict.warnings)
 
 
-def test_the_default_kernel_of_a_system_warns_and_refuses_nothing(matrix: Matrix) -> None:
-    verdict = ask(matrix, on(matrix, "ubuntu24.04"), "driver==470.57.02")
-    assert verdict.verdict == "compatible"
-    assert any("the default of Ubuntu 24.04 LTS is kernel 6.8.0" in text for text in verdict.warnings)
+def test_the_default_kernel_of_a_system_refuses_nothing_and_is_unknown_for_a_driver_alone(matrix: Matrix) -> None:
+    host = on(matrix, "ubuntu24.04")
+    alone = ask(matrix, host, "driver==470.57.02")
+    assert alone.verdict == "unknown"
+    assert any("Ubuntu 24.04 LTS has such a kernel" in one.reason for one in alone.unknown)
+    assert not any("kernel 6.8.0" in text for text in alone.warnings)
+    texts = ("driver==470.57.02", "cuda==11.4.4")
+    beside = check(matrix, host, Request(requirements=merge(tuple(map(parse_requirement, texts)))))
+    assert beside.verdict == "compatible"
+    assert any("the default of Ubuntu 24.04 LTS is kernel 6.8.0" in text for text in beside.warnings)
 
 
 def test_modules_that_run_were_built(matrix: Matrix) -> None:
