@@ -115,7 +115,7 @@ function outside(question, component, text) {
   const covers = (row) => row.arch.includes(arch) && (!row.versions || isWithin(text, row.versions));
   if (!mine.length || here.some(covers)) {
     const row = unlisted.find((one) => one.components.includes(component) && isWithin(text, one.versions) &&
-      one.systems.some((name) => host.system.rows.includes(name)));
+      one.systems.some((name) => host.system.rows.includes(name)) && (!one.arch || one.arch.includes(arch)));
     return row ? unknown(`${component}==${text}: ${row.text}`,
       { rule: row.id, needs: "os", option: "--os", sources: pages(facts, row.src) }) : null;
   }

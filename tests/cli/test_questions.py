@@ -18,7 +18,7 @@ from tests.cli.conftest import Call, Ended
 FOLDER = Path(__file__).parent.parent / "cases" / "questions"
 KEYS = {"file", "id", "check", "host", "options", "expect", "between", "warning_ok", "says", "why", "src"}
 VERDICTS = {0: "compatible", 3: "incompatible", 7: "unknown"}
-LEAST = 1100
+LEAST = 1150
 OF_HOST = {"gpu", "os", "python", "glibc", "platform"}
 WITHOUT_MEANING = ("error[unknown-", "error[usage]")
 """How a refusal begins that knows a name, a system or an option not at all; it is no verdict on a host."""

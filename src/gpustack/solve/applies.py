@@ -43,6 +43,7 @@ class Unlisted(Struct, frozen=True, kw_only=True):
     systems: tuple[str, ...]
     versions: str
     text: str
+    arch: tuple[str, ...] = ()
     src: tuple[str, ...] = ()
 
 
@@ -104,7 +105,8 @@ def _unlisted(question: Question, component: str, version_text: str) -> Unknown 
         return None
     here = {f"{system.id}{system.version}" for system in question.offers.rows.systems}
     for row in question.matrix.rows(SUBJECT, "unlisted", Unlisted):
-        if component in row.components and here.intersection(row.systems) and is_within(version_text, row.versions):
+        is_here = here.intersection(row.systems) and (not row.arch or question.host.arch in row.arch)
+        if is_here and component in row.components and is_within(version_text, row.versions):
             sources = question.matrix.addresses(row.src)
             return Unknown(
                 reason=f"{component}=={version_text}: {row.text}",

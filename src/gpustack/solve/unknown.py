@@ -216,6 +216,12 @@ def outside_of_the_facts(question: Question, judged: Mapping[str, Candidate]) ->
 def doubt(question: Question, candidate: Candidate) -> Unknown | None:
     """Why the facts do not cover this version on this platform and architecture; None if they do."""
     if candidate.component == "driver" and any(gpu.is_vgpu for gpu in question.host.gpus):
+        consumer = next((gpu for gpu in question.host.gpus if gpu.is_vgpu and gpu.kind == "consumer"), None)
+        if consumer is not None:
+            why = (
+                f"NVIDIA's vGPU software is for data-centre and professional GPUs, and no fact covers {consumer.called}"
+            )
+            return Unknown(reason=f"driver=={candidate.version}: {why}", needs="gpu", option="--gpu")
         asked = question.asked.get("driver")
         wanted = asked.versions if asked and asked.versions.startswith("==") else f"=={candidate.version}"
         known = _is_guest_driver(question, wanted)
