@@ -23,8 +23,12 @@ GROWING = {"gpu-lists": ("open", "own", "last")}
 """Columns of lists, and of their newest release, to which a machine may add."""
 
 
-_OF_OTHERS = frozenset({"pins", "tensorrt_manifests"})
-"""Sources that are not the vendor's: they confirm rows, and add none."""
+_CONFIRM = {
+    "pins": "only other packagers name it",
+    "tensorrt_manifests": "only other packagers name it",
+    "tensorrt_wheels": "the index has no libraries for it",
+}
+"""Sources that confirm rows and add none, and why."""
 
 
 class Waiting(NamedTuple):
@@ -123,7 +127,7 @@ class _Merging:
 
     def _fate(self, found: Found, why: str) -> Found | Waiting | None:
         """A new row: added, added as seen, or for a person; None if no answer would read it."""
-        why = why or ("only other packagers name it" if self._source in _OF_OTHERS else "")
+        why = why or _CONFIRM.get(self._source, "")
         if why:
             return _to_decide(found, why)
         if found.table == "releases":

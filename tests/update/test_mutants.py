@@ -110,7 +110,7 @@ def test_no_row_of_a_mutated_list_of_gpus_is_accepted() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(10))
-@pytest.mark.parametrize("name", [*ALONE, "gpu_lists"])
+@pytest.mark.parametrize("name", [*ALONE, "gpu_lists", "tensorrt_wheels"])
 def test_ten_thousand_mutants(name: str, part: int) -> None:
     found = outcomes(name, range(1000 + part * 125, 1125 + part * 125))
     assert [text for text in found if text.startswith("WRONG")] == []

@@ -18,6 +18,7 @@ from update.sources import (
     runfiles,
     tags,
     tensorrt_manifests,
+    tensorrt_wheels,
     wheels,
 )
 
@@ -39,6 +40,7 @@ ALL: tuple[Source, ...] = tuple(
         pci_ids,
         pins,
         tensorrt_manifests,
+        tensorrt_wheels,
     )
 )
 """Sources of releases come first: what they name confirms the rows of the others."""
