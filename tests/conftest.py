@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
-from tests import shared
+from tests import shared, tiers
 
 # How long an example takes says how busy the machine is, not whether the program is right.
 settings.register_profile("by no clock", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -32,6 +32,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
+    tiers.with_slow_tests(is_slow="not slow" not in config.option.markexpr.replace("slow or not slow", ""))
     if hasattr(config, "workerinput"):
         shared.use_folder(Path(config.option.basetemp).parent / "shared")
     terminal = config.pluginmanager.get_plugin("terminalreporter")

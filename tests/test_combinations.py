@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+from tests.reading import cases_in
 
 from gpustack.detect.describe import describe
 from gpustack.matrix.index import Matrix, load_matrix
@@ -23,11 +23,7 @@ LEAST = {"compatible": 150, "incompatible": 150, "unknown": 30}
 
 def load_cases() -> list[dict[str, Any]]:
     """Every case of every file, with the name of its file."""
-    return [
-        {"file": path.stem, **case}
-        for path in sorted(FOLDER.glob("*.yaml"))
-        for case in yaml.safe_load(path.read_text(encoding="utf-8"))["cases"]
-    ]
+    return [{"file": path.stem, **case} for path in sorted(FOLDER.glob("*.yaml")) for case in cases_in(path)["cases"]]
 
 
 CASES = load_cases()

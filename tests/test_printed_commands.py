@@ -15,15 +15,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from tests.integration.catalogue import Package
 from tests.integration.keys import make_signing_keys
 from tests.integration.vendor_files import repository_deb, repository_rpm
+from tests.reading import cases_in
 
 from gpustack.cli import main
 
 ROOT = Path(__file__).parent.parent
-CASES = yaml.safe_load((Path(__file__).parent / "cases/printed-commands.yaml").read_text(encoding="utf-8"))
+CASES = cases_in(Path(__file__).parent / "cases/printed-commands.yaml")
 ROWS = [(guide, row) for guide, rows in CASES["commands"].items() for row in rows]
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+from tests.reading import cases_in
 
 ROOT = Path(__file__).resolve().parents[1]
-SCENARIOS: list[dict[str, Any]] = yaml.safe_load((ROOT / "tests/cases/scenarios.yaml").read_text())["scenarios"]
+SCENARIOS: list[dict[str, Any]] = cases_in(ROOT / "tests/cases/scenarios.yaml")["scenarios"]
 
 
 @cache

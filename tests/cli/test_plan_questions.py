@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from tests.cli.conftest import Call
+from tests.reading import cases_in
 
 FILE = Path(__file__).parent.parent / "cases" / "plan-questions.yaml"
-CASES = yaml.safe_load(FILE.read_text(encoding="utf-8"))["cases"]
+CASES = cases_in(FILE)["cases"]
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case["id"] for case in CASES])

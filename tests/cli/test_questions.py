@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from tests.cli.conftest import Call, Ended
+from tests.reading import cases_in
 
 FOLDER = Path(__file__).parent.parent / "cases" / "questions"
 KEYS = {"file", "id", "check", "host", "options", "expect", "between", "warning_ok", "says", "why", "src"}
@@ -26,11 +26,7 @@ WITHOUT_MEANING = ("error[unknown-", "error[usage]")
 
 def load_cases() -> list[dict[str, Any]]:
     """Every question of every file, with the name of its file."""
-    return [
-        {"file": path.stem, **case}
-        for path in sorted(FOLDER.glob("*.yaml"))
-        for case in yaml.safe_load(path.read_text(encoding="utf-8"))["cases"]
-    ]
+    return [{"file": path.stem, **case} for path in sorted(FOLDER.glob("*.yaml")) for case in cases_in(path)["cases"]]
 
 
 CASES = load_cases()

@@ -40,7 +40,7 @@ def start(place: Place, *artifacts: Artifact, front: Sequence[str] = ()) -> subp
 
 
 def until_there(path: Path, size: int) -> None:
-    end = time.monotonic() + 60
+    end = time.monotonic() + 300
     while not path.exists() or path.stat().st_size < size:
         assert time.monotonic() < end, f"{path} did not come"
         time.sleep(0.01)

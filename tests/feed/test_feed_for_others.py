@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 from gpustack import resources
@@ -36,6 +35,8 @@ def run(name: str, document: str, *words: str) -> Any:
 def test_the_document_keeps_its_schema_and_names_every_source(capsys: pytest.CaptureFixture[str], what: str) -> None:
     document = json.loads(export(capsys, what))
     assert main(["schema", "facts"]) == 0
+    import jsonschema  # two seconds, in every worker
+
     jsonschema.Draft202012Validator(json.loads(capsys.readouterr().out)).validate(document)
     for table in document["tables"].values():
         assert table["rows"]

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.tiers import examples
 
 from gpustack.detect.api import detect
 from gpustack.detect.build import host_of
@@ -27,7 +28,10 @@ from gpustack.errors import DocumentError, UnsupportedError, UsageError
 from gpustack.matrix.index import Matrix, load_matrix
 
 SETTINGS = settings(
-    max_examples=60, deadline=2000, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(60),
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 NUMBERS = st.sampled_from(
     ["580.95.05", "13.0", "9.14.0.64-1", "1" * 30, "-1", "0x10de", "0x2335\n", "٣.٤", "1.2.3.4.5.6", ""]
@@ -182,7 +186,7 @@ def test_whole_evidence(
     redact(evidence)
 
 
-@settings(max_examples=25, deadline=4000, derandomize=True)
+@settings(max_examples=examples(25), deadline=None, derandomize=True)
 @given(
     st.dictionaries(PATHS, st.binary(max_size=200), max_size=10),
     st.lists(st.tuples(PATHS, st.one_of(PATHS, WORDS)), max_size=4),

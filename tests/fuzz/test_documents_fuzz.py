@@ -16,6 +16,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tiers import examples
 
 from gpustack.detect import hostfile
 from gpustack.detect.describe import describe
@@ -31,7 +32,7 @@ from gpustack.solve.check import check
 from gpustack.solve.requirements import parse_requirement
 from gpustack.solve.resolve import resolve
 
-BOUNDED = settings(derandomize=True, database=None, max_examples=200, deadline=None)
+BOUNDED = settings(derandomize=True, database=None, max_examples=examples(200), deadline=None)
 
 LONGEST = 10.0
 
@@ -82,7 +83,7 @@ QUESTIONS = st.sampled_from(
 )
 
 
-@settings(BOUNDED, max_examples=400)
+@settings(BOUNDED, max_examples=examples(400))
 @given(data=st.data(), question=QUESTIONS)
 def test_a_host_with_anything_changed(
     matrix: Matrix, mutated: Mutation, data: st.DataObject, question: tuple[str, ...]

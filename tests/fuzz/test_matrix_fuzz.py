@@ -9,6 +9,7 @@ from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tiers import examples
 
 from gpustack.errors import GpustackError, MatrixError
 from gpustack.matrix import load
@@ -18,8 +19,8 @@ from gpustack.model.request import Request
 from gpustack.solve.check import check
 from gpustack.solve.requirements import parse_requirement
 
-BOUNDED = settings(derandomize=True, database=None, max_examples=250, deadline=None)
-FEW = settings(BOUNDED, max_examples=100)
+BOUNDED = settings(derandomize=True, database=None, max_examples=examples(250), deadline=None)
+FEW = settings(BOUNDED, max_examples=examples(100))
 
 GOOD = """\
 schema: gpustack/matrix/v1

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tiers import examples
 
 from gpustack.cli.requestfile import parse_toml, read_request_file
 from gpustack.cli.stack_options import StackOptions
@@ -18,7 +19,7 @@ from gpustack.model.request import METHODS
 from gpustack.solve.requirements import merge, parse_methods, parse_requirement
 from gpustack.versions import version, version_range
 
-BOUNDED = settings(derandomize=True, database=None, max_examples=400, deadline=None)
+BOUNDED = settings(derandomize=True, database=None, max_examples=examples(400), deadline=None)
 
 Damage = Callable[[bytes], st.SearchStrategy[bytes]]
 

@@ -23,7 +23,7 @@ from gpustack.model.plan import Plan
 from gpustack.model.steps import Artifact
 
 step = partial(draft, component="", why="the test asks for it", phase="driver")
-LARGE = 160 * 2**20
+LARGE = 64 * 2**20
 HOME = "/usr/local/gp-large"
 
 
@@ -63,7 +63,7 @@ def test_unpacking(kind: str, world: World, tmp_path: Path) -> None:
     plan = world.save(tmp_path, plan_of(kind, content))
     with serving(files, None) as server, world.fresh(tmp_path / "layer") as made:
         more = {"GPUSTACK_MIRRORS": f"{VENDOR}={server}/"}
-        remount(made.upper.parent, "size=96m")
+        remount(made.upper.parent, "size=40m")
         failed = world.call(made.root.path, plan, "--yes", **more)
         assert failed.code == 1
         assert "No space left on device" in failed.err

@@ -188,7 +188,7 @@ def test_an_archive_that_was_unpacked_in_part(world: World, tmp_path: Path) -> N
 
 
 def wait_for(happened: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
+    end = time.monotonic() + 300
     while not happened():
         assert time.monotonic() < end
         time.sleep(0.0005)

@@ -93,12 +93,13 @@ NO_NETWORK = ("unshare", "--net")
 
 ASKED = {
     "debian12": Ask("debian12", ("driver", "cuda", "cudnn")),
+    "rhel9-driver": Ask("rhel9.4", ("driver",)),
     "rhel9": Ask("rhel9.4", ("driver", "cuda", "cudnn")),
     "sles15": Ask("sles15.6", ("driver", "cuda")),
 }
 
 
-@pytest.mark.parametrize("ask", tiers(ASKED, "debian12", "rhel9"))
+@pytest.mark.parametrize("ask", tiers(ASKED, "debian12", "rhel9-driver"))
 def test_a_bundle_brings_the_whole_stack_where_there_is_no_network(
     ask: Ask,
     scene: Callable[..., Scene],

@@ -272,6 +272,7 @@ def download(folder: Path, requirements: str) -> None:
     subprocess.run(command, check=True)
 
 
+@pytest.mark.slow
 def test_wheels(
     debian: Callable[[str], Root],
     workshop: Workshop,

@@ -52,7 +52,7 @@ def forwarding(port: int, *, prefix: str = "", user: str = "") -> Answering:
         elif not asked.path.startswith(prefix):
             asked.give(404, b"<html><title>No such page</title></html>", Content_Type="text/html")
         else:
-            behind = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+            behind = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
             behind.request(asked.command, asked.path.removeprefix(prefix), body, {"Content-Type": "application/json"})
             got = behind.getresponse()
             asked.give(got.status, got.read(), Content_Type=got.headers.get("Content-Type", ""))

@@ -54,7 +54,7 @@ def turned(task: Task, made: Path, tmp_path: Path) -> Turned:
 
     def turn(name: str, *options: str) -> Path:
         path = tmp_path / name
-        assert RUN.run((task.program.path, "-y", "-i", str(made), *options, str(path)), timeout=30).code == 0
+        assert RUN.run((task.program.path, "-y", "-i", str(made), *options, str(path)), timeout=300).code == 0
         return path
 
     return turn

@@ -116,7 +116,7 @@ def test_what_a_package_tells_of_is_said_to_be_not_run(matrix: Matrix) -> None:
 def test_without_a_driver_each_generation_is_understood(
     ffmpegs: dict[str, str], matrix: Matrix, major: str, key: str
 ) -> None:
-    end = RUN.run((ffmpegs[major], *ENCODE, "-c:v", "h264_nvenc", "-f", "null", "-"), timeout=30)
+    end = RUN.run((ffmpegs[major], *ENCODE, "-c:v", "h264_nvenc", "-f", "null", "-"), timeout=300)
     told = diagnose(matrix, end.err, end.code, Setup())
     assert end.code
     assert told.key == key
@@ -148,7 +148,7 @@ def told_of(tested: Program, command: GuideCommand, shared: Path) -> Finished:
             encoder = "-c:v libx264 -preset ultrafast"
             kind = "-f rawvideo" if name.endswith(".yuv") else f"{encoder} -f h264" if name.endswith("264") else encoder
             words = f"-y -f lavfi -i color=size=1920x1080:rate=30:duration=0.1 -pix_fmt yuv420p {kind}".split()
-            assert RUN.run((tested.path, *words, str(shared / name)), timeout=30).code == 0
+            assert RUN.run((tested.path, *words, str(shared / name)), timeout=300).code == 0
         (folder / name).symlink_to(shared / name)
     return RUN.run((tested.path, "-hide_banner", *command.arguments), timeout=60, cwd=folder)
 
@@ -221,7 +221,7 @@ def test_each_failure_of_nvenc_is_told_apart(
     for name, value in {"LD_LIBRARY_PATH": str(driver), "NVENC_API": "13.1", **says}.items():
         monkeypatch.setenv(name, value)
     tested = program(ffmpegs[major])
-    end = RUN.run((tested.path, *ENCODE, "-c:v", "h264_nvenc", "-f", "null", "-"), timeout=30)
+    end = RUN.run((tested.path, *ENCODE, "-c:v", "h264_nvenc", "-f", "null", "-"), timeout=300)
     scene = Setup(chip=chip_of(matrix, L4), driver="580.159.04", about=tested.about)
     told = diagnose(matrix, end.err, end.code, scene)
     assert words in told.cause, end.err

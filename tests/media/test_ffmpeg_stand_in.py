@@ -115,7 +115,7 @@ def test_what_this_encoder_cannot_do_is_told_apart(
         "null",
         "-",
     )
-    end = RUN.run((program.path, *source), timeout=30)
+    end = RUN.run((program.path, *source), timeout=300)
     told = diagnose(matrix, end.err, end.code, Setup(chip=chip_of(matrix, T4), driver="610.43.02", about=program.about))
     assert end.code
     if major == "5" and "av1" in options:

@@ -169,7 +169,7 @@ def tritonserver(wheel: Wheel, tmp_path_factory: pytest.TempPathFactory) -> Serv
     return ServerProgram(path=program, backends=home / "backends")
 
 
-def until(holds: Callable[[], bool], seconds: float = 30.0) -> bool:
+def until(holds: Callable[[], bool], seconds: float = 300.0) -> bool:
     end = time.monotonic() + seconds
     while not (held := holds()) and time.monotonic() < end:
         time.sleep(0.05)

@@ -281,7 +281,7 @@ def test_a_server_of_ours_ends_however_we_end(tritonserver: ServerProgram, tmp_p
     try:
         assert until(lambda: bool(servers(tmp_path))), "no server was started"
         ours.send_signal(how)
-        assert ours.wait(30) != 0
+        assert ours.wait(300) != 0
         assert until(lambda: not servers(tmp_path)), servers(tmp_path)
     finally:
         ours.kill()

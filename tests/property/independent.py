@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import yaml
+from tests.reading import yaml_of
 
 from gpustack.model.host import Host
 from gpustack.versions import is_within, version
@@ -27,9 +27,8 @@ def rule_rows() -> tuple[dict[str, Any], ...]:
 
 
 def read(text: str) -> dict[str, Any]:
-    """The tables of a matrix file; by libyaml where PyYAML has it, since its own loader takes minutes for all files."""
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    tables: dict[str, Any] = yaml.load(text, Loader=loader)["tables"]  # noqa: S506 (both are safe)
+    """The tables of a matrix file."""
+    tables: dict[str, Any] = yaml_of(text)["tables"]
     return tables
 
 

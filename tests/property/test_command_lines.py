@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tiers import examples
 
 from gpustack.cli import COMMANDS, application, declared
 from gpustack.cli.declare import Command, Option
@@ -95,7 +96,7 @@ def words_of(command: Command) -> st.SearchStrategy[list[str]]:
 def test_what_the_fast_reader_takes_typer_reads_the_same(name: str) -> None:
     command = declared(name)
 
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=examples(150), deadline=None)
     @given(words_of(command))
     def agree(words: list[str]) -> None:
         taken = read(command, words, {})

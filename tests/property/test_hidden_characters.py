@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from tests.property.hostile import Place, places, planted, shape
+from tests.tiers import examples
 from tests.unit.render.cases import anywhere, plan_for, plan_of
 from tests.unit.render.test_ansible import step
 
@@ -94,7 +95,7 @@ def fields(plan: Callable[[], Plan]) -> dict[tuple[str, ...], list[Place]]:
 
 
 @pytest.mark.parametrize("form", FORMS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(data=st.data(), text=hostile)
 def test_nothing_hidden_comes_out_of_any_form(form: str, data: st.DataObject, text: str) -> None:
     make, write = FORMS[form]
@@ -109,7 +110,7 @@ def test_nothing_hidden_comes_out_of_any_form(form: str, data: st.DataObject, te
     assert unseen(written) == set()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(words=st.lists(hostile, min_size=1, max_size=3))
 def test_a_shell_reads_the_very_words(words: list[str]) -> None:
     written = command_line(("printf", r"%s\1", *words))
@@ -138,7 +139,7 @@ def test_a_file_of_hidden_characters_is_written_as_it_is(text: str, end: str, tm
     assert (tmp_path / "out").read_bytes().decode() == content
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(text=hostile)
 def test_what_a_script_shows_of_its_commands_can_be_seen(text: str) -> None:
     plan = plan_of(step("one", title=text, why=text, commands=(("true", text),), needs_root=False))
@@ -148,7 +149,7 @@ def test_what_a_script_shows_of_its_commands_can_be_seen(text: str) -> None:
     assert unseen((done.stdout + done.stderr).decode()) == set()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(text=hostile)
 def test_a_document_is_the_same_with_and_without_escapes(text: str) -> None:
     plan = planted(linux(), [place for place in places(linux()) if place[-1] == "title"], text)
@@ -160,7 +161,7 @@ def test_a_document_is_the_same_with_and_without_escapes(text: str) -> None:
     assert json.loads(visible_json(json.dumps([text], ensure_ascii=False))) == [text]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(text=hostile)
 def test_a_host_is_described_by_what_can_be_seen(text: str) -> None:
     document: Any = msgspec.to_builtins(linux().host)

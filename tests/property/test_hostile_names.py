@@ -17,6 +17,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from tests.property.hostile import Place, places, planted, shape, texts
+from tests.tiers import examples
 from tests.unit.render.cases import plan_for
 from tests.unit.render.test_dockerfile import instructions
 from tests.unit.render.test_powershell import commands_of, faults
@@ -187,7 +188,7 @@ def sampled(form: str) -> Iterator[tuple[str, ...]]:
 
 
 @pytest.mark.parametrize("form", FORMS)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(data=st.data(), text=texts)
 def test_a_string_in_any_field_arrives_as_itself(form: str, data: st.DataObject, text: str) -> None:
     assume(not SAFE.fullmatch(text))

@@ -20,6 +20,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tests.property.hostile import HOSTILE, Place, places, planted, shape, texts
 from tests.property.test_hostile_names import shell_words
+from tests.tiers import examples
 from tests.unit.render.cases import anywhere, plan_for, plan_of
 from tests.unit.render.test_ansible import Loader, Unsafe, step
 
@@ -124,7 +125,7 @@ def expected_of(one: Step) -> Iterator[tuple[str, ...]]:
 
 
 @pytest.mark.parametrize("name", PLANS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(data=st.data(), text=texts)
 def test_a_shell_calls_exactly_what_the_plan_says(name: str, data: st.DataObject, text: str) -> None:
     assume("\1" not in text)
@@ -189,7 +190,7 @@ OURS = re.compile(r"\{\{ (item|item\.path|gpustack_play_[a-z0-9_.]+|\(.* \| tern
 
 
 @pytest.mark.parametrize("name", PLANS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(data=st.data(), text=texts)
 def test_a_playbook_carries_the_string_and_nothing_more(name: str, data: st.DataObject, text: str) -> None:
     field = data.draw(st.sampled_from([one for one in sorted(fields(name)) if one[0] == "steps"]))

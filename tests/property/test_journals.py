@@ -7,6 +7,7 @@ from pathlib import Path
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.tiers import examples
 
 from gpustack.install.changes.backups import Backups
 from gpustack.install.changes.watch import Watch
@@ -83,7 +84,7 @@ def test_any_prefix_of_any_journal_folds(records: list[Record]) -> None:
 
 
 @given(st.lists(RECORDS, max_size=8))
-@settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=examples(20), suppress_health_check=[HealthCheck.too_slow], deadline=None)
 def test_a_history_is_that_of_its_file(records: list[Record]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         journal = Journal(Path(folder) / "journal.jsonl", Path(folder) / "reserve")
@@ -175,7 +176,7 @@ OWN = st.dictionaries(st.sampled_from(["/etc/mine", "/etc/d/mine", "/etc/c"]), s
 
 
 @given(STEPS, ATTEMPTS, CHANGES, OWN, OWN)
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow], deadline=None)
 def test_whatever_fails_or_is_cut_off_a_rollback_ends_where_the_run_began(
     steps: list[tuple[dict[str, str], bool]],
     attempts: list[tuple[dict[str, str], str, str]],

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from tests.golden_plans import MIXED, NEWEST
 from tests.property import worlds
 from tests.property.demands import demand_ids, demand_order, led_to
+from tests.tiers import examples
 from tests.unit.render.cases import anywhere
 
 from gpustack.detect.describe import describe
@@ -25,8 +26,8 @@ from gpustack.render.api import render
 from gpustack.render.commands import command_line
 from gpustack.solve.requirements import parse_methods
 
-SOME = settings(worlds.STEADY, max_examples=30)
-FEW = settings(worlds.STEADY, max_examples=20)
+SOME = settings(worlds.STEADY, max_examples=examples(30))
+FEW = settings(worlds.STEADY, max_examples=examples(20))
 
 
 def planned(host: Host, request: Request) -> Plan | None:

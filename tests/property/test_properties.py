@@ -16,6 +16,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tests.property import worlds
 from tests.property.independent import breaches
+from tests.tiers import examples
 
 from gpustack.errors import GpustackError
 from gpustack.matrix.index import Matrix, load_matrix
@@ -82,7 +83,7 @@ def test_the_independent_checker_sees_what_is_wrong() -> None:
     assert breaches({"cudnn": "9.10.2.21", "cuda": "13.0.2", "driver": "580.95.05"}, {"fabric-manager": ""}, host)
 
 
-@settings(worlds.STEADY, max_examples=25)
+@settings(worlds.STEADY, max_examples=examples(25))
 @given(worlds.hosts, worlds.clashes, st.sampled_from(("plan", "check")))
 def test_the_cause_of_every_conflict_is_minimal(host: Host, request: Request, mode: Literal["plan", "check"]) -> None:
     question = Question(worlds.facts(), host, request, mode=mode)
@@ -117,7 +118,7 @@ def with_other_facts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Matr
     return found
 
 
-@settings(worlds.STEADY, max_examples=40)
+@settings(worlds.STEADY, max_examples=examples(40))
 @given(host=worlds.hosts, request=worlds.requests)
 def test_an_unrelated_row_never_changes_an_answer(
     host: Host, request: Request, with_other_facts: dict[str, Matrix]
@@ -155,7 +156,7 @@ def loaded_again() -> Matrix:
     return load_matrix()
 
 
-@settings(worlds.STEADY, max_examples=30)
+@settings(worlds.STEADY, max_examples=examples(30))
 @given(worlds.hosts, worlds.requests)
 def test_the_same_input_gives_the_same_bytes(host: Host, request: Request) -> None:
     backwards = msgspec.structs.replace(request, requirements=request.requirements[::-1])

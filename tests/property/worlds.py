@@ -6,6 +6,7 @@ from functools import cache, lru_cache
 
 from hypothesis import settings
 from hypothesis import strategies as st
+from tests.tiers import examples
 
 from gpustack.detect.describe import describe
 from gpustack.errors import NoSolutionError, UnsupportedError
@@ -16,7 +17,7 @@ from gpustack.model.resolution import Resolution
 from gpustack.solve.requirements import merge, parse_requirement
 from gpustack.solve.resolve import resolve
 
-STEADY = settings(derandomize=True, database=None, deadline=None, max_examples=60)
+STEADY = settings(derandomize=True, database=None, deadline=None, max_examples=examples(60))
 """The same examples on every run: a failure here is a failure everywhere."""
 
 SYSTEMS = ("ubuntu22.04", "ubuntu24.04", "debian12", "rhel8.10", "rhel9.4", "sles15.6", "ubuntu20.04", "fedora42")

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 import xmlschema
 from tests.reports.catalogue import REPORTS
@@ -130,6 +129,8 @@ def test_sarif_is_what_github_takes(written: Written, modules: Path, tmp_path: P
 
 def test_ctrf_holds_to_its_schema(written: Written, modules: Path) -> None:
     schema = json.loads((modules / "ctrf/dist/ctrf-schema-0.0.json").read_text(encoding="utf-8"))
+    import jsonschema  # two seconds, in every worker
+
     validator = jsonschema.Draft7Validator(schema, format_checker=jsonschema.FormatChecker())
     faults = {
         name: [one.message for one in validator.iter_errors(json.loads(path.read_text(encoding="utf-8")))]

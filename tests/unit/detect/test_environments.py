@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
-import yaml
+from tests.reading import cases_in
 
 from gpustack.detect.api import detect
 from gpustack.detect.gather import gather
@@ -18,9 +18,7 @@ from gpustack.detect.record import record
 from gpustack.matrix.index import Matrix, load_matrix
 from gpustack.model.host import Host
 
-CASES: list[dict[str, Any]] = yaml.safe_load(
-    (Path(__file__).parents[2] / "cases/python-environments.yaml").read_text(encoding="utf-8")
-)["environments"]
+CASES: list[dict[str, Any]] = cases_in(Path(__file__).parents[2] / "cases/python-environments.yaml")["environments"]
 SITE = "opt/venv/lib/python3.12/site-packages"
 GPUS = {"RTX 5090": "0x2b85", "RTX 4090": "0x2684", "T4": "0x1eb8", "GTX 1080": "0x1b80", "H200": "0x2335"}
 

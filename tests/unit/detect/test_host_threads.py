@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
-import yaml
+from tests.reading import cases_in
 from tests.signing import GLOBAL, SHIM, certificate, enrolled, signed
 
 from gpustack.detect import services
@@ -21,9 +21,8 @@ from gpustack.model.host import Problem
 
 
 def _hosts(name: str) -> list[dict[str, Any]]:
-    """The hosts of a file of cases; libyaml, where PyYAML has it, takes a tenth of the time."""
-    text = (Path(__file__).parents[2] / f"cases/{name}.yaml").read_text(encoding="utf-8")
-    hosts: list[dict[str, Any]] = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))["hosts"]  # noqa: S506 (both are safe)
+    """The hosts of a file of cases."""
+    hosts: list[dict[str, Any]] = cases_in(Path(__file__).parents[2] / f"cases/{name}.yaml")["hosts"]
     return hosts
 
 

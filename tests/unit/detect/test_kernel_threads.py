@@ -7,14 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+from tests.reading import cases_in
 
 from gpustack.detect.api import detect
 from gpustack.matrix.index import Matrix, load_matrix
 
-THREADS: list[dict[str, Any]] = yaml.safe_load(
-    (Path(__file__).parents[2] / "cases/kernel-threads.yaml").read_text(encoding="utf-8")
-)["threads"]
+THREADS: list[dict[str, Any]] = cases_in(Path(__file__).parents[2] / "cases/kernel-threads.yaml")["threads"]
 RELEASES = {
     "arch": "ID=arch\nID_LIKE=\n", "nixos": "ID=nixos\nVERSION_ID=25.05\n", "cachyos": "ID=cachyos\nID_LIKE=arch\n",
     "bazzite": "ID=bazzite\nID_LIKE=fedora\nVERSION_ID=44\n", "linuxmint21": "ID=linuxmint\nID_LIKE=ubuntu\nVERSION_ID=21\n",

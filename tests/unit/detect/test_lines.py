@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+from tests.reading import cases_in
 
 from gpustack.detect.build import host_of
 from gpustack.detect.evidence import Evidence
@@ -16,7 +16,7 @@ from gpustack.detect.services import ServiceReader
 from gpustack.detect.tree import Tree
 from gpustack.matrix.index import Matrix, load_matrix
 
-CASES: dict[str, Any] = yaml.safe_load((Path(__file__).parents[2] / "cases/log-lines.yaml").read_text(encoding="utf-8"))
+CASES: dict[str, Any] = cases_in(Path(__file__).parents[2] / "cases/log-lines.yaml")
 PLAIN = {"id", "wants", "says", "fix", "src", "severity"}
 """The fields of a row that describes a message and no host."""
 

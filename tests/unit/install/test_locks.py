@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-import jsonschema
 import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
@@ -57,6 +56,8 @@ def test_the_bill_of_materials_is_valid_and_always_the_same(system: str) -> None
 def test_a_lock_is_valid_by_its_schema(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["schema", "lock"]) == 0
     schema = json.loads(capsys.readouterr().out)
+    import jsonschema  # two seconds, in every worker
+
     jsonschema.validate(json.loads(locks.dump(lock_of("debian12"))), schema)
 
 

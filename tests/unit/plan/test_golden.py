@@ -8,9 +8,9 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-import yaml
 from tests.golden_plans import GOLDEN, REFUSED, Outcome, cases, golden_files, matrix, outcome, script_of
 from tests.property.demands import demand_checks, demand_ids, demand_order, led_to
+from tests.reading import cases_in
 
 from gpustack.model.facts import COMPONENTS
 from gpustack.model.plan import Plan
@@ -221,7 +221,7 @@ TOOLS = [manager(family) for family in NAMES]
 @cache
 def other_words() -> frozenset[str]:
     """Every text of the tables of what a system needs first, and the packages of the managers' own plugins."""
-    tables = strings([yaml.safe_load(path.read_text(encoding="utf-8"))["tables"] for path in TABLES])
+    tables = strings([cases_in(path)["tables"] for path in TABLES])
     return frozenset(tables | {word for tool in TOOLS for word in (*tool.signature_tools, *tool.hold_tools())})
 
 

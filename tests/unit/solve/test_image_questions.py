@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+from tests.reading import cases_in
 
 from gpustack.detect.describe import describe
 from gpustack.detect.images.read import is_place, read_image
@@ -23,9 +23,7 @@ from gpustack.model.resolution import ImageAnswer
 from gpustack.solve.check import check
 from gpustack.solve.require_cuda import Told, holds
 
-QUESTIONS: list[dict[str, Any]] = yaml.safe_load(
-    (Path(__file__).parents[2] / "cases/images.yaml").read_text(encoding="utf-8")
-)["questions"]
+QUESTIONS: list[dict[str, Any]] = cases_in(Path(__file__).parents[2] / "cases/images.yaml")["questions"]
 
 
 @pytest.fixture(scope="module")

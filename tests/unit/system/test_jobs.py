@@ -44,7 +44,7 @@ def job(tmp_path: Path, script: str, *, grace: float = 60.0, limit: float | None
 
 
 def until(happened: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
+    end = time.monotonic() + 300
     while not happened():
         assert time.monotonic() < end
 
