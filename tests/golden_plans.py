@@ -29,6 +29,7 @@ from gpustack.model.host import Gpu, Host
 from gpustack.model.places import System
 from gpustack.model.plan import Plan
 from gpustack.model.request import Request, Target
+from gpustack.model.resolution import Resolution
 from gpustack.plan.build import build
 from gpustack.plan.document import digest_of
 from gpustack.plan.targets import demand_host
@@ -295,11 +296,12 @@ def request_of(case: Case, asked: str) -> Request:
 
 
 class Outcome(NamedTuple):
-    """What became of a case: the plan, if there is one, and what was said of all that was asked before it."""
+    """What became of a case: the stack and the plan, if there is one, and what was said of all that was asked before."""
 
     case: Case
     plan: Plan | None
     refusals: tuple[str, ...]
+    resolution: Resolution | None = None
 
 
 @cache
@@ -314,12 +316,13 @@ def _planned(case: Case) -> Outcome:
         try:
             host, request = host_of(case), request_of(case, asked)
             demand_host(matrix(), host, request)
-            made = build(host, request, resolve(matrix(), host, request), matrix())
+            resolution = resolve(matrix(), host, request)
+            made = build(host, request, resolution, matrix())
             plan = replace(made, facts="0" * 64, facts_date=UNSET)
         except GpustackError as exc:
             refusals.append(_refusal(case, asked, exc))
             continue
-        return Outcome(case, replace(plan, digest=digest_of(plan)), tuple(refusals))
+        return Outcome(case, replace(plan, digest=digest_of(plan)), tuple(refusals), resolution)
     return Outcome(case, None, tuple(refusals))
 
 
