@@ -12,7 +12,7 @@ Same = Callable[[list[Any]], None]
 
 @pytest.mark.gate
 def test_random_questions_have_the_programs_answers(explorer: Any, same: Same) -> None:
-    same(explorer.questions(400, seed=20, hints_of=20))
+    same(explorer.questions(200, seed=20, hints_of=20))
 
 
 @pytest.mark.slow

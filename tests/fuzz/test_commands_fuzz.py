@@ -44,7 +44,7 @@ CODES = {
 LONGEST = 120
 """Seconds after which an input is one that a command hangs on; ordinary ones take a thousandth of that."""
 
-IN_GATE, IN_ALL = 500, 10_000
+IN_GATE, IN_ALL = 200, 10_000
 BUNDLE = "bundle manifest"
 
 

@@ -41,6 +41,7 @@ def test_the_asked_build_comes(
     assert "libnvinfer-bin" in found
 
 
+@pytest.mark.slow
 def test_without_hold_and_pins_the_newest_build_for_another_cuda_comes(
     scene: Callable[..., Scene], enter: Callable[[Scene], Root]
 ) -> None:
