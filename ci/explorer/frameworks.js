@@ -205,7 +205,11 @@ class Frameworks {
 
   onGpus(build) {
     const { gpus } = this.host;
-    if (!gpus.length || build.code === "python") return noFindings();
+    if (!gpus.length) return noFindings();
+    if (build.code === "python") {
+      const refused = gpus.map((gpu) => gpu.cc ? this.beyond(build, gpu) : null);
+      return refused.find((one) => one !== null) ?? noFindings();
+    }
     if (build.code === "cpu") {
       const what = build.local ? `the build ${numberOf(build)}` : `the wheel of ${namedBuild(build)} for this platform`;
       return this.conflict(build, `gpu: ${this.host.called(gpus[0])}`, `This wheel has no CUDA: ${what} is a CPU build.`);
