@@ -147,7 +147,8 @@ WORDS = (
     b"NV_WARN", b"clusterpolicy", b"DRA driver", b"cuMemImport", b"NV_ERR_", b"node configuration", b"Imex",
     b"mount hooks", *desktop.WORDS, b"/.singularity.d", b"module.lds", b"Unsupported config", b"initialize backend",
     b"nvproxy", b"JAX was built", b"file too short", b"ERROR: init", b"load plan file", b"VFIO_MAP", b"address spaces",
-    b"failed to process request", b"NCCL WARN", b"dxgglobal", b"cannot be preloaded", b"cuMemSet", b"signaling containerd", b"unable to dial",
+    b"failed to process request", b"NCCL WARN", b"dxgglobal", b"cannot be preloaded", b"cuMemSet", b"unable to dial",
+    b"signaling containerd",
 )  # fmt: skip
 """Only lines with one of these words are kept: a text of each row of ``service_log`` has one."""
 

@@ -21,8 +21,15 @@ _INTERFACE = (
     r"implicit declaration|has no member|undeclared|too (?:few|many) arguments|incompatible pointer|conflicting types|"
     r"unknown type name|No such file or directory|expected .* before|assignment to|initialization of|passing argument"
 )
+OWN_HEADER = r"(?:nvmisc|nvtypes|nvstatus|os-interface|nv-linux|nv-misc|nv-kernel-interface-api|conftest)\.h"
+"""Headers that a driver's own sources have."""
+
 _UNFIT = (
     ("GPL-only symbol|GPL-incompatible", "This kernel lets only GPL modules use a function that this driver calls."),
+    (
+        rf"{OWN_HEADER}: No such file",
+        "Kernels from 6.15 on no longer read EXTRA_CFLAGS, with which older drivers name the folders of their headers.",
+    ),
     (
         "as enumeration constant|std=(?:c23|gnu17)",
         "gcc 15 takes C23 as its standard, and this driver's sources are older; gcc 14 builds them (CC=gcc-14).",
@@ -105,7 +112,12 @@ def _built_since(scene: Scene, log: BuildLog) -> bool:
 
 
 def _refused(scene: Scene, log: BuildLog) -> tuple[str, str] | None:
-    """A kind of kernel that the driver's build refuses, and what to do about it."""
+    """A kernel that the driver's build refuses, and what to do about it."""
+    if re.search(r"version[- ]check failed", log.error):
+        kernel = log.kernel or scene.kernel or ""
+        build = cures.command("env", "IGNORE_CC_MISMATCH=1", "dkms", "autoinstall", "-k", kernel)
+        why = "The kernel was built with another gcc than the one here, and this driver's build refuses that."
+        return why, f"update the system and start its newest kernel, which its gcc built; at your own risk {build}"
     match = re.search(r"installing for is a (PREEMPT_RT|Xen) kernel", log.error)
     if match is None:
         return None

@@ -6,13 +6,15 @@ import re
 
 from gpustack.detect.bus import ABOVE
 from gpustack.detect.parse.pci import BASE
+from gpustack.detect.problems.builds import OWN_HEADER
 from gpustack.detect.problems.phrases import Cause
 from gpustack.detect.scene import Scene
 
 ABOUT = re.compile(
     r"pciehp|nv_queue|nobody cared.*nvidia|\bnv_\w+|nvargus|Argus|NvBuf|nvbufsurface|nvv4l2|nvmap|nvgpu|\btegra|"
     r"GLX X_GLX|Failed to enter VT|modesetting permission|Lockdown: modprobe|diversion of|DEST_MODULE_LOCATION|"
-    r"find any GPUs|KMS update|nvidia-fs|will not replace this module"
+    r"find any GPUs|KMS update|nvidia-fs|will not replace this module|version[- ]check failed|drm master|"
+    rf"\(gcc. was not found in the /proc/version|{OWN_HEADER}: No such file"
 )
 """Lines about such faults that need not name NVIDIA."""
 
@@ -76,6 +78,22 @@ _ROWS: tuple[tuple[str, str, str, bool], ...] = (
      "`sudo dkms install --force` replaces it where it is broken", True),
     (r"\*ERROR\* \[nvidia-drm\]", "nvidia-drm reports a failure of the display: the picture can freeze or stay black",
      "another driver release (`gpustack plan driver`); nvidia-drm.modeset=1 and, from 550 on, fbdev=1", True),
+    (r"SXid.*Non-fatal", "an NVSwitch reports a link error that it recovers from: harmless alone",
+     "look for a fatal SXid or an Xid near it (`sudo dmesg | grep -E 'SXid|Xid'`): that one counts", True),
+    (r"version[- ]check failed|\(gcc. was not found in the /proc/version",
+     ("the driver's build refuses this kernel: another gcc built it, or the check of an old driver cannot read which "
+     "one did"), ("start the newest kernel of this system, which its gcc built; IGNORE_CC_MISMATCH=1 (.run file: "
+     "--no-cc-version-check) skips the check at your own risk"), True),
+    (rf"(?P<a>{OWN_HEADER}): No such file", ("the driver's own {a} is not found: kernels from 6.15 on no longer read "
+     "EXTRA_CFLAGS, with which older drivers name the folders of their headers"),
+     "`gpustack plan driver` chooses a release that builds on this kernel; old branches need a distribution's patches",
+     True),
+    (r"VM: invalid mmap", ("the driver refused to map memory for a program, most often a compositor or a program with "
+     "libraries of another release: harmless where the picture stays"),
+     "`gpustack detect` names libraries of other releases; another driver release (`gpustack plan driver`)", False),
+    (r"drm master", ("a compositor did not get hold of the display: another session has it, seatd or logind does not "
+     "run, or nvidia_drm runs without modeset"), ("`cat /sys/module/nvidia_drm/parameters/modeset` must be Y; "
+     "`loginctl` shows the sessions"), True),
     (r"update-initramfs: failed", "the initramfs was not rebuilt: the next start has the old driver in it, or none",
      "`df -h /boot`; the lines before tell why; then `sudo update-initramfs -u -k all`", True),
 )  # fmt: skip
