@@ -88,7 +88,22 @@ def _mig(text: str, products: Products) -> Gpu | None:
         msg = f"{match[1]!r} has no MIG instance {match[2]!r}"
         fix = f"its profiles have 1 to {most} slices" if most else "this GPU cannot be partitioned by MIG"
         raise UsageError(msg, code="unknown-gpu", where="--gpu", hint=fix)
+    least = _least_memory(gpu, int(match[3]), most)
+    size = re.search(r"(\d+)gb", match[2])
+    if size and int(size[1]) < least:
+        msg = f"{match[1]!r} has no MIG instance {match[2]!r}"
+        fix = f"an instance with {match[3]} of its slices has {least} GB or more"
+        raise UsageError(msg, code="unknown-gpu", where="--gpu", hint=fix)
     return _part(gpu, f"MIG {match[2]}")
+
+
+def _least_memory(gpu: Gpu, slices: int, most: int) -> int:
+    """The least memory, in GB, of a MIG instance with so many slices; 0 if the memory of the GPU is unknown.
+
+    GPUs with seven slices have eight parts of memory. A part loses up to a seventh to what the GPU keeps for itself.
+    """
+    parts = most + 1 if most == MAX_SLICES else most
+    return int((gpu.memory_mib or 0) / 1024 / parts * slices * 6 / 7) if parts else 0
 
 
 def _vgpu(text: str, matrix: Matrix, products: Products) -> Gpu | None:
