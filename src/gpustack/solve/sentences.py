@@ -25,7 +25,7 @@ from gpustack.solve.own_files import built_for
 from gpustack.solve.question import Question
 from gpustack.solve.rulebook import BoundRule
 from gpustack.solve.security import exposure
-from gpustack.solve.words import capitalised, contradiction_in_words, in_words, rule_in_words, title
+from gpustack.solve.words import capitalised, contradiction_in_words, in_words, join_and, rule_in_words, title
 
 MOST_RULES = 3
 """The most sentences for one pair of components; of more rules only that of the preferred release is shown."""
@@ -160,9 +160,25 @@ def subject_in_words(bound: BoundRule) -> str:
 
 
 def _host_sentences(question: Question, component: str, name: str) -> list[Sentence]:
-    sentences = [rule_sentence(question, bound) for bound in _rules(question, component, name)]
+    rules = _rules(question, component, name)
+    if name == "l4t" and component not in question.asked and len(rules) > 1:
+        return [_runs_on_board(question, component, rules)]
+    sentences = [rule_sentence(question, bound) for bound in rules]
     last = last_branch(question, component, name)
     return [*sentences, Sentence(host_has(question, name)), *([Sentence(last)] if last else [])]
+
+
+def _runs_on_board(question: Question, component: str, rules: list[BoundRule]) -> Sentence:
+    """Which versions of a component run on this Jetson Linux, in place of a rule for each of them."""
+    known = [
+        candidate.version
+        for candidate in question.candidates(component)
+        if question.book.property_breach(component, candidate.version, "l4t", question.view)[0] is None
+    ]
+    where = f"Jetson Linux {', '.join(question.view.values('l4t'))}"
+    sources = [address for bound in rules for address in question.matrix.addresses(bound.rule.src)]
+    named = join_and(known[:4]) if known else "none that is known"
+    return Sentence(f"Of {title(component)}, {where} runs {named}", tuple(dict.fromkeys(sources))[:MOST_RULES])
 
 
 def last_branch(question: Question, component: str, name: str) -> str:
