@@ -75,13 +75,12 @@ _ROWS: tuple[tuple[str, str, str, bool], ...] = (
      ("`cat /sys/module/nvidia_drm/parameters/modeset` must be Y; module and libraries must be of one release (reboot "
      "after an upgrade); egl-wayland and egl-gbm of the driver must be installed"), False),
 )  # fmt: skip
-_COMPILED = tuple((re.compile(text), says, fix, sure) for text, says, fix, sure in _ROWS)
 
 
 def graphical(_: Scene, line: str) -> Cause | None:
     """What a failure of a desktop or a graphics program means on a host with this driver."""
-    for pattern, says, fix, sure in _COMPILED:
-        match = pattern.search(line)
+    for text, says, fix, sure in _ROWS:
+        match = re.search(text, line)
         if match:
             who = match.groupdict().get("who") or ""
             return Cause(says=says.replace("{who}", _NAMES.get(who, who)), fix=fix, sure=sure)

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from gpustack.detect.problems import compiling, faults, graphics
-from gpustack.detect.problems.grammar import cause
 from gpustack.detect.problems.loading import MISSING
 from gpustack.detect.problems.phrases import Cause
 from gpustack.detect.problems.programs import Program, writer
@@ -187,8 +186,10 @@ def _lines(scene: Scene) -> Iterator[Line]:
                 continue
             if MISSING.search(line) or _JUDGED.search(line) or _is_told(line, rows, codes, messages):
                 continue
+            from gpustack.detect.problems.grammar import cause  # noqa: PLC0415 (few hosts have such a line)
+
             judged = cause(scene, line)
-            if judged is None and not (own or STACK.search(line)):
+            if judged is None and program is None and not STACK.search(line):
                 continue
             quiet = bool(_QUIET.search(line))
             vague = quiet or bool(_FOLLOWS.search(line)) or _is_kernels(path, line)

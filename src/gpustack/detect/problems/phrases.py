@@ -100,8 +100,5 @@ def plain(_: Scene, line: str) -> Cause | None:
             says=f"a program does not know the option {option['name']}: it is older or newer than its configuration",
             fix="compare the versions of the program and of what starts it; remove or rename the option",
         )
-    found = next((row for row in _COMPILED if row[0].search(line)), None)
+    found = next((row for row in _WORDS if re.search(row[0], line, re.IGNORECASE)), None)
     return Cause(says=found[1], fix=found[2], sure=found[3]) if found else None
-
-
-_COMPILED = tuple((re.compile(text, re.IGNORECASE), says, fix, sure) for text, says, fix, sure in _WORDS)
