@@ -297,6 +297,7 @@ function check(facts, book, { system, gpu, python, versions, framework }, { hint
   const host = new Host(facts, system, gpu, python);
   const asked = Object.fromEntries(Object.entries(versions).map(([name, text]) => [name, `==${text}`]));
   const question = new Question(book, host, asked), search = new Search(question);
+  question.hasFramework = Boolean(framework);
   const found = directFindings(question, search);
   const solution = found.length ? null : search.run();
   const missing = unknownVersions(question);

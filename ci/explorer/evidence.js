@@ -147,10 +147,12 @@ function lacksKernels(question, driver) {
     !(question.book.applying("driver", driver).get("kernel") ?? []).some(isAbove);
 }
 
+const MODULES = ["driver", "fabric-manager", "imex"];
+
 function refusedKernel(question, driver) {
   const { book, host } = question;
   if (!host.isAssumed("kernel")) return undefined;
-  const isAlone = Object.keys(question.asked).every((name) => name === "driver");
+  const isAlone = !question.hasFramework && Object.keys(question.asked).every((name) => MODULES.includes(name));
   return (book.applying("driver", driver).get("kernel") ?? []).find((rule) => {
     const takes = (kernel) => accepts(rule, driver, kernel);
     return !rule.advice && (isAlone || !boundsAbove(question, rule)) && host.holds(rule, "driver") &&

@@ -17,7 +17,7 @@ from gpustack.detect.products import Products
 from gpustack.errors import GpustackError
 from gpustack.matrix.index import Matrix
 from gpustack.model.facts import PROPERTIES, Release, When
-from gpustack.model.frameworks import FRAMEWORKS, Build
+from gpustack.model.frameworks import FRAMEWORKS, INDEXES, Build, NotNewer
 from gpustack.model.host import Gpu, Host
 from gpustack.model.places import GpuProduct, System
 from gpustack.model.request import Request
@@ -288,6 +288,7 @@ class Export:
     def _build(self, build: Build) -> dict[str, Any]:
         catalog = Catalog(self.matrix, build.platform if build.platform != "any" else "linux-x86_64")
         judge, row, cudnn = Judge(self.plain, catalog), catalog.capability_of(build), catalog.cudnn_of(build)
+        newer = self.matrix.rows(INDEXES, "not_newer", NotNewer)
         found: dict[str, Any] = {
             "v": build.version,
             "local": build.local,
@@ -307,6 +308,14 @@ class Export:
             "index": build.index,
             "cudnn": cudnn.cudnn if cudnn is not None else "",
             "cudnn_src": self._src(cudnn.src) if cudnn is not None else [],
+            "cudnn_least": cudnn.least if cudnn is not None else "",
+            "built_on": self._row(built, "component", "versions")
+            if (built := catalog.built_on(build)) is not None
+            else {},
+            "partner": self._row(partner, "component", "versions", "platforms", "src")
+            if (partner := catalog.partner_cuda(build)) is not None
+            else {},
+            "not_newer": {one.than: one.says for one in newer if one.component == build.component},
             "can": row.capability if row is not None else "",
             "can_words": in_words(row.capability) if row is not None else "",
             "can_says": row.says if row is not None else "",

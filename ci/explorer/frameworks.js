@@ -114,8 +114,22 @@ class Frameworks {
         if (wanted && !keeps(two, wanted)) {
           return this.pair(one, two, `${namedBuild(one)} requires ${two.component}${wanted}`);
         }
+        const says = (one.not_newer ?? {})[two.component];
+        if (says && compareVersions(one.v, two.v) > 0) {
+          return this.pair(one, two, `${namedBuild(one)} is newer than ${namedBuild(two)}: ${says}`);
+        }
+        const isPartner = one.partner && two.component === "torch" && two.code === "cuda" && two.cuda;
+        if (isPartner && !isWithin(two.cuda, one.partner.cuda)) {
+          return this.pair(one, two, `${namedBuild(one)} has no library for CUDA ${two.cuda}, which ${namedBuild(two)} ` +
+            `is built for${one.partner.says ?? ""}`);
+        }
       }
       const share = build.component in (other.requires ?? {}) || other.component in (build.requires ?? {});
+      const codes = [build.code, other.code], names = [build.component, other.component];
+      if (codes.includes("cuda") && codes.includes("cpu") && names.includes("torch") && (build.cuda || other.cuda) && share) {
+        const [cpu, gpu] = build.code === "cpu" ? [build, other] : [other, build];
+        return this.pair(gpu, cpu, `${namedBuild(gpu)} is built for CUDA, ${namedBuild(cpu)} without: one does not load`);
+      }
       if (build.cuda && other.cuda && share && build.cuda.split(".")[0] !== other.cuda.split(".")[0]) {
         return this.pair(build, other, `${namedBuild(build)} is built for CUDA ${build.cuda}, ${namedBuild(other)} for CUDA ` +
           `${other.cuda}: each loads the libraries of its own major release`);
@@ -183,10 +197,24 @@ class Frameworks {
       const glibc = build.glibc && this.platform.startsWith("linux") ? `>=${build.glibc}` : "";
       this.judged.set(build, merged(
         this.property(build, "python", build.python, `installs on Python ${build.pythons}`),
-        this.property(build, "glibc", glibc, `requires glibc ${build.glibc} or newer`),
+        this.glibc(build, glibc),
         this.onGpus(build), this.driver(build)));
     }
     return this.judged.get(build);
+  }
+
+  glibc(build, needed) {
+    const found = this.property(build, "glibc", needed, `requires glibc ${build.glibc} or newer`);
+    const row = build.built_on, values = this.host.values("glibc");
+    if (!needed || !row || found.conflicts.length || found.unknown.length ||
+        values.every((value) => isWithin(value, `>=${row.glibc}`))) return found;
+    const text = `its tag says glibc ${build.glibc}, and its libraries were built for ${row.glibc}`;
+    if (row.refused) {
+      return this.conflict(build, `glibc: ${values[0]}`,
+        `The wheel of ${namedBuild(build)} does not load: ${text}; this is glibc ${values[0]}.`, pages(this.facts, row.src));
+    }
+    return this.unknownOf(build, `${namedBuild(build)}: ${text}; whether they load with glibc ${values[0]} is unknown`,
+      { needs: "glibc" });
   }
 
   property(build, name, needed, text) {
@@ -348,9 +376,13 @@ class Frameworks {
         found.conflicts.push({ kind: "framework", between: [namedBuild(build), `cuda==${text}`],
           reason: `${namedBuild(build)} loads the libraries of CUDA ${build.cuda.split(".")[0]}; this is CUDA ${text}.`,
           sources: pages(this.facts, build.src) });
-      } else if (name === "cudnn" && build.cudnn && text.split(".")[0] !== build.cudnn) {
+      } else if (name === "cudnn" && build.cudnn) {
+        const isOther = text.split(".")[0] !== build.cudnn, least = build.cudnn_least;
+        if (!isOther && (!least || isWithin(text, `>=${least}`))) continue;
         found.conflicts.push({ kind: "framework", between: [namedBuild(build), `cudnn==${text}`],
-          reason: `${namedBuild(build)} loads the system's cuDNN ${build.cudnn} (libcudnn.so.${build.cudnn}); this is cuDNN ${text}.`,
+          reason: isOther
+            ? `${namedBuild(build)} loads the system's cuDNN ${build.cudnn} (libcudnn.so.${build.cudnn}); this is cuDNN ${text}.`
+            : `${namedBuild(build)} was compiled with cuDNN ${least} and refuses an older one; this is cuDNN ${text}.`,
           sources: unique([...pages(this.facts, build.cudnn_src ?? []), ...pages(this.facts, build.src)]) });
       }
     }
