@@ -17,6 +17,6 @@ WORDS = (
     b"Packages not found", b"repomd", b"unfree license", b"marked as broken", b"EFI variables are not",
     b"PLATFORM_NOT_FOUND", b"depsolve transaction", b"bootfb", b"simpledrm", b"secondary GPU",
     b"Failed to unload module", b"switching method", b"version check failed", b"version-check failed", b"drm master",
-    b"in the /proc/version",
+    b"in the /proc/version", b"OptiX", b"nvoptix",
 )  # fmt: skip
 """Each is of a failure: what a desktop writes besides would drive the driver's own lines out of what is kept."""

@@ -78,6 +78,13 @@ _ROWS: tuple[tuple[str, str, str, bool], ...] = (
      "`sudo dkms install --force` replaces it where it is broken", True),
     (r"\*ERROR\* \[nvidia-drm\]", "nvidia-drm reports a failure of the display: the picture can freeze or stay black",
      "another driver release (`gpustack plan driver`); nvidia-drm.modeset=1 and, from 550 on, fbdev=1", True),
+    (r"kernel module missing. Falling back", ("Fedora's service nvidia-fallback started nouveau, because no nvidia "
+     "module is there for the kernel that started"), ("build it (`sudo akmods --force`, `sudo dkms autoinstall`) and "
+     "wait for the build before the restart; with Secure Boot enroll its key"), True),
+    (r"OptiX denoiser creation|OPTIX_ERROR|[Ff]ailed to load OptiX|nvoptix\.bin", ("OptiX does not start: a part of "
+     "the driver (libnvoptix.so.1, libnvidia-rtcore, nvoptix.bin) is missing where the program runs, or older than it "
+     "asks for"), ("install the driver's complete libraries in one release; a flatpak has its own (`flatpak update`); "
+     "`gpustack plan driver` for a newer one"), True),
     (r"SXid.*Non-fatal", "an NVSwitch reports a link error that it recovers from: harmless alone",
      "look for a fatal SXid or an Xid near it (`sudo dmesg | grep -E 'SXid|Xid'`): that one counts", True),
     (r"version[- ]check failed|\(gcc. was not found in the /proc/version",

@@ -23,15 +23,17 @@ BUILT_PACKAGES = (
 )
 _INITRAMFS = {
     "update-initramfs": "sudo update-initramfs -u -k all", "dracut": "sudo dracut --force --regenerate-all",
-    "mkinitcpio": "sudo mkinitcpio -P", "mkinitrd": "sudo mkinitrd",
+    "mkinitcpio": "sudo mkinitcpio -P", "mkinitrd": "sudo mkinitrd", "nixos": "sudo nixos-rebuild boot",
 }  # fmt: skip
 _BY_FAMILY = {"apt": "update-initramfs", "dnf": "dracut", "yum": "dracut", "tdnf": "dracut", "zypper": "dracut"}
+_BY_SYSTEM = {"gentoo": "dracut", "void": "dracut", "nixos": "nixos"}
+"""For systems without packages of NVIDIA's."""
 
 
 def initramfs_command(scene: Scene) -> str:
     """The command that rebuilds this system's initramfs."""
     word = (scene.system.initramfs if scene.system is not None else "") or _BY_FAMILY.get(scene.os.family or "", "")
-    return _INITRAMFS.get(word, "rebuild the initramfs")
+    return _INITRAMFS.get(word or _BY_SYSTEM.get(scene.os.id or "", ""), "rebuild the initramfs")
 
 
 def _blacklisted(scene: Scene, module: str) -> str | None:

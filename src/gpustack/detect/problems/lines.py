@@ -84,7 +84,7 @@ _FOLLOWS = re.compile(
     r"Failed with result|Main process exited|Failed to start|Back-?off|CrashLoop|Error syncing pod|Job for |"
     r"control process exited|"
     r"dependency failed|entered failed state|Start request repeated|Scheduled restart|Unit .* failed|"
-    r"dpkg: error processing|Sub-process|make\S*: \*\*\* \[.*Error \d+\s*$",
+    r"dpkg: error processing|Sub-process|dracut: FAILED|make\S*: \*\*\* \[.*Error \d+\s*$",
     re.IGNORECASE,
 )
 """What follows from a failure and names no cause."""
