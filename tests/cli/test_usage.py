@@ -72,6 +72,7 @@ WRONG = [
     (("plan", "cuda", "--host", "h.json", "--gpu", "H200"), 2, "h.json"),
     (("plan", "cuda", "--root", "/nowhere/at/all"), 2, "/nowhere/at/all"),
     (("detect", "--python", "/nowhere/bin/python"), 2, "/nowhere/bin/python"),
+    (("detect", "--python", "/etc/hostname"), 2, "no Python interpreter"),
     (("verify", "torch", "--python", "x" * 5000), 2, "--python"),
     (("check",), 2, "gpustack check cuda==13.0.2, or --image NAME"),
     (("check", "cuda==12.4", "qda==1"), 2, "cuda"),

@@ -340,7 +340,15 @@ def _load_host(matrix: Matrix, question: HostQuestion) -> Host:
     if question.interpreter is not None and root is None and not _is_file(Path(absolute(question.interpreter))):
         msg = f"there is no file {question.interpreter!r}"
         raise UsageError(msg, code="unreadable-file", where="--python", hint="name an interpreter: /srv/app/bin/python")
+    if question.interpreter is not None and root is None and not _is_interpreter(Path(absolute(question.interpreter))):
+        msg = f"{question.interpreter!r} is no Python interpreter by its name, and lies in no environment"
+        raise UsageError(msg, code="unreadable-file", where="--python", hint="name an interpreter: /srv/app/bin/python")
     return detect(root, matrix, python=absolute(question.interpreter or ""))
+
+
+def _is_interpreter(path: Path) -> bool:
+    """Whether a file is named like an interpreter, or lies in a virtual environment."""
+    return path.name.startswith(("python", "pypy")) or _is_file(path.parent.parent / "pyvenv.cfg")
 
 
 def _is_file(path: Path) -> bool:

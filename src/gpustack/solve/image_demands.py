@@ -10,7 +10,7 @@ from gpustack.solve.cuda_runs import newest_cuda, runs_on
 from gpustack.solve.question import Question
 from gpustack.solve.require_cuda import Told, holds, is_disabled, malformed, requirements_of
 
-_OF_CUDA = {"cuda", "huggingface/text-generation-inference", "vllm/vllm-openai"}
+_OF_CUDA = {"cuda", "deepstream", "huggingface/text-generation-inference", "vllm/vllm-openai"}
 """Repositories whose images have the demand of nvidia/cuda."""
 
 

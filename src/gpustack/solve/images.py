@@ -26,9 +26,19 @@ def image_findings(question: Question, name: str) -> tuple[Findings, ImageAnswer
     foreign = foreign_findings(question, name, parts)
     if foreign is not None:
         return foreign
+    is_board = question.host.environment == "jetson"
+    if is_board and not any(is_within(one, ">=11") for one in question.view.capabilities):
+        return _unknown(name, "whether an image for servers runs on a Jetson is unknown; those for it say igpu or l4t")
     image = find_image(question, parts)
     if image is None:
-        return _unknown(name, unlisted(known_images(question, repository_of(parts)), parts))
+        from gpustack.solve.image_statements import stated_findings  # noqa: PLC0415 (few images have none of the facts)
+
+        stated = stated_findings(question, name, parts)
+        return (
+            stated
+            if stated is not None
+            else _unknown(name, unlisted(known_images(question, repository_of(parts)), parts))
+        )
     release = release_of(question, image.cuda)
     if release is None:
         return _unknown(name, f"its CUDA {image.cuda} is unknown", _sources(question, image))
@@ -63,7 +73,8 @@ def _demands_of(question: Question, name: str, image: Image) -> Findings:
 
         found = code_findings(question, name, framework)
     demands = known_demands(question, image.repository, image.cuda)
-    if demands is None or image.basis:
+    is_on_triton = image.repository == "deepstream" and "-triton" in image.tag  # whose demand any driver meets
+    if demands is None or image.basis or is_on_triton:
         return found
     release = release_of(question, image.cuda)
     return found + demand_findings(question, name, demands, release, drivers_of(question))

@@ -74,6 +74,10 @@ def test_a_library_next_to_the_toolkit_and_the_library_of_the_system() -> None:
     assert "does not load" in " ".join(ask("nvidia-cublas==13.1.1.3 torch==2.9.1").warnings)
 
 
+def test_an_exact_version_is_that_release_and_no_longer_one() -> None:
+    assert "jax-cuda13-plugin==0.12.0 requires" in " ".join(ask("jax-cuda13-plugin==0.12.0").warnings)
+
+
 def test_a_plan_keeps_to_the_pins_of_libraries() -> None:
     request = Request(requirements=(), frameworks=tuple(map(parse_requirement, ("nvidia-nccl-cu12", "torch==2.9.1"))))
     host = describe(MATRIX, os="ubuntu24.04", arch="x86_64", gpus=("H100",))

@@ -64,6 +64,8 @@ class Frameworks:
         is_free = self.question.mode == "plan" and "==" not in text
         here = (one for one in self.catalog.builds(name) if self.judge.here(one))
         found = [one for one in here if _means(text, replace(one, local="") if is_free else one)]
+        exact = [one for one in found if text.startswith("==") and one.version == text[2:].partition("+")[0]]
+        found = exact or found  # 0.12.0 is another release than 0.12.0.1, as for pip
         return tuple(one for one in found if one.status != "yanked" or text.startswith("==")) or tuple(found)
 
     def _existence(self, name: str) -> Findings:

@@ -1,0 +1,68 @@
+"""Images whose maker states the GPUs and drivers that they support, and not their CUDA: Ollama, text-embeddings."""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct
+
+from gpustack.model.resolution import Findings, ImageAnswer, ImageRuns, Unknown
+from gpustack.solve.cuda_runs import drivers_of
+from gpustack.solve.image_guesses import image_conflict
+from gpustack.solve.image_names import Name
+from gpustack.solve.image_tags import repository_of
+from gpustack.solve.question import Question
+from gpustack.solve.words import in_words
+from gpustack.versions import is_within
+
+
+class Statement(Struct, frozen=True, kw_only=True):
+    """What a maker states of the images whose whole tag the pattern ``tags`` matches.
+
+    Drivers outside of ``driver`` are refused, those outside of ``sure`` are unknown.
+    """
+
+    repository: str
+    tags: str
+    capability: str
+    driver: str
+    sure: str = ""
+    says: str
+    src: tuple[str, ...] = ()
+
+
+def stated_findings(question: Question, name: str, parts: Name) -> tuple[Findings, ImageAnswer] | None:
+    """The answer by a maker's statement; None where there is none about this image."""
+    repository = repository_of(parts)
+    rows = question.matrix.rows("ngc", "statements", Statement)
+    mine = (row for row in rows if row.repository == repository and re.fullmatch(row.tags, parts.tag))
+    row = next(mine, None)
+    return _judged(question, name, row) if row is not None else None
+
+
+def _judged(question: Question, name: str, row: Statement) -> tuple[Findings, ImageAnswer]:
+    sources = question.matrix.addresses(row.src)
+    found = Findings(warnings=(f"image {name}: {row.says}",))
+    for gpu in question.host.gpus:
+        capability = gpu.compute_capability
+        if not capability:
+            reason = f"image {name}: the compute capability of {gpu.called} is unknown (--gpu gives it)"
+            found += Findings(unknown=(Unknown(reason=reason, needs="compute-capability", option="--gpu"),))
+        elif not is_within(capability, row.capability):
+            reason = (
+                f"The image supports compute capability {in_words(row.capability)}; {gpu.called} is of {capability}."
+            )
+            found += Findings(conflicts=(image_conflict(name, f"gpu: {gpu.called}", reason, sources),))
+    drivers = drivers_of(question)
+    for driver in drivers:
+        if not is_within(driver, row.driver):
+            reason = f"The image requires driver {in_words(row.driver)}; this is {driver}."
+            found += Findings(conflicts=(image_conflict(name, f"driver=={driver}", reason, sources),))
+        elif row.sure and not is_within(driver, row.sure):
+            reason = f"image {name}: its maker names driver {in_words(row.sure)}; whether {driver} is enough is unknown"
+            found += Findings(unknown=(Unknown(reason=reason, needs="driver", sources=sources),))
+    smallest = row.driver.removeprefix(">=")
+    if not drivers:
+        found += Findings(warnings=(f"image {name} requires driver {in_words(row.driver)}",))
+    runs: ImageRuns = "does not run" if found.conflicts else "unknown" if found.unknown or not drivers else "runs"
+    return found, ImageAnswer(name=name, runs=runs, smallest_driver=smallest)
