@@ -51,7 +51,9 @@ class Frameworks {
 
   candidates(name, wanted) {
     const text = wanted ?? this.asked[name] ?? "";
-    const found = this.builds(name).filter((build) => means(text, build));
+    const meant = this.builds(name).filter((build) => means(text, build));
+    const exact = text.startsWith("==") ? meant.filter((build) => build.v === text.slice(2).split("+")[0]) : [];
+    const found = exact.length ? exact : meant;
     const kept = found.filter((build) => build.status !== "yanked" || text.startsWith("=="));
     return kept.length ? kept : found;
   }

@@ -103,7 +103,8 @@ def _not_a_component(name: str) -> str:
     match = _PACKAGE_LIKE.fullmatch(name)
     if match is not None and match[1] in COMPONENTS:
         return f"did you mean {match[1]}=={match[2].replace('-', '.')}.*?"
-    return nearest(name, (*COMPONENTS, *DISTRIBUTIONS), shown=(*COMPONENTS, *FRAMEWORKS))
+    usual = (*COMPONENTS, *FRAMEWORKS)
+    return nearest(name, (*COMPONENTS, *DISTRIBUTIONS) if "-" in name else usual, shown=usual)
 
 
 _SPELLED = {"wheel": "pip", "archive": "tar"}
