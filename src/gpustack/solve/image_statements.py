@@ -32,7 +32,7 @@ class Statement(Struct, frozen=True, kw_only=True):
 
 
 def stated_findings(question: Question, name: str, parts: Name) -> tuple[Findings, ImageAnswer] | None:
-    """The answer by a maker's statement; None where there is none about this image."""
+    """The answer by a maker's statement; None where the facts have none about this image."""
     repository = repository_of(parts)
     rows = question.matrix.rows("ngc", "statements", Statement)
     mine = (row for row in rows if row.repository == repository and re.fullmatch(row.tags, parts.tag))
