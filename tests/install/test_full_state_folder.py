@@ -10,13 +10,14 @@ from tests.install.layers import mounted
 from tests.install.test_faults import fill, remount
 from tests.install.test_kills import KILLED, assert_nothing_left, assert_undisturbed
 from tests.install.world import World
+from tests.tiers import tiers
 
 from gpustack.install.run.state import runs
 
 ROOM = "size=64m"
 
 
-@pytest.mark.parametrize("kibibytes", [64, 660, 1100, 3300, 3700])
+@pytest.mark.parametrize("kibibytes", tiers({str(one): one for one in (64, 660, 1100, 3300, 3700)}, "660", "3300"))
 def test_installed_resumed_and_rolled_back(world: World, tmp_path: Path, kibibytes: int) -> None:
     plan = world.save(tmp_path)
     with world.fresh(tmp_path / "layer") as made:

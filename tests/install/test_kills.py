@@ -107,7 +107,7 @@ CALLS = {
 }
 
 
-@pytest.mark.parametrize("point", CALLS.values(), ids=list(CALLS))
+@pytest.mark.parametrize("point", tiers(CALLS, "file write", "download put in its place"))
 def test_a_file_is_there_whole_or_not_at_all(world: World, tmp_path: Path, point: str) -> None:
     plan = world.save(tmp_path)
     for ending in (resume, rollback):
@@ -122,7 +122,7 @@ STALLS = {"unpacks": "unpack", "configures": "configure", "removes": "remove", "
 """What dpkg does when it is killed, and the script of a package that waits there."""
 
 
-@pytest.mark.parametrize("stall", STALLS.values(), ids=list(STALLS))
+@pytest.mark.parametrize("stall", tiers(STALLS, "unpacks", "has removed"))
 def test_a_package_manager_that_is_killed_with_us(world: World, tmp_path: Path, stall: str) -> None:
     plan = world.save(tmp_path)
     for ending in (resume, rollback):

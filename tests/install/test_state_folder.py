@@ -13,6 +13,7 @@ from tests.by_hand import draft
 from tests.install.layers import Layer, mounted
 from tests.install.test_faults import remount
 from tests.install.world import Done, World, make_plan
+from tests.tiers import tiers
 
 from gpustack.model.plan import Plan
 from gpustack.model.steps import FileWrite
@@ -137,7 +138,7 @@ def harm(place: Path, what: str) -> str:
     return "is writable by everyone"
 
 
-@pytest.mark.parametrize("what", ["owner", "mode"])
+@pytest.mark.parametrize("what", tiers({"owner": "owner", "mode": "mode"}, "mode"))
 @pytest.mark.parametrize("name", ["", "runs", "runs/*", "runs/*/journal.jsonl", "runs/*/plan.json", "runs/*/kept"])
 def test_what_somebody_else_may_have_written_is_not_trusted(world: World, tmp_path: Path, name: str, what: str) -> None:
     with world.fresh(tmp_path / "layer") as made:

@@ -20,7 +20,7 @@ from tests.install.world import World, make_plan
 from tests.tiers import tiers
 
 step = partial(draft, component="", why="the test asks for it", phase="driver")
-BUFFERS = [{}, {"PYTHONUNBUFFERED": "1"}]
+BUFFERS = {"buffered": {}, "unbuffered": {"PYTHONUNBUFFERED": "1"}}
 pytestmark = pytest.mark.usefixtures("heeded_interrupts")
 
 
@@ -68,7 +68,7 @@ def gone() -> int:
     return writer
 
 
-@pytest.mark.parametrize("ending", [resume, rollback])
+@pytest.mark.parametrize("ending", tiers({"resume": resume, "rollback": rollback}, "rollback"))
 def test_a_terminal_of_ours_that_is_closed_in_a_step(
     world: World, tmp_path: Path, ending: Callable[[World, Layer], None]
 ) -> None:
@@ -112,7 +112,7 @@ def test_a_build_never_goes_on_by_itself(world: World, tmp_path: Path, front: tu
         assert_none_runs(made)
 
 
-@pytest.mark.parametrize("how", ["pty", "pipe"])
+@pytest.mark.parametrize("how", tiers({"pty": "pty", "pipe": "pipe"}, "pty"))
 def test_one_that_only_shows_what_happens_ends_nothing(world: World, tmp_path: Path, how: str) -> None:
     with world.fresh(tmp_path / "layer") as made:
         made.root.write("/srv/stall-configure", "")
@@ -129,7 +129,7 @@ def test_one_that_only_shows_what_happens_ends_nothing(world: World, tmp_path: P
         rollback(world, made)
 
 
-@pytest.mark.parametrize("unbuffered", BUFFERS, ids=["buffered", "unbuffered"])
+@pytest.mark.parametrize("unbuffered", tiers(BUFFERS, "buffered"))
 def test_without_a_reader_all_is_done_and_taken_back(world: World, tmp_path: Path, unbuffered: dict[str, str]) -> None:
     err = gone()
     try:
@@ -144,7 +144,7 @@ def test_without_a_reader_all_is_done_and_taken_back(world: World, tmp_path: Pat
         os.close(err)
 
 
-@pytest.mark.parametrize("unbuffered", BUFFERS, ids=["buffered", "unbuffered"])
+@pytest.mark.parametrize("unbuffered", BUFFERS.values(), ids=BUFFERS)
 def test_without_a_reader_a_failure_is_a_failure(world: World, tmp_path: Path, unbuffered: dict[str, str]) -> None:
     plan = make_plan([step("wrong", kind="run", title="fail", commands=(("false",),))])
     err = gone()
@@ -157,7 +157,7 @@ def test_without_a_reader_a_failure_is_a_failure(world: World, tmp_path: Path, u
         os.close(err)
 
 
-@pytest.mark.parametrize("closed", ["2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("closed", tiers({"errors": "2>&-", "all": "<&- >&- 2>&-"}, "all"))
 def test_streams_that_are_closed_from_the_beginning(world: World, tmp_path: Path, closed: str) -> None:
     """No file of ours takes their place: what a library says to standard error is in none of them."""
     with world.fresh(tmp_path / "layer") as made:
