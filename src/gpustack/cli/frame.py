@@ -188,6 +188,11 @@ def width(elsewhere: int = 80) -> int:
     return max(40, os.get_terminal_size(sys.stdout.fileno()).columns) if _is_terminal(sys.stdout) else elsewhere
 
 
+def mebibytes(size: float) -> str:
+    """A size in bytes as people read it."""
+    return f"{size / 2**20:.1f} MiB"
+
+
 def warn(text: str) -> None:
     """Print a warning to standard error, unless quiet."""
     if not settings().is_quiet:
