@@ -187,7 +187,10 @@ def test_code_ready_builder_of_a_cloud_is_taken_as_it_is(matrix: Matrix) -> None
     made = build(host, request, resolve(matrix, host, request), matrix)
     (step,) = [step for step in made.steps if step.title == "enable CodeReady Builder"]
     assert "codeready-builder-for-rhel-9-" in step.done_when
-    assert "dnf config-manager --set-enabled" in step.why
+    assert "(RHUI), others need a subscription" in step.why
+    told = " ".join(word for command in commands(made) for word in command)
+    assert "config-manager" in told
+    assert "subscription-manager" in told
 
 
 @pytest.mark.parametrize(
