@@ -152,6 +152,8 @@ def test_an_overlay_that_is_no_folder(call: Callable, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo.yaml")
     (tmp_path / "below").mkdir()
     (tmp_path / "below/endless.yaml").symlink_to("/dev/zero")
+    (tmp_path / "empty").mkdir()
+    assert not call("plan", "cuda", *UBUNTU, "--matrices", str(tmp_path / "empty")).code
     for path in (tmp_path / "file", tmp_path / "nowhere", tmp_path, tmp_path / "below"):
         assert call("plan", "cuda", *UBUNTU, "--matrices", str(path)).is_told(2), path
 
