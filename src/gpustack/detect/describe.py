@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from msgspec import UNSET
 from msgspec.structs import replace
 
@@ -16,10 +14,11 @@ from gpustack.matrix.index import Matrix
 from gpustack.model.architectures import architecture
 from gpustack.model.host import Environment, Gpu, Host, OperatingSystem
 from gpustack.model.places import System, find_system
+from gpustack.patterns import later
 
 MAX_GPUS = 64
-_SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
-_RELEASE = re.compile(r"[vV]?\d[\w.]*")
+_SAFE = later(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
+_RELEASE = later(r"[vV]?\d[\w.]*")
 
 
 def describe(  # noqa: PLR0913 (one argument for each option that describes a host)

@@ -9,18 +9,19 @@ from gpustack.detect.products import Integrated, Products, device_digits, gpu_of
 from gpustack.errors import UsageError
 from gpustack.model.host import Gpu
 from gpustack.model.places import GpuProduct
+from gpustack.patterns import later
 from gpustack.versions import version_key
 
 BRANDS = frozenset({"nvidia", "tesla", "geforce", "quadro"})
-_FORM = re.compile(
+_FORM = later(
     r"\d+g[b]?|\d+|sxm\d*|pcie|hbm\d\w*|nvl|gpu|generation|edition|server|workstation|blackwell|rtx|gtx|hgx|dgx|jetson|"
     r"mobile|laptop|max|q|passive"
 )
-_MEMORY = re.compile(r"\d+gb?")
+_MEMORY = later(r"\d+gb?")
 _GENERATIONS = frozenset({"ada", "blackwell", "pascal"})
 """Words that make another product of the same number: RTX 6000 and RTX 6000 Ada."""
 
-_SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._:()/+-]{0,79}")
+_SAFE = later(r"[A-Za-z0-9][A-Za-z0-9 ._:()/+-]{0,79}")
 MAX_CANDIDATES = 8
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import binascii
-import re
 from typing import Protocol
 
 from gpustack.detect import probes
 from gpustack.detect.parse import signing
 from gpustack.detect.tree import MissingFileError, Tree, UnusableFileError
+from gpustack.patterns import later
 from gpustack.system.run import reading
 
-_MODULE = re.compile(r"(?:nvidia|nouveau)\.ko(?:\.\w+)?")
+_MODULE = later(r"(?:nvidia|nouveau)\.ko(?:\.\w+)?")
 TAIL = signing.LONGEST + signing.INFO + len(signing.MAGIC)
 """So much of a module's end holds its signature."""
 

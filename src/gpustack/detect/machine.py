@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+from gpustack.patterns import later
 from gpustack.system.paths import glob
 from gpustack.system.run import Runner
 
@@ -77,7 +77,7 @@ class ThisMachine:
 
 
 _LIBRARIES = ("lib64", "usr/lib64", "lib/*-linux-gnu*", "usr/lib/*-linux-gnu*", "lib", "usr/lib")
-_RELEASE = re.compile(rb"GNU C Library [^\n]{0,80}release version (\d+\.\d+)")
+_RELEASE = later(rb"GNU C Library [^\n]{0,80}release version (\d+\.\d+)")
 
 
 def _has_own_library() -> bool:

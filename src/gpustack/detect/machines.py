@@ -14,9 +14,10 @@ from gpustack.detect.products import Products, gpu_of
 from gpustack.errors import UsageError
 from gpustack.matrix.index import Matrix
 from gpustack.model.host import Gpu
+from gpustack.patterns import later
 
-_MIG = re.compile(r"(?i)(.+?)[ -]+MIG[ -]+((?:\d+c\.)?(\d+)g\.\d+gb(?:[+.][\w.+]+)?)")
-_VGPU = re.compile(r"(?i)(?:(?:NVIDIA|GRID|Tesla)[ -]+)*(.+?)-((?:\d+-)?\d+[ABCQ](?:ME\w*)?)")
+_MIG = later(r"(?i)(.+?)[ -]+MIG[ -]+((?:\d+c\.)?(\d+)g\.\d+gb(?:[+.][\w.+]+)?)")
+_VGPU = later(r"(?i)(?:(?:NVIDIA|GRID|Tesla)[ -]+)*(.+?)-((?:\d+-)?\d+[ABCQ](?:ME\w*)?)")
 _AZURE = "standard_"
 _SUBJECT = "gpu-names"
 MAX_SLICES = 7

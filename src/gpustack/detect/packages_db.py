@@ -9,6 +9,7 @@ from functools import cached_property
 
 from gpustack.detect import probes
 from gpustack.detect.tree import MissingFileError, Tree, UnusableFileError
+from gpustack.patterns import later
 
 STATUS_LIMIT = 96 << 20
 """The most bytes that are read of dpkg's status file."""
@@ -21,9 +22,9 @@ RPM_LIMIT = 20_000
 """The most packages that are read of an rpm database."""
 
 RPM_FOLDERS = ("/var/lib/rpm", "/usr/lib/sysimage/rpm", "/usr/share/rpm")
-_FIELDS = re.compile(rb"^(?:Package|Status|Version|Architecture|Maintainer|Source): [^\n]{0,400}", re.MULTILINE)
+_FIELDS = later(rb"^(?:Package|Status|Version|Architecture|Maintainer|Source): [^\n]{0,400}", re.MULTILINE)
 _FIRST = b"Package: "
-_NAME = re.compile(rb"^Package: ([^\s]{1,200})", re.MULTILINE)
+_NAME = later(rb"^Package: ([^\s]{1,200})", re.MULTILINE)
 
 
 def wanted_names(names: Iterable[str] = ()) -> re.Pattern[str]:

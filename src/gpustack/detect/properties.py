@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import re
-
 from msgspec import Struct
 from msgspec.structs import replace
 
 from gpustack.errors import UsageError
 from gpustack.model.host import Environment, Gpu, Host, Installed
+from gpustack.patterns import later
 
-_KERNEL = re.compile(r"\d+\.\d+[A-Za-z0-9.+~_-]{0,80}")
-_NUMBERS = re.compile(r"\d{1,5}(?:\.\d{1,5}){0,3}")
-_DRIVER = re.compile(r"\d{3}(?:\.\d{1,3}){0,2}")
+_KERNEL = later(r"\d+\.\d+[A-Za-z0-9.+~_-]{0,80}")
+_NUMBERS = later(r"\d{1,5}(?:\.\d{1,5}){0,3}")
+_DRIVER = later(r"\d{3}(?:\.\d{1,3}){0,2}")
 _EXAMPLES = {
     "kernel": "6.17.0-8-generic",
     "gcc": "14.2",

@@ -14,6 +14,7 @@ from gpustack.detect.evidence import RECORD, CommandOutput, Evidence, Fault
 from gpustack.detect.gather import gather
 from gpustack.detect.probes import NAMES
 from gpustack.errors import GpustackError
+from gpustack.patterns import later
 
 SCHEMA = "gpustack/evidence/v1"
 _IPV4 = r"(?:\d{1,3}\.){3}\d{1,3}(?![\w.])"
@@ -81,7 +82,7 @@ def redact(evidence: Evidence) -> Evidence:
     return msgspec.convert({**plain, "files": files}, Evidence)
 
 
-_OWN_WORDS = re.compile(r"nvidia|cuda|cudnn|nvinfer|tensorrt|nccl|nouveau|nova", re.IGNORECASE)
+_OWN_WORDS = later(r"nvidia|cuda|cudnn|nvinfer|tensorrt|nccl|nouveau|nova", re.IGNORECASE)
 _SHARED_FOLDERS = (
     "/etc/apt/sources.list", "/etc/apt/preferences", "/etc/yum.repos.d/", "/etc/zypp/repos.d/", "/etc/modprobe.d/",
     "/usr/lib/modprobe.d/", "/lib/modprobe.d/", "/run/modprobe.d/", "/etc/environment",

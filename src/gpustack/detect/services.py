@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from gpustack.detect import desktop
 from gpustack.detect.evidence import CommandOutput
 from gpustack.detect.tree import MissingFileError, Tree, UnusableFileError
+from gpustack.patterns import later
 from gpustack.system.run import Runner
 
 LOGS = (
@@ -238,16 +239,16 @@ The rest of the engines' files holds registries and their passwords.
 """
 
 
-_PATH = re.compile(
+_PATH = later(
     r"(?<![\w.:/@-])(/(?:dev|proc|sys|usr|etc|run|var|opt|lib|lib64|bin|sbin|tmp|root|home|mnt|host|build)/[\w./+@~*-]*[\w*])"
 )
-_SET = re.compile(r"\b(?:BinaryName|runtime_path|path|ldconfig)\"?\s*[:=]\s*[\"']@?(/[^\"'\s]+)")
+_SET = later(r"\b(?:BinaryName|runtime_path|path|ldconfig)\"?\s*[:=]\s*[\"']@?(/[^\"'\s]+)")
 """A program that the configuration of an engine names."""
 
-ABSENT = re.compile(
+ABSENT = later(
     r"no such file|not found|does not exist|doesn't exist|cannot stat|can't stat|not exist\b|missing", re.IGNORECASE
 )
-DENIED = re.compile(
+DENIED = later(
     r"permission denied|operation not permitted|EACCES|EPERM|insufficient permissions|access denied", re.IGNORECASE
 )
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import stat
 from collections import deque
 from itertools import islice
 
+from gpustack.patterns import later
 from gpustack.system.paths import among, has_wildcard
 
 MAX_HOPS = 40
@@ -16,7 +16,7 @@ MAX_ENTRIES = 20_000
 MAX_FLAT_LINK = 256
 """The longest text file that may represent a link, in bytes."""
 
-_LINK_TEXT = re.compile(r"[\w.+:@/~-]+")
+_LINK_TEXT = later(r"[\w.+:@/~-]+")
 
 
 class MissingFileError(Exception):

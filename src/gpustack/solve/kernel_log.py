@@ -10,22 +10,23 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gpustack.matrix.index import Matrix
+from gpustack.patterns import later
 
 SUBJECT = "driver-errors"
 LINE_WIDTH = 220
 """So many characters of a message are quoted."""
 
-_ADDRESS = re.compile(r"\b([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(\.[0-7])?\b")
-_CODES = re.compile(r"RmInitAdapter failed!? ?(\((?:0x)?([0-9a-fA-F]+):(?:0x)?([0-9a-fA-F]+):\d+\))")
-_XID = re.compile(r"(?<!S)Xid \((?:PCI:)?([0-9a-fA-F:.]+)\): (\d+)(.*)")
-_RECOVERY = re.compile(r"\bto 0x[0-9a-fA-F]+ \(([^)]+)\)")
+_ADDRESS = later(r"\b([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(\.[0-7])?\b")
+_CODES = later(r"RmInitAdapter failed!? ?(\((?:0x)?([0-9a-fA-F]+):(?:0x)?([0-9a-fA-F]+):\d+\))")
+_XID = later(r"(?<!S)Xid \((?:PCI:)?([0-9a-fA-F:.]+)\): (\d+)(.*)")
+_RECOVERY = later(r"\bto 0x[0-9a-fA-F]+ \(([^)]+)\)")
 _RECOVERY_XID = 154
 _NONE = "None"
-_TIME = re.compile(
+_TIME = later(
     r"(\d{4}-\d\d-\d\d[T ][\d:.,+Z-]+|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d)"
     r"|\[([A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d [\d:]+ \d{4}| *\d+\.\d+)\]"
 )
-_SERVICE = re.compile(r"fabric-?[ ]?manager|fabric manager", re.IGNORECASE)
+_SERVICE = later(r"fabric-?[ ]?manager|fabric manager", re.IGNORECASE)
 _OK = "fm-ok"
 
 

@@ -22,6 +22,7 @@ from gpustack.model.facts import Archive
 from gpustack.model.host import Host
 from gpustack.model.offer import Wheel
 from gpustack.model.own_file import OwnFile, OwnPackage
+from gpustack.patterns import later
 from gpustack.system.hashed import sha256_of_file
 from gpustack.system.packed import ZSTD
 from gpustack.versions import is_within
@@ -29,10 +30,10 @@ from gpustack.versions import is_within
 KNOWN = ("driver", "cuda", "cudnn", "nccl", "tensorrt")
 """Components of which NVIDIA gives out files to be downloaded by hand."""
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+~%-]{0,199}")
-_VERSION = re.compile(r"\d+(?:\.\d+){1,4}")
-_BUILD = re.compile(r"[.+]cuda(\d+\.\d+)$")
-_NAMED_BUILD = re.compile(r"-cuda-(\d+)$")
+_NAME = later(r"[A-Za-z0-9][A-Za-z0-9._+~%-]{0,199}")
+_VERSION = later(r"\d+(?:\.\d+){1,4}")
+_BUILD = later(r"[.+]cuda(\d+\.\d+)$")
+_NAMED_BUILD = later(r"-cuda-(\d+)$")
 _DAMAGED = (OSError, EOFError, ValueError, tarfile.TarError, zipfile.BadZipFile, lzma.LZMAError, gzip.BadGzipFile)
 _TAR_ENDINGS = {b"\x1f\x8b": "tar.gz", b"\xfd7zXZ": "tar.xz", b"BZh": "tar.bz2", ZSTD: "tar.zst"}
 

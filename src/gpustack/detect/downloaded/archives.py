@@ -10,6 +10,7 @@ from pathlib import Path
 
 from gpustack.detect.downloaded.members import MOST, Member, in_tar, in_zip
 from gpustack.detect.downloaded.parts import Contents
+from gpustack.patterns import later
 
 _HEADERS = {
     "cudnn": (re.compile(r"(?:^|/)cudnn(?:_version)?(?:_v\d+)?\.h$"), "CUDNN_", ("MAJOR", "MINOR", "PATCHLEVEL")),
@@ -18,22 +19,22 @@ _HEADERS = {
 }
 """Where each library's header has its version, and the words of its definitions."""
 
-_DEFINED = re.compile(rb"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(\d+)\b", re.MULTILINE)
-_LIBRARY = re.compile(r"(?:^|/)(?:lib(?:cudnn|nvinfer|nccl)[\w.]*\.so[\d.]*|(?:cudnn|nvinfer)\w*\.dll)$")
-_NEEDED = re.compile(rb"(?:libcublas(?:Lt)?\.so\.|libcudart\.so\.|cublas(?:Lt)?64_|cudart64_)(\d{1,2})(?:\.(\d))?")
-_TOP_CUDA = re.compile(r"cuda-?(\d+(?:\.\d+)?)(?=[-_.]|$)")
-_PART = re.compile(r"([a-z][a-z0-9_]+)-(linux|windows)-(\w+)-(\d[\d.]*)-archive")
+_DEFINED = later(rb"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(\d+)\b", re.MULTILINE)
+_LIBRARY = later(r"(?:^|/)(?:lib(?:cudnn|nvinfer|nccl)[\w.]*\.so[\d.]*|(?:cudnn|nvinfer)\w*\.dll)$")
+_NEEDED = later(rb"(?:libcublas(?:Lt)?\.so\.|libcudart\.so\.|cublas(?:Lt)?64_|cudart64_)(\d{1,2})(?:\.(\d))?")
+_TOP_CUDA = later(r"cuda-?(\d+(?:\.\d+)?)(?=[-_.]|$)")
+_PART = later(r"([a-z][a-z0-9_]+)-(linux|windows)-(\w+)-(\d[\d.]*)-archive")
 _MACHINES = {62: "x86_64", 183: "aarch64", 21: "ppc64le"}
 _PE_MACHINES = {0x8664: "x86_64", 0xAA64: "aarch64"}
 _ENOUGH = 1 << 12
 _HEAD = 1 << 20
 """Bytes of an installer that hold the script before its content."""
 
-_TARGET = re.compile(
+_TARGET = later(
     rb'^targetdir="?(NVIDIA-Linux-(x86_64|aarch64|ppc64le)-(\d+(?:\.\d+)+)(?:-[\w.-]+)?)"?\s*$', re.MULTILINE
 )
-_LABEL = re.compile(rb'^label="([^"\n]{1,200})"', re.MULTILINE)
-_DIST_INFO = re.compile(r"^([^/]+)\.dist-info/(METADATA|WHEEL)$")
+_LABEL = later(rb'^label="([^"\n]{1,200})"', re.MULTILINE)
+_DIST_INFO = later(r"^([^/]+)\.dist-info/(METADATA|WHEEL)$")
 
 
 def read_tar(path: Path, ending: str) -> Contents:

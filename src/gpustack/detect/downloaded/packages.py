@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
-import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -13,8 +12,9 @@ from gpustack.detect.downloaded.members import MOST, Member, deb_control, in_deb
 from gpustack.detect.downloaded.parts import Contents
 from gpustack.detect.parse.rpm_header import parse_header
 from gpustack.model.own_file import OwnPackage
+from gpustack.patterns import later
 
-_RPM_ENTRY = re.compile(
+_RPM_ENTRY = later(
     rb"<name>([^<]+)</name>\s*<arch>[^<]*</arch>\s*"
     rb'<version epoch="(\d*)" ver="([^"]+)" rel="([^"]+)"'
 )

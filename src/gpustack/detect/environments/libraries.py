@@ -10,6 +10,7 @@ from gpustack.detect.environments.rows import SUBJECT, OwnSearch
 from gpustack.detect.parse.libraries import loader_folders
 from gpustack.detect.scene import Scene
 from gpustack.model.host import Problem
+from gpustack.patterns import later
 
 WHEELS = {
     "libcudnn": r"nvidia-cudnn-cu\d+", "libcublas": r"nvidia-cublas(?:-cu\d+)?", "libnccl": r"nvidia-nccl-cu\d+",
@@ -19,7 +20,7 @@ WHEELS = {
 
 _TITLES = {"libcudnn": "cuDNN", "libcublas": "cuBLAS", "libnccl": "NCCL", "libcudart": "the CUDA runtime",
            "libnvinfer": "TensorRT"}  # fmt: skip
-_SONAME = re.compile(r"(libcudnn|libcublas|libnccl|libcudart|libnvinfer)\.so\.(\d+)(?:\.0)?")
+_SONAME = later(r"(libcudnn|libcublas|libnccl|libcudart|libnvinfer)\.so\.(\d+)(?:\.0)?")
 
 
 def about_libraries(found: Found, scene: Scene) -> Iterator[Problem]:

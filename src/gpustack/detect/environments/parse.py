@@ -9,10 +9,11 @@ import msgspec
 
 from gpustack.detect.environments.read import prefix_of
 from gpustack.detect.evidence import Evidence
+from gpustack.patterns import later
 
-_SITE = re.compile(r"/.+/(?:site|dist)-packages")
-_DIST_INFO = re.compile(r"(~?)([\w.]+)-([\w.+!]+)\.dist-info")
-_CONDA = re.compile(r"(.+)-([^-]+)-([^-]+)\.json")
+_SITE = later(r"/.+/(?:site|dist)-packages")
+_DIST_INFO = later(r"(~?)([\w.]+)-([\w.+!]+)\.dist-info")
+_CONDA = later(r"(.+)-([^-]+)-([^-]+)\.json")
 _CONDA_NAMES = {
     "pytorch": "torch", "pytorch-gpu": "torch", "pytorch-cpu": "torch", "cupy-core": "cupy",
     "tensorflow-base": "tensorflow", "tensorflow-gpu": "tensorflow", "tensorflow-cpu": "tensorflow",

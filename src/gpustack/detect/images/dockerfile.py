@@ -8,14 +8,15 @@ import shlex
 from msgspec import Struct, field
 
 from gpustack.model.image import ImageContent
+from gpustack.patterns import later
 
 MAX_LINES = 20_000
-_WORDS = re.compile(r"[A-Za-z]+")
-_FROM = re.compile(r"(?:--\S+\s+)*(\S+)(?:\s+[Aa][Ss]\s+(\S+))?\s*$")
-_VARIABLE = re.compile(r"\$(?:\{(\w+)(?:(:?[-+])([^}]*))?\}|(\w+))")
-_HEREDOC = re.compile(r"<<-?\s*[\"']?(\w+)[\"']?")
-_PIP = re.compile(r"(?:^|[\s;&|])(?:python[\d.]*\s+-m\s+pip|pip[\d.]*|uv\s+pip|uv)\s+(?:install|add)\s+([^;&|]*)")
-_WHEEL = re.compile(r"[A-Za-z0-9][\w.-]*(?:\[[\w,.-]+\])?(?:(?:===|==|~=|>=|<=|!=|<|>)[\w.*+!,<>=~-]+)?")
+_WORDS = later(r"[A-Za-z]+")
+_FROM = later(r"(?:--\S+\s+)*(\S+)(?:\s+[Aa][Ss]\s+(\S+))?\s*$")
+_VARIABLE = later(r"\$(?:\{(\w+)(?:(:?[-+])([^}]*))?\}|(\w+))")
+_HEREDOC = later(r"<<-?\s*[\"']?(\w+)[\"']?")
+_PIP = later(r"(?:^|[\s;&|])(?:python[\d.]*\s+-m\s+pip|pip[\d.]*|uv\s+pip|uv)\s+(?:install|add)\s+([^;&|]*)")
+_WHEEL = later(r"[A-Za-z0-9][\w.-]*(?:\[[\w,.-]+\])?(?:(?:===|==|~=|>=|<=|!=|<|>)[\w.*+!,<>=~-]+)?")
 _INDEXES = {"-i", "--index-url", "--extra-index-url", "--index", "--default-index", "-f", "--find-links"}
 _VALUES = {"-r", "--requirement", "-c", "--constraint", "-t", "--target", "--prefix", "--root", "--timeout", "-e"}
 

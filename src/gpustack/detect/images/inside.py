@@ -12,12 +12,13 @@ from gpustack.detect.evidence import Evidence
 from gpustack.detect.parse.os_release import parse_os_release
 from gpustack.detect.parse.toolkit import find_toolkits
 from gpustack.model.image import ImageContent, Installed
+from gpustack.patterns import later
 from gpustack.versions import version_key
 
-_METADATA = re.compile(r"(/.+/(?:site|dist)-packages)/([^/]+\.dist-info)/METADATA")
-_CONDA = re.compile(r"(/.+/conda-meta)/([^/]+\.json)")
-_COMPAT = re.compile(r"/usr/local/cuda.*/libcuda\.so\.(\d{3}\.[\d.]*\d)")
-_LIBRARY = re.compile(r"/.*/(libcudnn|libnvinfer)\.so\.([\d.]+)")
+_METADATA = later(r"(/.+/(?:site|dist)-packages)/([^/]+\.dist-info)/METADATA")
+_CONDA = later(r"(/.+/conda-meta)/([^/]+\.json)")
+_COMPAT = later(r"/usr/local/cuda.*/libcuda\.so\.(\d{3}\.[\d.]*\d)")
+_LIBRARY = later(r"/.*/(libcudnn|libnvinfer)\.so\.([\d.]+)")
 _COMPONENTS = {"libcudnn": "cudnn", "libnvinfer": "tensorrt"}
 _WHEELS = {"cudnn": r"nvidia-cudnn-cu\d+", "tensorrt": r"tensorrt(?:-cu\d+)?(?:-libs)?"}
 

@@ -16,6 +16,7 @@ from typing import IO, Any, NamedTuple, cast
 from msgspec import Struct, field
 
 from gpustack.detect.environments import names
+from gpustack.patterns import later
 
 MAX_ENTRIES = 4_000_000
 """In one image, its archive and its layers together."""
@@ -42,15 +43,15 @@ _PACKED: dict[bytes, Callable[[IO[bytes]], Any]] = {
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _SITE = r"/.+/(?:site|dist)-packages"
 _TEXTS = "|".join(re.escape(name) for name in names.TEXTS)
-_KEPT = re.compile(
+_KEPT = later(
     rf"{_SITE}/[^/]+\.dist-info/METADATA|{_SITE}/(?:{_TEXTS})|/(?:etc|usr/lib)/os-release|"
     r"/usr/local/cuda(?:-[\d.]+)?/version\.(?:json|txt)"
 )
-_NAMED = re.compile(
+_NAMED = later(
     r"/usr/local/cuda[\w.-]*/(?:.+/)?compat/(?:lib[\w.]*/)?libcuda\.so\.\d{3}\.[\d.]+|"
     r"/.+/conda-meta/[^/]+\.json|/.*/(?:libcudnn|libnvinfer)\.so\.\d+\.\d+\.[\d.]*\d"
 )
-_CACHE = re.compile(r"/pkgs/|/\.cache/")
+_CACHE = later(r"/pkgs/|/\.cache/")
 
 
 class Budget:

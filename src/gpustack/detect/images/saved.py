@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,6 +14,7 @@ from gpustack.detect.images.configs import arch_of, of_document
 from gpustack.detect.images.inside import with_files
 from gpustack.detect.images.layers import DAMAGED, Budget, Layer, members, merged, read_layer, take
 from gpustack.model.image import ImageContent
+from gpustack.patterns import later
 
 MOST = 4 << 20
 """The longest document that is read, in bytes."""
@@ -22,7 +22,7 @@ MOST = 4 << 20
 MAX_DOCUMENTS = 2000
 MAX_LAYERS = 1000
 MAX_DEPTH = 4
-_DIGEST = re.compile(r"sha(256|512):[0-9a-f]{64,128}")
+_DIGEST = later(r"sha(256|512):[0-9a-f]{64,128}")
 
 _Get = Callable[[str], bytes]
 """Returns the content of a file by its path in the layout; raises KeyError."""

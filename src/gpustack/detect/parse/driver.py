@@ -8,9 +8,10 @@ from typing import Literal
 from gpustack.detect.evidence import Evidence
 from gpustack.detect.parse.packages import Package, matching
 from gpustack.model.host import KernelModule
+from gpustack.patterns import later
 
 DRIVER_VERSION = r"\d{2,3}\.\d{1,3}(?:\.\d{1,3})?"
-_PROC = re.compile(rf"Kernel Module(?: for \S+)?\s+({DRIVER_VERSION})(?:\s|$)")
+_PROC = later(rf"Kernel Module(?: for \S+)?\s+({DRIVER_VERSION})(?:\s|$)")
 DRIVER_PACKAGES = (
     r"nvidia-driver(?:-\d+)?(?:-server)?(?:-open)?|nvidia-open(?:-\d+)?|cuda-drivers(?:-\d+)?|nvidia-headless-.*|"
     r"nvidia-(?:kernel-)?dkms(?:-.*)?|nvidia-kernel-(?:open-dkms|source)(?:-.*)?|nvidia-dkms-\d+.*|libnvidia-compute(?:-.*)?|"

@@ -7,10 +7,11 @@ import re
 from gpustack.detect.evidence import Evidence
 from gpustack.detect.parse.packages import Package
 from gpustack.model.architectures import architecture as architecture_of
+from gpustack.patterns import later
 
-_RELEASE = re.compile(r"\d+\.\d+[\w.+~-]{0,100}")
-_IMAGE = re.compile(r"(?:vmlinu[xz]|Image)-(\d.*)")
-_DEB_IMAGE = re.compile(r"linux-image-(?:unsigned-)?(\d.*)")
+_RELEASE = later(r"\d+\.\d+[\w.+~-]{0,100}")
+_IMAGE = later(r"(?:vmlinu[xz]|Image)-(\d.*)")
+_DEB_IMAGE = later(r"linux-image-(?:unsigned-)?(\d.*)")
 _RPM_KERNELS = {"kernel", "kernel-core", "kernel-default", "kernel-uek-core", "kernel-uek"}
 
 

@@ -6,11 +6,12 @@ import re
 
 from gpustack.model.host import OperatingSystem
 from gpustack.model.places import System, find_system
+from gpustack.patterns import later
 
 MAX_LINES = 500
 MAX_VALUE = 300
-_LINE = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)=(.*)")
-_ESCAPE = re.compile(r"\\(.)")
+_LINE = later(r"\s*([A-Za-z_][A-Za-z0-9_]*)=(.*)")
+_ESCAPE = later(r"\\(.)")
 _RPM_FAMILIES = {"dnf", "yum", "tdnf", "zypper"}
 _FAMILY_OF_LIKE = {"ubuntu": "apt", "debian": "apt", "rhel": "dnf", "fedora": "dnf", "centos": "dnf", "suse": "zypper"}
 

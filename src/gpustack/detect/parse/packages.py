@@ -9,14 +9,15 @@ from typing import Literal
 from msgspec import Struct
 
 from gpustack.detect.evidence import Evidence
+from gpustack.patterns import later
 
-_NAME = re.compile(r"[A-Za-z0-9][\w.+-]{0,150}")
-_SIMPLE = re.compile(r"[\w-]+(?:\.\*)?")
+_NAME = later(r"[A-Za-z0-9][\w.+-]{0,150}")
+_SIMPLE = later(r"[\w-]+(?:\.\*)?")
 """A name, or the beginning of names."""
 PACMAN = "/var/lib/pacman/local"
-_PACMAN = re.compile(r"([a-z0-9][\w+.@-]*?)-(?:(\d+):)?([\w.+]+-\d[\d.]*)")
-_PORTAGE = re.compile(r"/var/db/pkg/[\w-]+/([a-z0-9][\w+-]*?)-(\d[\w.]*(?:-r\d+)?)")
-_HEAD = re.compile(r"(?:[\w-](?![?*{]))*")
+_PACMAN = later(r"([a-z0-9][\w+.@-]*?)-(?:(\d+):)?([\w.+]+-\d[\d.]*)")
+_PORTAGE = later(r"/var/db/pkg/[\w-]+/([a-z0-9][\w+-]*?)-(\d[\w.]*(?:-r\d+)?)")
+_HEAD = later(r"(?:[\w-](?![?*{]))*")
 
 
 class Package(Struct, frozen=True, kw_only=True):

@@ -7,12 +7,13 @@ import re
 from msgspec import Struct
 
 from gpustack.detect.evidence import Evidence
+from gpustack.patterns import later
 
 BASE = "/sys/bus/pci/devices"
 GPU_CLASSES = ("0300", "0302", "0380")
 """VGA controller, 3D controller, other display controller."""
 
-_HEX = re.compile(r"(?:0x)?([0-9a-fA-F]{4,6})")
+_HEX = later(r"(?:0x)?([0-9a-fA-F]{4,6})")
 
 
 class PciFunction(Struct, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ import re
 from gpustack.detect.evidence import Evidence
 from gpustack.detect.probes import NAMES
 from gpustack.model.host import Environment
+from gpustack.patterns import later
 
 _VM_WORDS = (
     "qemu", "kvm", "vmware", "virtualbox", "innotek", "xen", "bochs", "amazon ec2", "google compute engine",
@@ -16,9 +17,9 @@ _VM_WORDS = (
     "standard pc",
     "cloud hypervisor",
 )  # fmt: skip
-_SECURE_BOOT = re.compile(r".*/efivars/SecureBoot-")
-_TEGRA = re.compile(r"nvidia,(tegra\d+)")
-_L4T = re.compile(r"#\s*R(\d+)\s*\(release\),\s*REVISION:\s*([\d.]+)")
+_SECURE_BOOT = later(r".*/efivars/SecureBoot-")
+_TEGRA = later(r"nvidia,(tegra\d+)")
+_L4T = later(r"#\s*R(\d+)\s*\(release\),\s*REVISION:\s*([\d.]+)")
 
 
 def environment(evidence: Evidence, kernel: str | None) -> Environment | None:
@@ -104,7 +105,7 @@ def secure_boot(evidence: Evidence) -> bool | None:
     return False if "SecureBoot disabled" in state else None
 
 
-_HOST_NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?")
+_HOST_NAME = later(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?")
 
 
 def host_name(evidence: Evidence) -> str:

@@ -11,15 +11,16 @@ from msgspec import UNSET, Struct
 from gpustack.detect.evidence import Evidence
 from gpustack.detect.parse.packages import Package
 from gpustack.model.host import RepositoryEntry
+from gpustack.patterns import later
 
 MAX_ENTRIES = 500
 MAX_LINES = 500
 """The most lines that are read of one entry."""
 
-_OURS = re.compile(r"nvidia", re.IGNORECASE)
-_ONE_LINE = re.compile(r"deb(?:-src)?\s+(?:\[([^\]]*)\]\s*)?(\S+)\s*(.*)")
-_CODEREADY = re.compile(r"(?:rhui-)?codeready-builder-for-rhel-\d+(?:-(?:x86_64|aarch64))?-rhui-rpms")
-_CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
+_OURS = later(r"nvidia", re.IGNORECASE)
+_ONE_LINE = later(r"deb(?:-src)?\s+(?:\[([^\]]*)\]\s*)?(\S+)\s*(.*)")
+_CODEREADY = later(r"(?:rhui-)?codeready-builder-for-rhel-\d+(?:-(?:x86_64|aarch64))?-rhui-rpms")
+_CREDENTIALS = later(r"(?<=://)[^/@\s]+@")
 
 
 class SourceEntry(Struct, frozen=True, kw_only=True):
@@ -171,7 +172,7 @@ def normal_url(url: str) -> str:
     return re.sub(r"^\w+://", "", url.lower()).rstrip("/")
 
 
-_KEY_NAME = re.compile(r"nvidia|cuda|7fa2af80|3bf863cc", re.IGNORECASE)
+_KEY_NAME = later(r"nvidia|cuda|7fa2af80|3bf863cc", re.IGNORECASE)
 _KEY_FOLDERS = ("/usr/share/keyrings", "/etc/apt/keyrings", "/etc/apt/trusted.gpg.d")
 
 

@@ -9,10 +9,11 @@ import msgspec
 
 from gpustack.detect.evidence import Evidence
 from gpustack.detect.parse.packages import Package, matching
+from gpustack.patterns import later
 from gpustack.versions import version_key
 
-_VERSION = re.compile(r"\d{1,3}(?:\.\d{1,4}){1,3}")
-_FOLDER = re.compile(r"/usr/local/cuda-(\d+\.\d+)(?=/)")
+_VERSION = later(r"\d{1,3}(?:\.\d{1,4}){1,3}")
+_FOLDER = later(r"/usr/local/cuda-(\d+\.\d+)(?=/)")
 
 
 class Toolkit(msgspec.Struct, frozen=True, kw_only=True):

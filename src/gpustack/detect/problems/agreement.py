@@ -12,13 +12,14 @@ from gpustack.detect.probes import DOCKER
 from gpustack.detect.problems.engines import CONFIG
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.scene import Scene
+from gpustack.patterns import later
 
-_BINARY = re.compile(r"(?m)^[^#\n]*\b(?:BinaryName|runtime_path)\s*=\s*[\"'](/[^\"'\n]+)")
-_SWARM = re.compile(r"(?m)^[ \t]*swarm-resource[ \t]*=[ \t]*\"([^\"\n]*)\"")
+_BINARY = later(r"(?m)^[^#\n]*\b(?:BinaryName|runtime_path)\s*=\s*[\"'](/[^\"'\n]+)")
+_SWARM = later(r"(?m)^[ \t]*swarm-resource[ \t]*=[ \t]*\"([^\"\n]*)\"")
 
-_FILES = re.compile(r"(?im)^[^#\n]*\bName=gpu\b[^#\n]*\bFile=(/dev/nvidia\S+)")
-_RANGE = re.compile(r"(\d+)-(\d+)|(\d+)")
-_GRES = re.compile(r"(?im)^\s*NodeName=(\S+)[^#\n]*\bGres=\S*?gpu:(?:[A-Za-z_][\w.-]*:)?(\d+)")
+_FILES = later(r"(?im)^[^#\n]*\bName=gpu\b[^#\n]*\bFile=(/dev/nvidia\S+)")
+_RANGE = later(r"(\d+)-(\d+)|(\d+)")
+_GRES = later(r"(?im)^\s*NodeName=(\S+)[^#\n]*\bGres=\S*?gpu:(?:[A-Za-z_][\w.-]*:)?(\d+)")
 
 
 @detects("detect-runtime-file")

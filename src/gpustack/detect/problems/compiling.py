@@ -7,8 +7,9 @@ import re
 from gpustack.detect.problems.cures import plan
 from gpustack.detect.problems.phrases import Cause
 from gpustack.detect.scene import Scene
+from gpustack.patterns import later
 
-ABOUT = re.compile(
+ABOUT = later(
     r"nvcc|ptxas|cudafe|unsupported GNU version|"
     r"host compiler found|cannot find -l(?:cu|nv|nccl)|CMAKE_CUDA|host_config\.h|\bATen\b|ldtilecfg|amxtile|"
     r"\b(?:cuda|cudnn|cublas|nccl|NvInfer|nvEncode|nvml|ffnvcodec|nvcuvid|cufile|cufft|curand|gdrapi|nvToolsExt)"
@@ -16,32 +17,32 @@ ABOUT = re.compile(
 )
 """Lines about such builds that need not name NVIDIA."""
 
-_HEADER = re.compile(r"(?:fatal error: |cannot open source file \")(?P<name>[\w/]+\.h(?:pp)?)\W")
+_HEADER = later(r"(?:fatal error: |cannot open source file \")(?P<name>[\w/]+\.h(?:pp)?)\W")
 _OWNERS = (
     (r"cudnn", "cudnn"), (r"nccl", "nccl"), (r"Nv(?:Infer|OnnxParser|Utils)", "tensorrt"),
     (r"nvEncodeAPI|ffnvcodec|nvcuvid|cuviddec", "nv-codec-headers"), (r"gdrapi", "gdrcopy"),
     (r"cu|nvml|nvToolsExt|nvrtc|npp|device_launch|math_constants|vector_types|thrust|cub/", "cuda"),
 )  # fmt: skip
-_LINKED = re.compile(r"cannot find -l(?P<name>cuda|nvidia-ml|cudart|cudnn|nccl|nvinfer|cu\w+|nv\w+)\b")
-_GCC = re.compile(r"unsupported GNU version.{0,60}later than (?P<number>\d+)")
-_MISMATCH = re.compile(
+_LINKED = later(r"cannot find -l(?P<name>cuda|nvidia-ml|cudart|cudnn|nccl|nvinfer|cu\w+|nv\w+)\b")
+_GCC = later(r"unsupported GNU version.{0,60}later than (?P<number>\d+)")
+_MISMATCH = later(
     r"detected CUDA version \((?P<here>[\d.]+)\) (?:mismatches|has a \w+ version mismatch with) the version that was "
     r"used to compile\s*PyTorch \((?P<wanted>[\d.]+)\)"
 )
-_ARCHITECTURE = re.compile(
+_ARCHITECTURE = later(
     r"[Uu]nsupported gpu architecture '?(?P<compute>compute_\w+)|'(?P<code>sm_\w+)' is not defined for option"
 )
-_NO_TOOLKIT = re.compile(
+_NO_TOOLKIT = later(
     r"[Ff]ailed to find nvcc|No CMAKE_CUDA_COMPILER|CUDA_TOOLKIT_ROOT_DIR|Could (?:NOT|not) find (?:CUDA|nvcc)|"
     r"CUDA_HOME environment variable is not set|'nvcc' failed: No such file|nvcc was not found|"
     r"CUDA compiler .{0,80}is not able to compile"
 )
-_NEWER_GCC = re.compile(
+_NEWER_GCC = later(
     r"ldtilecfg|amxtile|_Float(?:32|64|128)x?\W.*undefined|parameter packs not expanded|__bf16|__cospi|"
     r"C\+\+17 or later compatible compiler is required to use ATen|No supported gcc/g\+\+ host compiler"
 )
-_GLIBC = re.compile(r"exception specification is incompatible.*(?:pi|rsqrt)|different exception specifier")
-_UNDEFINED = re.compile(r"undefined reference to .(?P<name>(?:cu|nccl|nvml|nvrtc)\w+)")
+_GLIBC = later(r"exception specification is incompatible.*(?:pi|rsqrt)|different exception specifier")
+_UNDEFINED = later(r"undefined reference to .(?P<name>(?:cu|nccl|nvml|nvrtc)\w+)")
 
 
 def compiled(scene: Scene, line: str) -> Cause | None:

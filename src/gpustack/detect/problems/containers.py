@@ -9,12 +9,13 @@ from gpustack.detect import probes
 from gpustack.detect.parse.driver import DRIVER_VERSION
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.scene import Scene
+from gpustack.patterns import later
 from gpustack.versions import is_within
 
-_CDI_LIBRARY = re.compile(rf"lib(?:cuda|nvidia-ml|EGL_nvidia|GLX_nvidia|nvidia-[\w-]+)\.so\.({DRIVER_VERSION})(?!\d)")
-_CDI_PATH = re.compile(r"\b(?:hostPath|path)\"?:[ \t]*\"?(/[^\s\",}]+)")
+_CDI_LIBRARY = later(rf"lib(?:cuda|nvidia-ml|EGL_nvidia|GLX_nvidia|nvidia-[\w-]+)\.so\.({DRIVER_VERSION})(?!\d)")
+_CDI_PATH = later(r"\b(?:hostPath|path)\"?:[ \t]*\"?(/[^\s\",}]+)")
 _NO_GROUPS = "no-additional-gids-for-device-nodes"
-_CDI_FORMAT = re.compile(r"\bcdiVersion\"?:[ \t]*\"?'?(\d+\.\d+)")
+_CDI_FORMAT = later(r"\bcdiVersion\"?:[ \t]*\"?'?(\d+\.\d+)")
 
 
 @detects("detect-container-libraries")

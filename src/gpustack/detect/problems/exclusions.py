@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.scene import Scene
+from gpustack.patterns import later
 
-_WORDS = re.compile(r"nvidia|cuda|cudnn|nccl|tensorrt|(?<![\w-])(?:kernel|linux)(?![\w])[*\w-]*")
+_WORDS = later(r"nvidia|cuda|cudnn|nccl|tensorrt|(?<![\w-])(?:kernel|linux)(?![\w])[*\w-]*")
 _FILES = {
     "/etc/dnf/dnf.conf": r"(?m)^\s*(exclude(?:pkgs)?)\s*=\s*(.+)$",
     "/etc/yum.conf": r"(?m)^\s*(exclude(?:pkgs)?)\s*=\s*(.+)$",

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
-
 from gpustack.detect.bus import ABOVE
 from gpustack.detect.parse.pci import BASE
 from gpustack.detect.problems.builds import OWN_HEADER
 from gpustack.detect.problems.phrases import Cause
 from gpustack.detect.scene import Scene
+from gpustack.patterns import later
 
-ABOUT = re.compile(
+ABOUT = later(
     r"pciehp|nv_queue|nobody cared.*nvidia|\bnv_\w+|nvargus|Argus|NvBuf|nvbufsurface|nvv4l2|nvmap|nvgpu|\btegra|"
     r"GLX X_GLX|Failed to enter VT|modesetting permission|Lockdown: modprobe|diversion of|DEST_MODULE_LOCATION|"
     r"find any GPUs|KMS update|nvidia-fs|will not replace this module|version[- ]check failed|drm master|"
@@ -18,7 +17,7 @@ ABOUT = re.compile(
 )
 """Lines about such faults that need not name NVIDIA."""
 
-_SLOT = re.compile(r"(?P<place>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.\d)?.*pciehp.*(?:Link Down|Card not present)")
+_SLOT = later(r"(?P<place>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.\d)?.*pciehp.*(?:Link Down|Card not present)")
 _ROWS: tuple[tuple[str, str, str, bool], ...] = (
     (r"task \S*(?:nv|Xorg|gnome-shell|kwin|UVM|modprobe)\S* blocked for more|soft lockup.*\[(?:nv|UVM|irq/\d+-nv)",
      "a task hangs inside the driver: the GPU, or its system processor (GSP), does not answer",
@@ -104,7 +103,7 @@ _ROWS: tuple[tuple[str, str, str, bool], ...] = (
     (r"update-initramfs: failed", "the initramfs was not rebuilt: the next start has the old driver in it, or none",
      "`df -h /boot`; the lines before tell why; then `sudo update-initramfs -u -k all`", True),
 )  # fmt: skip
-_COMPILED = tuple((re.compile(text), says, fix, sure) for text, says, fix, sure in _ROWS)
+_COMPILED = tuple((later(text), says, fix, sure) for text, says, fix, sure in _ROWS)
 
 
 def fault(scene: Scene, line: str) -> Cause | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from fnmatch import fnmatchcase
 
@@ -16,43 +15,44 @@ from gpustack.detect.problems.phrases import Cause, plain
 from gpustack.detect.problems.places import denied, missing
 from gpustack.detect.problems.transactions import transaction
 from gpustack.detect.scene import Scene
+from gpustack.patterns import later
 
-_SONAME = re.compile(r"\b(lib[\w+-]+\.so(?:\.\d+)*)")
-_NO_LIBRARY = re.compile(
+_SONAME = later(r"\b(lib[\w+-]+\.so(?:\.\d+)*)")
+_NO_LIBRARY = later(
     r"(?i)cannot open shared object|could not load (?:dynamic )?library|(?:unable|failed|cannot|"
     r"could not) to? ?(?:d?load|dlopen|find|open)"
     r"|error while loading shared|not found|no such file|dlopen"
 )
-_SYMBOL = re.compile(r"undefined symbol:? `?([\w@.]+)|symbol lookup error|version `([\w.]+)' not found")
-_PROGRAM = re.compile(
+_SYMBOL = later(r"undefined symbol:? `?([\w@.]+)|symbol lookup error|version `([\w.]+)' not found")
+_PROGRAM = later(
     r"exec: \\?\"?(?P<exec>[\w./-]+)\\?\"?: executable file not found|(?:^|"
     r"[\s:])(?P<shell>[\w./-]+): (?:command )?not found"
     r"|fork/exec (?P<fork>[\w./-]+): no such file|No such file or directory: '(?P<py>[\w.-]+)'"
     r"|failed to run command \W(?P<chroot>[\w./-]+)\W: No such file"
     r"|Failed to (?:locate|find) executable (?P<unit>[\w./-]+)|Command not found: (?P<hook>[\w.-]+)"
 )
-_MODULE = re.compile(
+_MODULE = later(
     r"Module (?P<name>[\w-]+) not found(?: in directory /lib/modules/(?P<kernel>[\w.+-]+)|\.?\s*$)"
     r"|could not insert '(?P<insert>[\w-]+)': (?P<why>[^\"\\]+)|[Ff]ailed to (?:insert|find|"
     r"load) module '(?P<systemd>[\w-]+)'"
     r"(?:: (?P<reason>[^\"\\]+))?"
 )
-_PACKAGE = re.compile(
+_PACKAGE = later(
     r"(?i)unable to locate package (?P<apt>[\w.+-]+)|package '?(?P<none>[\w.+-]+)'? has no installation candidate"
     r"|nothing provides (?P<needs>[^\s,]+)|(?:no match for argument|unable to find a match): (?P<dnf>[\w.+-]+)"
     r"|no (?:matching distribution|solution) found for (?P<pip>[\w.+=<>-]+)|target not found: (?P<pacman>[\w.+-]+)"
     r"|depends: (?P<dep>[\w.+-]+)[^.]*but (?:it is not|[\w.:~+-]+ is to be)"
 )
-_CODE = re.compile(
+_CODE = later(
     r"(?i)cuda(?:_?error| failure| runtime error| driver error)?[ :=(]{1,3}(?:code )?(\d{1,3})\b|"
     r"cu(?:da)?\w{2,30}\(?[^()]{0,40}\)? (?:returned|failed with(?: error)?(?: code)?) (\d{1,3})\b"
 )
-_NAME = re.compile(
+_NAME = later(
     r"\b(?:cudaError\w+|CUDA_ERROR_\w+|NVML_ERROR_\w+|nccl[A-Z]\w+|CUDNN_STATUS_\w+|CUBLAS_STATUS_\w+|"
     r"NV_ENC_ERR_\w+|unhandled (?:cuda|system) error)"
 )
 
-_OF_CUDA = re.compile(r"\bCUDA|\bcuda|ggml_cuda|\bcu(?:Init|Ctx|Device|Mem|Module|Launch|Stream)[A-Z]?\w*|GPUassert")
+_OF_CUDA = later(r"\bCUDA|\bcuda|ggml_cuda|\bcu(?:Init|Ctx|Device|Mem|Module|Launch|Stream)[A-Z]?\w*|GPUassert")
 
 LIBRARIES = {
     "libnvidia-container": "container-toolkit", "libnvidia-": "driver", "libcuda.": "driver", "libnvcuvid": "driver",

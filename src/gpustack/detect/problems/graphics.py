@@ -6,6 +6,7 @@ import re
 
 from gpustack.detect.problems.phrases import Cause
 from gpustack.detect.scene import Scene
+from gpustack.patterns import later
 
 _COMPOSITOR = (
     r"(?P<who>kwin_wayland|kwin_x11|gnome-shell|mutter|Hyprland|sway|labwc|niri|wayfire|weston|cosmic-comp|gamescope|"
@@ -13,7 +14,7 @@ _COMPOSITOR = (
 )
 _NAMES = {"kwin_wayland": "KWin", "kwin_x11": "KWin", "gnome-shell": "GNOME", "plasmashell": "Plasma"}
 
-ABOUT = re.compile(
+ABOUT = later(
     _COMPOSITOR
     + r"|kwin_\w+|\[wlr\]|libGL error|GLXBadContext|VK_ERROR_\w+|accessible devices|dGPU|libva error|va_openDriver|"
     r"_glapi_tls|NvRm|nvbuf_utils|nvrm channel|\bEGL|eglInit|for scanout|akmod|kmod-|ocl-icd|bbswitch|bumblebee"

@@ -15,11 +15,12 @@ from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.problems.rows import LogRow, is_like
 from gpustack.detect.problems.signs import about_host, is_about, logs, quoted, sandboxed
 from gpustack.detect.scene import Scene
+from gpustack.patterns import later
 
 MOST = 5
 """The number of lines that are shown, the gravest first."""
 
-STACK = re.compile(
+STACK = later(
     r"nvidia|nvrm|cuda|cudnn|cublas|nvml|nvenc|nvdec|cuvid|nccl|nouveau|tensorrt|libnvinfer|\[trt\]|vgpu|gridd|"
     r"\bcdi\b|dcgm|"
     r"\bgpus?\b|gpu[-_ ](?:operator|feature|burn|manager)|fabric ?manager|\bimex\b|nvlink|nvswitch|\bmig\b|\bxid\b|"
@@ -30,17 +31,17 @@ STACK = re.compile(
 ABOUT = (graphics.ABOUT, compiling.ABOUT, faults.ABOUT)
 """What lines are about that name neither NVIDIA nor CUDA."""
 
-OTHERS = re.compile(
+OTHERS = later(
     r"CUDA out of memory|OutOfMemoryError|CUDA error:? (?:2|719)\b|unspecified launch failure|sshd\b|CRON\b|sudo\b|"
     r"polkit|"
     r"amdgpu|radeon|\bi915\b|\brocm|\bhip\b|intel_gpu|level=debug|\bDEBUG\b|Mali|habana",
     re.IGNORECASE,
 )
-_LEVEL = re.compile(
+_LEVEL = later(
     r"level=(?:error|fatal|panic)|\"level\":\s*\"(?:error|fatal)\"|\b[EF]\d{4} \d\d:|\[(?:error|fatal|critical)\]|"
     r"\b(?:ERROR|FATAL|CRITICAL|PANIC)\b|\(EE\)|<err>|\berror:|\bfatal:|\bpanic:|Error:|\bWARN (?:NET|Cuda|Call)",
 )
-_GRAVE = re.compile(
+_GRAVE = later(
     r"(?i)\b(?:errors?|failed|failure|fails|fatal|cannot|can't|could not|couldn't|unable|denied|refused|not found|"
     r"no such|not permitted|"
     r"undefined symbol|mismatch\w*|unsupported|not supported|invalid|unknown|abort\w*|timed out|timeout|"
@@ -54,11 +55,11 @@ _GRAVE = re.compile(
     r"command not found|deadline exceeded|in use|busy|no space left|too old|requires)\b|\w+(?:_ERR(?:OR)?_|"
     r"Error[A-Z]|_STATUS_(?!SUCCESS)[A-Z])\w+"
 )
-_QUIET = re.compile(
+_QUIET = later(
     r"level=(?:info|INFO|[Ww]arn\w*|WARN\w*)|\b[IW]\d{4} \d\d:|\bINFO\b|\[info\]|\"level\":\s*\"(?:info|warn\w*)\"|"
     r"\(WW\)|\(II\)"
 )
-HARMLESS = re.compile(
+HARMLESS = later(
     r"module verification failed|taint|loading NVIDIA UNIX|\bno errors?\b|\b0 errors|without error|"
     r"error[=:] ?(?:null|nil|none|\"\"|<nil>|0\b)|"
     r"errors?[=:] ?(?:0\b|\[\])|i2c timeout error|ucsi_ccg|i2c_transfer failed|persistence mode|"
@@ -80,7 +81,7 @@ HARMLESS = re.compile(
 )
 """Lines that healthy hosts write although they read like a failure."""
 
-_FOLLOWS = re.compile(
+_FOLLOWS = later(
     r"Failed with result|Main process exited|Failed to start|Back-?off|CrashLoop|Error syncing pod|Job for |"
     r"control process exited|"
     r"dependency failed|entered failed state|Start request repeated|Scheduled restart|Unit .* failed|"
@@ -89,7 +90,7 @@ _FOLLOWS = re.compile(
 )
 """What follows from a failure and names no cause."""
 
-_DAEMONS = re.compile(
+_DAEMONS = later(
     r"nvidia-container-(?:cli|runtime|toolkit)|nvidia-ctk|nvidia-cdi|nvidia-imex|nv-hostengine|nvidia-vgpu-mgr|"
     r"nvidia-powerd|"
     r"nvidia-persistenced|nvidia-device-plugin|nvidia-mig-(?:manager|parted)|modprobe: (?:ERROR|FATAL)|NVRM|"
@@ -97,11 +98,11 @@ _DAEMONS = re.compile(
     r"nvidia-gridd|slurmd?\b.*(?:gres|gpu|nvml)",
     re.IGNORECASE,
 )
-_JUDGED = re.compile(r"NVRM: Xid \(|nvidia-gridd: Failed to acquire licen[cs]e")
+_JUDGED = later(r"NVRM: Xid \(|nvidia-gridd: Failed to acquire licen[cs]e")
 """The table of Xids judges the ones, also those of programs, and the state of the licence the others."""
 
 _OF_KERNEL = {"dmesg", "journalctl", "/var/log/kern.log", "/var/log/dmesg"}
-_VARYING = re.compile(r"0x[0-9a-f]+|[0-9a-f]{8,}|\d+")
+_VARYING = later(r"0x[0-9a-f]+|[0-9a-f]{8,}|\d+")
 
 
 class Line(Struct, frozen=True, kw_only=True):

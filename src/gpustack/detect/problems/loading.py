@@ -10,8 +10,9 @@ from gpustack.detect.problems import cures
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.problems.signs import logs
 from gpustack.detect.scene import Scene
+from gpustack.patterns import later
 
-MISSING = re.compile(
+MISSING = later(
     r"\b(lib(?P<stem>cudart|cublas(?:Lt)?|cufft|curand|cusolver|cusparse|nvrtc|nvJitLink|cudnn\w*|nvinfer\w*|nccl))"
     r"\.so\.(?P<number>\d+)(?P<rest>[\d.]*)(?=[:'/}\s]).{0,160}(?:cannot open shared object file|No such file)"
     r"|Unable to load any of \{(?P<any>libcudnn\w*)\.so\.(?P<major>\d+)"

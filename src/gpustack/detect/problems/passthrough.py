@@ -10,10 +10,11 @@ from gpustack.detect.parse.pci import BASE, guest_addresses
 from gpustack.detect.problems.kernels import initramfs_command
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.scene import Scene
+from gpustack.patterns import later
 from gpustack.versions import is_within
 
 _VFIO = "vfio-pci"
-_ID = re.compile(r"10de:[0-9a-f]{4}")
+_ID = later(r"10de:[0-9a-f]{4}")
 _NO_MDEV = ">=8.9"
 """Compute capabilities of the chips whose vGPU manager has no mediated devices (Ada and later)."""
 

@@ -7,8 +7,9 @@ import re
 from msgspec import Struct
 
 from gpustack.detect.scene import Scene
+from gpustack.patterns import later
 
-_OPTION = re.compile(
+_OPTION = later(
     r"(?i)(?:unknown|unrecognized|invalid) (?:flag|option|shorthand flag)[: ]+'?\\?\"?(?P<name>-{0,2}[\w-]+)"
 )
 

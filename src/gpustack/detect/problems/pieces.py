@@ -10,6 +10,7 @@ from gpustack.detect.parse.packages import Package
 from gpustack.detect.problems import cures
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.scene import Scene
+from gpustack.patterns import later
 from gpustack.versions import version_key
 
 _ONE_RELEASE = (
@@ -23,11 +24,11 @@ _ONE_RELEASE = (
 """Packages whose driver version has to be the same on one host."""
 
 _HISTORY = "/var/log/apt/history.log"
-_REMOVED = re.compile(r"(?m)^(?:Remove|Purge): (.*)$")
-_OF_DRIVER = re.compile(
+_REMOVED = later(r"(?m)^(?:Remove|Purge): (.*)$")
+_OF_DRIVER = later(
     r"\b((?:nvidia-driver|nvidia-open|cuda-drivers|nvidia-dkms|nvidia-headless|libnvidia-compute|nvidia-kernel|libcuda1)[\w.-]*)"
 )
-_PREBUILT = re.compile(r"linux-modules-nvidia-(\d+[a-z-]*?)-(\d+\.\d+\.\d+-\d+)-([\w-]+)")
+_PREBUILT = later(r"linux-modules-nvidia-(\d+[a-z-]*?)-(\d+\.\d+\.\d+-\d+)-([\w-]+)")
 _FIRMWARE = "/lib/firmware/nvidia"
 _NO_DRIVER = {"container", "wsl", "jetson", "chroot"}
 

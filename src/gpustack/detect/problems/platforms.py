@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from gpustack.detect.parse import driver
 from gpustack.detect.problems import cures
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.scene import Scene
+from gpustack.patterns import later
 
-_VIRTUAL_NAMES = re.compile(r"\bGRID\b|\bvGPU\b|\b\w+-\d+[QCAB]\b")
+_VIRTUAL_NAMES = later(r"\bGRID\b|\bvGPU\b|\b\w+-\d+[QCAB]\b")
 
 
 @detects("eol_distro")

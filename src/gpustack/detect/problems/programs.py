@@ -8,8 +8,9 @@ from functools import lru_cache
 from msgspec import Struct
 
 from gpustack.detect.scene import Scene
+from gpustack.patterns import later
 
-_OF_ENGINES = re.compile(r"^/var/lib/docker/containers/[^/]*/|^/var/log/containers/")
+_OF_ENGINES = later(r"^/var/lib/docker/containers/[^/]*/|^/var/log/containers/")
 """The part of a log's path that is an engine's and says nothing of the program in the container."""
 
 

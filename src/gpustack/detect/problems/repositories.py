@@ -12,9 +12,10 @@ from gpustack.detect.problems import cures
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.scene import Scene
 from gpustack.model.architectures import architecture
+from gpustack.patterns import later
 
-_FOLDER = re.compile(r"/compute/cuda/repos/([\w-]+)/(\w+)")
-_OLD_KEY = re.compile(r"7fa2af80|A4B469963BF863CC", re.IGNORECASE)
+_FOLDER = later(r"/compute/cuda/repos/([\w-]+)/(\w+)")
+_OLD_KEY = later(r"7fa2af80|A4B469963BF863CC", re.IGNORECASE)
 _OLD_KEY_SYSTEMS = {"ubuntu1604", "ubuntu1810", "sles113"}
 """Folders that still use the old key."""
 

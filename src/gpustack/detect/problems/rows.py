@@ -9,10 +9,11 @@ from msgspec import Struct
 
 from gpustack.detect.problems.registry import Severity
 from gpustack.detect.scene import Scene
+from gpustack.patterns import later
 from gpustack.versions import is_within
 
-_NUMBERS = re.compile(r"\d+(?:\.\d+)*")
-_PACKAGE = re.compile(r"([^<>=!]+)(.*)")
+_NUMBERS = later(r"\d+(?:\.\d+)*")
+_PACKAGE = later(r"([^<>=!]+)(.*)")
 
 
 class HostRow(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -10,13 +10,12 @@ from gpustack.detect.problems import cures
 from gpustack.detect.problems.kernels import initramfs_command
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.scene import Scene
+from gpustack.patterns import later
 
 _NO_MODULES = {"container", "wsl", "jetson", "chroot"}
 _SERVICE = "nvidia-suspend.service"
 _BLACKLISTS = ("modprobe.blacklist=", "rd.driver.blacklist=", "module_blacklist=")
-_KEEPS_AWAY = re.compile(
-    r"blacklist\s+nvidia\s*$|alias\s+nvidia\s+off\b|install\s+nvidia\s+/(?:usr/)?bin/(?:false|true)\b"
-)
+_KEEPS_AWAY = later(r"blacklist\s+nvidia\s*$|alias\s+nvidia\s+off\b|install\s+nvidia\s+/(?:usr/)?bin/(?:false|true)\b")
 
 
 @detects("detect-blacklisted")

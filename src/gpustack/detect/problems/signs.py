@@ -14,22 +14,21 @@ from gpustack.detect.evidence import Evidence
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.problems.rows import HostRow, LogRow, SettingRow, is_like
 from gpustack.detect.scene import Scene
+from gpustack.patterns import later
 
 _WIDTH = 260
 _OF_PROGRAMS = {2, 719}
 """Errors that programs cause themselves."""
 
 _OF_CONTAINERS = ("/var/log/pods/", "/var/log/containers/", "/var/lib/docker/containers/")
-_NUMBER = re.compile(
+_NUMBER = later(
     r"CUDA (?:failure|error)[ :]{1,2}(\d{1,3})\b|(?<!vram )init failure: (\d{1,3})\b|cuInit\(0\) returned (\d{1,3})\b|"
     r"cudaSetDevice err: (\d{1,3})\b|device context (\d{3})(?!\d)|\berror \(?(80[0-5]|999)\b",
     re.IGNORECASE,
 )
 _BEFORE_NUMBERS = ("cuda ", "init failure", "cuinit(0)", "device context", "cudasetdevice", "error")
 """A line without any of these has no number of an error: the search for numbers takes ten times as long."""
-_PREFIX = re.compile(
-    r"^(?:\d{4}-\d\d-\d\d[T ][\d:.,+Z-]+ (?:std(?:out|err) [FP] )?|[A-Z][a-z]{2} [ \d]\d [\d:]{8} \S+ )?"
-)
+_PREFIX = later(r"^(?:\d{4}-\d\d-\d\d[T ][\d:.,+Z-]+ (?:std(?:out|err) [FP] )?|[A-Z][a-z]{2} [ \d]\d [\d:]{8} \S+ )?")
 
 
 class Code(Struct, frozen=True, kw_only=True):

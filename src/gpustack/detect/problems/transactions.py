@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
 from gpustack.detect.problems.phrases import Cause
 from gpustack.detect.scene import Scene
+from gpustack.patterns import later
 
 _ROWS: tuple[tuple[str, str, str, bool], ...] = (
     (r"held broken packages|unmet dependencies",
@@ -68,7 +67,7 @@ _ROWS: tuple[tuple[str, str, str, bool], ...] = (
     (r"command '?\S*nvcc'? failed with exit", "nvcc stopped with an error: the first one above that line is the reason",
      "read the build's log from its first error", False),
 )  # fmt: skip
-_COMPILED = tuple((re.compile(text), says, fix, sure) for text, says, fix, sure in _ROWS)
+_COMPILED = tuple((later(text), says, fix, sure) for text, says, fix, sure in _ROWS)
 
 
 def transaction(_: Scene, line: str) -> Cause | None:

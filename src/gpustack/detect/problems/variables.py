@@ -9,11 +9,12 @@ from msgspec import Struct
 
 from gpustack.detect.problems.registry import Finding, detects
 from gpustack.detect.scene import Scene
+from gpustack.patterns import later
 
 _PLACES = (
     "/etc/environment", "/etc/profile.d/", "/etc/environment.d/", "/etc/systemd/system/", "/etc/nccl.conf",
 )  # fmt: skip
-_ASSIGNMENT = re.compile(
+_ASSIGNMENT = later(
     r"(?m)^\s*(?:export\s+|Environment=\s*\"?)?([A-Z][A-Z0-9_]+)=(?:\"([^\"\n]*)\"?|'([^'\n]*)'?|([^\s\"'#;]*))"
 )
 _NO_GPU = {"", "-1", "none", "NoDevFiles"}
