@@ -37,7 +37,8 @@ def request(*texts: str) -> Request:
 
 
 def asked(facts: Matrix, gpu: str, driver: str, *, mig: bool = True) -> Verdict:
-    host = host_of(facts, HostQuestion(os="ubuntu22.04", gpus=(gpu,), mig=mig))
+    system = "ubuntu20.04" if driver.startswith("450.") else "ubuntu22.04"  # has kernels of the driver's time
+    host = host_of(facts, HostQuestion(os=system, gpus=(gpu,), mig=mig))
     return check(facts, host, request(f"driver=={driver}"))
 
 
