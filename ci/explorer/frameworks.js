@@ -210,7 +210,8 @@ class Frameworks {
     const row = build.built_on, values = this.host.values("glibc");
     if (!needed || !row || found.conflicts.length || found.unknown.length ||
         values.every((value) => isWithin(value, `>=${row.glibc}`))) return found;
-    const text = `its tag says glibc ${build.glibc}, and its libraries were built for ${row.glibc}`;
+    const required = row.refused ? row.glibc : 'a newer one';
+    const text = `its tag says glibc ${build.glibc}, and its libraries are reported to require ${required}`;
     if (row.refused) {
       return this.conflict(build, `glibc: ${values[0]}`,
         `The wheel of ${namedBuild(build)} does not load: ${text}; this is glibc ${values[0]}.`, pages(this.facts, row.src));

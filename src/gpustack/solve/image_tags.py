@@ -83,7 +83,8 @@ class _Variant(Struct, frozen=True, kw_only=True):
 class Image(Struct, frozen=True, kw_only=True):
     """One image: its repository, its tag, its CUDA and its lowest compute capability.
 
-    ``basis`` says where the CUDA of a tag comes from that the facts do not have, "" for known tags.
+    ``basis`` says where the CUDA of a tag comes from that the facts do not have, "" for known tags. ``holds`` is what
+    answers call its CUDA where that is not ``cuda``.
     """
 
     repository: str = ""
@@ -92,6 +93,7 @@ class Image(Struct, frozen=True, kw_only=True):
     cc_min: str = ""
     src: tuple[str, ...] = ()
     basis: str = ""
+    holds: str = ""
 
 
 def repository_of(name: Name) -> str:

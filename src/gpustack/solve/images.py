@@ -10,10 +10,10 @@ from gpustack.solve.cuda_runs import driver_rule, drivers_of, release_of, runs_o
 from gpustack.solve.forward_compat import PACKAGE
 from gpustack.solve.image_demands import demand_findings, known_demands
 from gpustack.solve.image_guesses import foreign_findings, guessed_findings, image_conflict
-from gpustack.solve.image_names import PYTORCH, framework_in, parsed
+from gpustack.solve.image_names import PYTORCH, Name, framework_in, named_major, parsed
 from gpustack.solve.image_tags import Image, find_image, known_images, repository_of, unlisted
 from gpustack.solve.question import Question
-from gpustack.versions import is_within
+from gpustack.versions import is_within, version_key
 
 
 def image_findings(question: Question, name: str) -> tuple[Findings, ImageAnswer]:
@@ -33,11 +33,10 @@ def image_findings(question: Question, name: str) -> tuple[Findings, ImageAnswer
     if image is None:
         from gpustack.solve.image_statements import stated_findings  # noqa: PLC0415 (few images have none of the facts)
 
-        stated = stated_findings(question, name, parts)
         return (
-            stated
-            if stated is not None
-            else _unknown(name, unlisted(known_images(question, repository_of(parts)), parts))
+            stated_findings(question, name, parts)
+            or _by_major(question, name, parts)
+            or _unknown(name, unlisted(known_images(question, repository_of(parts)), parts))
         )
     release = release_of(question, image.cuda)
     if release is None:
@@ -56,6 +55,33 @@ def image_findings(question: Question, name: str) -> tuple[Findings, ImageAnswer
     nearest = nearest_tag(question, image)
     hints = (f"the nearest tag that runs here is {nearest}",) if nearest else ()
     return found + more + Findings(hints=hints), replace(answer, runs="does not run", nearest=nearest)
+
+
+def _by_major(question: Question, name: str, parts: Name) -> tuple[Findings, ImageAnswer] | None:
+    """The answer for a name that says CUDA's major only: where it is the same for every CUDA of it."""
+    major = named_major(parts)
+    releases = [row for row in question.matrix.releases("cuda") if row.version.partition(".")[0] == major]
+    if not major or not releases:
+        return None
+    newest_of = {
+        ".".join(row.version.split(".")[:2]): row for row in sorted(releases, key=lambda one: version_key(one.version))
+    }
+    answers = []
+    for release in newest_of.values():
+        image = Image(
+            repository=repository_of(parts), tag=parts.tag, cuda=release.version, holds=major,
+            basis=f"its name says CUDA {major}",
+        )  # fmt: skip
+        found, answer = judge_image(question, name, image, release)
+        found += guessed_findings(question, name, image, answer)
+        found += Findings(warnings=(f"image {name}: the facts do not have this tag; {image.basis}",))
+        answers.append((found, answer))
+    if all(found.conflicts for found, _ in answers):
+        found, answer = answers[0]
+        return found, replace(answer, runs="does not run")
+    if any(found.conflicts or found.unknown for found, _ in answers):
+        return None
+    return answers[-1]
 
 
 def _unknown(name: str, why: str, sources: tuple[str, ...] = ()) -> tuple[Findings, ImageAnswer]:
@@ -141,7 +167,7 @@ def _gpu_refusal(question: Question, name: str, image: Image, release: Release) 
 
     sentence = rule_sentence(question, breach)
     named = ", ".join(question.view.gpus_with(value))
-    reason = f"The image holds CUDA {release.version}. {sentence.text}; this is {named} of {value}."
+    reason = f"The image holds CUDA {image.holds or release.version}. {sentence.text}; this is {named} of {value}."
     return image_conflict(name, f"gpu: {named}", reason, (*_sources(question, image), *sentence.sources))
 
 
@@ -154,7 +180,7 @@ def _driver_conflict(
     sentence = rule_sentence(question, required) if required is not None else None
     compat = question.book.applying(PACKAGE, release.version).get("driver", ())
     bridges = next((bound for bound in compat if not bound.is_advice), None)
-    parts = [f"The image holds CUDA {release.version}"]
+    parts = [f"The image holds CUDA {image.holds or release.version}"]
     if sentence is not None:
         parts.append(f"{sentence.text}; this is driver {drivers[0]}")
     if any(gpu.kind != "datacenter" for gpu in question.host.gpus):

@@ -54,7 +54,8 @@ class Judge:
         values = self.question.view.values("glibc") if row is not None else ()
         if row is None or all(is_within(value, f">={row.glibc}") for value in values):
             return found
-        text = f"its tag says glibc {build.glibc}, and its libraries were built for {row.glibc}"
+        required = row.glibc if row.refused else "a newer one"
+        text = f"its tag says glibc {build.glibc}, and its libraries are reported to require {required}"
         if row.refused:
             reason = f"The wheel of {build.named} does not load: {text}; this is glibc {values[0]}."
             return self._conflict(build, f"glibc: {values[0]}", reason, self.question.matrix.addresses(row.src))
