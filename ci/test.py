@@ -2,7 +2,7 @@
 
 python3 ci/test.py [--quick | --slow] [arguments of pytest]
 
---quick runs lint, types, layers, the facts and the tests of the pure parts: a minute on two cores.
+--quick runs lint, types, layers, the facts and the tests of the pure parts: three minutes on two cores.
 --slow adds the tests that take minutes or gigabytes of downloads each.
 
 The tests run beside the rest, which prints when it ends; each failure is named as it happens, and all at the end.
